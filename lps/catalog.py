@@ -1,0 +1,119 @@
+"""Which methods and data sets exist and what they can be told, read from their source without importing anything.
+
+The folder listings are the registries. A data set is a file in `lps/datasets` with the constants TITLE, SUMMARY and
+RECIPE (settings by key). A method is a file whose one class has the keyword-only arguments of `__init__`
+written as `name: Annotated[type, "meaning", (minimum, maximum)] = default`. `type` may be a `Literal` of strings.
+"""
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from lps.parameters import ConfigError, Parameter, shorten
+
+METHODS = Path(__file__).parent / "methods"
+DATASETS = Path(__file__).parent / "datasets"
+
+
+@dataclass(frozen=True)
+class MethodInfo:
+    """What a method's module says of itself."""
+
+    name: str
+    title: str
+    summary: str
+    sections: dict[str, str]  # of the module docstring: "Objective", "Citation", "Deviations", ...
+    parameters: dict[str, Parameter]
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What a data set's module says of itself."""
+
+    name: str
+    title: str
+    summary: str
+    recipe: dict[str, object]  # settings by key that it recommends
+
+
+def method_names() -> list[str]:
+    """The names that `--method` takes, in alphabetical order."""
+    return _modules(METHODS)
+
+
+def dataset_names() -> list[str]:
+    """The names that `--dataset` takes, in alphabetical order."""
+    return _modules(DATASETS)
+
+
+def method_info(name: str) -> MethodInfo:
+    """The description of one method; raises `ConfigError` for a name that has no file."""
+    if name not in method_names():
+        raise ConfigError("method", f"{shorten(name)} is not one of {', '.join(method_names())}")
+    return _read_method(METHODS / f"{name}.py")
+
+
+def dataset_info(name: str) -> DatasetInfo:
+    """The description of one data set; raises `ConfigError` for a name that has no file."""
+    if name not in dataset_names():
+        raise ConfigError("dataset", f"{shorten(name)} is not one of {', '.join(dataset_names())}")
+    return _read_dataset(DATASETS / f"{name}.py")
+
+
+def _modules(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
+
+
+@cache
+def _read_dataset(path: Path) -> DatasetInfo:
+    constants = {
+        node.targets[0].id: ast.literal_eval(node.value)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Assign) and node.targets[0].id in ("TITLE", "SUMMARY", "RECIPE")
+    }
+    return DatasetInfo(path.stem, constants["TITLE"], constants["SUMMARY"], constants["RECIPE"])
+
+
+@cache
+def _read_method(path: Path) -> MethodInfo:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    summary, sections = _docstring_sections(ast.get_docstring(tree) or "")
+    title = summary.split(":")[0].strip()
+    init = next(
+        item
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+        for item in node.body
+        if isinstance(item, ast.FunctionDef) and item.name == "__init__"
+    )
+    parameters = [
+        _parameter(argument, default) for argument, default in zip(init.args.kwonlyargs, init.args.kw_defaults)
+    ]
+    return MethodInfo(path.stem, title, summary, sections, {p.name: p for p in parameters})
+
+
+def _docstring_sections(text: str) -> tuple[str, dict[str, str]]:
+    """First line, and the paragraphs under every heading that stands alone on a line and ends with a colon."""
+    first, _, rest = text.partition("\n")
+    parts = re.split(r"(?m)^([A-Z][A-Za-z ]*):[ \t]*\n", rest)
+    bodies = {head: re.sub(r"(?m)^    ", "", body).strip() for head, body in zip(parts[1::2], parts[2::2])}
+    return first.strip(), bodies
+
+
+def _parameter(argument: ast.arg, default: ast.expr) -> Parameter:
+    kind, meaning, *limits = argument.annotation.slice.elts
+    choices = ()
+    if isinstance(kind, ast.Subscript):  # Literal["a", "b"]
+        choices = tuple(ast.literal_eval(kind.slice)) if isinstance(kind.slice, ast.Tuple) else (kind.slice.value,)
+    low, high = ast.literal_eval(limits[0]) if limits else (None, None)
+    return Parameter(
+        name=argument.arg,
+        kind="str" if choices else kind.id,
+        default=ast.literal_eval(default),
+        help=ast.literal_eval(meaning),
+        minimum=low,
+        maximum=high,
+        choices=choices,
+    )

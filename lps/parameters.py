@@ -1,0 +1,102 @@
+"""One setting: its type, default, range and meaning, and the check of a value against them.
+
+The protocol's fields (`config.Config`) and the keyword-only arguments of every method become `Parameter`s, so the
+command line, the launch form and validation speak about a setting in the same words.
+"""
+
+import math
+from dataclasses import dataclass
+
+
+class ConfigError(ValueError):
+    """A setting that cannot be used; the message is one sentence for the person who set it."""
+
+    def __init__(self, name, message):
+        super().__init__(f"{name}: {message}")
+        self.name = name
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A named setting. `kind` is one of int, float, bool, str; `optional` admits None (typed as "none")."""
+
+    name: str
+    kind: str
+    default: object
+    help: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    optional: bool = False
+
+    def parse(self, text: str):
+        """The checked value of what a person typed; raises `ConfigError`."""
+        text = text.strip()
+        if self.optional and text.lower() in ("", "none", "null"):
+            return None
+        if self.kind == "bool":
+            return self.check({"true": True, "false": False, "1": True, "0": False}.get(text.lower(), text))
+        if self.kind in ("int", "float"):
+            return self.check(_number(text, self.kind))
+        return self.check(text)
+
+    def check(self, value):
+        """`value` in this parameter's own type; raises `ConfigError` when it does not fit."""
+        if value is None and self.optional:
+            return None
+        if self.kind == "float" and type(value) is int and abs(value) < 2**53:
+            value = float(value)
+        if type(value).__name__ != self.kind:
+            raise self.error(value)
+        if self.choices and value not in self.choices:
+            raise self.error(value)
+        if self.kind == "float" and not math.isfinite(value):
+            raise self.error(value)
+        if self.kind in ("int", "float") and not self._in_range(value):
+            raise self.error(value)
+        if self.kind == "str" and (len(value) > 4096 or not value.isprintable()):
+            raise self.error(value)
+        return value
+
+    def error(self, value) -> ConfigError:
+        """The sentence that names the value, what was expected, and the choices."""
+        return ConfigError(self.name, f"{shorten(value)} is not {self.expectation()}")
+
+    def expectation(self) -> str:
+        """What a value must be, in words: "a whole number from 1 to 100"."""
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        noun = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a line of text"}
+        words = noun[self.kind] + self._range_in_words()
+        return words + (' or "none"' if self.optional else "")
+
+    def _in_range(self, value) -> bool:
+        low = -math.inf if self.minimum is None else self.minimum
+        high = math.inf if self.maximum is None else self.maximum
+        return low <= value <= high
+
+    def _range_in_words(self) -> str:
+        if self.minimum is not None and self.maximum is not None:
+            return f" from {self.minimum:g} to {self.maximum:g}"
+        if self.minimum is not None:
+            return f" of at least {self.minimum:g}"
+        if self.maximum is not None:
+            return f" of at most {self.maximum:g}"
+        return ""
+
+
+def shorten(value, limit: int = 60) -> str:
+    """A value as it may stand in a one-line message: quoted, without control characters, cut at `limit`."""
+    try:
+        text = repr(value)
+    except ValueError:  # integers of more than 4,300 digits refuse to become text
+        return "a number of thousands of digits"
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _number(text: str, kind: str):
+    """`text` as a number of `kind`, or unchanged where it is none (the check then names it)."""
+    try:
+        return int(text) if kind == "int" else float(text)
+    except ValueError:
+        return text
