@@ -40,6 +40,7 @@ class Config:
     weight_decay: float = setting(5e-4, "weight decay", minimum=0, maximum=1)
     schedule: str = setting("cosine", "learning rate over the epochs", choices=("cosine", "constant"))
     precision: str = setting("auto", "auto: bf16 on a GPU, fp32 on a CPU", choices=("auto", "fp32", "bf16"))
+    views: str = setting("digits", "augmentations fit for a kind of picture", choices=("digits",))
     threads: int | None = setting(None, "CPU threads; none: all cores", minimum=1, maximum=1024, kind="int", optional=True)
 
     dataset_path: str | None = setting(None, "file or folder of the data set", kind="str", optional=True)

@@ -1,27 +1,164 @@
-r"""LPS: learning pace synchronization.
+r"""LPS: an adaptive margin slows the seen classes down until the estimated class distribution meets the prior.
 
 Citation:
     B. Ye, K. Gan, T. Wei, M.-L. Zhang: Bridging the Gap: Learning Pace Synchronization for Open-World Semi-Supervised
     Learning. IJCAI 2024.
 
 Objective:
-    $$\mathcal{L} = \mathcal{L}_{AM} + \eta_1 \mathcal{L}_{PC} + \eta_2 \mathcal{L}_{UC} + \mathcal{R}_{entropy}$$
+    $$\mathcal{L} = \mathcal{L}_{AM} + \eta_1 \mathcal{L}_{PC} + \eta_2 \mathcal{L}_{UC} + \sum_k \bar p_k \log \bar p_k,
+    \qquad \ell_{AM}(z, y) = -\log \frac{e^{z_y + \delta_y}}{e^{z_y + \delta_y} + \sum_{j \ne y} e^{z_j}},
+    \qquad \delta_k = C \cdot \mathrm{KL} \cdot \frac{\hat\pi_k}{\max_j \hat\pi_j}$$
+
+Views:
+    w1, w2 weak and s strong. w1: cross-entropy of labeled rows, entropy. w2: pseudo-labels, class distribution. s:
+    cross-entropy of confident unlabeled rows. w2 and s: both contrastive terms. Pseudo-labels, class distribution and
+    margin carry no gradient.
 
 Deviations:
-    none yet
+    Defaults follow the authors' code where it differs from their text; the text's variants are options:
+    `kl_direction`, `contrast_space`, `contrast_normalizer`, `contrast_variant`, `threshold_clock`, `weak_views`.
+    Epochs count as a share of the run where the code divides by 200 (90 on ImageNet).
+    Contrastive sums are masked log-sum-exps in float32 where the code subtracts the diagonal's exponential.
+    The estimated distribution is clamped at 1e-8 inside the logarithm.
 """
 
 from typing import Annotated, Literal
 
+import torch
+from torch import Tensor
 
-class LPS:
+from lps.batches import Batch
+from lps.losses import (
+    margin_cross_entropy,
+    negative_entropy_of_mean,
+    similarities,
+    supervised_contrastive,
+    two_view_contrastive,
+)
+from lps.measurements import Measurement, Ratio
+from lps.methods import Method, Progress
+from lps.network import Network, Outputs
+from lps.pseudo_labels import PseudoLabels, class_distribution, kl_to_uniform, kl_uniform_to, pseudo_labels
+from lps.split import Classes
+
+
+class LPS(Method):
     def __init__(
         self,
-        network,
-        classes,
+        network: Network,
+        classes: Classes,
         *,
-        margin_scale: Annotated[float, "C: how strongly the KL widens the margin", (0, 1000)] = 10.0,
-        use_margin: Annotated[bool, "adaptive margin in the cross-entropy; off gives plain cross-entropy"] = True,
+        margin_scale: Annotated[float, "C: factor of the adaptive margin", (0, 1000)] = 10.0,
+        use_margin: Annotated[bool, "adaptive margin; without it plain cross-entropy (ablation w/o L_AM)"] = True,
         pseudo_label_weight: Annotated[float, "eta1: weight of the pseudo-label contrastive loss", (0, 100)] = 1.0,
-        kl_direction: Annotated[Literal["uniform_to_est", "est_to_uniform"], "direction of the KL"] = "uniform_to_est",
-    ): ...
+        unsupervised_weight: Annotated[float, "eta2: weight of the unsupervised contrastive loss", (0, 100)] = 1.0,
+        entropy_weight: Annotated[float, "weight of the entropy term that keeps all classes in use", (0, 100)] = 1.0,
+        temperature: Annotated[float, "tau of both contrastive losses", (0.01, 10)] = 0.4,
+        threshold_seen: Annotated[float, "confidence that a label of a seen class needs", (0, 1)] = 0.95,
+        threshold_novel_start: Annotated[float, "confidence that a novel label needs at the start", (0, 1)] = 0.4,
+        threshold_novel_end: Annotated[float, "confidence that a novel label needs at the end", (0, 1)] = 0.8,
+        threshold_clock: Annotated[
+            Literal["epoch", "iteration"], "the novel threshold moves with the epoch (code) or every step (paper)"
+        ] = "epoch",
+        kl_direction: Annotated[
+            Literal["uniform_to_est", "est_to_uniform"], "KL(uniform, estimate) (code) or KL(estimate, uniform) (paper)"
+        ] = "uniform_to_est",
+        contrast_space: Annotated[
+            Literal["cosine_logits", "raw_logits", "features"],
+            "what the contrastive losses compare: unit logits (code), raw logits (paper), unit features",
+        ] = "cosine_logits",
+        contrast_normalizer: Annotated[
+            Literal["batch", "subset"], "unsupervised contrast divides by all rows (code) or the unconfident ones (paper)"
+        ] = "batch",
+        contrast_variant: Annotated[
+            Literal["in", "out"], "mean over positives inside the logarithm (code and paper) or outside it"
+        ] = "in",
+        weak_views: Annotated[Literal["2", "1"], "weak views per image: 2 (code) or 1 (paper)"] = "2",
+    ):
+        super().__init__(network, classes)
+        self.views = ("weak",) * int(weak_views) + ("strong",)
+        self.margin_scale = margin_scale if use_margin else 0.0
+        self.pseudo_label_weight = pseudo_label_weight
+        self.unsupervised_weight = unsupervised_weight
+        self.entropy_weight = entropy_weight
+        self.temperature = temperature
+        self.threshold_seen = threshold_seen
+        self.threshold_novel_start, self.threshold_novel_end = threshold_novel_start, threshold_novel_end
+        self.threshold_clock = threshold_clock
+        self.kl_direction = kl_direction
+        self.contrast_space = contrast_space
+        self.contrast_normalizer = contrast_normalizer
+        self.contrast_variant = contrast_variant
+
+    def loss(self, batch: Batch, progress: Progress) -> tuple[Tensor, dict[str, Measurement]]:
+        outputs = self.network.forward_views(batch.views())
+        first, second, strong = outputs[0], outputs[-2], outputs[-1]  # first and second are one with a single weak view
+        labeled = len(batch.targets)
+        probabilities = second.logits.detach().float().softmax(dim=1)
+        threshold_novel = self.threshold_novel(progress)
+        predicted = pseudo_labels(probabilities, self.threshold_seen, threshold_novel, self.classes)
+        known = _with_labels(predicted, batch.targets)
+        pi_hat = class_distribution(probabilities, known.confident)
+        margins = self.margins(pi_hat)
+
+        terms = {"loss/adaptive_margin": self._adaptive_margin(first, strong, known, margins, labeled)}
+        terms |= self._contrastive(second, strong, known)
+        terms["loss/entropy"] = self.entropy_weight * negative_entropy_of_mean(first.logits)
+        total = sum(terms.values())
+
+        measured = {name: term.detach() for name, term in terms.items()} | {"loss/total": total.detach()}
+        measured |= {"kl": self.kl(pi_hat), "kl/reverse": self.kl(pi_hat, reverse=True), "pi_hat": pi_hat, "margin": margins}
+        measured |= {"threshold/seen": self.threshold_seen, "threshold/novel": threshold_novel}
+        return total, measured | _pseudo_label_rates(PseudoLabels(*(part[labeled:] for part in predicted)), self.classes)
+
+    def threshold_novel(self, progress: Progress) -> float:
+        """lambda_novel, from its start value towards its end value with the run's progress."""
+        done = progress.by_epoch if self.threshold_clock == "epoch" else progress.by_step
+        return self.threshold_novel_start + (self.threshold_novel_end - self.threshold_novel_start) * done
+
+    def kl(self, pi_hat: Tensor, reverse: bool = False) -> Tensor:
+        """KL between the uniform prior and pi_hat in the direction that the margin uses, or the other one."""
+        uniform_first = (self.kl_direction == "uniform_to_est") != reverse
+        return kl_uniform_to(pi_hat) if uniform_first else kl_to_uniform(pi_hat)
+
+    def margins(self, pi_hat: Tensor) -> Tensor:
+        """delta (classes,): C * KL * pi_hat / max pi_hat, what the margin adds to a target's logit."""
+        return self.margin_scale * self.kl(pi_hat) * pi_hat / pi_hat.max().clamp_min(1e-8)
+
+    def _adaptive_margin(
+        self, first: Outputs, strong: Outputs, known: PseudoLabels, margins: Tensor, labeled: int
+    ) -> Tensor:
+        """Mean over labeled rows (first weak view) plus mean over *all* unlabeled rows of the confident ones' (strong)."""
+        supervised = margin_cross_entropy(first.logits[:labeled], known.labels[:labeled], margins).mean()
+        unlabeled = margin_cross_entropy(strong.logits[labeled:], known.labels[labeled:], margins)
+        return supervised + (unlabeled * known.confident[labeled:]).mean()
+
+    def _contrastive(self, second: Outputs, strong: Outputs, known: PseudoLabels) -> dict[str, Tensor]:
+        """Both contrastive terms from one similarity matrix of the 2B rows of the two views."""
+        pairs = [view.features if self.contrast_space == "features" else view.logits for view in (second, strong)]
+        similarity = similarities(torch.cat(pairs), self.temperature, normalize=self.contrast_space != "raw_logits")
+        labels, confident = known.labels.repeat(2), known.confident.repeat(2)
+        clustered = supervised_contrastive(similarity, labels, confident, self.contrast_variant)
+        apart = two_view_contrastive(similarity, ~confident, self.contrast_normalizer)
+        return {
+            "loss/pseudo_label_contrastive": self.pseudo_label_weight * clustered,
+            "loss/unsupervised_contrastive": self.unsupervised_weight * apart,
+        }
+
+
+def _with_labels(predicted: PseudoLabels, targets: Tensor) -> PseudoLabels:
+    """The labeled rows, which come first, with their true labels and always confident."""
+    labels, confident = predicted.labels.clone(), predicted.confident.clone()
+    labels[: len(targets)] = targets
+    confident[: len(targets)] = True
+    return PseudoLabels(labels, predicted.confidence, confident)
+
+
+def _pseudo_label_rates(unlabeled: PseudoLabels, classes: Classes) -> dict[str, Ratio]:
+    """Share of confident rows and mean confidence among the unlabeled rows that are predicted as seen, and as novel."""
+    rates = {}
+    is_seen = unlabeled.labels < classes.seen
+    for group, rows in (("seen", is_seen), ("novel", ~is_seen)):
+        rates[f"pseudo_label/rate/{group}"] = Ratio((unlabeled.confident & rows).sum(), rows.sum())
+        rates[f"pseudo_label/confidence/{group}"] = Ratio((unlabeled.confidence * rows).sum(), rows.sum())
+    return rates

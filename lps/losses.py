@@ -1,0 +1,69 @@
+"""Loss terms as pure functions of tensors, computed in float32 whatever the network's precision.
+
+Shapes: n rows, k classes. Masks are dense (0/1 weights multiply rows), so nothing depends on how many rows pass.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+MASKED = -1e30  # stands for "not in the sum" inside a log-sum-exp; finite, so that its gradient is 0 and not NaN
+
+
+def margin_cross_entropy(logits: Tensor, targets: Tensor, margins: Tensor) -> Tensor:
+    """Per row -log softmax of the target after `margins[target]` was added to the target's logit (LPS eq. for l_AM).
+
+    logits (n, k), targets int64 (n,), margins (k,) of at least 0; gives (n,). Margins of 0 are plain cross-entropy.
+    """
+    logits = logits.float()
+    shift = F.one_hot(targets, logits.shape[1]).to(logits.dtype) * margins.to(logits.dtype)
+    return F.cross_entropy(logits + shift, targets, reduction="none")
+
+
+def negative_entropy_of_mean(logits: Tensor, tiny: float = 1e-8) -> Tensor:
+    """sum_k p_k log p_k of the mean prediction p = KL(p || uniform) - log k; smallest when all classes are used alike."""
+    mean = logits.float().softmax(dim=1).mean(dim=0)
+    return (mean * mean.clamp_min(tiny).log()).sum()
+
+
+def similarities(vectors: Tensor, temperature: float, normalize: bool = True) -> Tensor:
+    """Pairwise inner products of (n, d) rows divided by the temperature, float32 (n, n), the diagonal masked out."""
+    vectors = vectors.float()
+    if normalize:
+        vectors = F.normalize(vectors, dim=1)
+    with torch.autocast(vectors.device.type, enabled=False):
+        products = vectors @ vectors.T / temperature
+    return products.masked_fill(torch.eye(len(vectors), dtype=torch.bool, device=vectors.device), MASKED)
+
+
+def supervised_contrastive(similarity: Tensor, labels: Tensor, chosen: Tensor, variant: str = "in") -> Tensor:
+    """Supervised contrastive loss among the chosen rows, mean over them; 0 when none is chosen.
+
+    similarity (n, n) from `similarities`, labels (n,), chosen bool (n,). For an anchor a with positives P(a) (other
+    chosen rows with its label): variant "in" is -log of the mean over P(a) of the softmax, "out" the mean of the -logs.
+    """
+    columns = similarity.masked_fill(~chosen[None, :], MASKED)
+    positive = (labels[:, None] == labels[None, :]) & chosen[None, :] & chosen[:, None]
+    positive.fill_diagonal_(False)
+    count = positive.sum(1)
+    total = columns.logsumexp(dim=1)
+    if variant == "in":
+        of_positives = columns.masked_fill(~positive, MASKED).logsumexp(dim=1) - count.clamp_min(1).log()
+    else:
+        of_positives = torch.where(positive, columns, 0.0).sum(1) / count.clamp_min(1)
+    anchors = chosen & (count > 0)
+    per_row = torch.where(anchors, total - of_positives, 0.0)
+    return per_row.sum() / chosen.sum().clamp_min(1)
+
+
+def two_view_contrastive(similarity: Tensor, chosen: Tensor, normalizer: str = "batch") -> Tensor:
+    """NT-Xent over the chosen rows of two stacked views: the positive of row i is the same image in the other view.
+
+    similarity (2b, 2b), chosen bool (2b,). The denominator runs over all other rows; the sum over chosen rows is
+    divided by 2b ("batch") or by the number of chosen rows ("subset"); 0 when none is chosen.
+    """
+    rows = len(similarity)
+    partner = torch.arange(rows, device=similarity.device).roll(rows // 2)
+    per_row = similarity.logsumexp(dim=1) - similarity.gather(1, partner[:, None]).squeeze(1)
+    total = torch.where(chosen, per_row, 0.0).sum()
+    return total / rows if normalizer == "batch" else total / chosen.sum().clamp_min(1)

@@ -1,0 +1,114 @@
+"""Small pictures made of nothing but lines: the mark, the explanation on Home, a run's accuracies on a thumbnail.
+
+Every function gives SVG text for `st.image` or `st.logo`. No text from a run enters a drawing.
+"""
+
+from html import escape
+
+import numpy as np
+
+from lps.ui.style import Palette
+
+
+def mark(palette: Palette) -> str:
+    """Two curves that meet: the mark of LPS Studio, square."""
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32" width="32" height="32" fill="none" '
+        'stroke-width="3.6" stroke-linecap="round">'
+        f'<path d="M4 17 C9 7 17 6 28 6" stroke="{palette.seen}"/>'
+        f'<path d="M4 27 C15 27 14 8 28 7" stroke="{palette.novel}"/></svg>'
+    )
+
+
+def logo(palette: Palette) -> str:
+    """The mark and the name beside it."""
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 148 32" width="148" height="32">'
+        f'<g fill="none" stroke-width="3.6" stroke-linecap="round"><path d="M4 17 C9 7 17 6 28 6" stroke="{palette.seen}"/>'
+        f'<path d="M4 27 C15 27 14 8 28 7" stroke="{palette.novel}"/></g>'
+        f'<text x="40" y="22.5" {FONT} font-size="18" font-weight="600" fill="{palette.text}">LPS Studio</text></svg>'
+    )
+
+
+FONT = 'font-family="Source Sans 3, Source Sans Pro, system-ui, -apple-system, Segoe UI, sans-serif"'
+LEFT, RIGHT, TOP, BOTTOM = 16, 472, 34, 196  # of the accuracy panel in `pace`
+BRAKE_TOP, BRAKE_BOTTOM = 226, 272  # of the margin panel
+
+
+def pace(palette: Palette) -> str:
+    """What a run looks like when it goes well: novel accuracy catches up with seen while the margin lets go."""
+    time = np.linspace(0, 1, 61)
+    seen = 0.94 - 0.5 * np.exp(-time * 14)
+    novel = 0.12 + 0.79 / (1 + np.exp(-(time - 0.42) * 13))
+    alone = 0.12 + 0.34 / (1 + np.exp(-(time - 0.46) * 9))
+    brake = np.exp(-((time / 0.5) ** 2.6))
+    x = LEFT + time * (RIGHT - LEFT)
+
+    def high(values):
+        return BOTTOM - values * (BOTTOM - TOP)
+
+    gap = _line(np.concatenate([x, x[::-1]]), high(np.concatenate([seen, novel[::-1]])))
+    margin = _line(np.concatenate([x, [x[0]]]), BRAKE_BOTTOM - np.append(brake, 0) * (BRAKE_BOTTOM - BRAKE_TOP))
+    parts = [
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 560 306" width="560" height="306">',
+        f'<path d="{gap}Z" fill="{palette.novel}" opacity="0.13"/>',
+        f'<path d="{margin}Z" fill="{palette.seen}" opacity="0.22"/>',
+        _axis(palette, BOTTOM),
+        _axis(palette, BRAKE_BOTTOM),
+        _curve(x, high(alone), palette.novel, 'stroke-dasharray="2 7" opacity="0.75"'),
+        _curve(x, high(seen), palette.seen),
+        _curve(x, high(novel), palette.novel),
+        _words(LEFT, 20, "Accuracy", palette.muted),
+        _words(RIGHT + 10, high(seen[-1]) - 1, "seen", palette.seen, bold=True),
+        _words(RIGHT + 10, high(novel[-1]) + 17, "novel", palette.novel, bold=True),
+        _words(RIGHT + 10, high(alone[-1]) - 2, "novel,", palette.muted),
+        _words(RIGHT + 10, high(alone[-1]) + 14, "no margin", palette.muted),
+        _words(x[9], high(0.52), "the gap", palette.text),
+        _words(x[2], BRAKE_BOTTOM - 12, "margin: brakes the seen classes", palette.text),
+        _words(RIGHT, BRAKE_BOTTOM + 20, "epochs", palette.muted, 'text-anchor="end"'),
+        "</svg>",
+    ]
+    return "".join(parts)
+
+
+def sparkline(seen: list[float | None], novel: list[float | None], epochs: int, palette: Palette) -> str:
+    """Seen and novel accuracy over `epochs` as two thin lines, 160 x 40; missing values leave gaps."""
+    width, height, edge = 160, 40, 3
+    lines = []
+    for values, colour in ((seen, palette.seen), (novel, palette.novel)):
+        x = edge + np.arange(len(values)) / max(epochs - 1, 1) * (width - 2 * edge)
+        points = [(a, height - edge - v * (height - 2 * edge)) for a, v in zip(x, values) if v is not None]
+        if points:
+            across, down = np.array(points).T
+            lines.append(_curve(across, down, colour, width=1.8))
+            lines.append(f'<circle cx="{across[-1]:.1f}" cy="{down[-1]:.1f}" r="2.4" fill="{colour}"/>')
+    base = f'<path d="M{edge} {height - 1}H{width - edge}" stroke="{palette.grid}"/>'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
+        + base
+        + "".join(lines)
+        + "</svg>"
+    )
+
+
+def _line(x, y) -> str:
+    return "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x, y))
+
+
+def _curve(x, y, colour: str, more: str = "", width: float = 3) -> str:
+    return (
+        f'<path d="{_line(x, y)}" fill="none" stroke="{colour}" stroke-width="{width}" '
+        f'stroke-linecap="round" stroke-linejoin="round" {more}/>'
+    )
+
+
+def _axis(palette: Palette, y: float) -> str:
+    return f'<path d="M{LEFT} {y}H{RIGHT}" stroke="{palette.grid}" stroke-width="1.2"/>'
+
+
+def _words(x: float, y: float, text: str, colour: str, more: str = "", bold: bool = False) -> str:
+    weight = 600 if bold else 400
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" {FONT} font-size="15" font-weight="{weight}" fill="{colour}" {more}>'
+        f"{escape(text)}</text>"
+    )

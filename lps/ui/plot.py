@@ -1,0 +1,47 @@
+"""A plotly chart that stays where it is while its data changes: zoom, hover and the element itself survive.
+
+`st.plotly_chart` makes a new element for new data. Here one element is kept under its key and handed to `Plotly.react`,
+with `uirevision` set to the key. plotly.js is the file of the installed plotly package, served by this server.
+"""
+
+import json
+from pathlib import Path
+
+import plotly
+import plotly.graph_objects as go
+import streamlit as st
+from streamlit.components import v1
+
+LIBRARY = Path(plotly.__file__).parent / "package_data"
+SCRIPT = (Path(__file__).parent / "plot.js").read_text(encoding="utf-8")
+STYLE = """
+.lps-plot { width: 100%; position: relative; }
+.lps-plot-missing { padding: 1rem 0; opacity: 0.7; }
+"""
+
+_mount = st.components.v2.component(
+    "lps_plot", html='<div class="lps-plot"></div>', css=STYLE, js=SCRIPT, isolate_styles=False
+)
+
+
+def plot(figure: go.Figure, key: str, alt: str, clickable: bool = False) -> int | None:
+    """Draw `figure`, whose layout has a height in pixels, under the stable `key`.
+
+    alt: what the chart shows, for screen readers. Returns the customdata of a point clicked since the last run (points
+    of a clickable figure carry one 1-D integer id), else None.
+    """
+    head = {"library": _library_url(), "name": key, "alt": alt, "height": figure.layout.height, "clickable": clickable}
+    data = json.dumps(head).encode() + b"\n" + figure.to_json().encode()
+    result = _mount(key=key, data=data, on_click_change=_nothing)
+    return result.click if clickable and isinstance(result.click, int) else None
+
+
+def _library_url() -> str:
+    """The address of plotly.min.js on this server; the folder is registered with the running server on every call."""
+    served = v1.declare_component("plotly", path=LIBRARY)
+    base = st.get_option("server.baseUrlPath").strip("/")
+    return f"{'/' + base if base else ''}/component/{served.name}/plotly.min.js?v={plotly.__version__}"
+
+
+def _nothing() -> None:
+    """A click needs a callback to be reported; what it means is decided where the chart is drawn."""

@@ -1,0 +1,103 @@
+"""How things look: the one place of colours, and text of runs shown as it is written.
+
+Seen is blue, novel is orange, both together are grey; the hues stay apart with every common kind of colour blindness.
+"""
+
+import colorsys
+import re
+from dataclasses import dataclass
+
+import streamlit as st
+
+
+@dataclass(frozen=True)
+class Palette:
+    """The colours of one theme, as hex."""
+
+    seen: str
+    novel: str
+    all: str
+    ink: str  # text, and lines that belong to neither group
+    muted: str  # axis labels, reference lines
+    grid: str
+    surface: str  # hover labels
+    right: str
+    wrong: str
+    runs: tuple[str, ...]  # curves of several runs
+
+
+LIGHT = Palette(
+    seen="#1f6fb4",
+    novel="#d9661f",
+    all="#77808c",
+    ink="#273142",
+    muted="#657081",
+    grid="#e4e8ee",
+    surface="#ffffff",
+    right="#2f8f83",
+    wrong="#b3265e",
+    runs=("#1f6fb4", "#d9661f", "#2f8f83", "#8a5fb0", "#b3265e", "#8c7a1e", "#4b5563", "#3aa6c9"),
+)
+DARK = Palette(
+    seen="#5aa9e6",
+    novel="#f59350",
+    all="#97a1ae",
+    ink="#dbe2ea",
+    muted="#97a3b3",
+    grid="#2b3442",
+    surface="#1b222d",
+    right="#5bc0b0",
+    wrong="#ef6f9f",
+    runs=("#5aa9e6", "#f59350", "#5bc0b0", "#b694dc", "#ef6f9f", "#d0bb55", "#a9b4c2", "#7fd4ef"),
+)
+
+BADGES = {
+    "queued": ("Queued", "gray", ":material/schedule:"),
+    "starting": ("Starting", "blue", ":material/hourglass_top:"),
+    "running": ("Running", "blue", ":material/play_circle:"),
+    "stopping": ("Stopping", "orange", ":material/hourglass_bottom:"),
+    "finished": ("Finished", "green", ":material/check_circle:"),
+    "stopped": ("Stopped", "gray", ":material/stop_circle:"),
+    "failed": ("Failed", "red", ":material/error:"),
+    "crashed": ("Crashed", "red", ":material/bolt:"),
+    "unreadable": ("Unreadable", "red", ":material/broken_image:"),
+}
+
+
+def palette() -> Palette:
+    """The colours of the theme that the browser shows."""
+    return DARK if st.context.theme.type == "dark" else LIGHT
+
+
+def badge(state: str) -> None:
+    """The state of a run as a coloured word."""
+    label, color, icon = BADGES[state]
+    st.badge(label, color=color, icon=icon)
+
+
+def literal(text: str) -> str:
+    """`text` for places that read markdown, so that it looks as it is written."""
+    line = " ".join(str(text).split())
+    return re.sub(r"([\\`*_{}\[\]()<>#+\-.!$|~:])", r"\\\1", line)
+
+
+def with_alpha(color: str, alpha: float) -> str:
+    """A hex colour as rgba text."""
+    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{alpha})"
+
+
+def class_colors(seen: int, total: int, colors: Palette) -> list[str]:
+    """One colour per class id: cool ones for seen, warm ones for novel classes, stepping in hue and lightness."""
+    return _ramp(seen, 0.70, 0.42, colors) + _ramp(total - seen, 0.14, -0.10, colors)
+
+
+def _ramp(count: int, first_hue: float, last_hue: float, colors: Palette) -> list[str]:
+    middle = 0.62 if colors is DARK else 0.45
+    ramp = []
+    for i in range(count):
+        hue = first_hue + (last_hue - first_hue) * i / max(1, count - 1)
+        lightness = middle + (0.1, -0.08, 0.0)[i % 3]
+        channels = colorsys.hls_to_rgb(hue % 1, lightness, 0.72)
+        ramp.append("#" + "".join(f"{round(255 * channel):02x}" for channel in channels))
+    return ramp
