@@ -7,9 +7,11 @@ from torch import Tensor, nn
 from lps.batches import evaluation_batches
 from lps.clustering import kmeans, knn_accuracy
 from lps.config import Config
+from lps.material import Material
 from lps.methods import Method
 from lps.metrics import matched_accuracy, open_world
 from lps.network import Outputs
+from lps.snapshots import Snapshot
 from lps.split import Split
 from lps.views import FAMILIES
 
@@ -34,21 +36,20 @@ def infer(method: Method, images: Tensor, ids: np.ndarray, config: Config) -> Ou
     return Outputs(*(torch.cat(column).float() for column in zip(*parts)))
 
 
-def evaluate(method: Method, images: Tensor, truth: np.ndarray, split: Split, config: Config) -> tuple[dict, dict]:
-    """(measurements by event name, arrays of the snapshot) on the unlabeled images.
-
-    truth: class id of every image after the split, -1 unknown.
-    """
-    outputs = infer(method, images, split.unlabeled, config)
+def evaluate(method: Method, material: Material, config: Config) -> tuple[dict, Snapshot]:
+    """(measurements by event name, snapshot) on the unlabeled images."""
+    split, truth = material.split, material.truth
+    outputs = infer(method, material.images, split.unlabeled, config)
     ids, confidence = (part.cpu().numpy() for part in method.predict(outputs))
     values = open_world(ids, truth[split.unlabeled], split.classes)
     rows = sample_rows(truth[split.unlabeled], split.seed)
-    snapshot = {
-        "predicted": ids.astype(np.int16),
-        "confidence": confidence.astype(np.float16),
-        "features": outputs.features[torch.from_numpy(rows).to(outputs.features.device)].cpu().numpy().astype(np.float16),
-        "feature_index": split.unlabeled[rows].astype(np.int32),
-    }
+    sample = torch.from_numpy(rows).to(outputs.features.device)
+    snapshot = Snapshot(
+        predicted=ids.astype(np.int16),
+        confidence=confidence.astype(np.float16),
+        features=outputs.features[sample].cpu().numpy().astype(np.float16),
+        feature_index=split.unlabeled[rows].astype(np.int32),
+    )
     return values, snapshot
 
 

@@ -19,13 +19,12 @@ Measurement = float | Tensor | Ratio  # a scalar, or a vector by class id
 class Averages:
     """Running sums of measurements. `add` never waits for the device; `result` does, once."""
 
-    def __init__(self):
-        self.sums: dict[str, Tensor] = {}
-        self.weights: dict[str, Tensor] = {}
-        self.steps = 0
+    def __init__(self, state: dict | None = None):
+        """`state`: what `state_dict` of an earlier one gave, to go on from there."""
+        self.sums: dict[str, Tensor] = dict(state["sums"]) if state else {}
+        self.weights: dict[str, Tensor] = dict(state["weights"]) if state else {}
 
     def add(self, measurements: dict[str, Measurement]) -> None:
-        self.steps += 1
         for name, value in measurements.items():
             if not isinstance(value, Ratio):
                 value = Ratio(torch.as_tensor(value), torch.as_tensor(1.0))
@@ -48,10 +47,7 @@ class Averages:
         return result
 
     def state_dict(self) -> dict:
-        return {"sums": self.sums, "weights": self.weights, "steps": self.steps}
-
-    def load_state_dict(self, state: dict) -> None:
-        self.sums, self.weights, self.steps = dict(state["sums"]), dict(state["weights"]), state["steps"]
+        return {"sums": self.sums, "weights": self.weights}
 
     @staticmethod
     def _accumulate(store: dict[str, Tensor], name: str, value: Tensor) -> None:

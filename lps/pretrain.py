@@ -20,6 +20,7 @@ from lps.clustering import kmeans, knn_accuracy
 from lps.config import Config
 from lps.evaluate import infer_features
 from lps.losses import similarities, two_view_contrastive
+from lps.material import prepare
 from lps.metrics import matched_accuracy
 from lps.network import BACKBONES
 from lps.views import FAMILIES
@@ -137,3 +138,16 @@ def _rate(config: Config, step: int, steps_per_epoch: int) -> float:
     if step < warmup:
         return config.pretrain_lr * (step + 1) / warmup
     return config.pretrain_lr * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, total - warmup)))
+
+
+def pretrain_alone(config: Config, cache: Path, say: Callable[[str], None]) -> Path:
+    """The SimCLR start of a run without the run: from the cache folder or trained now; gives its file."""
+    material = prepare(config)
+
+    def report(epoch: int, step: int, values: dict) -> None:
+        if values:
+            numbers = ", ".join(f"{name.removeprefix('pretrain/')} {value:.4g}" for name, value in values.items())
+            say(f"epoch {epoch} of {config.pretrain_epochs}: {numbers}")
+
+    pretrained_backbone(config, material.images, torch.from_numpy(material.truth), cache, report, lambda: False)
+    return cache / f"{cache_key(config, material.images)}.pt"

@@ -1,14 +1,16 @@
 """Small pictures made of nothing but lines: the mark, the explanation on Home, a run's accuracies on a thumbnail.
 
-Every function gives SVG text for `st.image` or `st.logo`. No text from a run enters a drawing.
+Every function gives SVG text. No text from a run enters a drawing.
 """
 
 from html import escape
+from pathlib import Path
 
 import numpy as np
 
 from lps.ui.style import Palette
 
+LOGO = Path(__file__).with_name("logo.svg").read_text(encoding="utf-8")  # the letters are outlines: no font is needed
 
 def mark(palette: Palette) -> str:
     """Two curves that meet: the mark of LPS Studio, square."""
@@ -22,21 +24,22 @@ def mark(palette: Palette) -> str:
 
 def logo(palette: Palette) -> str:
     """The mark and the name beside it."""
-    return (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 148 32" width="148" height="32">'
-        f'<g fill="none" stroke-width="3.6" stroke-linecap="round"><path d="M4 17 C9 7 17 6 28 6" stroke="{palette.seen}"/>'
-        f'<path d="M4 27 C15 27 14 8 28 7" stroke="{palette.novel}"/></g>'
-        f'<text x="40" y="22.5" {FONT} font-size="18" font-weight="600" fill="{palette.text}">LPS Studio</text></svg>'
-    )
+    return LOGO.replace("SEEN", palette.seen).replace("NOVEL", palette.novel).replace("INK", palette.ink)
 
 
-FONT = 'font-family="Source Sans 3, Source Sans Pro, system-ui, -apple-system, Segoe UI, sans-serif"'
 LEFT, RIGHT, TOP, BOTTOM = 16, 472, 34, 196  # of the accuracy panel in `pace`
 BRAKE_TOP, BRAKE_BOTTOM = 226, 272  # of the margin panel
 
 
-def pace(palette: Palette) -> str:
-    """What a run looks like when it goes well: novel accuracy catches up with seen while the margin lets go."""
+# The names under which Streamlit hands its theme to components; the drawing follows a change of theme by itself.
+SEEN, NOVEL, INK, LINE = "var(--st-blue-color)", "var(--st-orange-color)", "var(--st-text-color)", "var(--st-border-color)"
+
+
+def pace() -> str:
+    """What a run looks like when it goes well: novel accuracy catches up with seen while the margin lets go.
+
+    For the page itself, not for an image: its words take the page's font and its colours are the theme's.
+    """
     time = np.linspace(0, 1, 61)
     seen = 0.94 - 0.5 * np.exp(-time * 14)
     novel = 0.12 + 0.79 / (1 + np.exp(-(time - 0.42) * 13))
@@ -50,25 +53,31 @@ def pace(palette: Palette) -> str:
     gap = _line(np.concatenate([x, x[::-1]]), high(np.concatenate([seen, novel[::-1]])))
     margin = _line(np.concatenate([x, [x[0]]]), BRAKE_BOTTOM - np.append(brake, 0) * (BRAKE_BOTTOM - BRAKE_TOP))
     parts = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 560 306" width="560" height="306">',
-        f'<path d="{gap}Z" fill="{palette.novel}" opacity="0.13"/>',
-        f'<path d="{margin}Z" fill="{palette.seen}" opacity="0.22"/>',
-        _axis(palette, BOTTOM),
-        _axis(palette, BRAKE_BOTTOM),
-        _curve(x, high(alone), palette.novel, 'stroke-dasharray="2 7" opacity="0.75"'),
-        _curve(x, high(seen), palette.seen),
-        _curve(x, high(novel), palette.novel),
-        _words(LEFT, 20, "Accuracy", palette.muted),
-        _words(RIGHT + 10, high(seen[-1]) - 1, "seen", palette.seen, bold=True),
-        _words(RIGHT + 10, high(novel[-1]) + 17, "novel", palette.novel, bold=True),
-        _words(RIGHT + 10, high(alone[-1]) - 2, "novel,", palette.muted),
-        _words(RIGHT + 10, high(alone[-1]) + 14, "no margin", palette.muted),
-        _words(x[9], high(0.52), "the gap", palette.text),
-        _words(x[2], BRAKE_BOTTOM - 12, "margin: brakes the seen classes", palette.text),
-        _words(RIGHT, BRAKE_BOTTOM + 20, "epochs", palette.muted, 'text-anchor="end"'),
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 560 300" width="100%" role="img" aria-label="{PACE_ALT}">',
+        f'<path d="{gap}Z" fill="{NOVEL}" opacity="0.13"/>',
+        f'<path d="{margin}Z" fill="{SEEN}" opacity="0.22"/>',
+        _axis(BOTTOM),
+        _axis(BRAKE_BOTTOM),
+        _curve(x, high(alone), NOVEL, 'stroke-dasharray="2 7" opacity="0.75"'),
+        _curve(x, high(seen), SEEN),
+        _curve(x, high(novel), NOVEL),
+        _words(LEFT, 20, "accuracy", 0.65),
+        _words(RIGHT + 10, high(seen[-1]) - 2, "seen", color=SEEN, weight=600),
+        _words(RIGHT + 10, high(novel[-1]) + 16, "novel", color=NOVEL, weight=600),
+        _words(RIGHT + 10, high(alone[-1]) - 3, "novel,", 0.65),
+        _words(RIGHT + 10, high(alone[-1]) + 14, "no margin", 0.65),
+        _words(x[9], high(0.52), "the gap"),
+        _words(x[2], BRAKE_BOTTOM - 12, "margin: brakes the seen classes"),
+        _words(RIGHT, BRAKE_BOTTOM + 20, "epochs", 0.65, more='text-anchor="end"'),
         "</svg>",
     ]
     return "".join(parts)
+
+
+PACE_ALT = (
+    "Seen accuracy rises at once and novel accuracy follows later, so that the gap between them closes, while the margin "
+    "that brakes the seen classes shrinks to nothing. Without the margin novel accuracy stays low."
+)
 
 
 def sparkline(seen: list[float | None], novel: list[float | None], epochs: int, palette: Palette) -> str:
@@ -102,13 +111,10 @@ def _curve(x, y, colour: str, more: str = "", width: float = 3) -> str:
     )
 
 
-def _axis(palette: Palette, y: float) -> str:
-    return f'<path d="M{LEFT} {y}H{RIGHT}" stroke="{palette.grid}" stroke-width="1.2"/>'
+def _axis(y: float) -> str:
+    return f'<path d="M{LEFT} {y}H{RIGHT}" stroke="{LINE}" stroke-width="1.2"/>'
 
 
-def _words(x: float, y: float, text: str, colour: str, more: str = "", bold: bool = False) -> str:
-    weight = 600 if bold else 400
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" {FONT} font-size="15" font-weight="{weight}" fill="{colour}" {more}>'
-        f"{escape(text)}</text>"
-    )
+def _words(x: float, y: float, text: str, opacity: float = 1, color: str = INK, weight: int = 400, more: str = "") -> str:
+    about = f'font-size="15" font-weight="{weight}" fill="{color}" opacity="{opacity}" {more}'
+    return f'<text x="{x:.1f}" y="{y:.1f}" {about}>{escape(text)}</text>'

@@ -97,8 +97,9 @@ export default function (component) {
       if (graph.drawnText !== text) return;
       const figure = JSON.parse(text.slice(cut + 1));
       figure.layout.font = { ...figure.layout.font, family: getComputedStyle(parentElement).fontFamily };
-      figure.layout.uirevision = options.name;
-      Plotly.react(graph, figure.data, figure.layout, configuration(Plotly, options.name, figure));
+      figure.layout.uirevision ??= options.name;
+      graph.plotConfiguration ??= configuration(Plotly, options.name, figure); // a new one would make a new plot
+      Plotly.react(graph, figure.data, figure.layout, graph.plotConfiguration);
       if (options.clickable && !graph.listensToClicks) {
         graph.listensToClicks = true;
         graph.on("plotly_click", (event) => {

@@ -1,7 +1,8 @@
 """A plotly chart that stays where it is while its data changes: zoom, hover and the element itself survive.
 
 `st.plotly_chart` makes a new element for new data. Here one element is kept under its key and handed to `Plotly.react`,
-with `uirevision` set to the key. plotly.js is the file of the installed plotly package, served by this server.
+with a constant `uirevision` (the key, where the figure sets none). plotly.js is the file of the installed plotly
+package, served by this server.
 """
 
 import json

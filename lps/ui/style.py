@@ -1,10 +1,9 @@
-"""How things look: the one place of colours, and text of runs shown as it is written.
+"""How things look: the one place of colours.
 
 Seen is blue, novel is orange, both together are grey; the hues stay apart with every common kind of colour blindness.
 """
 
 import colorsys
-import re
 from dataclasses import dataclass
 
 import streamlit as st
@@ -73,12 +72,6 @@ def badge(state: str) -> None:
     """The state of a run as a coloured word."""
     label, color, icon = BADGES[state]
     st.badge(label, color=color, icon=icon)
-
-
-def literal(text: str) -> str:
-    """`text` for places that read markdown, so that it looks as it is written."""
-    line = " ".join(str(text).split())
-    return re.sub(r"([\\`*_{}\[\]()<>#+\-.!$|~:])", r"\\\1", line)
 
 
 def with_alpha(color: str, alpha: float) -> str:

@@ -1,0 +1,226 @@
+"""The command line: `python -m lps COMMAND`. Parsing and printing, nothing else."""
+
+import argparse
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from lps import catalog
+from lps.config import Config, configure, parse_settings
+from lps.parameters import ConfigError
+from lps.runs import Run, create_run, delete_run, find_run, list_runs
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message):
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    try:
+        return options.act(options) or 0
+    except ConfigError as error:
+        print(f"lps: {error}", file=sys.stderr)
+        return 2
+
+
+def parser() -> Parser:
+    top = Parser(prog="python -m lps", description="Open-world semi-supervised learning, from the command line.")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
+
+    def command(name: str, act, help: str, *, run=False, as_json=False, settings=False) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=help, description=help, allow_abbrev=False)
+        sub.set_defaults(act=act)
+        sub.add_argument("--runs", type=Path, default=Path(os.environ.get("LPS_RUNS", "runs")), help="folder of the runs")
+        if run:
+            sub.add_argument("run", help="id of a run, the end of it, or its folder")
+        if as_json:
+            sub.add_argument("--json", action="store_true", help="as JSON")
+        if settings:
+            _add_settings(sub)
+        return sub
+
+    command("methods", list_methods, "what can be trained", as_json=True)
+    command("datasets", list_datasets, "what it can be trained on", as_json=True)
+    train = command("train", train_here, "train in the foreground; the last line is the run folder", settings=True)
+    train.add_argument("--run", dest="folder", type=Path, help=argparse.SUPPRESS)  # how the runner starts the trainer
+    command("launch", launch_run, "train in the background; prints the run folder", settings=True)
+    command("pretrain", pretrain, "only the SimCLR start of such a run, kept for later runs", settings=True)
+    command("list", list_all, "all runs", as_json=True)
+    command("show", show, "one run", run=True, as_json=True)
+    command("stop", stop, "end a run after a checkpoint; it can be resumed", run=True).add_argument(
+        "--kill", action="store_true", help="at once, without a checkpoint of the current epoch"
+    )
+    command("resume", resume, "go on from the last checkpoint", run=True)
+    command("rename", rename, "give a run a name", run=True).add_argument("name")
+    command("delete", delete, "move a run to the trash folder", run=True)
+    project = command("project", make_projection, "2-D map of a run's features", run=True)
+    project.add_argument("--method", choices=("pca", "umap", "tsne"), default="umap")
+    project.add_argument("--epoch", type=int, help="epoch of the snapshot; the last one without it")
+    return top
+
+
+def _add_settings(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--dataset", default="digits", help="see `datasets`")
+    sub.add_argument("--method", default="lps", help="see `methods`")
+    sub.add_argument("--seed", default="0", help="seed of the run")
+    sub.add_argument("--name", default="", help="a name for people")
+    sub.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", dest="settings", help="any setting, as often as needed"
+    )
+
+
+def list_methods(options) -> None:
+    infos = [catalog.method_info(name) for name in catalog.method_names()]
+    if options.json:
+        _print_json([{"name": i.name, "title": i.title, "summary": i.summary,
+                      "parameters": [asdict(p) for p in i.parameters.values()]} for i in infos])  # fmt: skip
+        return
+    for info in infos:
+        print(f"{info.name:12} {info.summary}")
+        for parameter in info.parameters.values():
+            print(f"    {parameter.name}={parameter.default}  {parameter.help} ({parameter.expectation()})")
+
+
+def list_datasets(options) -> None:
+    infos = [catalog.dataset_info(name) for name in catalog.dataset_names()]
+    if options.json:
+        _print_json([asdict(info) for info in infos])
+        return
+    for info in infos:
+        print(f"{info.name:12} {info.summary}")
+
+
+def train_here(options) -> int:
+    if options.folder:  # the training process itself, started by the runner
+        from lps.train import train
+
+        return train(Run(options.folder))
+    from lps import launch
+    from lps.follow import follow
+
+    run = _create(options)
+    launch.launch(run)
+    state = follow(run)
+    _say(f"{state.name}{': ' + state.reason if state.reason else ''}")
+    print(run.folder)
+    return 0 if state.name in ("finished", "stopped") else 1
+
+
+def launch_run(options) -> None:
+    from lps import launch
+
+    run = _create(options)
+    launch.launch(run)
+    print(run.folder)
+
+
+def pretrain(options) -> int:
+    from lps.pretrain import pretrain_alone
+
+    path = pretrain_alone(_config(options), options.runs / ".pretrained", _say)
+    print(path)
+    return 0
+
+
+def list_all(options) -> None:
+    from lps.summary import summarize
+
+    rows = []
+    for run in list_runs(options.runs):
+        state, summary = run.state(), summarize(run)
+        scores = {key: summary["last"].get(f"accuracy/{key}") for key in ("seen", "novel", "all")}
+        row = {"id": run.id, "name": run.meta()["name"], "state": state.name, "reason": state.reason}
+        rows.append(row | {"epochs": summary["epochs"]} | scores)
+    if options.json:
+        _print_json(rows)
+        return
+    if not rows:
+        _say(f"no runs in {options.runs}; start one with: python -m lps train")
+    for row in rows:
+        scores = " ".join(f"{key} {row[key]:.3f}" for key in ("seen", "novel", "all") if row[key] is not None)
+        print(f"{row['id']}  {row['state']:10} epoch {row['epochs']:<4} {scores}  {row['name']}{row['reason']}".rstrip())
+
+
+def show(options) -> None:
+    from lps.summary import summarize
+
+    run = find_run(options.runs, options.run)
+    state = run.state()
+    config = {} if state.name == "unreadable" else run.config().flat()
+    shown = {"id": run.id, "state": state.name, "reason": state.reason, **run.meta(), "config": config, **summarize(run)}
+    if options.json:
+        _print_json(shown)
+        return
+    print(f"{run.id}  {shown['name']}\n{state.name}{': ' + state.reason if state.reason else ''}, {shown['epochs']} epochs")
+    for title in ("last", "best"):
+        print(f"\n{title}")
+        for key, value in shown[title].items():
+            print(f"    {key} = {value}" if not isinstance(value, list) else f"    {key} = {_shorten(value)}")
+    print("\nconfig")
+    for key, value in config.items():
+        print(f"    {key} = {value}")
+
+
+def stop(options) -> None:
+    from lps import launch
+
+    launch.stop(find_run(options.runs, options.run), kill=options.kill)
+
+
+def resume(options) -> None:
+    from lps import launch
+
+    run = find_run(options.runs, options.run)
+    launch.resume(run)
+    print(run.folder)
+
+
+def rename(options) -> None:
+    find_run(options.runs, options.run).write_meta(name=options.name)
+
+
+def delete(options) -> None:
+    delete_run(find_run(options.runs, options.run))
+
+
+def make_projection(options) -> None:
+    from lps.projection import project
+
+    print(project(find_run(options.runs, options.run), options.method, options.epoch))
+
+
+def _config(options) -> Config:
+    """The checked config of the options, before anything is written."""
+    from lps import preflight
+
+    own = parse_settings([f"seed={options.seed}"], "lps") | {"dataset": options.dataset, "method": options.method}
+    config = configure(own | parse_settings(options.settings, options.method))
+    preflight.check(config)
+    return config
+
+
+def _create(options) -> Run:
+    return create_run(options.runs, _config(options), options.name)
+
+
+def _shorten(values: list, limit: int = 8) -> str:
+    shown = ", ".join("null" if v is None else f"{v:.4g}" for v in values[:limit])
+    return f"[{shown}{', ...' if len(values) > limit else ''}]"
+
+
+def _print_json(value) -> None:
+    print(json.dumps(value, indent=2, allow_nan=False))
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""What a run trains on, on the device it trains on: images, truth, split and batch plan."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lps import datasets
+from lps.batches import BatchPlan, plan_batches
+from lps.config import Config
+from lps.parameters import ConfigError
+from lps.split import Split, open_world_split
+
+
+@dataclass(frozen=True)
+class Material:
+    """images: uint8 (n, channels, height, width) on the device; truth: int64 (n,), class ids, -1 unknown."""
+
+    images: Tensor
+    truth: np.ndarray
+    split: Split
+    plan: BatchPlan
+
+
+def prepare(config: Config) -> Material:
+    """Load the images, split them and put them on the config's device; raises `ConfigError`."""
+    device = resolve_device(config.device)
+    images = datasets.load(config.dataset, config.dataset_path)
+    split = open_world_split(images.labels, images.class_names, config)
+    pixels = torch.from_numpy(np.ascontiguousarray(images.pixels.transpose(0, 3, 1, 2))).to(device)
+    return Material(pixels, split.targets(images.labels), split, plan_batches(split, config.batch_size))
+
+
+def resolve_device(name: str) -> torch.device:
+    """The torch device of a config's `device`; raises `ConfigError` for a GPU that is not there."""
+    count = torch.cuda.device_count()
+    if name == "auto":
+        return torch.device("cuda" if count else "cpu")
+    device = torch.device(name)
+    if device.type == "cuda" and (device.index or 0) >= count:
+        found = ", ".join(f"cuda:{i}" for i in range(count)) or "none"
+        raise ConfigError("device", f"{name} is not here; GPUs that PyTorch can use: {found}; cpu always works")
+    return device

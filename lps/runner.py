@@ -1,0 +1,418 @@
+"""The parent of one training process: carries out wishes, keeps the log small, and records how the attempt ended.
+
+    python -m lps.runner FOLDER --attempt N --slot NAME --gpus UUID,UUID --locks RUN SLOT -- TRAINER...
+
+Started by `lps.launch` in a session of its own, with the locks of the run and of its slot as open descriptors: while
+it lives the run is alive, and its death, however it comes, takes the training process with it and frees both. Standard
+library only. Its last acts: end whatever the training process left behind, write exit.json, free the locks, and start
+the next queued run, since perhaps no browser is open.
+"""
+
+import argparse
+import contextlib
+import ctypes
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lps import launch
+from lps.parameters import ConfigError
+from lps.runs import Run, boot_id, clean_line, end_of_events, is_file_at, read_last_event, write_json, write_whole
+
+POLL_S = 0.3
+GRACE_S = 60.0  # from SIGTERM to SIGKILL; LPS_STOP_GRACE overrides it
+LOG_HEAD = 1 << 20  # bytes of log.txt that are always kept
+LOG_TAIL = 10 << 20  # bytes after them; when they are full, the newer half is kept
+LOG_LINE = 1 << 16  # a longer line is broken
+LOG_RECENT = 1 << 16  # bytes in which the reason of a failure is looked for
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # from <linux/prctl.h>
+
+# Escape sequences of terminals (colours, cursor, titles), and control characters but for tab and newline.
+ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"
+    r"|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"
+    r"|\x1b[ -/]*[0-~]"
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+)
+TRACEBACK = "Traceback (most recent call last):"
+
+
+def main(arguments: list[str]) -> int:
+    """Carry out one attempt; returns the exit code: 0 where a record of it was written, else 1."""
+    cut = arguments.index("--")
+    parser = argparse.ArgumentParser(prog="python -m lps.runner")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--attempt", type=int, required=True)
+    parser.add_argument("--slot", required=True)
+    parser.add_argument("--gpus", default="")
+    parser.add_argument("--locks", type=int, nargs=2, required=True)
+    options = parser.parse_args(arguments[:cut])
+    trainer = arguments[cut + 1 :]
+    os.umask(0o077)
+    for lock in options.locks:
+        os.set_inheritable(lock, False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    attempt = Attempt(Run(options.folder), options.attempt, options.slot, options.gpus, options.locks[0], trainer)
+    signal.signal(signal.SIGTERM, attempt.on_sigterm)
+    recorded = attempt.carry_out()
+    for lock in options.locks:
+        os.close(lock)
+    # An attempt that could not even begin would be started again and again; a machine that shuts down starts nothing.
+    if attempt.run.waiting_attempt() != attempt.number and not attempt.terminated:
+        with contextlib.suppress(ConfigError, OSError):
+            launch.pump(options.folder.parent, trainer)
+    return 0 if recorded else 1
+
+
+@dataclass
+class Attempt:
+    """One attempt of a run, from its first record to its last."""
+
+    run: Run
+    number: int
+    slot: str
+    gpus: str
+    lock: int
+    trainer: list[str]
+    process: subprocess.Popen = field(init=False)
+    log: "Log" = field(init=False)
+    terminated: bool = False  # this runner itself was asked to end
+    stopping_until: float | None = None  # monotonic seconds; None before a stop was passed on
+    forced: str = ""  # why the training process was killed
+
+    def on_sigterm(self, number, frame) -> None:
+        self.terminated = True
+
+    def carry_out(self) -> bool:
+        """Train, and record how it ended. False where no record could be written: folder gone, disk full."""
+        try:
+            if self._want() in ("stop", "kill"):
+                ending = {"state": "stopped", "reason": "cancelled before it began"}
+            else:
+                self._sweep()
+                self._record_start(None)
+                ending = self._train()
+        except Exception as error:  # nobody sees what a runner prints, so whatever it is goes into the record
+            reason = clean_line(f"the runner could not go on: {error}", 500)
+            ending = {"state": "failed", "kind": "bug", "reason": reason}
+        finally:
+            end_descendants()
+        about = {"kind": "", "code": None, "signal": None, "forced": bool(self.forced)}
+        try:
+            write_json(self.run.folder / "exit.json", {"attempt": self.number} | about | ending | {"time": time.time()})
+        except OSError:
+            return False
+        return True
+
+    def _train(self) -> dict:
+        """Start the training process, see it through, and say how it ended."""
+        since = end_of_events(self.run.events)
+        self.log = Log(self.run.log)
+        if self.number > 1:
+            self.log.write(f"--- attempt {self.number}, {time.strftime('%Y-%m-%d %H:%M:%S')} ---\n".encode())
+            self.log.recent = b""
+        self.process = self._spawn()
+        try:
+            self._record_start(self.process.pid)
+            self._watch()
+        finally:
+            self.process.kill()
+            self.process.wait()
+            end_descendants(self.process.pid)
+            self._drain()
+            self.log.close()
+        return classify(
+            self.process.returncode,
+            read_last_event(self.run.events, since),
+            self.log.recent.decode("utf-8", "replace"),
+            stop_asked=self.stopping_until is not None,
+            forced=self.forced,
+        )
+
+    def _spawn(self) -> subprocess.Popen:
+        environment = os.environ | {"LPS_RUN": str(self.run.folder), "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
+        if self.gpus:
+            environment["CUDA_VISIBLE_DEVICES"] = self.gpus
+        process = subprocess.Popen(
+            [*self.trainer, str(self.run.folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            bufsize=0,
+            start_new_session=True,
+            env=environment,
+            preexec_fn=_die_with_parent(),
+        )
+        os.set_blocking(process.stdout.fileno(), False)
+        _prefer_as_victim(process.pid)
+        return process
+
+    def _watch(self) -> None:
+        """Until the training process ends: copy its output, look for wishes every `POLL_S` seconds."""
+        next_look = 0.0
+        while self.process.poll() is None:
+            if time.monotonic() >= next_look:
+                next_look = time.monotonic() + POLL_S
+                self._obey()
+            self._copy_output()
+
+    def _copy_output(self) -> None:
+        """One piece of output, or `POLL_S` seconds without any."""
+        if self.process.stdout.closed:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(POLL_S)
+        elif select.select([self.process.stdout], [], [], POLL_S)[0]:
+            self._read_output()
+
+    def _read_output(self) -> bool:
+        """Move what the pipe holds to the log, at most 64 KiB; False where it holds nothing or has ended."""
+        data = self.process.stdout.read(1 << 16)
+        if data:
+            self.log.write(data)
+        elif data == b"":
+            self.process.stdout.close()
+        return bool(data)
+
+    def _drain(self) -> None:
+        while not self.process.stdout.closed and self._read_output():
+            pass
+        self.process.stdout.close()
+
+    def _obey(self) -> None:
+        """Pass a stop on once, kill after the grace time; kill at once on request, or where the folder has gone."""
+        want = self._want()
+        if not is_file_at(self.lock, self.run.lock):
+            self._force("the run's folder or its lock file was removed or moved while it was going")
+        elif want == "kill":
+            self._force("ended at once by request, without a checkpoint of the last steps")
+        elif want == "stop" and self.stopping_until is None:
+            self.stopping_until = time.monotonic() + grace_s()
+            self.process.send_signal(signal.SIGTERM)
+        elif want == "stop" and time.monotonic() >= self.stopping_until:
+            self._force(f"did not stop within {grace_s():g} s and was ended by force")
+
+    def _want(self) -> str:
+        """What is wished for this attempt: run, stop or kill."""
+        want = self.run.read_json("want.json")
+        if want.get("attempt") == self.number and want.get("want") in ("stop", "kill"):
+            return want["want"]
+        return "stop" if self.terminated else "run"
+
+    def _force(self, reason: str) -> None:
+        self.forced = reason
+        self.process.kill()
+
+    def _record_start(self, trainer_pid: int | None) -> None:
+        """process.json: without a pid before the training process can exist, since the attempt counts as begun then."""
+        about = {"attempt": self.number, "host": socket.gethostname(), "boot_id": boot_id(), "runner_pid": os.getpid()}
+        more = {"runner_ticks": start_ticks(os.getpid()), "trainer_pid": trainer_pid, "slot": self.slot}
+        write_json(self.run.folder / "process.json", about | more | {"started": time.time()})
+
+    def _sweep(self) -> None:
+        """Remove temporary files whose writers were killed; a writer of today needs far less than a minute."""
+        for path in self.run.folder.glob(".*.tmp"):
+            with contextlib.suppress(OSError):
+                if time.time() - path.lstat().st_mtime > 60:
+                    path.unlink()
+
+
+def classify(code: int, last: dict | None, output: str, *, stop_asked: bool = False, forced: str = "") -> dict:
+    """How an attempt ended: state, kind, reason, code and signal, as in exit.json.
+
+    code: of the training process as `subprocess` states it, -n for signal n; last: its last event, None without any;
+    output: the end of what it printed; stop_asked: whether it was sent SIGTERM; forced: why it was sent SIGKILL, "" if
+    it was not.
+    """
+    event = last["kind"] if last else ""
+    killer = -code if code < 0 else None
+    end = {"state": "failed", "kind": "", "reason": "", "code": None if killer else code, "signal": killer}
+    if event == "finish" and (code == 0 or forced):
+        return end | {"state": "finished"}
+    if event == "fail":
+        reason = clean_line(last.get("reason") or "no reason was given", 500)
+        return end | {"kind": clean_line(last.get("failure") or "bug"), "reason": reason}
+    if forced or (event == "stop" and code == 0):
+        return end | {"state": "stopped", "reason": forced or "stopped by request"}
+    if stop_asked and code in (0, -signal.SIGTERM):
+        return end | {"state": "stopped", "reason": "stopped by request before training began"}
+    if killer:
+        return end | {"kind": "killed", "reason": _signal_in_words(killer)}
+    if code == 0:
+        return end | {"kind": "bug", "reason": "the training process ended without saying how (exit code 0)"}
+    said = last_error(output) or f"the training process ended with exit code {code} and left no message"
+    return end | {"kind": "config" if code == 2 else "bug", "reason": said}
+
+
+def _signal_in_words(number: int) -> str:
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = "unknown"
+    cause = "; most likely the machine ran out of memory" if number == signal.SIGKILL else ""
+    return f"the training process was killed by signal {number} ({name}){cause}"
+
+
+def last_error(output: str) -> str:
+    """The message of the last traceback in `output`, else its last line; "" for no output."""
+    _, found, after = output.rpartition(TRACEBACK)
+    lines = [line for line in (after if found else output).splitlines() if line.strip()]
+    messages = [line for line in lines if not line[0].isspace()] if found else lines[-1:]
+    return clean_line(messages[0], 500) if messages else ""
+
+
+class Log:
+    """log.txt: readable text without terminal codes, its first `head` bytes and at least half of the last `tail`."""
+
+    def __init__(self, path: Path, head: int = LOG_HEAD, tail: int = LOG_TAIL):
+        self.path, self.head, self.tail = path, head, tail
+        self.recent = b""
+        self._line = b""
+        self._file = open(path, "ab", buffering=0)
+        self._size = self._file.tell()
+
+    def write(self, data: bytes) -> None:
+        """Add what was printed. A last line without its end waits for it."""
+        text = self._line + data
+        cut = text.rfind(b"\n") + 1
+        whole, self._line = text[:cut], text[cut:]
+        if len(self._line) > LOG_LINE:
+            whole, self._line = text + b"\n", b""
+        if whole:
+            self._append(readable(whole))
+
+    def close(self) -> None:
+        if self._line:
+            self.write(b"\n")
+        self._file.close()
+
+    def _append(self, data: bytes) -> None:
+        self.recent = (self.recent + data)[-LOG_RECENT:]
+        with contextlib.suppress(OSError):  # a full disk shall cost the output, not the run
+            self._size += self._file.write(data)
+            if self._size > self.head + self.tail:
+                self._shorten()
+
+    def _shorten(self) -> None:
+        """Leave the middle out."""
+        with open(self.path, "rb") as file:
+            first = file.read(self.head)
+            file.seek(-self.tail // 2, os.SEEK_END)
+            last = file.read()
+        first, last = first[: first.rfind(b"\n") + 1], last[last.find(b"\n") + 1 :]
+        write_whole(self.path, first + b"[the middle of this log was left out]\n" + last)
+        self._file.close()
+        self._file = open(self.path, "ab", buffering=0)
+        self._size = self._file.tell()
+
+
+def readable(data: bytes) -> bytes:
+    """UTF-8 lines as a terminal would end up showing them: \\r starts a line again, codes and colours are dropped."""
+    text = data.decode("utf-8", "replace")
+    if "\r" in text:
+        text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    return ESCAPES.sub("", text).encode()
+
+
+def grace_s() -> float:
+    """Seconds that a training process has between a stop and its end."""
+    try:
+        return max(0.0, float(os.environ["LPS_STOP_GRACE"]))
+    except (KeyError, ValueError):
+        return GRACE_S
+
+
+# ---------------------------------------------------------------------------------------------------- processes
+
+
+def become_subreaper() -> None:
+    """Orphans among our descendants become our children, so that none can escape (Linux; elsewhere nothing happens)."""
+    if _prctl is not None:
+        _prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_descendants(session: int | None = None) -> None:
+    """Kill and reap every process that descends from this one, and on systems without /proc the group `session`."""
+    while True:
+        for pid in descendants(os.getpid()):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if session is not None and not Path("/proc/self/stat").exists():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(session, signal.SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.01)
+
+
+def descendants(ancestor: int) -> list[int]:
+    """The pids of all children, their children and so on, from /proc; empty without it."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            parent = int(_stat_fields(int(entry.name))[1])
+            children.setdefault(parent, []).append(int(entry.name))
+    found, next_ones = [], children.get(ancestor, [])
+    while next_ones:
+        found += next_ones
+        next_ones = [child for pid in next_ones for child in children.get(pid, [])]
+    return found
+
+
+def start_ticks(pid: int) -> int | None:
+    """When a process began, in clock ticks since the machine did; with the boot id it tells a reused pid."""
+    try:
+        return int(_stat_fields(pid)[19])
+    except OSError:
+        return None
+
+
+def _stat_fields(pid: int) -> list[str]:
+    """/proc/PID/stat from the third field on: state, parent, ..., start (20th of these)."""
+    return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+
+
+def _die_with_parent():
+    """What the training process does before it becomes one: ask the kernel to kill it when this runner dies (Linux)."""
+    if _prctl is None:
+        return None
+    runner = os.getpid()
+
+    def ask():
+        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != runner:  # it died before the kernel was asked
+            os._exit(1)
+
+    return ask
+
+
+def _prefer_as_victim(pid: int) -> None:
+    """Where memory runs out, the kernel shall take the training process and not the dashboard."""
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{pid}/oom_score_adj").write_text("500")
+
+
+def _find_prctl():
+    """The C function, loaded before any fork; None where the system has none."""
+    try:
+        return ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+    except (OSError, AttributeError):
+        return None
+
+
+_prctl = _find_prctl()
+
+
+if __name__ == "__main__":
+    become_subreaper()
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,409 @@
+"""Data frames in, plotly figures out. Nothing here reads a file or knows of a page.
+
+Curves are SVG lines over the epoch; the projection alone is WebGL. Arrays are handed over as NumPy, which plotly sends
+in binary. Every figure has a height in pixels and a transparent ground.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from lps.ui.live import History
+from lps.ui.style import Palette, class_colors, with_alpha
+
+PERCENT = ".1%"
+ROW_GAP = 0.055  # between stacked panels, share of the height
+MAX_POINTS = 50_000
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One of several stacked panels: title, share of the height, format of the y axis, its range (None: it fits)."""
+
+    title: str
+    share: float
+    tickformat: str = ""
+    range: tuple[float, float] | None = None
+    rangemode: str = "tozero"
+
+
+# ---------------------------------------------------------------------------------------------------- pace
+
+
+def pace(history: History, epochs: int, colors: Palette) -> go.Figure:
+    """Seen and novel accuracy with the gap as a band, KL, mean margins and thresholds, over one epoch axis."""
+    panels = [
+        Panel("Accuracy", 0.5, ".0%", (-0.02, 1.03)),
+        Panel("KL of the estimated class distribution", 0.14),
+        Panel("Mean margin", 0.2),
+        Panel("Confidence threshold", 0.16, ".0%", (0, 1.06)),
+    ]
+    figure = _stacked(panels, epochs, 640, colors)
+    _add_gap(figure, history, colors)
+    for group in ("seen", "novel"):
+        baseline = history.start.get(f"baseline/kmeans/{group}")
+        if baseline is not None:
+            _add_reference(figure, baseline, group, getattr(colors, group), epochs)
+    _add_line(figure, history.column("accuracy/all"), "All", colors.all, 1, PERCENT, width=1.5)
+    _add_line(figure, history.column("accuracy/novel"), "Novel", colors.novel, 1, PERCENT, width=2.6)
+    _add_line(figure, history.column("accuracy/seen"), "Seen", colors.seen, 1, PERCENT, width=2.6)
+    _add_line(figure, history.column("kl"), "KL", colors.ink, 2, ".3f", legend=False)
+    for group in ("novel", "seen"):
+        color = getattr(colors, group)
+        _add_line(figure, mean_margin(history, group), f"Margin, {group}", color, 3, ".2f", legend=False)
+        threshold = history.column(f"threshold/{group}")
+        _add_line(figure, threshold, f"Threshold, {group}", color, 4, ".0%", legend=False, width=1.8)
+    return figure.update_layout(legend_traceorder="reversed")
+
+
+def pace_of_runs(histories: dict[str, History], epochs: int, colors: Palette) -> go.Figure:
+    """The same measurements for several runs by label: one colour a run, one panel a measurement."""
+    panels = [
+        Panel("Novel accuracy", 0.29, ".0%", (-0.02, 1.03)),
+        Panel("Seen accuracy", 0.29, ".0%", (-0.02, 1.03)),
+        Panel("KL of the estimated class distribution", 0.19),
+        Panel("Mean margin of seen classes", 0.23),
+    ]
+    figure = _stacked(panels, epochs, 680, colors)
+    for (label, history), color in zip(histories.items(), _cycle(colors.runs, len(histories))):
+        label = plain(label)
+        shared = {"legendgroup": label}
+        _add_line(figure, history.column("accuracy/novel"), label, color, 1, PERCENT, width=2.4, **shared)
+        _add_line(figure, history.column("accuracy/seen"), label, color, 2, PERCENT, legend=False, **shared)
+        _add_line(figure, history.column("kl"), label, color, 3, ".3f", legend=False, **shared)
+        _add_line(figure, mean_margin(history, "seen"), label, color, 4, ".2f", legend=False, **shared)
+    return figure
+
+
+def mean_margin(history: History, group: str) -> pd.Series:
+    """Mean of the per-class margin over seen or novel classes, by epoch."""
+    table = history.vectors.get("margin")
+    if table is None or not history.seen:
+        return pd.Series(dtype=float)
+    columns = table.columns < history.seen if group == "seen" else table.columns >= history.seen
+    return table.loc[:, columns].astype(float).mean(axis=1).dropna()
+
+
+def gap_bands(epochs: np.ndarray, seen: np.ndarray, novel: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """The area between two curves as polygons (x, y): `seen` where seen is ahead, `novel` where novel is.
+
+    The curves are straight between epochs; where they cross, both bands have a corner at the crossing.
+    """
+    ahead = seen - novel
+    cross = np.flatnonzero(ahead[:-1] * ahead[1:] < 0)
+    share = ahead[cross] / (ahead[cross] - ahead[cross + 1])
+    x = np.concatenate([epochs, epochs[cross] + share * (epochs[cross + 1] - epochs[cross])])
+    height = seen[cross] + share * (seen[cross + 1] - seen[cross])
+    order = np.argsort(x, kind="stable")
+    x = x[order]
+    seen, novel = np.concatenate([seen, height])[order], np.concatenate([novel, height])[order]
+    top = np.maximum(seen, novel)
+    return {
+        name: (np.concatenate([x, x[::-1]]), np.concatenate([top, low[::-1]]))
+        for name, low in (("seen", novel), ("novel", seen))
+    }
+
+
+def _add_gap(figure: go.Figure, history: History, colors: Palette) -> None:
+    columns = {group: history.column(f"accuracy/{group}") for group in ("seen", "novel")}
+    both = pd.DataFrame(columns).dropna()
+    if len(both) < 2:
+        return
+    bands = gap_bands(both.index.to_numpy(float), both["seen"].to_numpy(), both["novel"].to_numpy())
+    for name, (x, y) in bands.items():
+        color = with_alpha(getattr(colors, name), 0.16)
+        band = go.Scatter(x=x, y=y, fill="toself", fillcolor=color, mode="lines", line_width=0, hoverinfo="skip")
+        figure.add_trace(band.update(name=f"Gap, {name} ahead", showlegend=False, yaxis="y"))
+
+
+# ---------------------------------------------------------------------------------------------------- other curves
+
+
+def losses(history: History, epochs: int, colors: Palette) -> go.Figure:
+    """Every `loss/*` term; they add up to the total."""
+    names = [name for name in history.epochs if name.startswith("loss/")]
+    names.sort(key=lambda name: name != "loss/total")
+    figure = _with_legend_below(_stacked([Panel("", 1, rangemode="normal")], epochs, 380, colors))
+    terms = [color for color in colors.runs if color not in (colors.seen, colors.novel)] + [colors.seen, colors.novel]
+    for name, color in zip(names, [colors.ink, *_cycle(terms, len(names))]):
+        label = name.removeprefix("loss/").replace("_", " ").capitalize()
+        _add_line(figure, history.column(name), label, color, 1, ".3f", width=2.4 if name == "loss/total" else 1.8)
+    return figure
+
+
+def pseudo_labels(history: History, epochs: int, colors: Palette) -> go.Figure:
+    """Share of confident unlabeled images among those predicted as seen and as novel, and their mean confidence."""
+    figure = _with_legend_below(_stacked([Panel("", 1, ".0%", (0, 1.04))], epochs, 380, colors))
+    for group in ("seen", "novel"):
+        color = getattr(colors, group)
+        _add_line(figure, history.column(f"pseudo_label/rate/{group}"), f"Confident, {group}", color, 1, PERCENT)
+        confidence = history.column(f"pseudo_label/confidence/{group}")
+        _add_line(figure, confidence, f"Confidence, {group}", color, 1, PERCENT, width=1.3, dash="dot")
+    return figure
+
+
+def pretraining(history: History, epochs: int, colors: Palette) -> go.Figure:
+    """SimCLR: its loss, and what k nearest neighbours and k-means make of the features."""
+    panels = [Panel("SimCLR loss", 0.5, rangemode="normal"), Panel("Quality of the features", 0.5, ".0%", (0, 1.04))]
+    figure = _stacked(panels, epochs, 420, colors)
+    table = history.pretrain
+
+    def column(name):
+        return table[name].dropna() if name in table else pd.Series(dtype=float)
+
+    quality = {"pretrain/knn_accuracy": ("k nearest neighbours", 3), "pretrain/kmeans_accuracy": ("k-means", 2)}
+    _add_line(figure, column("pretrain/loss"), "SimCLR loss", colors.ink, 1, ".3f", legend=False)
+    for name, (label, color) in quality.items():
+        _add_line(figure, column(name), label, colors.runs[color], 2, PERCENT, mode="lines+markers")
+    return figure
+
+
+# ---------------------------------------------------------------------------------------------------- classes
+
+
+def class_distribution(estimated: np.ndarray, seen: int, names: list[str], colors: Palette, top: float) -> go.Figure:
+    """pi_hat as bars, the uniform prior as a line. top: the highest share of all epochs, so that the axis is still."""
+    figure = _class_bars(estimated, seen, names, colors, "Estimated share %{y:.1%}")
+    prior = np.full(2, 1 / len(estimated))
+    ends = np.array([-0.5, len(estimated) - 0.5])
+    line = {"color": colors.ink, "width": 1.4, "dash": "dash"}
+    hover = "Prior %{y:.1%}<extra></extra>"
+    figure.add_trace(go.Scatter(x=ends, y=prior, name="Prior", mode="lines", line=line, hovertemplate=hover))
+    figure.update_yaxes(range=[0, max(top, prior[0]) * 1.1], tickformat=".0%")
+    return figure
+
+
+def class_accuracy(accuracy: np.ndarray, seen: int, names: list[str], colors: Palette) -> go.Figure:
+    """Accuracy of every class after the matching."""
+    figure = _class_bars(accuracy, seen, names, colors, "Accuracy %{y:.1%}")
+    return figure.update_yaxes(range=[0, 1.03], tickformat=".0%")
+
+
+def _class_bars(values: np.ndarray, seen: int, names: list[str], colors: Palette, hover: str) -> go.Figure:
+    figure = go.Figure(layout=_layout(260, colors))
+    ids = np.arange(len(values))
+    for group, members in (("seen", ids < seen), ("novel", ids >= seen)):
+        figure.add_trace(
+            go.Bar(
+                x=ids[members],
+                y=np.asarray(values, np.float32)[members],
+                name=group.capitalize(),
+                marker={"color": getattr(colors, group), "line_width": 0},
+                text=[plain(names[i]) for i in ids[members]],
+                textposition="none",
+                hovertemplate="%{text}<br>" + hover + "<extra>" + group + "</extra>",
+            )
+        )
+    short = [plain(name if len(name) <= 10 else name[:9] + "…") for name in names]
+    figure.update_layout(bargap=0.22, hovermode="closest", showlegend=False, margin={"l": 44, "r": 8, "t": 8, "b": 28})
+    step = max(1, -(-len(ids) // 20))
+    figure.update_xaxes(tickvals=ids[::step], ticktext=short[::step], showgrid=False, range=[-0.6, len(ids) - 0.4])
+    return figure
+
+
+# ---------------------------------------------------------------------------------------------------- projection
+
+
+def projection(
+    points: pd.DataFrame, color_by: str, colors: Palette, seen: int, names: list[str], height: int = 560
+) -> go.Figure:
+    """Points on the plane; every point carries its image id.
+
+    points: columns x, y, image, truth, predicted (class ids, -1 unknown), confidence, right.
+    color_by: truth, predicted, group, right or confidence.
+    """
+    points = points.iloc[:MAX_POINTS]
+    figure = go.Figure(layout=_layout(height, colors))
+    size = float(np.clip(210 / np.sqrt(max(1, len(points))), 3, 9)) * min(1, 0.35 + height / 860)
+    if color_by == "confidence":
+        _add_points(figure, points, "Confidence", size, _confidence_scale(points, colors), names)
+    else:
+        for label, rows, color in _point_groups(points, color_by, colors, seen, names):
+            _add_points(figure, points[rows], label, size, {"color": color}, names)
+    figure.update_layout(hovermode="closest", dragmode="pan", margin={"l": 8, "r": 8, "t": 34, "b": 8})
+    hidden = {"showgrid": False, "zeroline": False, "showticklabels": False, "showline": False, "title": None}
+    figure.update_xaxes(**hidden, showspikes=False)
+    figure.update_yaxes(**hidden, scaleanchor="x", scaleratio=1)
+    return figure
+
+
+def mark_point(figure: go.Figure, points: pd.DataFrame, image: int | None, colors: Palette) -> None:
+    """Draw a ring around the point of one image, where it is among the points."""
+    rows = points[points["image"] == image]
+    ring = {"size": 16, "color": "rgba(0,0,0,0)", "line": {"color": colors.ink, "width": 2.5}}
+    figure.add_trace(
+        go.Scattergl(
+            x=rows["x"].to_numpy(np.float32),
+            y=rows["y"].to_numpy(np.float32),
+            mode="markers",
+            marker=ring,
+            hoverinfo="skip",
+            showlegend=False,
+            name="Chosen",
+        )
+    )
+
+
+def _point_groups(points: pd.DataFrame, color_by: str, colors: Palette, seen: int, names: list[str]):
+    """(label, rows, colour) of every group of points, the ones to notice last, on top."""
+    if color_by == "group":
+        yield "Seen", (points["truth"] >= 0) & (points["truth"] < seen), colors.seen
+        yield "Novel", points["truth"] >= seen, colors.novel
+        yield "Unknown", points["truth"] < 0, colors.all
+    elif color_by == "right":
+        yield "Unknown", points["truth"] < 0, colors.all
+        yield "Right", (points["truth"] >= 0) & points["right"], colors.right
+        yield "Wrong", (points["truth"] >= 0) & ~points["right"], colors.wrong
+    else:
+        shades = class_colors(seen, len(names), colors)
+        yield "Unknown", points[color_by] < 0, colors.all
+        for class_id, name in enumerate(names):
+            yield plain(name), points[color_by] == class_id, shades[class_id]
+
+
+def _add_points(
+    figure: go.Figure, points: pd.DataFrame, label: str, size: float, marker: dict, names: list[str]
+) -> None:
+    if not len(points):
+        return
+    words = np.array([plain(name) for name in names] + ["unknown"])  # the last one for -1
+    figure.add_trace(
+        go.Scattergl(
+            x=points["x"].to_numpy(np.float32),
+            y=points["y"].to_numpy(np.float32),
+            customdata=points["image"].to_numpy(np.int32),
+            text=words[points["truth"]] + " → " + words[points["predicted"]],
+            name=label,
+            mode="markers",
+            marker={"size": size, "opacity": 0.8, "line_width": 0} | marker,
+            hovertemplate="image %{customdata}<br>%{text}<extra></extra>",
+        )
+    )
+
+
+def _confidence_scale(points: pd.DataFrame, colors: Palette) -> dict:
+    bar = {"thickness": 10, "len": 0.6, "tickformat": ".0%", "outlinewidth": 0, "tickfont": {"color": colors.muted}}
+    scale = [[0, colors.wrong], [0.5, colors.all], [1, colors.right]]
+    values = points["confidence"].to_numpy(np.float32)
+    return {"color": values, "colorscale": scale, "cmin": 0, "cmax": 1, "colorbar": bar}
+
+
+# ---------------------------------------------------------------------------------------------------- shared form
+
+
+def plain(text: str) -> str:
+    """Text of a run as plotly shows it literally: no tags, no entities, no formula."""
+    line = " ".join(str(text).split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return line.replace("$", "$\u200b")
+
+
+def _layout(height: int, colors: Palette) -> dict:
+    axis = {
+        "gridcolor": colors.grid,
+        "zeroline": False,
+        "linecolor": colors.grid,
+        "tickfont": {"color": colors.muted, "size": 12},
+        "automargin": False,
+    }
+    legend = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "itemsizing": "constant"}
+    return {
+        "template": "none",
+        "height": height,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"color": colors.ink, "size": 13},
+        "hoverlabel": {"bgcolor": colors.surface, "bordercolor": colors.grid, "font_color": colors.ink},
+        "legend": legend,
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": colors.muted, "activecolor": colors.ink, "orientation": "v"},
+        "margin": {"l": 52, "r": 16, "t": 36, "b": 40},
+        "xaxis": axis,
+        "yaxis": axis,
+    }
+
+
+def _stacked(panels: list[Panel], epochs: int, height: int, colors: Palette) -> go.Figure:
+    """An empty figure of panels one below the other that share the epoch axis, its cursor and one hover label."""
+    layout = _layout(height, colors)
+    room = 1 - ROW_GAP * (len(panels) - 1)
+    whole = sum(panel.share for panel in panels)
+    top, annotations, plain_axis = 1.0, [], layout["yaxis"]
+    for row, panel in enumerate(panels, 1):
+        bottom = top - room * panel.share / whole
+        ticks = 6 if panel.share / whole > 0.4 else 4
+        domain = [max(0, bottom), min(1, top)]
+        axis = plain_axis | {"domain": domain, "tickformat": panel.tickformat, "nticks": ticks}
+        axis |= {"range": list(panel.range)} if panel.range else {"rangemode": panel.rangemode}
+        layout["yaxis" if row == 1 else f"yaxis{row}"] = axis
+        title = {"text": panel.title, "font": {"color": colors.muted, "size": 13}, "showarrow": False, "xref": "paper"}
+        annotations.append(title | {"yref": "paper", "x": 0, "xanchor": "left", "y": top, "yanchor": "bottom"})
+        top = bottom - ROW_GAP
+    layout["annotations"] = annotations
+    layout |= {"hovermode": "x unified", "hoversubplots": "axis", "spikedistance": -1, "hoverdistance": 40}
+    layout["xaxis"] = layout["xaxis"] | {
+        "anchor": "y" if len(panels) == 1 else f"y{len(panels)}",
+        "range": [0, epochs + 0.4],
+        "title": {"text": "Epoch", "font": {"color": colors.muted, "size": 12}, "standoff": 4},
+        "tickformat": "d",
+        "unifiedhovertitle": {"text": "Epoch %{x}"},
+        "showspikes": True,
+        "spikemode": "across",
+        "spikesnap": "hovered data",
+        "spikethickness": 1,
+        "spikedash": "solid",
+        "spikecolor": colors.muted,
+        "showgrid": False,
+    }
+    return go.Figure(layout=layout)
+
+
+def _with_legend_below(figure: go.Figure) -> go.Figure:
+    """Room under the epoch axis for a legend of many or long names."""
+    figure.update_layout(legend={"x": 0, "xanchor": "left", "y": -0.2, "yanchor": "top"})
+    return figure.update_layout(margin={"t": 12, "b": 148, "autoexpand": False})
+
+
+def _add_line(
+    figure: go.Figure,
+    values: pd.Series,
+    name: str,
+    color: str,
+    row: int,
+    format: str,
+    *,
+    width: float = 2.0,
+    dash: str = "solid",
+    legend: bool = True,
+    **more,
+) -> None:
+    """One curve over the epochs in panel `row`; a single value is a dot."""
+    if not len(values):
+        return
+    mode = more.pop("mode", "lines" if len(values) > 1 else "markers")
+    figure.add_trace(
+        go.Scatter(
+            x=values.index.to_numpy(np.int32),
+            y=values.to_numpy(np.float64),
+            name=name,
+            mode=mode,
+            line={"color": color, "width": width, "dash": dash},
+            marker={"color": color, "size": 6},
+            yaxis="y" if row == 1 else f"y{row}",
+            showlegend=legend,
+            hovertemplate="%{y:" + format + "}",
+            **more,
+        )
+    )
+
+
+def _add_reference(figure: go.Figure, value: float, group: str, color: str, epochs: int) -> None:
+    """What k-means makes of the start features: a thin line over the accuracy panel, one legend entry for both."""
+    line = {"color": color, "width": 1, "dash": "dot"}
+    x, y = np.array([0, epochs]), np.full(2, value)
+    shared = {"name": "k-means before training", "legendgroup": "k-means", "showlegend": group == "seen"}
+    figure.add_trace(go.Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", opacity=0.8, **shared))
+
+
+def _cycle(colors: tuple[str, ...] | list[str], count: int) -> list[str]:
+    return [colors[i % len(colors)] for i in range(count)]

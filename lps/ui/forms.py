@@ -1,0 +1,258 @@
+"""The launch form without its widgets: what a person typed, the settings it means, and a sentence for each misfit.
+
+A `Draft` keeps only what differs from the defaults, as text, so that choosing another data set or method moves every
+untouched field to its new default. Nothing here touches a file.
+"""
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from lps import catalog, preflight
+from lps.config import GROUPS, Config, configure, parameters, recipe
+from lps.parameters import ConfigError, Parameter, shorten
+
+OWN_PLACE = ("dataset", "method", "seed", "device")  # keys that the page asks for outside the groups of settings
+MAXIMUM_SEEDS = 32
+SPELLED = {"lr": "learning rate", "kl": "KL", "num": "number of"}
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What stands in the form. texts: setting key -> what was typed, only where it differs from the default."""
+
+    dataset: str = "digits"
+    method: str = "lps"
+    seeds: str = "0"
+    name: str = ""
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    def with_choice(self, **changes: str) -> "Draft":
+        """The draft after another data set or method was chosen; what its defaults say anyway counts as untouched."""
+        draft = replace(self, **changes)
+        plain = defaults(draft.dataset, draft.method)
+        return replace(draft, texts={k: v for k, v in self.texts.items() if k not in plain or v.strip() != text_of(plain[k])})
+
+    def with_text(self, key: str, text: str) -> "Draft":
+        """The draft after `text` was typed into the field of `key`; a default counts as untouched."""
+        others = {k: v for k, v in self.texts.items() if k != key}
+        untouched = text.strip() == text_of(defaults(self.dataset, self.method)[key])
+        return replace(self, texts=others if untouched else others | {key: text})
+
+    def without(self, keys: Iterable[str]) -> "Draft":
+        """The draft with these settings back at their defaults."""
+        return replace(self, texts={k: v for k, v in self.texts.items() if k not in set(keys)})
+
+    def text(self, key: str) -> str:
+        """What the field of `key` shows."""
+        return self.texts.get(key, text_of(defaults(self.dataset, self.method)[key]))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A draft understood: one `Config` per seed, or the sentence for every key that does not fit (then no config)."""
+
+    configs: tuple[Config, ...]
+    errors: dict[str, str]
+    values: dict[str, object]  # the settings that could be read and differ from the defaults
+
+
+def defaults(dataset: str, method: str) -> dict[str, object]:
+    """Every setting of `method` on `dataset` before anybody changes one: defaults, then the data set's recipe."""
+    plain = {key: p.default for key, p in parameters(method).items()}
+    return plain | recipe(dataset) | {"dataset": dataset, "method": method}
+
+
+def groups(method: str) -> dict[str, list[Parameter]]:
+    """The settings of a form under their headings: the method's own first, then the protocol's by prefix."""
+    own = catalog.method_info(method).parameters
+    found: dict[str, list[Parameter]] = {"method": list(own.values()), "training": []} | {group: [] for group in GROUPS}
+    for key, parameter in parameters(method).items():
+        prefix, dot, _ = key.partition(".")
+        if key not in own and key not in OWN_PLACE:
+            found[prefix if dot else "training"].append(parameter)
+    return {group: members for group, members in found.items() if members}
+
+
+def read(draft: Draft) -> Reading:
+    """What `draft` asks for; every value is checked by itself first, then all of them together."""
+    known = parameters(draft.method)
+    values, errors = {}, {}
+    for key, text in draft.texts.items():
+        if key not in known:
+            continue  # typed for another method; it comes back with that method
+        try:
+            values[key] = known[key].parse(text)
+        except ConfigError as error:
+            errors[key] = sentence(error)
+    seeds = _collect(errors, lambda: parse_seeds(draft.seeds), [])
+    asked = values | {"dataset": draft.dataset, "method": draft.method}
+    configs = _collect(errors, lambda: tuple(configure(asked | {"seed": seed}) for seed in seeds), ())
+    return Reading(() if errors else configs, errors, values)
+
+
+def checked(reading: Reading) -> Reading:
+    """The same after a look at the data and the devices of this machine."""
+    try:
+        for config in reading.configs[:1]:  # they differ in nothing but the seed
+            preflight.check(config)
+    except ConfigError as error:
+        return Reading((), reading.errors | {error.name: sentence(error)}, reading.values)
+    return reading
+
+
+def split_config(draft: Draft) -> Config:
+    """The part of the draft that decides the split, whatever stands in the other fields; raises `ConfigError`."""
+    known = parameters(draft.method)
+    typed = {k: v for k, v in draft.texts.items() if k in known and k.partition(".")[0] in ("split", "dataset")}
+    return configure({"dataset": draft.dataset, "method": draft.method} | {k: known[k].parse(v) for k, v in typed.items()})
+
+
+def parse_seeds(text: str) -> list[int]:
+    """`"0, 1, 2"` or `"0 1 2"` or `"0-4"` as seeds; raises `ConfigError`."""
+    seeds: list[int] = []
+    for part in text.replace(",", " ").split():
+        first, dash, last = part.partition("-")
+        if not all(_is_seed(end) for end in ([first, last] if dash else [first])):
+            raise ConfigError("seed", f"{shorten(part)} is not a whole number from 0 to {2**31 - 1}, nor a range such as 0-4")
+        numbers = range(int(first), int(last if dash else first) + 1)
+        if not 1 <= len(numbers) <= MAXIMUM_SEEDS:
+            raise ConfigError("seed", f"{shorten(part)} is a range of {len(numbers)} seeds; expected 1 to {MAXIMUM_SEEDS}")
+        seeds.extend(numbers)
+    if not seeds:
+        raise ConfigError("seed", "is empty; expected one or several whole numbers such as 0, 1, 2")
+    if len(set(seeds)) != len(seeds):
+        raise ConfigError("seed", f"{shorten(text)} names a seed twice; each seed is one run")
+    if len(seeds) > MAXIMUM_SEEDS:
+        raise ConfigError("seed", f"{len(seeds)} seeds are {len(seeds)} runs; expected at most {MAXIMUM_SEEDS} at a time")
+    return seeds
+
+
+def sentence(error: ConfigError) -> str:
+    """The message for a place beside the field, where the setting's name already stands."""
+    return str(error).removeprefix(f"{error.name}: ")
+
+
+def text_of(value) -> str:
+    """A setting as it is typed; `Parameter.parse` gives the value back."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def label(key: str) -> str:
+    """`split.labeled_ratio` as a person reads it: "Labeled ratio"."""
+    words = " ".join(SPELLED.get(word, word) for word in key.rpartition(".")[2].split("_"))
+    return words[:1].upper() + words[1:]
+
+
+def explanation(parameter: Parameter) -> str:
+    """A setting's meaning as a sentence begins; what starts with a symbol ("eta1: ...") stays as it is."""
+    text = parameter.help
+    return text if text.split(" ")[0].endswith(":") else text[:1].upper() + text[1:]
+
+
+def formulas(objective: str) -> list[str]:
+    """The display formulas of a method's Objective, one each: "$$a, \\qquad b$$" has two; [] where it is written otherwise."""
+    text = " ".join(objective.split())
+    if not (text.startswith("$$") and text.endswith("$$") and text.count("$$") == 2):
+        return []
+    return [part.strip() for part in re.split(r",?\s*\\qquad\s*", text.strip("$"))]
+
+
+def from_config(config: Config, name: str = "") -> Draft:
+    """The form that asks for `config` again."""
+    draft = Draft(config.dataset, config.method, str(config.seed), name)
+    for key, value in config.flat().items():
+        if key not in ("dataset", "method", "seed"):
+            draft = draft.with_text(key, text_of(value))
+    return draft
+
+
+def from_link(query: Mapping[str, list[str]]) -> tuple[Draft, list[str]]:
+    """The form that a link asks for (`dataset`, `method`, `seeds`, `name`, `set=key=value` as often as needed).
+
+    Also one sentence for each part of the link that means nothing here.
+    """
+    draft, notices = Draft(), []
+    known = {"dataset": catalog.dataset_names(), "method": catalog.method_names()}
+    for key in ("dataset", "method", "seeds", "name"):
+        value = (query.get(key) or [getattr(draft, key)])[-1]
+        if value in known.get(key, [value]):
+            draft = replace(draft, **{key: value})
+        else:
+            notices.append(f"{shorten(value)} is not a {key} here; choices: {', '.join(known[key])}.")
+    for part in query.get("set", []):
+        key, _, text = part.partition("=")
+        if key in defaults(draft.dataset, draft.method) and _fits_a_widget(parameters(draft.method)[key], text):
+            draft = draft.with_text(key, text)
+        else:
+            notices.append(f"{shorten(part)} is no setting of {draft.method}.")
+    return draft, notices
+
+
+def link(draft: Draft) -> dict[str, str | list[str]]:
+    """The URL parameters that bring `draft` back; nothing for an untouched form."""
+    plain = Draft()
+    query: dict[str, str | list[str]] = {
+        key: getattr(draft, key) for key in ("dataset", "method", "seeds", "name") if getattr(draft, key) != getattr(plain, key)
+    }
+    known = parameters(draft.method)
+    typed = [f"{key}={text}" for key, text in draft.texts.items() if key in known]
+    return query | ({"set": typed} if typed else {})
+
+
+def commands(draft: Draft, reading: Reading) -> str:
+    """The same launches on the command line, one a line."""
+    lines = []
+    for config in reading.configs:
+        words = ["python", "-m", "lps", "launch", "--dataset", config.dataset, "--method", config.method]
+        words += ["--seed", str(config.seed)]
+        for key, value in reading.values.items():
+            words += ["--set", f"{key}={text_of(value)}"]
+        if draft.name.strip():
+            words += ["--name", draft.name.strip()]
+        lines.append(shlex.join(words))
+    return "\n".join(lines)
+
+
+def summary(draft: Draft, reading: Reading) -> str:
+    """What a click on Launch would do, as markdown."""
+    runs = len(reading.configs)
+    count = "One run" if runs == 1 else f"{runs} runs"
+    changed = f" · {len(reading.values)} changed" if reading.values else ""
+    return f"**{count}** · {draft.dataset} · {catalog.method_info(draft.method).title}{changed}"
+
+
+def obstacle(errors: Mapping[str, str]) -> str:
+    """Why there is nothing to launch: the first misfit, and how many more there are."""
+    key, first = next(iter(errors.items()))
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return f"{label(key)}: {first}{more}"
+
+
+def _is_seed(text: str) -> bool:
+    return text.isascii() and text.isdigit() and int(text[:11]) < 2**31 and len(text) <= 10
+
+
+def _fits_a_widget(parameter: Parameter, text: str) -> bool:
+    """Whether a field can show `text`: a choice or a switch cannot show a wrong one, a line of text can."""
+    if not parameter.choices and parameter.kind != "bool":
+        return text.isprintable() and len(text) <= 4096
+    try:
+        parameter.parse(text)
+    except ConfigError:
+        return False
+    return True
+
+
+def _collect(errors: dict[str, str], make, otherwise):
+    """What `make` gives, or `otherwise` after its `ConfigError` went into `errors` (the first one of a key stays)."""
+    try:
+        return make()
+    except ConfigError as error:
+        errors.setdefault(error.name, sentence(error))
+        return otherwise

@@ -1,0 +1,401 @@
+"""The parts of the Live page: how a run stands, its numbers and curves, the epoch scrubber, its log and settings.
+
+Text of runs (names, reasons, log lines) is shown as it is written. A part draws whatever exists and is silent or says
+one sentence about the rest, so a page works for a run in any state.
+"""
+
+import time
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from lps import config, launch
+from lps.parameters import ConfigError
+from lps.runs import Run, State
+from lps.ui import charts, escape, forms, points, select, style
+from lps.ui.live import History, history, log_tail
+from lps.ui.plot import plot
+
+PHASES = {"prepare": "Preparing", "pretrain": "Pretraining", "train": "Training"}
+NUMBERS = {"seen": "Seen", "novel": "Novel", "all": "All"}
+FAILURES = {
+    "config": "A setting does not work",
+    "data": "The data cannot be used",
+    "out_of_memory": "Memory ran out",
+    "diverged": "Training diverged",
+    "disk_full": "The disk is full",
+    "device": "The device cannot be used",
+    "bug": "An error in the program",
+}
+STEP_S = 0.7  # between two epochs while the scrubber plays
+
+
+# ---------------------------------------------------------------------------------------------------- how it stands
+
+
+def show_head(run: Run, state: State, past: History) -> None:
+    """Title, state, the buttons that fit the state; below, how far it is or why it ended."""
+    with st.container(gap="xsmall"):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.subheader(escape.markdown(select.title(run)), anchor=False, width="content")
+            style.badge(state.name)
+            st.space("stretch")
+            _show_actions(run, state)
+        st.caption(escape.markdown(" · ".join(about(run) + ending(state, past, time.time()))))
+    _show_standing(run, state, past)
+    _show_refusal(run)
+
+
+def about(run: Run) -> list[str]:
+    """Method, data set, seed and the folder's name; the name alone where the settings cannot be read."""
+    try:
+        settings = run.config()
+    except ConfigError:
+        return [run.id]
+    return [settings.method.upper(), settings.dataset, f"seed {settings.seed}", run.id]
+
+
+def _show_actions(run: Run, state: State) -> None:
+    key = f"{run.id}-action"
+    if state.name in ("starting", "running", "queued"):
+        word = "Cancel" if state.name == "queued" else "Stop"
+        if st.button(word, key=key, icon=":material/stop:", help="Saves a checkpoint first; the run can be resumed."):
+            _ask(launch.stop, run)
+        return
+    if state.name not in ("stopped", "failed", "crashed"):
+        return
+    if st.button("Resume", key=key, icon=":material/play_arrow:", help="Goes on from the last checkpoint."):
+        _ask(launch.resume, run)
+
+
+def _ask(action, run: Run) -> None:
+    """Carry out what a button says, then draw the page anew; the reason where it cannot be done."""
+    try:
+        action(run)
+    except ConfigError as error:
+        st.session_state["refusal"] = (run.id, str(error))
+    st.rerun()
+
+
+def _show_refusal(run: Run) -> None:
+    """Why the last press of a button did nothing, once."""
+    who, reason = st.session_state.get("refusal", ("", ""))
+    if who == run.id:
+        del st.session_state["refusal"]
+        st.error(escape.markdown(reason), icon=":material/block:")
+
+
+def _show_standing(run: Run, state: State, past: History) -> None:
+    """Progress while the run is alive; one sentence with the reason where it waits or went wrong."""
+    if state.is_alive:
+        share, words = progress(run, state, past, time.time())
+        st.progress(share, text=escape.markdown(words))
+    elif state.name == "queued":
+        st.info(_queue_words(run), icon=":material/schedule:")
+    elif state.name == "unreadable":
+        words = f"This folder cannot be read as a run. {state.reason}."
+        st.error(escape.markdown(words), icon=":material/broken_image:")
+    elif state.name in ("failed", "crashed"):
+        words = f"{_failure(state)}: {state.reason or 'no reason was recorded'}."
+        st.error(escape.markdown(words), icon=":material/error:")
+
+
+def progress(run: Run, state: State, past: History, now: float) -> tuple[float, str]:
+    """(share of the phase in [0, 1], what is going on in words) of a run that is alive."""
+    stored = run.read_json("progress.json")
+    epoch, epochs = _number(stored, "epoch"), _number(stored, "epochs")
+    step, steps = _number(stored, "step"), _number(stored, "steps")
+    if state.name == "starting" or not stored:
+        return 0.0, "Starting: the training process loads its libraries and the data"
+    words = [PHASES.get(stored.get("phase"), "Working")]
+    if epochs:
+        words.append(f"epoch {epoch:.0f} of {epochs:.0f}")
+    if state.name == "stopping":
+        words.append("stopping after a checkpoint")
+    left = _number(stored, "eta_s") - max(0.0, now - _number(stored, "time", now))
+    if left > 0 and state.name == "running":
+        words.append(f"{duration(left)} left")
+    if past.last_time:
+        words.append(f"last record {duration(now - past.last_time)} ago")
+    share = step / steps if steps else epoch / epochs if epochs else 0
+    return float(np.clip(share, 0, 1)), " · ".join(words)
+
+
+def ending(state: State, past: History, now: float) -> list[str]:
+    """When and how a run that is over ended."""
+    if not state.is_over:
+        return []
+    words = [f"{past.last_epoch} epochs"] if past.last_epoch else []
+    words += [f"ended {duration(now - past.last_time)} ago"] if past.last_time else []
+    return words + ([state.reason] if state.name == "stopped" and state.reason else [])
+
+
+def duration(seconds: float) -> str:
+    """A time span in its largest fitting unit."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0, seconds):.0f} s"
+
+
+def _queue_words(run: Run) -> str:
+    before = launch.position(run)
+    if before is None:
+        return "Not started yet."
+    return "Waiting for a free place; it is next." if before == 0 else f"Waiting for a free place; {before} before it."
+
+
+def _failure(state: State) -> str:
+    return "Crashed" if state.name == "crashed" else FAILURES.get(state.kind, "Failed")
+
+
+def _number(stored: dict, name: str, otherwise: float = 0.0) -> float:
+    value = stored.get(name)
+    return float(value) if isinstance(value, (int, float)) else otherwise
+
+
+# ---------------------------------------------------------------------------------------------------- numbers, curves
+
+
+def show_numbers(past: History) -> None:
+    """Seen, novel, all, gap and KL, now and as a line over the epochs."""
+    cells = st.columns(5)
+    for cell, (name, word) in zip(cells, NUMBERS.items()):
+        _show_number(cell, word, past.column(f"accuracy/{name}"), lambda value: f"{100 * value:.1f} %")
+    _show_number(cells[3], "Gap, points", past.column("accuracy/gap"), lambda value: f"{100 * value:+.1f}")
+    _show_number(cells[4], "KL", past.column("kl"), lambda value: f"{value:.3f}")
+
+
+def _show_number(cell, word: str, values: pd.Series, as_text) -> None:
+    text = as_text(values.iloc[-1]) if len(values) else "–"
+    cell.metric(word, text, border=True, chart_data=values.tolist() if len(values) > 1 else None)
+
+
+def show_curves(run: Run, past: History) -> None:
+    """Pretraining until there are records of training, then the pace view and the other curves."""
+    if not len(past.epochs):
+        if len(past.pretrain):
+            figure = charts.pretraining(past, _planned(run, "pretrain_epochs", past), style.palette())
+            plot(_of(figure, run), "pretraining", "SimCLR loss and quality of the features over the epochs")
+        return
+    epochs, colors = _planned(run, "epochs", past), style.palette()
+    alt = "Seen and novel accuracy with the gap between them, KL, mean margins and thresholds over the epochs"
+    plot(_of(charts.pace(past, epochs, colors), run), "pace", alt)
+
+
+def show_terms(run: Run, past: History) -> None:
+    """Loss terms and pseudo-label rates, side by side."""
+    if not len(past.epochs):
+        return
+    epochs, colors = _planned(run, "epochs", past), style.palette()
+    left, right = st.columns(2)
+    with left:
+        st.markdown("**Loss terms**, as they enter the sum")
+        plot(_of(charts.losses(past, epochs, colors), run), "losses", "The terms of the loss over the epochs")
+    with right:
+        st.markdown("**Pseudo-labels**, share and confidence")
+        figure = charts.pseudo_labels(past, epochs, colors)
+        plot(_of(figure, run), "pseudo_labels", "Share and confidence of confident pseudo-labels over the epochs")
+
+
+def show_comparison(runs: list[Run]) -> None:
+    """Curves of several runs in one figure, and where each of them stands."""
+    pasts = {select.label(run): history(run) for run in runs}
+    for run, past in zip(runs, pasts.values()):
+        show_head(run, run.state(), past)
+    recorded = {label: past for label, past in pasts.items() if len(past.epochs)}
+    if recorded:
+        epochs = max(_planned(run, "epochs", past) for run, past in zip(runs, pasts.values()))
+        figure = charts.pace_of_runs(recorded, epochs, style.palette())
+        figure.update_layout(uirevision=" ".join(run.id for run in runs))
+        plot(figure, "pace_of_runs", "Novel and seen accuracy, KL and mean margin of several runs over the epochs")
+        table = last_values(recorded)
+        exact = {word: st.column_config.NumberColumn(format="%.1f") for word in table if word != "Epoch"}
+        st.dataframe(table, width="stretch", column_config=exact)
+    else:
+        st.caption("No epoch of training has been recorded yet.")
+
+
+def last_values(pasts: dict[str, History]) -> pd.DataFrame:
+    """The newest accuracies of several runs in percent, one row a run."""
+    names = {"accuracy/seen": "Seen %", "accuracy/novel": "Novel %", "accuracy/all": "All %", "accuracy/gap": "Gap pts"}
+    rows = {}
+    for label, past in pasts.items():
+        values = {word: past.last(name) for name, word in names.items()}
+        rows[label] = {"Epoch": past.last_epoch} | {
+            word: round(100 * value, 1) if value is not None else None for word, value in values.items()
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Run")
+
+
+def _planned(run: Run, field: str, past: History) -> int:
+    """How many epochs were asked for; what was recorded where the settings cannot be read."""
+    try:
+        planned = getattr(run.config(), field)
+    except ConfigError:
+        planned = 0
+    recorded = past.pretrain if field == "pretrain_epochs" else past.epochs
+    return max(planned, int(recorded.index[-1]) if len(recorded) else 1)
+
+
+def _of(figure, run: Run):
+    """The figure with a view (zoom) of its own for each run."""
+    return figure.update_layout(uirevision=run.id)
+
+
+# ---------------------------------------------------------------------------------------------------- scrubber
+
+
+def show_scrubber(run: Run) -> None:
+    """One epoch of the run: its estimated class distribution, per-class accuracy and projection, moved together."""
+    past = history(run)
+    if not past.last_epoch or not past.seen:
+        return
+    last = past.last_epoch
+    epoch = min(select.number("epoch") or last, last)
+    if st.session_state.get("playing"):
+        epoch = _advance(epoch, last)
+    _show_controls(run, epoch, last, _planned(run, "epochs", past))
+    names = _class_names(run, past)
+    left, middle, right = st.columns(3)
+    with left:
+        _show_distribution(run, past, epoch, names)
+    with middle:
+        _show_class_accuracy(run, past, epoch, names)
+    with right:
+        _show_points(run, epoch, names)
+
+
+def _advance(epoch: int, last: int) -> int:
+    """The next epoch of a playing scrubber; at the end it stops, and the page forgets its timer."""
+    if epoch >= last:
+        st.session_state["playing"] = False
+        st.rerun()
+    _go(epoch + 1, last)
+    return epoch + 1
+
+
+def _show_controls(run: Run, epoch: int, last: int, planned: int) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.subheader(f"Epoch {epoch}", anchor=False, width=130)
+        _show_step("back", "Left", epoch - 1, last)
+        playing = st.session_state.get("playing", False)
+        icon, word = (":material/pause:", "Pause") if playing else (":material/play_arrow:", "Play")
+        if st.button("", icon=icon, key="play", help=f"{word} (P)", shortcut="P", disabled=last < 2):
+            st.session_state["playing"] = not playing
+            if not playing and epoch >= last:
+                select.set_number("epoch", 1)
+            st.rerun()
+        _show_step("forward", "Right", epoch + 1, last)
+        if st.session_state.get("scrubber") != epoch:
+            st.session_state["scrubber"] = epoch
+        hidden = {"label_visibility": "collapsed"}
+        st.slider("Epoch", 1, max(2, planned), key="scrubber", on_change=_scrub, args=(last,), **hidden)
+
+
+def _show_step(direction: str, arrow: str, epoch: int, last: int) -> None:
+    """A button, and an arrow key, that leads to the epoch before or after."""
+    st.button(
+        "",
+        icon=f":material/chevron_{arrow.lower()}:",
+        key=direction,
+        help=f"One epoch {direction} ({arrow.lower()} arrow)",
+        shortcut=arrow,
+        disabled=not 1 <= epoch <= last,
+        on_click=_go,
+        args=(epoch, last),
+    )
+
+
+def _scrub(last: int) -> None:
+    _go(st.session_state["scrubber"], last)
+
+
+def _go(epoch: int, last: int) -> None:
+    """Show an epoch; the last one is no place but "the newest", so a growing run is followed."""
+    select.set_number("epoch", epoch if 1 <= epoch < last else None)
+
+
+def _class_names(run: Run, past: History) -> list[str]:
+    try:
+        return list(points.partition(run).split.class_names)
+    except ConfigError:
+        return [str(class_id) for class_id in range(int(past.start.get("classes/total") or 0))]
+
+
+def _show_title(title: str, more: str) -> None:
+    st.markdown(f"**{title}**  \n:small[:blue[seen] · :orange[novel] · :gray[{more}]]")
+
+
+def _show_distribution(run: Run, past: History, epoch: int, names: list[str]) -> None:
+    estimated = past.vector("pi_hat", epoch)
+    _show_title("Estimated class distribution", "dashed: the prior")
+    if estimated is None or len(estimated) != len(names):
+        st.caption("Not recorded for this epoch.")
+        return
+    top = float(np.nanmax(past.vectors["pi_hat"].to_numpy()))
+    figure = charts.class_distribution(estimated, past.seen, names, style.palette(), top)
+    plot(_of(figure, run), "pi_hat", f"Estimated class distribution at epoch {epoch}, beside the prior")
+
+
+def _show_class_accuracy(run: Run, past: History, epoch: int, names: list[str]) -> None:
+    accuracy = past.vector("class/accuracy", epoch)
+    _show_title("Accuracy by class", "after matching")
+    if accuracy is None or len(accuracy) != len(names):
+        st.caption("Not recorded for this epoch.")
+        return
+    figure = charts.class_accuracy(accuracy, past.seen, names, style.palette())
+    plot(_of(figure, run), "class_accuracy", f"Accuracy of every class at epoch {epoch}")
+
+
+def _show_points(run: Run, epoch: int, names: list[str]) -> None:
+    _show_title("Projection", "PCA of the features")
+    try:
+        table = points.table(run, epoch)
+        seen = points.partition(run).split.classes.seen
+    except ConfigError as error:
+        st.caption(escape.markdown(f"{error}."))
+        return
+    figure = charts.projection(table, "group", style.palette(), seen, names, height=260)
+    figure.update_layout(showlegend=False, margin={"t": 8})
+    plot(_of(figure, run), "points", f"Features at epoch {epoch} on the plane of largest variance")
+
+
+# ---------------------------------------------------------------------------------------------------- log, settings
+
+
+def show_log(run: Run) -> None:
+    """The end of the run's console output."""
+    text = log_tail(run)
+    if text.strip():
+        with st.container(height=340, autoscroll=True, border=False, key="log"):
+            st.code(text, language=None, wrap_lines=True)
+    else:
+        st.caption("Nothing has been printed yet.")
+
+
+def show_settings(run: Run) -> None:
+    """Every setting, those first that differ from the defaults of the data set and method."""
+    try:
+        settings = run.config()
+    except ConfigError as error:
+        st.caption(escape.markdown(f"{error}."))
+        return
+    table = settings_table(settings)
+    changed = int(table["Changed"].sum())
+    st.caption(f"{changed or 'None'} of the {len(table)} settings differ from the defaults of data set and method.")
+    boxes = {"Changed": st.column_config.CheckboxColumn(width="small")}
+    st.dataframe(table, width="stretch", hide_index=True, column_config=boxes)
+
+
+def settings_table(settings: config.Config) -> pd.DataFrame:
+    """Setting, Value, Default, Changed."""
+    usual = config.configure({"dataset": settings.dataset, "method": settings.method}).flat()
+    flat = settings.flat()
+    text = forms.text_of
+    table = pd.DataFrame(
+        {"Setting": name, "Value": text(value), "Default": text(usual[name]), "Changed": value != usual[name]}
+        for name, value in flat.items()
+    )
+    return table.sort_values("Changed", ascending=False, kind="stable", ignore_index=True)

@@ -1,0 +1,132 @@
+"""The points of a projection as a data frame: where each image lies, what it is, and what the network takes it for."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from lps import datasets, metrics, projection, snapshots
+from lps.parameters import ConfigError
+from lps.projection import Plane
+from lps.runs import Run
+from lps.snapshots import Snapshot
+from lps.split import Split
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The split of a run, and the class id of every image of its data set, -1 unknown."""
+
+    split: Split
+    targets: np.ndarray
+
+
+def partition(run: Run) -> Partition:
+    """What `split.npz` says; raises `ConfigError`."""
+    return _partition(str(run.folder), _stamp(run.folder / "split.npz"))
+
+
+def epochs(run: Run) -> list[int]:
+    """The epochs whose features are stored, ascending."""
+    return snapshots.snapshot_epochs(run.snapshots)
+
+
+def table(run: Run, epoch: int, method: str = "pca") -> pd.DataFrame | None:
+    """One row a point: x, y, image, truth, predicted (both class ids, -1 unknown), confidence, right.
+
+    None where the map of this method has not been computed. PCA is fitted on the newest snapshot, so that the points
+    of all epochs share one plane. Raises `ConfigError` for missing or damaged files.
+    """
+    stored = epochs(run)
+    if epoch not in stored:
+        raise ConfigError("epoch", f"{epoch} has no snapshot")
+    moments = tuple((e, _stamp(run.snapshots / f"epoch-{e:04d}.npz")) for e in (stored[0], epoch, stored[-1]))
+    if method == "pca":
+        return _pca_table(str(run.folder), *moments)
+    found = projection.read_map(run, method, epoch)
+    if found is None:
+        return None
+    return _table(str(run.folder), moments[1], found.points, found.index)
+
+
+def pictures(run: Run) -> datasets.Images:
+    """The images that the ids of a run's points stand for.
+
+    Raises `ConfigError` where they cannot be had, or where the data set is not the one that the run saw.
+    """
+    config = run.config()
+    images = datasets.load(config.dataset, config.dataset_path)
+    known = partition(run)
+    fits = len(images.labels) == len(known.targets) and images.num_classes == known.split.classes.total
+    if not fits or not np.array_equal(known.split.targets(images.labels), known.targets):
+        raise ConfigError("dataset", "has changed since the run, so its pictures are not shown")
+    return images
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _partition(folder: str, stamp) -> Partition:
+    return Partition(*snapshots.read_split(Path(folder)))
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _snapshot(folder: str, moment) -> Snapshot:
+    """The snapshot of `moment` (epoch, file stamp); raises `ConfigError` where it is damaged or of another split."""
+    found = snapshots.read_snapshot(Path(folder) / "snapshots", moment[0])
+    unlabeled = partition(Run(Path(folder))).split.unlabeled
+    fits = found.predicted.shape == found.confidence.shape == unlabeled.shape and found.features.ndim == 2
+    if not fits or found.feature_index.shape != found.features.shape[:1]:
+        raise ConfigError(f"epoch-{moment[0]:04d}.npz", "is damaged (it does not fit the split of the run)")
+    return found
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _plane(folder: str, first, last) -> Plane:
+    """The principal plane of the newest snapshot, turned towards that of the first, so that it does not flip."""
+    start, newest = _snapshot(folder, first), _snapshot(folder, last)
+    features = newest.features.astype(np.float32)
+    plane = projection.fit_plane(features)
+    if first == last or not np.array_equal(start.feature_index, newest.feature_index):
+        return plane
+    early = start.features.astype(np.float32)
+    return projection.turn(plane, plane.project(features), projection.fit_plane(early).project(early))
+
+
+@st.cache_resource(max_entries=128, show_spinner=False)
+def _pca_table(folder: str, first, moment, last) -> pd.DataFrame:
+    snapshot, plane = _snapshot(folder, moment), _plane(folder, first, last)
+    if len(plane.axes) != snapshot.features.shape[1]:
+        raise ConfigError(f"epoch-{moment[0]:04d}.npz", "is damaged (its features are not as wide as the newest ones)")
+    return _table(folder, moment, plane.project(snapshot.features.astype(np.float32)), snapshot.feature_index)
+
+
+def _table(folder: str, moment, points: np.ndarray, index: np.ndarray) -> pd.DataFrame:
+    known, snapshot = partition(Run(Path(folder))), _snapshot(folder, moment)
+    unlabeled, index = known.split.unlabeled, index.astype(np.int64)
+    if not np.isin(index, unlabeled).all():
+        raise ConfigError("projections", "are damaged (they name images that are not unlabeled ones of this run)")
+    order = np.argsort(unlabeled)
+    rows = order[np.searchsorted(unlabeled, index, sorter=order)]
+    predicted = _matched(snapshot.predicted.astype(np.int64), known.targets[unlabeled], known.split.classes.total)[rows]
+    truth = known.targets[index]
+    columns = {"x": points[:, 0], "y": points[:, 1], "image": index, "truth": truth, "predicted": predicted}
+    confidence = snapshot.confidence[rows].astype(np.float32)
+    return pd.DataFrame(columns | {"confidence": confidence, "right": (truth >= 0) & (predicted == truth)})
+
+
+def _matched(predicted: np.ndarray, truth: np.ndarray, total: int) -> np.ndarray:
+    """Predicted ids as class ids after the one matching of accuracy/all; -1 for ids beyond the classes."""
+    known = truth >= 0
+    size = int(max(total, predicted.max(initial=0) + 1))
+    if known.any():
+        predicted = metrics.match(metrics.contingency(predicted[known], truth[known], size))[predicted]
+    return np.where(predicted < total, predicted, -1)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return (0, 0)
+    return (found.st_mtime_ns, found.st_size)

@@ -1,0 +1,114 @@
+"""Which runs a page shows. The page's address is the truth (`?run=...&run=...&epoch=...`), so a link restores it."""
+
+import os
+from pathlib import Path
+
+import streamlit as st
+
+from lps.runs import RUN_ID, Run, is_held, list_runs
+
+APP = Path(__file__).resolve().parent.parent.parent
+
+
+def runs_root() -> Path:
+    """The folder of runs: the environment's LPS_RUNS, or `runs` beside app.py."""
+    return Path(os.environ.get("LPS_RUNS") or APP / "runs")
+
+
+def all_runs() -> list[Run]:
+    """Every run, newest first; folders that are no runs come last."""
+    return sorted(list_runs(runs_root()), key=lambda run: RUN_ID.fullmatch(run.id) is None)
+
+
+def latest(runs: list[Run]) -> Run | None:
+    """The newest run that is alive, else the newest one."""
+    return next((run for run in runs if is_held(run.lock)), runs[0] if runs else None)
+
+
+def title(run: Run) -> str:
+    """The name a person gave the run, else what it is about, else the folder's name."""
+    if not RUN_ID.fullmatch(run.id):
+        return run.id
+    _, _, dataset, method, seed, _ = run.id.split("-")
+    return run.meta()["name"] or f"{method.upper()} on {dataset}, seed {seed.removeprefix('s')}"
+
+
+def label(run: Run) -> str:
+    """The title with the end of the id: short and unique."""
+    return f"{title(run)} ({run.id[-6:]})" if RUN_ID.fullmatch(run.id) else run.id
+
+
+def picked(runs: list[Run]) -> list[Run]:
+    """The runs that the address names and that exist, in the address's order."""
+    by_id = {run.id: run for run in runs}
+    return [by_id[name] for name in dict.fromkeys(st.query_params.get_all("run")) if name in by_id]
+
+
+def pick_runs(runs: list[Run]) -> list[Run]:
+    """A box for any number of runs; empty means: the latest one, whichever that is."""
+    by_id = {run.id: run for run in runs}
+    _agree("picked_runs", [run.id for run in picked(runs)])
+    st.multiselect(
+        "Runs",
+        list(by_id),
+        format_func=lambda name: label(by_id[name]),
+        key="picked_runs",
+        on_change=_remember_runs,
+        placeholder="Following the latest run. Choose one or several to stay with them",
+        label_visibility="collapsed",
+    )
+    return picked(runs)
+
+
+def pick_run(runs: list[Run]) -> Run | None:
+    """A box for exactly one run; the first one that the address names, else the latest."""
+    if not runs:
+        return None
+    by_id = {run.id: run for run in runs}
+    chosen = (picked(runs) or [latest(runs)])[0]
+    _agree("picked_run", chosen.id)
+    st.selectbox(
+        "Run",
+        list(by_id),
+        format_func=lambda name: label(by_id[name]),
+        key="picked_run",
+        on_change=_remember_run,
+    )
+    return chosen
+
+
+def number(name: str) -> int | None:
+    """A whole number of the address, such as the epoch; None where it has none."""
+    text = st.query_params.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else None
+
+
+def set_number(name: str, value: int | None) -> None:
+    """Write a number into the address, or take it out."""
+    if value is None:
+        st.query_params.pop(name, None)
+    else:
+        st.query_params[name] = str(value)
+
+
+def choice(name: str, options: list[str]) -> str:
+    """A word of the address that is one of `options`, else the first of them."""
+    word = st.query_params.get(name, "")
+    return word if word in options else options[0]
+
+
+def _remember_runs() -> None:
+    st.query_params["run"] = st.session_state["picked_runs"]
+    st.query_params.pop("epoch", None)
+
+
+def _remember_run() -> None:
+    st.query_params["run"] = st.session_state["picked_run"]
+    for name in ("epoch", "image"):
+        st.query_params.pop(name, None)
+
+
+def _agree(key: str, value) -> None:
+    """Let a widget show what the address says; untouched where it does already, so that nothing jumps."""
+    if st.session_state.get(key) != value:
+        st.session_state[key] = value

@@ -1,0 +1,241 @@
+"""The split designer: which classes are seen, what that leaves to label and to discover, and how the classes look."""
+
+import io
+from dataclasses import dataclass
+
+import numpy as np
+import streamlit as st
+from PIL import Image
+
+from lps import datasets
+from lps.config import CLASS_RULES, Config, seen_class_ids
+from lps.parameters import ConfigError
+from lps.split import open_world_split
+from lps.ui import escape, fields, forms
+from lps.ui.style import Palette
+
+THUMBNAIL = 56  # pixels
+FRAME = 3
+SAMPLES = 5  # per class on the contact sheet, where the classes are few
+SAMPLE_WIDTH = 150  # pixels of a strip
+FEW_CLASSES = 20
+BY_HAND = "by hand"
+MODES = {"first": "The first", "random": "Random", BY_HAND: "By hand"}
+RULES = {"bernoulli": "Bernoulli", "stratified": "Stratified"}
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a split would be. seen, novel: original class ids; the counts are images."""
+
+    class_names: tuple[str, ...]  # by original id
+    seen: tuple[int, ...]
+    novel: tuple[int, ...]
+    labeled: int
+    unlabeled_seen: int
+    unlabeled_novel: int
+    unlabeled_unknown: int  # the data set does not say their class
+
+
+def preview(config: Config) -> Preview:
+    """The split that `config` asks for, in numbers; raises `ConfigError` where data or settings do not allow it."""
+    images = datasets.load(config.dataset, config.dataset_path)
+    split = open_world_split(images.labels, images.class_names, config)
+    targets = split.targets(images.labels)[split.unlabeled]
+    order, seen = split.class_order.tolist(), split.classes.seen
+    return Preview(
+        class_names=images.class_names,
+        seen=tuple(order[:seen]),
+        novel=tuple(order[seen:]),
+        labeled=len(split.labeled),
+        unlabeled_seen=int(((targets >= 0) & (targets < seen)).sum()),
+        unlabeled_novel=int((targets >= seen).sum()),
+        unlabeled_unknown=int((targets < 0).sum()),
+    )
+
+
+def thumbnail(pixels: np.ndarray, size: int) -> np.ndarray:
+    """One image as uint8 RGB (size, size, 3): small ones keep their pixels, large ones are averaged."""
+    image = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).convert("RGB")
+    resample = Image.Resampling.NEAREST if max(pixels.shape[:2]) <= size else Image.Resampling.LANCZOS
+    return np.asarray(image.resize((size, size), resample))
+
+
+def framed(pixels: np.ndarray, color: str) -> np.ndarray:
+    """A thumbnail with a frame in `color` (hex) around it."""
+    rgb = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)], np.uint8)
+    frame = np.broadcast_to(rgb, (pixels.shape[0] + 2 * FRAME, pixels.shape[1] + 2 * FRAME, 3)).copy()
+    frame[FRAME:-FRAME, FRAME:-FRAME] = pixels
+    return frame
+
+
+def side_by_side(tiles: list[np.ndarray], gap: int, edge: int) -> np.ndarray:
+    """Tiles in a row as RGBA with `gap` transparent pixels between them and `edge` at both ends."""
+    height, width = tiles[0].shape[:2]
+    row = np.zeros((height, 2 * edge + len(tiles) * (width + gap) - gap, 4), np.uint8)
+    for i, tile in enumerate(tiles):
+        left = edge + i * (width + gap)
+        row[:, left : left + width] = np.dstack([tile, np.full((height, width), 255, np.uint8)])
+    return row
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def class_samples(dataset: str, path: str | None, count: int) -> list[bytes]:
+    """Per original class, its first `count` images side by side as one PNG."""
+    images = datasets.load(dataset, path)
+    strips = []
+    for class_id in range(images.num_classes):
+        members = np.flatnonzero(images.labels == class_id)[:count]
+        tiles = [thumbnail(images.pixels[i], THUMBNAIL) for i in members]
+        tiles += [np.full((THUMBNAIL, THUMBNAIL, 3), 128, np.uint8)] * (count - len(tiles))
+        strips.append(_png(side_by_side(tiles, gap=4, edge=12)))
+    return strips
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def class_chips(dataset: str, path: str | None, class_ids: tuple[int, ...], color: str) -> list[bytes]:
+    """The first image of each of these classes in a frame, as PNG."""
+    images = datasets.load(dataset, path)
+    chips = []
+    for class_id in class_ids:
+        members = np.flatnonzero(images.labels == class_id)[:1]
+        blank = np.full((THUMBNAIL, THUMBNAIL, 3), 128, np.uint8)
+        pixels = thumbnail(images.pixels[members[0]], THUMBNAIL) if len(members) else blank
+        chips.append(_png(side_by_side([framed(pixels, color)], gap=0, edge=5)))
+    return chips
+
+
+def picked_classes(text: str, total: int) -> list[int]:
+    """The classes that a hand-written `split.seen_classes` names, those that do not exist left out."""
+    try:
+        return [class_id for class_id in seen_class_ids(text) or [] if class_id < total]
+    except ConfigError:
+        return []
+
+
+def show_controls(class_names: tuple[str, ...], seen: tuple[int, ...], errors: dict[str, str]) -> None:
+    """The fields of the split. seen: the classes that are seen now, where picking by hand starts from."""
+    text = fields.draft().text("split.seen_classes")
+    mode = text if text in CLASS_RULES else BY_HAND
+    st.session_state["split_mode"] = mode
+    st.segmented_control(
+        "Seen classes", MODES, format_func=MODES.get, required=True, key="split_mode", on_change=_choose_mode, args=(seen,)
+    )
+    if mode == BY_HAND:
+        _show_picks(text, class_names, errors)
+    else:
+        _show_count(len(class_names), errors.get("split.num_seen"))
+    _show_ratio(errors.get("split.labeled_ratio"))
+    st.session_state["set:split.rule"] = fields.draft().text("split.rule")
+    st.segmented_control(
+        "Labels are drawn", RULES, format_func=RULES.get, required=True, key="set:split.rule",
+        on_change=fields.take, args=("split.rule", str),
+        help="Bernoulli: every image of a seen class keeps its label with the same chance, as in the original code. "
+        "Stratified: the same share of every class.",
+    )  # fmt: skip
+    fields.type_into("split.seed", "Split seed", errors.get("split.seed"), help="The same for every run seed")
+
+
+def _show_picks(text: str, class_names: tuple[str, ...], errors: dict[str, str]) -> None:
+    st.session_state["split_picks"] = picked_classes(text, len(class_names))
+    st.pills(
+        "Pick the seen ones", range(len(class_names)), selection_mode="multi", key="split_picks", on_change=_pick,
+        format_func=lambda class_id: escape.markdown(class_names[class_id]), label_visibility="collapsed", wrap=True,
+    )  # fmt: skip
+    misfit = errors.get("split.seen_classes") or errors.get("split.num_seen")
+    fields.say(misfit if text else "Pick at least one class")
+
+
+def _show_count(total: int, error: str | None) -> None:
+    """A slider; a line of text where a link asks for a number that the slider does not have."""
+    text = fields.draft().text("split.num_seen")
+    number = total // 2 if text == "none" else int(text) if text.isascii() and text.isdigit() else 0
+    if total < 3 or not 1 <= number < total:
+        fields.type_into("split.num_seen", "How many are seen", error)
+        return
+    st.session_state["set:split.num_seen"] = number
+    half = total // 2
+    st.slider(
+        "How many are seen", 1, total - 1, key="set:split.num_seen", on_change=fields.take,
+        args=("split.num_seen", lambda value: "none" if value == half else str(value)),
+    )  # fmt: skip
+    fields.say(error)
+
+
+def _show_ratio(error: str | None) -> None:
+    """A slider in percent; a line of text for a ratio that is no whole percentage."""
+    text = fields.draft().text("split.labeled_ratio")
+    percent = _whole_percent(text)
+    if percent is None:
+        fields.type_into("split.labeled_ratio", "Labeled ratio", error)
+        return
+    st.session_state["set:split.labeled_ratio"] = percent
+    st.slider(
+        "Labeled ratio", 1, 100, key="set:split.labeled_ratio", format="%d %%", on_change=fields.take,
+        args=("split.labeled_ratio", lambda value: forms.text_of(value / 100)),
+        help="Share of the seen classes' images that keeps its label",
+    )  # fmt: skip
+    fields.say(error)
+
+
+def _whole_percent(text: str) -> int | None:
+    try:
+        percent = 100 * float(text)
+    except ValueError:
+        return None
+    whole = percent == percent and 1 <= percent <= 100 and abs(percent - round(percent)) < 1e-9
+    return round(percent) if whole else None
+
+
+def _choose_mode(seen: tuple[int, ...]) -> None:
+    mode = st.session_state["split_mode"]
+    draft = fields.draft().with_text("split.seen_classes", ",".join(map(str, sorted(seen))) if mode == BY_HAND else mode)
+    fields.keep(draft.without(["split.num_seen"]) if mode == BY_HAND else draft)
+
+
+def _pick() -> None:
+    picks = sorted(st.session_state["split_picks"])
+    fields.keep(fields.draft().with_text("split.seen_classes", ",".join(map(str, picks))))
+
+
+def show_samples(dataset: str, path: str | None) -> tuple[str, ...]:
+    """The contact sheet of a data set, a strip of images and the name for every class; gives the names, () without data."""
+    try:
+        images = datasets.load(dataset, path)
+    except ConfigError as error:
+        fields.say(forms.sentence(error))
+        return ()
+    count = SAMPLES if images.num_classes <= FEW_CLASSES else 1
+    with st.container(height=320 if images.num_classes > 2 * FEW_CLASSES else "content", border=False):
+        st.image(
+            class_samples(dataset, path, count),
+            [escape.markdown(name) for name in images.class_names],
+            width=SAMPLE_WIDTH if count > 1 else THUMBNAIL,
+            alt=[f"Images of class {name}" for name in images.class_names],
+        )
+    return images.class_names
+
+
+def show_chips(config: Config, split: Preview, colors: Palette) -> None:
+    """Two rows of classes with pictures, seen and novel, each under its counts."""
+    rows = (
+        ("seen", "blue", split.seen, colors.seen, f"{split.labeled:,} labeled · {split.unlabeled_seen:,} unlabeled"),
+        ("novel", "orange", split.novel, colors.novel, f"{split.unlabeled_novel:,} unlabeled"),
+    )
+    for word, markdown_color, class_ids, color, counts in rows:
+        names = [split.class_names[i] for i in class_ids]
+        st.markdown(f":{markdown_color}[**{len(class_ids)} {word}**] :gray[· {counts}]")
+        st.image(
+            class_chips(config.dataset, config.dataset_path, class_ids, color),
+            [escape.markdown(name) for name in names],
+            width=THUMBNAIL + 2 * (FRAME + 5),
+            alt=[f"Class {name}, {word}" for name in names],
+        )
+    if split.unlabeled_unknown:
+        st.caption(f"{split.unlabeled_unknown:,} more unlabeled images, of unknown class.")
+
+
+def _png(pixels: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG")
+    return buffer.getvalue()

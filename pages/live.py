@@ -1,0 +1,73 @@
+"""Watch runs: how they stand, what they have learned, and any epoch again."""
+
+import streamlit as st
+
+from lps.ui import panels, routing, select
+from lps.ui.live import history
+
+TICK_S = 2.0  # while a run is alive
+WATCH_S = 4.0  # for a newer run to follow
+
+
+def main() -> None:
+    runs = select.all_runs()
+    st.title("Live")
+    if not runs:
+        st.info("There are no runs yet.", icon=":material/rocket_launch:")
+        st.page_link("pages/launch.py", label="Launch the first one", icon=":material/arrow_forward:")
+        return
+    chosen = select.pick_runs(runs)
+    if not chosen:
+        chosen = [select.latest(runs)]
+        st.fragment(watch, run_every=WATCH_S)(chosen[0].id)
+    alive = any(run.state().is_alive or run.state().name == "queued" for run in chosen)
+    tick = TICK_S if alive else None
+    if len(chosen) > 1:
+        st.fragment(compare, run_every=tick)(chosen, alive)
+        return
+    run = chosen[0]
+    st.fragment(follow, run_every=tick)(run, alive)
+    st.fragment(scrub, run_every=panels.STEP_S if st.session_state.get("playing") else tick)(run)
+    st.fragment(rest, run_every=tick)(run)
+
+
+def watch(shown: str) -> None:
+    """Turn to a newer run when there is one."""
+    if select.latest(select.all_runs()).id != shown:
+        st.rerun()
+
+
+def follow(run, was_alive: bool) -> None:
+    """One run: head, progress, numbers, pace."""
+    state, past = run.state(), history(run)
+    if was_alive and state.is_over:
+        st.rerun()  # once more as a whole, without timers
+    panels.show_head(run, state, past)
+    if len(past.epochs):
+        panels.show_numbers(past)
+    panels.show_curves(run, past)
+
+
+def scrub(run) -> None:
+    panels.show_scrubber(run)
+
+
+def rest(run) -> None:
+    """Loss terms, pseudo-labels, log and settings."""
+    panels.show_terms(run, history(run))
+    log, settings = st.tabs(["Log", "Settings"])
+    with log:
+        panels.show_log(run)
+    with settings:
+        panels.show_settings(run)
+
+
+def compare(runs, was_alive: bool) -> None:
+    """Several runs."""
+    if was_alive and not any(run.state().is_alive or run.state().name == "queued" for run in runs):
+        st.rerun()
+    panels.show_comparison(runs)
+
+
+routing.through_app()
+main()

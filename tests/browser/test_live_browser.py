@@ -1,0 +1,200 @@
+"""The Live and Projection pages in Chromium: what AppTest cannot see (zoom, keys, links, clicks, timers)."""
+
+import re
+
+import numpy as np
+import pytest
+
+from lps.snapshots import read_split
+from tests.sample_runs import ALIVE, RunWriter, held, make_one_of_each, make_run
+
+PACE = ".st-key-pace .lps-plot"
+
+
+@pytest.fixture(scope="module")
+def runs(studio):
+    """One run in every state; those that should be are alive."""
+    made = make_one_of_each(studio.runs)
+    with held(*(made[name] for name in ALIVE)):
+        yield made
+
+
+def wait_for_plot(page, selector: str = PACE) -> None:
+    page.wait_for_selector(f"{selector} .main-svg")
+
+
+def seen_epochs(page) -> list[float]:
+    """The x values of the curve of seen accuracy, as drawn."""
+    return page.eval_on_selector(PACE, "plot => [...plot._fullData.find(t => t.name === 'Seen').x]")
+
+
+def view(page, selector: str = PACE) -> list[float]:
+    return page.eval_on_selector(selector, "plot => [...plot.layout.xaxis.range, ...plot.layout.yaxis.range]")
+
+
+def zoom(page, selector: str = PACE) -> list[float]:
+    """Drag a box over the upper panel and return the view that it gives."""
+    box = page.locator(f"{selector} .nsewdrag").first.bounding_box()
+    before = view(page, selector)
+    page.mouse.move(box["x"] + 60, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 200, box["y"] + 60, steps=6)
+    page.wait_for_timeout(100)
+    page.mouse.move(box["x"] + 320, box["y"] + 120, steps=6)
+    page.mouse.up()
+    page.wait_for_function(
+        "([selector, x]) => document.querySelector(selector).layout.xaxis.range[0] !== x", arg=[selector, before[0]]
+    )
+    page.wait_for_timeout(200)
+    return view(page, selector)
+
+
+def alts(page) -> list[str]:
+    """What the three charts of the scrubber say they show."""
+    keys = ("pi_hat", "class_accuracy", "points")
+    return [page.get_attribute(f".st-key-{key} .lps-plot", "aria-label") for key in keys]
+
+
+def wait_for_epoch(page, epoch: int) -> None:
+    for key in ("pi_hat", "class_accuracy", "points"):
+        page.wait_for_selector(f'.st-key-{key} .lps-plot[aria-label*="epoch {epoch}"]')
+
+
+STATES = {"failed": "light", "crashed": "dark", "queued": "light", "pretraining": "dark", "unreadable": "light"}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_every_state_has_a_page(open_page, runs, name):
+    page = open_page(f"live?run={runs[name].id}", STATES[name])
+    page.get_by_role("heading", name="Live").wait_for()
+    if name in ("failed", "crashed"):
+        wait_for_plot(page)
+    assert page.locator(".stApp").evaluate("app => app.scrollWidth <= app.clientWidth")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_curves_take_the_colours_of_the_theme(open_page, runs, theme):
+    page = open_page(f"live?run={runs['finished'].id}", theme)
+    wait_for_plot(page)
+    color = page.eval_on_selector(PACE, "plot => plot._fullData.find(t => t.name === 'Seen').line.color")
+    assert color == {"light": "#1f6fb4", "dark": "#5aa9e6"}[theme]
+
+
+def test_curve_grows_and_the_zoom_is_kept(open_page, studio):
+    writer = RunWriter(studio.runs, name="growing")
+    writer.begin("running", 4)
+    with held(writer.run):
+        page = open_page(f"live?run={writer.run.id}")
+        wait_for_plot(page)
+        page.eval_on_selector(PACE, "plot => { plot.marked = true; }")
+        assert len(seen_epochs(page)) == 4
+        zoomed = zoom(page)
+        for epoch in range(5, 9):
+            writer.write_epoch(epoch)
+            page.wait_for_function(
+                "([selector, n]) => document.querySelector(selector)._fullData.find(t => t.name === 'Seen').x.length === n",
+                arg=[PACE, epoch],
+            )
+            assert view(page) == pytest.approx(zoomed)
+        assert page.eval_on_selector(PACE, "plot => plot.marked")  # still the same element
+        writer.end("finished")  # as a runner does: the record first, then the lock
+    page.get_by_text("Finished", exact=True).first.wait_for()
+    assert view(page) == pytest.approx(zoomed)
+
+
+def test_a_finished_run_is_quiet(open_page, runs):
+    page = open_page(f"live?run={runs['finished'].id}")
+    wait_for_plot(page)
+    page.wait_for_timeout(1500)
+    page.evaluate("""() => {
+        window.changes = 0;
+        new MutationObserver(list => { window.changes += list.length; })
+            .observe(document.querySelector('[data-testid=stMain]'), {subtree: true, childList: true, attributes: true});
+    }""")
+    page.wait_for_timeout(6000)
+    assert page.evaluate("window.changes") == 0
+
+
+def test_scrubber_moves_everything_together(open_page, runs):
+    page = open_page(f"live?run={runs['finished'].id}")
+    wait_for_epoch(page, 20)
+    page.locator("body").press("ArrowLeft")
+    wait_for_epoch(page, 19)
+    page.locator("body").press("ArrowLeft")
+    wait_for_epoch(page, 18)
+    page.locator("body").press("ArrowRight")
+    wait_for_epoch(page, 19)
+    assert "epoch=19" in page.url
+    page.reload()
+    wait_for_epoch(page, 19)
+    bars = page.eval_on_selector(".st-key-pi_hat .lps-plot", "plot => plot._fullData.flatMap(t => [...t.y])")
+    assert sum(bars[:10]) == pytest.approx(1, abs=1e-4)
+
+
+def test_scrubber_plays_to_the_end_and_stops(open_page, runs):
+    page = open_page(f"live?run={runs['finished'].id}&epoch=17")
+    wait_for_epoch(page, 17)
+    page.locator("body").press("p")
+    wait_for_epoch(page, 20)
+    page.wait_for_timeout(1500)
+    assert "epoch=" not in page.url
+    assert all("epoch 20" in alt for alt in alts(page))
+
+
+def test_link_restores_runs_and_comparison(open_page, runs):
+    page = open_page(f"live?run={runs['finished'].id}&run={runs['no margin'].id}")
+    wait_for_plot(page, ".st-key-pace_of_runs .lps-plot")
+    names = page.eval_on_selector(".st-key-pace_of_runs .lps-plot", "plot => plot._fullData.map(t => t.name)")
+    assert len(set(names)) == 2
+    assert any("without the margin" in name for name in names)
+
+
+def test_without_a_choice_the_latest_run_is_followed(open_page, studio, runs):
+    page = open_page("live")
+    newer = RunWriter(studio.runs, name="the newest of all")
+    newer.run.folder.rename(studio.runs / newer.run.id.replace("20", "29", 1))
+    newer.run = type(newer.run)(studio.runs / newer.run.id.replace("20", "29", 1))
+    newer.begin("running", 2)
+    with held(newer.run):
+        page.get_by_role("heading", name="the newest of all").wait_for()
+
+
+def test_text_of_a_run_is_shown_as_written(open_page, runs):
+    page = open_page(f"live?run={runs['damaged'].id}")
+    heading = page.get_by_role("heading", name=re.compile("bold")).first
+    assert heading.inner_text().replace("\u2060", "").strip() == "**bold** <b>tag</b> $x$ :fire:"
+    assert "<script>alert(1)</script>" in page.locator(".st-key-log").inner_text()
+
+
+def test_a_click_shows_the_picture_of_that_point(open_page, runs):
+    run = runs["finished"]
+    page = open_page(f"projection?run={run.id}", "dark")
+    selector = ".st-key-map .lps-plot"
+    wait_for_plot(page, selector)
+    page.wait_for_timeout(500)
+    spot = page.eval_on_selector(
+        selector,
+        """plot => {
+            const trace = plot._fullData.find(t => t.name === 'Novel'), {xaxis, yaxis} = plot._fullLayout;
+            const box = plot.querySelector('.nsewdrag').getBoundingClientRect();
+            const i = [...trace.y.keys()].reduce((a, b) => trace.y[a] < trace.y[b] ? a : b);
+            return [box.x + xaxis.l2p(trace.x[i]), box.y + yaxis.l2p(trace.y[i]), trace.customdata[i]];
+        }""",
+    )
+    page.mouse.move(spot[0], spot[1])
+    page.wait_for_timeout(300)
+    page.mouse.click(spot[0], spot[1])
+    page.wait_for_url(re.compile(rf"image={spot[2]}\b"))
+    page.get_by_text(f"Image {spot[2]}", exact=True).wait_for()
+    split, targets = read_split(run.folder)
+    assert spot[2] in np.asarray(split.unlabeled)
+    shown = page.locator("[data-testid=stText]").all_inner_texts()
+    assert shown[0] == split.class_names[targets[spot[2]]]
+
+
+def test_projection_computes_a_map_in_the_background(open_page, studio):
+    run = make_run(studio.runs, "finished", epochs=2, name="small", written=2)
+    page = open_page(f"projection?run={run.id}&map=tsne")
+    page.get_by_role("button", name="Compute t-SNE").click()
+    page.wait_for_selector(".st-key-map .lps-plot .main-svg", timeout=120_000)
+    assert (run.projections / "tsne-epoch-0002.npz").exists()

@@ -1,0 +1,276 @@
+"""Run folders for the tests of the pages: digits with LPS, made-up curves, real image ids, every state that exists.
+
+`python -m tests.sample_runs FOLDER` fills FOLDER with one run per state and keeps the running ones alive until Ctrl-C.
+"""
+
+import json
+import os
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from lps import datasets
+from lps.config import configure
+from lps.runs import Run, boot_id, claim, create_run, write_json
+from lps.snapshots import Snapshot, write_snapshot, write_split
+from lps.split import open_world_split
+
+EPOCHS = 20
+STEPS = 31  # per epoch
+ALIVE = ("starting", "pretraining", "running", "stopping")  # of `make_one_of_each`
+
+
+def make_run(
+    root: Path, state: str = "finished", *, epochs: int = EPOCHS, written: int | None = None, **options
+) -> Run:
+    """A run in `state`, as far as files can say it: alive ones need their lock held as well (`held`).
+
+    written: how many epochs have records (default: as many as fit the state). options: name, seed, settings (by key),
+    pretrain (how many SimCLR events), log (console text), lucky (False: two novel classes never come apart).
+    """
+    usual = {"finished": epochs, "queued": 0, "starting": 0}
+    writer = RunWriter(root, epochs=epochs, **options)
+    writer.begin(state, usual.get(state, 8) if written is None else written)
+    writer.end(state)
+    return writer.run
+
+
+@contextmanager
+def held(*runs: Run):
+    """These runs are alive inside the `with`: their locks are held, as a runner process would hold them."""
+    descriptors = [claim(run.lock) for run in runs]
+    assert None not in descriptors, "a lock of a sample run is held by somebody else"
+    try:
+        yield runs
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def make_unreadable(root: Path) -> Run:
+    """A run whose config.json is cut off in the middle."""
+    run = make_run(root, "queued", name="damaged settings")
+    (run.folder / "want.json").unlink()
+    (run.folder / "config.json").write_text('{"dataset": "digits", "method"')
+    return run
+
+
+def make_foreign(root: Path) -> Run:
+    """A folder that something else left among the runs."""
+    folder = root / "holiday-pictures"
+    folder.mkdir(parents=True)
+    (folder / "readme.txt").write_text("not a run\n")
+    return Run(folder)
+
+
+def make_damaged(root: Path) -> Run:
+    """A finished run with damaged lines in its events, a torn last one, a broken snapshot and markup in its texts."""
+    log = "# not a heading\n<script>alert(1)</script>\n"
+    run = make_run(root, "finished", name="**bold** <b>tag</b> $x$ :fire:", log=log)
+    lines = run.events.read_bytes().splitlines(keepends=True)
+    lines[25:25] = [b"\x00\xff not json\n", b'{"kind": "eval", "step": "x"}\n', b"[1, 2]\n"]
+    run.events.write_bytes(b"".join(lines) + b'{"kind":"eval","step":99,"ep')
+    (run.snapshots / "epoch-0007.npz").write_bytes(b"PK\x03\x04 broken")
+    return run
+
+
+def make_one_of_each(root: Path) -> dict[str, Run]:
+    """One run per state by its name, and more finished ones. Hold those that are to be alive (`ALIVE`)."""
+    return {
+        "finished": make_run(root, "finished", name="LPS, defaults"),
+        "no margin": make_run(root, "finished", name="without the margin", settings={"use_margin": False}, lucky=False),
+        "seed 1": make_run(root, "finished", seed=1),
+        "stopped": make_run(root, "stopped"),
+        "failed": make_run(root, "failed"),
+        "crashed": make_run(root, "crashed"),
+        "queued": make_run(root, "queued"),
+        "starting": make_run(root, "starting"),
+        "stopping": make_run(root, "stopping"),
+        "pretraining": make_run(root, "running", written=0, pretrain=9),
+        "running": make_run(root, "running", name="in the middle"),
+        "damaged": make_damaged(root),
+        "unreadable": make_unreadable(root),
+        "foreign": make_foreign(root),
+    }
+
+
+class RunWriter:
+    """Writes one run folder as a trainer and a runner would, an epoch at a time."""
+
+    def __init__(self, root: Path, *, epochs=EPOCHS, name="", seed=0, settings=None, pretrain=20, log="", lucky=True):
+        self.config = configure({"seed": seed, "epochs": epochs} | (settings or {}))
+        self.run = create_run(Path(root), self.config, name)
+        self.images = datasets.load("digits")
+        self.split = open_world_split(self.images.labels, self.images.class_names, self.config)
+        self.targets = self.split.targets(self.images.labels)
+        self.random = np.random.default_rng(seed)
+        self.epochs, self.pretrain, self.log, self.lucky = epochs, pretrain, log, lucky
+        self.time = time.time() - 600
+        self.step = 0
+
+    def begin(self, state: str, written: int) -> None:
+        """Everything that the trainer has written once `written` epochs are over."""
+        write_json(self.run.folder / "want.json", {"want": "stop" if state == "stopping" else "run", "attempt": 1})
+        if state in ("queued", "starting"):
+            return
+        if state in ("running", "stopping"):
+            self.time = time.time() - 1.6 * (self.pretrain + written)
+        process = {"attempt": 1, "host": "sample", "boot_id": boot_id(), "runner_pid": 2**22, "trainer_pid": 2**22 + 1}
+        write_json(self.run.folder / "process.json", process | {"slot": "cpu", "started": self.time})
+        write_split(self.run.folder, self.split, self.targets)
+        self.run.log.write_text(self.log or "digits, LPS, 2 threads\n")
+        for epoch in range(1, self.pretrain + 1):
+            self.write_pretrain(epoch)
+        if self.pretrain == 20:
+            self.write_start()
+        for epoch in range(1, written + 1):
+            self.write_epoch(epoch)
+
+    def end(self, state: str) -> None:
+        """The last records of a run that is over."""
+        endings = {
+            "finished": {"reason": "", "kind": "", "code": 0},
+            "stopped": {"reason": "stopped by request after epoch 8", "kind": "", "code": 0},
+            "failed": {
+                "reason": "the loss is not finite at epoch 8, step 240; lower lr (0.05) or raise temperature",
+                "kind": "diverged",
+                "code": 1,
+            },
+        }
+        if state in endings:
+            kind = {"finished": "finish", "stopped": "stop", "failed": "fail"}[state]
+            more = {"failure": "diverged", "reason": endings[state]["reason"]} if state == "failed" else {}
+            self._event(kind, self.step // STEPS, {}, **more)
+            record = {"attempt": 1, "state": state, "signal": None, "forced": False, "time": self.time}
+            write_json(self.run.folder / "exit.json", record | endings[state])
+        if state == "failed":
+            with self.run.log.open("a") as log:
+                log.write("Traceback (most recent call last):\n  ...\nlps.train.Diverged: the loss is not finite\n")
+
+    def write_start(self) -> None:
+        labeled, unlabeled = len(self.split.labeled), len(self.split.unlabeled)
+        baseline = {"seen": 0.93, "novel": 0.9, "all": 0.915, "nmi": 0.85}
+        values = {f"baseline/kmeans/{name}": value for name, value in baseline.items()} | {
+            "baseline/knn/accuracy": 0.95
+        }
+        counts = {"classes/seen": self.split.classes.seen, "classes/total": self.split.classes.total}
+        counts |= {"images/labeled": labeled, "images/unlabeled": unlabeled, "parameters": 160_938}
+        self._event("start", 0, values | counts)
+
+    def write_pretrain(self, epoch: int) -> None:
+        progress = epoch / 20
+        values = {"pretrain/loss": 4.8 - 1.9 * (1 - np.exp(-3 * progress)), "pretrain/lr": 5e-3 * (1 - progress)}
+        if epoch % 5 == 0:
+            values["pretrain/knn_accuracy"] = 0.8 + 0.15 * progress
+            values["pretrain/kmeans_accuracy"] = 0.6 + 0.31 * progress
+        self._event("pretrain", epoch, values)
+        self._progress("pretrain", epoch, 20)
+
+    def write_epoch(self, epoch: int) -> None:
+        """The snapshot and the records of one epoch, then one line of the log."""
+        self.step = epoch * STEPS
+        accuracy = self._class_accuracy(epoch)
+        predicted = self._write_snapshot(epoch, accuracy)
+        self._event("train", epoch, self._training_values(epoch))
+        self._event("eval", epoch, self._evaluation_values(accuracy, predicted))
+        self._progress("train", epoch, self.epochs)
+        with self.run.log.open("a") as log:
+            log.write(f"epoch {epoch}/{self.epochs}\n")
+
+    def _class_accuracy(self, epoch: int) -> np.ndarray:
+        """Per class: seen ones are learned at once, novel ones later and one by one."""
+        seen, total = self.split.classes.seen, self.split.classes.total
+        novel = np.arange(total - seen)
+        early = 0.97 + 0.025 * (1 - np.exp(-epoch / 4)) - 0.01 * (np.arange(seen) % 3)
+        late = 0.35 + 0.6 / (1 + np.exp(-(epoch - 4 - novel) / 1.5))
+        if not self.lucky:
+            late[-1] = 0.03
+        noise = self.random.normal(0, 0.008, total)
+        return np.clip(np.concatenate([early, late]) + noise, 0, 1)
+
+    def _class_distribution(self, epoch: int) -> np.ndarray:
+        """pi_hat: too much on the seen classes at first, then towards the uniform prior."""
+        seen, total = self.split.classes.seen, self.split.classes.total
+        tilt = 1.4 * np.exp(-epoch / 5) + (0.0 if self.lucky else 0.3)
+        wobble = 0.15 * np.sin(3.0 * np.arange(total)) * np.exp(-epoch / 9)
+        weights = np.exp(np.where(np.arange(total) < seen, tilt, 0) + wobble)
+        return weights / weights.sum()
+
+    def _training_values(self, epoch: int) -> dict:
+        total = self.split.classes.total
+        estimated = self._class_distribution(epoch)
+        kl = float(np.mean(np.log(1 / total) - np.log(estimated)))
+        progress = epoch / self.epochs
+        losses = {"adaptive_margin": 0.9 * np.exp(-epoch / 5), "pseudo_label_contrastive": 1.9 * np.exp(-epoch / 12)}
+        losses |= {"unsupervised_contrastive": 3.1 - 0.4 * progress}
+        losses |= {"entropy": -np.log(total) + 0.3 * np.exp(-epoch / 4)}
+        values = {f"loss/{name}": float(value) for name, value in losses.items()}
+        values["loss/total"] = sum(values.values())
+        values |= {"kl": kl, "kl/reverse": float(np.sum(estimated * np.log(estimated * total)))}
+        values |= {"pi_hat": estimated.tolist(), "margin": (-kl * estimated / estimated.max() * 10).tolist()}
+        values |= {"pseudo_label/rate/seen": 0.55 + 0.4 * progress, "pseudo_label/rate/novel": 0.2 + 0.7 * progress}
+        values |= {"pseudo_label/confidence/seen": 0.975, "pseudo_label/confidence/novel": 0.6 + 0.3 * progress}
+        values |= {"threshold/seen": 0.95, "threshold/novel": 0.4 + 0.4 * progress}
+        values["lr"] = 0.025 * (1 + np.cos(np.pi * progress))
+        cost = {"time/step_s": 0.047, "throughput/images_per_s": 2700.0, "memory/device_gb": 0.0, "memory/host_gb": 0.7}
+        return values | cost | {"eta_s": 1.6 * (self.epochs - epoch)}
+
+    def _evaluation_values(self, accuracy: np.ndarray, predicted: np.ndarray) -> dict:
+        seen, total = self.split.classes.seen, self.split.classes.total
+        truth = self.targets[self.split.unlabeled]
+        is_seen = truth < seen
+        right = predicted == truth
+        measured = np.array([right[truth == c].mean() for c in range(total)])
+        groups = {"seen": right[is_seen], "novel": right[~is_seen], "all": right}
+        values = {f"accuracy/{name}": float(part.mean()) for name, part in groups.items()}
+        values |= {"accuracy/gap": values["accuracy/seen"] - values["accuracy/novel"], "accuracy/conflict": 0.0}
+        values |= {"nmi/novel": float(accuracy[seen:].mean() ** 2), "nmi/all": float(accuracy.mean() ** 2)}
+        values |= {"ari/novel": float(accuracy[seen:].mean() ** 3), "time/eval_s": 0.2}
+        counts = np.bincount(predicted, minlength=total)
+        return values | {"class/accuracy": measured.tolist(), "class/count_predicted": counts.tolist()}
+
+    def _write_snapshot(self, epoch: int, accuracy: np.ndarray) -> np.ndarray:
+        """Predictions with this accuracy per class, about (errors fall on seen classes), and features that part."""
+        unlabeled, seen = self.split.unlabeled, self.split.classes.seen
+        truth = self.targets[unlabeled]
+        draw = np.random.default_rng([5, self.config.seed])
+        wrong = draw.random(len(truth)) > accuracy[truth]
+        predicted = np.where(wrong, draw.integers(0, seen, len(truth)), truth).astype(np.int16)
+        confidence = np.clip(np.where(wrong, 0.45, 0.9) + draw.normal(0, 0.06, len(truth)), 0.1, 1).astype(np.float16)
+        directions = np.random.default_rng(7).normal(size=(self.split.classes.total, 64))
+        sample = np.sort(draw.permutation(len(unlabeled))[:1000])
+        spread = 1.4 - 0.9 * min(1, epoch / 12)
+        features = directions[predicted[sample]] + draw.normal(0, spread, (len(sample), 64)) * 1.5
+        self.run.snapshots.mkdir(exist_ok=True)
+        index = unlabeled[sample].astype(np.int32)
+        write_snapshot(self.run.snapshots, epoch, Snapshot(predicted, confidence, features.astype(np.float16), index))
+        return predicted
+
+    def _event(self, kind: str, epoch: int, values: dict, **more) -> None:
+        self.time += 0.8 if kind in ("train", "eval") else 1.6
+        event = {"kind": kind, "step": self.step, "epoch": epoch, "time": round(self.time, 3), "values": values} | more
+        with self.run.events.open("a") as file:
+            file.write(json.dumps(event, allow_nan=False, default=float) + "\n")
+
+    def _progress(self, phase: str, epoch: int, epochs: int) -> None:
+        steps = {"step": epoch * STEPS, "steps": epochs * STEPS, "eta_s": 1.6 * (epochs - epoch), "time": self.time}
+        write_json(self.run.folder / "progress.json", {"phase": phase, "epoch": epoch, "epochs": epochs} | steps)
+
+
+def main(folder: str) -> None:
+    """One run per state, the running one growing by an epoch every two seconds."""
+    root = Path(folder)
+    runs = make_one_of_each(root)
+    growing = RunWriter(root, epochs=200, name="growing")
+    growing.begin("running", 1)
+    with held(*(runs[name] for name in ALIVE), growing.run):
+        for epoch in range(2, 201):
+            time.sleep(2)
+            growing.write_epoch(epoch)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

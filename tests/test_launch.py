@@ -1,0 +1,514 @@
+"""Runs as real processes: whatever is killed, the state is the truth, the slot is freed, and nothing starts twice."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from lps import launch
+from lps.config import configure
+from lps.parameters import ConfigError
+from lps.runs import Run, claim, create_run, delete_run, is_held, list_runs, read_events, write_json
+
+TRAINER = (sys.executable, str(Path(__file__).with_name("fake_trainer.py")))
+PATIENCE = 20  # seconds; a deadline, never a sleep
+SERVER = """
+import sys, time
+from pathlib import Path
+from lps import launch
+from lps.runs import Run
+print("ready", flush=True)
+{body}
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    monkeypatch.setenv("LPS_STOP_GRACE", "20")
+    monkeypatch.delenv("LPS_CPU_SLOTS", raising=False)
+    yield tmp_path / "runs"
+    for run in list_runs(tmp_path / "runs"):
+        launch.stop(run, kill=True)
+    for run in list_runs(tmp_path / "runs"):
+        until(lambda run=run: not is_held(run.lock))
+
+
+def make(root, do="finish", device="cpu", **plan) -> Run:
+    run = create_run(root, configure({"device": device}))
+    write_json(run.folder / "plan.json", {"do": do} | plan)
+    return run
+
+
+def go(run) -> Run:
+    launch.launch(run, TRAINER)
+    return run
+
+
+def running(root, do="wait", **plan) -> Run:
+    """A run whose training process is at work, its signal handler in place."""
+    run = go(make(root, do, **plan))
+    until(lambda: run.log.exists() and b"doing" in run.log.read_bytes())
+    assert run.state().name == "running"
+    return run
+
+
+def until(condition, patience=PATIENCE):
+    """The first true value of `condition()`, asked for again and again until a deadline."""
+    end = time.monotonic() + patience
+    while not (value := condition()):
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.01)
+    return value
+
+
+def over(run, *names):
+    state = launch.wait(run, PATIENCE)
+    assert state.name in names, (state, run.log.read_text() if run.log.exists() else "")
+    return state
+
+
+def is_gone(pid: int) -> bool:
+    """Whether the process has ended, reaped or not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def pids(run):
+    process = until(lambda: run.read_json("process.json") if run.read_json("process.json").get("trainer_pid") else None)
+    return process["runner_pid"], process["trainer_pid"]
+
+
+def children_of(run) -> list[int]:
+    path = run.folder / "children.txt"
+    return [int(pid) for pid in until(lambda: path.exists() and path.read_text()).split()]
+
+
+def starts(root) -> list[str]:
+    path = root / "starts.txt"
+    return path.read_text().split() if path.exists() else []
+
+
+def server(body: str, **options) -> subprocess.Popen:
+    """A process that launches runs, as the dashboard's server does."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVER.format(body=body)], stdout=subprocess.PIPE, cwd=launch.SOURCE, **options
+    )
+    assert process.stdout.readline() == b"ready\n"
+    return process
+
+
+def end(process: subprocess.Popen, number=signal.SIGKILL):
+    process.send_signal(number)
+    process.wait(PATIENCE)
+    process.stdout.close()
+
+
+# ---------------------------------------------------------------------------------------------------- one run
+
+
+def test_a_run_goes_from_queued_to_finished(root):
+    run = make(root)
+    assert run.state().name == "queued"
+    go(run)
+    state = over(run, "finished")
+    assert (state.attempt, state.reason, state.kind) == (1, "", "")
+    record, process = run.read_json("exit.json"), run.read_json("process.json")
+    assert (record["code"], record["signal"], record["forced"]) == (0, None, False)
+    assert process["slot"] == "cpu-0" and process["attempt"] == 1 and process["boot_id"]
+    assert run.log.read_text() == "doing finish\n"
+    assert root.stat().st_mode & 0o777 == run.folder.stat().st_mode & 0o777 == 0o700
+    assert not list(run.folder.glob(".*"))
+
+
+def test_launching_again_starts_nothing(root):
+    run = go(make(root))
+    over(run, "finished")
+    assert go(run).state().name == "finished"
+    assert starts(root) == [run.id]
+
+
+def test_stop_ends_with_the_trainers_own_checkpoint(root):
+    run = running(root)
+    assert launch.stop(run).name == "stopping"
+    assert launch.stop(run).name in ("stopping", "stopped")
+    assert over(run, "stopped").reason == "stopped by request"
+    assert [event["kind"] for event in read_events(run.events)[0]] == ["start", "stop"]
+    assert launch.stop(run).name == "stopped"
+
+
+def test_a_deaf_trainer_is_ended_after_the_grace_time(root, monkeypatch):
+    monkeypatch.setenv("LPS_STOP_GRACE", "0.5")
+    run = running(root, "hang")
+    asked = time.monotonic()
+    launch.stop(run)
+    state = over(run, "stopped")
+    assert 0.5 <= time.monotonic() - asked < 5
+    assert "0.5 s" in state.reason and run.read_json("exit.json")["forced"]
+
+
+def test_kill_does_not_wait_and_is_not_softened_by_a_later_stop(root):
+    run = running(root, "hang")
+    launch.stop(run)
+    launch.stop(run, kill=True)
+    launch.stop(run)
+    assert "by request" in over(run, "stopped").reason
+
+
+def test_stop_before_the_trainer_listens(root):
+    """SIGTERM during the seconds of imports, before a handler exists, is a stop and no failure."""
+    run = make(root)
+    launch.launch(run, (sys.executable, "-c", "import time; time.sleep(60)"))
+    pids(run)
+    launch.stop(run)
+    assert over(run, "stopped").reason == "stopped by request before training began"
+
+
+@pytest.mark.parametrize(
+    ("plan", "kind", "reason"),
+    [
+        ({"do": "fail"}, "diverged", "the loss is not finite"),
+        ({"do": "crash"}, "bug", "ValueError: a bug in the loss"),
+        ({"do": "refuse"}, "config", "lr: 0 is too small"),
+        ({"do": "suicide", "signal": 9}, "killed", "memory"),
+        ({"do": "suicide", "signal": 11}, "killed", "SIGSEGV"),
+    ],
+)
+def test_failures_say_what_happened(root, plan, kind, reason):
+    state = over(go(make(root, **plan)), "failed")
+    assert state.kind == kind and reason in state.reason
+
+
+def test_a_trainer_that_cannot_be_started(root):
+    run = make(root)
+    launch.launch(run, ("/no/such/program",))
+    assert "No such file" in over(run, "failed").reason
+
+
+def test_nothing_is_left_of_a_run_with_children(root):
+    run = running(root, "children")
+    children = children_of(run)
+    launch.stop(run)
+    over(run, "stopped")
+    assert all(is_gone(pid) for pid in (*pids(run)[1:], *children))
+
+
+def test_spam_is_capped_with_both_ends_kept(root):
+    run = go(make(root, "spam", megabytes=14))
+    over(run, "finished")
+    text = run.log.read_text()
+    assert len(text) < 12 * 2**20
+    assert text.startswith("doing spam\n") and text.endswith("x\nthe end\n") and "was left out" in text
+    assert "\x1b" not in text
+
+
+# ---------------------------------------------------------------------------------------------------- deaths
+
+
+def test_kill_9_of_the_trainer(root):
+    run = running(root)
+    os.kill(pids(run)[1], signal.SIGKILL)
+    state = over(run, "failed")
+    assert state.kind == "killed" and run.read_json("exit.json")["signal"] == 9
+
+
+def test_kill_9_of_the_runner_takes_the_trainer_along(root):
+    run = running(root)
+    runner, trainer = pids(run)
+    os.kill(runner, signal.SIGKILL)
+    state = over(run, "crashed")
+    assert state.reason == "the run's processes were killed"
+    until(lambda: is_gone(trainer))
+    until(lambda: not Path(f"/proc/{runner}").exists())  # no zombie is left in the process that launched
+
+
+def test_a_zombie_runner_counts_as_dead(root):
+    run = make(root, "wait")
+    launcher = server(
+        f"import threading; threading.Thread.start = print; launch.launch(Run(Path({str(run.folder)!r})), {TRAINER!r})"
+    )
+    runner, _ = pids(run)
+    os.kill(runner, signal.SIGKILL)
+    over(run, "crashed")
+    assert Path(f"/proc/{runner}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    end(launcher)
+
+
+def test_after_a_restart_of_the_machine_the_reason_says_so(root):
+    run = running(root)
+    os.kill(pids(run)[0], signal.SIGKILL)
+    over(run, "crashed")
+    write_json(run.folder / "process.json", run.read_json("process.json") | {"boot_id": "another"})
+    assert run.state().reason == "the machine was restarted while the run was going"
+
+
+def test_leftovers_of_a_killed_runner_are_ended_before_the_next_start(root):
+    run = running(root, "children")
+    children = children_of(run)
+    os.kill(pids(run)[0], signal.SIGKILL)
+    over(run, "crashed")
+    assert not any(is_gone(pid) for pid in children)  # the control: nobody else ends them
+    write_json(run.folder / "plan.json", {"do": "finish"})
+    launch.resume(run, TRAINER)
+    over(run, "finished")
+    assert all(is_gone(pid) for pid in children)
+
+
+@pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGTERM])
+def test_runs_and_queue_go_on_when_the_server_dies(root, death):
+    first, second = make(root, "wait"), make(root)
+    launched = "; ".join(f"launch.launch(Run(Path({str(run.folder)!r})), {TRAINER!r})" for run in (first, second))
+    process = server(launched)
+    pids(first)
+    until(lambda: launch.position(second) == 0)
+    end(process, death)
+    assert first.state().is_alive and second.state().name == "queued"
+    launch.stop(first)
+    over(first, "stopped", "finished")
+    over(second, "finished")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
+def test_ctrl_c_and_a_closed_terminal_end_no_run(root, number):
+    run = make(root, "wait")
+    process = server(f"launch.launch(Run(Path({str(run.folder)!r})), {TRAINER!r})", start_new_session=True)
+    runner, trainer = pids(run)
+    os.killpg(process.pid, number)
+    process.wait(PATIENCE)
+    process.stdout.close()
+    if number != signal.SIGQUIT:
+        os.kill(runner, number)
+    launch.stop(run)
+    assert over(run, "stopped").kind == ""
+    assert is_gone(trainer)
+
+
+def test_sigterm_to_the_runner_is_a_stop_and_starts_nothing_new(root):
+    first, second = running(root), go(make(root))
+    os.kill(pids(first)[0], signal.SIGTERM)
+    over(first, "stopped")
+    until(lambda: not is_held(first.lock))
+    assert second.state().name == "queued" and starts(root) == [first.id]
+    launch.pump(root, TRAINER)
+    over(second, "finished")
+
+
+def test_a_folder_removed_by_hand_ends_the_run_and_the_queue_goes_on(root):
+    first, second = running(root), go(make(root))
+    runner, trainer = pids(first)
+    first.folder.rename(root / ".taken-away")
+    until(lambda: is_gone(trainer) and is_gone(runner))
+    over(second, "finished")
+    assert not first.folder.exists() and first.state().name == "unreadable"
+
+
+# ---------------------------------------------------------------------------------------------------- queue
+
+
+def test_runs_wait_for_their_slot_in_order(root, monkeypatch):
+    first = running(root)
+    rest = [go(make(root, "exclusive")) for _ in range(3)]
+    assert [launch.position(run) for run in (first, *rest)] == [None, 0, 1, 2]
+    assert launch.stop(rest[1]) == rest[1].state() and rest[1].state().reason == "cancelled before it began"
+    assert launch.queue(root) == [rest[0], rest[2]]
+    with monkeypatch.context() as patch:  # a pump that looked at the queue before the cancel, with a slot free
+        patch.setenv("LPS_CPU_SLOTS", "2")
+        assert not launch._start(rest[1], TRAINER, set())
+    launch.stop(first)
+    over(rest[2], "finished")
+    assert starts(root) == [first.id, rest[0].id, rest[2].id]
+    launch.resume(rest[1], TRAINER)
+    assert over(rest[1], "finished").attempt == 2
+
+
+def test_two_servers_start_every_run_once_and_never_share_a_slot(root, monkeypatch):
+    monkeypatch.setenv("LPS_CPU_SLOTS", "2")
+    runs = [make(root, "exclusive") for _ in range(8)]
+    for run in runs:
+        launch._wish(run, "run", 1)
+    pumping = f"\nwhile True: launch.pump(Path({str(root)!r}), {TRAINER!r}); time.sleep(0.005)"
+    servers = [server(pumping) for _ in range(2)]
+    until(lambda: len(starts(root)) >= 2)
+    end(servers.pop())
+    servers.append(server(pumping))
+    for run in runs:
+        over(run, "finished")
+    for process in servers:
+        end(process)
+    assert sorted(starts(root)) == sorted(run.id for run in runs)
+    assert not list(root.glob(".violation-*"))
+    assert {run.read_json("process.json")["slot"] for run in runs} == {"cpu-0", "cpu-1"}
+
+
+def test_a_server_killed_between_claim_and_start_loses_nothing(root):
+    run = make(root)
+    launch._wish(run, "run", 1)
+    body = "launch.subprocess.Popen = lambda *a, **k: (print('claimed', flush=True), time.sleep(60))\n"
+    body += f"launch.pump(Path({str(root)!r}))"
+    process = server(body)
+    assert process.stdout.readline() == b"claimed\n"
+    assert run.state().name == "starting"
+    end(process)
+    assert run.state().name == "queued"
+    launch.pump(root, TRAINER)
+    assert over(run, "finished").attempt == 1
+
+
+def test_a_runner_that_cannot_begin_leaves_the_run_queued_without_a_loop(root):
+    """No record can be written (as on a full disk): nothing has begun, and the runner must not start itself again."""
+    run = make(root)
+    launch._wish(run, "run", 1)
+    locks = [claim(run.lock), claim(root / "slot.lock")]
+    code = """
+import sys
+from lps import runner
+def full(path, value): raise OSError(28, "No space left on device")
+runner.write_json = full
+runner.launch.pump = lambda *arguments: print("pumped")
+sys.exit(runner.main(sys.argv[1:]))
+"""
+    options = ["--attempt", "1", "--slot", "cpu-0", "--locks", *map(str, locks), "--", *TRAINER]
+    command = [sys.executable, "-c", code, str(run.folder), *options]
+    done = subprocess.run(command, pass_fds=locks, cwd=launch.SOURCE, capture_output=True, text=True, check=False)
+    for lock in locks:
+        os.close(lock)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
+    assert run.state().name == "queued" and starts(root) == []
+
+
+def test_double_click_gives_one_run(root):
+    config = configure({"device": "cpu"})
+
+    def click(_):
+        run = create_run(root, config, token="form-4711")
+        launch.launch(run, TRAINER)
+        return run
+
+    with ThreadPoolExecutor(4) as pool:
+        runs = set(pool.map(click, range(4)))
+    assert len(runs) == 1 and len(list_runs(root)) == 1
+    over(runs.pop(), "finished")
+    assert len(starts(root)) == 1
+
+
+def test_resume_only_what_is_over_and_not_finished(root):
+    run = running(root)
+    with pytest.raises(ConfigError, match="is running; only stopped, failed and crashed runs can be resumed"):
+        launch.resume(run)
+    launch.stop(run)
+    over(run, "stopped")
+    write_json(run.folder / "plan.json", {"do": "finish"})
+    launch.resume(run, TRAINER)
+    assert over(run, "finished").attempt == 2
+    assert "--- attempt 2" in run.log.read_text()
+    with pytest.raises(ConfigError, match="is finished"):
+        launch.resume(run)
+
+
+def test_an_attempt_is_judged_by_its_own_events(root):
+    run = running(root)
+    launch.stop(run)
+    over(run, "stopped")
+    launch.resume(run, (sys.executable, "-c", "pass"))
+    state = over(run, "failed")
+    assert state.attempt == 2 and "without saying how" in state.reason
+
+
+def test_delete_is_refused_while_alive(root):
+    run = running(root)
+    with pytest.raises(ConfigError, match="is running; stop it before you delete it"):
+        delete_run(run)
+    launch.stop(run)
+    over(run, "stopped")
+    delete_run(run)
+    assert list_runs(root) == [] and len(list((root / ".trash").iterdir())) == 1
+    with pytest.raises(ConfigError, match="not there any more"):
+        launch.stop(run)
+    with pytest.raises(ConfigError, match="already deleted"):
+        delete_run(run)
+
+
+def test_a_claimed_run_is_not_started(root):
+    run = make(root)
+    lock = claim(run.lock)
+    assert go(run).state().name == "starting" and starts(root) == []
+    os.close(lock)
+    launch.pump(root, TRAINER)
+    over(run, "finished")
+
+
+def test_no_descriptor_but_the_two_locks_is_handed_on(root):
+    run = running(root)
+    runner, trainer = pids(run)
+
+    def files(pid):
+        return sorted(os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir())
+
+    pipe = [name for name in files(runner) if name.startswith("pipe:")]
+    locks = [str(run.lock), str(root / ".slots" / "cpu-0.lock")]
+    assert sorted(files(runner)) == sorted(["/dev/null"] * 3 + pipe + locks + [str(run.log)])
+    assert not set(locks) & set(files(trainer))
+
+
+# ---------------------------------------------------------------------------------------------------- devices
+
+
+def test_a_device_that_is_not_there_is_refused_before_the_queue(root, no_gpu):
+    run = make(root, device="cuda:1")
+    with pytest.raises(ConfigError, match="device: cuda:1 is not available: .*; choices: auto, cpu"):
+        launch.launch(run, TRAINER)
+    assert not (run.folder / "want.json").exists()
+
+
+def test_runs_go_to_the_gpu_that_they_ask_for(root, two_gpus):
+    runs = [go(make(root, "environment", device=device)) for device in ("auto", "cuda:1", "cpu")]
+    for run in runs:
+        over(run, "finished")
+    assert [run.read_json("process.json")["slot"] for run in runs] == ["cuda-0", "cuda-1", "cpu-0"]
+    seen = [run.log.read_text().split("= ")[1].strip() for run in runs]
+    assert seen == ["GPU-a", "GPU-a,GPU-b", os.environ.get("CUDA_VISIBLE_DEVICES", "None")]
+
+
+@pytest.fixture
+def no_gpu(monkeypatch, tmp_path):
+    monkeypatch.setattr("lps.devices._cache", None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+@pytest.fixture
+def two_gpus(monkeypatch, tmp_path):
+    script = tmp_path / "nvidia-smi"
+    script.write_text("#!/bin/sh\necho '0, GPU-a, Fake, 1024'\necho '1, GPU-b, Fake, 1024'\n")
+    script.chmod(0o755)
+    monkeypatch.setattr("lps.devices._cache", None)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    yield
+    monkeypatch.setattr("lps.devices._cache", None)
+
+
+def test_the_number_of_cpu_slots_is_checked(root, monkeypatch):
+    for text in ("0", "-1", "two", "1e3", "٢", ""):
+        monkeypatch.setenv("LPS_CPU_SLOTS", text)
+        with pytest.raises(ConfigError, match="is not a whole number from 1 to 1024"):
+            launch.cpu_slots()
+
+
+def test_wait_gives_up_at_its_timeout(root):
+    run = make(root)
+    assert launch.wait(run, 0.05).name == "queued"
+
+
+def test_exit_record_is_json_for_other_programs(root):
+    run = go(make(root))
+    over(run, "finished")
+    record = json.loads((run.folder / "exit.json").read_text())
+    assert set(record) == {"attempt", "state", "kind", "reason", "code", "signal", "forced", "time"}
