@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from lps.ui import drawings, style
+from lps.ui import drawings, routing, style
 
 PAGES = {
     "Start": [
@@ -15,6 +15,7 @@ PAGES = {
     ],
 }
 
+routing.through_app()
 colors = style.palette()
 st.set_page_config(page_title="LPS Studio", page_icon=drawings.mark(colors), layout="wide", initial_sidebar_state=220)
 st.logo(drawings.logo(colors), size="large", icon_image=drawings.mark(colors))

@@ -6,6 +6,7 @@ protocol's fields under their own names. Unknown keys are errors.
 """
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
@@ -137,6 +138,8 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
     dataset = protocol_parameters()["dataset"].check(values.get("dataset", "digits"))
     chosen = {key: p.default for key, p in known.items()} | recipe(dataset) | dict(values)
     chosen = {key: known[key].check(value) for key, value in chosen.items()}
+    if chosen["dataset.path"] is not None:  # the trainer works in another folder than the person who typed it
+        chosen["dataset.path"] = os.path.abspath(os.path.expanduser(chosen["dataset.path"]))
     _check_together(chosen)
     own = catalog.method_info(method).parameters
     protocol = {name: chosen[key] for name, key in _keys().items()}

@@ -16,6 +16,7 @@ from lps.split import Split
 from lps.views import FAMILIES
 
 SAMPLE = 2000  # images whose features a snapshot keeps
+HALF = 65504  # the largest float16
 
 
 @torch.inference_mode()
@@ -47,7 +48,7 @@ def evaluate(method: Method, material: Material, config: Config) -> tuple[dict, 
     snapshot = Snapshot(
         predicted=ids.astype(np.int16),
         confidence=confidence.astype(np.float16),
-        features=outputs.features[sample].cpu().numpy().astype(np.float16),
+        features=outputs.features[sample].clamp(-HALF, HALF).cpu().numpy().astype(np.float16),
         feature_index=split.unlabeled[rows].astype(np.int32),
     )
     return values, snapshot

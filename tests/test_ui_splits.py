@@ -12,7 +12,7 @@ from lps.config import configure
 from lps.datasets import Images
 from lps.parameters import ConfigError
 from lps.split import open_world_split
-from lps.ui import splits
+from lps.ui import escape, splits
 
 SETTINGS = [
     {},
@@ -88,6 +88,6 @@ def test_names_of_classes_are_shown_as_they_are_written():
 
     at = AppTest.from_function(script, default_timeout=30).run()
     assert not at.exception
-    captions = [image.caption for element in at.get("imgs") for image in element.proto.imgs]
-    assert captions[0] == r"\*\*a\*\* \$x\$ \[l\]\(http\:⁠\/\/e\.x\)" and captions[1] == "b"
+    captions = at.get("image")[0].captions
+    assert captions[0] == escape.markdown("**a** $x$ [l](http://e.x)") and captions[1] == "b"
     assert "4 more unlabeled images" in at.caption[0].value

@@ -179,7 +179,8 @@ def _default(parameter: Parameter) -> str:
 
 
 def _query() -> dict[str, list[str]]:
-    return {key: st.query_params.get_all(key) for key in st.query_params}
+    """The part of the address that speaks of the form."""
+    return {key: st.query_params.get_all(key) for key in st.query_params if key in ("clone", "set", *forms.LINK_KEYS)}
 
 
 def _from_query() -> tuple[Draft, list[str]]:

@@ -14,6 +14,7 @@ from lps.config import GROUPS, Config, configure, parameters, recipe
 from lps.parameters import ConfigError, Parameter, shorten
 
 OWN_PLACE = ("dataset", "method", "seed", "device")  # keys that the page asks for outside the groups of settings
+LINK_KEYS = ("dataset", "method", "seeds", "name")  # in the address of the page, beside `set`
 MAXIMUM_SEEDS = 32
 SPELLED = {"lr": "learning rate", "kl": "KL", "num": "number of"}
 
@@ -179,7 +180,7 @@ def from_link(query: Mapping[str, list[str]]) -> tuple[Draft, list[str]]:
     """
     draft, notices = Draft(), []
     known = {"dataset": catalog.dataset_names(), "method": catalog.method_names()}
-    for key in ("dataset", "method", "seeds", "name"):
+    for key in LINK_KEYS:
         value = (query.get(key) or [getattr(draft, key)])[-1]
         if value in known.get(key, [value]):
             draft = replace(draft, **{key: value})
@@ -198,7 +199,7 @@ def link(draft: Draft) -> dict[str, str | list[str]]:
     """The URL parameters that bring `draft` back; nothing for an untouched form."""
     plain = Draft()
     query: dict[str, str | list[str]] = {
-        key: getattr(draft, key) for key in ("dataset", "method", "seeds", "name") if getattr(draft, key) != getattr(plain, key)
+        key: getattr(draft, key) for key in LINK_KEYS if getattr(draft, key) != getattr(plain, key)
     }
     known = parameters(draft.method)
     typed = [f"{key}={text}" for key, text in draft.texts.items() if key in known]

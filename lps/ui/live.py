@@ -3,6 +3,7 @@
 Reading knows nothing of a page; every open tab asks the same `EventLog`, so n viewers cost one reader.
 """
 
+import math
 import os
 import threading
 from dataclasses import dataclass, field
@@ -69,8 +70,9 @@ class EventLog:
         with self._lock:
             if self._grew():
                 events, self._offset = read_events(self._path, self._offset)
-                if events:
-                    self._events = rewind(self._events + [_compact(event) for event in events])
+                sound = [_compact(event) for event in events if math.isfinite(event["epoch"])]
+                if sound:
+                    self._events = rewind(self._events + sound)
                     self._changed = True
             if self._changed:
                 self._changed = False
@@ -125,11 +127,13 @@ def log_tail(run: Run, size: int = LOG_TAIL) -> str:
 
 
 def _compact(event: dict) -> dict:
-    """The event with its per-class lists as float32 arrays, null as NaN."""
-    values = {
-        name: np.array([np.nan if x is None else x for x in value], np.float32) if isinstance(value, list) else value
-        for name, value in event["values"].items()
-    }
+    """The event with its per-class lists as float32 arrays; null is NaN, and what is no number is left out."""
+    values = {}
+    for name, value in event["values"].items():
+        if isinstance(value, list) and all(x is None or _is_number(x) for x in value):
+            values[name] = np.array([np.nan if x is None else x for x in value], np.float32)
+        elif value is None or _is_number(value):
+            values[name] = value
     return event | {"values": values}
 
 
@@ -137,7 +141,7 @@ def _tabulate(events: list[dict], version: int) -> History:
     start = {}
     for event in events:
         if event["kind"] == "start":
-            start |= {name: value for name, value in event["values"].items() if _is_number(value)}
+            start |= {name: value for name, value in event["values"].items() if not isinstance(value, np.ndarray)}
     return History(
         version=version,
         start=start,
@@ -154,7 +158,7 @@ def _scalars(events: list[dict], kinds: tuple[str, ...]) -> pd.DataFrame:
     for event in events:
         if event["kind"] in kinds:
             row = rows.setdefault(int(event["epoch"]), {})
-            row |= {name: value for name, value in event["values"].items() if value is None or _is_number(value)}
+            row |= {name: value for name, value in event["values"].items() if not isinstance(value, np.ndarray)}
     table = pd.DataFrame.from_dict(rows, orient="index", dtype=float).sort_index()
     table.index.name = "epoch"
     return table

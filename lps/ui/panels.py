@@ -4,6 +4,7 @@ Text of runs (names, reasons, log lines) is shown as it is written. A part draws
 one sentence about the rest, so a page works for a run in any state.
 """
 
+import math
 import time
 
 import numpy as np
@@ -92,7 +93,7 @@ def _show_standing(run: Run, state: State, past: History) -> None:
         share, words = progress(run, state, past, time.time())
         st.progress(share, text=escape.markdown(words))
     elif state.name == "queued":
-        st.info(_queue_words(run), icon=":material/schedule:")
+        _show_queued(run)
     elif state.name == "unreadable":
         words = f"This folder cannot be read as a run. {state.reason}."
         st.error(escape.markdown(words), icon=":material/broken_image:")
@@ -108,7 +109,7 @@ def progress(run: Run, state: State, past: History, now: float) -> tuple[float, 
     step, steps = _number(stored, "step"), _number(stored, "steps")
     if state.name == "starting" or not stored:
         return 0.0, "Starting: the training process loads its libraries and the data"
-    words = [PHASES.get(stored.get("phase"), "Working")]
+    words = [PHASES.get(str(stored.get("phase")), "Working")]
     if epochs:
         words.append(f"epoch {epoch:.0f} of {epochs:.0f}")
     if state.name == "stopping":
@@ -139,11 +140,15 @@ def duration(seconds: float) -> str:
     return f"{max(0, seconds):.0f} s"
 
 
-def _queue_words(run: Run) -> str:
+def _show_queued(run: Run) -> None:
+    """The run's place in the queue; the first of it begins where a place is free."""
+    try:
+        launch.pump(run.root)  # nobody else may be left to notice
+    except (ConfigError, OSError) as error:
+        st.error(escape.markdown(str(error)), icon=":material/error:")
     before = launch.position(run)
-    if before is None:
-        return "Not started yet."
-    return "Waiting for a free place; it is next." if before == 0 else f"Waiting for a free place; {before} before it."
+    words = {None: "It has not been started yet.", 0: "Waiting for a free place; it is next."}
+    st.info(words.get(before, f"Waiting for a free place; {before} before it."), icon=":material/schedule:")
 
 
 def _failure(state: State) -> str:
@@ -152,7 +157,7 @@ def _failure(state: State) -> str:
 
 def _number(stored: dict, name: str, otherwise: float = 0.0) -> float:
     value = stored.get(name)
-    return float(value) if isinstance(value, (int, float)) else otherwise
+    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else otherwise
 
 
 # ---------------------------------------------------------------------------------------------------- numbers, curves

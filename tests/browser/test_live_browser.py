@@ -60,7 +60,7 @@ def wait_for_epoch(page, epoch: int) -> None:
         page.wait_for_selector(f'.st-key-{key} .lps-plot[aria-label*="epoch {epoch}"]')
 
 
-STATES = {"failed": "light", "crashed": "dark", "queued": "light", "pretraining": "dark", "unreadable": "light"}
+STATES = {"failed": "light", "crashed": "dark", "pretraining": "dark", "unreadable": "light"}
 
 
 @pytest.mark.parametrize("name", STATES)
@@ -98,7 +98,7 @@ def test_curve_grows_and_the_zoom_is_kept(open_page, studio):
             assert view(page) == pytest.approx(zoomed)
         assert page.eval_on_selector(PACE, "plot => plot.marked")  # still the same element
         writer.end("finished")  # as a runner does: the record first, then the lock
-    page.get_by_text("Finished", exact=True).first.wait_for()
+    page.locator(".stMarkdownBadge", has_text="Finished").wait_for()
     assert view(page) == pytest.approx(zoomed)
 
 

@@ -1,0 +1,33 @@
+# make app: set up and open the dashboard. make test: set up and run all tests. make check: style only.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: app test check clean
+
+app: .venv/ready
+	$(BIN)/streamlit run app.py
+
+test: .venv/ready-for-tests check
+	$(BIN)/python -m pytest -m "not browser" -n auto
+	$(BIN)/python -m pytest -m browser
+
+check: .venv/ready-for-tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+clean:
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis
+
+# uv only because it installs several times faster than pip; both read the same files.
+.venv/uv:
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet uv
+	touch $@
+
+.venv/ready: .venv/uv requirements.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements.txt
+	touch $@
+
+.venv/ready-for-tests: .venv/ready tests/requirements.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -r tests/requirements.txt
+	touch $@

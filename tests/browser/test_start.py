@@ -1,0 +1,89 @@
+"""From the landing page to a run, in a real browser."""
+
+import re
+import shutil
+
+import pytest
+from playwright.sync_api import expect
+
+from lps import launch
+from lps.runs import list_runs
+from tests import sample_runs
+from tests.browser.conftest import wait_for_run
+
+HOSTILE = "![x](http://127.0.0.1:9/x.png) **b** <img src=http://127.0.0.1:9/y.png> :fire: :material/home: $z$ http://e.com www.e.com"
+
+
+@pytest.fixture
+def runs(studio):
+    """The folder of runs; whatever trains is ended and the folder emptied after the test."""
+    yield studio.runs
+    for run in list_runs(studio.runs):
+        launch.stop(run, kill=True)
+        launch.wait(run, 20)
+        shutil.rmtree(run.folder)
+
+
+def test_three_quick_clicks_on_start_the_demo_make_one_run(open_page, runs):
+    page = open_page("")
+    button = page.get_by_role("button", name="Start the demo")
+    box = button.bounding_box()
+    for _ in range(3):
+        page.mouse.click(box["x"] + 20, box["y"] + 10)
+        page.wait_for_timeout(60)
+    expect(page).to_have_url(re.compile(r"/live\?run="))
+    expect(page.get_by_role("heading", name="Live")).to_be_visible()
+    (run,) = list_runs(runs)
+    assert run.id in page.url
+
+
+def test_a_value_typed_just_before_the_click_is_in_the_run(open_page, runs):
+    page = open_page("launch")
+    page.get_by_label("Epochs").first.focus()
+    page.get_by_label("Margin scale").fill("7")
+    page.get_by_role("button", name="Launch", exact=True).click()
+    expect(page).to_have_url(re.compile(r"/live\?run="))
+    (run,) = list_runs(runs)
+    assert run.config().hyperparameters["margin_scale"] == 7.0
+
+
+def test_the_form_is_restored_by_a_reload(open_page, runs):
+    page = open_page("launch")
+    field = page.get_by_label("Margin scale")
+    field.fill("abc")
+    field.press("Enter")
+    expect(page.get_by_text("'abc' is not a number from 0 to 1000").first).to_be_visible()
+    expect(page.get_by_role("button", name="Launch", exact=True)).to_be_disabled()
+    expect(page).to_have_url(re.compile("set=margin_scale%3Dabc"))
+    page.reload()
+    wait_for_run(page)
+    expect(page.get_by_label("Margin scale")).to_have_value("abc")
+    assert list_runs(runs) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_hostile_names_are_shown_as_they_are_written(open_page, runs, theme):
+    sample_runs.make_run(runs, "finished", name=HOSTILE)
+    page = open_page("", theme)
+    row = page.locator("[class*=st-key-row-]")
+    expect(row.locator("strong").first).to_be_visible()
+    assert row.locator("strong").first.inner_text().replace("\u2060", "") == HOSTILE[:120].strip()
+    assert row.locator("a").count() == 1, "only the link to the run"
+
+
+def test_a_run_is_renamed_and_deleted_from_its_row(open_page, runs):
+    run = sample_runs.make_run(runs, "finished", name="before")
+    page = open_page("")
+    page.get_by_test_id("stMenuButton").locator("button").click()
+    page.get_by_text("Rename", exact=True).click()
+    name = page.get_by_role("dialog").get_by_label("Name")
+    name.fill("after")
+    name.press("Enter")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("after", exact=True)).to_be_visible()
+    assert run.meta()["name"] == "after"
+    page.get_by_test_id("stMenuButton").locator("button").click()
+    page.get_by_text("Delete", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_text("None yet.")).to_be_visible()
+    assert not run.folder.exists()

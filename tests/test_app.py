@@ -1,0 +1,48 @@
+"""What the server is allowed to do, and that its theme has the palette's colours."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from lps.ui import style
+from tests.visiting import visit
+
+ROOT = Path(__file__).parent.parent
+CONFIG = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())
+
+
+def test_the_server_listens_to_this_machine_alone_and_tells_nobody():
+    assert CONFIG["server"]["address"] == "127.0.0.1" and CONFIG["server"]["port"] == 8501
+    assert CONFIG["server"]["allowedHosts"] == ["localhost", "127.0.0.1"]
+    assert CONFIG["browser"]["gatherUsageStats"] is False and CONFIG["server"]["showEmailPrompt"] is False
+    assert CONFIG["client"]["showErrorDetails"] == "none"
+    assert not {"enableCORS", "enableXsrfProtection", "enableAgentApi"} & CONFIG["server"].keys()
+
+
+def test_nothing_of_the_theme_comes_from_elsewhere():
+    assert "://" not in str(CONFIG["theme"])
+
+
+def test_every_option_exists():
+    from streamlit import config
+
+    known = config.get_config_options(force_reparse=False)
+    for section, options in CONFIG.items():
+        for name, value in options.items():
+            for key in [f"{section}.{name}"] if not isinstance(value, dict) else [f"{section}.{name}.{n}" for n in value]:
+                assert key in known or key.endswith(".sidebar"), key
+
+
+@pytest.mark.parametrize("name, colors", [("light", style.LIGHT), ("dark", style.DARK)])
+def test_the_theme_has_the_colours_of_the_charts(name, colors):
+    theme = CONFIG["theme"][name]
+    assert (theme["blueColor"], theme["orangeColor"], theme["textColor"]) == (colors.seen, colors.novel, colors.ink)
+    assert tuple(theme["chartCategoricalColors"][:2]) == (colors.seen, colors.novel)
+    assert len(theme["chartCategoricalColors"]) == 10
+
+
+@pytest.mark.parametrize("page", ["home", "launch", "live", "projection"])
+def test_every_page_opens_without_runs(page, tmp_path, monkeypatch):
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path))
+    assert visit(page).title[0].value

@@ -1,0 +1,244 @@
+"""The Live and Projection pages in every state, through app.py, without a browser."""
+
+import json
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from lps import projection
+from lps.runs import Run, State
+from lps.ui import panels, routing, select
+from lps.ui.live import History
+from tests.sample_runs import ALIVE, held, make_foreign, make_one_of_each, make_run
+
+APP = str(Path(__file__).resolve().parent.parent / "app.py")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    runs = make_one_of_each(tmp_path_factory.mktemp("runs"))
+    with held(*(runs[name] for name in ALIVE)):
+        yield runs
+
+
+@pytest.fixture
+def visit(monkeypatch):
+    """visit(root, "live", run=[...]) -> the page after its first run; it must show no exception.
+
+    AppTest takes every run for the first of a server, so beginning again with app.py would lose every press of a button.
+    """
+    monkeypatch.setattr(routing, "through_app", lambda: None)
+    monkeypatch.setattr(panels.launch, "pump", lambda root: [])  # a queued sample run stays queued
+
+    def open_page(root: Path, page: str, **query) -> AppTest:
+        monkeypatch.setenv("LPS_RUNS", str(root))
+        app = AppTest.from_file(APP, default_timeout=60)
+        for name, value in query.items():
+            app.query_params[name] = value
+        app.switch_page(f"pages/{page}.py").run()
+        assert not app.exception
+        return app
+
+    return open_page
+
+
+def charts_of(app: AppTest) -> dict[str, dict]:
+    """The figures of the page by key, with the options they were drawn with."""
+    found = {}
+    for element in app.get("bidi_component"):
+        head, _, figure = element.proto.bytes.partition(b"\n")
+        options = json.loads(head)
+        found[options["name"]] = {"alt": options["alt"], "figure": json.loads(figure)}
+    return found
+
+
+def words_of(app: AppTest) -> str:
+    parts = [*app.markdown, *app.caption, *app.info, *app.error, *app.subheader, *app.title]
+    return "\n".join(part.value for part in parts).replace("\\", "").replace("\u2060", "")
+
+
+@pytest.mark.parametrize("page", ["live", "projection"])
+def test_no_runs_at_all(visit, tmp_path, page):
+    app = visit(tmp_path / "nothing", page)
+    assert len(app.info) == 1
+    assert not charts_of(app)
+
+
+@pytest.mark.parametrize("page", ["live", "projection"])
+def test_only_a_foreign_folder(visit, tmp_path, page):
+    make_foreign(tmp_path)
+    visit(tmp_path, page)
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "says"),
+    [
+        ("finished", "Finished", "20 epochs"),
+        ("stopped", "Stopped", "stopped by request after epoch 8"),
+        ("failed", "Failed", "Training diverged: the loss is not finite at epoch 8"),
+        ("crashed", "Crashed", "the run's processes were killed"),
+        ("queued", "Queued", "Waiting for a free place"),
+        ("starting", "Starting", ""),
+        ("stopping", "Stopping", ""),
+        ("pretraining", "Running", ""),
+        ("running", "Running", ""),
+        ("damaged", "Finished", "**bold** <b>tag</b> $x$ :fire:"),
+        ("unreadable", "Unreadable", "This folder cannot be read as a run. config.json"),
+        ("foreign", "Unreadable", "holiday-pictures"),
+    ],
+)
+def test_every_state_is_told(visit, made, name, state, says):
+    app = visit(made[name].root, "live", run=[made[name].id])
+    assert state in words_of(app)
+    assert says in words_of(app)
+    drawn = charts_of(app)
+    if name in ("finished", "stopped", "failed", "crashed", "running", "damaged"):
+        assert {"pace", "pi_hat", "class_accuracy", "points", "losses", "pseudo_labels"} <= set(drawn)
+    elif name == "pretraining":
+        assert set(drawn) == {"pretraining"}
+    else:
+        assert not set(drawn) & {"pace", "pretraining"} or name == "stopping"
+
+
+def test_buttons_fit_the_state(visit, made):
+    labels = {"running": "Stop", "queued": "Cancel", "stopped": "Resume", "crashed": "Resume"}
+    for name, label in labels.items():
+        app = visit(made[name].root, "live", run=[made[name].id])
+        assert label in [button.label for button in app.button]
+    app = visit(made["finished"].root, "live", run=[made["finished"].id])
+    assert not {"Stop", "Resume", "Cancel"} & {button.label for button in app.button}
+
+
+def test_stop_writes_the_wish(visit, tmp_path):
+    run = make_run(tmp_path, "running")
+    with held(run):
+        app = visit(tmp_path, "live", run=[run.id])
+        next(button for button in app.button if button.label == "Stop").click().run()
+        assert not app.exception
+        assert run.read_json("want.json")["want"] == "stop"
+        assert "Stopping" in words_of(app)
+
+
+def test_a_refusal_is_a_sentence(visit, tmp_path, monkeypatch):
+    run = make_run(tmp_path, "stopped")
+    app = visit(tmp_path, "live", run=[run.id])
+
+    def refuse(run):
+        raise panels.ConfigError("device", "'cuda' is not there")
+
+    monkeypatch.setattr(panels.launch, "resume", refuse)
+    next(button for button in app.button if button.label == "Resume").click().run()
+    assert "device: 'cuda' is not there" in words_of(app)
+
+
+def test_scrubber_drives_three_charts(visit, made):
+    app = visit(made["finished"].root, "live", run=[made["finished"].id], epoch="3")
+    for key in ("pi_hat", "class_accuracy", "points"):
+        assert "epoch 3" in charts_of(app)[key]["alt"]
+    app.button(key="forward").click().run()
+    assert all("epoch 4" in charts_of(app)[key]["alt"] for key in ("pi_hat", "class_accuracy", "points"))
+    app.slider(key="scrubber").set_value(9).run()
+    assert all("epoch 9" in charts_of(app)[key]["alt"] for key in ("pi_hat", "class_accuracy", "points"))
+    assert app.query_params["epoch"] in ("9", ["9"])
+    app.slider(key="scrubber").set_value(20).run()
+    assert "epoch" not in app.query_params  # the newest epoch is not a place: a growing run is followed
+
+
+@pytest.mark.parametrize("epoch", ["0", "-4", "999", "x", "٣"])
+def test_a_strange_epoch_in_a_link_is_no_accident(visit, made, epoch):
+    app = visit(made["finished"].root, "live", run=[made["finished"].id], epoch=epoch)
+    assert "epoch 20" in charts_of(app)["pi_hat"]["alt"]
+
+
+def test_several_runs_share_a_figure(visit, made):
+    ids = [made[name].id for name in ("finished", "no margin", "failed", "queued")]
+    app = visit(made["finished"].root, "live", run=ids)
+    names = {trace["name"] for trace in charts_of(app)["pace_of_runs"]["figure"]["data"]}
+    assert len(names) == 3  # the queued one has nothing to show
+    assert app.multiselect(key="picked_runs").value == ids
+
+
+def test_unknown_runs_in_a_link_are_left_out(visit, made):
+    app = visit(made["finished"].root, "live", run=["../../etc", made["finished"].id, "nothing"])
+    assert app.multiselect(key="picked_runs").value == [made["finished"].id]
+
+
+def test_the_latest_is_followed_without_a_choice(visit, made):
+    app = visit(made["finished"].root, "live")
+    assert app.multiselect(key="picked_runs").value == []
+    assert "Running" in words_of(app) or "Starting" in words_of(app) or "Stopping" in words_of(app)
+
+
+def test_choosing_runs_writes_the_address(visit, made):
+    app = visit(made["finished"].root, "live")
+    app.multiselect(key="picked_runs").set_value([made["seed 1"].id]).run()
+    assert app.query_params["run"] in (made["seed 1"].id, [made["seed 1"].id])
+    assert "seed 1" in words_of(app)
+
+
+def test_settings_show_what_differs(visit, made):
+    table = panels.settings_table(made["no margin"].config())
+    assert table["Setting"][0] == "use_margin"
+    assert table["Changed"].sum() == 1
+
+
+@pytest.mark.parametrize("coloring", ["group", "truth", "predicted", "right", "confidence"])
+def test_projection_by_every_colour(visit, made, coloring):
+    app = visit(made["finished"].root, "projection", run=made["finished"].id, color=coloring)
+    assert "1000 unlabeled images at epoch 20" in charts_of(app)["map"]["alt"]
+    assert "Showing 1,000 of 1,332 unlabeled images" in words_of(app)
+
+
+def test_projection_shows_the_image_of_the_link(visit, made):
+    drawn = charts_of(visit(made["finished"].root, "projection", run=made["finished"].id))["map"]["figure"]["data"]
+    assert {trace["type"] for trace in drawn} == {"scattergl"}
+    image = int(projection.read_snapshot(made["finished"].snapshots, 20).feature_index[0])
+    app = visit(made["finished"].root, "projection", run=made["finished"].id, image=str(image))
+    assert f"Image {image}" in words_of(app)
+    assert "Correct" in words_of(app) or "Wrong" in words_of(app)
+
+
+def test_projection_of_a_damaged_snapshot_is_a_sentence(visit, made):
+    app = visit(made["damaged"].root, "projection", run=made["damaged"].id, epoch="7")
+    assert "epoch-0007.npz: is damaged" in words_of(app)
+
+
+@pytest.mark.parametrize("method", ["umap", "tsne"])
+def test_a_map_has_to_be_asked_for(visit, made, monkeypatch, method):
+    asked = []
+    monkeypatch.setattr(projection, "start", lambda run, method, epoch: asked.append((run.id, method, epoch)))
+    app = visit(made["finished"].root, "projection", run=made["finished"].id, map=method)
+    assert not charts_of(app)
+    app.button[0].click().run()
+    assert asked == [(made["finished"].id, method, 20)]
+
+
+def test_a_map_that_failed_says_why(visit, made, monkeypatch):
+    failed = projection.Progress("failed", "umap needs the package umap-learn")
+    monkeypatch.setattr(projection, "progress", lambda run, method, epoch: failed)
+    app = visit(made["finished"].root, "projection", run=made["finished"].id, map="umap")
+    assert "umap needs the package umap-learn" in words_of(app)
+    assert app.button[0].label == "Try again"
+
+
+def test_progress_in_words(tmp_path):
+    run = Run(tmp_path)
+    (tmp_path / "progress.json").write_text(
+        json.dumps({"phase": "train", "epoch": 5, "epochs": 20, "step": 50, "steps": 200, "eta_s": 90, "time": 100})
+    )
+    share, words = panels.progress(run, State("running"), History(last_time=95), now=110)
+    assert share == 0.25
+    assert words == "Training · epoch 5 of 20 · 80 s left · last record 15 s ago"
+    (tmp_path / "progress.json").write_text('{"phase": ["x"], "epoch": "many", "step": 1e999, "steps": null}')
+    assert panels.progress(run, State("running"), History(), now=0)[0] == 0
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(-3, "0 s"), (0, "0 s"), (119, "119 s"), (300, "5 min"), (9_000, "2 h")])
+def test_durations(seconds, words):
+    assert panels.duration(seconds) == words
+
+
+def test_labels_are_unique(made):
+    labels = [select.label(run) for run in made.values()]
+    assert len(set(labels)) == len(labels)

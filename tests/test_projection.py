@@ -1,0 +1,157 @@
+"""Maps of features: right points for right images, the same ones every time, and background work that can be watched."""
+
+import sys
+import time
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+
+from lps import projection, snapshots
+from lps.parameters import ConfigError
+from lps.projection import fit_plane, turn, unit_rows
+from lps.ui import points
+from tests.sample_runs import make_damaged, make_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("runs"), epochs=3, written=3)
+
+
+def features(count=80, width=12, seed=0) -> np.ndarray:
+    draw = np.random.default_rng(seed)
+    return (draw.normal(size=(count, width)) * np.linspace(4, 0.2, width)).astype(np.float32)
+
+
+def test_unit_rows_and_zeros():
+    rows = unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    assert rows.tolist() == [[0.6, 0.8], [0.0, 0.0]]
+
+
+def test_plane_is_that_of_sklearn_up_to_sign():
+    values = features()
+    ours = fit_plane(values).project(values)
+    theirs = PCA(2, svd_solver="full").fit_transform(unit_rows(values).astype(float))
+    signs = np.sign((ours * theirs).sum(axis=0))
+    assert np.allclose(ours * signs, theirs, atol=1e-4)
+
+
+def test_plane_does_not_depend_on_the_order_of_images():
+    values = features()
+    shuffled = np.random.default_rng(1).permutation(len(values))
+    assert np.allclose(fit_plane(values).axes, fit_plane(values[shuffled]).axes, atol=1e-4)
+
+
+def test_plane_of_one_feature_and_of_equal_images():
+    assert fit_plane(features(width=1)).project(features(width=1)).shape == (80, 2)
+    assert np.isfinite(fit_plane(np.ones((5, 4), np.float32)).project(np.ones((5, 4), np.float32))).all()
+
+
+def test_turn_undoes_a_rotation_and_a_reflection():
+    values = features()
+    plane = fit_plane(values)
+    towards = plane.project(values)
+    angle = 2.0
+    rotation = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) @ np.diag([1, -1])
+    turned = projection.Plane(plane.center, plane.axes @ rotation)
+    back = turn(turned, turned.project(values), towards)
+    assert np.allclose(back.project(values), towards, atol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["pca", "tsne"])
+def test_project_stores_every_image_of_the_snapshot_and_repeats_itself(run, method):
+    path = projection.project(run, method, 3)
+    first = projection.read_map(run, method, 3)
+    assert first.index.tolist() == snapshots.read_snapshot(run.snapshots, 3).feature_index.tolist()
+    assert first.points.shape == (len(first.index), 2)
+    assert np.isfinite(first.points).all()
+    path.unlink()
+    projection.project(run, method, None)  # the last epoch is meant
+    assert np.array_equal(projection.read_map(run, method, 3).points, first.points)
+    path.unlink()
+
+
+def test_project_refuses_what_is_not_there(run):
+    with pytest.raises(ConfigError, match="epoch: 99 has no snapshot; choices: 1, 2, 3"):
+        projection.project(run, "pca", 99)
+    with pytest.raises(ConfigError, match="'cube' is not one of pca, umap, tsne"):
+        projection.project(run, "cube", 1)
+
+
+def test_a_map_that_was_not_computed_is_none(run):
+    assert projection.read_map(run, "umap", 1) is None
+    assert projection.progress(run, "umap", 1).state == "absent"
+
+
+def wait_while_working(run, method, epoch):
+    end = time.monotonic() + 60
+    while projection.progress(run, method, epoch).state == "working" and time.monotonic() < end:
+        time.sleep(0.05)
+    return projection.progress(run, method, epoch)
+
+
+def test_background_work_is_seen_while_it_lives_and_starts_once(run, tmp_path):
+    marks = tmp_path / "starts"
+    script = f"import time; open({str(marks)!r}, 'a').write('x'); print('half of it', flush=True); time.sleep(1.5)"
+    for _ in range(3):
+        projection.start(run, "umap", 2, (sys.executable, "-c", script))
+    assert projection.progress(run, "umap", 2).state == "working"
+    ended = wait_while_working(run, "umap", 2)
+    assert (ended.state, ended.message) == ("failed", "half of it")
+    assert marks.read_text() == "x"
+
+
+def test_background_work_that_dies_says_its_last_words(run):
+    projection.start(run, "tsne", 1, (sys.executable, "-c", "raise SystemExit('tsne: no memory left')"))
+    assert wait_while_working(run, "tsne", 1).message == "tsne: no memory left"
+
+
+def test_background_work_of_the_command_line(run):
+    projection.start(run, "pca", 2)
+    assert wait_while_working(run, "pca", 2).state == "done"
+    assert len(projection.read_map(run, "pca", 2).index) == 1000
+
+
+def test_points_belong_to_their_images(run):
+    table = points.table(run, 3)
+    split, targets = snapshots.read_split(run.folder)
+    snapshot = snapshots.read_snapshot(run.snapshots, 3)
+    row_of = {int(image): row for row, image in enumerate(split.unlabeled)}
+    for point in table.sample(50, random_state=0).itertuples():
+        assert point.truth == targets[point.image]
+        assert point.predicted == snapshot.predicted[row_of[point.image]]  # the sample's clusters need no matching
+        assert point.confidence == pytest.approx(float(snapshot.confidence[row_of[point.image]]))
+        assert point.right == (point.truth == point.predicted)
+
+
+def test_pictures_are_those_of_the_ids(run):
+    images = points.pictures(run)
+    table = points.table(run, 1)
+    split, _ = snapshots.read_split(run.folder)
+    image = int(table["image"][5])
+    assert split.class_names[table["truth"][5]] == images.class_names[images.labels[image]]
+
+
+def test_pictures_of_a_changed_data_set_are_refused(run, monkeypatch):
+    known = points.pictures(run)
+    swapped = known.labels.copy()
+    swapped[[0, 1]] = swapped[[1, 0]]
+    other = type(known)(known.pixels, swapped, known.class_names)
+    monkeypatch.setattr(points.datasets, "load", lambda name, path: other)
+    with pytest.raises(ConfigError, match="has changed since the run"):
+        points.pictures(run)
+
+
+def test_damaged_snapshot_is_a_sentence(tmp_path):
+    with pytest.raises(ConfigError, match="epoch-0007.npz: is damaged"):
+        points.table(make_damaged(tmp_path), 7)
+
+
+def test_snapshot_of_another_split_is_refused(tmp_path):
+    run = make_run(tmp_path, epochs=2, written=2)
+    found = snapshots.read_snapshot(run.snapshots, 2)
+    shorter = snapshots.Snapshot(found.predicted[1:], found.confidence[1:], found.features, found.feature_index)
+    snapshots.write_snapshot(run.snapshots, 2, shorter)
+    with pytest.raises(ConfigError, match="does not fit the split"):
+        points.table(run, 2)

@@ -1,0 +1,229 @@
+"""The loop on real digits: what a run leaves, that truth cannot leak, that a resumed run equals an unbroken one."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from lps import checkpoints, datasets, snapshots
+from lps import train as training
+from lps.config import configure
+from lps.runs import create_run, read_events, rewind
+from lps.summary import summarize
+
+ROOT = Path(__file__).resolve().parent.parent
+TINY = {"epochs": 3, "pretrain.epochs": 1, "threads": 1}
+TIMES = ("time/", "throughput/", "memory/", "eta_s")
+
+
+def make_run(root, **settings):
+    return create_run(root, configure(TINY | settings))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    run = make_run(tmp_path_factory.mktemp("runs"))
+    assert training.train(run) == 0
+    return run
+
+
+def history(run):
+    return rewind(read_events(run.events)[0])
+
+
+def numbers(run):
+    """Every train and eval number that is not a matter of time, by (kind, epoch)."""
+    return {
+        (e["kind"], e["epoch"]): {k: v for k, v in e["values"].items() if not k.startswith(TIMES)}
+        for e in history(run)
+        if e["kind"] in ("train", "eval")
+    }
+
+
+def test_a_run_leaves_the_events_that_the_formats_promise(finished):
+    events = history(finished)
+    assert [e["kind"] for e in events] == ["start", "pretrain", "start", *["train", "eval"] * 3, "finish"]
+    documented = (ROOT / "docs" / "formats.md").read_text()
+    for event in events:
+        for name in event["values"]:
+            group, _, rest = name.rpartition("/")
+            assert f"`{name}`" in documented or f"`/{rest}`" in documented or f"`{group}/*`" in documented, name
+    train, evaluation = events[-3]["values"], events[-2]["values"]
+    terms = [v for k, v in train.items() if k.startswith("loss/") and k != "loss/total"]
+    assert sum(terms) == pytest.approx(train["loss/total"], rel=1e-4)
+    assert len(train["pi_hat"]) == len(train["margin"]) == len(evaluation["class/accuracy"]) == 10
+    assert evaluation["accuracy/gap"] == pytest.approx(evaluation["accuracy/seen"] - evaluation["accuracy/novel"])
+    assert events[2]["values"]["baseline/kmeans/all"] > 0.2
+
+
+def test_the_snapshot_belongs_to_the_evaluation(finished):
+    split, truth = snapshots.read_split(finished.folder)
+    snapshot = snapshots.read_snapshot(finished.snapshots, 3)
+    from lps.metrics import open_world
+
+    values = open_world(snapshot.predicted.astype(np.int64), truth[split.unlabeled], split.classes)
+    assert values["accuracy/all"] == history(finished)[-2]["values"]["accuracy/all"]
+    assert set(snapshot.feature_index) <= set(split.unlabeled) and snapshot.features.shape == (len(snapshot.feature_index), 64)
+    assert snapshots.snapshot_epochs(finished.snapshots) == [1, 2, 3]
+
+
+def test_the_summary_tells_last_and_best(finished):
+    summary = summarize(finished)
+    scores = [e["values"]["accuracy/all"] for e in history(finished) if e["kind"] == "eval"]
+    assert summary["epochs"] == 3 and summary["last"]["accuracy/all"] == scores[-1]
+    assert summary["best"]["accuracy/all"] == max(scores) == scores[summary["best"]["epoch"] - 1]
+
+
+def test_pretraining_is_done_once(finished):
+    again = create_run(finished.root, configure(TINY | {"margin_scale": 3.0}))
+    assert training.train(again) == 0
+    (event,) = [e for e in history(again) if e["kind"] == "pretrain"]
+    assert event["values"]["pretrain/reused"] == 1 and event["values"]["pretrain/knn_accuracy"] > 0.5
+
+
+def test_the_truth_of_unlabeled_images_cannot_reach_training(finished, tmp_path, monkeypatch):
+    """Shuffle the truth of every unlabeled image: all training numbers stay bit for bit, only the evaluation changes."""
+    split, truth = snapshots.read_split(finished.folder)
+    scrambled = truth.copy()
+    scrambled[split.unlabeled] = np.random.default_rng(0).permutation(truth[split.unlabeled])
+    real = training.prepare
+
+    def prepare(config):
+        material = real(config)
+        return type(material)(material.images, scrambled, material.split, material.plan)
+
+    monkeypatch.setattr(training, "prepare", prepare)
+    run = make_run(tmp_path)
+    training.train(run)
+    ours, theirs = numbers(run), numbers(finished)
+    for epoch in (1, 2, 3):
+        assert ours["train", epoch] == theirs["train", epoch]
+        assert ours["eval", epoch]["accuracy/all"] < theirs["eval", epoch]["accuracy/all"]
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_does_not(finished, tmp_path):
+    same, other = make_run(tmp_path / "a"), make_run(tmp_path / "b", seed=1)
+    training.train(same), training.train(other)
+    assert numbers(same) == numbers(finished) != numbers(other)
+
+
+def test_stopping_in_the_middle_of_an_epoch_and_resuming_changes_nothing(finished, tmp_path):
+    run = make_run(tmp_path)
+    attempt = training.Attempt(run)
+    real = training.Progress
+
+    def stop_at(epoch, epochs, step, steps):
+        attempt._stop = (epoch, step) == (1, 4)
+        return real(epoch, epochs, step, steps)
+
+    training.Progress = stop_at
+    try:
+        assert attempt.carry_out() == 0
+    finally:
+        training.Progress = real
+        attempt.events.close()
+    assert history(run)[-1]["kind"] == "stop" and summarize(run)["epochs"] == 1
+    name, state, _ = checkpoints.load_newest(run.checkpoints)
+    assert (state["epoch"], state["step"]) == (1, 5)
+    assert training.train(run) == 0
+    assert numbers(run) == numbers(finished)
+    assert_same_weights(run, finished)
+
+
+def assert_same_weights(run, other):
+    ours, theirs = (checkpoints.load_newest(r.checkpoints)[1]["method"] for r in (run, other))
+    assert ours.keys() == theirs.keys() and all(torch.equal(ours[k], theirs[k]) for k in ours)
+
+
+@pytest.mark.slow
+def test_kill_9_and_resume_changes_nothing(finished, tmp_path):
+    """A real process, killed after its first committed epoch; the next attempt ends with the unbroken run's numbers."""
+    run = make_run(tmp_path)
+    command = [sys.executable, "-m", "lps", "train", "--run", str(run.folder)]
+    process = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    deadline = time.monotonic() + 120
+    while not list(run.checkpoints.glob("step-*.json")):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert history(run)[-1]["kind"] != "finish"
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    starts = [e for e in read_events(run.events)[0] if e["kind"] == "start"]
+    assert starts[-1]["epoch"] >= 1 and history(run)[-1]["kind"] == "finish"
+    assert numbers(run) == numbers(finished)
+    assert_same_weights(run, finished)
+
+
+def test_a_damaged_checkpoint_is_passed_over(finished, tmp_path, capsys):
+    run = make_run(tmp_path)
+    training.train(run)
+    newest = sorted(run.checkpoints.glob("step-*.pt"))[-1]
+    data = bytearray(newest.read_bytes())
+    data[len(data) // 2] ^= 1
+    newest.write_bytes(data)
+    assert training.train(run) == 0
+    assert f"checkpoint {newest.stem} is damaged" in capsys.readouterr().out
+    assert numbers(run) == numbers(finished)
+
+
+@pytest.mark.parametrize(
+    "settings, failure, words",
+    [
+        ({"lr": 100.0, "network.head": "linear", "schedule": "constant", "epochs": 60, "pretrain.epochs": 0}, "diverged", "try an lr below 100"),
+        ({"device": "cuda:7"}, "config", "cuda:7 is not here"),
+        ({"split.labeled_ratio": 0.0001}, "config", "without a labeled image"),
+    ],
+)
+def test_a_failure_is_an_event_with_its_kind_and_one_sentence(tmp_path, settings, failure, words, capsys):
+    run = make_run(tmp_path, **settings)
+    assert training.train(run) == 1
+    event = history(run)[-1]
+    assert (event["kind"], event["failure"]) == ("fail", failure) and words in event["reason"]
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_bug_is_told_with_its_traceback_in_the_log(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(training, "evaluate", lambda *a: 1 / 0)
+    run = make_run(tmp_path, **{"pretrain.epochs": 0})
+    assert training.train(run) == 1
+    assert history(run)[-1]["failure"] == "bug" and "Traceback" in capsys.readouterr().err
+
+
+def test_failures_are_sorted_by_their_cause():
+    full = OSError(28, "No space left on device", "/runs/x")
+    assert training.explain(full)[0] == "disk_full"
+    assert training.explain(torch.OutOfMemoryError("CUDA out of memory"))[0] == "out_of_memory"
+    assert training.explain(KeyError("x"))[0] == "bug"
+
+
+@pytest.mark.slow
+def test_lps_passes_what_an_untrained_network_does_not(tmp_path):
+    """A control: the same protocol with a learning rate of nothing and no pretraining stays far below."""
+    nothing = make_run(tmp_path, **{"pretrain.epochs": 0, "lr": 1e-8, "epochs": 1})
+    everything = create_run(tmp_path, configure({"seed": 101}))
+    for run in (nothing, everything):
+        assert training.train(run) == 0
+    untrained, trained = (summarize(run)["last"] for run in (nothing, everything))
+    for name, bound in (("accuracy/all", 0.85), ("accuracy/novel", 0.7), ("accuracy/seen", 0.95)):
+        assert trained[name] > bound > untrained[name] + 0.2, name
+    first = next(e for e in history(everything) if e["kind"] == "eval")["values"]
+    assert trained["kl"] < 0.5 * next(e for e in history(everything) if e["kind"] == "train")["values"]["kl"]
+    assert trained["accuracy/gap"] < first["accuracy/gap"]
+
+
+def test_events_are_plain_json_without_nan(finished):
+    for line in finished.events.read_text().splitlines():
+        json.loads(line, parse_constant=lambda word: pytest.fail(word))
+
+
+def test_the_data_set_is_the_real_one():
+    images = datasets.load("digits")
+    assert images.pixels.shape == (1797, 8, 8, 1) and images.pixels.max() == 255 and images.num_classes == 10

@@ -1,0 +1,174 @@
+"""Figures from frames: what is drawn, on which axis, in which colour; no page and no browser."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lps.ui import charts, style
+from lps.ui.live import History, history
+from lps.ui.style import DARK, LIGHT
+from tests.sample_runs import make_run
+
+NAMES = [str(name) for name in range(10)]
+
+
+@pytest.fixture(scope="module")
+def past(tmp_path_factory) -> History:
+    return history(make_run(tmp_path_factory.mktemp("runs")))
+
+
+def trace(figure, name):
+    return next(t for t in figure.data if t.name == name)
+
+
+def area(x, y) -> float:
+    """Shoelace formula."""
+    return abs(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))) / 2
+
+
+def test_pace_is_one_figure_with_one_epoch_axis(past):
+    figure = charts.pace(past, 20, LIGHT)
+    assert {t.yaxis or "y" for t in figure.data} == {"y", "y2", "y3", "y4"}
+    assert {t.xaxis for t in figure.data} <= {None, "x"}
+    assert figure.layout.hovermode == "x unified"
+    assert figure.layout.hoversubplots == "axis"
+    assert figure.layout.xaxis.spikemode == "across"
+    domains = [figure.layout[f"yaxis{n}"].domain for n in ("", 2, 3, 4)]
+    assert all(upper[0] > lower[1] for upper, lower in zip(domains, domains[1:], strict=False))
+    assert list(figure.layout.xaxis.range) == [0, 20.4]
+
+
+def test_pace_draws_the_records(past):
+    figure = charts.pace(past, 20, LIGHT)
+    assert np.array_equal(trace(figure, "Seen").x, np.arange(1, 21))
+    assert np.allclose(trace(figure, "Novel").y, past.column("accuracy/novel"))
+    assert trace(figure, "Seen").line.color == LIGHT.seen
+    assert trace(charts.pace(past, 20, DARK), "Novel").line.color == DARK.novel
+    margins = past.vectors["margin"].loc[3].to_numpy()
+    assert trace(figure, "Margin, seen").y[2] == pytest.approx(margins[:5].mean(), rel=1e-5)
+    assert trace(figure, "Margin, novel").y[2] == pytest.approx(margins[5:].mean(), rel=1e-5)
+
+
+def test_baseline_is_drawn_only_where_it_is_known(past):
+    lines = [t for t in charts.pace(past, 20, LIGHT).data if t.name == "k-means before training"]
+    assert [float(line.y[0]) for line in lines] == [0.93, 0.9]
+    without = History(epochs=past.epochs)
+    assert not [t for t in charts.pace(without, 20, LIGHT).data if t.name == "k-means before training"]
+
+
+@pytest.mark.parametrize("figure", [charts.pace, charts.losses, charts.pseudo_labels, charts.pretraining])
+def test_nothing_recorded_gives_an_empty_figure(figure):
+    assert len(figure(History(), 20, LIGHT).data) == 0
+
+
+def test_one_epoch_is_a_dot():
+    one = History(epochs=pd.DataFrame({"accuracy/seen": [0.9], "accuracy/novel": [0.4]}, index=[1]))
+    assert trace(charts.pace(one, 20, LIGHT), "Seen").mode == "markers"
+
+
+def test_gap_bands_cover_the_area_between_the_curves():
+    epochs = np.arange(4.0)
+    seen, novel = np.array([0.8, 0.8, 0.4, 0.6]), np.array([0.2, 0.6, 0.6, 0.6])
+    bands = charts.gap_bands(epochs, seen, novel)
+    # by hand: trapezoids of the difference 0.6, 0.2, -0.2, 0 with a crossing in the middle of epoch 1 to 2
+    assert area(*bands["seen"]) == pytest.approx((0.6 + 0.2) / 2 + 0.5 * 0.2 / 2)
+    assert area(*bands["novel"]) == pytest.approx(0.5 * 0.2 / 2 + 0.2 / 2)
+    assert 1.5 in bands["seen"][0]
+
+
+def test_gap_band_of_the_group_behind_is_empty():
+    epochs = np.arange(5.0)
+    bands = charts.gap_bands(epochs, np.full(5, 0.9), np.linspace(0.1, 0.8, 5))
+    assert area(*bands["novel"]) == pytest.approx(0)
+
+
+def test_losses_draw_every_term_and_the_total_first(past):
+    names = [t.name for t in charts.losses(past, 20, LIGHT).data]
+    assert names[0] == "Total"
+    assert set(names) == {"Total", "Adaptive margin", "Pseudo label contrastive", "Unsupervised contrastive", "Entropy"}
+    extra = past.epochs.assign(**{"loss/something_new": 1.0})
+    assert "Something new" in [t.name for t in charts.losses(History(epochs=extra), 20, LIGHT).data]
+
+
+def test_runs_differ_by_colour_and_share_a_legend_entry(past):
+    figure = charts.pace_of_runs({"one": past, "<b>two</b>": past}, 20, LIGHT)
+    assert {t.name for t in figure.data} == {"one", "&lt;b&gt;two&lt;/b&gt;"}
+    assert sum(t.showlegend for t in figure.data) == 2
+    assert len({t.line.color for t in figure.data}) == 2
+
+
+def test_class_distribution_has_the_prior_and_a_still_axis():
+    estimated = np.full(10, 0.1)
+    figure = charts.class_distribution(estimated, 4, NAMES, LIGHT, top=0.3)
+    assert list(trace(figure, "Seen").x) == [0, 1, 2, 3]
+    assert list(trace(figure, "Novel").x) == [4, 5, 6, 7, 8, 9]
+    assert trace(figure, "Seen").marker.color == LIGHT.seen
+    assert np.allclose(trace(figure, "Prior").y, 0.1)
+    assert figure.layout.yaxis.range == (0, pytest.approx(0.33))
+
+
+def test_hundred_classes_have_few_tick_labels():
+    figure = charts.class_accuracy(np.linspace(0, 1, 100), 50, [f"class {i}" for i in range(100)], LIGHT)
+    assert len(figure.layout.xaxis.tickvals) == 20
+
+
+def points(count: int) -> pd.DataFrame:
+    draw = np.random.default_rng(0)
+    truth, predicted = draw.integers(-1, 10, count), draw.integers(-1, 10, count)
+    columns = {"x": draw.normal(size=count), "y": draw.normal(size=count), "image": draw.permutation(count) + 7}
+    columns |= {"truth": truth, "predicted": predicted, "confidence": draw.random(count), "right": truth == predicted}
+    return pd.DataFrame(columns)
+
+
+@pytest.mark.parametrize("color_by", ["group", "truth", "predicted", "right", "confidence"])
+def test_every_point_keeps_its_image(color_by):
+    table = points(500)
+    figure = charts.projection(table, color_by, LIGHT, 4, NAMES)
+    drawn = {}
+    for t in figure.data:
+        assert t.type == "scattergl"
+        assert t.customdata.ndim == 1
+        drawn |= {int(i): (x, y) for i, x, y in zip(t.customdata, t.x, t.y, strict=True)}
+    assert drawn == {row.image: (np.float32(row.x), np.float32(row.y)) for row in table.itertuples()}
+
+
+def test_groups_are_where_they_belong():
+    table = points(500)
+    figure = charts.projection(table, "group", LIGHT, 4, NAMES)
+    novel = set(table[table["truth"] >= 4]["image"])
+    assert set(trace(figure, "Novel").customdata.tolist()) == novel
+    assert trace(figure, "Unknown").marker.color == LIGHT.all
+
+
+def test_fifty_thousand_points_are_small_and_more_are_cut():
+    figure = charts.projection(points(60_000), "confidence", LIGHT, 4, NAMES)
+    assert len(figure.data[0].x) == charts.MAX_POINTS
+    arrays = json.loads(figure.to_json())["data"][0]
+    assert all(isinstance(arrays[name], dict) for name in ("x", "y", "customdata"))  # base64, not text
+
+
+def test_text_of_a_run_cannot_become_markup():
+    names = ["<b>a</b>", "$x$", "&amp;", *NAMES[3:]]
+    figure = charts.class_accuracy(np.ones(10), 5, names, LIGHT)
+    assert figure.layout.xaxis.ticktext[0] == "&lt;b&gt;a&lt;/b&gt;"
+    assert "<b>" not in figure.to_json()
+
+
+def test_ring_marks_the_chosen_point_or_nothing():
+    table = points(50)
+    figure = charts.projection(table, "group", LIGHT, 4, NAMES)
+    charts.mark_point(figure, table, int(table["image"][3]), LIGHT)
+    assert figure.data[-1].x[0] == pytest.approx(table["x"][3], rel=1e-5)
+    charts.mark_point(figure, table, None, LIGHT)
+    assert len(figure.data[-1].x) == 0
+
+
+@pytest.mark.parametrize("colors", [LIGHT, DARK])
+def test_class_colours_are_distinct_and_tell_seen_from_novel(colors):
+    shades = style.class_colors(5, 10, colors)
+    assert len(set(shades)) == 10
+    blue, red = (np.array([int(s[i : i + 2], 16) for s in shades]) for i in (5, 1))
+    assert (blue - red)[:5].min() > (blue - red)[5:].max()  # cool ones before warm ones
+    assert len(style.class_colors(50, 100, colors)) == 100
