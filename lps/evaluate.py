@@ -8,9 +8,9 @@ from lps.batches import evaluation_batches
 from lps.clustering import kmeans, knn_accuracy
 from lps.config import Config
 from lps.material import Material
-from lps.methods import Method
-from lps.metrics import matched_accuracy, open_world
-from lps.network import Outputs
+from lps.methods import Inference, Method
+from lps.metrics import open_world
+from lps.network import Network, Outputs
 from lps.snapshots import Snapshot
 from lps.split import Split
 from lps.views import FAMILIES
@@ -29,29 +29,43 @@ def infer_features(backbone: nn.Module, images: Tensor, config: Config) -> np.nd
 
 
 @torch.inference_mode()
-def infer(method: Method, images: Tensor, ids: np.ndarray, config: Config) -> Outputs:
-    """Outputs of the network for the images `ids`, in their order, on the device."""
+def infer(network: Network, images: Tensor, ids: np.ndarray, config: Config) -> Outputs:
+    """Outputs of the network for the images `ids`, in their order, float32 on the device."""
     plain = FAMILIES[config.views]["plain"]
-    method.eval()
-    parts = [method.network(plain(part)) for part in evaluation_batches(images, ids)]
+    network.eval()
+    parts = [network(plain(part)) for part in evaluation_batches(images, ids)]
     return Outputs(*(torch.cat(column).float() for column in zip(*parts)))
+
+
+def inference(method: Method, material: Material, config: Config) -> Inference:
+    """What a method may look at between epochs: all training images, and the targets of the labeled ones alone."""
+    network, images, split = method.evaluated_network, material.images, material.split
+    return Inference(
+        infer_labeled=lambda: infer(network, images, split.labeled, config),
+        infer_unlabeled=lambda: infer(network, images, split.unlabeled, config),
+        targets=torch.from_numpy(material.truth[split.labeled]).to(images.device),
+        seed=config.seed,
+    )
 
 
 def evaluate(method: Method, material: Material, config: Config) -> tuple[dict, Snapshot]:
     """(measurements by event name, snapshot) on the unlabeled images."""
     split, truth = material.split, material.truth
-    outputs = infer(method, material.images, split.unlabeled, config)
-    ids, confidence = (part.cpu().numpy() for part in method.predict(outputs))
-    values = open_world(ids, truth[split.unlabeled], split.classes)
+    seen_by = inference(method, material, config)
+    with torch.inference_mode():
+        prediction = method.predict(seen_by)
+    ids, confidence = prediction.ids.cpu().numpy(), prediction.confidence.cpu().numpy()
+    values = open_world(ids, truth[split.unlabeled], split.classes, seen_is_aligned=method.seen_is_aligned)
     rows = sample_rows(truth[split.unlabeled], split.seed)
-    sample = torch.from_numpy(rows).to(outputs.features.device)
+    features = seen_by.unlabeled.features
+    sample = features[torch.from_numpy(rows).to(features.device)].clamp(-HALF, HALF)
     snapshot = Snapshot(
         predicted=ids.astype(np.int16),
         confidence=confidence.astype(np.float16),
-        features=outputs.features[sample].clamp(-HALF, HALF).cpu().numpy().astype(np.float16),
+        features=sample.cpu().numpy().astype(np.float16),
         feature_index=split.unlabeled[rows].astype(np.int32),
     )
-    return values, snapshot
+    return values | prediction.measurements, snapshot
 
 
 def sample_rows(truth: np.ndarray, seed: int, size: int = SAMPLE) -> np.ndarray:
@@ -67,14 +81,10 @@ def baseline(features: np.ndarray, truth: np.ndarray, split: Split, seed: int) -
     """What the start features give without any training: k-means on the unlabeled images, and kNN over all."""
     unlabeled = truth[split.unlabeled]
     clusters = kmeans(features[split.unlabeled], split.classes.total, seed)
-    values = open_world(clusters, unlabeled, split.classes)
+    values = open_world(clusters, unlabeled, split.classes, seen_is_aligned=False)
     if not values:
         return {}
-    seen = unlabeled < split.classes.seen
-    return {
-        "baseline/kmeans/all": values["accuracy/all"],
-        "baseline/kmeans/novel": values["accuracy/novel"],
-        "baseline/kmeans/seen": matched_accuracy(clusters[seen], unlabeled[seen], split.classes.total),
-        "baseline/kmeans/nmi": values["nmi/all"],
-        "baseline/knn/accuracy": knn_accuracy(features[truth >= 0], truth[truth >= 0]),
-    }
+    known = truth >= 0
+    names = {"all": "accuracy/all", "novel": "accuracy/novel", "seen": "accuracy/seen", "nmi": "nmi/all"}
+    quality = {f"baseline/kmeans/{short}": values[name] for short, name in names.items()}
+    return quality | {"baseline/knn/accuracy": knn_accuracy(features[known], truth[known])}

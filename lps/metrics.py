@@ -32,11 +32,14 @@ def matched_accuracy(predicted: np.ndarray, truth: np.ndarray, size: int) -> flo
     return float(counts[np.arange(size), match(counts)].sum() / len(truth))
 
 
-def open_world(predicted: np.ndarray, truth: np.ndarray, classes: Classes) -> dict[str, object]:
+def open_world(
+    predicted: np.ndarray, truth: np.ndarray, classes: Classes, *, seen_is_aligned: bool = True
+) -> dict[str, object]:
     """The measurements of one evaluation, by event name; images of unknown truth (-1) are left out.
 
-    seen: raw agreement; novel: matched on novel images alone; all: matched on everything with one map; gap = seen -
-    novel; conflict = the weighted mean of seen and novel minus all. Empty when no truth is known.
+    seen: raw agreement, or matched on seen images alone where ids are not aligned; novel: matched on novel images
+    alone; all: matched on everything with one map; gap = seen - novel; conflict = the weighted mean of seen and novel
+    minus all. Empty when no truth is known.
     """
     known = truth >= 0
     predicted, truth = predicted[known], truth[known]
@@ -46,7 +49,10 @@ def open_world(predicted: np.ndarray, truth: np.ndarray, classes: Classes) -> di
     is_seen = truth < classes.seen
     counts = contingency(predicted, truth, size)
     mapped = match(counts)[predicted]
-    seen = (predicted[is_seen] == truth[is_seen]).mean() if is_seen.any() else float("nan")
+    if seen_is_aligned and is_seen.any():
+        seen = (predicted[is_seen] == truth[is_seen]).mean()
+    else:
+        seen = matched_accuracy(predicted[is_seen], truth[is_seen], size)
     novel = matched_accuracy(predicted[~is_seen], truth[~is_seen], size)
     total = (mapped == truth).mean()
     weight = is_seen.mean()

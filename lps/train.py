@@ -21,7 +21,7 @@ import torch
 from lps import checkpoints, methods, snapshots
 from lps.batches import seeded, training_batches
 from lps.config import Config
-from lps.evaluate import baseline, evaluate, infer_features
+from lps.evaluate import baseline, evaluate, infer_features, inference
 from lps.material import Material, prepare
 from lps.measurements import Averages
 from lps.methods import Method, Progress
@@ -107,8 +107,11 @@ class Attempt:
         self._prepare()
         if not self._restore() and not self._start():
             return self._stopped()
-        while self.position.epoch < self.config.epochs:
-            if not self._train_epoch():
+        epochs = self.config.epochs if self.method.trains else 1
+        while self.position.epoch < epochs:
+            if not self.method.trains:
+                self.position = Position(1)
+            elif not self._train_epoch():
                 self._commit()
                 return self._stopped()
             self._evaluate_epoch()
@@ -177,6 +180,11 @@ class Attempt:
         precision, began, first = autocast(config, material.images.device), time.perf_counter(), at.step
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(config, at.epoch)
+        if first == 0:
+            with torch.no_grad():
+                self.method.start_epoch(
+                    inference(self.method, material, config), Progress(at.epoch, config.epochs, 0, material.plan.steps)
+                )
         self.method.train()
         for batch in training_batches(
             material.images, targets, material.split, views, material.plan, config, at.epoch, first_step=first
@@ -188,6 +196,7 @@ class Attempt:
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()
+            self.method.after_step()
             at.averages.add(measured)
             at.step += 1
             done = at.epoch * material.plan.steps + at.step

@@ -210,7 +210,7 @@ class RunWriter:
         values = {f"loss/{name}": float(value) for name, value in losses.items()}
         values["loss/total"] = sum(values.values())
         values |= {"kl": kl, "kl/reverse": float(np.sum(estimated * np.log(estimated * total)))}
-        values |= {"pi_hat": estimated.tolist(), "margin": (-kl * estimated / estimated.max() * 10).tolist()}
+        values |= {"pi_hat": estimated.tolist(), "margin": (kl * estimated / estimated.max() * 10).tolist()}
         values |= {"pseudo_label/rate/seen": 0.55 + 0.4 * progress, "pseudo_label/rate/novel": 0.2 + 0.7 * progress}
         values |= {"pseudo_label/confidence/seen": 0.975, "pseudo_label/confidence/novel": 0.6 + 0.3 * progress}
         values |= {"threshold/seen": 0.95, "threshold/novel": 0.4 + 0.4 * progress}

@@ -26,7 +26,7 @@ def made(tmp_path_factory):
 def visit(monkeypatch):
     """visit(root, "live", run=[...]) -> the page after its first run; it must show no exception.
 
-    AppTest takes every run for the first of a server, so beginning again with app.py would lose every press of a button.
+    AppTest takes every run for the first of a server; beginning again with app.py would lose what was pressed.
     """
     monkeypatch.setattr(routing, "through_app", lambda: None)
     monkeypatch.setattr(panels.launch, "pump", lambda root: [])  # a queued sample run stays queued
@@ -234,7 +234,9 @@ def test_progress_in_words(tmp_path):
     assert panels.progress(run, State("running"), History(), now=0)[0] == 0
 
 
-@pytest.mark.parametrize(("seconds", "words"), [(-3, "0 s"), (0, "0 s"), (119, "119 s"), (300, "5 min"), (9_000, "2 h")])
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(-3, "0 s"), (0, "0 s"), (119, "119 s"), (300, "5 min"), (9_000, "2 h")]
+)
 def test_durations(seconds, words):
     assert panels.duration(seconds) == words
 

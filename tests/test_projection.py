@@ -1,4 +1,4 @@
-"""Maps of features: right points for right images, the same ones every time, and background work that can be watched."""
+"""Maps of features: right points for right images, the same ones every time, and work that can be watched."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""The incremental reader: only new bytes, whole lines, whatever happens to the file; and what becomes of the records."""
+"""The incremental reader: only new bytes, whole lines, whatever happens to the file; and what records become."""
 
 import json
 import threading
@@ -13,7 +13,10 @@ from tests.sample_runs import make_damaged, make_run
 
 
 def line(kind="eval", epoch=1, **values) -> bytes:
-    return json.dumps({"kind": kind, "step": epoch, "epoch": epoch, "time": 1000.0 + epoch, "values": values}).encode() + b"\n"
+    return (
+        json.dumps({"kind": kind, "step": epoch, "epoch": epoch, "time": 1000.0 + epoch, "values": values}).encode()
+        + b"\n"
+    )
 
 
 @pytest.fixture
@@ -78,7 +81,13 @@ def test_a_shorter_or_replaced_or_vanished_file_is_read_anew(path, tmp_path):
 
 
 def test_damaged_lines_are_left_out(path):
-    damaged = [b"\xff\xfe\n", b"[]\n", b'{"kind": "eval"}\n', b"\n", line(kl=None, accuracy="high", pi_hat=["a"], epoch=2)]
+    damaged = [
+        b"\xff\xfe\n",
+        b"[]\n",
+        b'{"kind": "eval"}\n',
+        b"\n",
+        line(kl=None, accuracy="high", pi_hat=["a"], epoch=2),
+    ]
     path.write_bytes(line(kl=0.5) + b"".join(damaged) + b'{"kind":"eval","step":1,"epoch":NaN,"time":1,"values":{}}\n')
     past = EventLog(path).read()
     assert past.column("kl").to_dict() == {1: 0.5}
@@ -98,7 +107,9 @@ def test_a_resumed_attempt_replaces_later_epochs(path):
 
 
 def test_train_and_eval_of_an_epoch_share_a_row_and_null_is_missing(path):
-    path.write_bytes(line("train", 1, kl=0.5, pi_hat=[0.5, None]) + line("eval", 1, **{"accuracy/all": None, "kl": 0.5}))
+    path.write_bytes(
+        line("train", 1, kl=0.5, pi_hat=[0.5, None]) + line("eval", 1, **{"accuracy/all": None, "kl": 0.5})
+    )
     past = EventLog(path).read()
     assert len(past.epochs) == 1
     assert past.last("accuracy/all") is None

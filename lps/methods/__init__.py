@@ -2,13 +2,17 @@
 
 A method's hyperparameters are the keyword-only arguments of `__init__`, written as
 `name: Annotated[type, "meaning", (minimum, maximum)] = default` (see `lps.catalog`): the command line, the launch form
-and validation read that signature. The module docstring holds the title, Citation, Objective and Deviations.
+and validation read that signature. The module docstring holds the title ("LPS: one line"), Citation, Objective and
+Deviations. What a method must remember from one epoch to the next is a buffer or a parameter, or it is lost on resume.
 """
 
 import inspect
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 
+import torch
 from torch import Tensor, nn
 
 from lps import catalog
@@ -39,24 +43,67 @@ class Progress:
         return (self.epoch * self.steps + self.step) / (self.epochs * self.steps)
 
 
+@dataclass
+class Inference:
+    """All training images through the network in evaluation mode, without augmentation; computed when first asked for.
+
+    targets: int64 (labeled,), class ids of the labeled images. seed: for what is drawn at random (k-means).
+    """
+
+    infer_labeled: Callable[[], Outputs]
+    infer_unlabeled: Callable[[], Outputs]
+    targets: Tensor
+    seed: int
+
+    @cached_property
+    def labeled(self) -> Outputs:
+        return self.infer_labeled()
+
+    @cached_property
+    def unlabeled(self) -> Outputs:
+        return self.infer_unlabeled()
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """For every unlabeled image: class id int64 (n,) and confidence (n,) in [0, 1]; and what else was measured, by name."""
+
+    ids: Tensor
+    confidence: Tensor
+    measurements: dict[str, float | list[float]] = field(default_factory=dict)
+
+
 class Method(nn.Module):
     """Turns a network into an objective. Every parameter of the module that asks for a gradient is trained."""
 
     views: tuple[str, ...] = ("weak",)
+    trains = True  # False: nothing is learned after pretraining, one evaluation is the whole run
+    seen_is_aligned = True  # ids below `classes.seen` mean these classes; else seen accuracy is matched, and said to be
 
     def __init__(self, network: Network, classes: Classes):
         super().__init__()
         self.network = network
         self.classes = classes
 
+    @property
+    def evaluated_network(self) -> Network:
+        """The network that evaluation looks at (an average of past weights, for instance)."""
+        return self.network
+
+    def start_epoch(self, inference: Inference, progress: Progress) -> None:
+        """Called before the first step of every epoch; for what looks at all images. Results belong in buffers."""
+
     def loss(self, batch: Batch, progress: Progress) -> tuple[Tensor, dict[str, Measurement]]:
         """One scalar to minimise, and detached measurements by event name."""
         raise NotImplementedError
 
-    def predict(self, outputs: Outputs) -> tuple[Tensor, Tensor]:
-        """Class ids int64 (n,) and confidences (n,) for the outputs of all unlabeled images in evaluation mode."""
-        confidence, ids = outputs.logits.float().softmax(dim=1).max(dim=1)
-        return ids, confidence
+    def after_step(self) -> None:
+        """Called when the optimizer has moved the parameters."""
+
+    def predict(self, inference: Inference) -> Prediction:
+        """Class ids of all unlabeled images; argmax of the classifier unless a method knows better."""
+        confidence, ids = inference.unlabeled.logits.float().softmax(dim=1).max(dim=1)
+        return Prediction(ids, confidence)
 
 
 def build(config: Config, network: Network, classes: Classes) -> Method:

@@ -42,20 +42,20 @@ def pace(history: History, epochs: int, colors: Palette) -> go.Figure:
     ]
     figure = _stacked(panels, epochs, 640, colors)
     _add_gap(figure, history, colors)
+    _add_line(figure, history.column("accuracy/seen"), "Seen", colors.seen, 1, PERCENT, width=2.6, zorder=3)
+    _add_line(figure, history.column("accuracy/novel"), "Novel", colors.novel, 1, PERCENT, width=2.6, zorder=2)
+    _add_line(figure, history.column("accuracy/all"), "All", colors.all, 1, PERCENT, width=1.5, zorder=1)
     for group in ("seen", "novel"):
         baseline = history.start.get(f"baseline/kmeans/{group}")
         if baseline is not None:
             _add_reference(figure, baseline, group, getattr(colors, group), epochs)
-    _add_line(figure, history.column("accuracy/all"), "All", colors.all, 1, PERCENT, width=1.5)
-    _add_line(figure, history.column("accuracy/novel"), "Novel", colors.novel, 1, PERCENT, width=2.6)
-    _add_line(figure, history.column("accuracy/seen"), "Seen", colors.seen, 1, PERCENT, width=2.6)
     _add_line(figure, history.column("kl"), "KL", colors.ink, 2, ".3f", legend=False)
-    for group in ("novel", "seen"):
+    for group in ("seen", "novel"):
         color = getattr(colors, group)
         _add_line(figure, mean_margin(history, group), f"Margin, {group}", color, 3, ".2f", legend=False)
         threshold = history.column(f"threshold/{group}")
         _add_line(figure, threshold, f"Threshold, {group}", color, 4, ".0%", legend=False, width=1.8)
-    return figure.update_layout(legend_traceorder="reversed")
+    return figure
 
 
 def pace_of_runs(histories: dict[str, History], epochs: int, colors: Palette) -> go.Figure:
@@ -197,7 +197,7 @@ def _class_bars(values: np.ndarray, seen: int, names: list[str], colors: Palette
             )
         )
     short = [plain(name if len(name) <= 10 else name[:9] + "…") for name in names]
-    figure.update_layout(bargap=0.22, hovermode="closest", showlegend=False, margin={"l": 44, "r": 8, "t": 8, "b": 28})
+    figure.update_layout(bargap=0.22, hovermode="closest", showlegend=False, margin={"l": 44, "r": 28, "t": 8, "b": 28})
     step = max(1, -(-len(ids) // 20))
     figure.update_xaxes(tickvals=ids[::step], ticktext=short[::step], showgrid=False, range=[-0.6, len(ids) - 0.4])
     return figure
@@ -317,7 +317,7 @@ def _layout(height: int, colors: Palette) -> dict:
         "hoverlabel": {"bgcolor": colors.surface, "bordercolor": colors.grid, "font_color": colors.ink},
         "legend": legend,
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": colors.muted, "activecolor": colors.ink, "orientation": "v"},
-        "margin": {"l": 52, "r": 16, "t": 36, "b": 40},
+        "margin": {"l": 52, "r": 40, "t": 36, "b": 40},
         "xaxis": axis,
         "yaxis": axis,
     }

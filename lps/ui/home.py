@@ -142,10 +142,7 @@ def _show_row(found: Row) -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center", key=f"row-{found.run.id}"):
         with st.container(gap="xxsmall", width="stretch"):
             st.markdown(f"**{escape.markdown(_title(found))}**")
-            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-                style.badge(found.state.name)
-                about = escape.markdown(found.about) if _title(found) != found.about else ""
-                st.caption(" · ".join(filter(None, [about, found.progress, found.age])), width="content")
+            st.markdown(_standing(found))
             if found.state.reason and found.state.name in ("failed", "crashed", "unreadable"):
                 st.markdown(f":small[:red[{escape.markdown(found.state.reason)}]]")
             if found.done is not None:
@@ -155,6 +152,14 @@ def _show_row(found: Row) -> None:
                 _show_accuracies(found)
                 st.page_link("pages/live.py", label="Open", query_params={"run": found.run.id})
             _show_menu(found)
+
+
+def _standing(found: Row) -> str:
+    """State, what it is about, how far it is and how old, as one line of markdown."""
+    word, color, icon = style.BADGES[found.state.name]
+    about = escape.markdown(found.about) if _title(found) != found.about else ""
+    rest = " · ".join(filter(None, [about, found.progress, found.age]))
+    return f":{color}-badge[{icon} {word}] :small[:gray[{rest}]]" if rest else f":{color}-badge[{icon} {word}]"
 
 
 def _title(found: Row) -> str:
@@ -176,15 +181,8 @@ def _show_menu(found: Row) -> None:
     possible = actions(found.run, found.state)
     if not possible:
         return
-    chosen = st.menu_button(
-        "",
-        possible,
-        format_func=ACTIONS.get,
-        icon=":material/more_horiz:",
-        help="More",
-        type="tertiary",
-        key=f"menu-{found.run.id}",
-    )
+    key = f"menu-{found.run.id}"
+    chosen = st.menu_button("More", possible, format_func=ACTIONS.get, type="tertiary", key=key)
     if chosen:
         _act(chosen, found.run)
 

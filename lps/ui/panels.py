@@ -165,16 +165,16 @@ def _number(stored: dict, name: str, otherwise: float = 0.0) -> float:
 
 def show_numbers(past: History) -> None:
     """Seen, novel, all, gap and KL, now and as a line over the epochs."""
-    cells = st.columns(5)
-    for cell, (name, word) in zip(cells, NUMBERS.items()):
-        _show_number(cell, word, past.column(f"accuracy/{name}"), lambda value: f"{100 * value:.1f} %")
-    _show_number(cells[3], "Gap, points", past.column("accuracy/gap"), lambda value: f"{100 * value:+.1f}")
-    _show_number(cells[4], "KL", past.column("kl"), lambda value: f"{value:.3f}")
+    with st.grid(5, min_column_width=130):
+        for name, word in NUMBERS.items():
+            _show_number(word, past.column(f"accuracy/{name}"), lambda value: f"{100 * value:.1f} %")
+        _show_number("Gap, points", past.column("accuracy/gap"), lambda value: f"{100 * value:+.1f}")
+        _show_number("KL", past.column("kl"), lambda value: f"{value:.3f}")
 
 
-def _show_number(cell, word: str, values: pd.Series, as_text) -> None:
+def _show_number(word: str, values: pd.Series, as_text) -> None:
     text = as_text(values.iloc[-1]) if len(values) else "–"
-    cell.metric(word, text, border=True, chart_data=values.tolist() if len(values) > 1 else None)
+    st.metric(word, text, border=True, chart_data=values.tolist() if len(values) > 1 else None)
 
 
 def show_curves(run: Run, past: History) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from lps.snapshots import read_split
+from lps.ui.style import DARK, LIGHT
 from tests.sample_runs import ALIVE, RunWriter, held, make_one_of_each, make_run
 
 PACE = ".st-key-pace .lps-plot"
@@ -76,8 +77,10 @@ def test_every_state_has_a_page(open_page, runs, name):
 def test_curves_take_the_colours_of_the_theme(open_page, runs, theme):
     page = open_page(f"live?run={runs['finished'].id}", theme)
     wait_for_plot(page)
-    color = page.eval_on_selector(PACE, "plot => plot._fullData.find(t => t.name === 'Seen').line.color")
-    assert color == {"light": "#1f6fb4", "dark": "#5aa9e6"}[theme]
+    has_color = "([at, color]) => document.querySelector(at)._fullData.some(t => t.line.color === color)"
+    page.wait_for_function(has_color, arg=[PACE, {"light": LIGHT, "dark": DARK}[theme].seen])
+    page.emulate_media(color_scheme="dark" if theme == "light" else "light")  # a person changes the theme
+    page.wait_for_function(has_color, arg=[PACE, {"light": DARK, "dark": LIGHT}[theme].seen])
 
 
 def test_curve_grows_and_the_zoom_is_kept(open_page, studio):
@@ -92,7 +95,7 @@ def test_curve_grows_and_the_zoom_is_kept(open_page, studio):
         for epoch in range(5, 9):
             writer.write_epoch(epoch)
             page.wait_for_function(
-                "([selector, n]) => document.querySelector(selector)._fullData.find(t => t.name === 'Seen').x.length === n",
+                "([at, n]) => document.querySelector(at)._fullData.find(t => t.name === 'Seen').x.length === n",
                 arg=[PACE, epoch],
             )
             assert view(page) == pytest.approx(zoomed)
@@ -108,8 +111,9 @@ def test_a_finished_run_is_quiet(open_page, runs):
     page.wait_for_timeout(1500)
     page.evaluate("""() => {
         window.changes = 0;
+        const everything = {subtree: true, childList: true, attributes: true};
         new MutationObserver(list => { window.changes += list.length; })
-            .observe(document.querySelector('[data-testid=stMain]'), {subtree: true, childList: true, attributes: true});
+            .observe(document.querySelector('[data-testid=stMain]'), everything);
     }""")
     page.wait_for_timeout(6000)
     assert page.evaluate("window.changes") == 0

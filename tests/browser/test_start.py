@@ -74,7 +74,7 @@ def test_hostile_names_are_shown_as_they_are_written(open_page, runs, theme):
 def test_a_run_is_renamed_and_deleted_from_its_row(open_page, runs):
     run = sample_runs.make_run(runs, "finished", name="before")
     page = open_page("")
-    page.get_by_test_id("stMenuButton").locator("button").click()
+    page.get_by_role("button", name="More").click()
     page.get_by_text("Rename", exact=True).click()
     name = page.get_by_role("dialog").get_by_label("Name")
     name.fill("after")
@@ -82,7 +82,7 @@ def test_a_run_is_renamed_and_deleted_from_its_row(open_page, runs):
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("after", exact=True)).to_be_visible()
     assert run.meta()["name"] == "after"
-    page.get_by_test_id("stMenuButton").locator("button").click()
+    page.get_by_role("button", name="More").click()
     page.get_by_text("Delete", exact=True).click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_text("None yet.")).to_be_visible()
