@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from lps.ui import drawings, routing, style
+from lps.ui import drawings, routing
 
 PAGES = {
     "Start": [
@@ -15,8 +15,15 @@ PAGES = {
     ],
 }
 
+ABOUT = "LPS Studio watches a model learn the classes it has labels for, and discover the ones it has not."
+
 routing.through_app()
-colors = style.palette()
-st.set_page_config(page_title="LPS Studio", page_icon=drawings.mark(colors), layout="wide", initial_sidebar_state=220)
-st.logo(drawings.logo(colors), size="large", icon_image=drawings.mark(colors))
+st.set_page_config(
+    page_title="LPS Studio",
+    page_icon=drawings.MARK,
+    layout="wide",
+    initial_sidebar_state=220,
+    menu_items={"About": ABOUT},
+)
+st.logo(drawings.LOGO, size="large", icon_image=drawings.MARK)
 st.navigation(PAGES).run()

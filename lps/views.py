@@ -18,16 +18,17 @@ def plain(images: Tensor, generator: torch.Generator | None = None) -> Tensor:
 
 
 def digits_weak(images: Tensor, generator: torch.Generator) -> Tensor:
-    """A small turn, zoom and shift: a pixel-sized change on 8x8 images; no flip, since digits have a right way round."""
-    return _normalize(_affine(images.float() / 255, generator, degrees=10, shear=0.0, zoom=(0.9, 1.1), shift=0.0625))
+    """A small turn, slant, zoom and shift; no flip, since digits have a right way round."""
+    return _normalize(_affine(images.float() / 255, generator, degrees=15, shear=0.1, zoom=(0.85, 1.15), shift=0.1))
 
 
 def digits_strong(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Affine change, contrast, noise and one erased rectangle; also the view that SimCLR pretrains on."""
+    """A larger affine change, contrast and noise; also the view that SimCLR pretrains on.
+
+    No erasing: a rectangle of 2 to 4 of 8 pixels cost k-means on the SimCLR features 4 points (0.91 for 0.95, 6 seeds).
+    """
     out = _affine(images.float() / 255, generator, degrees=20, shear=0.25, zoom=(0.7, 1.3), shift=0.125)
-    out = _contrast(out, generator, strength=0.4)
-    out = _noise(out, generator, std=0.1)
-    return _normalize(_erase(out, generator, probability=0.5, sides=(0.2, 0.5)))
+    return _normalize(_noise(_contrast(out, generator, strength=0.4), generator, std=0.1))
 
 
 FAMILIES = {
@@ -65,17 +66,3 @@ def _contrast(images: Tensor, generator, *, strength: float) -> Tensor:
 def _noise(images: Tensor, generator, *, std: float) -> Tensor:
     noise = torch.randn(images.shape, generator=generator, device=images.device)
     return (images + std * noise).clamp(0, 1)
-
-
-def _erase(images: Tensor, generator, *, probability: float, sides: tuple[float, float]) -> Tensor:
-    """Black out one rectangle with sides of `sides` of the image's, in a share `probability` of the images."""
-    n, _, height, width = images.shape
-    inside = torch.ones(n, 1, 1, dtype=torch.bool, device=images.device)
-    for size, shape in ((height, (n, -1, 1)), (width, (n, 1, -1))):
-        length = _uniform(n, *sides, generator) * size
-        start = _uniform(n, 0, 1, generator) * (size - length)
-        position = torch.arange(size, device=images.device) + 0.5
-        hit = (position >= start[:, None]) & (position < (start + length)[:, None])
-        inside = inside & hit.view(shape)
-    chosen = (_uniform(n, 0, 1, generator) < probability).view(n, 1, 1)
-    return images.masked_fill((inside & chosen)[:, None], 0.0)

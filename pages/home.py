@@ -22,14 +22,15 @@ words, picture = st.columns([5, 6], gap="large", vertical_alignment="center")
 with words:
     st.title("Watch a model find classes nobody labeled", anchor=False)
     st.markdown(
-        "A model picks up the classes it has labels for (:blue[**seen**]) in no time and is slow on those that it must "
-        "discover by itself (:orange[**novel**]). LPS, learning pace synchronization, lets an adaptive margin brake the "
-        "seen classes until the novel ones have caught up. Here you watch that happen, and change what it depends on."
+        "A model picks up the classes it has labels for (:blue[**seen**]) in no time and is slow on those that it "
+        "must discover by itself (:orange[**novel**]). LPS, learning pace synchronization, lets an adaptive margin "
+        "brake the seen classes until the novel ones have caught up. Here you watch that happen, and change what it "
+        "depends on."
     )
     with st.container(horizontal=True, vertical_alignment="center"):
         starting.button("Start the demo", "home", type="primary", icon=":material/play_arrow:")
         st.page_link("pages/launch.py", label="Launch your own", icon=":material/tune:")
-    st.caption("1,797 handwritten digits, five classes seen and five novel. About a minute and a half on two CPU cores.")
+    st.caption("1,797 handwritten digits, five classes seen and five novel. Some 90 seconds on two CPU cores.")
 with picture:
     home.show_pace()
 

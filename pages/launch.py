@@ -82,4 +82,6 @@ with st.bottom, st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f":red[{escape.markdown(forms.obstacle(errors))}]", width="stretch")
     runs = max(1, len(reading.configs))
     label = f"Launch {runs} runs" if runs > 1 else "Launch"
-    starting.button(label, "launch", type="primary", icon=":material/rocket_launch:", disabled=not (reading.configs and split))
+    starting.button(
+        label, "launch", type="primary", icon=":material/rocket_launch:", disabled=not (reading.configs and split)
+    )

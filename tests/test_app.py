@@ -30,7 +30,9 @@ def test_every_option_exists():
     known = config.get_config_options(force_reparse=False)
     for section, options in CONFIG.items():
         for name, value in options.items():
-            for key in [f"{section}.{name}"] if not isinstance(value, dict) else [f"{section}.{name}.{n}" for n in value]:
+            for key in (
+                [f"{section}.{name}"] if not isinstance(value, dict) else [f"{section}.{name}.{n}" for n in value]
+            ):
                 assert key in known or key.endswith(".sidebar"), key
 
 

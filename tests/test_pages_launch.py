@@ -167,7 +167,9 @@ def test_numbers_that_a_slider_does_not_have_are_typed(root):
 
 
 def test_a_copy_of_a_run_is_filled_in(root):
-    run = sample_runs.make_run(root, "finished", name="first", seed=3, settings={"margin_scale": 3.0, "split.seen_classes": "0,9"})
+    run = sample_runs.make_run(
+        root, "finished", name="first", seed=3, settings={"margin_scale": 3.0, "split.seen_classes": "0,9"}
+    )
     at = visit("launch", clone=run.id)
     assert at.text_input(key="set:margin_scale").value == "3" and at.pills(key="split_picks").value == [0, 9]
     assert at.text_input(key="form:seeds").value == "3" and at.text_input(key="form:name").value == "first"

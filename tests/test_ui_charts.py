@@ -172,3 +172,8 @@ def test_class_colours_are_distinct_and_tell_seen_from_novel(colors):
     blue, red = (np.array([int(s[i : i + 2], 16) for s in shades]) for i in (5, 1))
     assert (blue - red)[:5].min() > (blue - red)[5:].max()  # cool ones before warm ones
     assert len(style.class_colors(50, 100, colors)) == 100
+
+
+def test_every_colour_has_one_counterpart_in_the_other_theme():
+    pairs = set(style.color_pairs())
+    assert len({light for light, _ in pairs}) == len({dark for _, dark in pairs}) == len(pairs)

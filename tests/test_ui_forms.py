@@ -49,7 +49,8 @@ def test_seeds_are_read_as_people_write_them(text, seeds):
 
 
 @pytest.mark.parametrize(
-    "text", ["", " , ", "a", "-1", "1.5", "1,1", "5-3", "0-99999999", "0-32", "2147483648", "1e3", "١", "9" * 5000, "1--2"]
+    "text",
+    ["", " , ", "a", "-1", "1.5", "1,1", "5-3", "0-99999999", "0-32", "2147483648", "1e3", "١", "9" * 5000, "1--2"],
 )
 def test_bad_seeds_are_a_sentence_at_the_field(text):
     errors = forms.read(Draft(seeds=text)).errors
@@ -99,7 +100,14 @@ def test_the_split_can_be_shown_while_another_field_is_wrong():
 
 
 def test_a_copy_of_a_run_asks_for_the_same_config():
-    settings = {"seed": 4, "margin_scale": 2.5, "use_margin": False, "split.seen_classes": "1,3,9", "threads": 2, "lr": 1e-3}
+    settings = {
+        "seed": 4,
+        "margin_scale": 2.5,
+        "use_margin": False,
+        "split.seen_classes": "1,3,9",
+        "threads": 2,
+        "lr": 1e-3,
+    }
     config = configure(settings)
     draft = forms.from_config(config, "a name")
     assert forms.read(draft).configs == (config,) and draft.name == "a name"
@@ -130,7 +138,9 @@ def test_a_link_that_means_nothing_is_said_and_left_out(query, words):
 
 
 def test_the_command_line_does_the_same():
-    draft = Draft(seeds="0, 5", name="it's $HOME `x`", texts={"split.seen_classes": "0,3", "use_margin": "false", "lr": "1e-3"})
+    draft = Draft(
+        seeds="0, 5", name="it's $HOME `x`", texts={"split.seen_classes": "0,3", "use_margin": "false", "lr": "1e-3"}
+    )
     reading = forms.read(draft)
     for line, config in zip(forms.commands(draft, reading).splitlines(), reading.configs, strict=True):
         words = shlex.split(line)

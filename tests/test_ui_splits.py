@@ -60,7 +60,9 @@ def test_small_pictures_keep_their_pixels_and_large_ones_shrink():
 
 def test_a_chip_has_its_frame_and_a_strip_its_gaps():
     framed = splits.framed(np.zeros((10, 10, 3), np.uint8), "#1f6fb4")
-    assert (framed[0] == (0x1F, 0x6F, 0xB4)).all() and (framed[splits.FRAME : -splits.FRAME, splits.FRAME : -splits.FRAME] == 0).all()
+    assert (framed[0] == (0x1F, 0x6F, 0xB4)).all() and (
+        framed[splits.FRAME : -splits.FRAME, splits.FRAME : -splits.FRAME] == 0
+    ).all()
     strip = splits.side_by_side([framed, framed], gap=4, edge=2)
     assert strip.shape == (16, 2 + 16 + 4 + 16 + 2, 4)
     assert (strip[:, [0, 1, 18, 21, -1], 3] == 0).all() and (strip[:, 2:18, 3] == 255).all()
@@ -74,7 +76,11 @@ def test_every_class_has_its_own_samples():
 
 def test_picked_classes_are_those_that_exist():
     assert splits.picked_classes("9,2,77", 10) == [9, 2]
-    assert splits.picked_classes("first", 10) == [] and splits.picked_classes("", 10) == [] and splits.picked_classes("x", 10) == []
+    assert (
+        splits.picked_classes("first", 10) == []
+        and splits.picked_classes("", 10) == []
+        and splits.picked_classes("x", 10) == []
+    )
 
 
 def test_names_of_classes_are_shown_as_they_are_written():
@@ -83,7 +89,9 @@ def test_names_of_classes_are_shown_as_they_are_written():
         from lps.ui import splits, style
 
         config = configure()
-        odd = splits.Preview(("**a** $x$ [l](http://e.x)", *"bcdefghij"), tuple(range(5)), tuple(range(5, 10)), 1, 2, 3, 4)
+        odd = splits.Preview(
+            ("**a** $x$ [l](http://e.x)", *"bcdefghij"), tuple(range(5)), tuple(range(5, 10)), 1, 2, 3, 4
+        )
         splits.show_chips(config, odd, style.LIGHT)
 
     at = AppTest.from_function(script, default_timeout=30).run()

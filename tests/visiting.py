@@ -9,7 +9,7 @@ APP = Path(__file__).parent.parent / "app.py"
 
 
 class Visit(AppTest):
-    """An `AppTest` of a server that has been asked before, so that every run begins with app.py (see lps.ui.routing)."""
+    """An `AppTest` of a server that has been asked before, so that each run begins with app.py (lps.ui.routing)."""
 
     def _run(self, *arguments, **options):
         original = PagesManager.__init__

@@ -16,7 +16,6 @@ RECIPE = {
     "lr": 0.05,
     "network.name": "digits_resnet",
     "network.freeze_until": "none",
-    "network.fused_views": True,
     "pretrain.epochs": 20,
     "pretrain.batch_size": 128,
     "pretrain.lr": 5e-3,

@@ -10,29 +10,24 @@ import numpy as np
 
 from lps.ui.style import Palette
 
-LOGO = Path(__file__).with_name("logo.svg").read_text(encoding="utf-8")  # the letters are outlines: no font is needed
-
-def mark(palette: Palette) -> str:
-    """Two curves that meet: the mark of LPS Studio, square."""
-    return (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32" width="32" height="32" fill="none" '
-        'stroke-width="3.6" stroke-linecap="round">'
-        f'<path d="M4 17 C9 7 17 6 28 6" stroke="{palette.seen}"/>'
-        f'<path d="M4 27 C15 27 14 8 28 7" stroke="{palette.novel}"/></svg>'
-    )
-
-
-def logo(palette: Palette) -> str:
-    """The mark and the name beside it."""
-    return LOGO.replace("SEEN", palette.seen).replace("NOVEL", palette.novel).replace("INK", palette.ink)
-
+# The letters are outlines, so that no font is needed, and the colours stand out on light and on dark, since a change of
+# theme in the browser does not draw the logo anew.
+LOGO = Path(__file__).with_name("logo.svg").read_text(encoding="utf-8")
+MARK = (
+    LOGO[: LOGO.rindex("<path")].replace('viewBox="0 0 130 32" width="130"', 'viewBox="0 0 32 32" width="32"')
+    + "</svg>"
+)
 
 LEFT, RIGHT, TOP, BOTTOM = 16, 472, 34, 196  # of the accuracy panel in `pace`
 BRAKE_TOP, BRAKE_BOTTOM = 226, 272  # of the margin panel
 
-
 # The names under which Streamlit hands its theme to components; the drawing follows a change of theme by itself.
-SEEN, NOVEL, INK, LINE = "var(--st-blue-color)", "var(--st-orange-color)", "var(--st-text-color)", "var(--st-border-color)"
+SEEN, NOVEL, INK, LINE = (
+    "var(--st-blue-color)",
+    "var(--st-orange-color)",
+    "var(--st-text-color)",
+    "var(--st-border-color)",
+)
 
 
 def pace() -> str:
@@ -53,7 +48,8 @@ def pace() -> str:
     gap = _line(np.concatenate([x, x[::-1]]), high(np.concatenate([seen, novel[::-1]])))
     margin = _line(np.concatenate([x, [x[0]]]), BRAKE_BOTTOM - np.append(brake, 0) * (BRAKE_BOTTOM - BRAKE_TOP))
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 560 300" width="100%" role="img" aria-label="{PACE_ALT}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 560 300" width="100%" role="img" '
+        f'aria-label="{PACE_ALT}">',
         f'<path d="{gap}Z" fill="{NOVEL}" opacity="0.13"/>',
         f'<path d="{margin}Z" fill="{SEEN}" opacity="0.22"/>',
         _axis(BOTTOM),
@@ -75,8 +71,8 @@ def pace() -> str:
 
 
 PACE_ALT = (
-    "Seen accuracy rises at once and novel accuracy follows later, so that the gap between them closes, while the margin "
-    "that brakes the seen classes shrinks to nothing. Without the margin novel accuracy stays low."
+    "Seen accuracy rises at once and novel accuracy follows later, so that the gap between them closes, while the "
+    "margin that brakes the seen classes shrinks to nothing. Without the margin novel accuracy stays low."
 )
 
 
@@ -91,7 +87,7 @@ def sparkline(seen: list[float | None], novel: list[float | None], epochs: int, 
             across, down = np.array(points).T
             lines.append(_curve(across, down, colour, width=1.8))
             lines.append(f'<circle cx="{across[-1]:.1f}" cy="{down[-1]:.1f}" r="2.4" fill="{colour}"/>')
-    base = f'<path d="M{edge} {height - 1}H{width - edge}" stroke="{palette.grid}"/>'
+    base = f'<path d="M{edge} {height - 1}H{width - edge}" stroke="#8090a0" stroke-opacity="0.35"/>'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
         + base
@@ -115,6 +111,8 @@ def _axis(y: float) -> str:
     return f'<path d="M{LEFT} {y}H{RIGHT}" stroke="{LINE}" stroke-width="1.2"/>'
 
 
-def _words(x: float, y: float, text: str, opacity: float = 1, color: str = INK, weight: int = 400, more: str = "") -> str:
+def _words(
+    x: float, y: float, text: str, opacity: float = 1, color: str = INK, weight: int = 400, more: str = ""
+) -> str:
     about = f'font-size="15" font-weight="{weight}" fill="{color}" opacity="{opacity}" {more}'
     return f'<text x="{x:.1f}" y="{y:.1f}" {about}>{escape(text)}</text>'

@@ -12,7 +12,7 @@ FREE = ("seed", "split.seed", "pretrain.seed", "split.seen_classes")  # settings
 
 
 def usual_seconds(root: Path, config: Config) -> float | None:
-    """The median duration of the newest finished runs with these settings, whatever the seeds; None without such runs."""
+    """The median duration of the newest finished runs with these settings, whatever the seeds; None without any."""
     wanted = _costly(config)
     found = [_seconds(run) for run in list_runs(root)[:LOOK_BACK] if _asked(run) == wanted]
     known = [seconds for seconds in found if seconds is not None]
@@ -43,6 +43,10 @@ def _seconds(run: Run) -> float | None:
     """From the first process to the end of a run that was done in one go."""
     ended, process = run.read_json("exit.json"), run.read_json("process.json")
     times = (process.get("started"), ended.get("time"))
-    if ended.get("state") != "finished" or ended.get("attempt") != 1 or not all(isinstance(t, (int, float)) for t in times):
+    if (
+        ended.get("state") != "finished"
+        or ended.get("attempt") != 1
+        or not all(isinstance(t, (int, float)) for t in times)
+    ):
         return None
     return max(0.0, times[1] - times[0])

@@ -52,7 +52,7 @@ def show_grid(members: list[Parameter], errors: Mapping[str, str]) -> None:
 
 
 def show(parameter: Parameter, error: str | None) -> None:
-    """One setting: switch, choice or line of text; the way back to its default once changed; its meaning or its misfit."""
+    """One setting: switch, choice or line of text; the way back to its default once changed; its meaning or misfit."""
     changed = parameter.name in draft().texts
     label = forms.label(parameter.name)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall"):

@@ -33,7 +33,9 @@ class Draft:
         """The draft after another data set or method was chosen; what its defaults say anyway counts as untouched."""
         draft = replace(self, **changes)
         plain = defaults(draft.dataset, draft.method)
-        return replace(draft, texts={k: v for k, v in self.texts.items() if k not in plain or v.strip() != text_of(plain[k])})
+        return replace(
+            draft, texts={k: v for k, v in self.texts.items() if k not in plain or v.strip() != text_of(plain[k])}
+        )
 
     def with_text(self, key: str, text: str) -> "Draft":
         """The draft after `text` was typed into the field of `key`; a default counts as untouched."""
@@ -107,7 +109,9 @@ def split_config(draft: Draft) -> Config:
     """The part of the draft that decides the split, whatever stands in the other fields; raises `ConfigError`."""
     known = parameters(draft.method)
     typed = {k: v for k, v in draft.texts.items() if k in known and k.partition(".")[0] in ("split", "dataset")}
-    return configure({"dataset": draft.dataset, "method": draft.method} | {k: known[k].parse(v) for k, v in typed.items()})
+    return configure(
+        {"dataset": draft.dataset, "method": draft.method} | {k: known[k].parse(v) for k, v in typed.items()}
+    )
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -116,17 +120,23 @@ def parse_seeds(text: str) -> list[int]:
     for part in text.replace(",", " ").split():
         first, dash, last = part.partition("-")
         if not all(_is_seed(end) for end in ([first, last] if dash else [first])):
-            raise ConfigError("seed", f"{shorten(part)} is not a whole number from 0 to {2**31 - 1}, nor a range such as 0-4")
+            raise ConfigError(
+                "seed", f"{shorten(part)} is not a whole number from 0 to {2**31 - 1}, nor a range such as 0-4"
+            )
         numbers = range(int(first), int(last if dash else first) + 1)
         if not 1 <= len(numbers) <= MAXIMUM_SEEDS:
-            raise ConfigError("seed", f"{shorten(part)} is a range of {len(numbers)} seeds; expected 1 to {MAXIMUM_SEEDS}")
+            raise ConfigError(
+                "seed", f"{shorten(part)} is a range of {len(numbers)} seeds; expected 1 to {MAXIMUM_SEEDS}"
+            )
         seeds.extend(numbers)
     if not seeds:
         raise ConfigError("seed", "is empty; expected one or several whole numbers such as 0, 1, 2")
     if len(set(seeds)) != len(seeds):
         raise ConfigError("seed", f"{shorten(text)} names a seed twice; each seed is one run")
     if len(seeds) > MAXIMUM_SEEDS:
-        raise ConfigError("seed", f"{len(seeds)} seeds are {len(seeds)} runs; expected at most {MAXIMUM_SEEDS} at a time")
+        raise ConfigError(
+            "seed", f"{len(seeds)} seeds are {len(seeds)} runs; expected at most {MAXIMUM_SEEDS} at a time"
+        )
     return seeds
 
 
@@ -157,7 +167,7 @@ def explanation(parameter: Parameter) -> str:
 
 
 def formulas(objective: str) -> list[str]:
-    """The display formulas of a method's Objective, one each: "$$a, \\qquad b$$" has two; [] where it is written otherwise."""
+    """The display formulas of a method's Objective: "$$a, \\qquad b$$" has two; [] where it is written otherwise."""
     text = " ".join(objective.split())
     if not (text.startswith("$$") and text.endswith("$$") and text.count("$$") == 2):
         return []

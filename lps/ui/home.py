@@ -105,7 +105,7 @@ def show_list() -> None:
 def show_nothing() -> None:
     """What stands in the place of the list before the first run."""
     st.subheader("Runs", anchor=False)
-    st.caption("None yet. The demo takes about a minute and a half on two CPU cores; its run will be listed here.")
+    st.caption("None yet. The demo takes some 90 seconds on two CPU cores; its run will be listed here.")
 
 
 def show_question() -> None:
@@ -214,7 +214,9 @@ def _ask_name(run: Run) -> None:
 
 @st.dialog("Delete run")
 def _ask_delete(run: Run) -> None:
-    st.markdown(f"**{escape.markdown(run.title)}** moves to the folder `.trash` beside the runs and stays there for a week.")
+    st.markdown(
+        f"**{escape.markdown(run.title)}** moves to the folder `.trash` beside the runs and stays there for a week."
+    )
     if st.button("Delete", type="primary", icon=":material/delete:"):
         _try_in_dialog(lambda: delete_run(run))
 

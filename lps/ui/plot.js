@@ -78,28 +78,45 @@ function configuration(Plotly, name, figure) {
   };
 }
 
-export default function (component) {
-  const { parentElement, data, setTriggerValue } = component;
-  const graph = parentElement.querySelector(".lps-plot");
-  const text = decoder.decode(data);
-  graph.reportClick = (id) => setTriggerValue("click", id);
-  if (graph.drawnText === text) return;
-  graph.drawnText = text;
+// The figure in the colours of the theme that the page shows now: a change of theme runs no script on the server.
+function inTheme(text, options, theme) {
+  if (theme === options.theme) return text;
+  const to = theme === "dark" ? 1 : 0;
+  const channels = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)).join(",");
+  const pairs = options.colors.map((pair) => [pair[1 - to], pair[to]]);
+  const swaps = new Map(pairs.flatMap(([from, into]) => [[from, into], [channels(from), channels(into)]]));
+  return text.replace(/#[0-9a-f]{6}\b|(?<=rgba\()\d+,\d+,\d+/g, (color) => swaps.get(color) ?? color);
+}
+
+const graphs = (window.lpsPlotGraphs ??= new Set());
+
+function watchTheme() {
+  const app = document.querySelector(".stApp");
+  if (!app || app.lpsPlotWatched) return;
+  app.lpsPlotWatched = true;
+  new MutationObserver(() => {
+    for (const graph of graphs) graph.isConnected ? graph.redraw() : graphs.delete(graph);
+  }).observe(app, { attributeFilter: ["class"] });
+}
+
+function draw(graph, text) {
+  const theme = getComputedStyle(graph).colorScheme === "dark" ? "dark" : "light";
+  if (graph.drawn?.text === text && graph.drawn.theme === theme) return;
+  const drawn = (graph.drawn = { text, theme });
 
   const cut = text.indexOf("\n");
   const options = JSON.parse(text.slice(0, cut));
   graph.style.minHeight = `${options.height}px`;
-  graph.setAttribute("role", "figure");
-  graph.setAttribute("aria-label", options.alt);
-
   loadPlotly(options.library).then(
     (Plotly) => {
-      if (graph.drawnText !== text) return;
-      const figure = JSON.parse(text.slice(cut + 1));
-      figure.layout.font = { ...figure.layout.font, family: getComputedStyle(parentElement).fontFamily };
+      if (graph.drawn !== drawn) return; // something newer has come meanwhile
+      const figure = JSON.parse(inTheme(text.slice(cut + 1), options, theme));
+      figure.layout.font = { ...figure.layout.font, family: getComputedStyle(graph).fontFamily };
       figure.layout.uirevision ??= options.name;
       graph.plotConfiguration ??= configuration(Plotly, options.name, figure); // a new one would make a new plot
       Plotly.react(graph, figure.data, figure.layout, graph.plotConfiguration);
+      graph.setAttribute("role", "figure");
+      graph.setAttribute("aria-label", options.alt);
       if (options.clickable && !graph.listensToClicks) {
         graph.listensToClicks = true;
         graph.on("plotly_click", (event) => {
@@ -113,7 +130,18 @@ export default function (component) {
       note.className = "lps-plot-missing";
       note.textContent = `The chart cannot be drawn: ${error.message}.`;
       graph.replaceChildren(note);
-      graph.drawnText = null;
+      graph.drawn = null;
     },
   );
+}
+
+export default function (component) {
+  const { parentElement, data, setTriggerValue } = component;
+  const graph = parentElement.querySelector(".lps-plot");
+  const text = decoder.decode(data);
+  graph.reportClick = (id) => setTriggerValue("click", id);
+  graph.redraw = () => draw(graph, text);
+  graphs.add(graph);
+  watchTheme();
+  draw(graph, text);
 }

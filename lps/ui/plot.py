@@ -13,6 +13,8 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.components import v1
 
+from lps.ui import style
+
 LIBRARY = Path(plotly.__file__).parent / "package_data"
 SCRIPT = (Path(__file__).parent / "plot.js").read_text(encoding="utf-8")
 STYLE = """
@@ -28,10 +30,19 @@ _mount = st.components.v2.component(
 def plot(figure: go.Figure, key: str, alt: str, clickable: bool = False) -> int | None:
     """Draw `figure`, whose layout has a height in pixels, under the stable `key`.
 
-    alt: what the chart shows, for screen readers. Returns the customdata of a point clicked since the last run (points
-    of a clickable figure carry one 1-D integer id), else None.
+    The colours of the palette follow a change of theme in the browser. alt: what the chart shows, for screen readers.
+    Returns the customdata of a point clicked since the last run (points of a clickable figure carry one 1-D integer
+    id), else None.
     """
-    head = {"library": _library_url(), "name": key, "alt": alt, "height": figure.layout.height, "clickable": clickable}
+    head = {
+        "library": _library_url(),
+        "name": key,
+        "alt": alt,
+        "height": figure.layout.height,
+        "clickable": clickable,
+        "theme": style.theme(),
+        "colors": style.color_pairs(),
+    }
     data = json.dumps(head).encode() + b"\n" + figure.to_json().encode()
     result = _mount(key=key, data=data, on_click_change=_nothing)
     return result.click if clickable and isinstance(result.click, int) else None

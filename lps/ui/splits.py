@@ -119,7 +119,13 @@ def show_controls(class_names: tuple[str, ...], seen: tuple[int, ...], errors: d
     mode = text if text in CLASS_RULES else BY_HAND
     st.session_state["split_mode"] = mode
     st.segmented_control(
-        "Seen classes", MODES, format_func=MODES.get, required=True, key="split_mode", on_change=_choose_mode, args=(seen,)
+        "Seen classes",
+        MODES,
+        format_func=MODES.get,
+        required=True,
+        key="split_mode",
+        on_change=_choose_mode,
+        args=(seen,),
     )
     if mode == BY_HAND:
         _show_picks(text, class_names, errors)
@@ -189,7 +195,9 @@ def _whole_percent(text: str) -> int | None:
 
 def _choose_mode(seen: tuple[int, ...]) -> None:
     mode = st.session_state["split_mode"]
-    draft = fields.draft().with_text("split.seen_classes", ",".join(map(str, sorted(seen))) if mode == BY_HAND else mode)
+    draft = fields.draft().with_text(
+        "split.seen_classes", ",".join(map(str, sorted(seen))) if mode == BY_HAND else mode
+    )
     fields.keep(draft.without(["split.num_seen"]) if mode == BY_HAND else draft)
 
 
@@ -199,7 +207,7 @@ def _pick() -> None:
 
 
 def show_samples(dataset: str, path: str | None) -> tuple[str, ...]:
-    """The contact sheet of a data set, a strip of images and the name for every class; gives the names, () without data."""
+    """The contact sheet of a data set, a strip of images a class; gives the names of the classes, () without data."""
     try:
         images = datasets.load(dataset, path)
     except ConfigError as error:

@@ -4,7 +4,7 @@ Seen is blue, novel is orange, both together are grey; the hues stay apart with 
 """
 
 import colorsys
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import streamlit as st
 
@@ -63,9 +63,20 @@ BADGES = {
 }
 
 
+def theme() -> str:
+    """The theme that the browser showed when the script began: light or dark."""
+    return "dark" if st.context.theme.type == "dark" else "light"
+
+
 def palette() -> Palette:
-    """The colours of the theme that the browser shows."""
-    return DARK if st.context.theme.type == "dark" else LIGHT
+    """The colours of `theme()`."""
+    return DARK if theme() == "dark" else LIGHT
+
+
+def color_pairs() -> list[tuple[str, str]]:
+    """Every colour in its light and its dark version."""
+    light, dark = ([*values[:-1], *values[-1]] for values in (astuple(LIGHT), astuple(DARK)))
+    return list(zip(light, dark, strict=True))
 
 
 def badge(state: str) -> None:

@@ -11,7 +11,9 @@ from lps.runs import list_runs
 from tests import sample_runs
 from tests.browser.conftest import wait_for_run
 
-HOSTILE = "![x](http://127.0.0.1:9/x.png) **b** <img src=http://127.0.0.1:9/y.png> :fire: :material/home: $z$ http://e.com www.e.com"
+HOSTILE = (
+    "![x](http://127.0.0.1:9/x.png) **b** <img src=http://127.0.0.1:9/y.png> :fire: :material/home: $z$ http://e.com"
+)
 
 
 @pytest.fixture
