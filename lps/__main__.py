@@ -36,7 +36,9 @@ def parser() -> Parser:
     def command(name: str, act, help: str, *, run=False, as_json=False, settings=False) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=help, description=help, allow_abbrev=False)
         sub.set_defaults(act=act)
-        sub.add_argument("--runs", type=Path, default=Path(os.environ.get("LPS_RUNS", "runs")), help="folder of the runs")
+        sub.add_argument(
+            "--runs", type=Path, default=Path(os.environ.get("LPS_RUNS", "runs")), help="folder of the runs"
+        )
         if run:
             sub.add_argument("run", help="id of a run, the end of it, or its folder")
         if as_json:
@@ -71,7 +73,12 @@ def _add_settings(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--seed", default="0", help="seed of the run")
     sub.add_argument("--name", default="", help="a name for people")
     sub.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", dest="settings", help="any setting, as often as needed"
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        dest="settings",
+        help="any setting, as often as needed",
     )
 
 
@@ -146,7 +153,9 @@ def list_all(options) -> None:
         _say(f"no runs in {options.runs}; start one with: python -m lps train")
     for row in rows:
         scores = " ".join(f"{key} {row[key]:.3f}" for key in ("seen", "novel", "all") if row[key] is not None)
-        print(f"{row['id']}  {row['state']:10} epoch {row['epochs']:<4} {scores}  {row['name']}{row['reason']}".rstrip())
+        print(
+            f"{row['id']}  {row['state']:10} epoch {row['epochs']:<4} {scores}  {row['name']}{row['reason']}".rstrip()
+        )
 
 
 def show(options) -> None:
@@ -155,11 +164,20 @@ def show(options) -> None:
     run = find_run(options.runs, options.run)
     state = run.state()
     config = {} if state.name == "unreadable" else run.config().flat()
-    shown = {"id": run.id, "state": state.name, "reason": state.reason, **run.meta(), "config": config, **summarize(run)}
+    shown = {
+        "id": run.id,
+        "state": state.name,
+        "reason": state.reason,
+        **run.meta(),
+        "config": config,
+        **summarize(run),
+    }
     if options.json:
         _print_json(shown)
         return
-    print(f"{run.id}  {shown['name']}\n{state.name}{': ' + state.reason if state.reason else ''}, {shown['epochs']} epochs")
+    print(
+        f"{run.id}  {shown['name']}\n{state.name}, {shown['epochs']} epochs{': ' * bool(state.reason)}{state.reason}"
+    )
     for title in ("last", "best"):
         print(f"\n{title}")
         for key, value in shown[title].items():

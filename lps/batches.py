@@ -1,4 +1,4 @@
-"""Batches: which images a step sees, in which views. Order is a function of (seed, epoch), noise of (seed, epoch, step).
+"""Batches: which images a step sees, in which views. Order follows from (seed, epoch), noise from (seed, epoch, step).
 
 So a run resumes at any step without any stored generator. A `Batch` carries no targets of unlabeled images: label
 leakage cannot be written.
@@ -33,7 +33,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """How many rows and steps an epoch has: the batch is shared out by set size, an epoch is one pass over the labeled."""
+    """Rows of a step, steps of an epoch: the batch is shared out by set size, an epoch is one pass over the labeled."""
 
     labeled: int
     unlabeled: int
@@ -55,7 +55,14 @@ def seeded(device: torch.device, *key: int) -> torch.Generator:
 
 
 def training_batches(
-    images: Tensor, targets: Tensor, split: Split, views: tuple, plan: BatchPlan, config: Config, epoch: int, first_step: int = 0
+    images: Tensor,
+    targets: Tensor,
+    split: Split,
+    views: tuple,
+    plan: BatchPlan,
+    config: Config,
+    epoch: int,
+    first_step: int = 0,
 ) -> Iterator[Batch]:
     """The batches of one epoch from `first_step` on.
 

@@ -2,7 +2,8 @@
 
 The folder listings are the registries. A data set is a file in `lps/datasets` with the constants TITLE, SUMMARY and
 RECIPE (settings by key). A method is a file whose one class has the keyword-only arguments of `__init__`
-written as `name: Annotated[type, "meaning", (minimum, maximum)] = default`. `type` may be a `Literal` of strings.
+written as `name: Annotated[type, "meaning", (minimum, maximum)] = default`. `type` may be a `Literal` of strings, or
+`float | None` where none means a value that the method chooses.
 """
 
 import ast
@@ -105,6 +106,9 @@ def _docstring_sections(text: str) -> tuple[str, dict[str, str]]:
 def _parameter(argument: ast.arg, default: ast.expr) -> Parameter:
     kind, meaning, *limits = argument.annotation.slice.elts
     choices = ()
+    optional = isinstance(kind, ast.BinOp)
+    if optional:  # float | None
+        kind = kind.left
     if isinstance(kind, ast.Subscript):  # Literal["a", "b"]
         choices = tuple(ast.literal_eval(kind.slice)) if isinstance(kind.slice, ast.Tuple) else (kind.slice.value,)
     low, high = ast.literal_eval(limits[0]) if limits else (None, None)
@@ -116,4 +120,5 @@ def _parameter(argument: ast.arg, default: ast.expr) -> Parameter:
         minimum=low,
         maximum=high,
         choices=choices,
+        optional=optional,
     )

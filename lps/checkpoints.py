@@ -1,4 +1,4 @@
-"""Files of tensors that are whole or absent: written atomically, verified by sha256 before they are read, never pickled."""
+"""Files of tensors that are whole or absent: written atomically, verified by sha256 before they are read."""
 
 import hashlib
 import io
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from lps.runs import write_json, write_whole
+from lps.files import write_json, write_whole
 
 
 def save(folder: Path, name: str, state: dict) -> Path:

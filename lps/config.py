@@ -42,7 +42,9 @@ class Config:
     schedule: str = setting("cosine", "learning rate over the epochs", choices=("cosine", "constant"))
     precision: str = setting("auto", "auto: bf16 on a GPU, fp32 on a CPU", choices=("auto", "fp32", "bf16"))
     views: str = setting("digits", "augmentations fit for a kind of picture", choices=("digits",))
-    threads: int | None = setting(None, "CPU threads; none: all cores", minimum=1, maximum=1024, kind="int", optional=True)
+    threads: int | None = setting(
+        None, "CPU threads; none: all cores", minimum=1, maximum=1024, kind="int", optional=True
+    )
 
     dataset_path: str | None = setting(None, "file or folder of the data set", kind="str", optional=True)
 
@@ -50,7 +52,9 @@ class Config:
         None, "classes with labels; none: half of them", minimum=1, maximum=100_000, kind="int", optional=True
     )
     split_seen_classes: str = setting("first", "first, random, or class ids such as 0,3,5")
-    split_labeled_ratio: float = setting(0.5, "share of the seen classes' images that keeps its label", minimum=1e-6, maximum=1)
+    split_labeled_ratio: float = setting(
+        0.5, "share of the seen classes' images that keeps its label", minimum=1e-6, maximum=1
+    )
     split_rule: str = setting("bernoulli", "how labels are drawn", choices=("bernoulli", "stratified"))
     split_seed: int = setting(0, "seed of the split, the same for every run seed", minimum=0, maximum=2**31 - 1)
 
@@ -65,7 +69,9 @@ class Config:
     )
     network_fused_views: bool = setting(False, "one forward pass over all views instead of one per view")
 
-    pretrain_epochs: int = setting(20, "SimCLR epochs before the run; 0 starts from random weights", minimum=0, maximum=100_000)
+    pretrain_epochs: int = setting(
+        20, "SimCLR epochs before the run; 0 starts from random weights", minimum=0, maximum=100_000
+    )
     pretrain_batch_size: int = setting(128, "images of one SimCLR step", minimum=2, maximum=65_536)
     pretrain_lr: float = setting(5e-3, "AdamW learning rate of SimCLR", minimum=1e-8, maximum=100)
     pretrain_weight_decay: float = setting(1e-4, "weight decay of SimCLR", minimum=0, maximum=1)
@@ -87,7 +93,7 @@ class Config:
 
     @staticmethod
     def from_json(text: str) -> "Config":
-        """The checked `Config` of a `config.json`; raises `ConfigError`. Every key must be known; missing ones get defaults."""
+        """The checked `Config` of a `config.json`: every key known, missing ones by default; raises `ConfigError`."""
         try:
             values = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -113,9 +119,7 @@ def protocol_parameters() -> dict[str, Parameter]:
     """The settings that every method shares, by key."""
     keys = _keys()
     about = {item.name: item for item in fields(Config) if item.name in keys}
-    return {
-        key: Parameter(name=key, default=about[name].default, **about[name].metadata) for name, key in keys.items()
-    }
+    return {key: Parameter(name=key, default=about[name].default, **about[name].metadata) for name, key in keys.items()}
 
 
 def parameters(method: str) -> dict[str, Parameter]:
@@ -182,5 +186,7 @@ def _check_together(chosen: dict[str, object]) -> None:
         )
     device = chosen["device"]
     ordinal = device.removeprefix("cuda:")
-    if device not in ("auto", "cpu", "cuda") and not (device.startswith("cuda:") and ordinal.isascii() and ordinal.isdigit()):
+    if device not in ("auto", "cpu", "cuda") and not (
+        device.startswith("cuda:") and ordinal.isascii() and ordinal.isdigit()
+    ):
         raise ConfigError("device", f"{shorten(device)} is not auto, cpu, cuda or cuda:N")

@@ -11,7 +11,7 @@ from lps.summary import summarize
 
 
 def follow(run: Run) -> State:
-    """Show bars on stderr until the run is over. Ctrl-C asks for a checkpoint and the end, a second one ends it at once."""
+    """Show bars on stderr until the run is over. Ctrl-C asks for a checkpoint and the end, again ends it at once."""
     bars, interrupts = Bars(run), 0
     while True:
         try:

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lps.devices import available_gpus, check_device
+from lps.files import write_json
+from lps.locks import claim, is_held, locked
 from lps.parameters import ConfigError, shorten
-from lps.runs import Run, State, claim, is_held, list_runs, locked, write_json
+from lps.runs import Run, State, list_runs
 
 SOURCE = Path(__file__).resolve().parent.parent
 TRAINER = (sys.executable, "-m", "lps", "train", "--run")  # the run's folder follows

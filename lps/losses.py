@@ -21,7 +21,7 @@ def margin_cross_entropy(logits: Tensor, targets: Tensor, margins: Tensor) -> Te
 
 
 def negative_entropy_of_mean(logits: Tensor, tiny: float = 1e-8) -> Tensor:
-    """sum_k p_k log p_k of the mean prediction p = KL(p || uniform) - log k; smallest when all classes are used alike."""
+    """sum_k p_k log p_k of the mean prediction p = KL(p || uniform) - log k; smallest when classes are used alike."""
     mean = logits.float().softmax(dim=1).mean(dim=0)
     return (mean * mean.clamp_min(tiny).log()).sum()
 

@@ -92,7 +92,9 @@ class Network(nn.Module):
         else:
             self.classifier = nn.Linear(width, num_classes)
         self.fused_views = config.network_fused_views
-        self.frozen = () if config.network_freeze_until == "none" else STAGES[: STAGES.index(config.network_freeze_until) + 1]
+        self.frozen = (
+            () if config.network_freeze_until == "none" else STAGES[: STAGES.index(config.network_freeze_until) + 1]
+        )
         self.frozen_batchnorm = config.network_frozen_batchnorm
         for stage in self.frozen:
             getattr(self.backbone, stage).requires_grad_(False)

@@ -1,7 +1,7 @@
 """SimCLR: features without labels, the common start of every method; cached by (data set, network, recipe, seed).
 
 T. Chen, S. Kornblith, M. Norouzi, G. Hinton: A Simple Framework for Contrastive Learning of Visual Representations.
-ICML 2020. All training images are used, the later evaluated ones too (as the checkpoints of the papers presumably were);
+ICML 2020. All training images are used, the later evaluated ones too (as the papers' checkpoints presumably were);
 labels serve only to measure quality.
 """
 

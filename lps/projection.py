@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from lps.locks import claim, is_held
 from lps.parameters import ConfigError
-from lps.runs import Run, claim, is_held
+from lps.runs import Run
 from lps.snapshots import read_arrays, read_snapshot, snapshot_epochs, write_arrays
 
 METHODS = {"pca": "PCA", "umap": "UMAP", "tsne": "t-SNE"}

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from lps.measurements import Ratio
 from lps.split import Classes
 
 TINY = 1e-8  # keeps the logarithm of an estimated probability finite
@@ -27,6 +28,16 @@ def pseudo_labels(probabilities: Tensor, threshold_seen, threshold_novel, classe
     is_seen = labels < classes.seen
     confident = (is_seen & (confidence >= threshold_seen)) | (~is_seen & (confidence >= threshold_novel))
     return PseudoLabels(labels, confidence, confident)
+
+
+def pseudo_label_rates(unlabeled: PseudoLabels, classes: Classes) -> dict[str, Ratio]:
+    """Share of confident rows and mean confidence among the unlabeled rows that are predicted as seen, and as novel."""
+    rates = {}
+    is_seen = unlabeled.labels < classes.seen
+    for group, rows in (("seen", is_seen), ("novel", ~is_seen)):
+        rates[f"pseudo_label/rate/{group}"] = Ratio((unlabeled.confident & rows).sum(), rows.sum())
+        rates[f"pseudo_label/confidence/{group}"] = Ratio((unlabeled.confidence * rows).sum(), rows.sum())
+    return rates
 
 
 def class_distribution(probabilities: Tensor, weights: Tensor) -> Tensor:

@@ -23,8 +23,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lps import launch
+from lps.events import end_of_events, read_last_event
+from lps.files import clean_line, write_json, write_whole
+from lps.locks import boot_id, is_file_at
 from lps.parameters import ConfigError
-from lps.runs import Run, boot_id, clean_line, end_of_events, is_file_at, read_last_event, write_json, write_whole
+from lps.runs import Run
 
 POLL_S = 0.3
 GRACE_S = 60.0  # from SIGTERM to SIGKILL; LPS_STOP_GRACE overrides it

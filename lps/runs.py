@@ -17,33 +17,27 @@ Standard library only. Every file has one writer; whole files are replaced atomi
 Beside the runs: `.trash/` (deleted runs, for a week), `.incoming/` (folders in the making), `.slots/`, `.sched.lock`.
 """
 
-import errno
-import fcntl
 import hashlib
 import json
-import math
 import os
 import re
 import secrets
 import shutil
 import time
-import unicodedata
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from lps.config import Config
+from lps.files import clean_line, read_small, sync_folder, write_json, write_whole
+from lps.locks import boot_id, claim, is_held, locked
 from lps.parameters import ConfigError, shorten
 
-EVENT_KINDS = ("start", "pretrain", "train", "eval", "finish", "stop", "fail")
 ALIVE = ("starting", "running", "stopping")
 OVER = ("finished", "stopped", "failed", "crashed")
 STATES = ("queued", *ALIVE, *OVER, "unreadable")
 RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[a-z0-9_]+-[a-z0-9_]+-s[0-9]+-[a-z0-9]{6}")
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
-SMALL_FILE = 1 << 20  # bytes; a JSON file of ours that is larger is damaged
 TRASH_S = 7 * 86_400  # how long a deleted run stays in .trash
 NOTES_LIMIT, TAG_LIMIT = 20_000, 40  # characters
 INCOMING_S = 3600  # after this time a half-made folder has no maker any more
@@ -155,7 +149,7 @@ class Run:
     def read_json(self, name: str) -> dict:
         """The object in one of the run's small files; empty where it is missing or damaged."""
         try:
-            value = json.loads(_read_small(self.folder / name))
+            value = json.loads(read_small(self.folder / name))
         except (OSError, ValueError, RecursionError):
             return {}
         return value if isinstance(value, dict) else {}
@@ -231,7 +225,7 @@ def _ended(record: dict) -> State:
 @lru_cache(maxsize=4096)
 def _read_config(path: str, mtime_ns: int, size: int, inode: int) -> Config:
     """The settings in the version of the file that the other arguments name."""
-    return Config.from_json(_read_small(Path(path)).decode("utf-8"))
+    return Config.from_json(read_small(Path(path)).decode("utf-8"))
 
 
 def create_run(root: Path, config: Config, name: str = "", token: str | None = None) -> Run:
@@ -330,254 +324,6 @@ def _purge(folder: Path, age_s: float) -> None:
     for path in folder.glob("*"):
         if time.time() - path.lstat().st_ctime > age_s:
             shutil.rmtree(path, ignore_errors=True)
-
-
-# ---------------------------------------------------------------------------------------------------- events
-
-
-class EventWriter:
-    """Appends to `events.jsonl`. Opening it cuts off a torn last line, the only thing that is ever erased."""
-
-    def __init__(self, path: Path):
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._end = end_of_events(path)
-        os.ftruncate(self._file, self._end)
-
-    def append(self, kind: str, *, step: int, epoch: int, values: dict, **more) -> None:
-        """One event, handed to the kernel before the call returns; non-finite numbers become null.
-
-        Raises `OSError` (a full disk, say) and leaves no part of the line behind.
-        """
-        event = {"kind": kind, "step": step, "epoch": epoch, "time": round(time.time(), 3), "values": values}
-        line = json.dumps(finite(event | more), allow_nan=False, separators=(",", ":")).encode() + b"\n"
-        rest = line
-        try:
-            while rest:
-                rest = rest[os.write(self._file, rest) :]
-        except OSError:
-            os.ftruncate(self._file, self._end)
-            raise
-        self._end += len(line)
-
-    def sync(self) -> None:
-        """Wait until the disk has everything."""
-        os.fsync(self._file)
-
-    def close(self) -> None:
-        os.close(self._file)
-
-
-def read_events(path: Path, offset: int = 0) -> tuple[list[dict], int]:
-    """The whole lines after byte `offset`, and the offset to go on from. Damaged lines are left out.
-
-    A file that has become shorter than `offset` is another file: it is read from its beginning, and the returned
-    offset, smaller than the one passed in, tells the caller to forget what was read before.
-    """
-    try:
-        with open(path, "rb") as file:
-            if os.fstat(file.fileno()).st_size < offset:
-                offset = 0
-            file.seek(offset)
-            data = file.read()
-    except OSError:
-        return [], 0
-    end = data.rfind(b"\n") + 1
-    return [event for line in data[:end].split(b"\n") if (event := _event(line)) is not None], offset + end
-
-
-def read_last_event(path: Path, since: int = 0, window: int = 1 << 18) -> dict | None:
-    """The last event after byte `since`, None where there is none; reads at most the last `window` bytes."""
-    try:
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            start = max(since, size - window, 0)
-            file.seek(start)
-            data = file.read()
-    except OSError:
-        return None
-    whole = data[: data.rfind(b"\n") + 1]
-    lines = (whole if start == since else whole.partition(b"\n")[2]).split(b"\n")
-    return next((event for line in reversed(lines) if (event := _event(line)) is not None), None)
-
-
-def rewind(events: list[dict]) -> list[dict]:
-    """The history without what a later attempt did over.
-
-    A `start` at epoch e drops records of later epochs before it; a pretraining epoch that is done again drops its
-    earlier record and those after it.
-    """
-    history = []
-    for event in events:
-        epoch = event["epoch"]
-        if event["kind"] == "start":
-            history = [e for e in history if e["kind"] in ("start", "pretrain") or e["epoch"] <= epoch]
-        elif event["kind"] == "pretrain" and "pretrain/reused" not in event["values"]:
-            history = [e for e in history if e["kind"] != "pretrain" or e["epoch"] < epoch]
-        history.append(event)
-    return history
-
-
-def end_of_events(path: Path) -> int:
-    """The byte after the last whole line: where the next event begins. 0 for a missing file."""
-    try:
-        with open(path, "rb") as file:
-            return _end_of_last_line(file)
-    except FileNotFoundError:
-        return 0
-
-
-def _event(line: bytes) -> dict | None:
-    try:
-        event = finite(json.loads(line))
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(event, dict) or event.get("kind") not in EVENT_KINDS or not isinstance(event.get("values"), dict):
-        return None
-    return event if all(_is_number(event.get(key)) for key in ("step", "epoch", "time")) else None
-
-
-def _is_number(value) -> bool:
-    return type(value) in (int, float) and abs(value) < 2**53
-
-
-def _end_of_last_line(file) -> int:
-    position = file.seek(0, os.SEEK_END)
-    while position > 0:
-        start = max(0, position - 65_536)
-        file.seek(start)
-        newline = file.read(position - start).rfind(b"\n")
-        if newline >= 0:
-            return start + newline + 1
-        position = start
-    return 0
-
-
-# ---------------------------------------------------------------------------------------------------- locks
-
-
-def claim(path: Path, patience: float = 1.0) -> int | None:
-    """An exclusive kernel lock on `path` as an open descriptor, None where somebody else holds it.
-
-    Waits up to `patience` seconds, since a reader's probe holds a shared lock for a moment.
-    """
-    deadline = time.monotonic() + patience
-    while True:
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if is_file_at(descriptor, path):
-                return descriptor
-        except OSError as error:
-            if error.errno not in (errno.EWOULDBLOCK, errno.EINTR):
-                os.close(descriptor)
-                raise
-        os.close(descriptor)
-        if time.monotonic() >= deadline:
-            return None
-        time.sleep(0.01)
-
-
-def is_held(path: Path) -> bool:
-    """Whether a living process holds the lock on `path` (tried with a shared lock, let go at once)."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return False
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """One at a time, over all processes and threads, inside the `with`: a kernel lock on the folder itself."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def boot_id() -> str:
-    """A name for the time since the machine started; "" where the system has none."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
-
-
-def is_file_at(descriptor: int, path: Path) -> bool:
-    """Whether the open file is still the one at `path` (it may have been deleted or moved meanwhile)."""
-    try:
-        ours, there = os.fstat(descriptor), os.stat(path)
-    except OSError:
-        return False
-    return (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
-
-
-# ---------------------------------------------------------------------------------------------------- files
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Replace `path` by `data`, or leave it as it was: temp file, fsync, rename, fsync of the folder."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the disk knows the folder's entries."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def write_json(path: Path, value: dict) -> None:
-    """Replace `path` by a JSON object, as `write_whole` does; raises `ValueError` for non-finite numbers."""
-    write_whole(path, json.dumps(value, allow_nan=False, indent=1).encode() + b"\n")
-
-
-def finite(value):
-    """The same numbers, lists and dicts with None in place of NaN and infinities (JSON has no word for them)."""
-    if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def clean_line(text: str, limit: int = 120) -> str:
-    """A name as one printable line: control and format characters become spaces, at most `limit` characters."""
-    text = unicodedata.normalize("NFC", str(text)[: 4 * limit])
-    return "".join(c if c.isprintable() else " " for c in text)[:limit].strip()
-
-
-def _read_small(path: Path) -> bytes:
-    """The bytes of one of our small files; raises `OSError`, also for links and huge files. Pipes do not block it."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
-    with open(descriptor, "rb") as file:
-        data = file.read(SMALL_FILE + 1)
-    if len(data) > SMALL_FILE:
-        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
-    return data
 
 
 def _whole(value) -> int:

@@ -1,4 +1,4 @@
-"""What a run leaves for looking at: `split.npz` once, `snapshots/epoch-*.npz` every epoch. NumPy only, never pickled."""
+"""What a run leaves for looking at: `split.npz` once, `snapshots/epoch-*.npz` every epoch. NumPy only."""
 
 import io
 import re
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from lps.files import write_whole
 from lps.parameters import ConfigError
-from lps.runs import write_whole
 from lps.split import Classes, Split
 
 NAME = re.compile(r"epoch-([0-9]{1,9})\.npz")
@@ -51,9 +51,7 @@ def read_split(folder: Path) -> tuple[Split, np.ndarray]:
     )
     names = tuple(str(name) for name in arrays["class_names"])
     classes = Classes(int(arrays["seen"]), len(names))
-    split = Split(
-        arrays["labeled"], arrays["unlabeled"], classes, arrays["class_order"], names, int(arrays["seed"])
-    )
+    split = Split(arrays["labeled"], arrays["unlabeled"], classes, arrays["class_order"], names, int(arrays["seed"]))
     return split, arrays["targets"].astype(np.int64)
 
 

@@ -73,7 +73,8 @@ def _seen_classes(total: int, config: Config) -> np.ndarray:
         raise ConfigError("split.seen_classes", f"names class {max(picked)}; the classes are 0 to {total - 1}")
     if not 1 <= count < total:
         raise ConfigError(
-            "split.num_seen", f"{count} of {total} classes seen; expected 1 to {total - 1}, so that some are left to discover"
+            "split.num_seen",
+            f"{count} of {total} classes seen; expected 1 to {total - 1}, so that some are left to discover",
         )
     if picked is not None:
         return np.sort(np.array(picked))
@@ -103,8 +104,10 @@ def _check(split: Split, labels: np.ndarray, config: Config) -> None:
         if counts[class_id] == 0:
             raise ConfigError(
                 "split.labeled_ratio",
-                f"{config.split_labeled_ratio:g} leaves seen class {split.class_names[class_id]!r} without a labeled image; "
+                f"{config.split_labeled_ratio:g} leaves class {split.class_names[class_id]!r} without a labeled image; "
                 "raise it, or set split.rule to stratified",
             )
     if len(split.unlabeled) < split.classes.total:
-        raise ConfigError("split.labeled_ratio", f"{config.split_labeled_ratio:g} leaves {len(split.unlabeled)} unlabeled images")
+        raise ConfigError(
+            "split.labeled_ratio", f"{config.split_labeled_ratio:g} leaves {len(split.unlabeled)} unlabeled images"
+        )

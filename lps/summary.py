@@ -1,6 +1,7 @@
 """What a run amounts to so far: last and best values, epochs done. Standard library only."""
 
-from lps.runs import Run, read_events, rewind
+from lps.events import read_events, rewind
+from lps.runs import Run
 
 BEST = "accuracy/all"
 

@@ -22,13 +22,15 @@ from lps import checkpoints, methods, snapshots
 from lps.batches import seeded, training_batches
 from lps.config import Config
 from lps.evaluate import baseline, evaluate, infer_features, inference
+from lps.events import EventWriter
+from lps.files import write_json
 from lps.material import Material, prepare
 from lps.measurements import Averages
 from lps.methods import Method, Progress
 from lps.network import Network
 from lps.parameters import ConfigError
 from lps.pretrain import pretrained_backbone
-from lps.runs import EventWriter, Run, write_json
+from lps.runs import Run
 from lps.summary import BEST
 from lps.views import FAMILIES
 
@@ -192,7 +194,9 @@ class Attempt:
             if self._stop:
                 return False
             with precision:
-                loss, measured = self.method.loss(batch, Progress(at.epoch, config.epochs, at.step, material.plan.steps))
+                loss, measured = self.method.loss(
+                    batch, Progress(at.epoch, config.epochs, at.step, material.plan.steps)
+                )
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()
@@ -202,7 +206,9 @@ class Attempt:
             done = at.epoch * material.plan.steps + at.step
             self._progress.write("train", at.epoch, config.epochs, done, config.epochs * material.plan.steps)
         values = at.averages.result() | {"lr": learning_rate(config, at.epoch)}
-        values |= cost(time.perf_counter() - began, at.step - first, config.batch_size * len(views), material.images.device)
+        values |= cost(
+            time.perf_counter() - began, at.step - first, config.batch_size * len(views), material.images.device
+        )
         if not math.isfinite(values["loss/total"]):
             raise Diverged(f"the loss of epoch {at.epoch + 1} is not a finite number; try an lr below {config.lr:g}")
         self.position = Position(at.epoch + 1, best=at.best)
@@ -278,7 +284,7 @@ def learning_rate(config: Config, epoch: int) -> float:
 
 
 def autocast(config: Config, device: torch.device):
-    """bf16 where asked for, or by default on a GPU; on CPUs without matrix units bf16 is many times slower than fp32."""
+    """bf16 where asked for, or by default on a GPU; on CPUs without matrix units bf16 is many times slower."""
     if config.precision == "bf16" or (config.precision == "auto" and device.type == "cuda"):
         return torch.autocast(device.type, dtype=torch.bfloat16)
     return nullcontext()

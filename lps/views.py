@@ -45,7 +45,9 @@ def _uniform(n: int, low: float, high: float, generator: torch.Generator) -> Ten
     return torch.rand(n, generator=generator, device=generator.device) * (high - low) + low
 
 
-def _affine(images: Tensor, generator, *, degrees: float, shear: float, zoom: tuple[float, float], shift: float) -> Tensor:
+def _affine(
+    images: Tensor, generator, *, degrees: float, shear: float, zoom: tuple[float, float], shift: float
+) -> Tensor:
     """Turn by up to `degrees`, shear by up to `shear`, zoom, and shift by up to `shift` of the side; black outside."""
     n = len(images)
     angle = torch.deg2rad(_uniform(n, -degrees, degrees, generator))

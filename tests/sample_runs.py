@@ -14,7 +14,9 @@ import numpy as np
 
 from lps import datasets
 from lps.config import configure
-from lps.runs import Run, boot_id, claim, create_run, write_json
+from lps.files import write_json
+from lps.locks import boot_id, claim
+from lps.runs import Run, create_run
 from lps.snapshots import Snapshot, write_snapshot, write_split
 from lps.split import open_world_split
 

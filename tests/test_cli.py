@@ -32,7 +32,9 @@ def test_methods_and_datasets_as_json(capsys):
 @pytest.mark.slow
 def test_a_run_from_the_first_command_to_the_trash(tmp_path):
     tiny = ["--set", "epochs=1", "--set", "pretrain.epochs=1", "--set", "threads=1"]
-    done = lps("train", "--dataset", "digits", "--method", "lps", "--seed", 0, *tiny, "--runs", tmp_path, "--name", "é <b>")
+    done = lps(
+        "train", "--dataset", "digits", "--method", "lps", "--seed", 0, *tiny, "--runs", tmp_path, "--name", "é <b>"
+    )
     folder = Path(done.stdout.strip().splitlines()[-1])
     assert folder.parent == tmp_path and "100%" in done.stderr and "finished" in done.stderr
     shown = json.loads(lps("show", folder.name, "--json", "--runs", tmp_path).stdout)

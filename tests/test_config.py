@@ -48,7 +48,11 @@ def test_a_damaged_config_is_one_sentence(text):
 
 @pytest.mark.parametrize("name", list(parameters("lps")))
 @settings(deadline=None, max_examples=100)
-@given(value=st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.integers()), st.just(10**5000)))
+@given(
+    value=st.one_of(
+        st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.integers()), st.just(10**5000)
+    )
+)
 def test_any_value_is_taken_or_named(name, value):
     parameter = parameters("lps")[name]
     try:

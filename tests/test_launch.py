@@ -13,8 +13,11 @@ import pytest
 
 from lps import launch
 from lps.config import configure
+from lps.events import read_events
+from lps.files import write_json
+from lps.locks import claim, is_held
 from lps.parameters import ConfigError
-from lps.runs import Run, claim, create_run, delete_run, is_held, list_runs, read_events, write_json
+from lps.runs import Run, create_run, delete_run, list_runs
 
 TRAINER = (sys.executable, str(Path(__file__).with_name("fake_trainer.py")))
 PATIENCE = 20  # seconds; a deadline, never a sleep

@@ -82,7 +82,11 @@ def naive(method, batch, h, progress=0.25):
         log_denominator = np.logaddexp.reduce([s[a][b] for b in members if b != a])
         logs = [s[a][b] - log_denominator for b in positives]
         pc += -(np.logaddexp.reduce(logs) - math.log(len(logs))) if h["contrast_variant"] == "in" else -np.mean(logs)
-    uc = [np.logaddexp.reduce([s[a][b] for b in range(n) if b != a]) - s[a][(a + rows) % n] for a in range(n) if not mask2[a]]
+    uc = [
+        np.logaddexp.reduce([s[a][b] for b in range(n) if b != a]) - s[a][(a + rows) % n]
+        for a in range(n)
+        if not mask2[a]
+    ]
     mean = np.mean([softmax(row) for row in z1], axis=0)
     return {
         "loss/adaptive_margin": am,
@@ -136,7 +140,9 @@ def test_margin_vanishes_when_the_estimate_meets_the_prior_and_brakes_the_freque
     method, *_ = scene()
     assert method.margins(torch.full((6,), 1 / 6)).abs().max() < 1e-5
     margins = method.margins(torch.tensor([0.5, 0.1, 0.1, 0.1, 0.1, 0.1]))
-    assert margins[0] == margins.max() and margins[0].item() == pytest.approx(10 * method.kl(torch.tensor([0.5, *[0.1] * 5])).item())
+    assert margins[0] == margins.max() and margins[0].item() == pytest.approx(
+        10 * method.kl(torch.tensor([0.5, *[0.1] * 5])).item()
+    )
 
 
 def test_the_novel_threshold_moves_with_its_clock():
@@ -148,7 +154,9 @@ def test_the_novel_threshold_moves_with_its_clock():
 
 
 EXTREMES = {
-    "no unlabeled row is confident": dict(threshold_seen=1.0, threshold_novel_start=1.0, threshold_novel_end=1.0, scale=0.1),
+    "no unlabeled row is confident": dict(
+        threshold_seen=1.0, threshold_novel_start=1.0, threshold_novel_end=1.0, scale=0.1
+    ),
     "every row is confident": dict(threshold_seen=0.0, threshold_novel_start=0.0, threshold_novel_end=0.0),
     "one labeled row": dict(labeled=1),
     "one unlabeled row": dict(unlabeled=1),

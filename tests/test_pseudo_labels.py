@@ -10,7 +10,9 @@ from lps.split import Classes
 
 
 def test_each_group_has_its_own_threshold():
-    probabilities = torch.tensor([[0.9, 0.05, 0.05], [0.96, 0.02, 0.02], [0.3, 0.2, 0.5], [0.35, 0.3, 0.35], [0.2, 0.2, 0.6]])
+    probabilities = torch.tensor(
+        [[0.9, 0.05, 0.05], [0.96, 0.02, 0.02], [0.3, 0.2, 0.5], [0.35, 0.3, 0.35], [0.2, 0.2, 0.6]]
+    )
     found = pseudo_labels(probabilities, 0.95, 0.5, Classes(seen=2, total=3))
     assert found.labels.tolist()[:3] == [0, 0, 2] and found.labels[4] == 2
     assert found.confident.tolist() == [False, True, True, False, True]

@@ -13,30 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lps import runs
+from lps import events, runs
 from lps.config import configure
+from lps.events import EventWriter, end_of_events, finite, read_events, read_last_event, rewind
+from lps.files import clean_line, write_json, write_whole
+from lps.locks import boot_id, claim, is_held, locked
 from lps.parameters import ConfigError
-from lps.runs import (
-    RUN_ID,
-    STATES,
-    EventWriter,
-    Run,
-    claim,
-    clean_line,
-    create_run,
-    delete_run,
-    end_of_events,
-    find_run,
-    finite,
-    is_held,
-    list_runs,
-    locked,
-    read_events,
-    read_last_event,
-    rewind,
-    write_json,
-    write_whole,
-)
+from lps.runs import RUN_ID, STATES, Run, create_run, delete_run, find_run, list_runs
 
 CONFIG = configure({"device": "cpu"})
 same_folder = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -52,7 +35,7 @@ def write(run, want=None, process=None, ended=None):
     if want:
         write_json(run.folder / "want.json", {"attempt": want[0], "want": want[1]})
     if process:
-        write_json(run.folder / "process.json", {"attempt": process, "boot_id": runs.boot_id()})
+        write_json(run.folder / "process.json", {"attempt": process, "boot_id": boot_id()})
     if ended:
         write_json(run.folder / "exit.json", {"attempt": ended[0], "state": ended[1], "reason": "why", "kind": "bug"})
 
@@ -388,7 +371,7 @@ def test_reading_in_pieces_is_reading_at_once(tmp_path, items, data):
 @given(contents)
 @settings(max_examples=200, deadline=None)
 def test_no_line_breaks_the_reader(line):
-    event = runs._event(line)
+    event = events._event(line)
     assert event is None or event["kind"] in runs.EVENT_KINDS
 
 
@@ -474,7 +457,7 @@ def test_claim_is_exclusive_and_notices_a_folder_in_the_trash(run):
 
 
 def test_a_claim_wins_against_probes(run):
-    code = "import sys; from pathlib import Path; from lps.runs import is_held\nwhile True: is_held(Path(sys.argv[1]))"
+    code = "import sys; from pathlib import Path; from lps.locks import is_held\nwhile True: is_held(Path(sys.argv[1]))"
     command = [sys.executable, "-c", code, str(run.lock)]
     probes = [subprocess.Popen(command, cwd=Path(runs.__file__).parents[1]) for _ in range(2)]
     for _ in range(100):

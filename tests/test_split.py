@@ -29,7 +29,13 @@ def labels_of(size, seed):
 def test_every_split_keeps_its_promises(seed, size, num_seen, rule, which, ratio):
     labels = labels_of(size, seed)
     config = configure(
-        {"split.num_seen": num_seen, "split.rule": rule, "split.seen_classes": which, "split.seed": seed, "split.labeled_ratio": ratio}
+        {
+            "split.num_seen": num_seen,
+            "split.rule": rule,
+            "split.seen_classes": which,
+            "split.seed": seed,
+            "split.labeled_ratio": ratio,
+        }
     )
     try:
         split = open_world_split(labels, NAMES, config)
@@ -49,7 +55,7 @@ def test_every_split_keeps_its_promises(seed, size, num_seen, rule, which, ratio
 
 @pytest.mark.parametrize("ratio, labeled", [(0.1, 2597), (0.5, 12597)])
 def test_sizes_of_the_original_code_on_cifar(ratio, labeled):
-    """50,000 images, half the classes seen: the counts that the Bernoulli draws of the papers' code give with seed 0."""
+    """50,000 images, half the classes seen: the counts of the original code's Bernoulli draws with seed 0."""
     labels = np.random.default_rng(5).permutation(np.repeat(np.arange(10), 5000))
     split = open_world_split(labels, tuple("0123456789"), configure({"split.labeled_ratio": ratio}))
     assert len(split.labeled) == labeled and len(split.unlabeled) == 50_000 - labeled

@@ -43,7 +43,9 @@ def test_split_and_snapshot_come_back(tmp_path):
     snapshots.write_split(tmp_path, split, np.array([0, 1, 0, -1]))
     read, truth = snapshots.read_split(tmp_path)
     assert read.class_names == ("é", "b") and read.classes == Classes(1, 2) and truth.tolist() == [0, 1, 0, -1]
-    snapshot = Snapshot(np.array([1, 0], np.int16), np.ones(2, np.float16), np.ones((1, 4), np.float16), np.array([3], np.int32))
+    snapshot = Snapshot(
+        np.array([1, 0], np.int16), np.ones(2, np.float16), np.ones((1, 4), np.float16), np.array([3], np.int32)
+    )
     snapshots.write_snapshot(tmp_path, 12, snapshot)
     assert snapshots.snapshot_epochs(tmp_path) == [12]
     assert snapshots.read_snapshot(tmp_path, 12).feature_index.tolist() == [3]
@@ -66,10 +68,19 @@ def test_pickled_arrays_are_not_loaded(tmp_path):
 
 def test_averages_are_means_over_steps_and_ratios_means_over_rows():
     averages = Averages()
-    averages.add({"a": torch.tensor(1.0), "v": torch.tensor([1.0, 3.0]), "r": Ratio(torch.tensor(1), torch.tensor(10)), "f": 2.0})
+    averages.add(
+        {"a": torch.tensor(1.0), "v": torch.tensor([1.0, 3.0]), "r": Ratio(torch.tensor(1), torch.tensor(10)), "f": 2.0}
+    )
     halfway = Averages(averages.state_dict())
     for one in (averages, halfway):
-        one.add({"a": torch.tensor(3.0), "v": torch.tensor([3.0, 5.0]), "r": Ratio(torch.tensor(9), torch.tensor(10)), "f": 2.0})
+        one.add(
+            {
+                "a": torch.tensor(3.0),
+                "v": torch.tensor([3.0, 5.0]),
+                "r": Ratio(torch.tensor(9), torch.tensor(10)),
+                "f": 2.0,
+            }
+        )
         assert one.result() == {"a": 2.0, "v": [2.0, 4.0], "r": 0.5, "f": 2.0}
 
 

@@ -15,7 +15,8 @@ import torch
 from lps import checkpoints, datasets, snapshots
 from lps import train as training
 from lps.config import configure
-from lps.runs import create_run, read_events, rewind
+from lps.events import read_events, rewind
+from lps.runs import create_run
 from lps.summary import summarize
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -70,7 +71,10 @@ def test_the_snapshot_belongs_to_the_evaluation(finished):
 
     values = open_world(snapshot.predicted.astype(np.int64), truth[split.unlabeled], split.classes)
     assert values["accuracy/all"] == history(finished)[-2]["values"]["accuracy/all"]
-    assert set(snapshot.feature_index) <= set(split.unlabeled) and snapshot.features.shape == (len(snapshot.feature_index), 64)
+    assert set(snapshot.feature_index) <= set(split.unlabeled) and snapshot.features.shape == (
+        len(snapshot.feature_index),
+        64,
+    )
     assert snapshots.snapshot_epochs(finished.snapshots) == [1, 2, 3]
 
 
@@ -89,7 +93,7 @@ def test_pretraining_is_done_once(finished):
 
 
 def test_the_truth_of_unlabeled_images_cannot_reach_training(finished, tmp_path, monkeypatch):
-    """Shuffle the truth of every unlabeled image: all training numbers stay bit for bit, only the evaluation changes."""
+    """Shuffle the truth of every unlabeled image: training numbers stay bit for bit, only the evaluation changes."""
     split, truth = snapshots.read_split(finished.folder)
     scrambled = truth.copy()
     scrambled[split.unlabeled] = np.random.default_rng(0).permutation(truth[split.unlabeled])
@@ -177,7 +181,11 @@ def test_a_damaged_checkpoint_is_passed_over(finished, tmp_path, capsys):
 @pytest.mark.parametrize(
     "settings, failure, words",
     [
-        ({"lr": 100.0, "network.head": "linear", "schedule": "constant", "epochs": 60, "pretrain.epochs": 0}, "diverged", "try an lr below 100"),
+        (
+            {"lr": 100.0, "network.head": "linear", "schedule": "constant", "epochs": 60, "pretrain.epochs": 0},
+            "diverged",
+            "try an lr below 100",
+        ),
         ({"device": "cuda:7"}, "config", "cuda:7 is not here"),
         ({"split.labeled_ratio": 0.0001}, "config", "without a labeled image"),
     ],

@@ -74,7 +74,9 @@ def epoch_of(first_step=0, epoch=3, seed=0):
 def test_an_epoch_passes_once_over_the_labeled_and_evenly_over_the_unlabeled():
     split, plan, batches = epoch_of()
     assert len(batches) == plan.steps and {len(b.targets) for b in batches} == {plan.labeled}
-    assert all(b.labeled_views[0].shape[0] == plan.labeled and b.unlabeled_views[1].shape[0] == plan.unlabeled for b in batches)
+    assert all(
+        b.labeled_views[0].shape[0] == plan.labeled and b.unlabeled_views[1].shape[0] == plan.unlabeled for b in batches
+    )
     counts = np.bincount(torch.cat([b.unlabeled_positions for b in batches]).numpy(), minlength=len(split.unlabeled))
     assert counts.max() - counts.min() <= 1
     assert max(b.targets.max().item() for b in batches) < split.classes.seen

@@ -3,7 +3,8 @@
 A method's hyperparameters are the keyword-only arguments of `__init__`, written as
 `name: Annotated[type, "meaning", (minimum, maximum)] = default` (see `lps.catalog`): the command line, the launch form
 and validation read that signature. The module docstring holds the title ("LPS: one line"), Citation, Objective and
-Deviations. What a method must remember from one epoch to the next is a buffer or a parameter, or it is lost on resume.
+Deviations. What a method must remember from one epoch to the next is a buffer or a parameter, or it is lost on resume;
+a buffer whose size only `start_epoch` knows is registered with no elements (`torch.empty(0)`).
 """
 
 import inspect
@@ -66,7 +67,7 @@ class Inference:
 
 @dataclass(frozen=True)
 class Prediction:
-    """For every unlabeled image: class id int64 (n,) and confidence (n,) in [0, 1]; and what else was measured, by name."""
+    """Per unlabeled image: class id int64 (n,) and confidence (n,) in [0, 1]; and what else was measured, by name."""
 
     ids: Tensor
     confidence: Tensor
@@ -84,6 +85,13 @@ class Method(nn.Module):
         super().__init__()
         self.network = network
         self.classes = classes
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *more) -> None:
+        """As usual, but a buffer without elements takes the size of the stored one."""
+        for name, buffer in self._buffers.items():
+            if buffer is not None and buffer.numel() == 0 and prefix + name in state_dict:
+                self._buffers[name] = torch.empty_like(state_dict[prefix + name], device=buffer.device)
+        super()._load_from_state_dict(state_dict, prefix, *more)
 
     @property
     def evaluated_network(self) -> Network:

@@ -5,7 +5,8 @@ Citation:
     Learning. IJCAI 2024.
 
 Objective:
-    $$\mathcal{L} = \mathcal{L}_{AM} + \eta_1 \mathcal{L}_{PC} + \eta_2 \mathcal{L}_{UC} + \sum_k \bar p_k \log \bar p_k,
+    $$\mathcal{L} = \mathcal{L}_{AM}
+    + \eta_1 \mathcal{L}_{PC} + \eta_2 \mathcal{L}_{UC} + \sum_k \bar p_k \log \bar p_k,
     \qquad \ell_{AM}(z, y) = -\log \frac{e^{z_y + \delta_y}}{e^{z_y + \delta_y} + \sum_{j \ne y} e^{z_j}},
     \qquad \delta_k = C \cdot \mathrm{KL} \cdot \frac{\hat\pi_k}{\max_j \hat\pi_j}$$
 
@@ -35,10 +36,17 @@ from lps.losses import (
     supervised_contrastive,
     two_view_contrastive,
 )
-from lps.measurements import Measurement, Ratio
+from lps.measurements import Measurement
 from lps.methods import Method, Progress
 from lps.network import Network, Outputs
-from lps.pseudo_labels import PseudoLabels, class_distribution, kl_to_uniform, kl_uniform_to, pseudo_labels
+from lps.pseudo_labels import (
+    PseudoLabels,
+    class_distribution,
+    kl_to_uniform,
+    kl_uniform_to,
+    pseudo_label_rates,
+    pseudo_labels,
+)
 from lps.split import Classes
 
 
@@ -68,7 +76,8 @@ class LPS(Method):
             "what the contrastive losses compare: unit logits (code), raw logits (paper), unit features",
         ] = "cosine_logits",
         contrast_normalizer: Annotated[
-            Literal["batch", "subset"], "unsupervised contrast divides by all rows (code) or the unconfident ones (paper)"
+            Literal["batch", "subset"],
+            "unsupervised contrast divides by all rows (code) or the unconfident ones (paper)",
         ] = "batch",
         contrast_variant: Annotated[
             Literal["in", "out"], "mean over positives inside the logarithm (code and paper) or outside it"
@@ -107,9 +116,14 @@ class LPS(Method):
         total = sum(terms.values())
 
         measured = {name: term.detach() for name, term in terms.items()} | {"loss/total": total.detach()}
-        measured |= {"kl": self.kl(pi_hat), "kl/reverse": self.kl(pi_hat, reverse=True), "pi_hat": pi_hat, "margin": margins}
+        measured |= {
+            "kl": self.kl(pi_hat),
+            "kl/reverse": self.kl(pi_hat, reverse=True),
+            "pi_hat": pi_hat,
+            "margin": margins,
+        }
         measured |= {"threshold/seen": self.threshold_seen, "threshold/novel": threshold_novel}
-        return total, measured | _pseudo_label_rates(PseudoLabels(*(part[labeled:] for part in predicted)), self.classes)
+        return total, measured | pseudo_label_rates(PseudoLabels(*(part[labeled:] for part in predicted)), self.classes)
 
     def threshold_novel(self, progress: Progress) -> float:
         """lambda_novel, from its start value towards its end value with the run's progress."""
@@ -128,7 +142,7 @@ class LPS(Method):
     def _adaptive_margin(
         self, first: Outputs, strong: Outputs, known: PseudoLabels, margins: Tensor, labeled: int
     ) -> Tensor:
-        """Mean over labeled rows (first weak view) plus mean over *all* unlabeled rows of the confident ones' (strong)."""
+        """Mean over labeled rows (first view) plus mean over *all* unlabeled rows of the confident ones' (strong)."""
         supervised = margin_cross_entropy(first.logits[:labeled], known.labels[:labeled], margins).mean()
         unlabeled = margin_cross_entropy(strong.logits[labeled:], known.labels[labeled:], margins)
         return supervised + (unlabeled * known.confident[labeled:]).mean()
@@ -152,13 +166,3 @@ def _with_labels(predicted: PseudoLabels, targets: Tensor) -> PseudoLabels:
     labels[: len(targets)] = targets
     confident[: len(targets)] = True
     return PseudoLabels(labels, predicted.confidence, confident)
-
-
-def _pseudo_label_rates(unlabeled: PseudoLabels, classes: Classes) -> dict[str, Ratio]:
-    """Share of confident rows and mean confidence among the unlabeled rows that are predicted as seen, and as novel."""
-    rates = {}
-    is_seen = unlabeled.labels < classes.seen
-    for group, rows in (("seen", is_seen), ("novel", ~is_seen)):
-        rates[f"pseudo_label/rate/{group}"] = Ratio((unlabeled.confident & rows).sum(), rows.sum())
-        rates[f"pseudo_label/confidence/{group}"] = Ratio((unlabeled.confidence * rows).sum(), rows.sum())
-    return rates

@@ -47,7 +47,9 @@ class ORCA(Method):
         network: Network,
         classes: Classes,
         *,
-        margin_scale: Annotated[float, "what the margin adds to a seen logit per unit of uncertainty", (0, 1000)] = 10.0,
+        margin_scale: Annotated[
+            float, "what the margin adds to a seen logit per unit of uncertainty", (0, 1000)
+        ] = 10.0,
         uncertainty_cap: Annotated[float, "largest uncertainty that the margin takes into account", (0, 1)] = 0.5,
         pairwise_weight: Annotated[float, "weight of the loss of positive pairs", (0, 100)] = 1.0,
         entropy_weight: Annotated[float, "weight of the entropy term that keeps all classes in use", (0, 100)] = 1.0,

@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from lps.runs import Run, read_events, rewind
+from lps.events import read_events, rewind
+from lps.runs import Run
 
 MAX_LOGS = 128  # runs kept in memory
 LOG_TAIL = 24_000  # bytes of log.txt that a page shows

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import streamlit as st
 
-from lps.runs import RUN_ID, Run, is_held, list_runs
+from lps.locks import is_held
+from lps.runs import RUN_ID, Run, list_runs
 
 APP = Path(__file__).resolve().parent.parent.parent
 

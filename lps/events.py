@@ -1,0 +1,135 @@
+"""Events: one JSON line each, appended while a run trains and read by byte offset. Standard library only."""
+
+import json
+import math
+import os
+import time
+from pathlib import Path
+
+EVENT_KINDS = ("start", "pretrain", "train", "eval", "finish", "stop", "fail")
+
+
+class EventWriter:
+    """Appends to `events.jsonl`. Opening it cuts off a torn last line, the only thing that is ever erased."""
+
+    def __init__(self, path: Path):
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._end = end_of_events(path)
+        os.ftruncate(self._file, self._end)
+
+    def append(self, kind: str, *, step: int, epoch: int, values: dict, **more) -> None:
+        """One event, handed to the kernel before the call returns; non-finite numbers become null.
+
+        Raises `OSError` (a full disk, say) and leaves no part of the line behind.
+        """
+        event = {"kind": kind, "step": step, "epoch": epoch, "time": round(time.time(), 3), "values": values}
+        line = json.dumps(finite(event | more), allow_nan=False, separators=(",", ":")).encode() + b"\n"
+        rest = line
+        try:
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+        except OSError:
+            os.ftruncate(self._file, self._end)
+            raise
+        self._end += len(line)
+
+    def sync(self) -> None:
+        """Wait until the disk has everything."""
+        os.fsync(self._file)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+def read_events(path: Path, offset: int = 0) -> tuple[list[dict], int]:
+    """The whole lines after byte `offset`, and the offset to go on from. Damaged lines are left out.
+
+    A file that has become shorter than `offset` is another file: it is read from its beginning, and the returned
+    offset, smaller than the one passed in, tells the caller to forget what was read before.
+    """
+    try:
+        with open(path, "rb") as file:
+            if os.fstat(file.fileno()).st_size < offset:
+                offset = 0
+            file.seek(offset)
+            data = file.read()
+    except OSError:
+        return [], 0
+    end = data.rfind(b"\n") + 1
+    return [event for line in data[:end].split(b"\n") if (event := _event(line)) is not None], offset + end
+
+
+def read_last_event(path: Path, since: int = 0, window: int = 1 << 18) -> dict | None:
+    """The last event after byte `since`, None where there is none; reads at most the last `window` bytes."""
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            start = max(since, size - window, 0)
+            file.seek(start)
+            data = file.read()
+    except OSError:
+        return None
+    whole = data[: data.rfind(b"\n") + 1]
+    lines = (whole if start == since else whole.partition(b"\n")[2]).split(b"\n")
+    return next((event for line in reversed(lines) if (event := _event(line)) is not None), None)
+
+
+def rewind(events: list[dict]) -> list[dict]:
+    """The history without what a later attempt did over.
+
+    A `start` at epoch e drops records of later epochs before it; a pretraining epoch that is done again drops its
+    earlier record and those after it.
+    """
+    history = []
+    for event in events:
+        epoch = event["epoch"]
+        if event["kind"] == "start":
+            history = [e for e in history if e["kind"] in ("start", "pretrain") or e["epoch"] <= epoch]
+        elif event["kind"] == "pretrain" and "pretrain/reused" not in event["values"]:
+            history = [e for e in history if e["kind"] != "pretrain" or e["epoch"] < epoch]
+        history.append(event)
+    return history
+
+
+def end_of_events(path: Path) -> int:
+    """The byte after the last whole line: where the next event begins. 0 for a missing file."""
+    try:
+        with open(path, "rb") as file:
+            return _end_of_last_line(file)
+    except FileNotFoundError:
+        return 0
+
+
+def _event(line: bytes) -> dict | None:
+    try:
+        event = finite(json.loads(line))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(event, dict) or event.get("kind") not in EVENT_KINDS or not isinstance(event.get("values"), dict):
+        return None
+    return event if all(_is_number(event.get(key)) for key in ("step", "epoch", "time")) else None
+
+
+def _is_number(value) -> bool:
+    return type(value) in (int, float) and abs(value) < 2**53
+
+
+def _end_of_last_line(file) -> int:
+    position = file.seek(0, os.SEEK_END)
+    while position > 0:
+        start = max(0, position - 65_536)
+        file.seek(start)
+        newline = file.read(position - start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        position = start
+    return 0
+
+
+def finite(value):
+    """The same numbers, lists and dicts with None in place of NaN and infinities (JSON has no word for them)."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
