@@ -64,6 +64,12 @@ def parser() -> Parser:
     project = command("project", make_projection, "2-D map of a run's features", run=True)
     project.add_argument("--method", choices=("pca", "umap", "tsne"), default="umap")
     project.add_argument("--epoch", type=int, help="epoch of the snapshot; the last one without it")
+    compare = command("compare", compare_runs, "runs side by side, mean and spread over seeds")
+    compare.add_argument("ids", nargs="*", metavar="RUN", help="runs to compare; all finished ones without it")
+    compare.add_argument("--format", choices=("markdown", "latex", "csv", "json"), default="markdown")
+    compare.add_argument("--protocol", default="orca", help="orca, gcd_v1, gcd_v2, gcd_v2_balanced or strict")
+    compare.add_argument("--seen", default="default", help="seen accuracy: default, raw or matched")
+    compare.add_argument("--select", default="last", help="epoch: last, or oracle for the best by unlabeled truth")
     return top
 
 
@@ -213,6 +219,17 @@ def make_projection(options) -> None:
     from lps.projection import project
 
     print(project(find_run(options.runs, options.run), options.method, options.epoch))
+
+
+def compare_runs(options) -> None:
+    from lps.compare import group_runs, score_run, table
+
+    runs = [find_run(options.runs, text) for text in options.ids]
+    runs = runs or [run for run in list_runs(options.runs) if run.state().name == "finished"]
+    if not runs:
+        raise ConfigError("compare", f"there are no finished runs in {options.runs}")
+    scored = [score_run(run, options.protocol, options.select, options.seen) for run in runs]
+    print(table(group_runs(scored), options.format), end="")
 
 
 def _config(options) -> Config:

@@ -27,6 +27,7 @@ class MethodInfo:
     summary: str
     sections: dict[str, str]  # of the module docstring: "Objective", "Citation", "Deviations", ...
     parameters: dict[str, Parameter]
+    seen_is_aligned: bool  # whether ids below `seen` mean the seen classes; else their accuracy is matched
 
 
 @dataclass(frozen=True)
@@ -82,17 +83,25 @@ def _read_method(path: Path) -> MethodInfo:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     summary, sections = _docstring_sections(ast.get_docstring(tree) or "")
     title = summary.split(":")[0].strip()
-    init = next(
-        item
-        for node in tree.body
-        if isinstance(node, ast.ClassDef)
-        for item in node.body
-        if isinstance(item, ast.FunctionDef) and item.name == "__init__"
-    )
+    (body,) = (node.body for node in tree.body if isinstance(node, ast.ClassDef) and _is_method(node))
+    init = next(item for item in body if isinstance(item, ast.FunctionDef) and item.name == "__init__")
     parameters = [
         _parameter(argument, default) for argument, default in zip(init.args.kwonlyargs, init.args.kw_defaults)
     ]
-    return MethodInfo(path.stem, title, summary, sections, {p.name: p for p in parameters})
+    aligned = _constant(body, "seen_is_aligned", default=True)
+    return MethodInfo(path.stem, title, summary, sections, {p.name: p for p in parameters}, aligned)
+
+
+def _is_method(node: ast.ClassDef) -> bool:
+    return any(isinstance(base, ast.Name) and base.id == "Method" for base in node.bases)
+
+
+def _constant(body: list[ast.stmt], name: str, default):
+    """The value of a class attribute that is written as a literal."""
+    for item in body:
+        if isinstance(item, ast.Assign) and getattr(item.targets[0], "id", None) == name:
+            return ast.literal_eval(item.value)
+    return default
 
 
 def _docstring_sections(text: str) -> tuple[str, dict[str, str]]:

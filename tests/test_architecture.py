@@ -26,7 +26,7 @@ STANDARD = {
     "runner",
     "schedules",
 }
-ARRAYS = {"datasets", "split", "metrics", "snapshots", "projection", "preflight"}
+ARRAYS = {"datasets", "split", "metrics", "protocols", "snapshots", "projection", "preflight"}
 TENSORS = {"views", "batches", "clustering", "losses", "pairs", "pseudo_labels", "measurements", "network", "checkpoints", "material"}
 LEARNING = {"methods", "closed_set", "evaluate", "pretrain", "train"}
 COMMAND = {"__main__", "follow"}

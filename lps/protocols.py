@@ -1,0 +1,100 @@
+"""Every way in which the field scores open-world predictions, computed from stored predictions of any run.
+
+All protocols look at the same predicted ids; they differ in who may be matched to whom. `orca` is the default here and
+in ORCA, LPS, NACH and OpenNCD; `gcd_v1` and `gcd_v2` are the two metrics of GCD; `strict` follows TRSSL and OpenLDN.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+
+from lps.metrics import class_accuracy, contingency, match, matched_accuracy
+from lps.split import Classes
+
+PROTOCOLS = {
+    "orca": "seen: agreement; novel: own matching; all: one matching over everything",
+    "gcd_v1": "seen and novel: own matching each; all: their weighted mean",
+    "gcd_v2": "one matching over everything, read off on seen and on novel images",
+    "gcd_v2_balanced": "as gcd_v2, but means over classes instead of images",
+    "strict": "as orca, but a novel image predicted as a seen class is wrong, and the other way round",
+}
+NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Fractions in [0, 1], NaN where there are no such images. seen_is_matched: how `seen` was reached, to be shown."""
+
+    seen: float
+    novel: float
+    all: float
+    nmi: float  # of novel images
+    ari: float  # of novel images
+    conflict: float  # weighted mean of seen and novel minus all: what their matchings disagree about
+    seen_is_matched: bool
+
+    @property
+    def gap(self) -> float:
+        """How far the novel classes are behind."""
+        return self.seen - self.novel
+
+
+def score(predicted: np.ndarray, truth: np.ndarray, classes: Classes, protocol: str, seen_is_matched: bool) -> Scores:
+    """Scores under one of `PROTOCOLS`; images of unknown truth (-1) are left out.
+
+    predicted, truth: int (n,) class ids. seen_is_matched matters for orca and strict; the other protocols define it.
+    """
+    known = truth >= 0
+    predicted, truth = predicted[known].astype(np.int64), truth[known].astype(np.int64)
+    if len(truth) == 0:
+        return Scores(NAN, NAN, NAN, NAN, NAN, NAN, seen_is_matched)
+    size = int(max(classes.total, predicted.max() + 1, truth.max() + 1))
+    is_seen = truth < classes.seen
+    mapped = match(contingency(predicted, truth, size))[predicted]
+    if protocol == "gcd_v1":
+        seen, novel = (matched_accuracy(predicted[part], truth[part], size) for part in (is_seen, ~is_seen))
+        total = np.nansum([is_seen.mean() * seen, (1 - is_seen.mean()) * novel])
+    elif protocol == "gcd_v2":
+        seen, novel, total = (_agreement(mapped, truth, part) for part in (is_seen, ~is_seen, is_seen | True))
+    elif protocol == "gcd_v2_balanced":
+        per_class = class_accuracy(mapped, truth, classes.total)
+        seen, novel, total = (
+            _mean(part) for part in (per_class[: classes.seen], per_class[classes.seen :], per_class)
+        )
+    elif protocol in ("orca", "strict"):
+        predicted_seen = predicted < classes.seen
+        crossed = (predicted_seen != is_seen) if protocol == "strict" else np.zeros(len(truth), bool)
+        seen = _seen(predicted, truth, is_seen, crossed, size, seen_is_matched)
+        novel = _matched_without(predicted, truth, ~is_seen, crossed, size)
+        total = _agreement(mapped, truth, is_seen | True)
+    else:
+        raise ValueError(f"{protocol!r} is not one of {', '.join(PROTOCOLS)}")
+    novel_truth, novel_ids = truth[~is_seen], predicted[~is_seen]
+    nmi = normalized_mutual_info_score(novel_truth, novel_ids) if len(novel_truth) else NAN
+    ari = adjusted_rand_score(novel_truth, novel_ids) if len(novel_truth) else NAN
+    matched = seen_is_matched if protocol in ("orca", "strict") else True
+    conflict = np.nansum([is_seen.mean() * seen, (1 - is_seen.mean()) * novel]) - total
+    return Scores(*(float(value) for value in (seen, novel, total, nmi, ari, conflict)), matched)
+
+
+def _seen(predicted, truth, is_seen, crossed, size, matched) -> float:
+    if matched:
+        return _matched_without(predicted, truth, is_seen, crossed, size)
+    return _agreement(predicted, truth, is_seen)  # an id that agrees is a seen id: nothing crosses
+
+
+def _matched_without(predicted, truth, part, crossed, size) -> float:
+    """Matched accuracy on `part`, where images in `crossed` count as errors and take no part in the matching."""
+    kept = part & ~crossed
+    if not part.any():
+        return NAN
+    return matched_accuracy(predicted[kept], truth[kept], size) * kept.sum() / part.sum() if kept.any() else 0.0
+
+
+def _agreement(ids, truth, part) -> float:
+    return (ids[part] == truth[part]).mean() if part.any() else NAN
+
+
+def _mean(values) -> float:
+    return np.nanmean(values) if not np.isnan(values).all() else NAN
