@@ -19,7 +19,7 @@ def test_a_config_survives_its_own_json():
 
 def test_recipe_of_the_data_set_stands_between_defaults_and_wishes():
     assert protocol_parameters()["epochs"].default == 200
-    assert configure({"dataset": "digits"}).epochs == 20
+    assert configure({"dataset": "digits"}).epochs == 40
     assert configure({"dataset": "digits", "epochs": 7}).epochs == 7
 
 

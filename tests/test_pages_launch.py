@@ -37,7 +37,7 @@ def type_into(at: AppTest, key: str, text: str) -> AppTest:
 
 def test_the_form_opens_with_the_defaults_and_can_be_launched(root):
     at = visit("launch")
-    assert at.text_input(key="set:margin_scale").value == "10" and at.text_input(key="set:epochs").value == "20"
+    assert at.text_input(key="set:margin_scale").value == "10" and at.text_input(key="set:epochs").value == "40"
     assert "465 labeled" in texts(at) and "436 unlabeled" in texts(at) and "896 unlabeled" in texts(at)
     assert at.code[0].value == "python -m lps launch --dataset digits --method lps --seed 0"
     assert not start(at).disabled and "**One run** · digits · LPS" in texts(at)

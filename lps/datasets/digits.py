@@ -11,7 +11,7 @@ TITLE = "Handwritten digits"
 SUMMARY = "1,797 real digits of 8x8 pixels, included: nothing to download, a run takes about a minute on two CPU cores."
 
 RECIPE = {
-    "epochs": 20,
+    "epochs": 40,
     "batch_size": 128,
     "lr": 0.05,
     "network.name": "digits_resnet",

@@ -4,7 +4,8 @@ Citation:
     K. Cao, M. Brbić, J. Leskovec: Open-World Semi-Supervised Learning. ICLR 2022.
 
 Objective:
-    $$\mathcal{L} = \frac{1}{B_l} \sum_{i \le B_l} -\log \frac{e^{z_{iy_i} + m}}{e^{z_{iy_i} + m} + \sum_{k \ne y_i} e^{z_{ik}}}
+    $$\mathcal{L} = \frac{1}{B_l} \sum_{i \le B_l} -\log
+    \frac{e^{z_{iy_i} + m}}{e^{z_{iy_i} + m} + \sum_{k \ne y_i} e^{z_{ik}}}
     - \frac{1}{B} \sum_i \log \langle p_i, p'_{j(i)} \rangle + \sum_k \bar p_k \log \bar p_k,
     \qquad m = 10 \min(\bar u, 0.5), \qquad \bar u = 1 - \frac{1}{|D_u|} \sum_{x \in D_u} \max_k p_k(x)$$
 
@@ -14,7 +15,8 @@ Views:
     every epoch over all unlabeled images, in evaluation mode and without augmentation.
 
 Deviations:
-    Learning rate, steps, batch and views are the common protocol's (original: 0.1, times 0.1 at 70 and 90 % of the run).
+    Learning rate, steps, batch and views are the common protocol's (original: 0.1, times 0.1 after 70 and 90 % of the
+    run).
     An epoch is scored after it is trained; the original scores before and never the last weights.
     The nearest neighbour is searched with the diagonal masked; the original takes the second of two, which need not be
     another image where images repeat.
@@ -84,5 +86,5 @@ class ORCA(Method):
         return total, measured | {"pi_hat": mean, "kl": kl_uniform_to(mean), "kl/reverse": kl_to_uniform(mean)}
 
     def margins(self) -> Tensor:
-        """(classes,): margin_scale * min(uncertainty, cap) for every seen class, added to a target's logit; 0 for novel."""
+        """(classes,): margin_scale * min(uncertainty, cap) for seen classes, added to a target's logit; 0 for novel."""
         return self.margin_scale * self.uncertainty.clamp_max(self.uncertainty_cap) * self.is_seen
