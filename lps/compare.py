@@ -1,49 +1,73 @@
 """Runs side by side: scores under any protocol from stored predictions, mean and spread over seeds, tables for papers."""
 
 import csv
+import hashlib
 import io
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 
 import numpy as np
 
 from lps import catalog, paper, snapshots
-from lps.config import Config
+from lps.config import Config, configure
 from lps.events import read_events, rewind
 from lps.parameters import ConfigError
 from lps.protocols import PROTOCOLS, Scores, score
 from lps.runs import Run
+from lps.split import Split
 
-NOT_AVERAGED = ("seed", "pretrain.seed", "device", "threads", "precision")  # what may differ within a group
+REPEATED = ("seed", "pretrain.seed", "device", "threads", "precision")  # what may differ within a group
+ALWAYS_TOLD = ("split.labeled_ratio", "split.num_seen", "split.seen_classes", "split.seed")  # in labels, where they differ
 COLUMNS = ("seen", "novel", "all", "nmi", "gap", "conflict", "time")
+HIGHER_IS_BETTER = ("seen", "novel", "all", "nmi")
 SELECTIONS = {"last": "the last epoch", "oracle": "the epoch with the best accuracy on the unlabeled truth (an oracle)"}
 SEEN = ("default", "raw", "matched")
 FORMATS = ("markdown", "latex", "csv", "json")
+HEADS = ("method", "seen", "novel", "all", "NMI", "gap", "conflict", "time, s", "n", "paper")
+MOST_IDS = 1000  # predicted ids beyond this, and beyond twice the classes, are damage
 
 
 @dataclass(frozen=True)
 class Scored:
-    """One run at one epoch. time: seconds of training and evaluation."""
+    """One run at one epoch. time: seconds of training and evaluation. split: which images had which labels."""
 
     run: Run
     config: Config
     epoch: int
     scores: Scores
     time: float
+    protocol: str = "orca"
+    select: str = "last"
+    split: str = ""
 
     def value(self, column: str) -> float:
         return self.time if column == "time" else getattr(self.scores, column)
 
+    @property
+    def seeds(self) -> tuple[int, int]:
+        """Of the run and of its pretraining: two runs of a group with equal ones are the same experiment."""
+        own = self.config.pretrain_seed
+        return self.config.seed, self.config.seed if own is None else own
+
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in nothing but their seed. label: the method and what tells this group from the others."""
+    """Runs that differ in nothing but their seed, one a seed. label: the method and what tells it from the others.
+
+    replaced: older runs of seeds that were run again.
+    """
 
     label: str
-    config: Config
     members: tuple[Scored, ...]
+    replaced: tuple[Scored, ...] = ()
+
+    @property
+    def config(self) -> Config:
+        return self.members[0].config
 
     @property
     def seen_is_matched(self) -> bool:
@@ -57,26 +81,66 @@ class Group:
         values = [member.value(column) for member in self.members]
         return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
 
+    @cached_property
+    def paper(self) -> tuple[paper.Row | None, list[str]]:
+        """The paper's numbers for the same experiment, else every reason why there are none."""
+        first = self.members[0]
+        return paper.counterpart(first.config, first.protocol, first.select, self.seen_is_matched)
+
+
+# ---------------------------------------------------------------------------------------------------- scores
+
 
 def score_run(run: Run, protocol: str = "orca", select: str = "last", seen: str = "default") -> Scored:
     """The scores of a run from its stored predictions; raises `ConfigError` where there are none or a word is unknown."""
     for name, value, choices in (("protocol", protocol, PROTOCOLS), ("select", select, SELECTIONS), ("seen", seen, SEEN)):
         if value not in choices:
             raise ConfigError(name, f"{value!r} is not one of {', '.join(choices)}")
+    try:
+        return _score(run, protocol, select, seen)
+    except ConfigError as error:
+        raise ConfigError(run.id, str(error)) from None
+
+
+def _score(run: Run, protocol: str, select: str, seen: str) -> Scored:
     config = run.config()
-    split, truth = snapshots.read_split(run.folder)
-    aligned = catalog.method_info(config.method).seen_is_aligned
-    matched = not aligned if seen == "default" else seen == "matched"
     epochs = snapshots.snapshot_epochs(run.snapshots)
     if not epochs:
-        raise ConfigError("run", f"{run.id} has no evaluated epoch yet")
+        raise ConfigError("snapshots", "no epoch has been evaluated yet")
+    split, truth = snapshots.read_split(run.folder)
+    matched = not catalog.method_info(config.method).seen_is_aligned if seen == "default" else seen == "matched"
 
     def at(epoch: int) -> Scores:
-        predicted = snapshots.read_snapshot(run.snapshots, epoch).predicted
-        return score(predicted, truth[split.unlabeled], split.classes, protocol, matched)
+        predicted = _predictions(run, epoch, split)
+        try:
+            return score(predicted, truth[split.unlabeled], split.classes, protocol, matched)
+        except (ValueError, IndexError):
+            raise ConfigError("split.npz", f"does not fit the predictions of epoch {epoch}") from None
 
-    epoch = epochs[-1] if select == "last" else max(epochs, key=lambda number: (at(number).all, number))
-    return Scored(run, config, epoch, at(epoch), training_seconds(run))
+    if select == "last":
+        epoch, scores = epochs[-1], at(epochs[-1])
+    else:
+        epoch, scores = max(((epoch, at(epoch)) for epoch in epochs), key=lambda pair: (pair[1].all, pair[0]))
+    return Scored(run, config, epoch, scores, training_seconds(run), protocol, select, split_digest(split, truth))
+
+
+def _predictions(run: Run, epoch: int, split: Split) -> np.ndarray:
+    """The predicted id of every unlabeled image."""
+    name = f"epoch-{epoch:04d}.npz"
+    predicted = snapshots.read_arrays(run.snapshots / name, ("predicted",))["predicted"]
+    if predicted.shape != split.unlabeled.shape or predicted.dtype.kind not in "iu":
+        raise ConfigError(name, f"does not hold one class id for each of the {len(split.unlabeled)} unlabeled images")
+    if len(predicted) and not 0 <= predicted.min() <= predicted.max() < max(MOST_IDS, 2 * split.classes.total):
+        raise ConfigError(name, f"holds class ids from {predicted.min()} to {predicted.max()}")
+    return predicted
+
+
+def split_digest(split: Split, truth: np.ndarray) -> str:
+    """A short name of what was labeled, what was not, and what the truth is; equal splits have equal names."""
+    found = hashlib.sha256()
+    for array in (split.labeled, split.unlabeled, split.class_order, truth, np.array(split.classes.seen)):
+        found.update(np.ascontiguousarray(array, np.int64).tobytes() + b"|")
+    return found.hexdigest()[:6]
 
 
 def training_seconds(run: Run) -> float:
@@ -84,29 +148,161 @@ def training_seconds(run: Run) -> float:
     seconds, step = 0.0, 0
     for event in rewind(read_events(run.events)[0]):
         if event["kind"] == "train":
-            seconds += (event["values"].get("time/step_s") or 0) * (event["step"] - step)
+            seconds += _number(event["values"].get("time/step_s")) * (event["step"] - step)
             step = event["step"]
         elif event["kind"] == "eval":
-            seconds += event["values"].get("time/eval_s") or 0
+            seconds += _number(event["values"].get("time/eval_s"))
     return seconds
 
 
+def _number(value) -> float:
+    return float(value) if isinstance(value, (int, float)) else 0.0
+
+
+# ---------------------------------------------------------------------------------------------------- groups
+
+
 def group_runs(scored: Sequence[Scored]) -> list[Group]:
-    """Runs that differ only in `NOT_AVERAGED` together; never over different splits."""
-    groups: dict[str, list[Scored]] = {}
+    """Runs that differ only in `REPEATED` together, the newest of every seed; never over different splits."""
+    found: dict[str, list[Scored]] = {}
     for member in scored:
-        groups.setdefault(_group_key(member.config), []).append(member)
-    configs = [members[0].config for members in groups.values()]
-    differing = differences(configs)
-    return [Group(_label(members[0].config, differing), members[0].config, tuple(members)) for members in groups.values()]
+        found.setdefault(identity(member), []).append(member)
+    labels = label_all([members[0] for members in found.values()])
+    return [Group(label, *newest_of_seeds(members)) for label, members in zip(labels, found.values())]
+
+
+def identity(member: Scored) -> str:
+    """What a run has in common with the runs that it may be averaged with."""
+    same = {key: value for key, value in member.config.flat().items() if key not in REPEATED}
+    return json.dumps([same, member.split], sort_keys=True)
+
+
+def newest_of_seeds(members: Sequence[Scored]) -> tuple[tuple[Scored, ...], tuple[Scored, ...]]:
+    """(the newest run of every seed, by seed; the others). Ids begin with the time at which a run was made."""
+    newest: dict[tuple[str, tuple[int, int]], Scored] = {}
+    for member in sorted(members, key=lambda member: member.run.id):
+        newest[identity(member), member.seeds] = member
+    kept = tuple(sorted(newest.values(), key=lambda member: (*member.seeds, member.run.id)))
+    return kept, tuple(member for member in members if member not in kept)
 
 
 def differences(configs: Sequence[Config]) -> dict[str, list]:
-    """The settings in which the configs differ, by key; None where a config does not have it."""
+    """The settings, by key, in which the configs that have them differ, or that some have and one has changed.
+
+    One value per config; None where a config does not have the setting.
+    """
     flats = [config.flat() for config in configs]
-    keys = dict.fromkeys(key for flat in flats for key in flat)
-    columns = {key: [flat.get(key) for flat in flats] for key in keys if key not in NOT_AVERAGED}
-    return {key: values for key, values in columns.items() if any(value != values[0] for value in values)}
+    found = {}
+    for key in dict.fromkeys(key for flat in flats for key in flat if key not in REPEATED):
+        holders = [i for i, flat in enumerate(flats) if key in flat]
+        differs = any(flats[i][key] != flats[holders[0]][key] for i in holders)
+        changed = len(holders) < len(flats) and any(flats[i][key] != usual(configs[i])[key] for i in holders)
+        if differs or changed:
+            found[key] = [flat.get(key) for flat in flats]
+    return found
+
+
+def usual(config: Config) -> dict[str, object]:
+    """The settings that a run of the same method on the same data set has by default."""
+    return configure({"dataset": config.dataset, "method": config.method}).flat()
+
+
+def label_all(members: Sequence[Scored]) -> list[str]:
+    """For every one, its method and what tells it from the others, in the words of `--set`."""
+    configs = [member.config for member in members]
+    differing = differences(configs)
+    labels = [_label(config, differing) for config in configs]
+    twice = {label for label in labels if labels.count(label) > 1}
+    return [f"{label}, split {m.split}" if label in twice else label for label, m in zip(labels, members)]
+
+
+def _label(config: Config, differing: dict[str, list]) -> str:
+    flat, default = config.flat(), usual(config)
+    words = [config.dataset] if "dataset" in differing else []
+    for key in differing:
+        told = key in flat and (key in ALWAYS_TOLD or flat[key] != default[key])
+        if told and key not in ("method", "dataset"):
+            words.append(setting_in_words(key, flat[key]))
+    return ", ".join([catalog.method_info(config.method).title, *words])
+
+
+def setting_in_words(key: str, value) -> str:
+    """`split.labeled_ratio` 0.5 is "50 % labels", everything else is written as after `--set`."""
+    if key == "split.labeled_ratio":
+        return f"{100 * value:g} % labels"
+    return f"{key}={text_of(value)}"
+
+
+def text_of(value) -> str:
+    """A setting as it is typed."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def best(groups: Sequence[Group]) -> set[tuple[int, str]]:
+    """(row, column) of the highest means, to a tenth of a point, among groups of one split and one way to score seen."""
+    found = set()
+    for column in HIGHER_IS_BETTER:
+        rivals: dict[tuple, dict[int, float]] = {}
+        for row, group in enumerate(groups):
+            alike = (group.members[0].split, column == "seen" and group.seen_is_matched)
+            if not math.isnan(group.mean(column)):
+                rivals.setdefault(alike, {})[row] = round(group.mean(column), 3)
+        for means in rivals.values():
+            found |= {(row, column) for row, mean in means.items() if mean == max(means.values()) and len(means) > 1}
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------- notes
+
+
+def notes(groups: Sequence[Group]) -> list[str]:
+    """What a reader of the table must know: how it was scored, what was left out, what the paper says of it."""
+    lines = _notes_on_scoring(groups)
+    for group in groups:
+        lines += [f"{group.label}: {words}" for words in _notes_on_members(group)]
+    return lines + notes_on_paper(groups)
+
+
+def _notes_on_scoring(groups: Sequence[Group]) -> list[str]:
+    first = groups[0].members[0] if groups else None
+    lines = []
+    if any(group.seen_is_matched for group in groups):
+        lines.append("* seen accuracy after matching ids to classes; without a star it is plain agreement")
+    if first and first.protocol != "orca":
+        lines.append(f"protocol {first.protocol}: {PROTOCOLS[first.protocol]}")
+    if first and first.select == "oracle":
+        lines.append("oracle: of every run the epoch that scores best on the unlabeled truth, which nobody knows in use")
+    return lines
+
+
+def _notes_on_members(group: Group) -> list[str]:
+    lines = [
+        f"seed {member.config.seed} stands at epoch {member.epoch} of {member.config.epochs}"
+        for member in group.members
+        if member.select == "last" and member.epoch < member.config.epochs
+    ]
+    again = dict.fromkeys(member.config.seed for member in group.replaced)
+    return lines + [f"seed {seed} was run more than once, its newest run counts" for seed in again]
+
+
+def notes_on_paper(groups: Sequence[Group]) -> list[str]:
+    """Why rows have no counterpart in the paper, what all share said once; and what the audit doubts of the others."""
+    missing = {group.label: group.paper[1] for group in groups if group.paper[0] is None}
+    shared = [reason for reason in next(iter(missing.values()), []) if all(reason in rest for rest in missing.values())]
+    if shared and len(missing) == len(groups):
+        return [f"not comparable with the paper: {'; '.join(shared)}"]
+    by_reason: dict[str, list[str]] = {}
+    for label, reasons in missing.items():
+        by_reason.setdefault("; ".join(reasons), []).append(label)
+    lines = [f"{' · '.join(labels)}: not comparable with the paper: {words}" for words, labels in by_reason.items()]
+    for group in groups:
+        lines += [f"† {group.label}, paper: {doubt}" for doubt in (paper.doubts(group.paper[0]) if group.paper[0] else [])]
+    return lines
+
+
+# ---------------------------------------------------------------------------------------------------- tables
 
 
 def table(groups: Sequence[Group], form: str) -> str:
@@ -114,122 +310,117 @@ def table(groups: Sequence[Group], form: str) -> str:
     return {"markdown": _markdown, "latex": _latex, "csv": _csv, "json": _json}[form](groups)
 
 
-def notes(groups: Sequence[Group]) -> list[str]:
-    """What a reader of the table must know: matched seen accuracies, and what cannot be held against the paper."""
-    lines = []
-    if any(group.seen_is_matched for group in groups):
-        lines.append("* seen accuracy after matching, since these ids are not aligned with the seen classes")
-    for group in groups:
-        row, reasons = paper.counterpart(group.config)
-        if row is None:
-            lines.append(f"{group.label}: not comparable with the paper because of {', '.join(reasons)}")
-        lines += [f"{group.label}, paper: {doubt}" for doubt in (paper.doubts(row) if row else [])]
-    return lines
-
-
-def _group_key(config: Config) -> str:
-    return json.dumps({k: v for k, v in config.flat().items() if k not in NOT_AVERAGED}, sort_keys=True)
-
-
-def _label(config: Config, differing: dict) -> str:
-    own = catalog.method_info(config.method)
-    flat = config.flat()
-    told = [f"{key}={flat[key]}" for key in differing if key not in ("method", "dataset") and _tells(key, flat, own)]
-    words = [own.title] + ([config.dataset] if "dataset" in differing else []) + told
-    return " ".join(words)
-
-
-def _tells(key: str, flat: dict, own: catalog.MethodInfo) -> bool:
-    """Whether a differing setting is worth a word: hyperparameters only where they are not the default."""
-    if key in own.parameters:
-        return flat[key] != own.parameters[key].default
-    return key in flat
-
-
-def _cell(group: Group, column: str, sign: str) -> str:
+def cell(group: Group, column: str) -> str:
+    """Mean ± standard deviation as people read it: percent, points or seconds; "-" where nothing was measured."""
     scale, digits = (1, 0) if column == "time" else (100, 1)
     mean, std = group.mean(column) * scale, group.std(column) * scale
     if math.isnan(mean):
         return "-"
     star = "*" if column == "seen" and group.seen_is_matched else ""
-    return f"{mean:.{digits}f}" + ("" if math.isnan(std) else f" {sign} {std:.{digits}f}") + star
+    return f"{mean:.{digits}f}" + ("" if math.isnan(std) else f" ± {std:.{digits}f}") + star
 
 
-def _paper_cell(group: Group) -> str:
-    row, _ = paper.counterpart(group.config)
-    return f"{row.seen} / {row.novel} / {row.all}" if row else "-"
+def paper_cell(group: Group) -> str:
+    """The paper's seen, novel and all; † where its arithmetic is in doubt; "-" where it has no such experiment."""
+    row, _ = group.paper
+    if row is None:
+        return "-"
+    numbers = " / ".join("-" if value is None else f"{value:g}" for value in (row.seen, row.novel, row.all))
+    return numbers + (" †" if paper.doubts(row) else "")
 
 
-def _lines(groups: Sequence[Group], sign: str) -> list[list[str]]:
-    return [
-        [group.label, *(_cell(group, column, sign) for column in COLUMNS), str(len(group.members)), _paper_cell(group)]
-        for group in groups
-    ]
-
-
-HEADS = ("method", "seen", "novel", "all", "NMI", "gap", "conflict", "time, s", "n", "paper")
+def _rows(groups: Sequence[Group], escape, bold) -> list[list[str]]:
+    """The cells of every group: escaped, the best ones bold."""
+    winners = best(groups)
+    rows = []
+    for i, group in enumerate(groups):
+        cells = [escape(cell(group, column)) for column in COLUMNS]
+        cells = [bold(text) if (i, column) in winners else text for column, text in zip(COLUMNS, cells)]
+        rows.append([escape(group.label), *cells, str(len(group.members)), escape(paper_cell(group))])
+    return rows
 
 
 def _markdown(groups: Sequence[Group]) -> str:
-    rows = [HEADS, ["---"] + ["---:"] * (len(HEADS) - 1), *_lines(groups, "±")]
-    escape = str.maketrans({"|": "\\|", "\n": " "})
-    body = "\n".join("| " + " | ".join(str(cell).translate(escape) for cell in row) + " |" for row in rows)
-    return body + "".join(f"\n\n{note}" for note in notes(groups)) + "\n"
+    rows = [HEADS, ["---"] + ["---:"] * (len(HEADS) - 1), *_rows(groups, markdown, "**{}**".format)]
+    body = "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    return body + "".join(f"\n\n{markdown(note)}" for note in notes(groups)) + "\n"
+
+
+def markdown(text: str) -> str:
+    """Text that Markdown shows as it stands, inside a table too; `use_margin` stays readable."""
+    return re.sub(r"[\\`*<\[\]|~$]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(text.split()))
 
 
 def _latex(groups: Sequence[Group]) -> str:
-    lines = [[latex(cell) for cell in row] for row in _lines(groups, "PLUSMINUS")]
-    body = " \\\\\n".join(" & ".join(row).replace("PLUSMINUS", r"$\pm$") for row in lines)
+    body = "".join(" & ".join(row) + " \\\\\n" for row in _rows(groups, latex, r"\textbf{{{}}}".format))
     head = " & ".join(latex(head) for head in HEADS)
-    comment = "".join(f"% {note}\n" for note in notes(groups))
+    comment = "".join(f"% {' '.join(note.split())}\n" for note in notes(groups))
     columns = "l" + "r" * (len(HEADS) - 1)
     return (
-        f"{comment}\\begin{{tabular}}{{{columns}}}\n\\toprule\n{head} \\\\\n\\midrule\n{body} \\\\\n"
+        f"{comment}\\begin{{tabular}}{{{columns}}}\n\\toprule\n{head} \\\\\n\\midrule\n{body}"
         "\\bottomrule\n\\end{tabular}\n"
     )
 
 
+LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "†": r"\dag{}"}
+LATEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "[": "{[}", "]": "{]}", "·": r"$\cdot$"}
+LATEX |= {c: f"\\{c}" for c in "&%$#_{}"}
+
+
 def latex(text: str) -> str:
     """Text that LaTeX prints as it stands."""
-    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    special |= {c: f"\\{c}" for c in "&%$#_{}"}
-    return "".join(special.get(c, c) for c in text.replace("\n", " "))
+    return "".join(LATEX.get(c, c) for c in " ".join(text.split()))
 
 
 def _csv(groups: Sequence[Group]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["method", "seen_is_matched", "n", *(f"{c}_{kind}" for c in COLUMNS for kind in ("mean", "std"))])
+    measured = [f"{column}_{kind}" for column in COLUMNS for kind in ("mean", "std")]
+    published = ["paper_seen", "paper_novel", "paper_all", "not_comparable"]
+    writer.writerow(["method", "protocol", "select", "seen_is_matched", "n", "seeds", *measured, *published])
     for group in groups:
-        numbers = [number for c in COLUMNS for number in (group.mean(c), group.std(c))]
+        first, (row, reasons) = group.members[0], group.paper
+        numbers = [number for column in COLUMNS for number in (group.mean(column), group.std(column))]
+        seeds = " ".join(str(member.config.seed) for member in group.members)
+        about = [plain(group.label), first.protocol, first.select, group.seen_is_matched, len(group.members), seeds]
         shown = ["" if math.isnan(number) else f"{number:.6g}" for number in numbers]
-        writer.writerow([plain(group.label), group.seen_is_matched, len(group.members), *shown])
+        writer.writerow([*about, *shown, *_paper_fractions(row), plain("; ".join(reasons))])
     return out.getvalue()
 
 
+def _paper_fractions(row: paper.Row | None) -> list[str]:
+    percent = (row.seen, row.novel, row.all) if row else (None, None, None)
+    return ["" if value is None else f"{value / 100:.6g}" for value in percent]
+
+
 def plain(text: str) -> str:
-    """A cell that no spreadsheet takes for a formula."""
-    return "'" + text if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+    """A cell on one line that no spreadsheet takes for a formula."""
+    line = " ".join(text.split())
+    return "'" + line if line[:1] in ("=", "+", "-", "@") else line
 
 
 def _json(groups: Sequence[Group]) -> str:
+    return json.dumps([_as_json(group) for group in groups], indent=2, allow_nan=False) + "\n"
+
+
+def _as_json(group: Group) -> dict:
     def number(value: float) -> float | None:
         return None if math.isnan(value) else value
 
-    return json.dumps(
-        [
-            {
-                "label": group.label,
-                "config": group.config.flat(),
-                "n": len(group.members),
-                "seen_is_matched": group.seen_is_matched,
-                "runs": [member.run.id for member in group.members],
-                "epochs": [member.epoch for member in group.members],
-                **{c: {"mean": number(group.mean(c)), "std": number(group.std(c))} for c in COLUMNS},
-                "paper": asdict(row) if (row := paper.counterpart(group.config)[0]) else None,
-                "not_comparable": paper.counterpart(group.config)[1],
-            }
-            for group in groups
-        ],
-        indent=2,
-    ) + "\n"
+    row, reasons = group.paper
+    first = group.members[0]
+    return {
+        "label": group.label,
+        "config": group.config.flat(),
+        "protocol": first.protocol,
+        "select": first.select,
+        "n": len(group.members),
+        "seen_is_matched": group.seen_is_matched,
+        "runs": [member.run.id for member in group.members],
+        "seeds": [member.config.seed for member in group.members],
+        "epochs": [member.epoch for member in group.members],
+        **{c: {"mean": number(group.mean(c)), "std": number(group.std(c))} for c in COLUMNS},
+        "paper": asdict(row) if row else None,
+        "doubts": paper.doubts(row) if row else [],
+        "not_comparable": reasons,
+    }

@@ -74,7 +74,7 @@ class ResNet(nn.Module):
         return x.mean(dim=(2, 3))
 
 
-# Signed features, because after a ReLU all 64 share a large positive mean: the cosines with the random class vectors then
+# Signed features, because after a ReLU all 64 share a large positive mean: cosines with the random class vectors then
 # hardly differ between images, and whole classes start on one vector. Over 20 epochs novel classes merged in 4 of 6
 # development runs with the ReLU and in 2 of 10 without it; over 40 epochs without it in none of 10.
 BACKBONES = {

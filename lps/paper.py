@@ -48,39 +48,62 @@ def main_row(dataset: str, labeled_ratio: float, method: str) -> Row | None:
     return None
 
 
-def counterpart(config: Config) -> tuple[Row | None, list[str]]:
-    """The line of Table 1 that a run of `config` reproduces, else None and every reason why it does not."""
-    reasons = []
+def counterpart(
+    config: Config, protocol: str = "orca", select: str = "last", seen_is_matched: bool | None = None
+) -> tuple[Row | None, list[str]]:
+    """The line that a run of `config`, scored in this way, reproduces, else None and every reason why there is none.
+
+    seen_is_matched: None where it is as in the paper. Each reason completes "not comparable with the paper: ...".
+    """
     dataset = DATASETS.get(config.dataset)
-    if dataset is None:
-        reasons.append(f"the paper has no {config.dataset}")
-    expected = {
-        "labeled_ratio": (config.split_labeled_ratio in (0.1, 0.5), f"labeled ratio {config.split_labeled_ratio:g}"),
-        "num_seen": (config.split_num_seen is None, f"{config.split_num_seen} seen classes"),
-        "seen_classes": (config.split_seen_classes == "first", f"{config.split_seen_classes} classes seen"),
-        "network": (config.network_name in ("cifar_resnet18", "resnet50"), f"network {config.network_name}"),
-        "freeze": (config.network_freeze_until == "layer3", f"frozen until {config.network_freeze_until}"),
-        "epochs": (config.epochs == (90 if dataset == "ImageNet-100" else 200), f"{config.epochs} epochs"),
-        "batch_size": (config.batch_size == 512, f"batch size {config.batch_size}"),
-    }
-    reasons += [words for fits, words in expected.values() if not fits]
-    row = main_row(dataset or "", config.split_labeled_ratio, config.method)
-    if not reasons and row is None:
-        reasons.append(f"the paper's Table 1 has no {config.method}")
+    reasons = [] if dataset else [f"it has no {config.dataset}"]
+    reasons += [words for fits, words in _requirements(config, dataset) if not fits]
+    reasons += [words for fits, words in _scoring(config, protocol, select, seen_is_matched) if not fits]
+    row, reason = _line_of(config, dataset or "")
+    reasons += [reason] if reason else []
     return (None, reasons) if reasons else (row, [])
 
 
-def doubts(row: Row) -> list[str]:
-    """What speaks against a line of Table 1, from arithmetic alone."""
-    found = []
-    share = (1 - row.labeled_ratio) / (2 - row.labeled_ratio)  # of seen images among the unlabeled, half the classes seen
-    bound = share * row.seen + (1 - share) * row.novel
-    if row.method in MATCHED and row.all > bound + SLACK:
-        found.append(f"All is {row.all - bound:.1f} points above the weighted mean, the most that matched parts allow")
-    twin = main_row(row.dataset, 0.1, row.method) if row.labeled_ratio == 0.5 else None
-    if twin and (twin.seen, twin.novel, twin.all) == (row.seen, row.novel, row.all):
-        found.append("the same three numbers stand at 10 % labels")
-    return found
+def _requirements(config: Config, dataset: str | None) -> list[tuple[bool, str]]:
+    """(whether it is as in the paper, what it is instead) of every setting that a number depends on."""
+    halves = (None, {"CIFAR-10": 5}.get(dataset, 50))
+    return [
+        (config.split_labeled_ratio in (0.1, 0.5), f"{100 * config.split_labeled_ratio:g} % labels"),
+        (config.split_num_seen in halves, f"{config.split_num_seen} seen classes"),
+        (config.split_seen_classes == "first", f"seen classes {config.split_seen_classes}"),
+        (config.network_name in NETWORKS, f"network {config.network_name}"),
+        (config.pretrain_epochs > 0, "no SimCLR start"),
+        (config.network_freeze_until in ("layer3", "none"), f"frozen until {config.network_freeze_until}"),
+        (config.epochs == (90 if dataset == "ImageNet-100" else 200), f"{config.epochs} epochs"),
+        (config.batch_size == 512, f"batch size {config.batch_size}"),
+    ]
+
+
+def _scoring(config: Config, protocol: str, select: str, seen_is_matched: bool | None) -> list[tuple[bool, str]]:
+    """The same of the way in which a run was scored."""
+    matches = config.method in (name.lower() for name in MATCHED)
+    kinds = ("matched", "raw") if seen_is_matched else ("raw", "matched")
+    return [
+        (protocol == "orca", f"protocol {protocol}"),
+        (select == "last", "epoch chosen by an oracle"),
+        (seen_is_matched in (None, matches), f"seen accuracy {kinds[0]}, not {kinds[1]}"),
+    ]
+
+
+def _line_of(config: Config, dataset: str) -> tuple[Row | None, str]:
+    """The line of the paper for the method, its one changed setting and whether all of the network is trained."""
+    info = catalog.method_info(config.method)
+    flat = dict(config.hyperparameters)
+    changed = {key: flat[key] for key, about in info.parameters.items() if flat.get(key) != about.default}
+    words = ", ".join(f"{key}={str(value).lower()}" for key, value in changed.items())
+    if config.network_freeze_until == "none":
+        tables, parameter, value, method = FINE_TUNED, "", "", info.title
+        words = ", ".join(filter(None, ["nothing frozen", words]))
+    elif changed:
+        tables, parameter, value, method = _variant(*next(iter(changed.items())))
+    else:
+        return main_row(dataset, config.split_labeled_ratio, config.method), f"its Table 1 has no {info.title}"
+    return None, words
 
 
 def _row(line: dict[str, str]) -> Row:
