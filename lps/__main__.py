@@ -181,9 +181,7 @@ def show(options) -> None:
     if options.json:
         _print_json(shown)
         return
-    print(
-        f"{run.id}  {shown['name']}\n{state.name}, {shown['epochs']} epochs{': ' * bool(state.reason)}{state.reason}"
-    )
+    print(f"{run.id}  {shown['name']}\n{state.name}, {shown['epochs']} epochs{': ' * bool(state.reason)}{state.reason}")
     for title in ("last", "best"):
         print(f"\n{title}")
         for key, value in shown[title].items():

@@ -59,9 +59,7 @@ def score(predicted: np.ndarray, truth: np.ndarray, classes: Classes, protocol: 
         seen, novel, total = (_agreement(mapped, truth, part) for part in (is_seen, ~is_seen, is_seen | True))
     elif protocol == "gcd_v2_balanced":
         per_class = class_accuracy(mapped, truth, classes.total)
-        seen, novel, total = (
-            _mean(part) for part in (per_class[: classes.seen], per_class[classes.seen :], per_class)
-        )
+        seen, novel, total = (_mean(part) for part in (per_class[: classes.seen], per_class[classes.seen :], per_class))
     elif protocol in ("orca", "strict"):
         predicted_seen = predicted < classes.seen
         crossed = (predicted_seen != is_seen) if protocol == "strict" else np.zeros(len(truth), bool)

@@ -12,23 +12,10 @@ DASHBOARD = {"streamlit", "pandas", "plotly"}
 TORCH = {"torch", "torchvision"}
 
 # A layer may import itself where it says so, and the layers below it.
-STANDARD = {
-    "parameters",
-    "catalog",
-    "config",
-    "files",
-    "locks",
-    "events",
-    "runs",
-    "summary",
-    "devices",
-    "launch",
-    "runner",
-    "schedules",
-}
-ARRAYS = {"datasets", "split", "metrics", "protocols", "snapshots", "projection", "preflight"}
-TENSORS = {"views", "batches", "clustering", "losses", "pairs", "pseudo_labels", "measurements", "network", "checkpoints", "material"}
-LEARNING = {"methods", "closed_set", "evaluate", "pretrain", "train"}
+STANDARD = set("parameters catalog config files locks events runs summary devices launch runner schedules".split())
+ARRAYS = set("datasets split metrics protocols paper snapshots compare projection preflight".split())
+TENSORS = set("views batches clustering losses pairs pseudo_labels measurements network checkpoints material".split())
+LEARNING = set("methods closed_set evaluate pretrain train".split())
 COMMAND = {"__main__", "follow"}
 
 

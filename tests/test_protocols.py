@@ -35,7 +35,9 @@ def test_brute_force(pairs):
     seen = truth < 2
     parts = {"seen": best(predicted[seen], truth[seen]), "novel": best(predicted[~seen], truth[~seen])}
     v1 = score(predicted, truth, CLASSES, "gcd_v1", True)
-    assert v1.seen == pytest.approx(parts["seen"], nan_ok=True) and v1.novel == pytest.approx(parts["novel"], nan_ok=True)
+    assert v1.seen == pytest.approx(parts["seen"], nan_ok=True) and v1.novel == pytest.approx(
+        parts["novel"], nan_ok=True
+    )
     weights = [(seen.mean(), parts["seen"]), (1 - seen.mean(), parts["novel"])]
     assert v1.all == pytest.approx(sum(w * a for w, a in weights if w > 0))
     assert score(predicted, truth, CLASSES, "gcd_v2", True).all == pytest.approx(best(predicted, truth))
@@ -81,7 +83,9 @@ def test_names_of_ids_matter_only_where_they_should(pairs, seen_order, novel_ord
             assert getattr(before, key) == pytest.approx(getattr(after, key), nan_ok=True)
         if name == "orca":
             swapped = score(seen_renamed, truth, CLASSES, name, False)
-            assert swapped.novel == pytest.approx(before.novel, nan_ok=True) and swapped.all == pytest.approx(before.all)
+            assert swapped.novel == pytest.approx(before.novel, nan_ok=True) and swapped.all == pytest.approx(
+                before.all
+            )
 
 
 @settings(deadline=None, max_examples=40)
@@ -99,7 +103,9 @@ def test_the_balanced_mean_is_over_classes():
     truth = np.array([0] * 9 + [2])
     predicted = np.array([0] * 9 + [3])
     balanced = score(predicted, truth, CLASSES, "gcd_v2_balanced", True)
-    assert balanced.all == 1 and score(np.array([0] * 8 + [1, 3]), truth, CLASSES, "gcd_v2_balanced", True).all == pytest.approx(17 / 18)
+    assert balanced.all == 1 and score(
+        np.array([0] * 8 + [1, 3]), truth, CLASSES, "gcd_v2_balanced", True
+    ).all == pytest.approx(17 / 18)
 
 
 def test_without_truth_there_are_no_scores_and_an_unknown_protocol_is_named():

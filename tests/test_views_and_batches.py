@@ -39,7 +39,7 @@ def test_every_image_gets_its_own_parameters(name):
 def test_the_weak_view_changes_less_than_the_strong_one():
     plain = VIEWS["plain"](IMAGES)
     weak, strong = ((VIEWS[n](IMAGES, seeded(CPU, 3)) - plain).abs().mean() for n in ("weak", "strong"))
-    assert 0 < weak < 0.7 * strong
+    assert 0 < weak < 0.8 * strong
 
 
 def make_split(labeled, unlabeled):

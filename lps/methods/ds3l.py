@@ -1,0 +1,174 @@
+r"""DS3L: a second network weighs unlabeled images, and learns how from what a step with its weights does to the labels.
+
+Citation:
+    L.-Z. Guo, Z.-Y. Zhang, Y. Jiang, Y.-F. Li, Z.-H. Zhou: Safe Deep Semi-Supervised Learning for Unseen-Class
+    Unlabeled Data. ICML 2020.
+
+Objective:
+    $$\mathcal{L}(\theta, a) = \frac{1}{B_l} \sum_{i \in \mathcal{B}_l} \mathrm{CE}(z^1_i, y_i) + c(t)
+    \frac{\sum_{i \in \mathcal{B}_u} w_i d_i}{\sum_{i \in \mathcal{B}_u} w_i}, \qquad
+    d_i = \frac{1}{K_s} \big\| \mathrm{softmax}(z^2_i) - \mathrm{sg}[\mathrm{softmax}(z^1_i)] \big\|^2, \qquad
+    w_i = g_a(\mathrm{softmax}(z^1_i))$$
+    $$\min_a \; \mathrm{CE}\big(\theta - \alpha \nabla_\theta \mathcal{L}(\theta, a)\big), \qquad
+    c(t) = 10\, e^{-5 (1 - t)^2}$$
+
+Views:
+    1 and 2, both weak. 1: cross-entropy of labeled rows, target of the consistency and input of the weight network. 2:
+    the prediction that shall agree, and the labeled rows on which the virtual step is judged. The virtual step keeps
+    its graph, weights included; in the real step the weights carry no gradient.
+
+Prediction:
+    As FixMatch: a seen class where the confidence reaches the threshold; the others are novel and clustered by k-means
+    on unit backbone features. Or, as options, where the weight reaches its threshold, or where it is not among the
+    lowest: the weights are divided by their sum in the objective, so that only their order is sure to mean something.
+
+Deviations:
+    Two weak views take the place of two passes through a network that augments inside (flip, shift, noise); virtual and
+    real step share them, so that one pass a view serves both.
+    Common protocol: SimCLR start and the network of all methods (original: WideResNet from random weights); the
+    optimizer, schedule, weight decay and steps of all methods (original: Adam at 3e-4, 200,000 steps); the batch shared
+    out by set size (original: half and half). t of c(t) is the share of the run's steps, as the original's ramp is as
+    long as its run.
+    Cross-entropy is a mean over labeled rows; the original divides by all rows, which with equal halves is a
+    `supervised_weight` of 0.5.
+    The judging pass over the labeled rows leaves batch norm's running statistics alone, as the original's copy does.
+    Rejection and clustering are not in the original; they are how the LPS paper scores it.
+"""
+
+from typing import Annotated, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from lps.batches import Batch
+from lps.closed_set import closed_set_classifier, predict_with_rejection
+from lps.measurements import Measurement
+from lps.methods import Inference, Method, Prediction, Progress
+from lps.network import Network
+from lps.schedules import ramp_up
+from lps.split import Classes
+
+TINY = 1e-8  # keeps the mean finite where every weight is 0
+
+
+class DS3L(Method):
+    views = ("weak", "weak")
+
+    def __init__(
+        self,
+        network: Network,
+        classes: Classes,
+        *,
+        supervised_weight: Annotated[float, "factor on the cross-entropy of labeled rows", (0, 100)] = 1.0,
+        consistency_weight: Annotated[float, "c: weight of the consistency at the end of its ramp", (0, 1000)] = 10.0,
+        virtual_lr: Annotated[float, "alpha: learning rate of the virtual step", (0, 100)] = 1e-3,
+        weight_lr: Annotated[float, "learning rate of the weight network's Adam", (0, 100)] = 6e-5,
+        rejection: Annotated[
+            Literal["confidence", "weight", "novel_share"],
+            "novel is what has too little confidence, too little weight, or the least weight (classes of one size)",
+        ] = "confidence",
+        threshold: Annotated[float, "confidence that a seen class needs in prediction", (0, 1)] = 0.95,
+        weight_threshold: Annotated[float, "weight that a seen class needs in prediction", (0, 1)] = 0.5,
+        head: Annotated[
+            Literal["linear", "network"], "classifier: linear as in the original, or the kind in network.head"
+        ] = "linear",
+    ):
+        super().__init__(network, classes)
+        network.classifier = closed_set_classifier(network, classes, head)
+        self.weight_network = nn.Sequential(nn.Linear(classes.seen, 100), nn.ReLU(), nn.Linear(100, 1), nn.Sigmoid())
+        self.weight_network.requires_grad_(False)  # trained here and by no other optimizer
+        self.weight_optimizer = torch.optim.Adam(self.weight_network.parameters(), lr=weight_lr)
+        self.supervised_weight = supervised_weight
+        self.consistency_weight = consistency_weight
+        self.virtual_lr = virtual_lr
+        self.rejection = rejection
+        self.threshold = threshold
+        self.weight_threshold = weight_threshold
+
+    def get_extra_state(self) -> dict:
+        """The weight network's Adam goes into the checkpoint with the weights."""
+        return self.weight_optimizer.state_dict()
+
+    def set_extra_state(self, state: dict) -> None:
+        self.weight_optimizer.load_state_dict(state)
+
+    def loss(self, batch: Batch, progress: Progress) -> tuple[Tensor, dict[str, Measurement]]:
+        first, second = self.network.forward_views(batch.views())
+        labeled = len(batch.targets)
+        probabilities = first.logits[labeled:].float().softmax(dim=1)
+        agreed = second.logits[labeled:].float().softmax(dim=1)
+        differences = (agreed - probabilities.detach()).square().mean(dim=1)
+        supervised = self.supervised_weight * F.cross_entropy(first.logits[:labeled].float(), batch.targets)
+        factor = self.ramp(progress)
+
+        outer = self._learn_weights(supervised, factor, differences, probabilities, batch)
+        weights = self.weigh(probabilities.detach())
+        consistency = factor * weighted_mean(differences, weights)
+        total = supervised + consistency
+        return total, {
+            "loss/total": total.detach(),
+            "loss/cross_entropy": supervised.detach(),
+            "loss/consistency": consistency.detach(),
+            "consistency_weight": factor,
+            "consistency/difference": differences.detach().mean(),
+            "image_weight/mean": weights.mean(),
+            "image_weight/deviation": weights.std(correction=0),
+            "image_weight/outer_loss": outer,
+        }
+
+    def ramp(self, progress: Progress) -> float:
+        """c(t): from 0.7 % of the consistency weight at the first step to all of it at the last."""
+        return self.consistency_weight * ramp_up(progress.by_step, 1)
+
+    def weigh(self, probabilities: Tensor, parameters: dict[str, Tensor] | None = None) -> Tensor:
+        """Weight of every row of (n, seen) probabilities, float32 (n,) in [0, 1], by the own or given parameters."""
+        with torch.autocast(probabilities.device.type, enabled=False):
+            return functional_call(self.weight_network, parameters or {}, (probabilities,)).squeeze(1)
+
+    def _learn_weights(
+        self, supervised: Tensor, factor: float, differences: Tensor, probabilities: Tensor, batch: Batch
+    ) -> Tensor:
+        """One step of the weight network against the labeled cross-entropy behind a virtual step of the network.
+
+        Gives that cross-entropy. The graph of `supervised`, `differences` and `probabilities` stays for the real step.
+        """
+        own = {name: value.detach().requires_grad_() for name, value in self.weight_network.named_parameters()}
+        inner = supervised + factor * weighted_mean(differences, self.weigh(probabilities, own))
+        virtual = self._virtual_step(inner)
+        undisturbed = {name: value.clone() for name, value in self.network.named_buffers()}
+        judged = functional_call(self.network, virtual | undisturbed, (batch.labeled_views[1],))
+        outer = F.cross_entropy(judged.logits.float(), batch.targets)
+        for parameter, gradient in zip(self.weight_network.parameters(), torch.autograd.grad(outer, own.values())):
+            parameter.grad = gradient
+        self.weight_optimizer.step()
+        return outer.detach()
+
+    def _virtual_step(self, inner: Tensor) -> dict[str, Tensor]:
+        """Trained parameters by name after theta - alpha * gradient of `inner`, with the graph of that gradient."""
+        trained = {name: value for name, value in self.network.named_parameters() if value.requires_grad}
+        gradients = torch.autograd.grad(inner, trained.values(), create_graph=True)
+        return {name: value - self.virtual_lr * grad for (name, value), grad in zip(trained.items(), gradients)}
+
+    def predict(self, inference: Inference) -> Prediction:
+        probabilities = inference.unlabeled.logits.float().softmax(dim=1)
+        if self.rejection == "confidence":
+            accepted = probabilities.amax(dim=1) >= self.threshold
+        elif self.rejection == "weight":
+            accepted = self.weigh(probabilities) >= self.weight_threshold
+        else:
+            accepted = self._all_but_the_lightest(self.weigh(probabilities), len(inference.targets))
+        return predict_with_rejection(inference.unlabeled, accepted, self.classes, inference.seed)
+
+    def _all_but_the_lightest(self, weights: Tensor, labeled: int) -> Tensor:
+        """bool (n,): False for as many of the lowest weights as novel images there are if all classes have one size."""
+        novel = round((labeled + len(weights)) * self.classes.novel / self.classes.total)
+        accepted = torch.ones_like(weights, dtype=torch.bool)
+        accepted[weights.argsort(stable=True)[:novel]] = False
+        return accepted
+
+
+def weighted_mean(values: Tensor, weights: Tensor) -> Tensor:
+    """sum w v / sum w of two (n,) tensors; 0 where no weight is left."""
+    return (weights * values).sum() / weights.sum().clamp_min(TINY)

@@ -1,0 +1,52 @@
+r"""SimCLR: k-means on the pretrained features of the unlabeled images; no label is used and nothing is trained.
+
+Citation:
+    T. Chen, S. Kornblith, M. Norouzi, G. Hinton: A Simple Framework for Contrastive Learning of Visual Representations.
+    ICML 2020.
+
+Objective:
+    $$\min_{c, \mu} \sum_{i \in \mathcal{U}} \big\| v_i - \mu_{c_i} \big\|^2, \qquad v_i = \frac{h_i}{\|h_i\|}, \qquad
+    c_i \in \{1, \dots, K\}$$
+
+Views:
+    None: the start weights look once at every unlabeled image, without augmentation. h are backbone features, before
+    SimCLR's projection head. One cluster per class, seen and novel alike; the best of `restarts` runs of k-means.
+
+Deviations:
+    None in the clustering. Cluster ids mean nothing, so that seen accuracy is matched here and raw elsewhere.
+    Confidence, which k-means has none of, is 1 - distance to the own centre / distance to the next one.
+"""
+
+from typing import Annotated
+
+import torch
+import torch.nn.functional as F
+
+from lps.clustering import kmeans, kmeans_confidence
+from lps.methods import Inference, Method, Prediction
+from lps.network import Network
+from lps.split import Classes
+
+
+class SimCLR(Method):
+    trains = False
+    seen_is_aligned = False
+
+    def __init__(
+        self,
+        network: Network,
+        classes: Classes,
+        *,
+        restarts: Annotated[int, "k-means runs from new random centres, of which the tightest counts", (1, 1000)] = 10,
+        normalize: Annotated[bool, "bring every feature vector to length 1 before k-means"] = True,
+    ):
+        super().__init__(network, classes)
+        self.restarts = restarts
+        self.normalize = normalize
+
+    def predict(self, inference: Inference) -> Prediction:
+        features = inference.unlabeled.features.float()
+        points = F.normalize(features, dim=1) if self.normalize else features
+        found = kmeans(points.cpu().numpy(), self.classes.total, inference.seed, self.restarts, self.normalize)
+        clusters = torch.from_numpy(found).to(points.device)
+        return Prediction(clusters, kmeans_confidence(points, clusters))

@@ -1,0 +1,78 @@
+"""Short real runs of a method for its tests: unbroken, and stopped in the middle of an epoch and resumed."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from lps import checkpoints
+from lps import train as training
+from lps.config import configure
+from lps.runs import Run, create_run
+
+FORMATS = Path(__file__).resolve().parent.parent / "docs" / "formats.md"
+SHORT = {"epochs": 2, "pretrain.epochs": 1, "threads": 1}
+TIMES = ("time/", "throughput/", "memory/", "eta_s")
+
+
+def finished_run(root, method: str, **settings) -> Run:
+    run = create_run(root, configure(SHORT | {"method": method} | settings))
+    assert training.train(run) == 0
+    return run
+
+
+def resumed_run(root, monkeypatch, method: str, at=(1, 4), **settings) -> Run:
+    """Like `finished_run`, but stopped after the step that `at` names as (epoch, step), and resumed."""
+    run = create_run(root, configure(SHORT | {"method": method} | settings))
+    attempt = training.Attempt(run)
+
+    def stop_at(epoch, epochs, step, steps):
+        attempt._stop = (epoch, step) == at
+        return training.methods.Progress(epoch, epochs, step, steps)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "Progress", stop_at)
+        assert attempt.carry_out() == 0
+    attempt.events.close()
+    assert events(run)[-1]["kind"] == "stop"
+    assert training.train(run) == 0
+    return run
+
+
+def events(run: Run) -> list[dict]:
+    return [json.loads(line) for line in run.events.read_text().splitlines()]
+
+
+def numbers(run: Run) -> dict:
+    """Every train and eval number that is not a matter of time, by (kind, epoch)."""
+    return {
+        (event["kind"], event["epoch"]): {k: v for k, v in event["values"].items() if not k.startswith(TIMES)}
+        for event in events(run)
+        if event["kind"] in ("train", "eval")
+    }
+
+
+def assert_well_told(run: Run) -> None:
+    """Every name of a number is documented, and the terms of the loss add up to it."""
+    documented = FORMATS.read_text(encoding="utf-8")
+    for (kind, _), values in numbers(run).items():
+        for name in values:
+            group, _, rest = name.rpartition("/")
+            assert any(f"`{word}`" in documented for word in (name, f"/{rest}", f"{group}/*")), name
+        if kind == "train":
+            terms = [value for name, value in values.items() if name.startswith("loss/") and name != "loss/total"]
+            assert sum(terms) == pytest.approx(values["loss/total"], rel=1e-4)
+
+
+def state(run: Run) -> dict:
+    """The method's state in the newest checkpoint."""
+    return checkpoints.load_newest(run.checkpoints)[1]["method"]
+
+
+def assert_same_end(run: Run, other: Run) -> None:
+    """Same numbers in every epoch, same tensors in the last checkpoint, bit for bit."""
+    assert numbers(run) == numbers(other)
+    ours, theirs = state(run), state(other)
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(value, theirs[key]) for key, value in ours.items() if isinstance(value, torch.Tensor))
