@@ -168,7 +168,7 @@ def show_numbers(past: History) -> None:
     with st.grid(5, min_column_width=130):
         for name, word in NUMBERS.items():
             _show_number(word, past.column(f"accuracy/{name}"), lambda value: f"{100 * value:.1f} %")
-        _show_number("Gap, points", past.column("accuracy/gap"), lambda value: f"{100 * value:+.1f}")
+        _show_number("Gap, points", past.column("accuracy/gap"), lambda value: f"{100 * value:+z.1f}")
         _show_number("KL", past.column("kl"), lambda value: f"{value:.3f}")
 
 
