@@ -1,4 +1,4 @@
-"""Runs side by side: scores under any protocol from stored predictions, mean and spread over seeds, tables for papers."""
+"""Runs side by side: scores under any protocol from stored predictions, mean and spread over seeds, tables."""
 
 import csv
 import hashlib
@@ -21,7 +21,7 @@ from lps.runs import Run
 from lps.split import Split
 
 REPEATED = ("seed", "pretrain.seed", "device", "threads", "precision")  # what may differ within a group
-ALWAYS_TOLD = ("split.labeled_ratio", "split.num_seen", "split.seen_classes", "split.seed")  # in labels, where they differ
+TOLD = ("split.labeled_ratio", "split.num_seen", "split.seen_classes", "split.seed")  # in labels, where they differ
 COLUMNS = ("seen", "novel", "all", "nmi", "gap", "conflict", "time")
 HIGHER_IS_BETTER = ("seen", "novel", "all", "nmi")
 SELECTIONS = {"last": "the last epoch", "oracle": "the epoch with the best accuracy on the unlabeled truth (an oracle)"}
@@ -33,7 +33,10 @@ MOST_IDS = 1000  # predicted ids beyond this, and beyond twice the classes, are 
 
 @dataclass(frozen=True)
 class Scored:
-    """One run at one epoch. time: seconds of training and evaluation. split: which images had which labels."""
+    """One run at one epoch.
+
+    time: seconds of training and evaluation. split: `split_digest`. is_complete: the run has reached its end.
+    """
 
     run: Run
     config: Config
@@ -43,6 +46,7 @@ class Scored:
     protocol: str = "orca"
     select: str = "last"
     split: str = ""
+    is_complete: bool = True
 
     def value(self, column: str) -> float:
         return self.time if column == "time" else getattr(self.scores, column)
@@ -92,8 +96,12 @@ class Group:
 
 
 def score_run(run: Run, protocol: str = "orca", select: str = "last", seen: str = "default") -> Scored:
-    """The scores of a run from its stored predictions; raises `ConfigError` where there are none or a word is unknown."""
-    for name, value, choices in (("protocol", protocol, PROTOCOLS), ("select", select, SELECTIONS), ("seen", seen, SEEN)):
+    """The scores of a run from its stored predictions; raises `ConfigError` where that cannot be done."""
+    for name, value, choices in (
+        ("protocol", protocol, PROTOCOLS),
+        ("select", select, SELECTIONS),
+        ("seen", seen, SEEN),
+    ):
         if value not in choices:
             raise ConfigError(name, f"{value!r} is not one of {', '.join(choices)}")
     try:
@@ -121,7 +129,8 @@ def _score(run: Run, protocol: str, select: str, seen: str) -> Scored:
         epoch, scores = epochs[-1], at(epochs[-1])
     else:
         epoch, scores = max(((epoch, at(epoch)) for epoch in epochs), key=lambda pair: (pair[1].all, pair[0]))
-    return Scored(run, config, epoch, scores, training_seconds(run), protocol, select, split_digest(split, truth))
+    digest, complete = split_digest(split, truth), run.state().name == "finished"
+    return Scored(run, config, epoch, scores, training_seconds(run), protocol, select, digest, complete)
 
 
 def _predictions(run: Run, epoch: int, split: Split) -> np.ndarray:
@@ -220,7 +229,7 @@ def _label(config: Config, differing: dict[str, list]) -> str:
     flat, default = config.flat(), usual(config)
     words = [config.dataset] if "dataset" in differing else []
     for key in differing:
-        told = key in flat and (key in ALWAYS_TOLD or flat[key] != default[key])
+        told = key in flat and (key in TOLD or flat[key] != default[key])
         if told and key not in ("method", "dataset"):
             words.append(setting_in_words(key, flat[key]))
     return ", ".join([catalog.method_info(config.method).title, *words])
@@ -241,7 +250,7 @@ def text_of(value) -> str:
 
 
 def best(groups: Sequence[Group]) -> set[tuple[int, str]]:
-    """(row, column) of the highest means, to a tenth of a point, among groups of one split and one way to score seen."""
+    """(row, column) of the highest means, to a tenth of a point, among groups with one split and one kind of seen."""
     found = set()
     for column in HIGHER_IS_BETTER:
         rivals: dict[tuple, dict[int, float]] = {}
@@ -273,15 +282,17 @@ def _notes_on_scoring(groups: Sequence[Group]) -> list[str]:
     if first and first.protocol != "orca":
         lines.append(f"protocol {first.protocol}: {PROTOCOLS[first.protocol]}")
     if first and first.select == "oracle":
-        lines.append("oracle: of every run the epoch that scores best on the unlabeled truth, which nobody knows in use")
+        lines.append(
+            "oracle: of every run the epoch that scores best on the unlabeled truth, which nobody knows in use"
+        )
     return lines
 
 
 def _notes_on_members(group: Group) -> list[str]:
     lines = [
-        f"seed {member.config.seed} stands at epoch {member.epoch} of {member.config.epochs}"
+        f"seed {member.config.seed} did not reach its end, scored at epoch {member.epoch} of {member.config.epochs}"
         for member in group.members
-        if member.select == "last" and member.epoch < member.config.epochs
+        if not member.is_complete and member.epoch < member.config.epochs
     ]
     again = dict.fromkeys(member.config.seed for member in group.replaced)
     return lines + [f"seed {seed} was run more than once, its newest run counts" for seed in again]
@@ -298,7 +309,9 @@ def notes_on_paper(groups: Sequence[Group]) -> list[str]:
         by_reason.setdefault("; ".join(reasons), []).append(label)
     lines = [f"{' · '.join(labels)}: not comparable with the paper: {words}" for words, labels in by_reason.items()]
     for group in groups:
-        lines += [f"† {group.label}, paper: {doubt}" for doubt in (paper.doubts(group.paper[0]) if group.paper[0] else [])]
+        lines += [
+            f"† {group.label}, paper: {doubt}" for doubt in (paper.doubts(group.paper[0]) if group.paper[0] else [])
+        ]
     return lines
 
 
@@ -317,6 +330,7 @@ def cell(group: Group, column: str) -> str:
     if math.isnan(mean):
         return "-"
     star = "*" if column == "seen" and group.seen_is_matched else ""
+    mean = round(mean, digits) + 0.0  # no -0.0
     return f"{mean:.{digits}f}" + ("" if math.isnan(std) else f" ± {std:.{digits}f}") + star
 
 
@@ -362,7 +376,13 @@ def _latex(groups: Sequence[Group]) -> str:
     )
 
 
-LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "†": r"\dag{}"}
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "†": r"\dag{}",
+}
 LATEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "[": "{[}", "]": "{]}", "·": r"$\cdot$"}
 LATEX |= {c: f"\\{c}" for c in "&%$#_{}"}
 

@@ -5,14 +5,31 @@ three runs without standard deviations.
 """
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from lps import catalog
 from lps.config import Config
 
 DATASETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "imagenet100": "ImageNet-100"}
 MATCHED = ("DTC", "RankStats", "SimCLR", "GCD")  # the paper matches their seen classes
+NETWORKS = ("cifar_resnet18", "resnet50")
+FINE_TUNED = ("table3_finetune_backbone", "supp_finetune_backbone_10")
+ABLATIONS = {
+    ("use_margin", False): "w/o L_AM",
+    ("margin_scale", 0.0): "w/o L_AM",
+    ("pseudo_label_weight", 0.0): "w/o L_PC",
+    ("unsupervised_weight", 0.0): "w/o L_UC",
+    ("entropy_weight", 0.0): "w/o R_Entropy",
+}
+SWEEPS = {
+    "margin_scale": "C",
+    "temperature": "tau",
+    "threshold_novel_end": "lambda_novel_final",
+    "pseudo_label_weight": "eta1",
+    "unsupervised_weight": "eta2",
+}
 SLACK = 0.3  # points that rounding and random split sizes may explain
 
 
@@ -59,7 +76,7 @@ def counterpart(
     reasons = [] if dataset else [f"it has no {config.dataset}"]
     reasons += [words for fits, words in _requirements(config, dataset) if not fits]
     reasons += [words for fits, words in _scoring(config, protocol, select, seen_is_matched) if not fits]
-    row, reason = _line_of(config, dataset or "")
+    row, reason = _line_of(config, dataset) if dataset else (None, "")
     reasons += [reason] if reason else []
     return (None, reasons) if reasons else (row, [])
 
@@ -90,20 +107,55 @@ def _scoring(config: Config, protocol: str, select: str, seen_is_matched: bool |
     ]
 
 
+def doubts(row: Row) -> list[str]:
+    """What speaks against a line of Table 1, from arithmetic alone."""
+    if row.table != "table1_main":
+        return []
+    found = []
+    share = (1 - row.labeled_ratio) / (2 - row.labeled_ratio)  # of seen images among the unlabeled, half of all seen
+    bound = share * row.seen + (1 - share) * row.novel
+    if row.method in MATCHED and row.all > bound + SLACK:
+        found.append(f"All is {row.all - bound:.1f} points above the weighted mean, the most that matched parts allow")
+    twin = main_row(row.dataset, 0.1, row.method) if row.labeled_ratio == 0.5 else None
+    if twin and (twin.seen, twin.novel, twin.all) == (row.seen, row.novel, row.all):
+        found.append("the same three numbers stand at 10 % labels")
+    return found
+
+
 def _line_of(config: Config, dataset: str) -> tuple[Row | None, str]:
-    """The line of the paper for the method, its one changed setting and whether all of the network is trained."""
+    """The line of any table for the method with its changed settings, else the reason why there is none."""
     info = catalog.method_info(config.method)
-    flat = dict(config.hyperparameters)
-    changed = {key: flat[key] for key, about in info.parameters.items() if flat.get(key) != about.default}
-    words = ", ".join(f"{key}={str(value).lower()}" for key, value in changed.items())
-    if config.network_freeze_until == "none":
-        tables, parameter, value, method = FINE_TUNED, "", "", info.title
-        words = ", ".join(filter(None, ["nothing frozen", words]))
-    elif changed:
-        tables, parameter, value, method = _variant(*next(iter(changed.items())))
-    else:
-        return main_row(dataset, config.split_labeled_ratio, config.method), f"its Table 1 has no {info.title}"
-    return None, words
+    own = config.hyperparameters
+    changed = {key: own[key] for key, about in info.parameters.items() if key in own and own[key] != about.default}
+    tuned = config.network_freeze_until == "none"
+    for row in rows():
+        same = (row.dataset, row.labeled_ratio) == (dataset, config.split_labeled_ratio)
+        if same and _reports(row, config.method, changed, tuned):
+            return _with_nmi(row), ""
+    words = [f"{key}={str(value).lower()}" for key, value in changed.items()] + ["nothing frozen"] * tuned
+    return None, ", ".join(words) or f"it has no {info.title}"
+
+
+def _reports(row: Row, method: str, changed: dict[str, object], tuned: bool) -> bool:
+    """Whether a line is about `method` with these settings, all layers trained or not."""
+    if row.table == "table1_main" or row.table in FINE_TUNED:
+        return not changed and tuned == (row.table in FINE_TUNED) and row.method.lower() == method
+    if method != "lps" or tuned or len(changed) != 1:
+        return False
+    ((key, value),) = changed.items()
+    if row.table == "table4_ablation":
+        return row.method == ABLATIONS.get((key, value))
+    return bool(row.parameter) and row.parameter == SWEEPS.get(key) and float(row.value) == value
+
+
+def _with_nmi(row: Row) -> Row:
+    """The line with the NMI that Table 2 gives for the same experiment."""
+    same = [other for other in rows() if other.table == "table2_nmi_novel" and _about(other) == _about(row)]
+    return replace(row, nmi=same[0].nmi) if same and row.table == "table1_main" else row
+
+
+def _about(row: Row) -> tuple[str, float, str]:
+    return row.dataset, row.labeled_ratio, row.method
 
 
 def _row(line: dict[str, str]) -> Row:

@@ -30,7 +30,7 @@ with words:
     with st.container(horizontal=True, vertical_alignment="center"):
         starting.button("Start the demo", "home", type="primary", icon=":material/play_arrow:")
         st.page_link("pages/launch.py", label="Launch your own", icon=":material/tune:")
-    st.caption("1,797 handwritten digits, five classes seen and five novel. Some 90 seconds on two CPU cores.")
+    st.caption("1,797 handwritten digits, five classes seen and five novel. About a minute on two CPU cores.")
 with picture:
     home.show_pace()
 

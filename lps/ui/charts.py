@@ -10,12 +10,24 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from lps.ui import style
 from lps.ui.live import History
 from lps.ui.style import Palette, class_colors, with_alpha
 
 PERCENT = ".1%"
 ROW_GAP = 0.055  # between stacked panels, share of the height
 MAX_POINTS = 50_000
+
+
+@dataclass(frozen=True)
+class GroupCurve:
+    """One measurement of a group of runs. table: index epoch; columns mean, low, high, count of runs.
+
+    low and high are NaN where a spread says nothing.
+    """
+
+    label: str
+    table: pd.DataFrame
 
 
 @dataclass(frozen=True)
@@ -75,6 +87,52 @@ def pace_of_runs(histories: dict[str, History], epochs: int, colors: Palette) ->
         _add_line(figure, history.column("kl"), label, color, 3, ".3f", legend=False, **shared)
         _add_line(figure, mean_margin(history, "seen"), label, color, 4, ".2f", legend=False, **shared)
     return figure
+
+
+def curves_of_groups(curves: list[GroupCurve], epochs: int, tickformat: str, colors: Palette) -> go.Figure:
+    """The mean over the runs of every group, with its band; the legend has the order of the last values."""
+    figure = _stacked([Panel("", 1, tickformat, rangemode="normal")], epochs, 470, colors)
+    styled = list(zip(curves, style.group_styles(len(curves), colors)))
+    styled.sort(key=lambda pair: -pair[0].table["mean"].iloc[-1])
+    for curve, (color, dash) in styled:
+        _add_band(figure, curve, color)
+        _add_mean(figure, curve, color, dash, tickformat)
+    legend = {"orientation": "v", "x": 1.01, "xanchor": "left", "y": 1, "yanchor": "top", "traceorder": "normal"}
+    figure.update_layout(legend=legend | {"font": {"size": 12}}, showlegend=True)
+    return figure.update_layout(margin={"t": 12, "l": 58, "r": 12}, hoverlabel={"namelength": -1})
+
+
+def _add_mean(figure: go.Figure, curve: GroupCurve, color: str, dash: str, tickformat: str) -> None:
+    counts = curve.table["count"].to_numpy(int)
+    _add_line(
+        figure,
+        curve.table["mean"],
+        plain(curve.label),
+        color,
+        1,
+        tickformat.replace(".0%", PERCENT) or ".4g",
+        dash=dash,
+        text=[f"n = {count}" for count in counts],
+        legendgroup=plain(curve.label),
+    )
+    if len(curve.table):
+        figure.data[-1].hovertemplate += " · %{text}"
+
+
+def _add_band(figure: go.Figure, curve: GroupCurve, color: str) -> None:
+    """Low to high as one polygon for each stretch of epochs in a row that have a spread."""
+    x, y = [], []
+    has_spread = curve.table["low"].notna()
+    for _, part in curve.table[has_spread].groupby((~has_spread).cumsum()[has_spread]):
+        ends = part.index.to_numpy(float)
+        x += [ends, ends[::-1], [np.nan]]
+        y += [part["high"].to_numpy(), part["low"].to_numpy()[::-1], [np.nan]]
+    if not x:
+        return
+    band = {"fill": "toself", "fillcolor": with_alpha(color, 0.14), "mode": "lines", "line_width": 0}
+    hidden = {"hoverinfo": "skip", "showlegend": False, "name": f"{plain(curve.label)}, band"}
+    group = plain(curve.label)
+    figure.add_trace(go.Scatter(x=np.concatenate(x), y=np.concatenate(y), legendgroup=group, **band, **hidden))
 
 
 def mean_margin(history: History, group: str) -> pd.Series:

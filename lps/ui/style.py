@@ -23,6 +23,7 @@ class Palette:
     right: str
     wrong: str
     runs: tuple[str, ...]  # curves of several runs
+    groups: tuple[str, ...]  # curves of many groups: far apart for normal, protan, deutan and tritan eyes
 
 
 LIGHT = Palette(
@@ -36,6 +37,7 @@ LIGHT = Palette(
     right="#2f8f83",
     wrong="#b3265e",
     runs=("#1f6fb4", "#d9661f", "#2f8f83", "#8a5fb0", "#b3265e", "#8c7a1e", "#4b5563", "#3aa6c9"),
+    groups=("#2c369d", "#bf9d2f", "#2d948a", "#5e3600", "#959be0", "#c75537", "#9e0b5a", "#815ab1"),
 )
 DARK = Palette(
     seen="#5aa9e6",
@@ -48,7 +50,9 @@ DARK = Palette(
     right="#5bc0b0",
     wrong="#ef6f9f",
     runs=("#5aa9e6", "#f59350", "#5bc0b0", "#b694dc", "#ef6f9f", "#d0bb55", "#a9b4c2", "#7fd4ef"),
+    groups=("#2588f7", "#f2f047", "#a7f6fe", "#e2b66c", "#a2aaf8", "#d65b16", "#fd80ad", "#b45eb9"),
 )
+DASHES = ("solid", "dash", "dot")  # the second and third time round the colours
 
 BADGES = {
     "queued": ("Queued", "gray", ":material/schedule:"),
@@ -75,8 +79,17 @@ def palette() -> Palette:
 
 def color_pairs() -> list[tuple[str, str]]:
     """Every colour in its light and its dark version."""
-    light, dark = ([*values[:-1], *values[-1]] for values in (astuple(LIGHT), astuple(DARK)))
+    light, dark = (
+        [color for value in astuple(colors) for color in ([value] if isinstance(value, str) else value)]
+        for colors in (LIGHT, DARK)
+    )
     return list(zip(light, dark, strict=True))
+
+
+def group_styles(count: int, colors: Palette) -> list[tuple[str, str]]:
+    """(colour, dash) of each of `count` curves: all different up to three times the palette."""
+    size = len(colors.groups)
+    return [(colors.groups[i % size], DASHES[i // size % len(DASHES)]) for i in range(count)]
 
 
 def badge(state: str) -> None:
