@@ -46,7 +46,7 @@ def press(at: AppTest, label: str, question: str, run) -> None:
 
 def test_without_runs_it_says_what_to_do(root):
     at = visit()
-    assert "None yet. The demo takes some 90 seconds" in texts(at)
+    assert "None yet. The demo takes about a minute" in texts(at)
     assert [button.label for button in at.button] == ["Start the demo"]
     assert list(root.iterdir()) == []
 

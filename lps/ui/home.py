@@ -105,7 +105,7 @@ def show_list() -> None:
 def show_nothing() -> None:
     """What stands in the place of the list before the first run."""
     st.subheader("Runs", anchor=False)
-    st.caption("None yet. The demo takes some 90 seconds on two CPU cores; its run will be listed here.")
+    st.caption("None yet. The demo takes about a minute on two CPU cores; its run will be listed here.")
 
 
 def show_question() -> None:
