@@ -11,6 +11,8 @@ from lps.runs import list_runs
 from tests import sample_runs
 from tests.browser.conftest import wait_for_run
 
+expect.set_options(timeout=30_000)  # a busy machine may need a while; nothing waits longer than it must
+
 HOSTILE = (
     "![x](http://127.0.0.1:9/x.png) **b** <img src=http://127.0.0.1:9/y.png> :fire: :material/home: $z$ http://e.com"
 )
