@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from lps import catalog, paper, snapshots
-from lps.config import Config, configure
+from lps.config import Config, configure, protocol_parameters
 from lps.events import read_events, rewind
 from lps.parameters import ConfigError
 from lps.protocols import PROTOCOLS, Scores, score
@@ -196,19 +196,22 @@ def newest_of_seeds(members: Sequence[Scored]) -> tuple[tuple[Scored, ...], tupl
 
 
 def differences(configs: Sequence[Config]) -> dict[str, list]:
-    """The settings, by key, in which the configs that have them differ, or that some have and one has changed.
+    """The settings, by key, that are not the same everywhere; of methods' own settings those that somebody has changed.
 
     One value per config; None where a config does not have the setting.
     """
     flats = [config.flat() for config in configs]
     found = {}
     for key in dict.fromkeys(key for flat in flats for key in flat if key not in REPEATED):
-        holders = [i for i, flat in enumerate(flats) if key in flat]
-        differs = any(flats[i][key] != flats[holders[0]][key] for i in holders)
-        changed = len(holders) < len(flats) and any(flats[i][key] != usual(configs[i])[key] for i in holders)
-        if differs or changed:
+        same = all(key in flat and flat[key] == flats[0].get(key) for flat in flats)
+        if not same and (key in protocol_parameters() or any(_is_changed(config, key) for config in configs)):
             found[key] = [flat.get(key) for flat in flats]
     return found
+
+
+def _is_changed(config: Config, key: str) -> bool:
+    own = catalog.method_info(config.method).parameters
+    return key in own and config.hyperparameters[key] != own[key].default
 
 
 def usual(config: Config) -> dict[str, object]:
@@ -250,25 +253,34 @@ def text_of(value) -> str:
 
 
 def best(groups: Sequence[Group]) -> set[tuple[int, str]]:
-    """(row, column) of the highest means, to a tenth of a point, among groups with one split and one kind of seen."""
+    """(row, column) of the highest means, to a tenth of a point, among groups with the same split.
+
+    A matched seen accuracy is best only where all are matched: matching never makes it lower.
+    """
     found = set()
     for column in HIGHER_IS_BETTER:
-        rivals: dict[tuple, dict[int, float]] = {}
+        rivals: dict[str, dict[int, float]] = {}
         for row, group in enumerate(groups):
-            alike = (group.members[0].split, column == "seen" and group.seen_is_matched)
             if not math.isnan(group.mean(column)):
-                rivals.setdefault(alike, {})[row] = round(group.mean(column), 3)
+                rivals.setdefault(group.members[0].split, {})[row] = round(group.mean(column), 3)
         for means in rivals.values():
-            found |= {(row, column) for row, mean in means.items() if mean == max(means.values()) and len(means) > 1}
+            top = [row for row, mean in means.items() if mean == max(means.values()) and len(means) > 1]
+            mixed = column == "seen" and len({groups[row].seen_is_matched for row in means}) > 1
+            found |= {(row, column) for row in top if not (mixed and groups[row].seen_is_matched)}
     return found
 
 
 # ---------------------------------------------------------------------------------------------------- notes
 
 
-def notes(groups: Sequence[Group]) -> list[str]:
-    """What a reader of the table must know: how it was scored, what was left out, what the paper says of it."""
-    lines = _notes_on_scoring(groups)
+def notes(groups: Sequence[Group], scoring: bool = True) -> list[str]:
+    """What a reader of the table must know: how it was scored, what was left out, what the paper says of it.
+
+    scoring: False where protocol and choice of epoch stand elsewhere.
+    """
+    lines = _notes_on_scoring(groups) if scoring else []
+    if any(group.seen_is_matched for group in groups):
+        lines.append("* seen accuracy after matching ids to classes; without a star it is plain agreement")
     for group in groups:
         lines += [f"{group.label}: {words}" for words in _notes_on_members(group)]
     return lines + notes_on_paper(groups)
@@ -277,8 +289,6 @@ def notes(groups: Sequence[Group]) -> list[str]:
 def _notes_on_scoring(groups: Sequence[Group]) -> list[str]:
     first = groups[0].members[0] if groups else None
     lines = []
-    if any(group.seen_is_matched for group in groups):
-        lines.append("* seen accuracy after matching ids to classes; without a star it is plain agreement")
     if first and first.protocol != "orca":
         lines.append(f"protocol {first.protocol}: {PROTOCOLS[first.protocol]}")
     if first and first.select == "oracle":

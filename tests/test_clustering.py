@@ -1,12 +1,29 @@
 """Neighbours and clusters on points whose answer is known."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
+from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
 
-from lps.clustering import kmeans, kmeans_confidence, knn_accuracy, unit
+from lps import clustering
+from lps.clustering import (
+    cluster_confidence,
+    kmeans,
+    kmeans_confidence,
+    knn_accuracy,
+    principal_axes,
+    semi_supervised_kmeans,
+    squared_distances,
+    unit,
+)
 from lps.evaluate import sample_rows
 from lps.metrics import matched_accuracy
+
+
+torch.set_num_threads(1)  # with tensors this small threads only wait for each other
 
 
 def blobs(per_class=30, classes=4, noise=0.05, seed=0):
@@ -70,3 +87,143 @@ def test_confidence_of_kmeans_with_one_cluster_no_point_or_skipped_ids():
     assert (kmeans_confidence(points, torch.tensor([0, 0, 0])) == 1).all()
     assert (kmeans_confidence(points, torch.tensor([0, 0, 3])) == 1).all()  # the empty ids 1 and 2 are no neighbours
     assert len(kmeans_confidence(points[:0], torch.tensor([], dtype=torch.int64))) == 0
+
+
+def scattered(free=40, held=9, width=5, classes=3, seed=0, spread=1.0):
+    """Free points, pinned points and their pins: noise around random centres."""
+    generator = torch.Generator().manual_seed(seed)
+    middles = torch.randn(6, width, generator=generator) * 2
+    points = middles[torch.arange(free) % 6] + spread * torch.randn(free, width, generator=generator)
+    pins = torch.arange(held) % classes
+    return points, middles[pins] + spread * torch.randn(held, width, generator=generator), pins
+
+
+def nobody(points):
+    return points[:0], torch.zeros(0, dtype=torch.int64)
+
+
+def naive_move(points, pinned, pins, centres):
+    """One round in float64 with loops; None for an empty cluster."""
+    own = [min(range(len(centres)), key=lambda k: float(((p - centres[k]) ** 2).sum())) for p in points]
+    moved = []
+    for k in range(len(centres)):
+        members = [p for p, i in zip(points, own) if i == k] + [p for p, i in zip(pinned, pins) if i == k]
+        moved.append(np.mean(members, axis=0) if members else None)
+    return moved
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_round_moves_the_centres_as_the_naive_one_does(seed):
+    points, pinned, pins = scattered(seed=seed)
+    centres = points[:6] + 0.1
+    moved = clustering._moved(points, clustering._sums(pinned, pins, 6), centres)
+    expected = naive_move(*(t.double().numpy() for t in (points, pinned)), pins.tolist(), centres.double().numpy())
+    assert all(e is not None for e in expected) and np.allclose(moved, np.stack(expected), atol=1e-5)
+
+
+def test_empty_clusters_take_the_farthest_points_one_each():
+    points = torch.tensor([[0.0, 0], [0.1, 0], [5, 0], [0, 9], [0.2, 0]])
+    centres = torch.tensor([[0.0, 0], [50, 50], [60, 60]])
+    moved = clustering._moved(points, clustering._sums(*nobody(points), 3), centres)
+    assert torch.equal(moved[1], points[3]) and torch.equal(moved[2], points[2])
+    assert torch.allclose(moved[0], points.mean(0))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_result_belongs_together_and_pinned_points_stay(seed):
+    points, pinned, pins = scattered(seed=seed)
+    found = semi_supervised_kmeans(points, pinned, pins, 6, seed=1)
+    distances = torch.cdist(points.double(), found.centres.double()).square()
+    assert torch.allclose(found.distances.double(), distances, atol=1e-4)
+    assert torch.equal(found.ids, distances.argmin(1)) and found.centres.shape == (6, 5)
+    members = [torch.cat([points[found.ids == k], pinned[pins == k]]) for k in range(6)]
+    assert torch.allclose(found.centres, torch.stack([m.mean(0) for m in members]), atol=1e-2)
+    total = sum((m - c).square().sum() for m, c in zip(members, found.centres))
+    assert found.inertia.item() == pytest.approx(total.item() / (len(points) + len(pinned)), rel=1e-4)
+
+
+def test_a_pinned_point_stays_where_it_does_not_belong():
+    points = torch.tensor([[0.0, 0], [0, 1], [10, 0], [10, 1]])
+    pinned = torch.tensor([[0.0, 0.5], [10, 0.5], [0, 0.5]])
+    found = semi_supervised_kmeans(points, pinned, torch.tensor([0, 1, 1]), 2, seed=0)
+    assert found.ids.tolist() == [0, 0, 1, 1]
+    assert torch.allclose(found.centres[1], torch.tensor([7.5, 0.5]))  # the stray one pulls its cluster's centre
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_restarts_find_the_best_of_all_assignments(seed):
+    points, pinned, pins = scattered(free=7, held=2, width=2, classes=1, seed=seed)
+
+    def cost(ids):
+        ids = torch.tensor([*ids, *pins.tolist()])
+        together = torch.cat([points, pinned])
+        groups = [together[ids == k] for k in range(3) if (ids == k).any()]
+        return sum((g - g.mean(0)).square().sum().item() for g in groups) / len(together)
+
+    best = min(cost(ids) for ids in product(range(3), repeat=7))
+    assert semi_supervised_kmeans(points, pinned, pins, 3, seed=0, restarts=60).inertia.item() == pytest.approx(
+        best, rel=1e-4
+    )
+
+
+def test_without_pins_it_is_plain_kmeans():
+    points, _ = blobs(noise=0.4)
+    points = torch.from_numpy(points).float()
+    found = semi_supervised_kmeans(points, *nobody(points), 4, seed=0)
+    expected = KMeans(4, n_init=10, random_state=0).fit(points.numpy()).inertia_ / len(points)
+    assert found.inertia.item() == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_seed_repeats_and_restarts_never_hurt():
+    points, pinned, pins = scattered(free=80, spread=2.0)
+    results = [semi_supervised_kmeans(points, pinned, pins, 12, seed=3, restarts=n) for n in (1, 1, 3, 20)]
+    assert torch.equal(results[0].ids, results[1].ids) and torch.equal(results[0].centres, results[1].centres)
+    assert results[0].inertia >= results[2].inertia >= results[3].inertia
+    assert results[3].inertia < results[0].inertia
+
+
+@pytest.mark.parametrize("clusters", [2, 5, 8])
+def test_coinciding_points_and_too_many_clusters_stay_finite(clusters):
+    points = torch.ones(6, 3)
+    for pinned, pins in (nobody(points), (points[:2], torch.tensor([0, 1]))):
+        found = semi_supervised_kmeans(points, pinned, pins, clusters, seed=0, restarts=2)
+        assert torch.isfinite(found.centres).all() and found.inertia == 0
+        assert torch.isfinite(cluster_confidence(found.distances)).all()
+
+
+def test_draws_follow_the_weights_and_never_leave_the_rows():
+    generator = torch.Generator().manual_seed(0)
+    weights = torch.tensor([0.0, 1, 0, 3, 0])
+    drawn = np.bincount([clustering._draw(weights, generator) for _ in range(2000)], minlength=5)
+    assert drawn[[0, 2, 4]].sum() == 0 and abs(drawn[3] / 2000 - 0.75) < 0.03
+    for nothing in (torch.zeros(4), torch.full((4,), torch.inf)):
+        assert set(clustering._draw(nothing, generator) for _ in range(200)) == {0, 1, 2, 3}
+
+
+def test_a_draw_that_rounds_past_the_end_is_the_last_row(monkeypatch):
+    monkeypatch.setattr(torch, "rand", lambda *_, **__: torch.tensor(1.0, dtype=torch.float64))
+    assert clustering._draw(torch.ones(5), torch.Generator()) == 4
+
+
+def test_squared_distances_do_not_round_below_zero():
+    points = torch.randn(50, 8, generator=torch.Generator().manual_seed(0)) + 300
+    distances = squared_distances(points, points)
+    assert (distances >= 0).all() and distances.diagonal().max() < 1
+
+
+def test_confidence_is_zero_halfway_and_one_at_a_centre():
+    assert cluster_confidence(torch.tensor([[4.0, 4, 9], [0, 1, 1], [1, 4, 9]])).tolist() == [0, 1, 0.5]
+    assert cluster_confidence(torch.tensor([[4.0]])).tolist() == [1]
+
+
+def test_principal_axes_are_those_of_scikit_learn():
+    points = scattered(free=60)[0]
+    mean, axes = principal_axes(points, 3)
+    expected = PCA(3).fit(points.double().numpy())
+    assert np.allclose(mean, expected.mean_, atol=1e-5)
+    assert np.allclose(np.abs((axes.double().numpy() * expected.components_).sum(1)), 1, atol=1e-5)
+
+
+def test_principal_axes_of_fewer_points_than_dimensions_are_orthonormal():
+    _, axes = principal_axes(torch.randn(3, 8, generator=torch.Generator().manual_seed(0)), 6)
+    assert torch.allclose(axes @ axes.T, torch.eye(6), atol=1e-5)

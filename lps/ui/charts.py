@@ -29,6 +29,12 @@ class GroupCurve:
     label: str
     table: pd.DataFrame
 
+    @property
+    def name(self) -> str:
+        """The label with the number of runs, as the legend shows it."""
+        counts = self.table["count"].astype(int)
+        return f"{self.label} (n = {'–'.join(dict.fromkeys([str(counts.min()), str(counts.max())]))})"
+
 
 @dataclass(frozen=True)
 class Panel:
@@ -107,7 +113,7 @@ def _add_mean(figure: go.Figure, curve: GroupCurve, color: str, dash: str, tickf
     _add_line(
         figure,
         curve.table["mean"],
-        plain(curve.label),
+        plain(curve.name),
         color,
         1,
         tickformat.replace(".0%", PERCENT) or ".4g",
