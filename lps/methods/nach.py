@@ -1,0 +1,155 @@
+r"""NACH: pairs that pass a filter, and pseudo-labels whose novel threshold follows the gap between the learning paces.
+
+Citation:
+    L.-Z. Guo, Y.-G. Zhang, Z.-F. Wu, J.-J. Shao, Y.-F. Li: Robust Semi-Supervised Learning when Not All Classes have
+    Labels. NeurIPS 2022.
+
+Objective:
+    $$\mathcal{L} = \frac{1}{B_l} \sum_{i \le B_l} \ell(z_i, y_i)
+    - \frac{1}{B} \sum_i \log \langle p_i, p'_{j(i)} \rangle
+    + \frac{1}{B} \sum_i m_i\, \ell(z''_i + \log (K \hat\pi), \hat y_i) + \sum_k \bar p_k \log \bar p_k,
+    \qquad \lambda_{novel} = 0.95 - \min(2g, 0.5)$$
+
+Views:
+    w1 and w2 weak, s strong. w1: cross-entropy, entropy, one half of every pair. w2: the other half; pseudo-labels,
+    class distribution and confidence, all without gradient. s: cross-entropy of confident rows, labeled ones included,
+    whose label is the predicted one too. Neighbours come from the features of w1, without gradient.
+
+Deviations:
+    No official code is to be had; this follows two third-party ports that agree. What they leave open is our choice:
+    the filter's rank is 2 (they use 1 and 2), and the pace gap counts all rows of a batch.
+    Learning rate, steps, batch and views are the common protocol's.
+    The pairs' loss is computed in log space; the nearest neighbour is searched with the diagonal masked.
+    A labeled image's partner is the next one of its class in the shuffled batch: each of the others is equally likely.
+    The class distribution is clamped at 1e-8 inside the logarithm.
+    A group that no row of an epoch was predicted as counts with confidence 0 in the pace gap.
+"""
+
+from typing import Annotated
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lps.batches import Batch
+from lps.losses import negative_entropy_of_mean, similarities
+from lps.measurements import Measurement, Ratio
+from lps.methods import Inference, Method, Progress
+from lps.network import Network
+from lps.pairs import pair_loss, pair_partners
+from lps.pseudo_labels import (
+    TINY,
+    PseudoLabels,
+    class_distribution,
+    kl_to_uniform,
+    kl_uniform_to,
+    pseudo_label_rates,
+    pseudo_labels,
+)
+from lps.split import Classes
+
+
+class NACH(Method):
+    views = ("weak", "weak", "strong")
+
+    def __init__(
+        self,
+        network: Network,
+        classes: Classes,
+        *,
+        threshold_seen: Annotated[float, "confidence that a label of a seen class needs", (0, 1)] = 0.95,
+        gap_scale: Annotated[float, "how much less a novel label needs per unit of the pace gap", (0, 100)] = 2.0,
+        gap_cap: Annotated[float, "how much less a novel label needs at most", (0, 1)] = 0.5,
+        gap_start: Annotated[float, "pace gap of the first epoch, when none is measured yet", (-1, 1)] = 1.0,
+        filter_rank: Annotated[
+            int, "a pair passes if closer than the neighbour's k-th labeled neighbour", (1, 1000)
+        ] = 2,
+        pairwise_weight: Annotated[float, "weight of the loss of positive pairs", (0, 100)] = 1.0,
+        pseudo_label_weight: Annotated[float, "weight of the pseudo-label cross-entropy", (0, 100)] = 1.0,
+        entropy_weight: Annotated[float, "weight of the entropy term that keeps all classes in use", (0, 100)] = 1.0,
+    ):
+        super().__init__(network, classes)
+        self.threshold_seen = threshold_seen
+        self.gap_scale, self.gap_cap = gap_scale, gap_cap
+        self.filter_rank = filter_rank
+        self.pairwise_weight = pairwise_weight
+        self.pseudo_label_weight = pseudo_label_weight
+        self.entropy_weight = entropy_weight
+        self.register_buffer("pace_gap", torch.tensor(float(gap_start)))
+        self.register_buffer("confidence_sum", torch.zeros(2))  # of batch means of rows predicted as seen, as novel
+        self.register_buffer("confidence_steps", torch.zeros(2))  # batches that had such a row
+
+    def start_epoch(self, inference: Inference, progress: Progress) -> None:
+        """The pace gap of the last epoch: mean confidence on predicted-seen rows minus that on predicted-novel rows."""
+        seen, novel = self.confidence_sum / self.confidence_steps.clamp_min(1)
+        measured = self.confidence_steps.sum() > 0
+        self.pace_gap.copy_(torch.where(measured, seen - novel, self.pace_gap))
+        self.confidence_sum.zero_()
+        self.confidence_steps.zero_()
+
+    def loss(self, batch: Batch, progress: Progress) -> tuple[Tensor, dict[str, Measurement]]:
+        first, second, strong = self.network.forward_views(batch.views())
+        targets, labeled = batch.targets, len(batch.targets)
+        similarity = similarities(first.features.detach(), temperature=1.0)
+        partners, kept = filtered_partners(similarity, targets, self.filter_rank)
+        probabilities = second.logits.detach().float().softmax(dim=1)
+        threshold_novel = self.threshold_novel()
+        predicted = pseudo_labels(probabilities, self.threshold_seen, threshold_novel, self.classes)
+        pi_hat = class_distribution(probabilities, predicted.confident)
+        self._remember(predicted)
+
+        adjusted = logit_adjusted_cross_entropy(strong.logits, predicted, pi_hat)
+        terms = {
+            "loss/cross_entropy": F.cross_entropy(first.logits[:labeled].float(), targets),
+            "loss/pairwise": self.pairwise_weight * pair_loss(first.logits, second.logits, partners),
+            "loss/logit_adjusted": self.pseudo_label_weight * adjusted,
+            "loss/entropy": self.entropy_weight * negative_entropy_of_mean(first.logits),
+        }
+        total = sum(terms.values())
+
+        measured = {name: term.detach() for name, term in terms.items()} | {"loss/total": total.detach()}
+        some = predicted.confident.any().float()  # a batch without a confident row has no class distribution
+        measured["pi_hat"] = Ratio(some * pi_hat, some)
+        measured["kl"] = Ratio(some * kl_uniform_to(pi_hat), some)
+        measured["kl/reverse"] = Ratio(some * kl_to_uniform(pi_hat), some)
+        measured |= {
+            "threshold/seen": self.threshold_seen,
+            "threshold/novel": threshold_novel,
+            "pace_gap": self.pace_gap,
+        }
+        measured["pair/rejected"] = 1 - kept.float().mean()
+        return total, measured | pseudo_label_rates(PseudoLabels(*(part[labeled:] for part in predicted)), self.classes)
+
+    def threshold_novel(self) -> Tensor:
+        """What a novel label needs: less than a seen one while the seen classes are ahead."""
+        return self.threshold_seen - (self.gap_scale * self.pace_gap).clamp_max(self.gap_cap)
+
+    def _remember(self, predicted: PseudoLabels) -> None:
+        """Add this batch's mean confidence on predicted-seen and on predicted-novel rows to the epoch's."""
+        is_seen = predicted.labels < self.classes.seen
+        rows = torch.stack([is_seen, ~is_seen]).to(predicted.confidence.dtype)
+        counts = rows.sum(dim=1)
+        self.confidence_sum += (rows * predicted.confidence).sum(dim=1) / counts.clamp_min(1)
+        self.confidence_steps += counts > 0
+
+
+def filtered_partners(similarity: Tensor, targets: Tensor, rank: int) -> tuple[Tensor, Tensor]:
+    """(partners (n,), kept bool (unlabeled,)): as `pair_partners`, but a rejected unlabeled row is its own partner.
+
+    similarity (n, n) with the diagonal masked out. Row i and its nearest neighbour j are kept if they are at least as
+    similar as j and its `rank`-th most similar labeled row, in whose ranking a labeled j comes first, with 1.
+    """
+    labeled = len(targets)
+    partners = pair_partners(similarity, targets)
+    to_labeled = similarity[:, :labeled].clone().fill_diagonal_(1.0)
+    needed = to_labeled.topk(min(rank, labeled), dim=1).values[:, -1]
+    rows = torch.arange(len(similarity), device=similarity.device)
+    kept = similarity[rows, partners] >= needed[partners]
+    kept[:labeled] = True
+    return torch.where(kept, partners, rows), kept[labeled:]
+
+
+def logit_adjusted_cross_entropy(logits: Tensor, predicted: PseudoLabels, pi_hat: Tensor) -> Tensor:
+    """Mean over all rows of the confident ones' cross-entropy of logits (n, k) + log(k pi_hat); 0 without any."""
+    adjusted = logits.float() + (len(pi_hat) * pi_hat.clamp_min(TINY)).log()
+    return (F.cross_entropy(adjusted, predicted.labels, reduction="none") * predicted.confident).mean()

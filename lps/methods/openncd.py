@@ -1,0 +1,229 @@
+r"""OpenNCD: many prototypes, grouped step by step into classes by how many images they share.
+
+Citation:
+    J. Liu, Y. Wang, T. Zhang, Y. Fan, Q. Yang, J. Shao: Open-world Semi-supervised Novel Class Discovery. IJCAI 2023.
+
+Objective:
+    $$\mathcal{L} = -\frac{1}{B} \sum_i \log \langle a_i, a'_{j(i)} \rangle
+    - \frac{1}{2B} \sum_i \big( \langle g'_i, \log g_i \rangle + \langle g_i, \log g'_i \rangle \big)
+    + 10\, \mathrm{KL}(\bar a \,\|\, \text{prior}) - \frac{w}{B_l} \sum_{i \le B_l} \log g_{i y_i},
+    \qquad a = \mathrm{softmax}(v c^\top / 0.1), \qquad g = a G^\top$$
+
+Views:
+    w1 and w2 weak. Each gives projections v, prototype probabilities a and group probabilities g. w1: one half of every
+    prototype pair, prior, cross-entropy; w2: the other half; both: group similarity. Gradient flows through both
+    factors of every product. Nearest neighbours by v of w1 and the groups G carry none: G comes from all training
+    images, in evaluation mode and without augmentation, before an epoch.
+
+Deviations:
+    Optimizer, learning rate, steps, batch, views and frozen stages are the common protocol's (original: Adam 2e-3
+    without weight decay, SimCLR views, layer3 detached). Weight decay shrinks prototypes, which are used at length 1.
+    Epochs count as a share of the run: groups are made anew from epoch 5 to 69 of 150, and at least once. Until then
+    every prototype is a group and cross-entropy is off; an evaluation in this time groups the prototypes for itself.
+    The number of classes is known. Votes come from plain images, where the code takes augmented ones.
+    Prototypes without votes stay out of the graph and join the group of the nearest one that has some, by cosine; a
+    small constant connects the graph for spectral clustering.
+    Groups are matched to seen classes by the labeled images, ties and novel ids by the prototypes they share with the
+    groups before, so that ids stay.
+    A labeled image's partner is the next one of its class in the shuffled batch: each of the others is equally likely.
+    The epsilon of the prior term is inside the logarithm; prototype similarity is computed in log space.
+"""
+
+from typing import Annotated, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from scipy.optimize import linear_sum_assignment
+from sklearn.cluster import SpectralClustering
+from torch import Tensor, nn
+
+from lps.batches import Batch
+from lps.losses import similarities
+from lps.measurements import Measurement
+from lps.methods import Inference, Method, Prediction, Progress
+from lps.network import Network
+from lps.pairs import pair_loss, pair_partners
+from lps.pseudo_labels import TINY, kl_to_uniform, kl_uniform_to
+from lps.split import Classes
+
+CONNECTED = 1e-4  # added to every edge of the prototype graph, so that it is one component
+
+
+class OpenNCD(Method):
+    """`network.classifier` becomes the projector: what `Outputs` calls logits are projections here."""
+
+    views = ("weak", "weak")
+
+    def __init__(
+        self,
+        network: Network,
+        classes: Classes,
+        *,
+        prototypes_per_class: Annotated[int, "prototypes, as a multiple of the number of classes", (1, 100)] = 5,
+        projection_width: Annotated[int, "numbers that the projection head gives", (2, 4096)] = 32,
+        temperature: Annotated[float, "tau of the softmax over prototypes", (0.01, 10)] = 0.1,
+        votes: Annotated[int, "nearest prototypes that every image votes for", (1, 100)] = 3,
+        graph_weight: Annotated[float, "share of common votes in the graph; the rest is cosine", (0, 1)] = 1.0,
+        group_start: Annotated[float, "share of the run after which prototypes are grouped", (0, 1)] = 0.0333,
+        group_end: Annotated[float, "share of the run after which groups stay as they are", (0, 1)] = 0.4666,
+        group_weight: Annotated[float, "weight of the group similarity of two views", (0, 100)] = 1.0,
+        prior_weight: Annotated[float, "weight of the term that keeps all groups in use", (0, 1000)] = 10.0,
+        cross_entropy_weight: Annotated[float, "weight of the labeled cross-entropy, once grouped", (0, 100)] = 1.0,
+        prediction: Annotated[
+            Literal["nearest_prototype", "largest_group"],
+            "the class is the nearest prototype's group (code) or the most probable group",
+        ] = "nearest_prototype",
+    ):
+        super().__init__(network, classes)
+        width, count = network.backbone.num_features, prototypes_per_class * classes.total
+        network.classifier = nn.Sequential(
+            nn.Linear(width, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, projection_width)
+        )
+        self.prototypes = nn.Parameter(torch.randn(count, projection_width))
+        self.temperature = temperature
+        self.votes = min(votes, count)
+        self.graph_weight = graph_weight
+        self.group_start, self.group_end = group_start, group_end
+        self.group_weight = group_weight
+        self.prior_weight = prior_weight
+        self.cross_entropy_weight = cross_entropy_weight
+        self.prediction = prediction
+        self.register_buffer("groups", torch.arange(count))  # group id by prototype; class ids once grouped
+        self.register_buffer("is_grouped", torch.tensor(False))
+
+    def start_epoch(self, inference: Inference, progress: Progress) -> None:
+        """Group the prototypes anew while it is time, and at least once."""
+        in_time = self.group_start <= progress.by_epoch < self.group_end
+        if in_time or (progress.by_epoch >= self.group_start and not self.is_grouped):
+            self.groups.copy_(self._grouping(inference))
+            self.is_grouped.fill_(True)
+
+    def loss(self, batch: Batch, progress: Progress) -> tuple[Tensor, dict[str, Measurement]]:
+        first, second = (outputs.logits for outputs in self.network.forward_views(batch.views()))
+        partners = pair_partners(similarities(first.detach(), temperature=1.0), batch.targets)
+        logits = [self.prototype_logits(projections) for projections in (first, second)]
+        groups = [self.group_probabilities(each) for each in logits]
+        is_grouped = progress.by_epoch >= self.group_start
+        terms = {
+            "loss/prototype_similarity": pair_loss(*logits, partners),
+            "loss/group_similarity": self.group_weight * cross_similarity(*groups),
+            "loss/prior": self.prior_weight * kl_to_prior(logits[0].softmax(dim=1).mean(dim=0), self.prior()),
+        }
+        if is_grouped:
+            of_target = groups[0][: len(batch.targets)].gather(1, batch.targets[:, None])
+            terms["loss/cross_entropy"] = -self.cross_entropy_weight * (of_target + TINY).log().mean()
+        total = sum(terms.values())
+
+        measured = {name: term.detach() for name, term in terms.items()} | {"loss/total": total.detach()}
+        if is_grouped:
+            mean = groups[0].detach().mean(dim=0)[: self.classes.total]
+            measured |= {"pi_hat": mean, "kl": kl_uniform_to(mean), "kl/reverse": kl_to_uniform(mean)}
+        return total, measured
+
+    def predict(self, inference: Inference) -> Prediction:
+        """The group of every image's nearest prototype, or its most probable group."""
+        groups = self.groups if self.is_grouped else self._grouping(inference)
+        logits = self.prototype_logits(inference.unlabeled.logits)
+        probabilities, nearest = self.group_probabilities(logits, groups), logits.argmax(dim=1)
+        by_prototype = self.prediction == "nearest_prototype"
+        ids = groups[nearest] if by_prototype else probabilities[:, : self.classes.total].argmax(dim=1)
+        confidence = probabilities.gather(1, ids[:, None]).squeeze(1).clamp_max(1)
+        measurements = {
+            "prototype/in_use": len(nearest.unique()),
+            "group/in_use": len(ids.unique()),
+            "group/prototypes": groups.bincount(minlength=self.classes.total).tolist(),
+        }
+        return Prediction(ids, confidence, measurements)
+
+    def prototype_logits(self, projections: Tensor) -> Tensor:
+        """cosine(projection, prototype) / temperature: (n, prototypes), float32."""
+        with torch.autocast(projections.device.type, enabled=False):
+            cosine = F.normalize(projections.float(), dim=1) @ F.normalize(self.prototypes.float(), dim=1).T
+        return cosine / self.temperature
+
+    def group_probabilities(self, logits: Tensor, groups: Tensor | None = None) -> Tensor:
+        """Sums of prototype probabilities by group: (n, prototypes), 0 for ids beyond the number of groups."""
+        with torch.autocast(logits.device.type, enabled=False):
+            return logits.softmax(dim=1) @ membership(self.groups if groups is None else groups)
+
+    def prior(self) -> Tensor:
+        """(prototypes,): every group has the same mass, spread evenly over its prototypes."""
+        sizes = membership(self.groups).sum(dim=0)
+        return 1 / ((sizes > 0).sum() * sizes[self.groups])
+
+    def _grouping(self, inference: Inference) -> Tensor:
+        """Group id by prototype (prototypes,), from the votes of all training images."""
+        labeled, unlabeled = (self.prototype_logits(part.logits) for part in (inference.labeled, inference.unlabeled))
+        votes = torch.zeros(len(labeled) + len(unlabeled), len(self.prototypes), device=labeled.device)
+        votes.scatter_(1, torch.cat([labeled, unlabeled]).topk(self.votes, dim=1).indices, 1.0)
+        directions = F.normalize(self.prototypes.detach().float(), dim=1).cpu().numpy()
+        votes = votes.cpu().numpy()
+        groups = group_prototypes(votes, directions, self.graph_weight, self.classes.total, inference.seed)
+        nearest, targets = labeled.argmax(dim=1).cpu().numpy(), inference.targets.cpu().numpy()
+        before = self.groups.cpu().numpy() if self.is_grouped else np.full(len(groups), -1)
+        return torch.from_numpy(align_groups(groups, before, nearest, targets, self.classes)).to(labeled.device)
+
+
+def membership(groups: Tensor) -> Tensor:
+    """0/1 (prototypes, groups) of group ids (prototypes,); as many columns as there can be groups."""
+    return (groups[:, None] == torch.arange(len(groups), device=groups.device)).float()
+
+
+def cross_similarity(first: Tensor, second: Tensor) -> Tensor:
+    """Mean over rows of both cross-entropies between two views' group probabilities (n, groups), halved."""
+    forward = (second * (first + TINY).log()).sum(dim=1).mean()
+    backward = (first * (second + TINY).log()).sum(dim=1).mean()
+    return -(forward + backward) / 2
+
+
+def kl_to_prior(mean: Tensor, prior: Tensor) -> Tensor:
+    """KL(mean || prior) of two distributions over prototypes; the prior is positive everywhere."""
+    return (mean * ((mean + TINY).log() - prior.log())).sum()
+
+
+def prototype_graph(votes: np.ndarray, directions: np.ndarray, weight: float) -> np.ndarray:
+    """Similarity of prototypes (p, p): images that vote for both, as a share of the smaller number of votes.
+
+    votes: 0/1 (images, p), at least one per prototype; directions: unit prototypes (p, d). Their cosine, brought to
+    [0, 1], has the share 1 - weight. Nothing is similar to itself by votes.
+    """
+    common = (votes.T @ votes).astype(np.float64)
+    counts = common.diagonal()
+    fewest = np.minimum(counts[:, None], counts[None, :])
+    shared = common / fewest
+    np.fill_diagonal(shared, 0)
+    return weight * shared + (1 - weight) * (1 + directions @ directions.T) / 2
+
+
+def group_prototypes(votes: np.ndarray, directions: np.ndarray, weight: float, count: int, seed: int) -> np.ndarray:
+    """Group ids int64 (p,) of at most `count` groups; prototypes without votes join the nearest one that has some."""
+    voted = np.flatnonzero(votes.any(axis=0))
+    groups = spectral_groups(prototype_graph(votes[:, voted], directions[voted], weight), count, seed)
+    nearest = (directions @ directions[voted].T).argmax(axis=1)
+    nearest[voted] = np.arange(len(voted))
+    return groups[nearest]
+
+
+def spectral_groups(graph: np.ndarray, count: int, seed: int) -> np.ndarray:
+    """At most `count` groups of the nodes of a graph (p, p): ids int64 (p,); few nodes are a group each."""
+    if len(graph) <= count:
+        return np.arange(len(graph))
+    clustering = SpectralClustering(count, affinity="precomputed", random_state=seed)
+    return clustering.fit_predict(graph + CONNECTED).astype(np.int64)
+
+
+def align_groups(
+    groups: np.ndarray, before: np.ndarray, nearest: np.ndarray, targets: np.ndarray, classes: Classes
+) -> np.ndarray:
+    """Renumber groups (p,) one-to-one: by the labeled images that they hold, then by the prototypes that they keep.
+
+    before (p,): the ids until now, -1 for none. nearest (labeled,): every labeled image's nearest prototype.
+    """
+    prototypes = np.zeros((classes.total, classes.total), np.int64)
+    images = np.zeros_like(prototypes)
+    old = before >= 0
+    np.add.at(prototypes, (groups[old], before[old]), 1)
+    np.add.at(images, (groups[nearest], targets), 1)
+    _, ids = linear_sum_assignment(images * (len(groups) + 1) + prototypes, maximize=True)
+    return ids[groups]
