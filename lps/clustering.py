@@ -4,6 +4,7 @@ Features are best L2-normalised first: without it k-means on SimCLR features los
 takes arrays does so itself; what takes tensors works on their device and on the points as they are.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -62,8 +63,8 @@ def semi_supervised_kmeans(
     """k-means in which labeled points stay in their cluster (GCD, section 3.3); the best of `restarts` by inertia.
 
     points: float32 (n, d), free to move; pinned: (m, d) and pins: int64 (m,), the cluster of each. Clusters with pinned
-    points start at their mean, the others are drawn from the free points with probability proportional to the squared
-    distance from the nearest start so far. Without pinned points this is plain k-means.
+    points start at their mean, the others are drawn from the free points by greedy k-means++. Without pinned points
+    this is plain k-means.
     """
     generator = torch.Generator().manual_seed(seed)
     held = _sums(pinned, pins, clusters)
@@ -119,26 +120,33 @@ def _sums(points: Tensor, ids: Tensor, clusters: int) -> tuple[Tensor, Tensor]:
 
 
 def _first_centres(points: Tensor, held: tuple[Tensor, Tensor], generator: torch.Generator) -> Tensor:
-    """(k, d): means of pinned points, then k-means++ draws for the clusters without any."""
+    """(k, d): means of pinned points, then greedy k-means++ draws for the clusters without any.
+
+    Of a few candidates, drawn with probability proportional to the squared distance from the nearest centre so far, the
+    one counts that leaves the smallest sum of them (as in scikit-learn): with a single candidate two thirds of the runs
+    end in a poor optimum on digits.
+    """
     sums, counts = held
     centres = sums / counts.clamp_min(1)[:, None]
     nearest = torch.full_like(points[:, 0], torch.inf)
     if (counts > 0).any():
         nearest = squared_distances(points, centres[counts > 0]).amin(dim=1)
     for cluster in (counts == 0).nonzero().flatten().tolist():
-        centres[cluster] = points[_draw(nearest, generator)]
-        nearest = torch.minimum(nearest, squared_distances(points, centres[cluster : cluster + 1])[:, 0])
+        candidates = points[_draw(nearest, 2 + int(math.log(len(centres))), generator).to(points.device)]
+        left = torch.minimum(nearest[:, None], squared_distances(points, candidates))
+        best = left.sum(dim=0).argmin()
+        centres[cluster], nearest = candidates[best], left[:, best]
     return centres
 
 
-def _draw(weights: Tensor, generator: torch.Generator) -> int:
-    """A row with probability proportional to its weight (n,); any row where all are 0 or infinite."""
+def _draw(weights: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """Rows int64 (count,) with probability proportional to their weight (n,); any rows where all are 0 or infinite."""
     weights = weights.double().cpu()
     if not weights.sum().isfinite() or weights.sum() == 0:
         weights = torch.ones_like(weights)
     reached = weights.cumsum(dim=0)
-    drawn = torch.rand((), generator=generator, dtype=torch.float64) * reached[-1]
-    return min(int(torch.searchsorted(reached, drawn, right=True)), len(weights) - 1)  # rounding may pass the end
+    drawn = torch.rand(count, generator=generator, dtype=torch.float64) * reached[-1]
+    return torch.searchsorted(reached, drawn, right=True).clamp_max(len(weights) - 1)  # rounding may pass the end
 
 
 def _lloyd(points: Tensor, held: tuple[Tensor, Tensor], centres: Tensor, iterations: int) -> Tensor:

@@ -172,7 +172,7 @@ def _number(value) -> float:
 
 
 def group_runs(scored: Sequence[Scored]) -> list[Group]:
-    """Runs that differ only in `REPEATED` together, the newest of every seed; never over different splits."""
+    """Runs that differ only in `REPEATED` together, one of every seed; never over different splits."""
     found: dict[str, list[Scored]] = {}
     for member in scored:
         found.setdefault(identity(member), []).append(member)
@@ -187,9 +187,9 @@ def identity(member: Scored) -> str:
 
 
 def newest_of_seeds(members: Sequence[Scored]) -> tuple[tuple[Scored, ...], tuple[Scored, ...]]:
-    """(the newest run of every seed, by seed; the others). Ids begin with the time at which a run was made."""
+    """(one run of every seed, the newest that reached its end, else the newest; the others). Ids begin with a time."""
     newest: dict[tuple[str, tuple[int, int]], Scored] = {}
-    for member in sorted(members, key=lambda member: member.run.id):
+    for member in sorted(members, key=lambda member: (member.is_complete, member.run.id)):
         newest[identity(member), member.seeds] = member
     kept = tuple(sorted(newest.values(), key=lambda member: (*member.seeds, member.run.id)))
     return kept, tuple(member for member in members if member not in kept)
@@ -304,8 +304,11 @@ def _notes_on_members(group: Group) -> list[str]:
         for member in group.members
         if not member.is_complete and member.epoch < member.config.epochs
     ]
-    again = dict.fromkeys(member.config.seed for member in group.replaced)
-    return lines + [f"seed {seed} was run more than once, its newest run counts" for seed in again]
+    complete = {member.config.seed: member.is_complete for member in group.members}
+    for seed in dict.fromkeys(member.config.seed for member in group.replaced):
+        counts = "newest finished run" if complete[seed] else "newest run"
+        lines.append(f"seed {seed} was run more than once, its {counts} counts")
+    return lines
 
 
 def notes_on_paper(groups: Sequence[Group]) -> list[str]:

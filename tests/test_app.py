@@ -44,7 +44,7 @@ def test_the_theme_has_the_colours_of_the_charts(name, colors):
     assert len(theme["chartCategoricalColors"]) == 10
 
 
-@pytest.mark.parametrize("page", ["home", "launch", "live", "projection"])
+@pytest.mark.parametrize("page", ["home", "launch", "live", "compare", "projection"])
 def test_every_page_opens_without_runs(page, tmp_path, monkeypatch):
     monkeypatch.setenv("LPS_RUNS", str(tmp_path))
     assert visit(page).title[0].value

@@ -1,0 +1,126 @@
+r"""GCD: contrastive features of all images and of the labels, then k-means in which labeled images stay in their class.
+
+Citation:
+    S. Vaze, K. Han, A. Vedaldi, A. Zisserman: Generalized Category Discovery. CVPR 2022.
+
+Objective:
+    $$\mathcal{L} = (1 - \lambda) \frac{1}{2B} \sum_a
+    -\log \frac{e^{v_a \cdot v_{a'}}}{\sum_{b \ne a} e^{v_a \cdot v_b}}
+    + \lambda \frac{1}{2B_l} \sum_{a \in \mathcal{B}_l} \frac{1}{|P(a)|} \sum_{p \in P(a)}
+    -\log \frac{e^{v_a \cdot v_p / \tau}}{\sum_{b \in \mathcal{B}_l, b \ne a} e^{v_a \cdot v_b / \tau}},
+    \qquad \lambda = 0.35$$
+
+Views:
+    w1 and w2 weak, both with gradient. v are unit outputs of a projection head; a' is the other view of the image of a,
+    P(a) are the labeled rows of both views with the label of a. The first term runs over all rows, labeled ones too.
+
+Prediction:
+    Semi-supervised k-means on unit backbone features (before the projection head) of all training images: labeled ones
+    are pinned to their class, so that ids below `seen` are the seen classes. Seen accuracy is matched nevertheless, as
+    for all methods of this family; the raw one follows from the stored predictions.
+
+Deviations:
+    Common protocol: SimCLR start and the network of all methods (original: DINO ViT-B/16, of which the last block is
+    trained), its optimizer, schedule, steps and weak views; the batch shared out by set size (original: labeled and
+    unlabeled half and half); the last epoch counts.
+    The projection head ends at 256 numbers; the original adds a weight-normalised layer to 65,536 behind them. Its
+    hidden layers (original: 2048) are at most 4 times as wide as the features, which matters to small backbones alone.
+    k-means: 10 restarts, the default of the original's program (its scripts: 100), but each start is the best of a few
+    draws; an empty cluster takes the farthest point (original: a mean of nothing); ids are those of the final centres
+    (original: of the centres before).
+    Confidence, which k-means has none of, is 1 - distance to the nearest centre / distance to the next one.
+"""
+
+from typing import Annotated
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lps.batches import Batch
+from lps.clustering import cluster_confidence, semi_supervised_kmeans
+from lps.losses import similarities, supervised_contrastive, two_view_contrastive
+from lps.measurements import Measurement
+from lps.methods import Inference, Method, Prediction, Progress
+from lps.network import Network
+from lps.split import Classes
+
+
+class GCD(Method):
+    views = ("weak", "weak")
+    seen_is_aligned = False
+
+    def __init__(
+        self,
+        network: Network,
+        classes: Classes,
+        *,
+        supervised_weight: Annotated[
+            float, "lambda: share of the supervised contrastive loss, the rest is unsupervised", (0, 1)
+        ] = 0.35,
+        unsupervised_temperature: Annotated[float, "temperature of the loss over all images", (0.01, 10)] = 1.0,
+        supervised_temperature: Annotated[float, "tau: temperature of the loss over labeled images", (0.01, 10)] = 0.07,
+        projection_width: Annotated[
+            int | None,
+            "width of the two hidden layers of the projection head; none: 2048, at most 4 times the features",
+            (1, 16384),
+        ] = None,
+        projection_outputs: Annotated[
+            int, "outputs of the projection head, where the losses compare images", (2, 65536)
+        ] = 256,
+        kmeans_restarts: Annotated[
+            int, "runs of semi-supervised k-means, of which the tightest counts", (1, 1000)
+        ] = 10,
+        kmeans_iterations: Annotated[int, "most rounds of one run of semi-supervised k-means", (1, 10000)] = 200,
+    ):
+        super().__init__(network, classes)
+        features = network.backbone.num_features
+        width = min(2048, 4 * features) if projection_width is None else projection_width
+        network.classifier = _projection_head(features, width, projection_outputs)
+        self.supervised_weight = supervised_weight
+        self.unsupervised_temperature = unsupervised_temperature
+        self.supervised_temperature = supervised_temperature
+        self.kmeans_restarts, self.kmeans_iterations = kmeans_restarts, kmeans_iterations
+
+    def loss(self, batch: Batch, progress: Progress) -> tuple[Tensor, dict[str, Measurement]]:
+        projected = [view.logits for view in self.network.forward_views(batch.views())]
+        terms = {
+            "loss/unsupervised_contrastive": (1 - self.supervised_weight) * self._unsupervised(projected),
+            "loss/supervised_contrastive": self.supervised_weight * self._supervised(projected, batch.targets),
+        }
+        total = sum(terms.values())
+        return total, {name: term.detach() for name, term in terms.items()} | {"loss/total": total.detach()}
+
+    def _unsupervised(self, projected: list[Tensor]) -> Tensor:
+        """InfoNCE over all rows of both views."""
+        similarity = similarities(torch.cat(projected), self.unsupervised_temperature)
+        return two_view_contrastive(similarity, torch.ones_like(similarity[0], dtype=torch.bool))
+
+    def _supervised(self, projected: list[Tensor], targets: Tensor) -> Tensor:
+        """Contrast among the labeled rows of both views, the mean over positives outside of the logarithm."""
+        labeled = torch.cat([view[: len(targets)] for view in projected])
+        similarity = similarities(labeled, self.supervised_temperature)
+        everyone = torch.ones_like(similarity[0], dtype=torch.bool)
+        return supervised_contrastive(similarity, targets.repeat(2), everyone, variant="out")
+
+    def predict(self, inference: Inference) -> Prediction:
+        """Ids of semi-supervised k-means: below `seen` the seen classes, the others clusters without a name."""
+        clusters = semi_supervised_kmeans(
+            F.normalize(inference.unlabeled.features.float(), dim=1),
+            F.normalize(inference.labeled.features.float(), dim=1),
+            inference.targets,
+            self.classes.total,
+            inference.seed,
+            self.kmeans_restarts,
+            self.kmeans_iterations,
+        )
+        return Prediction(
+            clusters.ids, cluster_confidence(clusters.distances), {"cluster/inertia": clusters.inertia.item()}
+        )
+
+
+def _projection_head(features: int, width: int, outputs: int) -> nn.Module:
+    """Three layers; it stands where the classifier was, so that the network's logits are the projections."""
+    return nn.Sequential(
+        nn.Linear(features, width), nn.GELU(), nn.Linear(width, width), nn.GELU(), nn.Linear(width, outputs)
+    )
