@@ -1,0 +1,236 @@
+r"""DTC: clusters of the supervised features sharpen themselves while the network learns to keep them.
+
+Citation:
+    K. Han, A. Vedaldi, A. Zisserman: Learning to Discover Novel Visual Categories via Deep Transfer Clustering.
+    ICCV 2019.
+
+Objective:
+    $$\mathcal{L} = \frac{1}{B_u K} \sum_{i, k} t_{ik} \log \frac{t_{ik}}{q_{ik}} + w\, \mathrm{MSE}(q, q'), \qquad
+    w = w_{\max}\, e^{-5 (1 - \min(e, T) / T)^2},$$
+    $$q_{ik} \propto \frac{1}{1 + \| A h_i + b - \mu_k \|^2}, \qquad t_{ik} \propto \frac{q_{ik}^2}{\sum_j q_{jk}}$$
+
+Views:
+    Stages: first cross-entropy of labeled rows in one weak view (a share of the run), then the objective on unlabeled
+    rows alone: w1 weak gives q, w2 weak gives q' (PI); both carry gradient. The targets t are made of q in evaluation
+    mode and without augmentation for all unlabeled images, stored by image, and carry none.
+    The start of the second stage: principal components of the unlabeled features, as many as classes; k-means in them
+    gives the centres and the first targets. A and b are new. In the warm-up targets stay and w is 0; they are renewed
+    at its end, after the first epoch that follows, and then every `target_interval` epochs.
+
+Prediction:
+    The nearest of the K centres; k-means in principal components as long as the first stage lasts. Ids mean nothing, so
+    that seen accuracy is matched.
+
+Deviations:
+    Open world (ORCA, section 4): K = all classes, and all unlabeled images (original: novel classes alone).
+    Common protocol: SimCLR start (original: none), its optimizer, schedule, steps, trained stages and weak views, one
+    optimizer for all stages. The stages are shares of the run (original: 180 supervised epochs from random weights,
+    which SimCLR stands in for in part, 10 of warm-up, 100 more): in CIFAR's 200 epochs the warm-up has the original's
+    2000 steps. A warm-up of few steps ends before A and b meet the centres, and the targets that are renewed then are
+    worth nothing. The ramp (original: 5 of 100 epochs) is a share of the last stage.
+    TE: an image's average grows whenever the image comes up, which is about once an epoch (original: at the end of the
+    epoch), and an image without a past has no consistency loss (original: its past is 0).
+    With fewer features than classes all components are kept.
+"""
+
+from typing import Annotated, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lps.batches import Batch
+from lps.clustering import principal_axes, semi_supervised_kmeans, squared_distances
+from lps.measurements import Measurement
+from lps.methods import Inference, Method, Prediction, Progress
+from lps.network import Network
+from lps.pseudo_labels import TINY, class_distribution, kl_to_uniform, kl_uniform_to
+from lps.schedules import epochs_of, ramp_up
+from lps.split import Classes
+
+
+class DTC(Method):
+    seen_is_aligned = False
+
+    def __init__(
+        self,
+        network: Network,
+        classes: Classes,
+        *,
+        consistency: Annotated[
+            Literal["PI", "Baseline", "TE", "TEP"],
+            "PI: two views agree; TE: a view agrees with its image's past; TEP: targets from the past; Baseline: none",
+        ] = "PI",
+        consistency_weight: Annotated[float, "weight of the consistency after its ramp", (0, 1000)] = 10.0,
+        ramp_share: Annotated[float, "share of the time after the warm-up in which this weight rises", (0, 1)] = 0.05,
+        average_decay: Annotated[float, "TE, TEP: share of its past that an image's average keeps", (0, 0.999)] = 0.6,
+        target_interval: Annotated[
+            int, "epochs from one renewal of the targets to the next; 10 on CIFAR-100", (1, 100000)
+        ] = 5,
+        supervised_share: Annotated[
+            float, "share of the run, at its start, that learns from labeled images", (0, 0.9)
+        ] = 0.3,
+        warmup_share: Annotated[float, "share of the run that learns the first targets", (0, 0.9)] = 0.1,
+        kl_reduction: Annotated[
+            Literal["mean", "batchmean"], "clustering loss over images and clusters (code), or over images"
+        ] = "mean",
+        init_linear_from_pca: Annotated[
+            bool, "start A and b at the principal components; else at random (code)"
+        ] = False,
+        kmeans_restarts: Annotated[int, "runs of k-means, of which the tightest counts", (1, 1000)] = 20,
+    ):
+        super().__init__(network, classes)
+        features = network.backbone.num_features
+        network.classifier = nn.Linear(features, classes.seen)  # of the supervised stage
+        self.reduction = nn.Linear(features, min(classes.total, features))
+        self.centres = nn.Parameter(torch.zeros(classes.total, self.reduction.out_features))
+        self.register_buffer("targets", torch.empty(0))  # t (unlabeled images, clusters) once the transfer has begun
+        self.register_buffer("past", torch.empty(0))  # TE, TEP: decaying sum of q, of the same shape
+        self.register_buffer("visits", torch.empty(0))  # (unlabeled images,), how many q are in that sum
+        self.views = ("weak", "weak") if consistency == "PI" else ("weak",)
+        self.consistency = consistency
+        self.consistency_weight = consistency_weight
+        self.ramp_share = ramp_share
+        self.average_decay = average_decay
+        self.target_interval = target_interval
+        self.supervised_share, self.warmup_share = supervised_share, warmup_share
+        self.kl_reduction = kl_reduction
+        self.init_linear_from_pca = init_linear_from_pca
+        self.kmeans_restarts = kmeans_restarts
+
+    def stages(self, epochs: int) -> tuple[int, int]:
+        """First epoch of the transfer, and first epoch after its warm-up."""
+        transfer = epochs_of(self.supervised_share, epochs)
+        return transfer, min(epochs, transfer + epochs_of(self.warmup_share, epochs))
+
+    def consistency_at(self, progress: Progress) -> float:
+        """w: weight of the consistency in this epoch; 0 in the warm-up."""
+        _, main = self.stages(progress.epochs)
+        if progress.epoch < main or self.consistency in ("Baseline", "TEP"):
+            return 0.0
+        return self.consistency_weight * ramp_up(progress.epoch - main, self.ramp_share * (progress.epochs - main))
+
+    def start_epoch(self, inference: Inference, progress: Progress) -> None:
+        """Begin the transfer when its time has come; renew the targets when theirs has."""
+        transfer, main = self.stages(progress.epochs)
+        done = progress.epoch - main
+        if progress.epoch == transfer:
+            self._begin_transfer(inference)
+        elif done == 0:
+            self.targets = sharpened(self.assignments(inference))
+        elif done > 0:
+            self._continue(inference, renew=(done - 1) % self.target_interval == 0)
+
+    def loss(self, batch: Batch, progress: Progress) -> tuple[Tensor, dict[str, Measurement]]:
+        if progress.epoch < self.stages(progress.epochs)[0]:
+            terms, measured = self._supervised(batch), {}
+        else:
+            terms, measured = self._transfer(batch, self.consistency_at(progress))
+        total = sum(terms.values())
+        measured |= {name: term.detach() for name, term in terms.items()} | {"loss/total": total.detach()}
+        return total, measured
+
+    def predict(self, inference: Inference) -> Prediction:
+        """The nearest centre and its soft assignment."""
+        confidence, ids = self.assignments(inference).max(dim=1)
+        return Prediction(ids, confidence)
+
+    def assignments(self, inference: Inference) -> Tensor:
+        """q (unlabeled images, clusters) in evaluation mode; before the transfer, of the clusters to start from."""
+        features = inference.unlabeled.features
+        if len(self.targets):
+            return self._log_assignments(features).exp()
+        return self._first_clusters(features.float(), inference.seed)[1]
+
+    def _first_clusters(self, features: Tensor, seed: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Centres (k, components), q (n, k), and weight and bias of the map to principal components."""
+        mean, axes = principal_axes(features, self.reduction.out_features)
+        points, nobody = (features - mean) @ axes.T, torch.zeros(0, dtype=torch.int64, device=features.device)
+        clusters = semi_supervised_kmeans(points, points[:0], nobody, len(self.centres), seed, self.kmeans_restarts)
+        return clusters.centres, log_student_t(clusters.distances).exp(), axes, -axes @ mean
+
+    def _begin_transfer(self, inference: Inference) -> None:
+        """Centres and targets from k-means in the principal components of the unlabeled features."""
+        centres, assignments, weight, bias = self._first_clusters(inference.unlabeled.features.float(), inference.seed)
+        self.centres.copy_(centres)
+        self.targets = sharpened(assignments)
+        if self.init_linear_from_pca:
+            self.reduction.weight.copy_(weight)
+            self.reduction.bias.copy_(bias)
+        if self.consistency in ("TE", "TEP"):
+            self.past = torch.zeros_like(self.targets)
+            self.visits = torch.zeros_like(self.targets[:, 0])
+
+    def _continue(self, inference: Inference, renew: bool) -> None:
+        """An epoch after the warm-up is over: take its predictions into the average (TEP), renew the targets."""
+        everyone = torch.arange(len(self.targets), device=self.targets.device)
+        if self.consistency == "TEP":
+            self._remember(self.assignments(inference), everyone)
+        if renew:
+            averaged = self.consistency == "TEP"
+            self.targets = sharpened(self._average(everyone) if averaged else self.assignments(inference))
+
+    def _supervised(self, batch: Batch) -> dict[str, Tensor]:
+        """Cross-entropy of the labeled rows, alone in the batch."""
+        (outputs,) = self.network.forward_views([batch.labeled_views[0]])
+        return {"loss/cross_entropy": F.cross_entropy(outputs.logits.float(), batch.targets)}
+
+    def _transfer(self, batch: Batch, weight: float) -> tuple[dict[str, Tensor], dict[str, Measurement]]:
+        outputs = self.network.forward_views(list(batch.unlabeled_views))
+        targets = self.targets[batch.unlabeled_positions]
+        log_q, *log_again = (self._log_assignments(view.features) for view in outputs)
+        divisor = log_q.numel() if self.kl_reduction == "mean" else len(log_q)
+        terms = {"loss/clustering": F.kl_div(log_q, targets, reduction="sum") / divisor}
+        if self.consistency == "PI":
+            terms["loss/consistency"] = weight * F.mse_loss(log_q.exp(), log_again[0].exp())
+        elif self.consistency == "TE":
+            terms["loss/consistency"] = weight * self._away_from_past(log_q.exp(), batch.unlabeled_positions)
+        pi_hat = class_distribution(log_q.detach().exp(), torch.ones_like(log_q[:, 0]))
+        return terms, {
+            "consistency_weight": weight,
+            "target/distribution": targets.mean(dim=0),
+            "pi_hat": pi_hat,
+            "kl": kl_uniform_to(pi_hat),
+            "kl/reverse": kl_to_uniform(pi_hat),
+        }
+
+    def _away_from_past(self, assignments: Tensor, positions: Tensor) -> Tensor:
+        """Mean squared difference of q (n, k) from the images' averages, 0 where there is none; q then joins them."""
+        known = (self.visits[positions] > 0)[:, None]
+        away = ((assignments - self._average(positions)).square() * known).mean()
+        if self.training:
+            self._remember(assignments.detach(), positions)
+        return away
+
+    def _remember(self, assignments: Tensor, positions: Tensor) -> None:
+        """Take q (n, k) of the images at `positions` into their averages."""
+        decay = self.average_decay
+        self.past[positions] = decay * self.past[positions] + (1 - decay) * assignments
+        self.visits[positions] = self.visits[positions] + 1
+
+    def _average(self, positions: Tensor) -> Tensor:
+        """(n, k): decaying averages of q, corrected for having begun at 0."""
+        begun = 1 - self.average_decay ** self.visits[positions]
+        return self.past[positions] / begun.clamp_min(TINY)[:, None]
+
+    def _log_assignments(self, features: Tensor) -> Tensor:
+        """log q (n, k) in float32 of features (n, d)."""
+        with torch.autocast(features.device.type, enabled=False):
+            return log_student_t(squared_distances(self.reduction(features.float()), self.centres))
+
+
+def log_student_t(distances: Tensor) -> Tensor:
+    """log q (n, k): Student's t with one degree of freedom of squared distances (n, k), normalised over clusters.
+
+    In log space, since 1 / (1 + d^2) of a far point is 0 in half precision.
+    """
+    return (-distances.log1p()).log_softmax(dim=1)
+
+
+def sharpened(assignments: Tensor) -> Tensor:
+    """t (n, k) of q (n, k) over all images: q^2 over the size of the cluster, normalised over clusters.
+
+    q^2 / sum q is at most q, so a cluster that nobody is near stays near 0.
+    """
+    weights = assignments.square() / assignments.sum(dim=0).clamp_min(TINY)
+    return weights / weights.sum(dim=1, keepdim=True).clamp_min(TINY)
