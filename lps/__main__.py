@@ -27,6 +27,9 @@ def main(arguments: list[str] | None = None) -> int:
     except ConfigError as error:
         print(f"lps: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # the reader, `head` for one, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 def parser() -> Parser:
@@ -160,7 +163,7 @@ def list_all(options) -> None:
     for row in rows:
         scores = " ".join(f"{key} {row[key]:.3f}" for key in ("seen", "novel", "all") if row[key] is not None)
         print(
-            f"{row['id']}  {row['state']:10} epoch {row['epochs']:<4} {scores}  {row['name']}{row['reason']}".rstrip()
+            f"{row['id']}  {row['state']:10} epoch {row['epochs']:<4} {scores}  {row['name']}  {row['reason']}".rstrip()
         )
 
 
@@ -234,6 +237,10 @@ def _config(options) -> Config:
     """The checked config of the options, before anything is written."""
     from lps import preflight
 
+    for text in options.settings:
+        name = text.partition("=")[0].strip()
+        if name in ("dataset", "method"):
+            raise ConfigError(name, f"cannot be set by --set; use --{name}")
     own = parse_settings([f"seed={options.seed}"], "lps") | {"dataset": options.dataset, "method": options.method}
     config = configure(own | parse_settings(options.settings, options.method))
     preflight.check(config)

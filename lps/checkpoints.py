@@ -44,6 +44,12 @@ def load_newest(folder: Path) -> tuple[str | None, dict | None, list[str]]:
     return None, None, damaged
 
 
+def set_aside(folder: Path, name: str) -> None:
+    """Rename a damaged checkpoint, so that it neither counts as new nor pushes a good one out."""
+    (folder / f"{name}.pt").rename(folder / f"damaged-{name}.pt")
+    (folder / f"{name}.json").unlink(missing_ok=True)
+
+
 def keep_as_best(folder: Path, name: str) -> None:
     """Make `name` the checkpoint called best (hard links: no bytes are copied)."""
     for suffix in (".pt", ".json"):

@@ -58,9 +58,13 @@ def check_device(name: str) -> None:
     raise ConfigError("device", f"{name} is not available{missing}; choices: auto, {', '.join(names)}")
 
 
+def available_cores() -> int:
+    """How many CPU cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _cpu() -> Device:
-    """The cores that this process may use."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = available_cores()
     return Device("cpu", f"CPU, {cores} core{'s' if cores != 1 else ''}")
 
 

@@ -221,7 +221,7 @@ class Attempt:
 
     def _sweep(self) -> None:
         """Remove temporary files whose writers were killed; a writer of today needs far less than a minute."""
-        for path in self.run.folder.glob(".*.tmp"):
+        for path in self.run.folder.rglob(".*.tmp"):
             with contextlib.suppress(OSError):
                 if time.time() - path.lstat().st_mtime > 60:
                     path.unlink()

@@ -7,7 +7,6 @@ but the checkpoint and the config, so on a CPU it ends with the very numbers of 
 
 import errno
 import math
-import os
 import resource
 import signal
 import sys
@@ -21,6 +20,7 @@ import torch
 from lps import checkpoints, methods, snapshots
 from lps.batches import seeded, training_batches
 from lps.config import Config
+from lps.devices import available_cores
 from lps.evaluate import baseline, evaluate, infer_features, inference
 from lps.events import EventWriter
 from lps.files import write_json
@@ -122,7 +122,7 @@ class Attempt:
 
     def _prepare(self) -> None:
         self.config = config = self.run.config()
-        torch.set_num_threads(config.threads or os.cpu_count())
+        torch.set_num_threads(config.threads or available_cores())
         self._progress.write("prepare", 0, config.epochs, 0, 1)
         self.run.checkpoints.mkdir(exist_ok=True)
         self.run.snapshots.mkdir(exist_ok=True)
@@ -136,6 +136,7 @@ class Attempt:
         name, state, damaged = checkpoints.load_newest(self.run.checkpoints)
         for damaged_name in damaged:
             print(f"checkpoint {damaged_name} is damaged and was not used", flush=True)
+            checkpoints.set_aside(self.run.checkpoints, damaged_name)
         if state is None:
             return False
         print(f"resuming from checkpoint {name}", flush=True)
@@ -143,6 +144,8 @@ class Attempt:
         self.optimizer.load_state_dict(state["optimizer"])
         averages = Averages(state["averages"])
         self.position = Position(state["epoch"], state["step"], averages, state["best"])
+        if state["is_best"]:  # the attempt may have been killed before it could say so
+            checkpoints.keep_as_best(self.run.checkpoints, name)
         self.log("start", facts(self.material, self.method))
         return True
 
@@ -223,16 +226,17 @@ class Attempt:
         self.log("eval", values | {"time/eval_s": time.perf_counter() - began})
         accuracy = values.get(BEST, 0.0)
         is_best, at.best = accuracy > at.best, max(accuracy, at.best)
-        name = self._commit()
+        name = self._commit(is_best)
         if is_best:
             checkpoints.keep_as_best(self.run.checkpoints, name)
 
-    def _commit(self) -> str:
+    def _commit(self, is_best: bool = False) -> str:
         """Write the checkpoint of this moment and drop old ones; gives its name."""
         at = self.position
         name = f"step-{at.epoch * self.steps_per_epoch + at.step:08d}"
         state = {"method": self.method.state_dict(), "optimizer": self.optimizer.state_dict()}
-        state |= {"averages": at.averages.state_dict(), "epoch": at.epoch, "step": at.step, "best": at.best}
+        state |= {"averages": at.averages.state_dict(), "epoch": at.epoch, "step": at.step}
+        state |= {"best": at.best, "is_best": is_best}
         checkpoints.save(self.run.checkpoints, name, state)
         checkpoints.prune(self.run.checkpoints)
         return name

@@ -3,6 +3,7 @@
 import streamlit as st
 
 from lps.ui import panels, routing, select
+from lps.ui.escape import markdown
 from lps.ui.live import history
 
 TICK_S = 2.0  # while a run is alive
@@ -16,6 +17,8 @@ def main() -> None:
         st.info("There are no runs yet.", icon=":material/rocket_launch:")
         st.page_link("pages/launch.py", label="Launch the first one", icon=":material/arrow_forward:")
         return
+    for name in select.missing(runs):
+        st.warning(f"There is no run {markdown(name)} any more.", icon=":material/link_off:")
     chosen = select.pick_runs(runs)
     if not chosen:
         chosen = [select.latest(runs)]

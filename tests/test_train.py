@@ -178,6 +178,16 @@ def test_a_damaged_checkpoint_is_passed_over(finished, tmp_path, capsys):
     assert numbers(run) == numbers(finished)
 
 
+def test_when_every_checkpoint_is_damaged_the_run_begins_again_and_ends(finished, tmp_path):
+    run = make_run(tmp_path)
+    training.train(run)
+    for path in run.checkpoints.glob("step-*.pt"):
+        path.write_bytes(path.read_bytes()[:1000])
+    assert training.train(run) == 0
+    assert numbers(run) == numbers(finished)
+    assert_same_weights(run, finished)
+
+
 @pytest.mark.parametrize(
     "settings, failure, words",
     [

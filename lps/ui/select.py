@@ -45,6 +45,12 @@ def picked(runs: list[Run]) -> list[Run]:
     return [by_id[name] for name in dict.fromkeys(st.query_params.get_all("run")) if name in by_id]
 
 
+def missing(runs: list[Run]) -> list[str]:
+    """What the address calls a run though there is none of that name (any more), shortened for showing."""
+    known = {run.id for run in runs}
+    return [name[:80] for name in dict.fromkeys(st.query_params.get_all("run")) if name not in known]
+
+
 def pick_runs(runs: list[Run]) -> list[Run]:
     """A box for any number of runs; empty means: the latest one, whichever that is."""
     by_id = {run.id: run for run in runs}
