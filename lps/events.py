@@ -107,11 +107,8 @@ def _event(line: bytes) -> dict | None:
         return None
     if not isinstance(event, dict) or event.get("kind") not in EVENT_KINDS or not isinstance(event.get("values"), dict):
         return None
-    return event if all(_is_number(event.get(key)) for key in ("step", "epoch", "time")) else None
-
-
-def _is_number(value) -> bool:
-    return type(value) in (int, float) and abs(value) < 2**53
+    counts = all(type(event.get(key)) is int and 0 <= event[key] < 2**53 for key in ("step", "epoch"))
+    return event if counts and type(event.get("time")) in (int, float) and abs(event["time"]) < 2**53 else None
 
 
 def _end_of_last_line(file) -> int:

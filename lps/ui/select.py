@@ -22,8 +22,10 @@ def all_runs() -> list[Run]:
 
 
 def latest(runs: list[Run]) -> Run | None:
-    """The newest run that is alive, else the newest one."""
-    return next((run for run in runs if is_held(run.lock)), runs[0] if runs else None)
+    """The newest run that is alive, else the newest readable one, else the newest folder."""
+    readable = (run for run in runs if run.state().name != "unreadable")
+    alive = (run for run in runs if is_held(run.lock))
+    return next(alive, None) or next(readable, None) or (runs[0] if runs else None)
 
 
 def title(run: Run) -> str:
