@@ -92,10 +92,10 @@ def train_simclr(
             loss_sum += loss.detach()
             report(epoch, step + 1, {})
         values = {"pretrain/loss": loss_sum.item() / steps, "pretrain/lr": rate}
-        last = epoch + 1 == config.pretrain_epochs
-        if last or (epoch + 1) % QUALITY_EVERY == 0:
+        if epoch + 1 == config.pretrain_epochs or (epoch + 1) % QUALITY_EVERY == 0:
             quality = feature_quality(infer_features(encoder.backbone, images, config), truth, seed)
-        report(epoch + 1, steps, values | (quality if last or (epoch + 1) % QUALITY_EVERY == 0 else {}))
+            values |= quality
+        report(epoch + 1, steps, values)
     weights = {name: value.detach().cpu().clone() for name, value in encoder.backbone.state_dict().items()}
     return {"backbone": weights, "quality": quality}
 
