@@ -72,7 +72,10 @@ def parser() -> Parser:
     compare.add_argument("--format", choices=("markdown", "latex", "csv", "json"), default="markdown")
     compare.add_argument("--protocol", default="orca", help="orca, gcd_v1, gcd_v2, gcd_v2_balanced or strict")
     compare.add_argument("--seen", default="default", help="seen accuracy: default, raw or matched")
-    compare.add_argument("--select", default="last", help="epoch: last, or oracle for the best by unlabeled truth")
+    compare.add_argument("--images", default="unlabeled", help="scored images: unlabeled or test")
+    compare.add_argument(
+        "--select", default="last", help="epoch: last, validation (best on withheld labels) or oracle (best by truth)"
+    )
     return top
 
 
@@ -229,7 +232,8 @@ def compare_runs(options) -> None:
     runs = runs or [run for run in list_runs(options.runs) if run.state().name == "finished"]
     if not runs:
         raise ConfigError("compare", f"there are no finished runs in {options.runs}")
-    scored = [score_run(run, options.protocol, options.select, options.seen) for run in runs]
+    how = options.protocol, options.select, options.seen, options.images
+    scored = [score_run(run, *how) for run in runs]
     print(table(group_runs(scored), options.format), end="")
 
 

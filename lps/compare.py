@@ -15,6 +15,7 @@ import numpy as np
 from lps import catalog, paper, snapshots
 from lps.config import Config, configure, protocol_parameters
 from lps.events import read_events, rewind
+from lps.metrics import agreement
 from lps.parameters import ConfigError
 from lps.protocols import PROTOCOLS, Scores, score
 from lps.runs import Run
@@ -24,7 +25,12 @@ REPEATED = ("seed", "pretrain.seed", "device", "threads", "precision")  # what m
 TOLD = ("split.labeled_ratio", "split.num_seen", "split.seen_classes", "split.seed")  # in labels, where they differ
 COLUMNS = ("seen", "novel", "all", "nmi", "gap", "conflict", "time")
 HIGHER_IS_BETTER = ("seen", "novel", "all", "nmi")
-SELECTIONS = {"last": "the last epoch", "oracle": "the epoch with the best accuracy on the unlabeled truth (an oracle)"}
+SELECTIONS = {
+    "last": "the last epoch",
+    "validation": "the epoch with the best accuracy on labeled images whose label was withheld from training",
+    "oracle": "the epoch with the best accuracy on the scored truth (an oracle)",
+}
+IMAGES = {"unlabeled": "the unlabeled training images", "test": "the test images, which no model has trained on"}
 SEEN = ("default", "raw", "matched")
 FORMATS = ("markdown", "latex", "csv", "json")
 HEADS = ("method", "seen", "novel", "all", "NMI", "gap", "conflict", "time, s", "n", "paper")
@@ -45,6 +51,7 @@ class Scored:
     time: float
     protocol: str = "orca"
     select: str = "last"
+    images: str = "unlabeled"
     split: str = ""
     is_complete: bool = True
 
@@ -89,56 +96,72 @@ class Group:
     def paper(self) -> tuple[paper.Row | None, list[str]]:
         """The paper's numbers for the same experiment, else every reason why there are none."""
         first = self.members[0]
-        return paper.counterpart(first.config, first.protocol, first.select, self.seen_is_matched)
+        return paper.counterpart(first.config, first.protocol, first.select, self.seen_is_matched, first.images)
 
 
 # ---------------------------------------------------------------------------------------------------- scores
 
 
-def score_run(run: Run, protocol: str = "orca", select: str = "last", seen: str = "default") -> Scored:
+def score_run(
+    run: Run, protocol: str = "orca", select: str = "last", seen: str = "default", images: str = "unlabeled"
+) -> Scored:
     """The scores of a run from its stored predictions; raises `ConfigError` where that cannot be done."""
     for name, value, choices in (
         ("protocol", protocol, PROTOCOLS),
         ("select", select, SELECTIONS),
         ("seen", seen, SEEN),
+        ("images", images, IMAGES),
     ):
         if value not in choices:
             raise ConfigError(name, f"{value!r} is not one of {', '.join(choices)}")
     try:
-        return _score(run, protocol, select, seen)
+        return _score(run, protocol, select, seen, images)
     except ConfigError as error:
         raise ConfigError(run.id, str(error)) from None
 
 
-def _score(run: Run, protocol: str, select: str, seen: str) -> Scored:
+def _score(run: Run, protocol: str, select: str, seen: str, images: str) -> Scored:
     config = run.config()
     epochs = snapshots.snapshot_epochs(run.snapshots)
     if not epochs:
         raise ConfigError("snapshots", "no epoch has been evaluated yet")
     split, truth = snapshots.read_split(run.folder)
-    matched = not catalog.method_info(config.method).seen_is_aligned if seen == "default" else seen == "matched"
+    aligned = catalog.method_info(config.method).seen_is_aligned
+    matched = not aligned if seen == "default" else seen == "matched"
+    scored_ids = split.test if images == "test" else split.unlabeled
+    if len(scored_ids) == 0:
+        raise ConfigError("split", "has no test images; split.test_ratio sets some aside")
+    if select == "validation" and len(split.validation) == 0:
+        raise ConfigError("split", "withholds no labels to choose an epoch by; split.validation_ratio does")
 
     def at(epoch: int) -> Scores:
-        predicted = _predictions(run, epoch, split)
+        predicted = _predictions(run, epoch, split, images)
         try:
-            return score(predicted, truth[split.unlabeled], split.classes, protocol, matched)
+            return score(predicted, truth[scored_ids], split.classes, protocol, matched)
         except (ValueError, IndexError):
             raise ConfigError("split.npz", f"does not fit the predictions of epoch {epoch}") from None
 
+    def on_validation(epoch: int) -> float:
+        predicted = _predictions(run, epoch, split)[split.validation_rows]
+        return agreement(predicted, truth[split.validation], seen_is_aligned=aligned)
+
     if select == "last":
-        epoch, scores = epochs[-1], at(epochs[-1])
+        epoch = epochs[-1]
+    elif select == "validation":
+        epoch = max(epochs, key=lambda epoch: (on_validation(epoch), epoch))
     else:
-        epoch, scores = max(((epoch, at(epoch)) for epoch in epochs), key=lambda pair: (pair[1].all, pair[0]))
+        epoch = max(epochs, key=lambda epoch: (np.nan_to_num(at(epoch).all), epoch))
     digest, complete = split_digest(split, truth), run.state().name == "finished"
-    return Scored(run, config, epoch, scores, training_seconds(run), protocol, select, digest, complete)
+    return Scored(run, config, epoch, at(epoch), training_seconds(run), protocol, select, images, digest, complete)
 
 
-def _predictions(run: Run, epoch: int, split: Split) -> np.ndarray:
-    """The predicted id of every unlabeled image."""
-    name = f"epoch-{epoch:04d}.npz"
-    predicted = snapshots.read_arrays(run.snapshots / name, ("predicted",))["predicted"]
-    if predicted.shape != split.unlabeled.shape or predicted.dtype.kind not in "iu":
-        raise ConfigError(name, f"does not hold one class id for each of the {len(split.unlabeled)} unlabeled images")
+def _predictions(run: Run, epoch: int, split: Split, images: str = "unlabeled") -> np.ndarray:
+    """The predicted id of every unlabeled image, or of every test image."""
+    name, key = f"epoch-{epoch:04d}.npz", "test_predicted" if images == "test" else "predicted"
+    predicted = snapshots.read_arrays(run.snapshots / name, (key,))[key]
+    ids = split.test if images == "test" else split.unlabeled
+    if predicted.shape != ids.shape or predicted.dtype.kind not in "iu":
+        raise ConfigError(name, f"does not hold one class id for each of the {len(ids)} {images} images")
     if len(predicted) and not 0 <= predicted.min() <= predicted.max() < max(MOST_IDS, 2 * split.classes.total):
         raise ConfigError(name, f"holds class ids from {predicted.min()} to {predicted.max()}")
     return predicted
@@ -291,10 +314,12 @@ def _notes_on_scoring(groups: Sequence[Group]) -> list[str]:
     lines = []
     if first and first.protocol != "orca":
         lines.append(f"protocol {first.protocol}: {PROTOCOLS[first.protocol]}")
+    if first and first.images == "test":
+        lines.append("scored on the test images, which no model has trained on")
     if first and first.select == "oracle":
-        lines.append(
-            "oracle: of every run the epoch that scores best on the unlabeled truth, which nobody knows in use"
-        )
+        lines.append("oracle: of every run the epoch that scores best on the truth, which nobody knows in use")
+    if first and first.select == "validation":
+        lines.append("of every run the epoch that scores best on labeled images whose label was withheld")
     return lines
 
 
@@ -410,12 +435,13 @@ def _csv(groups: Sequence[Group]) -> str:
     writer = csv.writer(out, lineterminator="\n")
     measured = [f"{column}_{kind}" for column in COLUMNS for kind in ("mean", "std")]
     published = ["paper_seen", "paper_novel", "paper_all", "not_comparable"]
-    writer.writerow(["method", "protocol", "select", "seen_is_matched", "n", "seeds", *measured, *published])
+    writer.writerow(["method", "protocol", "images", "select", "seen_is_matched", "n", "seeds", *measured, *published])
     for group in groups:
         first, (row, reasons) = group.members[0], group.paper
         numbers = [number for column in COLUMNS for number in (group.mean(column), group.std(column))]
         seeds = " ".join(str(member.config.seed) for member in group.members)
-        about = [plain(group.label), first.protocol, first.select, group.seen_is_matched, len(group.members), seeds]
+        how = [first.protocol, first.images, first.select, group.seen_is_matched]
+        about = [plain(group.label), *how, len(group.members), seeds]
         shown = ["" if math.isnan(number) else f"{number:.6g}" for number in numbers]
         writer.writerow([*about, *shown, *_paper_fractions(row), plain("; ".join(reasons))])
     return out.getvalue()
@@ -446,6 +472,7 @@ def _as_json(group: Group) -> dict:
         "label": group.label,
         "config": group.config.flat(),
         "protocol": first.protocol,
+        "images": first.images,
         "select": first.select,
         "n": len(group.members),
         "seen_is_matched": group.seen_is_matched,

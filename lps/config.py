@@ -47,6 +47,22 @@ class Config:
     )
 
     dataset_path: str | None = setting(None, "file or folder of the data set", kind="str", optional=True)
+    dataset_image_size: int | None = setting(
+        None,
+        "side in pixels to which pictures are brought; none: the data set's own",
+        minimum=8,
+        maximum=1024,
+        kind="int",
+        optional=True,
+    )
+    dataset_images_per_class: int | None = setting(
+        None,
+        "at most so many images of every class, drawn by split.seed; none: all",
+        minimum=1,
+        maximum=10_000_000,
+        kind="int",
+        optional=True,
+    )
 
     split_num_seen: int | None = setting(
         None, "classes with labels; none: half of them", minimum=1, maximum=100_000, kind="int", optional=True
@@ -56,6 +72,23 @@ class Config:
         0.5, "share of the seen classes' images that keeps its label", minimum=1e-6, maximum=1
     )
     split_rule: str = setting("bernoulli", "how labels are drawn", choices=("bernoulli", "stratified"))
+    split_num_novel: int | None = setting(
+        None,
+        "novel classes to look for; none: those that the data set has",
+        minimum=1,
+        maximum=100_000,
+        kind="int",
+        optional=True,
+    )
+    split_validation_ratio: float = setting(
+        0.0,
+        "share of the labeled images whose label is withheld, to choose the epoch by",
+        minimum=0,
+        maximum=0.9,
+    )
+    split_test_ratio: float = setting(
+        0.0, "share of the images set aside for testing, where the data set brings none", minimum=0, maximum=0.9
+    )
     split_seed: int = setting(0, "seed of the split, the same for every run seed", minimum=0, maximum=2**31 - 1)
 
     network_name: str = setting("digits_resnet", "backbone", choices=("digits_resnet",))

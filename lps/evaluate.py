@@ -9,7 +9,7 @@ from lps.clustering import kmeans, knn_accuracy
 from lps.config import Config
 from lps.material import Material
 from lps.methods import Inference, Method
-from lps.metrics import open_world
+from lps.metrics import agreement, open_world
 from lps.network import Network, Outputs
 from lps.snapshots import Snapshot
 from lps.split import Split
@@ -48,14 +48,31 @@ def inference(method: Method, material: Material, config: Config) -> Inference:
     )
 
 
+def inference_on_test(method: Method, material: Material, config: Config, training: Inference) -> Inference:
+    """As `inference`, with the test images where a method expects the unlabeled ones: it only has to predict them."""
+    network, images = method.evaluated_network, material.images
+    return Inference(
+        infer_labeled=lambda: training.labeled,
+        infer_unlabeled=lambda: infer(network, images, material.split.test, config),
+        targets=training.targets,
+        seed=training.seed,
+    )
+
+
 def evaluate(method: Method, material: Material, config: Config) -> tuple[dict, Snapshot]:
-    """(measurements by event name, snapshot) on the unlabeled images."""
+    """(measurements by event name, snapshot) on the unlabeled images, and on the test images where there are some."""
     split, truth = material.split, material.truth
     seen_by = inference(method, material, config)
     with torch.inference_mode():
         prediction = method.predict(seen_by)
     ids, confidence = prediction.ids.cpu().numpy(), prediction.confidence.cpu().numpy()
     values = open_world(ids, truth[split.unlabeled], split.classes, seen_is_aligned=method.seen_is_aligned)
+    if len(split.validation):
+        withheld = split.validation_rows, truth[split.validation]
+        values["accuracy/validation"] = agreement(ids[withheld[0]], withheld[1], seen_is_aligned=method.seen_is_aligned)
+    tested = _predict_test(method, material, config, seen_by)
+    scores = open_world(tested, truth[split.test], split.classes, seen_is_aligned=method.seen_is_aligned)
+    values |= {f"test/{name}": scores[name] for name in scores if name.startswith(("accuracy/", "nmi/"))}
     rows = sample_rows(truth[split.unlabeled], split.seed)
     features = seen_by.unlabeled.features
     sample = features[torch.from_numpy(rows).to(features.device)].clamp(-HALF, HALF)
@@ -64,8 +81,18 @@ def evaluate(method: Method, material: Material, config: Config) -> tuple[dict, 
         confidence=confidence.astype(np.float16),
         features=sample.cpu().numpy().astype(np.float16),
         feature_index=split.unlabeled[rows].astype(np.int32),
+        test_predicted=tested.astype(np.int16),
     )
     return values | prediction.measurements, snapshot
+
+
+def _predict_test(method: Method, material: Material, config: Config, training: Inference) -> np.ndarray:
+    """Class id of every test image; none where there are no test images."""
+    if len(material.split.test) == 0:
+        return np.zeros(0, np.int64)
+    with torch.inference_mode():
+        prediction = method.predict(inference_on_test(method, material, config, training))
+    return prediction.ids.cpu().numpy()
 
 
 def sample_rows(truth: np.ndarray, seed: int, size: int = SAMPLE) -> np.ndarray:
@@ -84,7 +111,7 @@ def baseline(features: np.ndarray, truth: np.ndarray, split: Split, seed: int) -
     values = open_world(clusters, unlabeled, split.classes, seen_is_aligned=False)
     if not values:
         return {}
-    known = truth >= 0
+    known = split.training[truth[split.training] >= 0]
     names = {"all": "accuracy/all", "novel": "accuracy/novel", "seen": "accuracy/seen", "nmi": "nmi/all"}
     quality = {f"baseline/kmeans/{short}": values[name] for short, name in names.items()}
     return quality | {"baseline/knn/accuracy": knn_accuracy(features[known], truth[known])}

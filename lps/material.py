@@ -22,12 +22,20 @@ class Material:
     split: Split
     plan: BatchPlan
 
+    @property
+    def training(self) -> tuple[Tensor, Tensor]:
+        """(images, truth) without the test images."""
+        if len(self.split.test) == 0:
+            return self.images, torch.from_numpy(self.truth)
+        ids = torch.from_numpy(self.split.training)
+        return self.images[ids.to(self.images.device)], torch.from_numpy(self.truth)[ids]
+
 
 def prepare(config: Config) -> Material:
     """Load the images, split them and put them on the config's device; raises `ConfigError`."""
     device = resolve_device(config.device)
     images = datasets.load(config.dataset, config.dataset_path)
-    split = open_world_split(images.labels, images.class_names, config)
+    split = open_world_split(images.labels, images.class_names, config, images.num_test)
     pixels = torch.from_numpy(np.ascontiguousarray(images.pixels.transpose(0, 3, 1, 2))).to(device)
     return Material(pixels, split.targets(images.labels), split, plan_batches(split, config.batch_size))
 

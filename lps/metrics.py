@@ -63,9 +63,17 @@ def open_world(
     if (~is_seen).any():
         values["nmi/novel"] = normalized_mutual_info_score(truth[~is_seen], predicted[~is_seen])
         values["ari/novel"] = adjusted_rand_score(truth[~is_seen], predicted[~is_seen])
-    values["class/accuracy"] = class_accuracy(mapped, truth, classes.total).tolist()
-    values["class/count_predicted"] = np.bincount(mapped, minlength=classes.total)[: classes.total].tolist()
+    shown = max(classes.total, int(truth.max()) + 1)
+    values["class/accuracy"] = class_accuracy(mapped, truth, shown).tolist()
+    values["class/count_predicted"] = np.bincount(mapped, minlength=shown)[:shown].tolist()
     return {name: value if isinstance(value, list) else float(value) for name, value in values.items()}
+
+
+def agreement(predicted: np.ndarray, truth: np.ndarray, *, seen_is_aligned: bool) -> float:
+    """Accuracy on images of seen classes: raw, or after the best matching where ids do not mean classes."""
+    if len(truth) == 0 or seen_is_aligned:
+        return float((predicted == truth).mean()) if len(truth) else float("nan")
+    return matched_accuracy(predicted, truth, int(max(predicted.max(), truth.max())) + 1)
 
 
 def class_accuracy(mapped: np.ndarray, truth: np.ndarray, total: int) -> np.ndarray:

@@ -66,7 +66,11 @@ def main_row(dataset: str, labeled_ratio: float, method: str) -> Row | None:
 
 
 def counterpart(
-    config: Config, protocol: str = "orca", select: str = "last", seen_is_matched: bool | None = None
+    config: Config,
+    protocol: str = "orca",
+    select: str = "last",
+    seen_is_matched: bool | None = None,
+    images: str = "unlabeled",
 ) -> tuple[Row | None, list[str]]:
     """The line that a run of `config`, scored in this way, reproduces, else None and every reason why there is none.
 
@@ -75,7 +79,7 @@ def counterpart(
     dataset = DATASETS.get(config.dataset)
     reasons = [] if dataset else [f"it has no {config.dataset}"]
     reasons += [words for fits, words in _requirements(config, dataset) if not fits]
-    reasons += [words for fits, words in _scoring(config, protocol, select, seen_is_matched) if not fits]
+    reasons += [words for fits, words in _scoring(config, protocol, select, seen_is_matched, images) if not fits]
     row, reason = _line_of(config, dataset) if dataset else (None, "")
     reasons += [reason] if reason else []
     return (None, reasons) if reasons else (row, [])
@@ -86,6 +90,8 @@ def _requirements(config: Config, dataset: str | None) -> list[tuple[bool, str]]
     halves = (None, {"CIFAR-10": 5}.get(dataset, 50))
     return [
         (config.split_labeled_ratio in (0.1, 0.5), f"{100 * config.split_labeled_ratio:g} % labels"),
+        (not config.split_validation_ratio, f"{100 * config.split_validation_ratio:g} % of the labels withheld"),
+        (config.split_num_novel is None, f"{config.split_num_novel} novel classes looked for"),
         (config.split_num_seen in halves, f"{config.split_num_seen} seen classes"),
         (config.split_seen_classes == "first", f"seen classes {config.split_seen_classes}"),
         (config.network_name in NETWORKS, f"network {config.network_name}"),
@@ -96,13 +102,16 @@ def _requirements(config: Config, dataset: str | None) -> list[tuple[bool, str]]
     ]
 
 
-def _scoring(config: Config, protocol: str, select: str, seen_is_matched: bool | None) -> list[tuple[bool, str]]:
+def _scoring(
+    config: Config, protocol: str, select: str, seen_is_matched: bool | None, images: str
+) -> list[tuple[bool, str]]:
     """The same of the way in which a run was scored."""
     matches = config.method in (name.lower() for name in MATCHED)
     kinds = ("matched", "raw") if seen_is_matched else ("raw", "matched")
     return [
         (protocol == "orca", f"protocol {protocol}"),
-        (select == "last", "epoch chosen by an oracle"),
+        (select == "last", f"epoch chosen by {'an oracle' if select == 'oracle' else select}"),
+        (images == "unlabeled", f"{images} images"),
         (seen_is_matched in (None, matches), f"seen accuracy {kinds[0]}, not {kinds[1]}"),
     ]
 

@@ -9,4 +9,4 @@ def check(config: Config) -> Split:
     """The split that the run would have; raises `ConfigError` where data, split or device do not allow the run."""
     images = datasets.load(config.dataset, config.dataset_path)
     devices.check_device(config.device)
-    return open_world_split(images.labels, images.class_names, config)
+    return open_world_split(images.labels, images.class_names, config, images.num_test)

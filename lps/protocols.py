@@ -58,7 +58,7 @@ def score(predicted: np.ndarray, truth: np.ndarray, classes: Classes, protocol: 
     elif protocol == "gcd_v2":
         seen, novel, total = (_agreement(mapped, truth, part) for part in (is_seen, ~is_seen, is_seen | True))
     elif protocol == "gcd_v2_balanced":
-        per_class = class_accuracy(mapped, truth, classes.total)
+        per_class = class_accuracy(mapped, truth, max(classes.total, int(truth.max()) + 1))
         seen, novel, total = (_mean(part) for part in (per_class[: classes.seen], per_class[classes.seen :], per_class))
     elif protocol in ("orca", "strict"):
         predicted_seen = predicted < classes.seen

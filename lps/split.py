@@ -3,17 +3,19 @@
 The one place where class ids are renumbered: after the split, ids `0 .. seen-1` are seen and the rest novel.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from lps.config import Config, seen_class_ids
 from lps.parameters import ConfigError
 
+CLASSES, STRATIFIED, TEST, VALIDATION = 1, 2, 4, 5  # streams of random numbers under one seed (3: evaluate.sample_rows)
+
 
 @dataclass(frozen=True)
 class Classes:
-    """How many classes there are: `seen` with labels, `total` altogether."""
+    """How many classes a model tells apart: `seen` with labels, `total` altogether."""
 
     seen: int
     total: int
@@ -23,9 +25,18 @@ class Classes:
         return self.total - self.seen
 
 
+def _nobody() -> np.ndarray:
+    return np.zeros(0, np.int64)
+
+
 @dataclass(frozen=True)
 class Split:
-    """labeled, unlabeled: image ids, int64, disjoint and covering. class_order: original class id of every class id."""
+    """Image ids, int64, ascending: labeled, unlabeled and test are disjoint and cover all images.
+
+    validation: those of the unlabeled images whose label is known and was withheld, to choose an epoch by. class_order:
+    original class id of every class id; ids from the number of the data set's classes on are classes without a name,
+    which the model may find. Where the model has fewer ids than the data has classes, the last ones are not its own.
+    """
 
     labeled: np.ndarray
     unlabeled: np.ndarray
@@ -33,6 +44,8 @@ class Split:
     class_order: np.ndarray
     class_names: tuple[str, ...]  # by class id, that is, seen ones first
     seed: int
+    test: np.ndarray = field(default_factory=_nobody)
+    validation: np.ndarray = field(default_factory=_nobody)
 
     def targets(self, labels: np.ndarray) -> np.ndarray:
         """Class ids of original labels; unknown (-1) stays -1."""
@@ -40,46 +53,84 @@ class Split:
         renumber[self.class_order] = np.arange(len(self.class_order))
         return np.where(labels < 0, -1, renumber[labels])
 
+    @property
+    def training(self) -> np.ndarray:
+        """All images but the test images, ascending."""
+        return np.sort(np.concatenate([self.labeled, self.unlabeled]))
 
-def open_world_split(labels: np.ndarray, class_names: tuple[str, ...], config: Config) -> Split:
+    @property
+    def validation_rows(self) -> np.ndarray:
+        """Where the validation images stand in `unlabeled`."""
+        return np.searchsorted(self.unlabeled, self.validation)
+
+
+def open_world_split(labels: np.ndarray, class_names: tuple[str, ...], config: Config, num_test: int = 0) -> Split:
     """The split that `config` asks for.
 
-    labels: int64 (n,), original class ids, -1 where unknown. Raises `ConfigError` where the settings do not fit them.
+    labels: int64 (n,), original class ids, -1 where unknown; the last `num_test` are those of test images. Raises
+    `ConfigError` where the settings do not fit them.
     """
-    seen = _seen_classes(len(class_names), config)
-    novel = np.setdiff1d(np.arange(len(class_names)), seen)
-    is_seen = np.isin(labels, seen)
-    keeps_label = np.zeros(len(labels), bool)
+    test = _test_images(labels, num_test, config)
+    learned = np.setdiff1d(np.arange(len(labels)), test)
+    seen = _seen_classes(labels[learned], len(class_names), config)
+    order, names, classes = _numbering(seen, class_names, config)
+    of_seen = learned[np.isin(labels[learned], seen)]
     draw = _bernoulli if config.split_rule == "bernoulli" else _stratified
-    keeps_label[is_seen] = draw(labels[is_seen], config.split_labeled_ratio, config.split_seed)
-    order = np.concatenate([seen, novel])
-    split = Split(
-        labeled=np.flatnonzero(keeps_label),
-        unlabeled=np.flatnonzero(~keeps_label),
-        classes=Classes(len(seen), len(class_names)),
-        class_order=order,
-        class_names=tuple(class_names[i] for i in order),
-        seed=config.split_seed,
-    )
-    _check(split, labels, config)
-    return split
+    labeled = of_seen[draw(labels[of_seen], config.split_labeled_ratio, config.split_seed)]
+    _check_labeled(labels[labeled], seen, class_names, config)
+    validation = _withheld(labeled, labels[labeled], config)
+    labeled = np.setdiff1d(labeled, validation)
+    unlabeled = np.setdiff1d(learned, labeled)
+    _check_sizes(len(unlabeled), len(test), classes, config)
+    return Split(labeled, unlabeled, classes, order, names, config.split_seed, test, validation)
 
 
-def _seen_classes(total: int, config: Config) -> np.ndarray:
-    """Original ids of the seen classes, ascending."""
+def _test_images(labels: np.ndarray, num_test: int, config: Config) -> np.ndarray:
+    """Ids of the data set's own test images, or of a `split.test_ratio` of every class; none without either."""
+    ratio = config.split_test_ratio
+    if num_test and ratio:
+        raise ConfigError("split.test_ratio", f"{ratio:g} is too much: {config.dataset} has {num_test} test images")
+    if num_test:
+        return np.arange(len(labels) - num_test, len(labels))
+    if not ratio:
+        return _nobody()
+    return np.flatnonzero(_stratified(labels, ratio, config.split_seed, TEST))
+
+
+def _numbering(
+    seen: np.ndarray, class_names: tuple[str, ...], config: Config
+) -> tuple[np.ndarray, tuple[str, ...], Classes]:
+    """(original class id, name) by new id, seen ones first and nameless ones last; and how many the model has."""
+    known = len(class_names)
+    novel = np.setdiff1d(np.arange(known), seen)
+    wanted = config.split_num_novel or len(novel)
+    if wanted == 0:
+        raise ConfigError(
+            "split.num_novel", f"none, but all {known} classes are seen; expected how many others to look for"
+        )
+    nameless = max(0, wanted - len(novel))
+    order = np.concatenate([seen, novel, known + np.arange(nameless)])
+    names = *(class_names[i] for i in order[:known]), *(f"new {i + 1}" for i in range(nameless))
+    return order, names, Classes(len(seen), len(seen) + wanted)
+
+
+def _seen_classes(labels: np.ndarray, known: int, config: Config) -> np.ndarray:
+    """Original ids of the seen classes, ascending. By default half of them, or all where some images are unknown."""
     picked = seen_class_ids(config.split_seen_classes)
-    count = config.split_num_seen or (len(picked) if picked else total // 2)
-    if picked is not None and max(picked) >= total:
-        raise ConfigError("split.seen_classes", f"names class {max(picked)}; the classes are 0 to {total - 1}")
-    if not 1 <= count < total:
+    usual = known if (labels < 0).any() else known // 2
+    count = config.split_num_seen or (len(picked) if picked else usual)
+    if picked is not None and max(picked) >= known:
+        raise ConfigError("split.seen_classes", f"names class {max(picked)}; the classes are 0 to {known - 1}")
+    most = known if config.split_num_novel or (labels < 0).any() else known - 1
+    if not 1 <= count <= most:
         raise ConfigError(
             "split.num_seen",
-            f"{count} of {total} classes seen; expected 1 to {total - 1}, so that some are left to discover",
+            f"{count} of {known} classes seen; expected 1 to {most}, so that some are left to discover",
         )
     if picked is not None:
         return np.sort(np.array(picked))
     if config.split_seen_classes == "random":
-        return np.sort(np.random.default_rng([config.split_seed, 1]).permutation(total)[:count])
+        return np.sort(np.random.default_rng([config.split_seed, CLASSES]).permutation(known)[:count])
     return np.arange(count)
 
 
@@ -88,9 +139,9 @@ def _bernoulli(labels: np.ndarray, ratio: float, seed: int) -> np.ndarray:
     return np.random.RandomState(seed).rand(len(labels)) < ratio
 
 
-def _stratified(labels: np.ndarray, ratio: float, seed: int) -> np.ndarray:
+def _stratified(labels: np.ndarray, ratio: float, seed: int, stream: int = STRATIFIED) -> np.ndarray:
     """The same share of every class, at least one image."""
-    generator = np.random.default_rng([seed, 2])
+    generator = np.random.default_rng([seed, stream])
     keeps = np.zeros(len(labels), bool)
     for label in np.unique(labels):
         members = generator.permutation(np.flatnonzero(labels == label))
@@ -98,16 +149,42 @@ def _stratified(labels: np.ndarray, ratio: float, seed: int) -> np.ndarray:
     return keeps
 
 
-def _check(split: Split, labels: np.ndarray, config: Config) -> None:
-    counts = np.bincount(split.targets(labels[split.labeled]), minlength=split.classes.total)
-    for class_id in range(split.classes.seen):
-        if counts[class_id] == 0:
-            raise ConfigError(
-                "split.labeled_ratio",
-                f"{config.split_labeled_ratio:g} leaves class {split.class_names[class_id]!r} without a labeled image; "
-                "raise it, or set split.rule to stratified",
-            )
-    if len(split.unlabeled) < split.classes.total:
+def _withheld(labeled: np.ndarray, labels: np.ndarray, config: Config) -> np.ndarray:
+    """The labeled images whose label is kept from training: a share of every class, never the last of one."""
+    ratio = config.split_validation_ratio
+    if not ratio:
+        return _nobody()
+    generator = np.random.default_rng([config.split_seed, VALIDATION])
+    parts = []
+    for label in np.unique(labels):
+        members = generator.permutation(labeled[labels == label])
+        parts.append(members[: min(len(members) - 1, max(1, round(ratio * len(members))))])
+    found = np.sort(np.concatenate(parts))
+    if len(found) == 0:
         raise ConfigError(
-            "split.labeled_ratio", f"{config.split_labeled_ratio:g} leaves {len(split.unlabeled)} unlabeled images"
+            "split.validation_ratio", f"{ratio:g} of one labeled image a class leaves none to train on; set it to 0"
+        )
+    return found
+
+
+def _check_labeled(labels: np.ndarray, seen: np.ndarray, class_names: tuple[str, ...], config: Config) -> None:
+    missing = np.setdiff1d(seen, labels)
+    if len(missing):
+        raise ConfigError(
+            "split.labeled_ratio",
+            f"{config.split_labeled_ratio:g} leaves class {class_names[missing[0]]!r} without a labeled image; "
+            "raise it, or set split.rule to stratified",
+        )
+
+
+def _check_sizes(unlabeled: int, test: int, classes: Classes, config: Config) -> None:
+    if unlabeled < classes.total:
+        raise ConfigError(
+            "split.labeled_ratio" if config.split_num_novel is None else "split.num_novel",
+            f"{unlabeled} unlabeled images are left for {classes.total} classes; there must be as many at least",
+        )
+    if 0 < test < classes.total:
+        raise ConfigError(
+            "split.test_ratio",
+            f"{test} test images are too few for {classes.total} classes; there must be as many at least",
         )

@@ -31,7 +31,7 @@ from lps.network import Network
 from lps.parameters import ConfigError
 from lps.pretrain import pretrained_backbone
 from lps.runs import Run
-from lps.summary import BEST
+from lps.summary import criterion
 from lps.views import FAMILIES
 
 
@@ -165,7 +165,8 @@ class Attempt:
 
     def _pretrain(self) -> dict | None:
         config, material = self.config, self.material
-        steps = len(material.images) // min(config.pretrain_batch_size, len(material.images))
+        images, truth = material.training
+        steps = len(images) // min(config.pretrain_batch_size, len(images))
 
         def report(epoch: int, step: int, values: dict) -> None:
             done = epoch * steps + (0 if values else step)
@@ -173,9 +174,8 @@ class Attempt:
             if values:
                 self.events.append("pretrain", step=epoch * steps, epoch=epoch, values=values)
 
-        truth = torch.from_numpy(material.truth)
         cache = self.run.root / ".pretrained"
-        return pretrained_backbone(config, material.images, truth, cache, report, self.should_stop)
+        return pretrained_backbone(config, images, truth, cache, report, self.should_stop)
 
     def _train_epoch(self) -> bool:
         """The rest of the current epoch, then its `train` event. False when asked to stop between two steps."""
@@ -224,7 +224,7 @@ class Attempt:
         values, snapshot = evaluate(self.method, self.material, self.config)
         snapshots.write_snapshot(self.run.snapshots, at.epoch, snapshot)
         self.log("eval", values | {"time/eval_s": time.perf_counter() - began})
-        accuracy = values.get(BEST, 0.0)
+        accuracy = values.get(criterion(values), -1.0)  # nothing to judge by: no epoch is the best
         is_best, at.best = accuracy > at.best, max(accuracy, at.best)
         name = self._commit(is_best)
         if is_best:
@@ -302,6 +302,8 @@ def facts(material: Material, method: Method) -> dict[str, int]:
         "classes/total": split.classes.total,
         "images/labeled": len(split.labeled),
         "images/unlabeled": len(split.unlabeled),
+        "images/validation": len(split.validation),
+        "images/test": len(split.test),
         "parameters": sum(parameter.numel() for parameter in method.parameters()),
         "threads": torch.get_num_threads(),
     }

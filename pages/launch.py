@@ -42,7 +42,7 @@ st.subheader("Split", anchor=False)
 controls, chips = st.columns([2, 3], gap="large")
 with controls:
     if names:
-        splits.show_controls(names, split.seen if split else (), errors)
+        splits.show_controls(names, split, errors)
 with chips:
     if split:
         splits.show_chips(split_config, split, style.palette())

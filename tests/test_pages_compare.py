@@ -162,8 +162,8 @@ def test_a_link_restores_everything(open_page, made):
     query = {"protocol": "strict", "select": "oracle", "seen": "matched", "curve": "kl", "by": "method", "band": "std"}
     app = open_page(root_of(made), run=ids(made, "lps 0", "few"), **query)
     assert app.multiselect(key="compared_runs").value == ids(made, "lps 0", "few")
-    assert app.selectbox(key="compared_protocol").value == "strict"
-    assert app.selectbox(key="compared_curve").value == "kl" and app.selectbox(key="compared_by").value == "method"
+    assert app.selectbox(key="picked_protocol").value == "strict"
+    assert app.selectbox(key="picked_curve").value == "kl" and app.selectbox(key="picked_by").value == "method"
     assert "An oracle chose the epoch" in words_of(app)
     assert list(numbers(app)["Group"]) and "* seen accuracy after matching" in words_of(app)
     assert app.code[-1].value.endswith("--protocol strict --select oracle --seen matched --format latex")
@@ -171,16 +171,16 @@ def test_a_link_restores_everything(open_page, made):
 
 def test_choices_are_written_into_the_address(open_page, made):
     app = open_page(root_of(made))
-    app.selectbox(key="compared_protocol").set_value("gcd_v2").run()
+    app.selectbox(key="picked_protocol").set_value("gcd_v2").run()
     app.multiselect(key="compared_runs").set_value(ids(made, "few", "lps 1")).run()
-    app.selectbox(key="compared_by").set_value("split.labeled_ratio").run()
+    app.selectbox(key="picked_by").set_value("split.labeled_ratio").run()
     assert not app.exception
     assert "Different settings are averaged" not in words_of(app)
     assert app.query_params["protocol"] in ("gcd_v2", ["gcd_v2"]) and app.query_params["run"] == ids(
         made, "few", "lps 1"
     )
     assert legend(app) == {"10 % labels (n = 1)", "50 % labels (n = 1)"}
-    app.selectbox(key="compared_protocol").set_value("orca").run()
+    app.selectbox(key="picked_protocol").set_value("orca").run()
     assert "protocol" not in app.query_params
 
 

@@ -17,7 +17,7 @@ from lps.split import Classes
 
 torch.set_num_threads(1)  # with tensors this small threads only wait for each other
 OUTPUTS = CLASSES.seen + CLASSES.total
-JOINT = Progress(10, 20, 0, 10)  # the supervised stage of 0.33 ends before epoch 7
+JOINT = Progress(10, 20, 0, 10)
 
 
 def naive_pairs(features, top_k):
@@ -42,7 +42,7 @@ def naive(method, batch, progress, top_k, height):
     consistency = sum(
         np.mean([(one[i] - other[i]) ** 2 for i in range(rows)]) for one, other in ((p[0], p[1]), (q[0], q[1]))
     )
-    first = math.floor(0.33 * progress.epochs + 0.5)
+    first = math.floor(method.supervised_share * progress.epochs + 0.5)
     length = 0.25 * (progress.epochs - first)
     weight = height * math.exp(-5 * (1 - min(progress.epoch - first, length) / length) ** 2)
     off = positive.sum() - len(positive)
@@ -55,7 +55,11 @@ def naive(method, batch, progress, top_k, height):
     }, off / (len(positive) * (len(positive) - 1))
 
 
-@pytest.mark.parametrize("options", [{}, {"top_k": 1, "consistency_weight": 3.0}], ids=["default", "other constants"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"supervised_share": 0.33}, {"top_k": 1, "consistency_weight": 3.0}],
+    ids=["default", "after a supervised stage", "other constants"],
+)
 @pytest.mark.parametrize("epoch", [7, 8, 19])
 def test_every_term_equals_the_naive_one(options, epoch):
     method, batch = scene("rankstats", 2, outputs=OUTPUTS, seed=epoch, unlabeled=12, **options)
@@ -113,7 +117,7 @@ def test_rankings_carry_no_gradient_and_the_second_view_of_labeled_rows_only_tha
 
 
 def test_the_supervised_stage_learns_from_labeled_rows_in_one_view():
-    method, batch = pixel_scene("rankstats")
+    method, batch = pixel_scene("rankstats", supervised_share=0.33)  # of 20 epochs: the first seven
     loss, measured = method.loss(batch, Progress(6, 20, 0, 10))
     loss.backward()
     seen = method.network.classifier(batch.labeled_views[0].flatten(1))[:, : CLASSES.seen]
@@ -122,7 +126,7 @@ def test_the_supervised_stage_learns_from_labeled_rows_in_one_view():
     assert batch.labeled_views[0].grad.abs().sum() > 0 and batch.labeled_views[1].grad is None
     assert all(view.grad is None for view in batch.unlabeled_views)
     assert "loss/pairwise" in method.loss(batch, Progress(7, 20, 0, 10))[1]
-    assert "loss/pairwise" in pixel_scene("rankstats", supervised_share=0.0)[0].loss(batch, Progress(0, 20, 0, 10))[1]
+    assert "loss/pairwise" in pixel_scene("rankstats")[0].loss(batch, Progress(0, 20, 0, 10))[1]
 
 
 def test_the_ramp_is_that_of_the_number_of_classes_unless_told():
@@ -179,7 +183,7 @@ def test_loss_and_gradient_stay_finite(case, dtype):
 
 
 def test_a_short_run_on_digits_is_well_told_and_survives_a_stop(tmp_path, monkeypatch):
-    run = finished_run(tmp_path, "rankstats")
+    run = finished_run(tmp_path, "rankstats", supervised_share=0.33)
     assert_well_told(run)
     assert "loss/pairwise" not in numbers(run)["train", 1] and "loss/pairwise" in numbers(run)["train", 2]
-    assert_same_end(resumed_run(tmp_path, monkeypatch, "rankstats"), run)
+    assert_same_end(resumed_run(tmp_path, monkeypatch, "rankstats", supervised_share=0.33), run)

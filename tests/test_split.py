@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lps.config import configure
 from lps.parameters import ConfigError
-from lps.split import open_world_split
+from lps.split import Classes, open_world_split
 
 NAMES = tuple("abcdefgh")
 
@@ -87,3 +87,71 @@ def test_hand_picked_classes_come_first_and_unknown_truth_is_unlabeled():
 def test_settings_that_do_not_fit_the_data_are_one_sentence(settings_, words):
     with pytest.raises(ConfigError, match=words.replace("(", r"\(")):
         open_world_split(labels_of(200, 0), NAMES, configure(settings_))
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    seed=st.integers(0, 1000),
+    own_test=st.integers(0, 40),
+    test=st.sampled_from([0.0, 0.1, 0.4]),
+    validation=st.sampled_from([0.0, 0.1, 0.5]),
+)
+def test_test_and_validation_images_keep_their_promises(seed, own_test, test, validation):
+    labels = labels_of(300, seed)
+    asked = {"split.test_ratio": test if not own_test else 0.0, "split.validation_ratio": validation}
+    config = configure(asked | {"split.seed": seed, "split.labeled_ratio": 0.6})
+    if 0 < own_test < 8:
+        with pytest.raises(ConfigError, match="too few for 8 classes"):
+            open_world_split(labels, NAMES, config, own_test)
+        return
+    split = open_world_split(labels, NAMES, config, own_test)
+    truth = split.targets(labels)
+    parts = [split.labeled, split.unlabeled, split.test]
+    assert sorted(np.concatenate(parts)) == list(range(len(labels))) == sorted([*split.training, *split.test])
+    if own_test:
+        assert split.test.tolist() == list(range(len(labels) - own_test, len(labels)))
+    elif test:
+        assert set(truth[split.test]) == set(range(8))
+        for class_id in range(8):
+            share = (truth[split.test] == class_id).sum() / (truth == class_id).sum()
+            assert abs(share - test) <= 0.5 / (truth == class_id).sum() + 1e-9
+    assert (split.unlabeled[split.validation_rows] == split.validation).all()
+    assert (truth[split.validation] < split.classes.seen).all() and (len(split.validation) > 0) == (validation > 0)
+    assert set(truth[split.labeled]) == set(range(split.classes.seen))
+    without = open_world_split(labels, NAMES, configure(config.flat() | {"split.validation_ratio": 0.0}), own_test)
+    assert sorted([*split.labeled, *split.validation]) == without.labeled.tolist()
+
+
+def test_a_class_with_one_label_keeps_it():
+    labels = np.array([0] * 10 + [1] + [2] * 10 + [3] * 10)
+    split = open_world_split(
+        labels, NAMES[:4], configure({"split.labeled_ratio": 1.0, "split.validation_ratio": 0.5, "split.num_seen": 2})
+    )
+    assert (labels[split.labeled] == 1).sum() == 1 and (labels[split.labeled] == 0).sum() == 5
+    ones = np.array([0, 1, 2, 3] * 3)
+    few = configure({"split.rule": "stratified", "split.labeled_ratio": 0.1, "split.validation_ratio": 0.5})
+    with pytest.raises(ConfigError, match=r"split\.validation_ratio: 0\.5 of one labeled image"):
+        open_world_split(ones, NAMES[:4], few)
+
+
+def test_more_or_fewer_novel_classes_than_there_are():
+    labels = labels_of(200, 0)
+    more = open_world_split(labels, NAMES, configure({"split.num_novel": 6}))
+    assert more.classes == Classes(4, 10) and more.class_names[-2:] == ("new 1", "new 2")
+    assert (more.targets(labels) == open_world_split(labels, NAMES, configure()).targets(labels)).all()
+    fewer = open_world_split(labels, NAMES, configure({"split.num_novel": 2}))
+    assert fewer.classes == Classes(4, 6) and len(fewer.class_names) == 8 and fewer.targets(labels).max() == 7
+    all_seen = open_world_split(labels, NAMES, configure({"split.num_seen": 8, "split.num_novel": 3}))
+    assert all_seen.classes == Classes(8, 11)
+
+
+def test_unknown_images_make_all_known_classes_seen():
+    labels = np.where(np.arange(200) < 60, np.arange(200) % 4, -1)
+    split = open_world_split(labels, NAMES[:4], configure({"split.num_novel": 3, "split.labeled_ratio": 1.0}))
+    assert split.classes == Classes(4, 7) and split.labeled.tolist() == list(range(60))
+    with pytest.raises(ConfigError, match=r"split\.num_novel: none, but all 4 classes are seen"):
+        open_world_split(labels, NAMES[:4], configure())
+    with pytest.raises(ConfigError, match=r"split\.num_novel: 140 unlabeled images are left for 204 classes"):
+        open_world_split(labels, NAMES[:4], configure({"split.num_novel": 200, "split.labeled_ratio": 1.0}))
+    with pytest.raises(ConfigError, match=r"split\.test_ratio: 0\.1 is too much: digits has 40 test images"):
+        open_world_split(labels_of(200, 0), NAMES, configure({"split.test_ratio": 0.1}), 40)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import torch
 
 from lps import checkpoints, datasets, snapshots
 from lps import train as training
+from lps.compare import score_run
 from lps.config import configure
 from lps.events import read_events, rewind
 from lps.runs import create_run
@@ -83,6 +85,31 @@ def test_the_summary_tells_last_and_best(finished):
     scores = [e["values"]["accuracy/all"] for e in history(finished) if e["kind"] == "eval"]
     assert summary["epochs"] == 3 and summary["last"]["accuracy/all"] == scores[-1]
     assert summary["best"]["accuracy/all"] == max(scores) == scores[summary["best"]["epoch"] - 1]
+
+
+def test_withheld_labels_and_test_images_are_scored_and_not_trained_on(tmp_path):
+    asked = {"split.test_ratio": 0.1, "split.validation_ratio": 0.2, "epochs": 2, "network.fused_views": True}
+    run = create_run(tmp_path, configure(TINY | asked))
+    assert training.train(run) == 0
+    split, truth = snapshots.read_split(run.folder)
+    values = [e["values"] for e in history(run) if e["kind"] == "eval"]
+    facts = history(run)[0]["values"]
+    assert (facts["images/test"], facts["images/validation"]) == (len(split.test), len(split.validation)) == (179, 84)
+    for epoch in (1, 2):
+        said = snapshots.read_snapshot(run.snapshots, epoch)
+        chosen = said.predicted[split.validation_rows] == truth[split.validation]
+        assert values[epoch - 1]["accuracy/validation"] == chosen.mean()
+        is_seen = truth[split.test] < split.classes.seen
+        tested = said.test_predicted[is_seen] == truth[split.test][is_seen]
+        assert values[epoch - 1]["test/accuracy/seen"] == tested.mean()
+        assert score_run(run, images="test", select="last" if epoch == 2 else "oracle").scores.seen >= 0
+    judged = [v["accuracy/validation"] for v in values]
+    best = max((1, 2), key=lambda epoch: (judged[epoch - 1], epoch))
+    assert score_run(run, select="validation").epoch == best
+    assert summarize(run)["best"]["accuracy/validation"] == max(judged)
+    assert summarize(run)["best_by"] == "accuracy/validation"
+    test_only = replace(training.prepare(run.config()), split=replace(split, test=split.test[:0]))
+    assert len(test_only.training[0]) == len(truth) and len(training.prepare(run.config()).training[0]) == 1797 - 179
 
 
 def test_pretraining_is_done_once(finished):

@@ -40,7 +40,7 @@ def test_images_of_unknown_class_are_counted_apart(monkeypatch):
     labels = np.array([0, 0, 0, 1, 1, -1, -1, -1])
     pictures = Images(np.zeros((8, 4, 4, 3), np.uint8), labels, ("a", "b"))
     monkeypatch.setattr(datasets, "load", lambda name, path=None: pictures)
-    found = splits.preview(configure({"split.rule": "stratified"}))
+    found = splits.preview(configure({"split.rule": "stratified", "split.num_seen": 1}))
     assert (found.labeled, found.unlabeled_seen, found.unlabeled_novel, found.unlabeled_unknown) == (2, 1, 2, 3)
 
 
@@ -90,7 +90,7 @@ def test_names_of_classes_are_shown_as_they_are_written():
 
         config = configure()
         odd = splits.Preview(
-            ("**a** $x$ [l](http://e.x)", *"bcdefghij"), tuple(range(5)), tuple(range(5, 10)), 1, 2, 3, 4
+            ("**a** $x$ [l](http://e.x)", *"bcdefghij"), tuple(range(5)), tuple(range(5, 10)), 7, 1, 2, 3, 4, 5, 6
         )
         splits.show_chips(config, odd, style.LIGHT)
 
@@ -98,4 +98,6 @@ def test_names_of_classes_are_shown_as_they_are_written():
     assert not at.exception
     captions = at.get("image")[0].captions
     assert captions[0] == escape.markdown("**a** $x$ [l](http://e.x)") and captions[1] == "b"
-    assert "4 more unlabeled images" in at.caption[0].value
+    assert "7 are looked for" in at.markdown[1].value
+    assert at.caption[0].value.startswith("5 of the unlabeled images are") and "6 images are" in at.caption[0].value
+    assert "4 more unlabeled images" in at.caption[1].value

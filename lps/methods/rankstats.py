@@ -24,8 +24,9 @@ Deviations:
     rows, since nobody tells them apart (original: from novel classes alone, an output each). The incremental variant,
     which widens the first head, has nothing to add then and is left out.
     Common protocol: SimCLR start (original: RotNet), its optimizer, schedule, steps, trained stages and weak views. The
-    supervised stage (original: 100 epochs before the 200 of joint training) is a share of the run; the ramp's length T
-    (original: 50 of 200 epochs on CIFAR-10, 150 on CIFAR-100) a share of the epochs after it.
+    supervised stage (original: 100 epochs before the 200 of joint training) is a share of the run and left out unless
+    asked for: joint training learns from the same labels, and every method has the same steps. The ramp's length T
+    (original: 50 of 200 epochs on CIFAR-10, 150 on CIFAR-100) is a share of the epochs after it.
     1 - s is cut off at 0, since products of rounded probabilities pass 1.
 """
 
@@ -68,7 +69,7 @@ class RankStats(Method):
         ] = None,
         supervised_share: Annotated[
             float, "share of the run, at its start, that learns from labeled images alone", (0, 0.9)
-        ] = 0.33,
+        ] = 0.0,
     ):
         super().__init__(network, classes)
         few = classes.total <= 10

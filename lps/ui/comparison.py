@@ -4,7 +4,7 @@ Every choice stands in the page's address. What cannot be read is named and left
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,8 @@ PROTOCOL_WORDS = {
     "strict": "Strict (TRSSL, OpenLDN)",
 }
 SEEN_WORDS = {"default": "By method", "raw": "Raw", "matched": "Matched"}
-SELECT_WORDS = {"last": "Last", "oracle": "Oracle best"}
+SELECT_WORDS = {"last": "Last", "validation": "Validation best", "oracle": "Oracle best"}
+IMAGES_WORDS = {"unlabeled": "Unlabeled", "test": "Test"}
 BAND_WORDS = {"range": "Min to max", "std": "± std", "none": "None"}
 EVERYTHING = "everything"
 MEASURES = {
@@ -66,6 +67,7 @@ class Scoring:
     protocol: str
     select: str
     seen: str
+    images: str = "unlabeled"
 
 
 # ---------------------------------------------------------------------------------------------------- choices
@@ -77,7 +79,7 @@ def pick_runs(runs: list[Run]) -> list[Run]:
     states = {run.id: run.state().name for run in runs}
     usual = usual_choice(runs, states)
     chosen = select.picked(runs)
-    _agree("compared_runs", [run.id for run in chosen])
+    select.agree("compared_runs", [run.id for run in chosen])
     about = f"The {len(usual)} newest finished runs of one split" if len(usual) > 1 else "The one finished run"
     with st.container(horizontal=True, gap="small"):
         st.multiselect(
@@ -120,55 +122,34 @@ def _split_settings(flat: dict[str, object]) -> dict[str, object]:
 
 
 def pick_scoring() -> Scoring:
-    """Protocol, epoch and kind of seen accuracy, with what the protocol means."""
+    """Protocol, images, epoch and kind of seen accuracy, with what the protocol means."""
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        protocol = _choose(st.selectbox, "protocol", "Protocol", PROTOCOL_WORDS, width=240)
-        chosen = _choose(st.segmented_control, "select", "Epoch", SELECT_WORDS, required=True)
+        protocol = select.choose(st.selectbox, "protocol", "Protocol", PROTOCOL_WORDS, width=240)
+        images = select.choose(
+            st.segmented_control,
+            "images",
+            "Images",
+            IMAGES_WORDS,
+            required=True,
+            help="Unlabeled: those of the training images, as in the papers. Test: images that no model has trained on",
+        )
+        chosen = select.choose(st.segmented_control, "select", "Epoch", SELECT_WORDS, required=True)
         defined = protocol.startswith("gcd")
         why = "This protocol defines it: matched" if defined else "Raw: ids agree with classes. Matched: best matching"
-        seen = _choose(
+        seen = select.choose(
             st.segmented_control, "seen", "Seen accuracy", SEEN_WORDS, required=True, disabled=defined, help=why
         )
     said = [f"{PROTOCOLS[protocol]}."[:1].upper() + f"{PROTOCOLS[protocol]}."[1:]]
     if chosen == "oracle":
         said.append(":orange[An oracle chose the epoch: best accuracy on truth that nobody has in use.]")
+    if chosen == "validation":
+        said.append("The epoch is the best on labeled images whose label was withheld from training.")
     st.caption(" ".join(said))
-    return Scoring(protocol, chosen, seen)
-
-
-def _choose(widget: Callable, name: str, label: str, words: dict[str, str], **options) -> str:
-    """A choice that stands in the address under `name`, the first of `words` where it does not."""
-    value = select.choice(name, list(words))
-    key = f"compared_{name}"
-    _agree(key, value)
-    widget(
-        label,
-        list(words),
-        format_func=lambda word: words.get(word, word),
-        key=key,
-        on_change=_remember,
-        args=(name, next(iter(words))),
-        **options,
-    )
-    return value
-
-
-def _remember(name: str, usual: str) -> None:
-    word = st.session_state[f"compared_{name}"]
-    if word and word != usual:
-        st.query_params[name] = word
-    else:
-        st.query_params.pop(name, None)
+    return Scoring(protocol, chosen, seen, images)
 
 
 def _remember_runs() -> None:
     st.query_params["run"] = st.session_state["compared_runs"]
-
-
-def _agree(key: str, value) -> None:
-    """Let a widget show what the address says."""
-    if st.session_state.get(key) != value:
-        st.session_state[key] = value
 
 
 # ---------------------------------------------------------------------------------------------------- scores
@@ -179,16 +160,16 @@ def score_all(runs: Sequence[Run], scoring: Scoring) -> tuple[list[Scored], list
     scored, left_out = [], []
     for run in runs:
         try:
-            scored.append(_scored(str(run.folder), _stamp(run), scoring.protocol, scoring.select, scoring.seen))
+            scored.append(_scored(str(run.folder), _stamp(run), scoring))
         except (ConfigError, OSError) as error:
             left_out.append((run, str(error).removeprefix(f"{run.id}: ")))
     return scored, left_out
 
 
 @st.cache_resource(max_entries=2048, show_spinner="Scoring the stored predictions")
-def _scored(folder: str, stamp: tuple, protocol: str, chosen: str, seen: str) -> Scored:
+def _scored(folder: str, stamp: tuple, scoring: Scoring) -> Scored:
     """One run's scores while its files are those of `stamp`."""
-    return compare.score_run(Run(Path(folder)), protocol, chosen, seen)
+    return compare.score_run(Run(Path(folder)), scoring.protocol, scoring.select, scoring.seen, scoring.images)
 
 
 def _stamp(run: Run) -> tuple:
@@ -307,9 +288,9 @@ def show_curves(scored: Sequence[Scored]) -> None:
         st.caption("No run has recorded a measurement.")
         return
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        name = _choose(st.selectbox, "curve", "Measurement", measures, width=270)
-        by = _choose(st.selectbox, "by", "One curve for each", groupings([m.config for m in scored]), width=230)
-        band = _choose(st.segmented_control, "band", "Band", BAND_WORDS, required=True)
+        name = select.choose(st.selectbox, "curve", "Measurement", measures, width=270)
+        by = select.choose(st.selectbox, "by", "One curve for each", groupings([m.config for m in scored]), width=230)
+        band = select.choose(st.segmented_control, "band", "Band", BAND_WORDS, required=True)
     members = curve_groups(scored, by)
     tables = {label: curve_table([histories[m.run.id] for m in own], name, band) for label, own in members.items()}
     curves = [charts.GroupCurve(label, table) for label, table in tables.items() if len(table)]
@@ -472,8 +453,8 @@ def command(groups: Sequence[Group], scoring: Scoring) -> str:
     """The command that prints this table."""
     ids = [member.run.id for group in groups for member in (*group.members, *group.replaced)]
     words = ["python -m lps compare", *(name[-6:] if RUN_ID.fullmatch(name) else name for name in ids)]
-    for name in ("protocol", "select", "seen"):
-        if getattr(scoring, name) not in ("orca", "last", "default"):
+    for name in ("protocol", "images", "select", "seen"):
+        if getattr(scoring, name) not in ("orca", "unlabeled", "last", "default"):
             words.append(f"--{name} {getattr(scoring, name)}")
     return " ".join([*words, "--format latex"])
 

@@ -32,8 +32,8 @@ def show(runs: list[Run]) -> None:
     """Controls, then the map with the chosen image beside it, or what has to be done to get a map."""
     run, epoch = _pick_run_and_epoch(runs)
     with st.container(horizontal=True, gap="medium"):
-        method = _pick("map", list(projection.METHODS), projection.METHODS.get, "Map")
-        coloring = _pick("color", list(COLORINGS), COLORINGS.get, "Colour by")
+        method = select.choose(st.segmented_control, "map", "Map", projection.METHODS, required=True)
+        coloring = select.choose(st.segmented_control, "color", "Colour by", COLORINGS, required=True)
     try:
         table = points.table(run, epoch, method)
         split = points.partition(run).split
@@ -72,25 +72,6 @@ def _pick_run_and_epoch(runs: list[Run]) -> tuple[Run, int]:
             st.session_state["map_epoch"] = epoch
         right.select_slider("Epoch", epochs, key="map_epoch", on_change=_remember_epoch, args=(epochs[-1],))
     return run, epoch
-
-
-def _pick(name: str, options: list[str], words, label: str) -> str:
-    key = f"picked_{name}"
-    value = select.choice(name, options)
-    if st.session_state.get(key) != value:
-        st.session_state[key] = value
-    st.segmented_control(
-        label, options, format_func=words, key=key, required=True, on_change=_remember, args=(name, options[0])
-    )
-    return value
-
-
-def _remember(name: str, usual: str) -> None:
-    word = st.session_state[f"picked_{name}"]
-    if word and word != usual:
-        st.query_params[name] = word
-    else:
-        st.query_params.pop(name, None)
 
 
 def _remember_epoch(last: int) -> None:

@@ -1,6 +1,7 @@
 """Which runs a page shows. The page's address is the truth (`?run=...&run=...&epoch=...`), so a link restores it."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import streamlit as st
@@ -56,7 +57,7 @@ def missing(runs: list[Run]) -> list[str]:
 def pick_runs(runs: list[Run]) -> list[Run]:
     """A box for any number of runs; empty means: the latest one, whichever that is."""
     by_id = {run.id: run for run in runs}
-    _agree("picked_runs", [run.id for run in picked(runs)])
+    agree("picked_runs", [run.id for run in picked(runs)])
     st.multiselect(
         "Runs",
         list(by_id),
@@ -75,7 +76,7 @@ def pick_run(runs: list[Run]) -> Run | None:
         return None
     by_id = {run.id: run for run in runs}
     chosen = (picked(runs) or [latest(runs)])[0]
-    _agree("picked_run", chosen.id)
+    agree("picked_run", chosen.id)
     st.selectbox(
         "Run",
         list(by_id),
@@ -106,6 +107,34 @@ def choice(name: str, options: list[str]) -> str:
     return word if word in options else options[0]
 
 
+def choose(widget: Callable, name: str, label: str, words: dict[str, str], **options) -> str:
+    """A choice that stands in the address under `name`, the first of `words` where it does not.
+
+    widget: a Streamlit selectbox or segmented control. words: option -> what people read.
+    """
+    value = choice(name, list(words))
+    key = f"picked_{name}"
+    agree(key, value)
+    widget(
+        label,
+        list(words),
+        format_func=lambda word: words.get(word, word),
+        key=key,
+        on_change=_remember_choice,
+        args=(name, next(iter(words))),
+        **options,
+    )
+    return value
+
+
+def _remember_choice(name: str, usual: str) -> None:
+    word = st.session_state[f"picked_{name}"]
+    if word and word != usual:
+        st.query_params[name] = word
+    else:
+        st.query_params.pop(name, None)
+
+
 def _remember_runs() -> None:
     st.query_params["run"] = st.session_state["picked_runs"]
     st.query_params.pop("epoch", None)
@@ -117,7 +146,7 @@ def _remember_run() -> None:
         st.query_params.pop(name, None)
 
 
-def _agree(key: str, value) -> None:
+def agree(key: str, value) -> None:
     """Let a widget show what the address says; untouched where it does already, so that nothing jumps."""
     if st.session_state.get(key) != value:
         st.session_state[key] = value

@@ -8,7 +8,7 @@ import streamlit as st
 from PIL import Image
 
 from lps import datasets
-from lps.config import CLASS_RULES, Config, seen_class_ids
+from lps.config import CLASS_RULES, Config, parameters, seen_class_ids
 from lps.parameters import ConfigError
 from lps.split import open_world_split
 from lps.ui import escape, fields, forms
@@ -21,6 +21,11 @@ SAMPLE_WIDTH = 150  # pixels of a strip
 FEW_CLASSES = 20
 BY_HAND = "by hand"
 MODES = {"first": "The first", "random": "Random", BY_HAND: "By hand"}
+REST = {
+    "split.num_novel": "Novel classes to look for",
+    "split.validation_ratio": "Share of labels withheld for validation",
+    "split.test_ratio": "Share of images set aside for testing",
+}
 RULES = {"bernoulli": "Bernoulli", "stratified": "Stratified"}
 
 
@@ -31,26 +36,32 @@ class Preview:
     class_names: tuple[str, ...]  # by original id
     seen: tuple[int, ...]
     novel: tuple[int, ...]
+    looked_for: int  # novel classes that the model tells apart
     labeled: int
     unlabeled_seen: int
     unlabeled_novel: int
     unlabeled_unknown: int  # the data set does not say their class
+    validation: int  # of the unlabeled seen ones
+    test: int
 
 
 def preview(config: Config) -> Preview:
     """The split that `config` asks for, in numbers; raises `ConfigError` where data or settings do not allow it."""
     images = datasets.load(config.dataset, config.dataset_path)
-    split = open_world_split(images.labels, images.class_names, config)
+    split = open_world_split(images.labels, images.class_names, config, images.num_test)
     targets = split.targets(images.labels)[split.unlabeled]
     order, seen = split.class_order.tolist(), split.classes.seen
     return Preview(
         class_names=images.class_names,
         seen=tuple(order[:seen]),
-        novel=tuple(order[seen:]),
+        novel=tuple(class_id for class_id in order[seen:] if class_id < images.num_classes),
+        looked_for=split.classes.novel,
         labeled=len(split.labeled),
         unlabeled_seen=int(((targets >= 0) & (targets < seen)).sum()),
         unlabeled_novel=int((targets >= seen).sum()),
         unlabeled_unknown=int((targets < 0).sum()),
+        validation=len(split.validation),
+        test=len(split.test),
     )
 
 
@@ -113,8 +124,10 @@ def picked_classes(text: str, total: int) -> list[int]:
         return []
 
 
-def show_controls(class_names: tuple[str, ...], seen: tuple[int, ...], errors: dict[str, str]) -> None:
-    """The fields of the split. seen: the classes that are seen now, where picking by hand starts from."""
+def show_controls(class_names: tuple[str, ...], split: Preview | None, errors: dict[str, str]) -> None:
+    """The fields of the split. split: as it is now, where picking by hand starts from."""
+    seen = split.seen if split else ()
+    usual_seen = len(class_names) if split and split.unlabeled_unknown else len(class_names) // 2
     text = fields.draft().text("split.seen_classes")
     mode = text if text in CLASS_RULES else BY_HAND
     st.session_state["split_mode"] = mode
@@ -130,7 +143,7 @@ def show_controls(class_names: tuple[str, ...], seen: tuple[int, ...], errors: d
     if mode == BY_HAND:
         _show_picks(text, class_names, errors)
     else:
-        _show_count(len(class_names), errors.get("split.num_seen"))
+        _show_count(len(class_names), usual_seen, errors.get("split.num_seen"))
     _show_ratio(errors.get("split.labeled_ratio"))
     st.session_state["set:split.rule"] = fields.draft().text("split.rule")
     st.segmented_control(
@@ -140,6 +153,11 @@ def show_controls(class_names: tuple[str, ...], seen: tuple[int, ...], errors: d
         "Stratified: the same share of every class.",
     )  # fmt: skip
     fields.type_into("split.seed", "Split seed", errors.get("split.seed"), help="The same for every run seed")
+    known = parameters(fields.draft().method)
+    with st.expander(fields.heading("More", [known[key] for key in REST], errors)):
+        for key, label in REST.items():
+            about = known[key].help
+            fields.type_into(key, label, errors.get(key), help=about[:1].upper() + about[1:])
 
 
 def _show_picks(text: str, class_names: tuple[str, ...], errors: dict[str, str]) -> None:
@@ -152,18 +170,17 @@ def _show_picks(text: str, class_names: tuple[str, ...], errors: dict[str, str])
     fields.say(misfit if text else "Pick at least one class")
 
 
-def _show_count(total: int, error: str | None) -> None:
+def _show_count(total: int, usual: int, error: str | None) -> None:
     """A slider; a line of text where a link asks for a number that the slider does not have."""
     text = fields.draft().text("split.num_seen")
-    number = total // 2 if text == "none" else int(text) if text.isascii() and text.isdigit() else 0
+    number = usual if text == "none" else int(text) if text.isascii() and text.isdigit() else 0
     if total < 3 or not 1 <= number < total:
         fields.type_into("split.num_seen", "How many are seen", error)
         return
     st.session_state["set:split.num_seen"] = number
-    half = total // 2
     st.slider(
         "How many are seen", 1, total - 1, key="set:split.num_seen", on_change=fields.take,
-        args=("split.num_seen", lambda value: "none" if value == half else str(value)),
+        args=("split.num_seen", lambda value: "none" if value == usual else str(value)),
     )  # fmt: skip
     fields.say(error)
 
@@ -226,9 +243,10 @@ def show_samples(dataset: str, path: str | None) -> tuple[str, ...]:
 
 def show_chips(config: Config, split: Preview, colors: Palette) -> None:
     """Two rows of classes with pictures, seen and novel, each under its counts."""
+    looked_for = f" · {split.looked_for} are looked for" if split.looked_for != len(split.novel) else ""
     rows = (
         ("seen", "blue", split.seen, colors.seen, f"{split.labeled:,} labeled · {split.unlabeled_seen:,} unlabeled"),
-        ("novel", "orange", split.novel, colors.novel, f"{split.unlabeled_novel:,} unlabeled"),
+        ("novel", "orange", split.novel, colors.novel, f"{split.unlabeled_novel:,} unlabeled{looked_for}"),
     )
     for word, markdown_color, class_ids, color, counts in rows:
         names = [split.class_names[i] for i in class_ids]
@@ -239,6 +257,11 @@ def show_chips(config: Config, split: Preview, colors: Palette) -> None:
             width=THUMBNAIL + 2 * (FRAME + 5),
             alt=[f"Class {name}, {word}" for name in names],
         )
+    apart = [f"{split.validation:,} of the unlabeled images are labeled ones whose label is withheld for validation"]
+    apart += [f"{split.test:,} images are set aside for testing"]
+    apart = [words for count, words in zip((split.validation, split.test), apart) if count]
+    if apart:
+        st.caption("; ".join(apart) + ".")
     if split.unlabeled_unknown:
         st.caption(f"{split.unlabeled_unknown:,} more unlabeled images, of unknown class.")
 
