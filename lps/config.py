@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from types import MappingProxyType
 
-from lps import catalog
+from lps import architectures, catalog
 from lps.parameters import ConfigError, Parameter, shorten
 
 GROUPS = ("dataset", "split", "network", "pretrain")
@@ -91,11 +91,22 @@ class Config:
     )
     split_seed: int = setting(0, "seed of the split, the same for every run seed", minimum=0, maximum=2**31 - 1)
 
-    network_name: str = setting("digits_resnet", "backbone", choices=("digits_resnet",))
+    network_name: str = setting(
+        "digits_resnet",
+        "backbone: digits_resnet, cifar_resnet18, resnet50, or torchvision:NAME such as torchvision:efficientnet_b0",
+    )
+    network_start: str = setting(
+        "simclr",
+        "weights to begin with: own SimCLR pretraining, a checkpoint file, torchvision's published ones, or random",
+        choices=("simclr", "checkpoint", "torchvision", "random"),
+    )
+    network_checkpoint: str | None = setting(
+        None, "file of start weights, for network.start=checkpoint", kind="str", optional=True
+    )
     network_head: str = setting("cosine", "classifier", choices=("cosine", "linear"))
     network_cosine_scale: float = setting(10.0, "factor on the cosine logits", minimum=0.1, maximum=1000)
     network_freeze_until: str = setting(
-        "none", "last stage that is not trained", choices=("none", "stem", "layer1", "layer2", "layer3")
+        "none", "last stage that is not trained: none, or of residual networks stem, layer1, layer2, layer3, layer4"
     )
     network_frozen_batchnorm: str = setting(
         "train", "batch norm of frozen stages: train as in the original code, or eval", choices=("train", "eval")
@@ -106,9 +117,28 @@ class Config:
         20, "SimCLR epochs before the run; 0 starts from random weights", minimum=0, maximum=100_000
     )
     pretrain_batch_size: int = setting(128, "images of one SimCLR step", minimum=2, maximum=65_536)
-    pretrain_lr: float = setting(5e-3, "AdamW learning rate of SimCLR", minimum=1e-8, maximum=100)
+    pretrain_lr: float = setting(5e-3, "learning rate of SimCLR", minimum=1e-8, maximum=100)
+    pretrain_optimizer: str = setting(
+        "adamw", "update rule of SimCLR: AdamW, or SGD with momentum 0.9", choices=("adamw", "sgd")
+    )
     pretrain_weight_decay: float = setting(1e-4, "weight decay of SimCLR", minimum=0, maximum=1)
     pretrain_warmup_steps: int = setting(10, "steps of linear warm-up", minimum=0, maximum=1_000_000)
+    pretrain_projector_width: int | None = setting(
+        None,
+        "hidden units of SimCLR's projection head; none: as many as features",
+        minimum=1,
+        maximum=65_536,
+        kind="int",
+        optional=True,
+    )
+    pretrain_projector_outputs: int | None = setting(
+        None,
+        "outputs of SimCLR's projection head; none: as many as features",
+        minimum=1,
+        maximum=65_536,
+        kind="int",
+        optional=True,
+    )
     pretrain_temperature: float = setting(0.3, "temperature of the NT-Xent loss", minimum=0.01, maximum=10)
     pretrain_seed: int | None = setting(
         None, "seed of the pretraining; none: the run's seed", minimum=0, maximum=2**31 - 1, kind="int", optional=True
@@ -177,6 +207,8 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
     chosen = {key: known[key].check(value) for key, value in chosen.items()}
     if chosen["dataset.path"] is not None:  # the trainer works in another folder than the person who typed it
         chosen["dataset.path"] = os.path.abspath(os.path.expanduser(chosen["dataset.path"]))
+    if chosen["network.checkpoint"]:
+        chosen["network.checkpoint"] = os.path.abspath(os.path.expanduser(chosen["network.checkpoint"]))
     _check_together(chosen)
     own = catalog.method_info(method).parameters
     protocol = {name: chosen[key] for name, key in _keys().items()}
@@ -212,6 +244,10 @@ def seen_class_ids(text: str) -> list[int] | None:
 
 def _check_together(chosen: dict[str, object]) -> None:
     """Rules that look at more than one setting, or inside a text."""
+    network = chosen["network.name"]
+    architectures.check_name(network)
+    architectures.check_stage(network, chosen["network.freeze_until"], architectures.stages(network))
+    architectures.check_start(network, chosen["network.start"], chosen["network.checkpoint"])
     ids = seen_class_ids(chosen["split.seen_classes"])
     if ids is not None and chosen["split.num_seen"] not in (None, len(ids)):
         raise ConfigError(

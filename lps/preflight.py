@@ -1,12 +1,13 @@
 """The checks that need the data or the machine, made before a run folder exists; whatever fails here costs nothing."""
 
-from lps import datasets, devices
+from lps import architectures, datasets, devices
 from lps.config import Config
 from lps.split import Split, open_world_split
 
 
 def check(config: Config) -> Split:
     """The split that the run would have; raises `ConfigError` where data, split or device do not allow the run."""
-    images = datasets.load(config.dataset, config.dataset_path)
+    images = datasets.of(config)
     devices.check_device(config.device)
+    architectures.check_file(config.network_checkpoint)
     return open_world_split(images.labels, images.class_names, config, images.num_test)

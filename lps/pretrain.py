@@ -3,37 +3,56 @@
 T. Chen, S. Kornblith, M. Norouzi, G. Hinton: A Simple Framework for Contrastive Learning of Visual Representations.
 ICML 2020. All training images are used, the later evaluated ones too (as the papers' checkpoints presumably were);
 labels serve only to measure quality.
+
+In the cache folder, beside the weights `<key>.pt`: `<key>.partial/` with checkpoints of weights that are being made,
+from which whoever needs them goes on, and `<key>.lock`, held by the one process that makes them.
 """
 
 import hashlib
 import json
 import math
-from collections.abc import Callable
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from lps import checkpoints
+from lps import backbones, checkpoints, locks
 from lps.batches import NOISE, ORDER, seeded
-from lps.clustering import kmeans, knn_accuracy
 from lps.config import Config
-from lps.evaluate import infer_features
+from lps.devices import available_cores
 from lps.losses import similarities, two_view_contrastive
 from lps.material import prepare
-from lps.metrics import matched_accuracy
-from lps.network import BACKBONES
+from lps.network import autocast
+from lps.parameters import ConfigError
+from lps.quality import feature_quality
 from lps.views import FAMILIES
 
 Report = Callable[[int, int, dict], None]  # epoch, step, values
-QUALITY_EVERY = 5  # epochs between two looks at kNN and k-means quality
+QUALITY_EVERY = 5  # epochs between two looks at the quality of the features, in short pretrainings
+LOOKS = 20  # as many looks in long ones
+SAVE_EVERY_S = 30.0  # what a kill can cost
+MOMENTUM = 0.9  # of SGD
+
+# Settings that came later count only where they are changed: weights that exist keep their names.
+LATER = ("pretrain.optimizer", "pretrain.projector_width", "pretrain.projector_outputs")
 
 
 def cache_key(config: Config, images: Tensor) -> str:
     """A name for everything that the pretrained weights depend on."""
     settings = {key: value for key, value in config.flat().items() if key.startswith("pretrain.")}
-    settings |= {"network": config.network_name, "seed": pretrain_seed(config), "views": config.views}
-    pixels = hashlib.sha256(images.cpu().contiguous().numpy().tobytes()).hexdigest()
+    for key in LATER:
+        if settings[key] == Config.__dataclass_fields__[key.replace(".", "_")].default:
+            del settings[key]
+    settings |= {"network": config.network_name, "views": config.views}
+    settings |= {"seed": pretrain_seed(config), "pretrain.seed": None}  # the seed itself, however it was chosen
+    if config.precision != "auto":
+        settings["precision"] = config.precision
+    pixels = hashlib.sha256(images.cpu().contiguous().numpy()).hexdigest()
     text = json.dumps(settings | {"pixels": pixels}, sort_keys=True)
     return f"{config.dataset}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
@@ -48,66 +67,194 @@ def pretrained_backbone(
     """Backbone weights: from the cache folder, or trained now and put there. None when `should_stop` said so.
 
     images: uint8 (n, channels, height, width) on the training device; truth: int64 (n,), -1 unknown, for quality only.
+    Where another process is making the same weights, waits for them; where it dies, goes on from what it left.
     """
     key = cache_key(config, images)
     stored = checkpoints.load(cache, key)
-    if stored is not None:
-        report(config.pretrain_epochs, 0, {"pretrain/reused": 1, **stored["quality"]})
-        return stored["backbone"]
-    result = train_simclr(config, images, truth, report, should_stop)
-    if result is not None:
-        cache.mkdir(parents=True, exist_ok=True, mode=0o700)
-        checkpoints.save(cache, key, result)
-    return result and result["backbone"]
+    if stored is None:
+        partial = cache / f"{key}.partial"
+        with _turn(cache / f"{key}.lock", should_stop, lambda: report(0, _steps_done(partial), {})) as is_ours:
+            if not is_ours:
+                return None
+            stored = checkpoints.load(cache, key)
+            if stored is None:
+                stored = train_simclr(config, images, truth, report, should_stop, partial)
+                if stored is None:
+                    return None
+                checkpoints.save(cache, key, stored)
+                shutil.rmtree(partial, ignore_errors=True)
+                return stored["backbone"]
+    report(config.pretrain_epochs, 0, {"pretrain/reused": 1, **stored["quality"]})
+    return stored["backbone"]
+
+
+@contextmanager
+def _turn(lock: Path, should_stop: Callable[[], bool], tell: Callable[[], None]) -> Iterator[bool]:
+    """Whether the lock is ours inside the `with`; waits as long as another process lives that holds it, and tells."""
+    lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = locks.claim(lock)
+    if descriptor is None:
+        print("another process is making the same start weights; waiting for them", flush=True)
+    while descriptor is None:
+        if should_stop():
+            yield False
+            return
+        tell()
+        lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)  # somebody may be tidying up
+        descriptor = locks.claim(lock)
+    try:
+        yield True
+    finally:
+        lock.unlink(missing_ok=True)  # it is ours until it is closed; whoever waits looks for the file again
+        os.close(descriptor)
+
+
+def _steps_done(partial: Path) -> int:
+    """Steps behind the newest checkpoint in `partial`, for those who wait for another process."""
+    names = [path.stem.removeprefix("step-") for path in partial.glob("step-*.json")]
+    return max((int(name) for name in names if name.isdigit()), default=0)
 
 
 def train_simclr(
-    config: Config, images: Tensor, truth: Tensor, report: Report, should_stop: Callable[[], bool]
+    config: Config,
+    images: Tensor,
+    truth: Tensor,
+    report: Report,
+    should_stop: Callable[[], bool],
+    partial: Path | None = None,
 ) -> dict | None:
-    """Weights and quality after `pretrain.epochs` epochs: {"backbone": ..., "quality": {event name: number}}."""
-    seed, size, device = pretrain_seed(config), min(config.pretrain_batch_size, len(images)), images.device
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(seeded(torch.device("cpu"), seed, 0).initial_seed()))
-        encoder = SimCLR(BACKBONES[config.network_name](images.shape[1])).to(device, memory_format=torch.channels_last)
-    steps = len(images) // size
-    optimizer = torch.optim.AdamW(
-        encoder.parameters(), lr=config.pretrain_lr, weight_decay=config.pretrain_weight_decay, foreach=True
-    )
-    view, quality = FAMILIES[config.views]["simclr"], {}
-    for epoch in range(config.pretrain_epochs):
-        order = torch.randperm(len(images), generator=seeded(torch.device("cpu"), seed, epoch, ORDER)).to(device)
-        encoder.train()
-        loss_sum = torch.zeros((), device=device)
-        for step in range(steps):
+    """Weights and quality after `pretrain.epochs` epochs: {"backbone": ..., "quality": {event name: number}}.
+
+    partial: the folder to go on from and to keep checkpoints in. None when asked to stop, at once where `partial` is
+    given and all that was done is in it.
+    """
+    work = Pretraining(config, images, partial)
+    while work.epoch < config.pretrain_epochs:
+        if not work.train_epoch(report, should_stop):
+            return None
+        values = {"pretrain/loss": work.loss_sum.item() / work.steps, "pretrain/lr": work.rate}
+        if not math.isfinite(values["pretrain/loss"]):
+            work.discard()
+            raise ConfigError(
+                "pretrain.lr", f"{config.pretrain_lr:g} is too much: the SimCLR loss is no longer a finite number"
+            )
+        work.next_epoch()
+        if work.is_time_to_look():
+            work.quality = feature_quality(work.encoder.backbone, images, truth, config, work.seed)
+            values |= work.quality
+        report(work.epoch, work.steps, values)
+    weights = work.encoder.backbone.state_dict()
+    weights = {name: value.detach().cpu().clone() for name, value in weights.items()}
+    return {"backbone": weights, "quality": work.quality}
+
+
+class Pretraining:
+    """One process's work on SimCLR weights: the encoder, its optimizer, and where they stand.
+
+    What comes next depends on nothing but this state and the config, so that on a CPU weights that were made in several
+    attempts are those of an unbroken one.
+    """
+
+    def __init__(self, config: Config, images: Tensor, partial: Path | None):
+        self.config, self.images, self.partial = config, images, partial
+        self.seed, self.size = pretrain_seed(config), min(config.pretrain_batch_size, len(images))
+        self.steps = len(images) // self.size
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(seeded(torch.device("cpu"), self.seed, 0).initial_seed()))
+            encoder = SimCLR(config, images.shape[1])
+        self.encoder = encoder.to(images.device, memory_format=torch.channels_last)
+        self.optimizer = _optimizer(config, self.encoder)
+        self.epoch = self.step = 0
+        self.loss_sum, self.rate, self.quality = torch.zeros((), device=images.device), 0.0, {}
+        self._saved = time.monotonic()
+        if partial is not None:
+            self._restore()
+
+    def train_epoch(self, report: Report, should_stop: Callable[[], bool]) -> bool:
+        """The rest of the current epoch. False when asked to stop between two steps."""
+        config, device = self.config, self.images.device
+        cpu = torch.device("cpu")
+        order = torch.randperm(len(self.images), generator=seeded(cpu, self.seed, self.epoch, ORDER)).to(device)
+        view = FAMILIES[config.views]["simclr"]
+        self.encoder.train()
+        while self.step < self.steps:
             if should_stop():
-                return None
-            optimizer.param_groups[0]["lr"] = rate = _rate(config, epoch * steps + step, steps)
-            noise = seeded(device, seed, epoch, step, NOISE)
-            batch = images[order[step * size :][:size]]
+                self._save()
+                return False
+            self.rate = _rate(config, self.epoch * self.steps + self.step, self.steps)
+            self.optimizer.param_groups[0]["lr"] = self.rate
+            noise = seeded(device, self.seed, self.epoch, self.step, NOISE)
+            batch = self.images[order[self.step * self.size :][: self.size]]
             pair = torch.cat([view(batch, noise), view(batch, noise)])
-            loss = nt_xent(encoder(pair), config.pretrain_temperature)
-            optimizer.zero_grad()
+            with autocast(config, device):
+                projections = self.encoder(pair)
+            loss = nt_xent(projections, config.pretrain_temperature)
+            self.optimizer.zero_grad()
             loss.backward()
-            optimizer.step()
-            loss_sum += loss.detach()
-            report(epoch, step + 1, {})
-        values = {"pretrain/loss": loss_sum.item() / steps, "pretrain/lr": rate}
-        if epoch + 1 == config.pretrain_epochs or (epoch + 1) % QUALITY_EVERY == 0:
-            quality = feature_quality(infer_features(encoder.backbone, images, config), truth, seed)
-            values |= quality
-        report(epoch + 1, steps, values)
-    weights = {name: value.detach().cpu().clone() for name, value in encoder.backbone.state_dict().items()}
-    return {"backbone": weights, "quality": quality}
+            self.optimizer.step()
+            self.loss_sum += loss.detach()
+            self.step += 1
+            report(self.epoch, self.step, {})
+            if time.monotonic() - self._saved >= SAVE_EVERY_S:
+                self._save()
+        return True
+
+    def next_epoch(self) -> None:
+        self.epoch, self.step = self.epoch + 1, 0
+        self.loss_sum.zero_()
+
+    def is_time_to_look(self) -> bool:
+        """Whether the quality of the features is of interest after the epoch that has just ended."""
+        every = max(QUALITY_EVERY, self.config.pretrain_epochs // LOOKS)
+        return self.epoch == self.config.pretrain_epochs or self.epoch % every == 0
+
+    def _save(self) -> None:
+        if self.partial is None:
+            return
+        state = {"encoder": self.encoder.state_dict(), "optimizer": self.optimizer.state_dict()}
+        state |= {"epoch": self.epoch, "step": self.step, "loss_sum": self.loss_sum, "rate": self.rate}
+        self.partial.mkdir(parents=True, exist_ok=True, mode=0o700)
+        checkpoints.save(self.partial, f"step-{self.epoch * self.steps + self.step:08d}", state)
+        checkpoints.prune(self.partial)
+        self._saved = time.monotonic()
+
+    def discard(self) -> None:
+        """Remove the checkpoints: nobody shall go on from weights that are lost."""
+        if self.partial is not None:
+            shutil.rmtree(self.partial, ignore_errors=True)
+
+    def _restore(self) -> None:
+        """Go on from the newest checkpoint that verifies, where there is one."""
+        _, state, damaged = checkpoints.load_newest(self.partial)
+        for name in damaged:
+            print(f"pretraining checkpoint {name} is damaged and was not used", flush=True)
+            checkpoints.set_aside(self.partial, name)
+        if state is None:
+            return
+        self.encoder.load_state_dict(state["encoder"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.epoch, self.step, self.rate = state["epoch"], state["step"], state["rate"]
+        self.loss_sum = state["loss_sum"].to(self.images.device)
+        print(f"pretraining goes on in epoch {self.epoch + 1}", flush=True)
+
+
+def _optimizer(config: Config, encoder: nn.Module) -> torch.optim.Optimizer:
+    settings = {"lr": config.pretrain_lr, "weight_decay": config.pretrain_weight_decay, "foreach": True}
+    if config.pretrain_optimizer == "sgd":
+        return torch.optim.SGD(encoder.parameters(), momentum=MOMENTUM, **settings)
+    return torch.optim.AdamW(encoder.parameters(), **settings)
 
 
 class SimCLR(nn.Module):
-    """Backbone and a two-layer projection head as wide as the features."""
+    """Backbone and a two-layer projection head, as wide as the features unless the config says otherwise."""
 
-    def __init__(self, backbone: nn.Module):
+    def __init__(self, config: Config, channels: int):
         super().__init__()
-        width = backbone.num_features
-        self.backbone = backbone
-        self.projector = nn.Sequential(nn.Linear(width, width), nn.ReLU(inplace=True), nn.Linear(width, width))
+        self.backbone = backbones.build(config.network_name, channels)
+        features = self.backbone.num_features
+        hidden = config.pretrain_projector_width or features
+        outputs = config.pretrain_projector_outputs or features
+        self.projector = nn.Sequential(nn.Linear(features, hidden), nn.ReLU(inplace=True), nn.Linear(hidden, outputs))
 
     def forward(self, images: Tensor) -> Tensor:
         return self.projector(self.backbone(images.contiguous(memory_format=torch.channels_last)))
@@ -117,19 +264,6 @@ def nt_xent(projections: Tensor, temperature: float) -> Tensor:
     """Mean over the 2n rows (two stacked views) of the cross-entropy of finding the other view among 2n - 1 others."""
     everyone = torch.ones(len(projections), dtype=torch.bool, device=projections.device)
     return two_view_contrastive(similarities(projections, temperature), everyone)
-
-
-def feature_quality(features, truth: Tensor, seed: int) -> dict[str, float]:
-    """kNN (leave-one-out, k = 10) and k-means accuracy on the images of known truth; empty where there are none."""
-    known = (truth >= 0).cpu().numpy()
-    labels = truth.cpu().numpy()[known]
-    if len(labels) < 2:
-        return {}
-    points, total = features[known], int(labels.max()) + 1
-    return {
-        "pretrain/knn_accuracy": knn_accuracy(points, labels),
-        "pretrain/kmeans_accuracy": matched_accuracy(kmeans(points, total, seed), labels, total),
-    }
 
 
 def _rate(config: Config, step: int, steps_per_epoch: int) -> float:
@@ -142,12 +276,19 @@ def _rate(config: Config, step: int, steps_per_epoch: int) -> float:
 
 def pretrain_alone(config: Config, cache: Path, say: Callable[[str], None]) -> Path:
     """The SimCLR start of a run without the run: from the cache folder or trained now; gives its file."""
+    if config.network_start != "simclr":
+        raise ConfigError("network.start", f"{config.network_start} needs no pretraining; choose simclr")
+    if config.pretrain_epochs == 0:
+        raise ConfigError("pretrain.epochs", "0 leaves nothing to pretrain; choose at least 1")
+    torch.set_num_threads(config.threads or available_cores())
     material = prepare(config)
+    images, truth = material.training
 
     def report(epoch: int, step: int, values: dict) -> None:
         if values:
             numbers = ", ".join(f"{name.removeprefix('pretrain/')} {value:.4g}" for name, value in values.items())
             say(f"epoch {epoch} of {config.pretrain_epochs}: {numbers}")
 
-    pretrained_backbone(config, material.images, torch.from_numpy(material.truth), cache, report, lambda: False)
-    return cache / f"{cache_key(config, material.images)}.pt"
+    backbones.check_images(config.network_name, *images.shape[1:])
+    pretrained_backbone(config, images, truth, cache, report, lambda: False)
+    return cache / f"{cache_key(config, images)}.pt"

@@ -12,12 +12,11 @@ import signal
 import sys
 import time
 import traceback
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import torch
 
-from lps import checkpoints, methods, snapshots
+from lps import backbones, checkpoints, methods, snapshots, starts
 from lps.batches import seeded, training_batches
 from lps.config import Config
 from lps.devices import available_cores
@@ -27,7 +26,7 @@ from lps.files import write_json
 from lps.material import Material, prepare
 from lps.measurements import Averages
 from lps.methods import Method, Progress
-from lps.network import Network
+from lps.network import Network, autocast
 from lps.parameters import ConfigError
 from lps.pretrain import pretrained_backbone
 from lps.runs import Run
@@ -129,6 +128,7 @@ class Attempt:
         self.material = prepare(config)
         self.steps_per_epoch = self.material.plan.steps
         snapshots.write_split(self.run.folder, self.material.split, self.material.truth)
+        backbones.check_images(config.network_name, *self.material.images.shape[1:])
         self.method, self.optimizer = build(config, self.material)
 
     def _restore(self) -> bool:
@@ -150,10 +150,12 @@ class Attempt:
         return True
 
     def _start(self) -> bool:
-        """Begin from the SimCLR weights and say what they are worth alone. False when asked to stop meanwhile."""
+        """Begin from the start weights and say what they are worth alone. False when asked to stop meanwhile."""
         self.log("start", facts(self.material, self.method))
         backbone = self.method.network.backbone
-        if self.config.pretrain_epochs:
+        if self.config.network_start in ("checkpoint", "torchvision"):
+            print(starts.load(self.config, backbone), flush=True)
+        elif self.config.network_start == "simclr" and self.config.pretrain_epochs:
             weights = self._pretrain()
             if weights is None:
                 return False
@@ -285,13 +287,6 @@ def learning_rate(config: Config, epoch: int) -> float:
     if config.schedule == "constant":
         return config.lr
     return config.lr * 0.5 * (1 + math.cos(math.pi * epoch / config.epochs))
-
-
-def autocast(config: Config, device: torch.device):
-    """bf16 where asked for, or by default on a GPU; on CPUs without matrix units bf16 is many times slower."""
-    if config.precision == "bf16" or (config.precision == "auto" and device.type == "cuda"):
-        return torch.autocast(device.type, dtype=torch.bfloat16)
-    return nullcontext()
 
 
 def facts(material: Material, method: Method) -> dict[str, int]:

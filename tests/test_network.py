@@ -1,5 +1,8 @@
 """The network: size, cosine head, what is frozen, one pass or one per view."""
 
+import copy
+
+import pytest
 import torch
 
 from lps.config import configure
@@ -59,3 +62,60 @@ def test_one_pass_per_view_is_what_separate_means_and_fused_shares_statistics():
     fused.load_state_dict(separate.state_dict())
     for a, b in zip(separate.forward_views(views), fused.forward_views(views)):
         assert torch.allclose(a.logits, b.logits, atol=1e-4)
+
+
+def saved_for_backward(net, images):
+    """Storages that autograd keeps in a pass, without those of weights; and the outputs."""
+    kept = {}
+
+    def keep(tensor):
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        outputs = net(images)
+    own = {value.untyped_storage().data_ptr() for value in net.state_dict().values()}
+    return sum(size for pointer, size in kept.items() if pointer not in own), outputs
+
+
+@pytest.mark.parametrize("name, until", [("cifar_resnet18", "layer3"), ("torchvision:mobilenet_v3_small", "8")])
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_frozen_stages_keep_no_activations_and_change_nothing_else(name, until, mode):
+    settings = {"network.name": name, "network.frozen_batchnorm": mode}
+    images = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+    whole, part = (colored(**settings, **more) for more in ({}, {"network.freeze_until": until}))
+    if mode == "eval":
+        for module, frozen in zip(whole.modules(), part.modules()):
+            module.training = frozen.training
+    everything, outputs = saved_for_backward(whole, images)
+    outputs.logits.square().sum().backward()
+    rest, frozen_outputs = saved_for_backward(part, images)
+    frozen_outputs.logits.square().sum().backward()
+    assert torch.equal(outputs.logits, frozen_outputs.logits) and rest < 0.5 * everything
+    theirs = dict(whole.named_parameters())
+    learned = {key: p for key, p in part.named_parameters() if p.requires_grad}
+    assert 0 < len(learned) < len(theirs)
+    assert all(torch.equal(p.grad, theirs[key].grad) for key, p in learned.items())
+    for (key, ours), value in zip(part.named_buffers(), dict(whole.named_buffers()).values()):
+        assert torch.equal(ours, value), key
+
+
+def colored(**settings):
+    torch.manual_seed(0)
+    return Network(configure(settings), channels=3, num_classes=10).train()
+
+
+def test_the_frozen_prefix_alone_keeps_nothing():
+    net = network(**{"network.freeze_until": "layer3"})
+    seen, x = [], IMAGES
+    with torch.autograd.graph.saved_tensors_hooks(seen.append, lambda tensor: tensor):
+        for name, (stage,) in net.backbone.stages().items():
+            x = stage(x)
+            assert bool(seen) == (name == "layer4")
+
+
+def test_a_copy_freezes_its_own_stages():
+    net = network(**{"network.freeze_until": "stem", "network.frozen_batchnorm": "eval"})
+    twin = copy.deepcopy(net).train()
+    assert not twin.backbone.stem.training and twin.backbone.layer1.training
+    assert twin.frozen[0] is twin.backbone.stem is not net.backbone.stem

@@ -12,7 +12,7 @@ from lps.metrics import matched_accuracy
 from lps.network import Outputs
 from lps.runs import create_run
 from lps.split import Classes
-from lps.train import train
+from lps.train import Attempt, train
 
 CLASSES = Classes(seen=2, total=4)
 
@@ -74,3 +74,33 @@ def test_a_run_is_one_evaluation_that_equals_the_baseline_of_the_start_features(
     assert train(run) == 0  # a run that is resumed when done changes nothing
     again = [json.loads(line) for line in run.events.read_text().splitlines()][len(events) :]
     assert [event["kind"] for event in again] == ["start", "finish"]
+
+
+def test_pretraining_is_a_run_that_is_watched_stopped_and_resumed(tmp_path):
+    """Stopped in the middle of the second epoch: every epoch is told once, with the numbers of an unbroken run."""
+    settings = configure({"method": "simclr", "pretrain.epochs": 3, "threads": 1})
+
+    def told(run, kind):
+        events = [json.loads(line) for line in run.events.read_text().splitlines()]
+        return [(event["epoch"], event["values"]) for event in events if event["kind"] == kind]
+
+    unbroken = create_run(tmp_path / "a", settings)
+    assert train(unbroken) == 0
+    run = create_run(tmp_path / "b", settings)
+    attempt = Attempt(run)
+    write, steps = attempt._progress.write, 14  # 1797 // 128 a pretraining epoch
+
+    def write_and_stop(phase, epoch, epochs, step, total):
+        write(phase, epoch, epochs, step, total)
+        attempt._stop = phase == "pretrain" and step == steps + 5
+
+    attempt._progress.write = write_and_stop
+    assert attempt.carry_out() == 0
+    attempt.events.close()
+    assert [epoch for epoch, _ in told(run, "pretrain")] == [1] and len(told(run, "stop")) == 1
+    assert train(run) == 0
+    assert told(run, "pretrain") == told(unbroken, "pretrain") and len(told(run, "pretrain")) == 3
+    (scores,), (others,) = told(run, "eval"), told(unbroken, "eval")
+    assert {k: v for k, v in scores[1].items() if "time" not in k} == {
+        k: v for k, v in others[1].items() if "time" not in k
+    }
