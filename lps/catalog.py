@@ -1,8 +1,9 @@
 """Which methods and data sets exist and what they can be told, read from their source without importing anything.
 
-The folder listings are the registries. A data set is a file in `lps/datasets` with the constants TITLE, SUMMARY and
-RECIPE (settings by key). A method is a file whose one class has the keyword-only arguments of `__init__`
-written as `name: Annotated[type, "meaning", (minimum, maximum)] = default`. `type` may be a `Literal` of strings, or
+The folder listings are the registries. A data set is a file in `lps/datasets` with the constants TITLE, SUMMARY, RECIPE
+(settings by key) and, where it cannot do without `dataset.path`, PATH (what that is). A method is a file whose one
+class has the keyword-only arguments of `__init__` written as
+`name: Annotated[type, "meaning", (minimum, maximum)] = default`. `type` may be a `Literal` of strings, or
 `float | None` where none means a value that the method chooses.
 """
 
@@ -38,6 +39,7 @@ class DatasetInfo:
     title: str
     summary: str
     recipe: dict[str, object]  # settings by key that it recommends
+    path: str = ""  # what `dataset.path` is, where the data set cannot do without it
 
 
 def method_names() -> list[str]:
@@ -73,9 +75,11 @@ def _read_dataset(path: Path) -> DatasetInfo:
     constants = {
         node.targets[0].id: ast.literal_eval(node.value)
         for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.Assign) and node.targets[0].id in ("TITLE", "SUMMARY", "RECIPE")
+        if isinstance(node, ast.Assign) and node.targets[0].id in ("TITLE", "SUMMARY", "RECIPE", "PATH")
     }
-    return DatasetInfo(path.stem, constants["TITLE"], constants["SUMMARY"], constants["RECIPE"])
+    return DatasetInfo(
+        path.stem, constants["TITLE"], constants["SUMMARY"], constants["RECIPE"], constants.get("PATH", "")
+    )
 
 
 @cache

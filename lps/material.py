@@ -12,6 +12,8 @@ from lps.config import Config
 from lps.parameters import ConfigError
 from lps.split import Split, open_world_split
 
+PIECE = 4096  # images that are copied to the device at a time
+
 
 @dataclass(frozen=True)
 class Material:
@@ -34,10 +36,20 @@ class Material:
 def prepare(config: Config) -> Material:
     """Load the images, split them and put them on the config's device; raises `ConfigError`."""
     device = resolve_device(config.device)
-    images = datasets.load(config.dataset, config.dataset_path)
+    images = datasets.of(config)
     split = open_world_split(images.labels, images.class_names, config, images.num_test)
-    pixels = torch.from_numpy(np.ascontiguousarray(images.pixels.transpose(0, 3, 1, 2))).to(device)
+    pixels = _on_device(images.pixels, device)
     return Material(pixels, split.targets(images.labels), split, plan_batches(split, config.batch_size))
+
+
+def _on_device(pixels: np.ndarray, device: torch.device) -> Tensor:
+    """uint8 (n, height, width, channels) as (n, channels, height, width) there; piecewise, since it may be a file."""
+    n, height, width, channels = pixels.shape
+    images = torch.empty((n, channels, height, width), dtype=torch.uint8, device=device)
+    for start in range(0, n, PIECE):
+        piece = pixels[start : start + PIECE].transpose(0, 3, 1, 2)
+        images[start : start + PIECE] = torch.from_numpy(np.array(piece, order="C"))
+    return images
 
 
 def resolve_device(name: str) -> torch.device:

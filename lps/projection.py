@@ -1,28 +1,23 @@
 """Features as points on a plane: PCA at once, UMAP and t-SNE in a process of their own, seeded and stored with the run.
 
 Every point carries the id of its image, from the network's output to the screen. No torch here: a map is made from a
-snapshot file. `start` begins a background computation; while it lives it holds the lock of the map that it makes.
+snapshot file; `start` makes one in the background.
 """
 
 import importlib.util
 import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from lps.locks import claim, is_held
+from lps import background
 from lps.parameters import ConfigError
 from lps.runs import Run
 from lps.snapshots import read_arrays, read_snapshot, snapshot_epochs, write_arrays
 
 METHODS = {"pca": "PCA", "umap": "UMAP", "tsne": "t-SNE"}
 SEED = 0
-SOURCE = Path(__file__).resolve().parent.parent
-COMMAND = (sys.executable, "-m", "lps", "project")
 
 
 @dataclass(frozen=True)
@@ -31,15 +26,6 @@ class Map:
 
     points: np.ndarray
     index: np.ndarray
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where a background computation stands: `state` is absent, working, done or failed."""
-
-    state: str
-    message: str = ""
-    since: float | None = None  # unix seconds
 
 
 def read_map(run: Run, method: str, epoch: int) -> Map | None:
@@ -150,60 +136,16 @@ def _tsne(features: np.ndarray) -> tuple[np.ndarray, dict]:
 # ---------------------------------------------------------------------------------------------------- in the background
 
 
-def start(run: Run, method: str, epoch: int, command: tuple[str, ...] = COMMAND) -> None:
-    """Begin to compute a map in a detached process; does nothing where somebody is at it already.
-
-    The map's lock is taken here and inherited by the process: it is free again when the process is gone, however.
-    """
-    run.projections.mkdir(exist_ok=True)
-    lock = claim(_path(run, method, epoch, ".lock"), patience=0)
-    if lock is None:
-        return
-    if _path(run, method, epoch).exists():
-        os.close(lock)
-        return
-    arguments = [str(run.folder.resolve()), "--method", method, "--epoch", str(epoch)]
-    try:
-        with open(_path(run, method, epoch, ".log"), "wb") as log:
-            subprocess.Popen(
-                [*command, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=SOURCE,
-                start_new_session=True,
-                pass_fds=(lock,),
-            )
-    finally:
-        os.close(lock)
+def start(run: Run, method: str, epoch: int, command: tuple[str, ...] = ()) -> None:
+    """Begin to compute a map in a detached process; does nothing where somebody is at it already."""
+    asked = ("project", str(run.folder.resolve()), "--method", method, "--epoch", str(epoch))
+    background.begin(_path(run, method, epoch), command or background.lps_command(*asked))
 
 
-def progress(run: Run, method: str, epoch: int) -> Progress:
+def progress(run: Run, method: str, epoch: int) -> background.Standing:
     """Where the map stands, from its files alone."""
-    log = _path(run, method, epoch, ".log")
-    if is_held(_path(run, method, epoch, ".lock")):
-        return Progress("working", _last_line(log), _changed(_path(run, method, epoch, ".log")))
-    if _path(run, method, epoch).exists():
-        return Progress("done")
-    if log.exists():
-        return Progress("failed", _last_line(log) or "the process ended without a word")
-    return Progress("absent")
+    return background.standing(_path(run, method, epoch))
 
 
-def _path(run: Run, method: str, epoch: int, suffix: str = ".npz") -> Path:
-    return run.projections / f"{method}-epoch-{epoch:04d}{suffix}"
-
-
-def _last_line(path: Path) -> str:
-    try:
-        lines = path.read_bytes()[-4096:].decode("utf-8", "replace").strip().splitlines()
-    except OSError:
-        return ""
-    return lines[-1].strip() if lines else ""
-
-
-def _changed(path: Path) -> float | None:
-    try:
-        return path.stat().st_ctime
-    except OSError:
-        return None
+def _path(run: Run, method: str, epoch: int) -> Path:
+    return run.projections / f"{method}-epoch-{epoch:04d}.npz"

@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from lps import catalog
+from lps import catalog, costs
 from lps.parameters import ConfigError
-from lps.ui import durations, escape, fields, forms, routing, select, splits, starting, style
+from lps.ui import escape, fields, forms, routing, select, splits, starting, style
 
-TITLES = {"training": "Training", "network": "Network", "pretrain": "Pretraining", "dataset": "Data set files"}
+TITLES = {"training": "Training", "network": "Network", "pretrain": "Pretraining", "dataset": "Data set"}
 
 routing.through_app()
 draft = fields.draft()
@@ -36,7 +36,10 @@ for notice in st.session_state.pop("launch_notices", []):
 st.subheader("Data set", anchor=False)
 fields.choose("dataset", "Data set", {name: catalog.dataset_info(name).title for name in catalog.dataset_names()})
 st.caption(catalog.dataset_info(draft.dataset).summary)
-names = splits.show_samples(draft.dataset, draft.texts.get("dataset.path"))
+about = catalog.dataset_info(draft.dataset)
+if about.path:
+    fields.type_into("dataset.path", about.path, errors.get("dataset.path"))
+names = splits.show_samples(draft)
 
 st.subheader("Split", anchor=False)
 controls, chips = st.columns([2, 3], gap="large")
@@ -56,6 +59,7 @@ fields.show_method(method)
 
 groups = forms.groups(draft.method)
 groups.pop("split")
+groups["dataset"] = [member for member in groups["dataset"] if not (about.path and member.name == "dataset.path")]
 st.markdown(fields.heading("**Hyperparameters**", groups["method"], errors))
 fields.show_grid(groups.pop("method"), errors)
 for group, members in groups.items():
@@ -75,8 +79,8 @@ with st.bottom, st.container(horizontal=True, vertical_alignment="center"):
     if failure:
         st.markdown(f":red[{escape.markdown(failure)}]", width="stretch")
     elif reading.configs and split:
-        usual = durations.usual_seconds(select.runs_root(), reading.configs[0])
-        cost = f" · about {durations.in_words(usual)} each" if usual is not None else ""
+        usual = costs.usual_seconds(select.runs_root(), reading.configs[0])
+        cost = f" · about {costs.in_words(usual)} each" if usual is not None else ""
         st.markdown(f"{forms.summary(draft, reading)}{cost}", width="stretch")
     else:
         st.markdown(f":red[{escape.markdown(forms.obstacle(errors))}]", width="stretch")

@@ -138,7 +138,7 @@ def test_pictures_of_a_changed_data_set_are_refused(run, monkeypatch):
     swapped = known.labels.copy()
     swapped[[0, 1]] = swapped[[1, 0]]
     other = type(known)(known.pixels, swapped, known.class_names)
-    monkeypatch.setattr(points.datasets, "load", lambda name, path: other)
+    monkeypatch.setattr(points.datasets, "load", lambda *source: other)
     with pytest.raises(ConfigError, match="has changed since the run"):
         points.pictures(run)
 

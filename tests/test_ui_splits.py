@@ -39,7 +39,7 @@ def test_counts_and_classes_are_those_of_the_run(settings):
 def test_images_of_unknown_class_are_counted_apart(monkeypatch):
     labels = np.array([0, 0, 0, 1, 1, -1, -1, -1])
     pictures = Images(np.zeros((8, 4, 4, 3), np.uint8), labels, ("a", "b"))
-    monkeypatch.setattr(datasets, "load", lambda name, path=None: pictures)
+    monkeypatch.setattr(datasets, "load", lambda *source: pictures)
     found = splits.preview(configure({"split.rule": "stratified", "split.num_seen": 1}))
     assert (found.labeled, found.unlabeled_seen, found.unlabeled_novel, found.unlabeled_unknown) == (2, 1, 2, 3)
 
@@ -69,7 +69,7 @@ def test_a_chip_has_its_frame_and_a_strip_its_gaps():
 
 
 def test_every_class_has_its_own_samples():
-    strips = splits.class_samples("digits", None, 2)
+    strips = splits.class_samples(datasets.Source("digits"), (), 2)
     assert len(strips) == 10 and len(set(strips)) == 10
     assert Image.open(io.BytesIO(strips[0])).size == (2 * splits.THUMBNAIL + 4 + 24, splits.THUMBNAIL)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from lps import catalog
 from lps.config import Config
+from lps.parameters import shorten
 
 SUBSET = 6  # stream of random numbers under split.seed, beside those of `split`
 
@@ -119,6 +120,12 @@ def subset(images: Images, images_per_class: int, seed: int) -> Images:
     return take(images, np.sort(np.concatenate(kept)))
 
 
+def quoted(path) -> str:
+    """A path as it may stand in a message; of a very long one the end, which tells paths apart."""
+    text = str(path)
+    return shorten(text if len(text) <= 240 else f"…{text[-239:]}", 500)
+
+
 def _module(name: str):
     return import_module(f"lps.datasets.{name}")
 
@@ -131,5 +138,6 @@ def _load(name, path, image_size, images_per_class, seed, moment) -> Images:
     if image_size is not None and images.pixels.shape[1:3] != (image_size, image_size):
         from lps.datasets._pictures import resized  # Pillow, only where a picture has to change
 
-        images = replace(images, pixels=resized(images.pixels, image_size))
+        source = Source(name, path, image_size, images_per_class, seed)
+        images = resized(images, image_size, ("resized", *source), repr(moment))
     return images

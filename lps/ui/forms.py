@@ -7,10 +7,12 @@ untouched field to its new default. Nothing here touches a file.
 import re
 import shlex
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from lps import catalog, preflight
+from lps import catalog, datasets, preflight
 from lps.config import GROUPS, Config, configure, parameters, recipe
+from lps.datasets import Source
 from lps.parameters import ConfigError, Parameter, shorten
 
 OWN_PLACE = ("dataset", "method", "seed", "device")  # keys that the page asks for outside the groups of settings
@@ -112,6 +114,15 @@ def split_config(draft: Draft) -> Config:
     return configure(
         {"dataset": draft.dataset, "method": draft.method} | {k: known[k].parse(v) for k, v in typed.items()}
     )
+
+
+def source(draft: Draft) -> Source:
+    """The images that the draft asks for, whatever stands in its other fields; raises `ConfigError`."""
+    known = parameters(draft.method)
+    values = {k: known[k].parse(v) for k, v in draft.texts.items() if k.startswith("dataset.")}
+    with suppress(ConfigError):  # a seed that does not fit is the split's matter
+        values["split.seed"] = known["split.seed"].parse(draft.text("split.seed"))
+    return datasets.source(configure(values | {"dataset": draft.dataset}))
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -57,7 +57,7 @@ def pictures(run: Run) -> datasets.Images:
     Raises `ConfigError` where they cannot be had, or where the data set is not the one that the run saw.
     """
     config = run.config()
-    images = datasets.load(config.dataset, config.dataset_path)
+    images = datasets.of(config)
     known = partition(run)
     fits = len(images.labels) == len(known.targets) and images.num_classes == known.split.classes.total
     if not fits or not np.array_equal(known.split.targets(images.labels), known.targets):

@@ -7,11 +7,13 @@ import numpy as np
 import streamlit as st
 from PIL import Image
 
-from lps import datasets
+from lps import catalog, datasets
 from lps.config import CLASS_RULES, Config, parameters, seen_class_ids
+from lps.datasets import Source
 from lps.parameters import ConfigError
 from lps.split import open_world_split
 from lps.ui import escape, fields, forms
+from lps.ui.forms import Draft
 from lps.ui.style import Palette
 
 THUMBNAIL = 56  # pixels
@@ -19,6 +21,7 @@ FRAME = 3
 SAMPLES = 5  # per class on the contact sheet, where the classes are few
 SAMPLE_WIDTH = 150  # pixels of a strip
 FEW_CLASSES = 20
+SKIPPED = 100  # names of files that are listed
 BY_HAND = "by hand"
 MODES = {"first": "The first", "random": "Random", BY_HAND: "By hand"}
 REST = {
@@ -47,7 +50,7 @@ class Preview:
 
 def preview(config: Config) -> Preview:
     """The split that `config` asks for, in numbers; raises `ConfigError` where data or settings do not allow it."""
-    images = datasets.load(config.dataset, config.dataset_path)
+    images = datasets.of(config)
     split = open_world_split(images.labels, images.class_names, config, images.num_test)
     targets = split.targets(images.labels)[split.unlabeled]
     order, seen = split.class_order.tolist(), split.classes.seen
@@ -91,9 +94,9 @@ def side_by_side(tiles: list[np.ndarray], gap: int, edge: int) -> np.ndarray:
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
-def class_samples(dataset: str, path: str | None, count: int) -> list[bytes]:
+def class_samples(source: Source, moment: object, count: int) -> list[bytes]:
     """Per original class, its first `count` images side by side as one PNG."""
-    images = datasets.load(dataset, path)
+    images = datasets.load(*source)
     strips = []
     for class_id in range(images.num_classes):
         members = np.flatnonzero(images.labels == class_id)[:count]
@@ -104,9 +107,9 @@ def class_samples(dataset: str, path: str | None, count: int) -> list[bytes]:
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
-def class_chips(dataset: str, path: str | None, class_ids: tuple[int, ...], color: str) -> list[bytes]:
+def class_chips(source: Source, moment: object, class_ids: tuple[int, ...], color: str) -> list[bytes]:
     """The first image of each of these classes in a frame, as PNG."""
-    images = datasets.load(dataset, path)
+    images = datasets.load(*source)
     chips = []
     for class_id in class_ids:
         members = np.flatnonzero(images.labels == class_id)[:1]
@@ -223,26 +226,62 @@ def _pick() -> None:
     fields.keep(fields.draft().with_text("split.seen_classes", ",".join(map(str, picks))))
 
 
-def show_samples(dataset: str, path: str | None) -> tuple[str, ...]:
+def show_samples(draft: Draft) -> tuple[str, ...]:
     """The contact sheet of a data set, a strip of images a class; gives the names of the classes, () without data."""
     try:
-        images = datasets.load(dataset, path)
+        source = forms.source(draft)
+    except ConfigError:  # the sentence stands beside the field that does not fit
+        return ()
+    try:
+        images = datasets.load(*source)
     except ConfigError as error:
-        fields.say(forms.sentence(error))
+        if not catalog.dataset_info(draft.dataset).path:  # else the field for the path is just above, with the sentence
+            fields.say(forms.sentence(error))
+        _offer_download(draft)
         return ()
     count = SAMPLES if images.num_classes <= FEW_CLASSES else 1
     with st.container(height=320 if images.num_classes > 2 * FEW_CLASSES else "content", border=False):
         st.image(
-            class_samples(dataset, path, count),
+            class_samples(source, _moment(source), count),
             [escape.markdown(name) for name in images.class_names],
             width=SAMPLE_WIDTH if count > 1 else THUMBNAIL,
             alt=[f"Images of class {name}" for name in images.class_names],
         )
+    _show_skipped(images.skipped)
     return images.class_names
+
+
+def _moment(source: Source) -> object:
+    return datasets.stamp(source.name, source.path)
+
+
+def _offer_download(draft: Draft) -> None:
+    """A button for the data sets that can be downloaded; what it does happens at once, and the page waits for it."""
+    if not datasets.can_fetch(draft.dataset) or "dataset.path" in draft.texts:
+        return
+    if st.button("Download", icon=":material/download:", key="download"):
+        try:
+            with st.spinner("Downloading; the server's terminal shows how far it is", show_time=True):
+                datasets.fetch(draft.dataset)
+        except ConfigError as error:
+            fields.say(forms.sentence(error))
+        else:
+            st.rerun()
+
+
+def _show_skipped(skipped: tuple[tuple[str, str], ...]) -> None:
+    """The files that were left out, under how many there are."""
+    if not skipped:
+        return
+    with st.expander(f"{len(skipped):,} file{'s' * (len(skipped) > 1)} left out", icon=":material/broken_image:"):
+        lines = [f"- **{escape.markdown(name)}** {escape.markdown(reason)}" for name, reason in skipped[:SKIPPED]]
+        more = [f"- and {len(skipped) - SKIPPED:,} more"] if len(skipped) > SKIPPED else []
+        st.markdown("\n".join(lines + more))
 
 
 def show_chips(config: Config, split: Preview, colors: Palette) -> None:
     """Two rows of classes with pictures, seen and novel, each under its counts."""
+    source = datasets.source(config)
     looked_for = f" · {split.looked_for} are looked for" if split.looked_for != len(split.novel) else ""
     rows = (
         ("seen", "blue", split.seen, colors.seen, f"{split.labeled:,} labeled · {split.unlabeled_seen:,} unlabeled"),
@@ -252,7 +291,7 @@ def show_chips(config: Config, split: Preview, colors: Palette) -> None:
         names = [split.class_names[i] for i in class_ids]
         st.markdown(f":{markdown_color}[**{len(class_ids)} {word}**] :gray[· {counts}]")
         st.image(
-            class_chips(config.dataset, config.dataset_path, class_ids, color),
+            class_chips(source, _moment(source), class_ids, color),
             [escape.markdown(name) for name in names],
             width=THUMBNAIL + 2 * (FRAME + 5),
             alt=[f"Class {name}, {word}" for name in names],

@@ -1,0 +1,78 @@
+"""Work that a page begins and that outlives it: one detached process per result file, its standing read from files.
+
+While a process lives it holds the lock beside its result; the kernel frees it on any death, so nothing gets stuck.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lps.locks import claim, is_held
+
+SOURCE = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where the work is: `state` is absent, working, done or failed. since: when its last line came, unix seconds."""
+
+    state: str
+    message: str = ""
+    since: float | None = None
+
+
+def lps_command(*arguments: str) -> list[str]:
+    """`python -m lps ...` with the Python that runs this."""
+    return [sys.executable, "-m", "lps", *arguments]
+
+
+def begin(result: Path, command: Sequence[str]) -> None:
+    """Run `command`, which writes the file `result`; does nothing where that is there or somebody is at it already."""
+    result.parent.mkdir(parents=True, exist_ok=True)
+    lock = claim(result.with_suffix(".lock"), patience=0)
+    if lock is None:
+        return
+    try:
+        if not result.exists():
+            with open(result.with_suffix(".log"), "wb") as log:
+                subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    cwd=SOURCE,
+                    start_new_session=True,
+                    pass_fds=(lock,),
+                )
+    finally:
+        os.close(lock)
+
+
+def standing(result: Path) -> Standing:
+    """Where the work on `result` is."""
+    log = result.with_suffix(".log")
+    if is_held(result.with_suffix(".lock")):
+        return Standing("working", _last_line(log), _changed(log))
+    if result.exists():
+        return Standing("done")
+    if log.exists():
+        return Standing("failed", _last_line(log) or "the process ended without a word")
+    return Standing("absent")
+
+
+def _last_line(path: Path) -> str:
+    try:
+        lines = path.read_bytes()[-4096:].decode("utf-8", "replace").strip().splitlines()
+    except OSError:
+        return ""
+    return lines[-1].strip() if lines else ""
+
+
+def _changed(path: Path) -> float | None:
+    try:
+        return path.stat().st_ctime
+    except OSError:
+        return None

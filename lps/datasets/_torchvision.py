@@ -1,0 +1,135 @@
+"""Data sets that torchvision can download and check: read once, then kept as plain arrays, so that torch is not needed.
+
+`dataset.path` is the folder that torchvision calls root (or the data set's own folder in it); without it they are
+downloaded to the cache folder. torchvision verifies the checksums, of the download and of what it reads.
+"""
+
+import socket
+import sys
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lps.datasets import Images, quoted
+from lps.datasets._store import Writer, cache_folder, kept
+from lps.files import clean_line
+from lps.parameters import ConfigError
+
+HOW = "set dataset.path to a folder that has it"
+PATIENCE = 30  # seconds that a silent server is waited for
+Part = tuple[np.ndarray, np.ndarray]  # pixels uint8 (n, height, width, channels); labels (n,)
+
+
+@dataclass(frozen=True)
+class Remote:
+    """One such data set. files: patterns below root that say whether it is there; size: of the download, in words."""
+
+    name: str
+    title: str
+    kind: str  # the class in torchvision.datasets
+    files: tuple[str, ...]
+    size: str
+    class_names: tuple[str, ...] | None = None  # None: as the instance says
+    by_split: bool = False  # whether the part is asked for as split="test" instead of train=False
+
+    def load(self, path: str | None) -> Images:
+        """Training images, then test images; raises `ConfigError` where the files are not there or damaged."""
+        root = self._root(path)
+        files = self._found(root)
+        if not files:
+            raise self._absent(path, root)
+        content = repr([(str(f.relative_to(root)), f.stat().st_size, f.stat().st_mtime_ns) for f in files])
+        space = 4 * sum(f.stat().st_size for f in files)
+        return kept((self.name, str(root.resolve())), content, lambda writer: self._unpack(root, writer), space)
+
+    def fetch(self, path: str | None) -> None:
+        """Download what is missing, with a progress bar on stderr; raises `ConfigError`."""
+        root = self._root(path)
+        if path is None:
+            root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        elif not root.is_dir():
+            raise ConfigError("dataset.path", f"{quoted(path)} is no folder; expected one for {self.title}")
+        if self._found(root):
+            try:
+                self.load(path)
+                return
+            except ConfigError:
+                pass  # damaged, perhaps by a download that was broken off
+        print(f"downloading {self.title} ({self.size}) to {root}", file=sys.stderr)
+        usual = socket.getdefaulttimeout()
+        try:
+            socket.setdefaulttimeout(PATIENCE)
+            for train in (True, False):
+                self._open(root, train, download=True)
+        except Exception as error:  # network, disk, checksum: torchvision raises what its parts raise
+            reason = clean_line(getattr(error, "reason", None) or error)
+            raise ConfigError("dataset.path", f"{self.title} could not be downloaded ({reason}); {HOW}") from None
+        finally:
+            socket.setdefaulttimeout(usual)
+
+    def stamp(self, path: str | None) -> object:
+        """When its files changed."""
+        return tuple(file.stat().st_mtime_ns for file in self._found(self._root(path)))
+
+    def _root(self, path: str | None) -> Path:
+        """torchvision's root: `path`, its parent where it is the inner folder itself, or the place of downloads."""
+        if path is None:
+            return cache_folder() / "downloads" / self.name
+        folder = Path(path)
+        for pattern in self.files:
+            *inner, _ = Path(pattern).parts
+            if inner and folder.parts[-len(inner) :] == tuple(inner):
+                return folder.parents[len(inner) - 1]
+        return folder
+
+    def _found(self, root: Path) -> list[Path]:
+        """All its files, sorted; [] where one kind of them is missing."""
+        found = [sorted(root.glob(pattern)) for pattern in self.files]
+        return [file for files in found for file in files] if all(found) else []
+
+    def _absent(self, path: str | None, root: Path) -> ConfigError:
+        if path is not None and not root.is_dir():
+            return ConfigError("dataset.path", f"{quoted(path)} is no folder; expected one that holds {self.title}")
+        where = f"{quoted(path)} does not hold {self.title}" if path else f"{self.title} is not on this machine yet"
+        return ConfigError(
+            "dataset.path", f"{where}; `python -m lps datasets --fetch {self.name}` downloads {self.size}, or {HOW}"
+        )
+
+    def _open(self, root: Path, train: bool, download: bool = False):
+        from torchvision import datasets as theirs  # takes seconds: only the first time
+
+        part = {"split": "train" if train else "test"} if self.by_split else {"train": train}
+        with redirect_stdout(sys.stderr):
+            return getattr(theirs, self.kind)(str(root), download=download, **part)
+
+    def _unpack(self, root: Path, writer: Writer) -> Images:
+        labels, names = [], self.class_names
+        try:
+            for train in (True, False):
+                instance = self._open(root, train)
+                pixels, part_labels = arrays(instance)
+                names = names or tuple(clean_line(name) for name in instance.classes)
+                if len(pixels) != len(part_labels):
+                    raise ValueError(f"{len(pixels)} images and {len(part_labels)} labels")
+                writer.add(pixels)
+                labels.append(part_labels)
+        except OSError:
+            raise
+        except Exception as error:  # damaged files fail in any way
+            raise ConfigError(
+                "dataset.path", f"{self.title} in {quoted(root)} is damaged or incomplete ({clean_line(error)})"
+            ) from None
+        return Images(np.zeros(0, np.uint8), np.concatenate(labels), names, len(labels[1]))
+
+
+def arrays(instance) -> Part:
+    """The pixels and labels of a torchvision data set, whichever way it stores them."""
+    pixels = np.asarray(instance.data)
+    labels = np.asarray(getattr(instance, "labels", None) if hasattr(instance, "labels") else instance.targets)
+    if pixels.ndim == 3:
+        pixels = pixels[..., None]
+    elif pixels.shape[-1] != 3:  # channels first
+        pixels = pixels.transpose(0, 2, 3, 1)
+    return pixels, labels.astype(np.int64)

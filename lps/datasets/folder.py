@@ -1,0 +1,102 @@
+"""A person's own pictures: one sub-folder a class, and those of unknown class in a sub-folder `unlabeled`.
+
+animals/cat/1.jpg, animals/dog/2.png, ...   labeled
+animals/unlabeled/3.webp, ...               classes unknown, known ones and new ones mixed
+animals/test/cat/4.jpg, ...                 optional, for a last accuracy
+"""
+
+from pathlib import Path
+
+from lps.datasets import Images, quoted
+from lps.datasets._pictures import Listing, entries, existing_folder, folder_stamp, stored
+from lps.datasets._store import kept
+from lps.files import clean_line
+from lps.parameters import ConfigError, shorten
+
+TITLE = "Your own pictures"
+SUMMARY = "A folder: labeled classes are sub-folders, all other pictures lie in a sub-folder called unlabeled."
+PATH = "The folder"
+
+RECIPE = {
+    "dataset.image_size": 64,
+    "epochs": 100,
+    "batch_size": 256,
+    "split.labeled_ratio": 1.0,
+    "split.validation_ratio": 0.1,
+    "network.name": "cifar_resnet18",
+    "network.freeze_until": "layer3",
+    "views": "cifar",
+    "pretrain.epochs": 100,
+    "pretrain.batch_size": 256,
+    "pretrain.optimizer": "sgd",
+    "pretrain.lr": 0.03,
+    "pretrain.weight_decay": 5e-4,
+    "pretrain.projector_outputs": 128,
+    "pretrain.temperature": 0.5,
+}
+
+SIZE = 64  # pixels, where no size is asked for
+UNLABELED = ("unlabeled", "unlabelled", "_unlabeled", "_unlabelled")
+TEST = "test"
+
+
+def load(path: str | None, image_size: int | None = None) -> Images:
+    """All readable pictures below `path` as RGB squares; raises `ConfigError`."""
+    root = existing_folder(path, "a folder with one sub-folder a class, and a sub-folder called unlabeled")
+    size = image_size or SIZE
+    try:
+        listing, class_names = _list(root)
+    except OSError as error:
+        raise ConfigError("dataset.path", f"{quoted(root)} cannot be read ({error.strerror})") from None
+    return kept(
+        ("folder", str(root.resolve()), size),
+        listing.digest() + repr(class_names),
+        lambda writer: stored(listing, class_names, size, writer),
+        space=len(listing.files) * size * size * 3,
+    )
+
+
+def stamp(path: str | None) -> object:
+    return folder_stamp(path)
+
+
+def _list(root: Path) -> tuple[Listing, tuple[str, ...]]:
+    """Files of the classes, then of unknown class, then of the test; and the names of the classes."""
+    listing = Listing(root)
+    folders = []
+    for path in entries(root):
+        if path.is_dir():
+            folders.append(path)
+        else:
+            listing.skip(path, "lies in no class folder")
+    classes = [path for path in folders if path.name.lower() not in (*UNLABELED, TEST)]
+    names = _class_names(root, classes)
+    for label, folder in enumerate(classes):
+        if not listing.add(folder, label):
+            raise ConfigError("dataset.path", f"class {names[label]!r} has no picture; expected at least one")
+    for folder in folders:
+        if folder.name.lower() in UNLABELED:
+            listing.add(folder, -1)
+    for folder in folders:
+        if folder.name.lower() == TEST:
+            _add_test(listing, folder, [path.name for path in classes])
+    return listing, names
+
+
+def _class_names(root: Path, classes: list[Path]) -> tuple[str, ...]:
+    names = tuple(clean_line(path.name) for path in classes)
+    if not names:
+        raise ConfigError("dataset.path", f"{quoted(root)} has no class; expected one sub-folder a class")
+    if len(set(names)) < len(names):
+        raise ConfigError("dataset.path", "two of its sub-folders have names that look the same; rename one")
+    return names
+
+
+def _add_test(listing: Listing, folder: Path, classes: list[str]) -> None:
+    for path in entries(folder):
+        if not path.is_dir():
+            listing.skip(path, "lies in no class folder")
+        elif path.name not in classes:
+            raise ConfigError("dataset.path", f"test has a class {shorten(path.name)} that has no training pictures")
+        else:
+            listing.num_test += listing.add(path, classes.index(path.name))
