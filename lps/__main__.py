@@ -30,6 +30,8 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, `head` for one, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except KeyboardInterrupt:
+        return 130
 
 
 def parser() -> Parser:
@@ -51,10 +53,12 @@ def parser() -> Parser:
         return sub
 
     command("methods", list_methods, "what can be trained", as_json=True)
-    command("datasets", list_datasets, "what it can be trained on", as_json=True)
+    sets = command("datasets", list_datasets, "what it can be trained on", as_json=True)
+    sets.add_argument("--fetch", metavar="NAME", help="download this one, where that is possible")
     train = command("train", train_here, "train in the foreground; the last line is the run folder", settings=True)
     train.add_argument("--run", dest="folder", type=Path, help=argparse.SUPPRESS)  # how the runner starts the trainer
     command("launch", launch_run, "train in the background; prints the run folder", settings=True)
+    _add_layout(command("sweep", sweep, "many runs in the background; prints their folders", as_json=True))
     command("pretrain", pretrain, "only the SimCLR start of such a run, kept for later runs", settings=True)
     command("list", list_all, "all runs", as_json=True)
     command("show", show, "one run", run=True, as_json=True)
@@ -69,6 +73,7 @@ def parser() -> Parser:
     project.add_argument("--epoch", type=int, help="epoch of the snapshot; the last one without it")
     compare = command("compare", compare_runs, "runs side by side, mean and spread over seeds")
     compare.add_argument("ids", nargs="*", metavar="RUN", help="runs to compare; all finished ones without it")
+    compare.add_argument("--tag", help="the finished runs with this tag, such as sweep:NAME, instead of named ones")
     compare.add_argument("--format", choices=("markdown", "latex", "csv", "json"), default="markdown")
     compare.add_argument("--protocol", default="orca", help="orca, gcd_v1, gcd_v2, gcd_v2_balanced or strict")
     compare.add_argument("--seen", default="default", help="seen accuracy: default, raw or matched")
@@ -94,6 +99,27 @@ def _add_settings(sub: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_layout(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--dataset", default="digits", help="one or several, comma-separated")
+    sub.add_argument("--method", default="lps", help="one or several, comma-separated, or all")
+    sub.add_argument("--seeds", default="0", help="seeds of every combination, comma-separated")
+    sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="settings", help="for all runs")
+    sub.add_argument(
+        "--vary",
+        action="append",
+        default=[],
+        metavar="NAME=V1,V2",
+        dest="varied",
+        help="values to try, as often as needed; V1|V2 where values hold commas",
+    )
+    sub.add_argument("--mode", default="grid", help="grid: all combinations; list: k-th values together; random")
+    sub.add_argument("--samples", type=int, help="how many combinations --mode random draws")
+    sub.add_argument("--sample-seed", type=int, default=0, help="seed of the drawing")
+    sub.add_argument("--name", default="", help="name of the sweep; its runs carry the tag sweep:NAME")
+    sub.add_argument("--dry-run", action="store_true", help="only say what would be run")
+    sub.add_argument("--wait", action="store_true", help="until all are over; Ctrl-C leaves them going")
+
+
 def list_methods(options) -> None:
     infos = [catalog.method_info(name) for name in catalog.method_names()]
     if options.json:
@@ -107,12 +133,17 @@ def list_methods(options) -> None:
 
 
 def list_datasets(options) -> None:
+    if options.fetch:
+        from lps import datasets
+
+        datasets.fetch(options.fetch)
+        return
     infos = [catalog.dataset_info(name) for name in catalog.dataset_names()]
     if options.json:
         _print_json([asdict(info) for info in infos])
         return
     for info in infos:
-        print(f"{info.name:12} {info.summary}")
+        print(f"{info.name:14} {info.summary}")
 
 
 def train_here(options) -> int:
@@ -139,6 +170,67 @@ def launch_run(options) -> None:
     run = _create(options)
     launch.launch(run)
     print(run.folder)
+
+
+def sweep(options) -> int:
+    from lps import sweeps
+
+    how = {"mode": options.mode, "samples": options.samples, "sample_seed": options.sample_seed}
+    texts = (options.dataset, options.method, options.seeds, options.settings, options.varied)
+    wanted = sweeps.plan(sweeps.read_layout(*texts, **how), options.runs, options.name)
+    estimate = sweeps.estimate(wanted, options.runs)
+    _say(_sweep_in_words(wanted, estimate))
+    code = 0
+    if not options.dry_run:
+        wanted = sweeps.start(wanted, options.runs)
+        code = _await(wanted.items) if options.wait else 0
+    if options.json:
+        items = [_item_as_json(item) for item in wanted.items]
+        _print_json({"name": wanted.name, "tag": wanted.tag, "estimate": asdict(estimate), "runs": items})
+        return code
+    for item in wanted.items:
+        known = f"  {item.run.id}, {item.state.name}" if item.run else ""
+        print(f"{item.action:8} {item.label}{known}" if options.dry_run else item.run.folder)
+    return code
+
+
+def _sweep_in_words(wanted, estimate) -> str:
+    """Two lines: how many runs there are and what becomes of them; what they will cost."""
+    from lps.costs import in_words, size_in_words
+
+    counts = ", ".join(f"{wanted.count(a)} {a}" for a in ("new", "exists", "resumed") if wanted.count(a))
+    lines = [f"{wanted.tag}: {len(wanted.items)} runs ({counts})"]
+    known = estimate.runs - estimate.missing
+    if known:
+        cost = f"about {in_words(estimate.seconds)} one after another and {size_in_words(estimate.bytes)}"
+        lines.append(f"{known} of {estimate.runs} to do: {cost}, by finished runs")
+    if estimate.missing:
+        lines.append(f"time and disk unknown: no finished run of {', '.join(estimate.unknown)} yet")
+    return "\n".join(lines)
+
+
+def _await(items) -> int:
+    """Say how every run ended as it ends; 1 where one did not finish, 130 after Ctrl-C."""
+    from lps import sweeps
+    from lps.summary import summarize
+
+    ended = []
+    try:
+        for item in sweeps.watch(items):
+            ended.append(item)
+            score = summarize(item.run)["last"].get("accuracy/all")
+            words = f", all {score:.2f}" if isinstance(score, float) else ""
+            reason = f": {item.state.reason}" if item.state.reason else ""
+            _say(f"[{len(ended)}/{len(items)}] {item.label}: {item.state.name}{reason}{words}")
+    except KeyboardInterrupt:
+        _say(f"not waiting any more; {len(items) - len(ended)} runs go on or wait for their turn (see list, stop)")
+        return 130
+    return 1 if any(item.state.name != "finished" for item in ended) else 0
+
+
+def _item_as_json(item) -> dict:
+    run = {"run": str(item.run.folder), "state": item.run.state().name} if item.run else {"run": None, "state": None}
+    return {"label": item.label, "action": item.action, **run, "config": item.config.flat()}
 
 
 def pretrain(options) -> int:
@@ -228,7 +320,7 @@ def make_projection(options) -> None:
 def compare_runs(options) -> None:
     from lps.compare import group_runs, score_run, table
 
-    runs = [find_run(options.runs, text) for text in options.ids]
+    runs = [find_run(options.runs, text) for text in options.ids] + _tagged(options)
     runs = runs or [run for run in list_runs(options.runs) if run.state().name == "finished"]
     if not runs:
         raise ConfigError("compare", f"there are no finished runs in {options.runs}")
@@ -237,9 +329,26 @@ def compare_runs(options) -> None:
     print(table(group_runs(scored), options.format), end="")
 
 
+def _tagged(options) -> list[Run]:
+    """The finished runs with the tag that was asked for; says how many others have it."""
+    from lps.sweeps import tagged
+
+    if not options.tag:
+        return []
+    if options.ids:
+        raise ConfigError("tag", "stands for the names of the runs; give one or the other")
+    runs = tagged(options.runs, options.tag)
+    finished = [run for run in runs if run.state().name == "finished"]
+    if not finished:
+        raise ConfigError("tag", f"{options.tag!r} is on {len(runs)} runs, none of them finished")
+    if len(finished) < len(runs):
+        _say(f"{len(runs) - len(finished)} of {len(runs)} runs are not finished and left out")
+    return finished
+
+
 def _config(options) -> Config:
     """The checked config of the options, before anything is written."""
-    from lps import preflight
+    from lps import datasets, preflight
 
     for text in options.settings:
         name = text.partition("=")[0].strip()
@@ -247,6 +356,7 @@ def _config(options) -> Config:
             raise ConfigError(name, f"cannot be set by --set; use --{name}")
     own = parse_settings([f"seed={options.seed}"], "lps") | {"dataset": options.dataset, "method": options.method}
     config = configure(own | parse_settings(options.settings, options.method))
+    datasets.fetch(config.dataset, config.dataset_path)
     preflight.check(config)
     return config
 

@@ -14,7 +14,8 @@ Standard library only. Every file has one writer; whole files are replaced atomi
     split.npz, checkpoints/, snapshots/                         writer: trainer
     projections/  2-D maps                                      writer: `python -m lps project`
 
-Beside the runs: `.trash/` (deleted runs, for a week), `.incoming/` (folders in the making), `.slots/`, `.sched.lock`.
+Beside the runs: `.trash/` (deleted runs, for a week), `.incoming/` (folders in the making), `.slots/`, `.sched.lock`,
+`.sweeps.lock`.
 """
 
 import hashlib

@@ -260,6 +260,7 @@ def test_the_state_of_the_outer_optimizer_survives_a_checkpoint():
     assert not torch.equal(method.weight_network[0].weight, fresh.weight_network[0].weight)
 
 
+@pytest.mark.slow
 def test_a_run_resumed_within_an_epoch_ends_as_an_unbroken_one(tmp_path, monkeypatch):
     quick = {"network.freeze_until": "layer3"}
     run = finished_run(tmp_path, "ds3l", **quick)

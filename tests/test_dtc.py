@@ -303,6 +303,7 @@ def test_the_heads_fit_the_network():
     assert {"centres", "reduction.weight", "network.classifier.weight"} <= trained
 
 
+@pytest.mark.slow
 def test_a_short_run_on_digits_is_well_told_and_survives_a_stop(tmp_path, monkeypatch):
     run = finished_run(tmp_path, "dtc", consistency="TE")
     assert_well_told(run)

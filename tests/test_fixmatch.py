@@ -139,6 +139,7 @@ def test_a_row_is_rejected_below_the_threshold_unless_the_classifier_has_the_las
     assert (closed.ids == 0).all() and closed.measurements["rejected/share"] == 0
 
 
+@pytest.mark.slow
 def test_a_run_resumed_within_an_epoch_ends_as_an_unbroken_one(tmp_path, monkeypatch):
     run = finished_run(tmp_path, "fixmatch")
     resumed = resumed_run(tmp_path, monkeypatch, "fixmatch")

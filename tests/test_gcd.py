@@ -160,6 +160,7 @@ def test_one_labeled_image_per_class_predicts(classes):
     assert prediction.ids.max() < classes.total and torch.isfinite(prediction.confidence).all()
 
 
+@pytest.mark.slow
 def test_a_short_run_on_digits_is_well_told_and_survives_a_stop(tmp_path, monkeypatch):
     run = finished_run(tmp_path, "gcd")
     assert_well_told(run)

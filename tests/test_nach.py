@@ -205,6 +205,7 @@ def test_loss_and_gradient_stay_finite(case, dtype):
         assert measured["pi_hat"].denominator == 0 == measured["kl"].numerator
 
 
+@pytest.mark.slow
 def test_a_run_tells_its_numbers_and_resumes_to_the_same_end(tmp_path, monkeypatch):
     whole = finished_run(tmp_path, "nach")
     assert_well_told(whole)

@@ -328,6 +328,7 @@ def test_one_seen_class_one_novel_class_and_as_many_prototypes_as_classes(classe
     assert prediction.ids.max() < classes.total and len(prediction.measurements["group/prototypes"]) == classes.total
 
 
+@pytest.mark.slow
 def test_a_run_tells_its_numbers_and_resumes_to_the_same_end(tmp_path, monkeypatch):
     whole = finished_run(tmp_path, "openncd")
     assert_well_told(whole)

@@ -119,6 +119,7 @@ def test_features_of_zeros_have_neighbours_too():
     assert torch.isfinite(method.loss(batch, START)[0])
 
 
+@pytest.mark.slow
 def test_a_run_tells_its_numbers_and_resumes_to_the_same_end(tmp_path, monkeypatch):
     whole = finished_run(tmp_path, "orca")
     assert_well_told(whole)

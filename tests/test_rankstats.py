@@ -182,6 +182,7 @@ def test_loss_and_gradient_stay_finite(case, dtype):
         assert method.top_k == WIDTH and measured["pair/positive_rate"].numerator == 9 * 8
 
 
+@pytest.mark.slow
 def test_a_short_run_on_digits_is_well_told_and_survives_a_stop(tmp_path, monkeypatch):
     run = finished_run(tmp_path, "rankstats", supervised_share=0.33)
     assert_well_told(run)

@@ -1,0 +1,374 @@
+"""Sweeps: the layout against loops written out, equal runs made once, and the command with real processes."""
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from lps import catalog, launch, sweeps
+from lps.__main__ import main
+from lps.config import configure
+from lps.events import EventWriter
+from lps.files import write_json
+from lps.locks import is_held
+from lps.parameters import ConfigError
+from lps.runs import Run, create_run, list_runs
+from lps.sweeps import Layout, combinations, lay_out, plan, read_layout
+
+TRAINER = (sys.executable, str(Path(__file__).with_name("fake_trainer.py")))
+PATIENCE = 20  # seconds; a deadline, never a sleep
+ON_CPU = {"device": "cpu"}
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    monkeypatch.delenv("LPS_CPU_SLOTS", raising=False)
+    monkeypatch.setattr(launch.launch, "__defaults__", (TRAINER,))
+    for start in (launch.resume, launch.pump, sweeps.start):
+        monkeypatch.setattr(start, "__defaults__", (TRAINER,))
+    monkeypatch.setattr(sweeps.watch, "__defaults__", (TRAINER, 0.02))
+    yield tmp_path / "runs"
+    for run in list_runs(tmp_path / "runs"):
+        launch.stop(run, kill=True)
+    until(lambda: not any(is_held(run.lock) for run in list_runs(tmp_path / "runs")))
+
+
+def until(condition):
+    end = time.monotonic() + PATIENCE
+    while not (value := condition()):
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.01)
+    return value
+
+
+def starts(root) -> list[str]:
+    path = root / "starts.txt"
+    return path.read_text().split() if path.exists() else []
+
+
+def in_state(root, name: str, settings=None) -> Run:
+    """A run whose files say that it is in the state `name`."""
+    run = create_run(root, configure(ON_CPU | (settings or {})))
+    if name == "queued":
+        return run
+    write_json(run.folder / "want.json", {"want": "run", "attempt": 1, "time": 1.0})
+    write_json(run.folder / "process.json", {"attempt": 1, "started": 1000.0})
+    if name != "crashed":
+        write_json(run.folder / "exit.json", {"attempt": 1, "state": name, "time": 1060.0})
+    assert run.state().name == name
+    return run
+
+
+# ---------------------------------------------------------------------------------------------------- layout
+
+AXES = {"lr": ("0.1", "0.2", "0.3"), "margin_scale": ("1", "5"), "epochs": ("7", "8")}
+
+
+def test_grid_is_every_combination_once():
+    loops = [{"lr": a, "margin_scale": b, "epochs": c} for a in AXES["lr"] for b in ("1", "5") for c in ("7", "8")]
+    assert combinations(AXES) == loops
+    assert combinations({}) == combinations({}, "list") == [{}]
+
+
+def test_list_takes_values_side_by_side_and_demands_as_many():
+    axes = {"lr": ("0.1", "0.2"), "epochs": ("7", "8")}
+    assert combinations(axes, "list") == [{"lr": "0.1", "epochs": "7"}, {"lr": "0.2", "epochs": "8"}]
+    with pytest.raises(ConfigError, match="needs as many of each; lr has 3, margin_scale has 2, epochs has 2"):
+        combinations(AXES, "list")
+
+
+@pytest.mark.parametrize("samples", [1, 5, 12])
+def test_random_draws_distinct_ones_of_the_grid(samples):
+    grid = combinations(AXES)
+    drawn = combinations(AXES, "random", samples, 3)
+    assert len({tuple(c.items()) for c in drawn}) == samples and all(list(c) == list(AXES) and c in grid for c in drawn)
+    assert combinations(AXES, "random", 12, 3)[:samples] == drawn  # a larger draw goes on where a smaller one ended
+
+
+def test_random_depends_on_its_seed_and_reaches_everything():
+    draws = [combinations(AXES, "random", 1, seed)[0] for seed in range(200)]
+    assert {tuple(c.items()) for c in draws} == {tuple(c.items()) for c in combinations(AXES)}
+
+
+def test_every_place_of_a_grid_is_found_without_writing_it_down():
+    assert [sweeps._at(AXES, place) for place in range(12)] == combinations(AXES)
+    huge = {f"x{i}": tuple(map(str, range(100))) for i in range(20)}  # 10^40 combinations
+    assert len(combinations(huge, "random", 3)) == 3
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (("spiral",), "mode: 'spiral' is not one of grid, list, random"),
+        (("random",), "samples: say how many with --mode random"),
+        (("grid", 3), "samples: need --mode random"),
+        (("random", 13), "samples: 13 is not a whole number from 1 to 12"),
+        (("random", 0), "samples: 0 is not a whole number from 1 to 12"),
+    ],
+)
+def test_impossible_modes_and_samples(options, words):
+    with pytest.raises(ConfigError, match=words):
+        combinations(AXES, *options)
+
+
+def test_methods_seeds_and_values_are_crossed_and_equal_runs_laid_out_once():
+    own = {method: set(catalog.method_info(method).parameters) for method in ("lps", "simclr")}
+    assert "entropy_weight" in own["lps"] - own["simclr"]  # else this test would show nothing
+    layout = Layout(methods=("lps", "simclr"), seeds=(0, 4), fixed={"epochs": "9"},
+                    varied={"entropy_weight": ("0", "1"), "lr": ("0.1", "0.10", "0.2")})  # fmt: skip
+    expected = []
+    for seed in (0, 4):
+        for weight, lr in itertools.product((0.0, 1.0), (0.1, 0.2)):
+            own_settings = {"method": "lps", "seed": seed, "epochs": 9, "entropy_weight": weight, "lr": lr}
+            expected.append(configure(own_settings).flat())
+        expected += [configure({"method": "simclr", "seed": seed, "epochs": 9, "lr": lr}).flat() for lr in (0.1, 0.2)]
+    assert [config.flat() for config in lay_out(layout)] == expected
+
+
+@pytest.mark.parametrize("mode, samples", [("grid", None), ("list", None), ("random", 3)])
+def test_modes_combine_the_varied_settings_only(mode, samples):
+    varied = {"lr": ("0.1", "0.2"), "epochs": ("7", "8")}
+    configs = lay_out(Layout(seeds=(0, 1), varied=varied, mode=mode, samples=samples))
+    pairs = {(float(c["lr"]), int(c["epochs"])) for c in combinations(varied, mode, samples)}
+    for seed in (0, 1):
+        assert {(c.lr, c.epochs) for c in configs if c.seed == seed} == pairs
+    assert len(configs) == 2 * len(pairs)
+
+
+def test_what_was_typed():
+    layout = read_layout("digits", "lps, orca", "0,7", ["epochs=3"], ["lr=0.1, 0.2", "split.seen_classes=0,1|2,3,4",
+                                                                      "lr=0.3"])  # fmt: skip
+    assert (layout.methods, layout.seeds, layout.fixed) == (("lps", "orca"), (0, 7), {"epochs": "3"})
+    assert layout.varied == {"lr": ("0.1", "0.2", "0.3"), "split.seen_classes": ("0,1", "2,3,4")}
+    assert read_layout("digits", "all", "0").methods == tuple(catalog.method_names())
+    assert [c.split_seen_classes for c in lay_out(layout)][:2] == ["0,1", "2,3,4"]
+
+
+def test_more_runs_than_anybody_means_are_refused_before_they_are_laid_out():
+    varied = {f"x{i}": ("1", "2") for i in range(60)}
+    with pytest.raises(ConfigError, match="1,152,921,504,606,846,976 runs are more than 2,000"):
+        combinations(varied)
+    with pytest.raises(ConfigError, match="2,200 runs are more than 2,000"):
+        lay_out(Layout(seeds=tuple(range(1100)), varied={"lr": ("0.1", "0.2")}))
+
+
+def test_labels_say_what_varies():
+    layout = read_layout("digits", "orca", "1", ["epochs=3"], ["split.labeled_ratio=0.1", "pretrain.seed=none"])
+    (config,) = lay_out(layout)
+    assert sweeps.label(config, layout) == "orca seed 1, 10 % labels, pretrain.seed=none"
+
+
+# ---------------------------------------------------------------------------------------------------- reuse
+
+
+@pytest.mark.parametrize("state", ["finished", "queued", "stopped", "failed", "crashed"])
+def test_an_equal_run_is_recognised(root, state):
+    run = in_state(root, state)
+    (same, other) = plan(Layout(fixed=ON_CPU, varied={"margin_scale": ("10", "11")}), root).items
+    expected = "exists" if state in ("finished", "queued") else "resumed"
+    assert (same.run, same.action) == (run, expected)
+    assert (other.run, other.action) == (None, "new")
+
+
+def test_a_damaged_run_is_not_reused_and_the_best_of_several_is(root):
+    damaged = in_state(root, "finished")
+    (damaged.folder / "config.json").write_text("{")
+    assert plan(Layout(fixed=ON_CPU), root).items[0].action == "new"
+    finished, failed = in_state(root, "finished"), in_state(root, "failed")
+    assert plan(Layout(fixed=ON_CPU), root).items[0].run == finished
+    write_json(failed.folder / "exit.json", {"attempt": 1, "state": "finished"})
+    newest = max(finished, failed, key=lambda run: run.id)
+    assert plan(Layout(fixed=ON_CPU), root).items[0].run == newest
+
+
+def test_start_makes_resumes_and_reuses_and_a_second_time_changes_nothing(root):
+    finished, stopped = in_state(root, "finished"), in_state(root, "stopped", {"seed": 1})
+    finished.write_meta(tags=["mine"])
+    layout = Layout(seeds=(0, 1, 2), fixed=ON_CPU)
+    wanted = plan(layout, root, "three seeds")
+    assert [item.action for item in wanted.items] == ["exists", "resumed", "new"]
+    started = sweeps.start(wanted, root)
+    ended = list(sweeps.watch(started.items))
+    assert {item.config.seed: item.state.name for item in ended} == dict.fromkeys((0, 1, 2), "finished")
+    made = started.items[2].run
+    assert starts(root) == [stopped.id, made.id]
+    assert made.config().flat() == configure(ON_CPU | {"seed": 2}).flat() and made.meta()["name"] == "lps seed 2"
+    assert [item.run.meta()["tags"] for item in started.items] == [["mine", "sweep:three seeds"]] + [
+        ["sweep:three seeds"]
+    ] * 2
+    again = sweeps.start(plan(layout, root, "three seeds"), root)
+    assert [item.run for item in again.items] == [item.run for item in started.items]
+    assert len(starts(root)) == 2 and len(list_runs(root)) == 3
+    assert sorted(r.id for r in sweeps.tagged(root, "sweep:three seeds")) == sorted(i.run.id for i in again.items)
+
+
+def test_two_equal_sweeps_at_once_make_every_run_once(root):
+    wanted = plan(Layout(seeds=(0, 1, 2), fixed=ON_CPU), root)
+    with ThreadPoolExecutor(3) as pool:
+        started = list(pool.map(lambda _: sweeps.start(wanted, root), range(3)))
+    assert len(list_runs(root)) == 3 and len({tuple(i.run for i in sweep.items) for sweep in started}) == 1
+    assert [item.state.name for item in sweeps.watch(started[0].items)] == ["finished"] * 3
+    assert len(starts(root)) == 3
+
+
+def test_the_same_settings_have_the_same_name_and_others_another(root):
+    name = plan(Layout(fixed=ON_CPU), root).name
+    assert name == plan(Layout(varied={"device": ("cpu", "cpu")}), root).name
+    assert name != plan(Layout(fixed=ON_CPU, seeds=(1,)), root).name
+
+
+def test_a_stopping_run_is_waited_for_by_the_person(root):
+    wanted = plan(Layout(fixed=ON_CPU), root)
+    run = create_run(root, wanted.items[0].config)
+    write_json(run.folder / "plan.json", {"do": "hang"})
+    launch.launch(run)
+    until(lambda: run.log.exists() and b"doing" in run.log.read_bytes())
+    launch.stop(run)
+    with pytest.raises(ConfigError, match="is stopping; start the sweep again"):
+        sweeps.start(wanted, root)
+    assert run.meta()["tags"] == []
+
+
+# ---------------------------------------------------------------------------------------------------- estimate
+
+
+def test_the_estimate_is_what_finished_runs_of_the_kind_took(root):
+    wanted = plan(Layout(methods=("lps", "orca"), seeds=(0, 1, 2), fixed=ON_CPU), root)
+    nothing = sweeps.estimate(wanted, root)
+    assert (nothing.runs, nothing.missing, nothing.unknown) == (6, 6, ("lps on digits", "orca on digits"))
+    run = in_state(root, "finished", {"seed": 1})  # 60 s
+    (run.folder / "weights").write_bytes(bytes(5000))
+    size = sum(path.stat().st_size for path in run.folder.rglob("*") if path.is_file())
+    known = sweeps.estimate(plan(Layout(methods=("lps", "orca"), seeds=(0, 1, 2), fixed=ON_CPU), root), root)
+    assert (known.runs, known.missing, known.unknown) == (5, 3, ("orca on digits",))
+    assert (known.seconds, known.bytes) == (2 * 60, 2 * size)
+
+
+# ---------------------------------------------------------------------------------------------------- command
+
+
+def command(root, *arguments):
+    return main(["sweep", "--set", "device=cpu", "--runs", str(root), *arguments])
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--vary", "speed=1"], "speed: is no setting of lps; choices: "),
+        (["--method", "lps,orca", "--set", "speed=1"], "speed: is no setting of lps, orca; choices: "),
+        (["--vary", "lr=0.1,x"], "lr: 'x' is not a number from"),
+        (["--vary", "lr=0.1,,0.2"], "lr: '0.1,,0.2' has an empty value"),
+        (["--vary", "lr"], "--vary: 'lr' is not of the form name=value"),
+        (["--vary", "lr=1", "--set", "lr=1"], "lr: is both set and varied"),
+        (["--vary", "seed=1,2"], "seed: cannot be set or varied by name; use --seeds"),
+        (["--set", "method=orca"], "method: cannot be set or varied by name; use --method"),
+        (["--seeds", "0,-1"], "seed: -1 is not a whole number from 0"),
+        (["--seeds", ""], "seed: '' is not a whole number"),
+        (["--method", "lps,lsp"], "method: 'lsp' is not one of "),
+        (["--dataset", "x"], "dataset: 'x' is not one of "),
+        (["--vary", "split.num_seen=5,10"], "split.num_seen: 10 of 10 classes seen"),
+        (["--vary", "split.seen_classes=0,1|2,99"], "split.seen_classes: names class 99"),
+        (["--mode", "best"], "mode: 'best' is not one of grid, list, random"),
+        (["--mode", "random", "--samples", "2"], "samples: 2 is not a whole number from 1 to 1"),
+        (["--samples", "x"], "argument --samples: invalid int value: 'x'"),
+        (["--name", "a" * 35], "is not a printable line of at most 34 characters"),
+    ],
+)
+def test_one_bad_value_is_one_line_and_nothing_is_made(arguments, words, tmp_path, capsys):
+    try:
+        code = command(tmp_path / "runs", *arguments)
+    except SystemExit as stop:
+        code = stop.code
+    captured = capsys.readouterr()
+    assert code == 2 and words in captured.err and captured.err.count("\n") == 1 and not captured.out
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_dry_run_says_what_would_be_run_and_makes_nothing(root, capsys):
+    run = in_state(root, "stopped")
+    before = sorted(path.name for path in root.rglob("*"))
+    assert command(root, "--vary", "margin_scale=10,11", "--dry-run", "--name", "C") == 0
+    captured = capsys.readouterr()
+    lines = [f"resumed  lps seed 0, margin_scale=10  {run.id}, stopped", "new      lps seed 0, margin_scale=11"]
+    assert captured.out.splitlines() == lines
+    assert captured.err.splitlines()[0] == "sweep:C: 2 runs (1 new, 1 resumed)"
+    assert "unknown: no finished run of lps on digits yet" in captured.err
+    assert command(root, "--vary", "margin_scale=10,11", "--dry-run", "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [(r["action"], r["state"], r["config"]["margin_scale"]) for r in shown["runs"]] == [
+        ("resumed", "stopped", 10.0),
+        ("new", None, 11.0),
+    ]
+    assert sorted(path.name for path in root.rglob("*")) == before
+
+
+def test_wait_says_how_every_run_ended(root, capsys):
+    done = in_state(root, "finished")
+    events = EventWriter(done.events)
+    events.append("eval", step=1, epoch=1, values={"accuracy/all": 0.8732})
+    events.close()
+    bad = create_run(root, configure(ON_CPU | {"seed": 1}))
+    write_json(bad.folder / "plan.json", {"do": "fail"})
+    assert command(root, "--seeds", "0,1,2", "--wait") == 1
+    captured = capsys.readouterr()
+    lines = captured.err.splitlines()[-3:]
+    assert lines[0] == "[1/3] lps seed 0: finished, all 0.87"
+    assert sorted(line[6:] for line in lines[1:]) == [
+        "lps seed 1: failed: the loss is not finite",
+        "lps seed 2: finished",
+    ]
+    folders = [Path(line) for line in captured.out.splitlines()]
+    assert [Run(folder).config().seed for folder in folders] == [0, 1, 2] and folders[:2] == [done.folder, bad.folder]
+    write_json(bad.folder / "plan.json", {"do": "finish"})
+    assert command(root, "--seeds", "0,1,2", "--wait", "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [run["state"] for run in shown["runs"]] == ["finished"] * 3
+    assert [run["action"] for run in shown["runs"]] == ["exists", "resumed", "exists"]
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_waiting_leaves_the_runs_going(root):
+    run = create_run(root, configure(ON_CPU))
+    write_json(run.folder / "plan.json", {"do": "wait"})
+    code = f"""
+import sys
+from lps import launch, sweeps
+from lps.__main__ import main
+for start in (launch.launch, launch.resume, launch.pump, sweeps.start):
+    start.__defaults__ = ({TRAINER!r},)
+watch = sweeps.watch
+sweeps.watch = lambda items: (print("waiting", file=sys.stderr, flush=True), watch(items, {TRAINER!r}, 0.02))[1]
+sys.exit(main(["sweep", "--set", "device=cpu", "--seeds", "0,1", "--wait", "--runs", {str(root)!r}]))
+"""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=launch.SOURCE, start_new_session=True, **pipes)
+    assert any(line == "waiting\n" for line in process.stderr)
+    until(lambda: run.log.exists() and b"doing" in run.log.read_bytes())
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130 and "2 runs go on or wait for their turn" in err and "Traceback" not in err
+    assert len(out.splitlines()) == 2 and run.state().name == "running" and len(launch.queue(root)) == 1
+
+
+def test_compare_takes_the_runs_of_a_sweep(root, capsys, monkeypatch):
+    compared = []
+    monkeypatch.setattr("lps.compare.score_run", lambda run, *how: compared.append(run.id))
+    monkeypatch.setattr("lps.compare.group_runs", lambda scored: [])
+    runs = [in_state(root, state, {"seed": seed}) for seed, state in enumerate(("finished", "finished", "failed"))]
+    for run in (runs[0], runs[2]):
+        run.write_meta(tags=["sweep:C"])
+    assert main(["compare", "--tag", "sweep:C", "--runs", str(root)]) == 0
+    assert compared == [runs[0].id] and "1 of 2 runs are not finished and left out" in capsys.readouterr().err
+    for arguments, words in (
+        (["--tag", "sweep:D"], "tag: 'sweep:D' is on no run in"),
+        (["--tag", "sweep:C", runs[0].id], "tag: stands for the names of the runs"),
+    ):
+        assert main(["compare", *arguments, "--runs", str(root)]) == 2
+        assert words in capsys.readouterr().err
