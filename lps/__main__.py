@@ -4,8 +4,10 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 
 from lps import catalog
 from lps.config import Config, configure, parse_settings
@@ -60,6 +62,8 @@ def parser() -> Parser:
     command("launch", launch_run, "train in the background; prints the run folder", settings=True)
     _add_layout(command("sweep", sweep, "many runs in the background; prints their folders", as_json=True))
     command("pretrain", pretrain, "only the SimCLR start of such a run, kept for later runs", settings=True)
+    count = command("count-classes", count_classes, "how many classes the images may have", as_json=True, settings=True)
+    count.add_argument("--most", type=int, help="the largest number that is tried")
     command("list", list_all, "all runs", as_json=True)
     command("show", show, "one run", run=True, as_json=True)
     command("stop", stop, "end a run after a checkpoint; it can be resumed", run=True).add_argument(
@@ -241,6 +245,21 @@ def pretrain(options) -> int:
     return 0
 
 
+def count_classes(options) -> None:
+    from lps.class_search import search
+
+    config = _config(options, {"split.num_novel": 1})
+    found = search(config, options.runs, options.most, lambda line: print(line, file=sys.stderr, flush=True))
+    if options.json:
+        _print_json(asdict(found) | {"novel": found.novel})
+        return
+    print("classes  accuracy on labels  silhouette")
+    for number, accuracy, silhouette in zip(found.numbers, found.accuracy, found.silhouette):
+        chosen = "  <- chosen" if number == found.total else ""
+        print(f"{number:7}  {accuracy:18.3f}  {silhouette:10.3f}{chosen}")
+    print(f"{found.total} classes, {found.novel} of them novel: --set split.num_novel={found.novel}")
+
+
 def list_all(options) -> None:
     from lps.summary import summarize
 
@@ -346,8 +365,8 @@ def _tagged(options) -> list[Run]:
     return finished
 
 
-def _config(options) -> Config:
-    """The checked config of the options, before anything is written."""
+def _config(options, usual: Mapping[str, object] = MappingProxyType({})) -> Config:
+    """The checked config of the options, before anything is written. usual: settings where nobody says otherwise."""
     from lps import datasets, preflight
 
     for text in options.settings:
@@ -355,9 +374,14 @@ def _config(options) -> Config:
         if name in ("dataset", "method"):
             raise ConfigError(name, f"cannot be set by --set; use --{name}")
     own = parse_settings([f"seed={options.seed}"], "lps") | {"dataset": options.dataset, "method": options.method}
-    config = configure(own | parse_settings(options.settings, options.method))
+    config = configure(dict(usual) | own | parse_settings(options.settings, options.method))
     datasets.fetch(config.dataset, config.dataset_path)
     preflight.check(config)
+    if config.network_start == "checkpoint" or config.network_name.startswith("torchvision:"):
+        from lps import starts  # torch, only where it has to be asked
+
+        images = datasets.of(config).pixels
+        starts.check(config, images.shape[3], *images.shape[1:3])
     return config
 
 

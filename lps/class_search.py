@@ -13,10 +13,15 @@ from pathlib import Path
 import numpy as np
 from sklearn.metrics import silhouette_score
 
+from lps import checkpoints, starts
 from lps.class_count import ClassCount, path_of, searched, write
 from lps.clustering import kmeans, unit
 from lps.config import Config
+from lps.evaluate import infer_features
+from lps.material import prepare
 from lps.metrics import matched_accuracy
+from lps.pretrain import pretrain_alone
+from lps.train import build
 
 ENOUGH = 10_000  # images that are clustered
 FEW = 48  # numbers that are all tried; of more, some, and then more around the best
@@ -99,9 +104,23 @@ def _between(numbers: list[int], chosen: int) -> list[int]:
 
 def search(config: Config, root: Path, most: int | None, say: Callable[[str], None]) -> ClassCount:
     """Count the classes in the features that a run of `config` starts from, and store the result for pages."""
-    from lps.starts import start_features
-
     features, labels, seen = start_features(searched(config), root, say)
     count = count_classes(features, labels, seen, config.seed, most, say)
     write(path_of(config, root), count)
     return count
+
+
+def start_features(config: Config, root: Path, say: Callable[[str], None]) -> tuple[np.ndarray, np.ndarray, int]:
+    """(features (n, d), class id of every labeled image and -1 of the others, seen classes) of the training images."""
+    material = prepare(config)
+    method, _ = build(config, material)
+    backbone, split = method.network.backbone, material.split
+    if config.network_start in ("checkpoint", "torchvision"):
+        say(starts.load(config, backbone))
+    elif config.network_start == "simclr" and config.pretrain_epochs:
+        path = pretrain_alone(config, Path(root) / ".pretrained", say)
+        backbone.load_state_dict(checkpoints.load(path.parent, path.stem)["backbone"])
+    features = infer_features(backbone, material.training[0], config)
+    labels = np.full(len(material.truth), -1)
+    labels[split.labeled] = material.truth[split.labeled]
+    return features, labels[split.training], split.classes.seen

@@ -95,7 +95,7 @@ def _requirements(config: Config, dataset: str | None) -> list[tuple[bool, str]]
         (config.split_num_seen in halves, f"{config.split_num_seen} seen classes"),
         (config.split_seen_classes == "first", f"seen classes {config.split_seen_classes}"),
         (config.network_name in NETWORKS, f"network {config.network_name}"),
-        (config.pretrain_epochs > 0, "no SimCLR start"),
+        (config.network_start == "simclr" and config.pretrain_epochs > 0, "no SimCLR start"),
         (config.network_freeze_until in ("layer3", "none"), f"frozen until {config.network_freeze_until}"),
         (config.epochs == (90 if dataset == "ImageNet-100" else 200), f"{config.epochs} epochs"),
         (config.batch_size == 512, f"batch size {config.batch_size}"),

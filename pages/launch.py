@@ -4,7 +4,7 @@ import streamlit as st
 
 from lps import catalog, costs
 from lps.parameters import ConfigError
-from lps.ui import escape, fields, forms, routing, select, splits, starting, style
+from lps.ui import counting, escape, fields, forms, routing, select, splits, starting, style
 
 TITLES = {"training": "Training", "network": "Network", "pretrain": "Pretraining", "dataset": "Data set"}
 
@@ -46,6 +46,7 @@ controls, chips = st.columns([2, 3], gap="large")
 with controls:
     if names:
         splits.show_controls(names, split, errors)
+        counting.show(counting.config_of(reading, draft))
 with chips:
     if split:
         splits.show_chips(split_config, split, style.palette())

@@ -13,8 +13,8 @@ TORCH = {"torch", "torchvision"}
 
 # A layer may import itself where it says so, and the layers below it.
 STANDARD = set(
-    "parameters architectures catalog config files locks events runs costs summary devices launch runner "
-    "schedules naming".split()
+    "parameters architectures catalog config files locks events runs costs summary devices launch runner background "
+    "schedules naming class_count".split()
 )
 ARRAYS = set(
     "datasets split metrics protocols paper pace marks adoption snapshots compare projection preflight sweeps "
@@ -24,7 +24,7 @@ TENSORS = set(
     "views batches clustering losses pairs pseudo_labels measurements backbones network starts checkpoints "
     "material".split()
 )
-LEARNING = set("methods closed_set evaluate quality pretrain train".split())
+LEARNING = set("methods closed_set evaluate quality pretrain train class_search".split())
 COMMAND = {"__main__", "follow"}
 
 

@@ -3,7 +3,7 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from lps import launch
+from lps import background, class_count, launch
 from lps.config import configure
 from lps.parameters import ConfigError
 from lps.runs import list_runs
@@ -228,3 +228,20 @@ def test_the_reason_why_there_is_no_gpu_is_shown(root, monkeypatch):
     assert at.selectbox(key="set:device").options == ["Automatic", "CPU\\, 2 cores"]
     at = visit("launch", set=["device=cuda:0"])
     assert start(at).disabled and "not available" in texts(at)
+
+
+def test_the_number_of_novel_classes_is_searched_and_taken_over(root, monkeypatch):
+    asked = []
+    monkeypatch.setattr(background, "begin", lambda result, command: asked.append((result, command)))
+    at = visit("launch")
+    next(button for button in at.button if button.label == "Search").click().run()
+    ((path, command),) = asked
+    assert command[3:6] == ["count-classes", "--runs", str(root)] and path.parent == root / ".counts"
+    class_count.write(path, class_count.ClassCount((6, 7, 8), (0.8, 0.95, 0.9), (0.1, 0.2, 0.1), 0.01, 7, 5))
+    at.run()
+    assert not at.exception and "**7 classes, 2 of them novel**" in texts(at)
+    next(button for button in at.button if button.label == "Look for 2 novel classes").click().run()
+    assert at.text_input(key="set:split.num_novel").value == "2"
+    assert "split.num_novel=2" in at.code[0].value
+    type_into(at, "form:seeds", "x")
+    assert "can begin once the fields above fit" in texts(at)
