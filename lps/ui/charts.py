@@ -227,15 +227,23 @@ def pretraining(history: History, epochs: int, colors: Palette) -> go.Figure:
 # ---------------------------------------------------------------------------------------------------- classes
 
 
-def class_distribution(estimated: np.ndarray, seen: int, names: list[str], colors: Palette, top: float) -> go.Figure:
-    """pi_hat as bars, the uniform prior as a line. top: the highest share of all epochs, so that the axis is still."""
-    figure = _class_bars(estimated, seen, names, colors, "Estimated share %{y:.1%}")
-    prior = np.full(2, 1 / len(estimated))
+def class_distribution(
+    estimated: np.ndarray, seen: int, names: list[str], colors: Palette, top: float, truth: np.ndarray | None = None
+) -> go.Figure:
+    """pi_hat as bars, the uniform prior as a line. top: the highest share of all epochs, so that the axis is still.
+
+    truth: the shares that the classes really have, as steps in place of the prior.
+    """
+    figure = _class_bars(estimated, seen, names, colors, "Estimated share %{y:.1%}" if truth is None else "%{y:.1%}")
+    prior = np.full(2, 1 / len(estimated)) if truth is None else np.asarray(truth, float)
     ends = np.array([-0.5, len(estimated) - 0.5])
-    line = {"color": colors.ink, "width": 1.4, "dash": "dash"}
-    hover = "Prior %{y:.1%}<extra></extra>"
-    figure.add_trace(go.Scatter(x=ends, y=prior, name="Prior", mode="lines", line=line, hovertemplate=hover))
-    figure.update_yaxes(range=[0, max(top, prior[0]) * 1.1], tickformat=".0%")
+    x = ends if truth is None else np.concatenate([ends[:1], np.arange(len(prior)), ends[1:]])
+    y = prior if truth is None else np.concatenate([prior[:1], prior, prior[-1:]])
+    line = {"color": colors.ink, "width": 1.4, "dash": "dash", "shape": "linear" if truth is None else "hvh"}
+    word = "Prior" if truth is None else "Truth"
+    hover = word + " %{y:.1%}<extra></extra>"
+    figure.add_trace(go.Scatter(x=x, y=y, name=word, mode="lines", line=line, hovertemplate=hover))
+    figure.update_yaxes(range=[0, max(top, prior.max()) * 1.1], tickformat=".0%")
     return figure
 
 
@@ -361,6 +369,11 @@ def plain(text: str) -> str:
     """Text of a run as plotly shows it literally: no tags, no entities, no formula."""
     line = " ".join(str(text).split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return line.replace("$", "$\u200b")
+
+
+def blank(height: int, colors: Palette) -> go.Figure:
+    """An empty figure in the form that all charts share."""
+    return go.Figure(layout=_layout(height, colors))
 
 
 def _layout(height: int, colors: Palette) -> dict:
