@@ -13,6 +13,7 @@ PAGES = {
         st.Page("pages/live.py", title="Live", icon=":material/show_chart:"),
         st.Page("pages/explain.py", title="Explain", icon=":material/school:"),
         st.Page("pages/compare.py", title="Compare", icon=":material/balance:"),
+        st.Page("pages/clusters.py", title="Clusters", icon=":material/category:"),
         st.Page("pages/projection.py", title="Projection", icon=":material/scatter_plot:"),
     ],
 }

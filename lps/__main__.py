@@ -75,6 +75,10 @@ def parser() -> Parser:
     project = command("project", make_projection, "2-D map of a run's features", run=True)
     project.add_argument("--method", choices=("pca", "umap", "tsne"), default="umap")
     project.add_argument("--epoch", type=int, help="epoch of the snapshot; the last one without it")
+    export = command("export", export_labels, "the label of every image, as a table or a folder of pictures", run=True)
+    export.add_argument("--to", type=Path, required=True, help="a file that ends in .csv, or a folder to be made")
+    export.add_argument("--epoch", type=int, help="epoch whose clusters count; without it the last one with names")
+    export.add_argument("--links", action="store_true", help="links to the picture files in place of copies")
     compare = command("compare", compare_runs, "runs side by side, mean and spread over seeds")
     compare.add_argument("ids", nargs="*", metavar="RUN", help="runs to compare; all finished ones without it")
     compare.add_argument("--tag", help="the finished runs with this tag, such as sweep:NAME, instead of named ones")
@@ -334,6 +338,14 @@ def make_projection(options) -> None:
     from lps.projection import project
 
     print(project(find_run(options.runs, options.run), options.method, options.epoch))
+
+
+def export_labels(options) -> None:
+    from lps.exports import export
+
+    labels = export(find_run(options.runs, options.run), options.to, options.epoch, options.links)
+    _say(f"labels of epoch {labels.epoch}")
+    print(options.to)
 
 
 def compare_runs(options) -> None:

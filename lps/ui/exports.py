@@ -1,0 +1,93 @@
+"""Take the labels away from the page: as a table, or as a folder of pictures that is written beside the run's files."""
+
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import streamlit as st
+
+from lps import exports, labels
+from lps.datasets import Images
+from lps.labels import Labels
+from lps.parameters import ConfigError
+from lps.runs import RUN_ID
+from lps.ui import escape
+from lps.ui.assignments import View
+
+WRITTEN = "exports_written"  # (run id, folder or error) of the last export
+KINDS = {"copies": "Copies", "links": "Links"}
+
+
+def show(here: View, images: Images | None) -> None:
+    """What the labels are by now, and both ways to take them away."""
+    st.subheader("Take the labels away", anchor=False)
+    found = labels.assemble(here.epoch, here.split, here.targets, here.network, here.said, here.defaults)
+    st.caption(account(found, here))
+    files = images.file_names if images is not None else ()
+    with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
+        st.download_button(
+            "Download CSV",
+            partial(exports.as_csv, found, files),
+            file_name=f"labels-{here.run.id[-6:]}-epoch-{here.epoch}.csv",
+            mime="text/csv",
+            on_click="ignore",
+            icon=":material/download:",
+        )
+        links = False
+        if files:
+            chosen = st.segmented_control(
+                "Pictures", list(KINDS), format_func=KINDS.get, key="export_kind", default="copies", required=True
+            )
+            links = chosen == "links"
+        st.button(
+            "Write a folder of pictures",
+            key="write_folder",
+            icon=":material/create_new_folder:",
+            disabled=images is None,
+            help="One sub-folder a class; rejected images go to one called unlabeled",
+            on_click=_write,
+            args=(here, found, images, links),
+        )
+    _show_written(here)
+    st.caption("The same on the command line")
+    st.code(command(here), language="bash", wrap_lines=True)
+
+
+def account(found: Labels, here: View) -> str:
+    """How many images have which kind of label."""
+    counts = Counter(found.sources)
+    called = {*here.said.names, *here.defaults}
+    named = sum(c in called for c, source in zip(found.cluster.tolist(), found.sources) if source == "predicted")
+    said = [f"{len(found.images):,} images: {counts['labeled'] + counts['withheld']:,} with the label you gave"]
+    said.append(f"{named:,} predicted in clusters with a name")
+    said.append(f"{counts['predicted'] - named:,} in clusters without one")
+    said += [f"{counts['rejected']:,} rejected"] if counts["rejected"] else []
+    return ", ".join(said) + "."
+
+
+def command(here: View) -> str:
+    """The command that exports the same."""
+    name = here.run.id[-6:] if RUN_ID.fullmatch(here.run.id) else here.run.id
+    return f"python -m lps export {name} --epoch {here.epoch} --to labels.csv    # or a folder: --to labels"
+
+
+def _write(here: View, found: Labels, images: Images, links: bool) -> None:
+    target = exports.free_folder(here.run.folder / "exports", f"epoch-{here.epoch:04d}")
+    path = here.run.config().dataset_path
+    try:
+        written = exports.write_folder(target, found, images, Path(path) if path else None, links)
+    except ConfigError as error:
+        st.session_state[WRITTEN] = here.run.id, None, str(error)
+    else:
+        st.session_state[WRITTEN] = here.run.id, str(written), ""
+
+
+def _show_written(here: View) -> None:
+    run, folder, error = st.session_state.get(WRITTEN, (None, None, ""))
+    if run != here.run.id:
+        return
+    if error:
+        st.error(escape.markdown(f"{error}."), icon=":material/error:")
+    elif folder:
+        st.caption("Written, with a labels.csv inside")
+        st.code(folder, language=None, wrap_lines=True)

@@ -1,0 +1,200 @@
+"""A person names the clusters: the controls beside the contact sheet, and what was said at other epochs."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+import streamlit as st
+
+from lps import labels, naming
+from lps.clusters import FLAGS
+from lps.parameters import ConfigError
+from lps.runs import Run
+from lps.ui import assignments, escape, select
+from lps.ui.assignments import View
+
+ERROR, NOTE = "naming_error", "naming_note"  # what the last action had to say
+
+
+def short(text: str) -> str:
+    """A text of any length as a few characters."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def show_notices(here: View, entries: Sequence[Mapping]) -> None:
+    """What the last action said, names of other epochs, and predictions that are not those that were named."""
+    if error := st.session_state.pop(ERROR, ""):
+        st.error(escape.markdown(f"{error}."), icon=":material/error:")
+    if note := st.session_state.pop(NOTE, ""):
+        st.info(escape.markdown(note), icon=":material/info:")
+    standing = naming.standing(entries, here.epoch)
+    if any(entry.get("snapshot") not in ("", None, labels.digest(here.network.predicted)) for entry in standing):
+        st.warning(
+            "The predictions of this epoch have been computed anew since the clusters were named. Look them over.",
+            icon=":material/history:",
+        )
+    others = [epoch for epoch in naming.named_epochs(entries) if epoch != here.epoch]
+    if others and not standing:
+        _show_other_names(here, others[-1])
+
+
+def _show_other_names(here: View, epoch: int) -> None:
+    with st.container(border=True, horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(f"You have named clusters at epoch {epoch}, not yet at this one.", width="stretch")
+        go, take = (here.run, epoch), (here, epoch)
+        st.button(f"Go to epoch {epoch}", key="go_to_names", on_click=_go, args=go, icon=":material/arrow_back:")
+        words = "Gives the names to the clusters of this epoch that most of the images went to"
+        st.button("Carry them over", key="carry_names", on_click=_carry, args=take, icon=":material/redo:", help=words)
+
+
+def _go(run: Run, epoch: int) -> None:
+    select.set_number("epoch", epoch)
+
+
+def _carry(here: View, epoch: int) -> None:
+    try:
+        said = naming.at(naming.read_entries(here.run), epoch)
+        then = assignments.assignment(here.run, epoch).predicted
+        total, images = here.split.classes.total, here.split.unlabeled
+        steps, lost = labels.carry(said, then, here.network.predicted, images, total)
+        if steps:
+            naming.record(here.run, here.epoch, steps, labels.digest(here.network.predicted))
+    except (ConfigError, OSError) as error:
+        st.session_state[ERROR] = str(error)
+        return
+    if lost:
+        st.session_state[NOTE] = f"No cluster of this epoch continues {', '.join(lost)}; epoch {epoch} still has it."
+
+
+# ---------------------------------------------------------------------------------------------------- one cluster
+
+
+def show(here: View, entries: Sequence[Mapping], cluster: int, ticked: tuple[int, ...]) -> None:
+    """Name a cluster, merge it, say that it is no class, split images off, take the last thing back."""
+    standing = naming.standing(entries, here.epoch)
+    version = len(entries)  # widgets that must start afresh once something was said
+    _show_flags(here, cluster)
+    key = f"name of {here.run.id} {here.epoch} {cluster}"
+    select.agree(key, here.said.names.get(cluster, ""))
+    st.text_input(
+        "Name",
+        key=key,
+        max_chars=naming.NAME_LIMIT,
+        placeholder=here.defaults.get(cluster, "What do you see in it?"),
+        on_change=_name,
+        args=(here, cluster, key),
+    )
+    others = {c.id: here.title(c.id) for c in here.clusters if c.id != cluster}
+    st.selectbox(
+        "Merge into",
+        list(others),
+        index=None,
+        format_func=lambda other: others.get(other, str(other)),
+        key=f"merge {version} {cluster}",
+        placeholder="Choose the cluster that it belongs to",
+        on_change=_merge,
+        args=(here, cluster, f"merge {version} {cluster}"),
+    )
+    with st.container(horizontal=True, gap="small"):
+        rejected = cluster in here.said.rejected
+        st.button(
+            "It is a class" if rejected else "No class",
+            key="reject",
+            icon=":material/undo:" if rejected else ":material/block:",
+            help="Images of a rejected cluster get no label",
+            on_click=_say,
+            args=(here, [{"do": "accept" if rejected else "reject", "id": cluster}]),
+        )
+        count = f"{len(ticked)} chosen" if ticked else "chosen"
+        st.button(
+            f"Split off {count}",
+            key="split",
+            icon=":material/call_split:",
+            disabled=not ticked,
+            help="A new cluster of the images with a tick",
+            on_click=_split,
+            args=(here, ticked),
+        )
+    with st.container(horizontal=True, gap="small"):
+        last = naming.words(standing[-1]) if standing else ""
+        st.button(
+            "Undo",
+            key="undo",
+            type="tertiary",
+            icon=":material/undo:",
+            disabled=not standing,
+            help=escape.markdown(f"Takes back: {last}") if last else "Nothing has been said of this epoch",
+            on_click=_undo,
+            args=(here,),
+        )
+        following = next_unnamed(here, cluster)
+        if following is not None:
+            st.button(
+                "Next without a name",
+                key="next_unnamed",
+                type="tertiary",
+                icon=":material/arrow_forward:",
+                on_click=_open,
+                args=(following,),
+            )
+
+
+def _show_flags(here: View, cluster: int) -> None:
+    about = next(c for c in here.clusters if c.id == cluster)
+    words = [f"**{flag.capitalize()}**: {FLAGS[flag]}." for flag in about.flags]
+    if about.similarity > 0.9 and about.nearest >= 0:
+        words.append(f"Its features are close to those of cluster {about.nearest}.")
+    if words:
+        st.caption("  \n".join(words))
+
+
+def next_unnamed(here: View, cluster: int) -> int | None:
+    """The next cluster with images that has no name and was not rejected, round the end; None where there is none."""
+    named = {*here.said.names, *here.said.rejected, *here.defaults, cluster}
+    waiting = [c.id for c in here.clusters if c.size and c.id not in named]
+    return next((i for i in waiting if i > cluster), waiting[0] if waiting else None)
+
+
+def _name(here: View, cluster: int, key: str) -> None:
+    text = st.session_state[key]
+    if not text.strip() or text == here.said.names.get(cluster):
+        return
+    try:
+        naming.check_name(text, cluster, here.said, here.defaults)
+    except ConfigError as error:
+        st.session_state[ERROR] = str(error)
+        return
+    _say(here, [{"do": "name", "id": cluster, "name": naming.clean_name(text)}])
+
+
+def _merge(here: View, cluster: int, key: str) -> None:
+    into = st.session_state[key]
+    if into is not None and _say(here, naming.merge(here.said, cluster, into, here.defaults)):
+        _open(into)
+
+
+def _split(here: View, ticked: tuple[int, ...]) -> None:
+    new = here.said.next_id(int(max(here.ids.max(), here.network.predicted.max())) + 1)
+    if _say(here, [{"do": "split", "images": list(ticked), "new": new}]):
+        _open(new)
+
+
+def _undo(here: View) -> None:
+    try:
+        naming.undo(here.run, here.epoch)
+    except (ConfigError, OSError) as error:
+        st.session_state[ERROR] = str(error)
+
+
+def _say(here: View, steps: list[dict]) -> bool:
+    """Whether it could be recorded; if not, the page says why."""
+    try:
+        naming.record(here.run, here.epoch, steps, labels.digest(here.network.predicted))
+    except (ConfigError, OSError) as error:
+        st.session_state[ERROR] = str(error)
+        return False
+    return True
+
+
+def _open(cluster: int) -> None:
+    select.set_number("cluster", cluster)
+    select.set_number("truth", None)

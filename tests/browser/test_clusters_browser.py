@@ -1,0 +1,78 @@
+"""The Clusters page in Chromium: rows, cells and pictures that are clicked, images that are chosen, names that stay."""
+
+import re
+
+import pytest
+
+from lps import naming
+from tests.sample_runs import make_run
+
+SHEET = ".st-key-sheet .lps-sheet-tile"
+
+
+@pytest.fixture(scope="module")
+def run(studio):
+    return make_run(studio.runs, epochs=4, lucky=False)
+
+
+def said(run) -> naming.Naming:
+    return naming.at(naming.read_entries(run), 4)
+
+
+def ids(page) -> list[int]:
+    return page.eval_on_selector_all(SHEET, "tiles => tiles.map(tile => Number(tile.dataset.id))")
+
+
+def wait_for_address(page, pattern: str) -> None:
+    page.wait_for_url(re.compile(pattern))
+
+
+def tick(page, i: int, **how) -> None:
+    tile = page.locator(SHEET).nth(i)
+    tile.hover()
+    tile.locator(".lps-sheet-mark").click(**how)
+
+
+def test_a_row_and_a_picture_open(run, open_page):
+    page = open_page(f"clusters?run={run.id}")
+    page.wait_for_selector(SHEET)
+    box = page.locator(".st-key-clusters_table canvas").first.bounding_box()
+    page.mouse.click(box["x"] + 16, box["y"] + 36 + 35 * 8 + 17)
+    wait_for_address(page, "cluster=8")
+    page.get_by_role("heading", name="Cluster 8").wait_for()
+    image = ids(page)[2]
+    page.locator(SHEET).nth(2).locator(".lps-sheet-picture").click()
+    wait_for_address(page, f"image={image}(&|$)")
+    page.wait_for_selector(".st-key-biography .main-svg")
+
+
+def test_a_cell_of_the_matrix_opens_its_images(run, open_page):
+    page = open_page(f"clusters?run={run.id}&overview=confusion", theme="dark")
+    page.wait_for_selector(".st-key-confusion .main-svg")
+    box = page.locator(".st-key-confusion .nsewdrag").first.bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 0.95, box["y"] + box["height"] * 0.05)
+    wait_for_address(page, "cluster=0&truth=9")
+    page.get_by_role("button", name="Only true class 9").wait_for()
+    page.wait_for_function(f"() => document.querySelectorAll('{SHEET}.lps-sheet-wrong').length > 0")
+
+
+def test_images_are_chosen_over_pages_split_off_and_named(run, open_page):
+    page = open_page(f"clusters?run={run.id}&cluster=1")
+    page.wait_for_selector(SHEET)
+    first = ids(page)
+    tick(page, 1)
+    tick(page, 3, modifiers=["Shift"])
+    page.get_by_role("button", name="Split off 3 chosen").wait_for()
+    page.get_by_role("button", name="Page 2").or_(page.get_by_role("button", name="2", exact=True)).first.click()
+    page.wait_for_function(
+        "([selector, id]) => Number(document.querySelector(selector).dataset.id) !== id", arg=[SHEET, first[0]]
+    )
+    second = ids(page)
+    tick(page, 0)
+    page.get_by_role("button", name="Split off 4 chosen").click()
+    page.get_by_role("heading", name="Cluster 10").wait_for()
+    assert sorted(said(run).moved) == sorted([*first[1:4], second[0]])
+    page.get_by_placeholder("What do you see in it?").fill("odd ones")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Cluster 10 · odd ones").wait_for()
+    assert said(run).names == {10: "odd ones"} and page.locator(".lps-sheet-chosen").count() == 0
