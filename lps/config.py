@@ -41,7 +41,9 @@ class Config:
     weight_decay: float = setting(5e-4, "weight decay", minimum=0, maximum=1)
     schedule: str = setting("cosine", "learning rate over the epochs", choices=("cosine", "constant"))
     precision: str = setting("auto", "auto: bf16 on a GPU, fp32 on a CPU", choices=("auto", "fp32", "bf16"))
-    views: str = setting("digits", "augmentations fit for a kind of picture", choices=("digits",))
+    views: str = setting(
+        "digits", "augmentations fit for a kind of picture", choices=("digits", "grey", "cifar", "imagenet")
+    )
     threads: int | None = setting(
         None, "CPU threads; none: all cores", minimum=1, maximum=1024, kind="int", optional=True
     )

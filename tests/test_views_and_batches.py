@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
 
-from lps import datasets
+from lps import datasets, randaugment, views
 from lps.batches import plan_batches, seeded, training_batches
 from lps.config import configure
 from lps.split import Classes, Split, open_world_split
@@ -14,6 +15,77 @@ CPU = torch.device("cpu")
 DIGITS = datasets.load("digits")
 IMAGES = torch.from_numpy(np.ascontiguousarray(DIGITS.pixels.transpose(0, 3, 1, 2)))
 VIEWS = FAMILIES["digits"]
+
+
+def pictures(family, channels, n=24):
+    """uint8 images that change slowly: 32 pixels a side, 72 for "imagenet", which makes 224 of them."""
+    side = 72 if family == "imagenet" else 32
+    coarse = torch.rand(n, channels, 5, 5, generator=seeded(CPU, channels))
+    return (torch.nn.functional.interpolate(coarse, (side, side), mode="bilinear") * 255).to(torch.uint8)
+
+
+EVERY_VIEW = [(family, name) for family, views in FAMILIES.items() for name in views]
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("family, name", EVERY_VIEW)
+def test_every_view_is_a_function_of_images_and_generator_alone(family, name, channels):
+    images, view = pictures(family, channels, n=8), FAMILIES[family][name]
+    before = images.clone()
+    first, again, other = (view(images, seeded(CPU, key)) for key in (1, 1, 2))
+    side = 224 if family == "imagenet" else 32
+    assert first.shape == (8, channels, side, side) and first.dtype == torch.float32 and first.is_contiguous()
+    assert torch.equal(images, before) and torch.equal(first, again)
+    assert torch.equal(first, other) == (name == "plain")
+    assert first.abs().max() < 5 and first.std() > 0.1
+
+
+@pytest.mark.parametrize("family, name", [pair for pair in EVERY_VIEW if pair[1] != "plain"])
+def test_images_of_a_batch_have_their_own_parameters(family, name):
+    copies = FAMILIES[family][name](pictures(family, 3)[:1].repeat(16, 1, 1, 1), seeded(CPU, 1))
+    assert len(copies.flatten(1).unique(dim=0)) >= 14  # two equal draws among 9 x 9 x 2 crops are no wonder
+
+
+@pytest.mark.parametrize("family", ["cifar", "imagenet"])
+def test_the_pixels_have_the_families_mean_and_deviation_taken_off(family):
+    mean, std = {
+        "cifar": ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)),
+        "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    }[family]
+    images = torch.randint(256, (2, 3, 256, 256), generator=seeded(CPU, 1)).to(torch.uint8)
+    cut = slice(16, 240) if family == "imagenet" else slice(None)
+    for channel in range(3):
+        expected = (images[:, channel, cut, cut].double() / 255 - mean[channel]) / std[channel]
+        out = FAMILIES[family]["plain"](images)[:, channel]
+        assert torch.allclose(out.double(), expected, atol=1e-5)
+
+
+def test_the_strong_view_hides_a_grey_square():
+    """16 of 32 pixels around any of them: 8, 9 .. 16 .. 16 .. 9 stay inside, on the average 0.4375 of a side."""
+    images = torch.full((2000, 3, 32, 32), 255, dtype=torch.uint8)
+    strong = FAMILIES["cifar"]["strong"](images, seeded(CPU, 1))
+    grey = (127 / 255 - torch.tensor([0.5071, 0.4867, 0.4408])) / torch.tensor([0.2675, 0.2565, 0.2761])
+    hidden = (strong - grey.view(3, 1, 1)).abs().amax(dim=1) < 1e-5
+    inside = [min(32, start + 16) - max(0, start) for start in range(-8, 24)]
+    assert abs(hidden.float().mean() - (sum(inside) / 32 / 32) ** 2) < 0.01
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("family, name", EVERY_VIEW)
+def test_no_view_of_a_gpu_waits_for_it(family, name, channels, monkeypatch):
+    """Tensors without values: looking at one raises, as it does for RandAugment's form for the host, the control."""
+    images, view = pictures(family, channels, n=4), FAMILIES[family][name]
+    views._by_channel.cache_clear(), randaugment.matrices.cache_clear()
+    try:
+        with FakeTensorMode() as mode:
+            fake, generator = mode.from_tensor(images), seeded(CPU, 1)
+            if (family, name) in [("cifar", "strong"), ("imagenet", "strong")]:
+                with pytest.raises(DynamicOutputShapeException):
+                    view(fake, generator)
+            monkeypatch.setattr(randaugment, "_on_host", lambda values: False)
+            assert view(fake, generator).shape[:2] == (4, channels)
+    finally:  # nothing without values may stay behind
+        views._by_channel.cache_clear(), randaugment.matrices.cache_clear()
 
 
 @pytest.mark.parametrize("name", VIEWS)

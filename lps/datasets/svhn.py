@@ -17,7 +17,7 @@ RECIPE = {
     "weight_decay": 5e-4,
     "network.name": "cifar_resnet18",
     "network.freeze_until": "layer3",
-    "views": "cifar",
+    "views": "grey",  # no flip: digits have a right way round
     "pretrain.epochs": 200,
     "pretrain.batch_size": 512,
     "pretrain.optimizer": "sgd",

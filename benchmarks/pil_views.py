@@ -1,0 +1,80 @@
+"""The views of a CIFAR image as the original code makes them: PIL, one image at a time. A reference, not for training.
+
+Crop, flip, tensor and normalisation are torchvision's; RandAugment and the grey square are written here from the
+description of FixMatch's operations. `OPERATIONS` is also the oracle of the tests: (image, level 1-9, sign -1 or 1).
+"""
+
+import random
+
+from PIL import Image, ImageDraw, ImageEnhance, ImageOps
+from torchvision import transforms
+
+MEAN, STD = (0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)
+
+
+def _factor(level):
+    return level * 0.9 / 10 + 0.05
+
+
+def _affine(image, *matrix):
+    return image.transform(image.size, Image.Transform.AFFINE, matrix)
+
+
+def _amount(level, sign):
+    return sign * (level * 0.3 / 10)
+
+
+OPERATIONS = {
+    "identity": lambda image, level, sign: image,
+    "auto_contrast": lambda image, level, sign: ImageOps.autocontrast(image),
+    "equalize": lambda image, level, sign: ImageOps.equalize(image),
+    "brightness": lambda image, level, sign: ImageEnhance.Brightness(image).enhance(_factor(level)),
+    "color": lambda image, level, sign: ImageEnhance.Color(image).enhance(_factor(level)),
+    "contrast": lambda image, level, sign: ImageEnhance.Contrast(image).enhance(_factor(level)),
+    "sharpness": lambda image, level, sign: ImageEnhance.Sharpness(image).enhance(_factor(level)),
+    "posterize": lambda image, level, sign: ImageOps.posterize(image, int(level * 4 / 10) + 4),
+    "solarize": lambda image, level, sign: ImageOps.solarize(image, 256 - int(level * 256 / 10)),
+    "rotate": lambda image, level, sign: image.rotate(sign * int(level * 30 / 10)),
+    "shear_x": lambda image, level, sign: _affine(image, 1, _amount(level, sign), 0, 0, 1, 0),
+    "shear_y": lambda image, level, sign: _affine(image, 1, 0, 0, _amount(level, sign), 1, 0),
+    "translate_x": lambda image, level, sign: _affine(image, 1, 0, int(_amount(level, sign) * image.size[0]), 0, 1, 0),
+    "translate_y": lambda image, level, sign: _affine(image, 1, 0, 0, 0, 1, int(_amount(level, sign) * image.size[1])),
+}
+
+
+def rand_augment(image):
+    """Two operations drawn with replacement, each applied with probability 1/2."""
+    for name in random.choices(list(OPERATIONS), k=2):
+        level, sign = random.randint(1, 9), random.choice((-1, 1))
+        if random.random() < 0.5:
+            image = OPERATIONS[name](image, level, sign)
+    return image
+
+
+def cut_out(image):
+    """A grey square of half the side around a uniform centre."""
+    width, height = image.size
+    left, top = random.randrange(width) - width // 4, random.randrange(height) - height // 4
+    image = image.copy()
+    right, bottom = left + width // 2 - 1, top + height // 2 - 1  # PIL draws both ends
+    ImageDraw.Draw(image).rectangle((left, top, right, bottom), (127, 127, 127))
+    return image
+
+
+def _view(*changes):
+    return transforms.Compose([*changes, transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
+
+
+weak = _view(transforms.RandomCrop(32, padding=4), transforms.RandomHorizontalFlip())
+strong = _view(
+    transforms.RandomHorizontalFlip(),
+    transforms.RandomCrop(32, padding=4, padding_mode="reflect"),
+    rand_augment,
+    cut_out,
+)
+simclr = _view(
+    transforms.RandomResizedCrop(32, scale=(0.2, 1)),
+    transforms.RandomHorizontalFlip(),
+    transforms.RandomApply([transforms.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8),
+    transforms.RandomGrayscale(0.2),
+)
