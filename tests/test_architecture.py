@@ -21,8 +21,8 @@ ARRAYS = set(
     "clusters labels exports".split()
 )
 TENSORS = set(
-    "views batches clustering losses pairs pseudo_labels measurements backbones network starts checkpoints "
-    "material".split()
+    "draws crops colours randaugment views batches clustering losses pairs pseudo_labels measurements backbones "
+    "network starts checkpoints material".split()
 )
 LEARNING = set("methods closed_set evaluate quality pretrain train class_search".split())
 COMMAND = {"__main__", "follow"}
