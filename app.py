@@ -11,6 +11,7 @@ PAGES = {
     ],
     "Watch": [
         st.Page("pages/live.py", title="Live", icon=":material/show_chart:"),
+        st.Page("pages/pace.py", title="Pace", icon=":material/view_column_2:"),
         st.Page("pages/explain.py", title="Explain", icon=":material/school:"),
         st.Page("pages/compare.py", title="Compare", icon=":material/balance:"),
         st.Page("pages/clusters.py", title="Clusters", icon=":material/category:"),

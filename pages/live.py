@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from lps.ui import panels, routing, select
+from lps.ui import panels, partners, routing, select
 from lps.ui.escape import markdown
 from lps.ui.live import history
 
@@ -26,6 +26,9 @@ def main() -> None:
     alive = any(run.state().is_alive or run.state().name == "queued" for run in chosen)
     tick = TICK_S if alive else None
     if len(chosen) > 1:
+        ids = [run.id for run in chosen[: partners.MOST]]
+        label = "Side by side, epoch by epoch" + (f" (the first {len(ids)})" if len(chosen) > len(ids) else "")
+        st.page_link("pages/pace.py", label=label, icon=":material/view_column_2:", query_params={"run": ids})
         st.fragment(compare, run_every=tick)(chosen, alive)
         return
     run = chosen[0]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from lps import projection
+from lps import background, projection
 from lps.runs import Run, State
 from lps.ui import panels, routing, select
 from lps.ui.live import History
@@ -215,7 +215,7 @@ def test_a_map_has_to_be_asked_for(visit, made, monkeypatch, method):
 
 
 def test_a_map_that_failed_says_why(visit, made, monkeypatch):
-    failed = projection.Progress("failed", "umap needs the package umap-learn")
+    failed = background.Standing("failed", "umap needs the package umap-learn")
     monkeypatch.setattr(projection, "progress", lambda run, method, epoch: failed)
     app = visit(made["finished"].root, "projection", run=made["finished"].id, map="umap")
     assert "umap needs the package umap-learn" in words_of(app)

@@ -209,7 +209,7 @@ def pseudo_labels(history: History, epochs: int, colors: Palette) -> go.Figure:
 
 
 def pretraining(history: History, epochs: int, colors: Palette) -> go.Figure:
-    """SimCLR: its loss, and what k nearest neighbours and k-means make of the features."""
+    """SimCLR: its loss, and what k nearest neighbours, a linear classifier and k-means make of the features."""
     panels = [Panel("SimCLR loss", 0.5, rangemode="normal"), Panel("Quality of the features", 0.5, ".0%", (0, 1.04))]
     figure = _stacked(panels, epochs, 420, colors)
     table = history.pretrain
@@ -217,7 +217,11 @@ def pretraining(history: History, epochs: int, colors: Palette) -> go.Figure:
     def column(name):
         return table[name].dropna() if name in table else pd.Series(dtype=float)
 
-    quality = {"pretrain/knn_accuracy": ("k nearest neighbours", 3), "pretrain/kmeans_accuracy": ("k-means", 2)}
+    quality = {
+        "pretrain/knn_accuracy": ("k nearest neighbours", 3),
+        "pretrain/linear_accuracy": ("linear classifier", 1),
+        "pretrain/kmeans_accuracy": ("k-means", 2),
+    }
     _add_line(figure, column("pretrain/loss"), "SimCLR loss", colors.ink, 1, ".3f", legend=False)
     for name, (label, color) in quality.items():
         _add_line(figure, column(name), label, colors.runs[color], 2, PERCENT, mode="lines+markers")

@@ -24,9 +24,38 @@ function loadPlotly(url) {
   return libraries.get(url);
 }
 
+const quote = (value) => `"${String(value ?? "").replaceAll('"', '""')}"`;
+
+// What an axis writes at a value, or the value.
+const word = ({ tickvals, ticktext }, value) => ticktext?.[Array.from(tickvals ?? []).indexOf(value)] ?? value;
+
+// Parallel coordinates as comma-separated lines: one line a run, one column an axis.
+function dimensionsToCsv(dimensions) {
+  const lines = [dimensions.map(({ label }) => quote(label)).join(",")];
+  dimensions[0]?.values.forEach((_, k) => lines.push(dimensions.map((one) => quote(word(one, one.values[k]))).join(",")));
+  return lines.join("\n") + "\n";
+}
+
+// The cells of heat maps as comma-separated lines: trace, x, y, id, value.
+function cellsToCsv(traces, { xaxis, yaxis }) {
+  const lines = ["trace,x,y,id,value"];
+  for (const { name, z, customdata } of traces) {
+    z.forEach((row, i) =>
+      row.forEach((value, j) => {
+        const cell = [name, word(xaxis, j), word(yaxis, i), customdata?.[i]?.[j], value];
+        if (Number.isFinite(value)) lines.push(cell.map(quote).join(","));
+      }),
+    );
+  }
+  return lines.join("\n") + "\n";
+}
+
 // The values of every named trace as comma-separated lines: trace, x, y, id.
 function toCsv(graph) {
-  const quote = (value) => `"${String(value ?? "").replaceAll('"', '""')}"`;
+  const parallel = graph._fullData.find((trace) => trace.type === "parcoords");
+  if (parallel) return dimensionsToCsv(parallel.dimensions);
+  const maps = graph._fullData.filter(({ type, meta }) => type === "heatmap" && meta !== "no values");
+  if (maps.length) return cellsToCsv(maps, graph._fullLayout);
   const lines = ["trace,x,y,id"];
   graph._fullData.forEach((trace, i) => {
     if (trace.hoverinfo === "skip") return;
@@ -99,6 +128,28 @@ function watchTheme() {
   }).observe(app, { attributeFilter: ["class"] });
 }
 
+// Charts of one clock (lps/ui/replay.py) show its moment as an upright line over all panels. The line is an element of
+// its own: to plotly it would be a shape, and moving one costs as much as drawing the chart.
+const clocks = (window.lpsPlotClocks ??= new Map());
+
+function followClock(graph) {
+  const at = clocks.get(graph.clock);
+  const { xaxis, _size: size } = graph._fullLayout ?? {};
+  if (at === undefined || !xaxis) return;
+  if (!graph.hand?.isConnected) {
+    graph.hand = document.createElement("div");
+    graph.hand.className = "lps-plot-hand";
+    graph.appendChild(graph.hand);
+  }
+  const x = xaxis.l2p(at);
+  const { style } = graph.hand;
+  graph.hand.dataset.at = at;
+  style.display = x >= 0 && x <= xaxis._length ? "block" : "none";
+  style.transform = `translateX(${xaxis._offset + x}px)`;
+  style.top = `${size.t}px`;
+  style.height = `${size.h}px`;
+}
+
 function draw(graph, text) {
   const theme = getComputedStyle(graph).colorScheme === "dark" ? "dark" : "light";
   if (graph.drawn?.text === text && graph.drawn.theme === theme) return;
@@ -113,10 +164,16 @@ function draw(graph, text) {
       const figure = JSON.parse(inTheme(text.slice(cut + 1), options, theme));
       figure.layout.font = { ...figure.layout.font, family: getComputedStyle(graph).fontFamily };
       figure.layout.uirevision ??= options.name;
+      graph.clock = options.clock;
       graph.plotConfiguration ??= configuration(Plotly, options.name, figure); // a new one would make a new plot
       Plotly.react(graph, figure.data, figure.layout, graph.plotConfiguration);
       graph.setAttribute("role", "figure");
       graph.setAttribute("aria-label", options.alt);
+      if (options.clock && !graph.followsClock) {
+        graph.followsClock = true;
+        graph.on("plotly_afterplot", () => followClock(graph)); // another size or zoom
+        followClock(graph);
+      }
       if (options.clickable && !graph.listensToClicks) {
         graph.listensToClicks = true;
         graph.on("plotly_click", (event) => {
@@ -141,6 +198,7 @@ export default function (component) {
   const text = decoder.decode(data);
   graph.reportClick = (id) => setTriggerValue("click", id);
   graph.redraw = () => draw(graph, text);
+  graph.followClock = () => followClock(graph);
   graphs.add(graph);
   watchTheme();
   draw(graph, text);

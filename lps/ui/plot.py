@@ -19,6 +19,7 @@ LIBRARY = Path(plotly.__file__).parent / "package_data"
 SCRIPT = (Path(__file__).parent / "plot.js").read_text(encoding="utf-8")
 STYLE = """
 .lps-plot { width: 100%; position: relative; }
+.lps-plot-hand { position: absolute; left: -0.5px; width: 1.5px; background: currentColor; pointer-events: none; }
 .lps-plot-missing { padding: 1rem 0; opacity: 0.7; }
 """
 
@@ -27,10 +28,11 @@ _mount = st.components.v2.component(
 )
 
 
-def plot(figure: go.Figure, key: str, alt: str, clickable: bool = False) -> int | None:
+def plot(figure: go.Figure, key: str, alt: str, clickable: bool = False, clock: str = "") -> int | None:
     """Draw `figure`, whose layout has a height in pixels, under the stable `key`.
 
     The colours of the palette follow a change of theme in the browser. alt: what the chart shows, for screen readers.
+    clock: whose moment an upright line over it shows, a value of its x axis (lps.ui.replay).
     Returns the customdata of a point clicked since the last run (points of a clickable figure carry one 1-D integer
     id), else None.
     """
@@ -40,6 +42,7 @@ def plot(figure: go.Figure, key: str, alt: str, clickable: bool = False) -> int 
         "alt": alt,
         "height": figure.layout.height,
         "clickable": clickable,
+        "clock": clock,
         "theme": style.theme(),
         "colors": style.color_pairs(),
     }

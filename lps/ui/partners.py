@@ -1,0 +1,113 @@
+"""Which runs may stand side by side: those that saw the same images with the same labels; and which to begin with."""
+
+import numpy as np
+
+from lps.config import Config
+from lps.parameters import ConfigError
+from lps.runs import RUN_ID, Run
+from lps.ui import points, select
+
+MOST = 4  # runs beside each other
+USUAL = 3  # of them without a choice
+DATA = ("dataset", "dataset.path", "dataset.images_per_class")  # settings that say which images there are
+DAMAGED = "its settings cannot be read"
+
+
+def usual_choice(runs: list[Run]) -> list[Run]:
+    """The newest finished LPS run and its best partners; without one the newest finished run, else the latest."""
+    own = select.preferred(runs)
+    first = next(filter(_is_usual_lps, own), None) or next(filter(_is_finished, own), None) or select.latest(own)
+    return [first, *partners(first, runs, same_seed=True)][:USUAL]
+
+
+def partners(first: Run, runs: list[Run], same_seed: bool = False) -> list[Run]:
+    """Finished runs of the split of `first`, the most telling first, one for every method and its settings.
+
+    ORCA, then LPS without its margin, then other methods, then other settings of the same method; among equals those
+    with the seed of `first`, then the newest.
+    """
+    known = _settings(first)
+    if known is None:
+        return []
+    found: dict[tuple, tuple[tuple, Run]] = {}
+    for run in runs:
+        settings = _settings(run)
+        if settings is None or run.id == first.id or _differing(known, settings) or not _is_finished(run):
+            continue
+        if same_seed and settings.seed != known.seed:
+            continue
+        kind, rank = _kind(settings), (_interest(known, settings), settings.seed != known.seed)
+        if kind != _kind(known) and (kind not in found or rank < found[kind][0]):
+            found[kind] = (rank, run)
+    return [run for _, run in sorted(found.values(), key=lambda pair: pair[0])]
+
+
+def split_difference(first: Run, other: Run) -> str:
+    """Why the images or labels of two runs are not the same, in words; "" where they are the same.
+
+    Where both splits are stored they decide, so that a default and the same value written out are no difference.
+    """
+    known, settings = _settings(first), _settings(other)
+    same = _same_split(first, other)
+    if same:
+        return ""
+    if known is None or settings is None:
+        return DAMAGED
+    differing = _differing(known, settings)
+    if differing:
+        name = differing[0]
+        return f"{name} is {_text(settings.flat()[name])} there and {_text(known.flat()[name])} here"
+    return "" if same is None else "the images of the data set have changed between the two"
+
+
+def _same_split(first: Run, other: Run) -> bool | None:
+    """Whether the stored splits are equal; None where one of them cannot be read."""
+    try:
+        one, two = points.partition(first), points.partition(other)
+    except ConfigError:
+        return None
+    pairs = [(getattr(one.split, name), getattr(two.split, name)) for name in ("labeled", "unlabeled")]
+    pairs.append((one.targets, two.targets))
+    return one.split.classes == two.split.classes and all(np.array_equal(left, right) for left, right in pairs)
+
+
+def _differing(known: Config, settings: Config) -> list[str]:
+    """The settings of data set and split that two runs do not share, the data set first."""
+    mine, other = known.flat(), settings.flat()
+    names = [*DATA, *(name for name in mine if name.startswith("split."))]
+    return [name for name in names if mine[name] != other[name]]
+
+
+def _kind(settings: Config) -> tuple:
+    return settings.method, tuple(sorted((name, str(value)) for name, value in settings.hyperparameters.items()))
+
+
+def _interest(known: Config, settings: Config) -> int:
+    if settings.method == "orca" != known.method:
+        return 0
+    if settings.method == "lps" and settings.hyperparameters.get("use_margin") is False:
+        return 1
+    return 2 if settings.method != known.method else 3
+
+
+def _is_usual_lps(run: Run) -> bool:
+    """Whether a run is a finished one of LPS with its margin."""
+    if not RUN_ID.fullmatch(run.id) or run.id.split("-")[3] != "lps" or not _is_finished(run):
+        return False
+    settings = _settings(run)
+    return settings is not None and settings.hyperparameters.get("use_margin") is not False
+
+
+def _is_finished(run: Run) -> bool:
+    return run.state().name == "finished"
+
+
+def _settings(run: Run) -> Config | None:
+    try:
+        return run.config()
+    except ConfigError:
+        return None
+
+
+def _text(value) -> str:
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,152 @@
+"""Which runs fit beside each other, and what their shared axes, differences and frames are."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lps.marks import Mark
+from lps.ui import partners, twin_charts, twins
+from lps.ui.live import History, history
+from lps.ui.style import LIGHT
+from tests.sample_runs import make_run, make_unreadable
+
+
+def short(root, state="finished", **settings):
+    """A run of one epoch."""
+    seed = settings.pop("seed", 0)
+    return make_run(root, state, epochs=1, written=1, seed=seed, settings=settings, name="")
+
+
+def series(values: dict[int, float]) -> pd.Series:
+    return pd.Series(values, dtype=float)
+
+
+def past(**columns: dict[int, float]) -> History:
+    """accuracy/<name> by epoch."""
+    return History(epochs=pd.DataFrame({f"accuracy/{name}": series(values) for name, values in columns.items()}))
+
+
+# ---------------------------------------------------------------------------------------------------- partners
+
+
+def test_partners_are_telling_and_of_one_split(tmp_path):
+    older = short(tmp_path, method="orca")
+    other_seed = short(tmp_path, method="orca", seed=1)
+    gcd = short(tmp_path, method="gcd")
+    scale = short(tmp_path, margin_scale=5.0)
+    without = short(tmp_path, use_margin=False)
+    left_out = [
+        short(tmp_path, method="nach", **{"split.labeled_ratio": 0.3}),
+        short(tmp_path, "failed", method="nach"),
+        short(tmp_path, seed=2),  # the same but for its seed
+        make_unreadable(tmp_path),
+    ]
+    first = short(tmp_path)
+    runs = [first, *left_out, without, scale, gcd, other_seed, older]
+    assert partners.partners(first, runs) == [older, without, gcd, scale]
+    assert partners.usual_choice(runs) == [first, older, without]
+    assert partners.usual_choice([other_seed, gcd]) == [other_seed]  # no LPS, and no other run of its seed
+    assert partners.usual_choice([without, gcd])[0] == without
+
+
+def test_splits_are_compared_by_what_is_stored(tmp_path):
+    first = short(tmp_path)
+    written_out = short(tmp_path, **{"split.num_seen": 5})  # what the default means for ten classes
+    assert partners.split_difference(first, written_out) == ""
+    fewer = short(tmp_path, **{"split.labeled_ratio": 0.1, "split.seed": 3})
+    assert partners.split_difference(first, fewer) == "split.labeled_ratio is 0.1 there and 0.5 here"
+    assert partners.split_difference(fewer, first) == "split.labeled_ratio is 0.5 there and 0.1 here"
+    queued = make_run(tmp_path, "queued", settings={"split.seed": 3})
+    assert partners.split_difference(first, queued) == "split.seed is 3 there and 0 here"
+    assert partners.split_difference(first, make_run(tmp_path, "queued")) == ""
+    assert partners.split_difference(first, make_unreadable(tmp_path)) == partners.DAMAGED
+
+
+def test_same_settings_with_other_images_are_another_split(tmp_path):
+    first, other = short(tmp_path), short(tmp_path)
+    (other.folder / "split.npz").write_bytes((short(tmp_path, **{"split.seed": 3}).folder / "split.npz").read_bytes())
+    assert "have changed" in partners.split_difference(first, other)
+
+
+# ---------------------------------------------------------------------------------------------------- figures
+
+
+def test_difference_is_taken_where_both_have_the_epoch():
+    first, other = past(novel={1: 0.5, 2: 0.7, 4: 0.9}), past(novel={2: 0.6, 3: 0.6, 4: 1.0})
+    found = twin_charts.difference(first, other, "accuracy/novel")
+    assert found.index.tolist() == [2, 4]
+    assert found.to_numpy() == pytest.approx([10, -10])
+    assert np.allclose(found, -twin_charts.difference(other, first, "accuracy/novel"))
+    assert twin_charts.difference(first, past(seen={1: 1.0}), "accuracy/novel").empty
+
+
+def test_axes_hold_the_values_of_all_runs():
+    one = History(epochs=pd.DataFrame({"kl": [0.2, 0.1]}, index=[1, 2]))
+    two = History(
+        start={"classes/seen": 1},
+        epochs=pd.DataFrame({"kl": [1.0]}, index=[1]),
+        vectors={"margin": pd.DataFrame([[4.0, -2.0]], index=[1])},
+    )
+    ranges = twin_charts.tops([one, two])
+    assert ranges["KL"][0] == 0 and 1.0 < ranges["KL"][1] < 1.2
+    assert ranges["Mean margin"][0] < -2 and ranges["Mean margin"][1] > 4
+    nothing = twin_charts.tops([History()])
+    assert all(low < high for low, high in nothing.values())
+
+
+def test_marks_of_one_epoch_share_a_triangle(tmp_path):
+    run = history(make_run(tmp_path, epochs=4, written=4))
+    marks = [Mark(2, "gap", "one"), Mark(2, "kl", "two"), Mark(4, "best", "three")]
+    figure = twin_charts.pace("A", run, 6, twin_charts.tops([run]), marks, "LPS", True, LIGHT)
+    (drawn,) = (trace for trace in figure.data if trace.name == "Marks")
+    assert drawn.x.tolist() == [2, 4] and list(drawn.text) == ["one<br>two", "three"]
+    (shade,) = figure.layout.shapes
+    assert (shade.x0, shade.x1) == (4, 6.4)
+    seen = next(trace for trace in figure.data if trace.name == "Seen")
+    assert seen.customdata.tolist() == [1, 2, 3, 4]
+    running = twin_charts.pace("A", run, 6, twin_charts.tops([run]), marks, "LPS", False, LIGHT)
+    assert not running.layout.shapes
+
+
+def test_frame_holds_every_point():
+    tables = [pd.DataFrame({"x": [0.0, 1.0], "y": [2.0, 3.0]}), pd.DataFrame({"x": [-1.0], "y": [5.0]})]
+    low, high = twin_charts.frame_of(tables)
+    assert (low < [-1, 2]).all() and (high > [1, 5]).all()
+    same_low, same_high = twin_charts.frame_of(tables[::-1])
+    assert np.array_equal(low, same_low) and np.array_equal(high, same_high)
+    low, high = twin_charts.frame_of([pd.DataFrame({"x": [0.0], "y": [0.0]})])
+    assert (low < high).all()
+
+
+def test_long_class_names_stand_upright():
+    shares = np.full(4, 0.25)
+    short_names = twin_charts.classes(shares, None, 2, list("abcd"), 0.5, LIGHT)
+    long_names = twin_charts.classes(shares, None, 2, ["aeroplane", "bird", "cat", "dog"], 0.5, LIGHT)
+    assert short_names.layout.xaxis.tickangle is None and long_names.layout.xaxis.tickangle == -90
+    assert long_names.layout.margin.b > short_names.layout.margin.b
+
+
+# ---------------------------------------------------------------------------------------------------- small parts
+
+
+def test_true_shares_count_images_of_known_class():
+    assert twins.true_shares(np.array([0, 0, 2, -1, -1]), 3) == pytest.approx([2 / 3, 0, 1 / 3])
+    assert twins.true_shares(np.array([-1, -1]), 3) is None
+
+
+@pytest.mark.parametrize(("epoch", "expected"), [(1, None), (2, 2), (4, 2), (9, 5)])
+def test_features_come_from_the_newest_epoch_before(epoch, expected):
+    assert twins.stored_before([2, 5], epoch) == expected
+
+
+def test_marks_skip_what_a_run_has_not_measured():
+    found = twins.marks_of(past(seen={1: 0.9, 2: 0.9}, novel={1: 0.5, 2: 0.88}))
+    assert {mark.kind: mark.epoch for mark in found} == {"gap": 2, "best": 2}
+    assert twins.marks_of(History()) == []
+
+
+def test_same_method_is_told_apart_by_its_settings(tmp_path):
+    first, without = short(tmp_path), short(tmp_path, use_margin=False, seed=1)
+    assert twins.differing(first, first) == ["seed 0"]
+    assert twins.differing(first, without) == ["seed 1", "use_margin=false"]
+    assert twins.differing(first, short(tmp_path, method="orca")) == ["seed 0"]
