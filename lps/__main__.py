@@ -160,9 +160,14 @@ def train_here(options) -> int:
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         from lps.train import train
 
-        return train(Run(options.folder))
+        return train(run)
     from lps import launch
     from lps.follow import follow
+        from lps import ranks
+
+        run = Run(options.folder)
+        if processes := ranks.wanted(run):
+            return ranks.carry_out(run, processes)
 
     run = _create(options)
     launch.launch(run)

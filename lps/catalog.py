@@ -28,6 +28,7 @@ class MethodInfo:
     summary: str
     sections: dict[str, str]  # of the module docstring: "Objective", "Citation", "Deviations", ...
     parameters: dict[str, Parameter]
+    distributes: bool  # whether several processes can train it together
     seen_is_aligned: bool  # whether ids below `seen` mean the seen classes; else their accuracy is matched
 
 
@@ -92,8 +93,9 @@ def _read_method(path: Path) -> MethodInfo:
     parameters = [
         _parameter(argument, default) for argument, default in zip(init.args.kwonlyargs, init.args.kw_defaults)
     ]
+    distributes = _constant(body, "distributes", default=True)
     aligned = _constant(body, "seen_is_aligned", default=True)
-    return MethodInfo(path.stem, title, summary, sections, {p.name: p for p in parameters}, aligned)
+    return MethodInfo(path.stem, title, summary, sections, {p.name: p for p in parameters}, distributes, aligned)
 
 
 def _is_method(node: ast.ClassDef) -> bool:

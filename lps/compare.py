@@ -21,7 +21,7 @@ from lps.protocols import PROTOCOLS, Scores, score
 from lps.runs import Run
 from lps.split import Split
 
-REPEATED = ("seed", "pretrain.seed", "device", "threads", "precision")  # what may differ within a group
+REPEATED = ("seed", "pretrain.seed", "device", "threads", "processes", "precision")  # what may differ within a group
 TOLD = ("split.labeled_ratio", "split.num_seen", "split.seen_classes", "split.seed")  # in labels, where they differ
 COLUMNS = ("seen", "novel", "all", "nmi", "gap", "conflict", "time")
 HIGHER_IS_BETTER = ("seen", "novel", "all", "nmi")

@@ -44,8 +44,14 @@ class Config:
     views: str = setting(
         "digits", "augmentations fit for a kind of picture", choices=("digits", "grey", "cifar", "imagenet")
     )
+    processes: int = setting(1, "training processes of one run, each on a GPU of its own", minimum=1, maximum=64)
     threads: int | None = setting(
-        None, "CPU threads; none: all cores", minimum=1, maximum=1024, kind="int", optional=True
+        None,
+        "CPU threads of all processes together; none: all cores",
+        minimum=1,
+        maximum=1024,
+        kind="int",
+        optional=True,
     )
 
     dataset_path: str | None = setting(None, "file or folder of the data set", kind="str", optional=True)
@@ -261,3 +267,11 @@ def _check_together(chosen: dict[str, object]) -> None:
         device.startswith("cuda:") and ordinal.isascii() and ordinal.isdigit()
     ):
         raise ConfigError("device", f"{shorten(device)} is not auto, cpu, cuda or cuda:N")
+    _check_processes(chosen["processes"], device, catalog.method_info(chosen["method"]))
+
+
+def _check_processes(processes: int, device: str, method: catalog.MethodInfo) -> None:
+    if processes > 1 and not method.distributes:
+        raise ConfigError("processes", f"{processes} is not possible with {method.title}; choose 1")
+    if processes > 1 and device.startswith("cuda:"):
+        raise ConfigError("device", f"{device} is one GPU for {processes} processes; choose auto, cuda or cpu")

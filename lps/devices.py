@@ -48,10 +48,14 @@ def available_gpus() -> list[Device]:
     return [device for device in list_devices() if device.available and device.name != "cpu"]
 
 
-def check_device(name: str) -> None:
-    """Raise `ConfigError` where a run with this `device` setting (auto, cpu, cuda, cuda:N) could not start here."""
+def check_device(name: str, processes: int = 1) -> None:
+    """Raise `ConfigError` where a run with these settings (auto, cpu, cuda, cuda:N) could not start here."""
     devices = list_devices()
     names = [device.name for device in devices if device.available]
+    if name in ("auto", "cuda") and 1 < len(names) <= processes:
+        raise ConfigError(
+            "processes", f"{processes} is more than the GPUs here, which are {len(names) - 1}; each needs one"
+        )
     if name in ("auto", *names) or (name == "cuda" and len(names) > 1):
         return
     missing = next((f": {device.reason}" for device in devices if not device.available), "")

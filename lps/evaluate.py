@@ -4,13 +4,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lps import distributed
 from lps.batches import evaluation_batches
 from lps.clustering import kmeans, knn_accuracy
 from lps.config import Config
 from lps.material import Material
 from lps.methods import Inference, Method
-from lps.metrics import agreement, open_world
+from lps.metrics import agreement
 from lps.network import Network, Outputs
+from lps.protocols import open_world
 from lps.snapshots import Snapshot
 from lps.split import Split
 from lps.views import FAMILIES
@@ -30,11 +32,11 @@ def infer_features(backbone: nn.Module, images: Tensor, config: Config) -> np.nd
 
 @torch.inference_mode()
 def infer(network: Network, images: Tensor, ids: np.ndarray, config: Config) -> Outputs:
-    """Outputs of the network for the images `ids`, in their order, float32 on the device."""
+    """Outputs of the network for the images `ids`, in their order, float32 on the device; shared out over the ranks."""
     plain = FAMILIES[config.views]["plain"]
     network.eval()
-    parts = [network(plain(part)) for part in evaluation_batches(images, ids)]
-    return Outputs(*(torch.cat(column).float() for column in zip(*parts)))
+    parts = [network(plain(part)) for part in evaluation_batches(images, distributed.own_rows(ids))]
+    return Outputs(*(distributed.gather(torch.cat(column).float(), len(ids)) for column in zip(*parts)))
 
 
 def inference(method: Method, material: Material, config: Config) -> Inference:

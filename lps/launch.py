@@ -2,7 +2,8 @@
 
 A wish is a file (`want.json`); `pump` starts what is wished for as slots become free. It is called by whoever launches,
 by every runner at its end and by the pages as they refresh, so no daemon is needed. A slot is a kernel lock in
-`runs/.slots/`, held together with the run's own lock by the run's runner: the kernel frees both on any death.
+`runs/.slots/`, held together with the run's own lock by the run's runner: the kernel frees both on any death. A run of
+several processes on GPUs takes a slot for each, all at once or none.
 """
 
 import os
@@ -15,6 +16,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from lps.config import Config
 from lps.devices import available_gpus, check_device
 from lps.files import write_json
 from lps.locks import claim, is_held, locked
@@ -41,7 +43,7 @@ def launch(run: Run, trainer=TRAINER) -> State:
     unreadable, its device is not there, or no process can be started.
     """
     run = Run(run.folder.resolve())
-    check_device(run.config().device)
+    _check_place(run.config())
     with locked(run.folder):
         if not (run.folder / "want.json").exists():
             _wish(run, "run", 1)
@@ -59,7 +61,7 @@ def resume(run: Run, trainer=TRAINER) -> State:
         state = run.state()
         if not state.is_over or state.name == "finished":
             raise ConfigError("run", f"{run.id} is {state.name}; only stopped, failed and crashed runs can be resumed")
-        check_device(run.config().device)
+        _check_place(run.config())
         _wish(run, "run", state.attempt + 1)
     pump(run.root, trainer)
     return run.state()
@@ -114,51 +116,63 @@ def pump(root: Path, trainer=TRAINER) -> list[Run]:
     if turn is None:
         return []
     try:
-        full: set[str] = set()
-        return [run for run in queue(root) if _start(run, trainer, full)]
+        taken: set[str] = set()
+        return [run for run in queue(root) if _start(run, trainer, taken)]
     except OSError as error:
         raise ConfigError("runs", f"no run can be started from {shorten(str(root))} ({error.strerror})") from None
     finally:
         os.close(turn)
 
 
-def _start(run: Run, trainer, full: set[str]) -> bool:
-    """Start a queued run if there is a slot for it. full: the device settings found to have no free one; added to."""
+def _start(run: Run, trainer, taken: set[str]) -> bool:
+    """Start a queued run if there are slots for it. taken: names of slots that are not to be had; added to.
+
+    Slots that a run would have taken if there were enough of them are kept for it: what comes later in the queue and
+    needs fewer would otherwise take each as it becomes free.
+    """
     try:
-        device = run.config().device
+        config = run.config()
     except ConfigError:
         return False
-    slot, slot_lock = _free_slot(run.root, device) if device not in full else (None, None)
-    if slot is None:
-        full.add(device)
+    candidates = _slots(config.device)
+    needed = 1 if candidates[0].name.startswith("cpu") else min(config.processes, len(candidates))
+    slots = _free_slots(run.root, [slot for slot in candidates if slot.name not in taken], needed)
+    if not slots:
+        taken.update(slot.name for slot in candidates)
         return False
     _end_leftovers(run.root)
     run_lock = claim(run.lock)
     try:
         attempt = run.waiting_attempt() if run_lock is not None else 0
         if attempt:
-            _spawn(run, attempt, slot, (run_lock, slot_lock), trainer)
+            _spawn(run, attempt, list(slots), (run_lock, *slots.values()), trainer)
         return bool(attempt)
     finally:
-        os.close(slot_lock)
+        for lock in slots.values():
+            os.close(lock)
         if run_lock is not None:
             os.close(run_lock)
 
 
-def _free_slot(root: Path, device: str) -> tuple[Slot | None, int | None]:
-    """A slot for a `device` setting and the descriptor of its lock, or two times None."""
+def _free_slots(root: Path, candidates: list[Slot], needed: int) -> dict[Slot, int]:
+    """`needed` free slots with the descriptors of their locks, or none. Only one process at a time looks for slots."""
     folder = root / ".slots"
     folder.mkdir(exist_ok=True, mode=0o700)
-    for slot in _slots(device):
+    found: dict[Slot, int] = {}
+    for slot in candidates:
         path = folder / f"{slot.name}.lock"
         lock = None if is_held(path) else claim(path)
         if lock is not None:
-            return slot, lock
-    return None, None
+            found[slot] = lock
+        if len(found) == needed:
+            return found
+    for lock in found.values():
+        os.close(lock)
+    return {}
 
 
 def _slots(device: str) -> list[Slot]:
-    """Where a run with this `device` setting may go: `auto` to a GPU where there is one."""
+    """Where a run with this `device` setting may go, at least one: `auto` to a GPU where there is one."""
     gpus = [] if device == "cpu" else available_gpus()
     uuids = tuple(gpu.uuid for gpu in gpus)
     if device.startswith("cuda:"):
@@ -177,9 +191,10 @@ def cpu_slots() -> int:
     return int(text)
 
 
-def _spawn(run: Run, attempt: int, slot: Slot, locks: tuple[int, int], trainer) -> None:
-    """A runner in a session of its own that holds both locks from here on."""
-    place = ["--attempt", str(attempt), "--slot", slot.name, "--gpus", ",".join(slot.gpus)]
+def _spawn(run: Run, attempt: int, slots: list[Slot], locks: tuple[int, ...], trainer) -> None:
+    """A runner in a session of its own that holds all locks, the run's first, from here on."""
+    names, gpus = ",".join(slot.name for slot in slots), ",".join(uuid for slot in slots for uuid in slot.gpus)
+    place = ["--attempt", str(attempt), "--slot", names, "--gpus", gpus]
     process = subprocess.Popen(
         [sys.executable, "-m", "lps.runner", str(run.folder), *place, "--locks", *map(str, locks), "--", *trainer],
         pass_fds=locks,
@@ -230,6 +245,10 @@ def _run_of(process: Path) -> Path | None:
         if item.startswith(b"LPS_RUN="):
             return Path(os.fsdecode(item.removeprefix(b"LPS_RUN=")))
     return None
+
+
+def _check_place(config: Config) -> None:
+    check_device(config.device, config.processes)
 
 
 def _wish(run: Run, want: str, attempt: int) -> None:

@@ -1,14 +1,10 @@
-"""What is measured with the ground truth: open-world accuracy after Hungarian matching, NMI, ARI, per-class accuracy.
+"""Hungarian matching and what is read off after it. NumPy arrays of class ids.
 
-NumPy arrays of class ids; ids below `classes.seen` are seen. Matching (clusters to classes, for evaluation only) lives
-here and nowhere else, so there is one definition of every number.
+Matching (clusters to classes, for evaluation only) lives here and nowhere else; `protocols` makes scores of it.
 """
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
-
-from lps.split import Classes
 
 
 def contingency(predicted: np.ndarray, truth: np.ndarray, size: int) -> np.ndarray:
@@ -30,43 +26,6 @@ def matched_accuracy(predicted: np.ndarray, truth: np.ndarray, size: int) -> flo
         return float("nan")
     counts = contingency(predicted, truth, size)
     return float(counts[np.arange(size), match(counts)].sum() / len(truth))
-
-
-def open_world(
-    predicted: np.ndarray, truth: np.ndarray, classes: Classes, *, seen_is_aligned: bool = True
-) -> dict[str, object]:
-    """The measurements of one evaluation, by event name; images of unknown truth (-1) are left out.
-
-    seen: raw agreement, or matched on seen images alone where ids are not aligned; novel: matched on novel images
-    alone; all: matched on everything with one map; gap = seen - novel; conflict = the weighted mean of seen and novel
-    minus all. Empty when no truth is known.
-    """
-    known = truth >= 0
-    predicted, truth = predicted[known], truth[known]
-    if len(truth) == 0:
-        return {}
-    size = int(max(classes.total, predicted.max() + 1, truth.max() + 1))
-    is_seen = truth < classes.seen
-    counts = contingency(predicted, truth, size)
-    mapped = match(counts)[predicted]
-    if seen_is_aligned and is_seen.any():
-        seen = (predicted[is_seen] == truth[is_seen]).mean()
-    else:
-        seen = matched_accuracy(predicted[is_seen], truth[is_seen], size)
-    novel = matched_accuracy(predicted[~is_seen], truth[~is_seen], size)
-    total = (mapped == truth).mean()
-    weight = is_seen.mean()
-    mean = sum(w * a for w, a in ((weight, seen), (1 - weight, novel)) if w > 0)
-    values = {"accuracy/seen": seen, "accuracy/novel": novel, "accuracy/all": total, "accuracy/gap": seen - novel}
-    values["accuracy/conflict"] = mean - total
-    values["nmi/all"] = normalized_mutual_info_score(truth, predicted)
-    if (~is_seen).any():
-        values["nmi/novel"] = normalized_mutual_info_score(truth[~is_seen], predicted[~is_seen])
-        values["ari/novel"] = adjusted_rand_score(truth[~is_seen], predicted[~is_seen])
-    shown = max(classes.total, int(truth.max()) + 1)
-    values["class/accuracy"] = class_accuracy(mapped, truth, shown).tolist()
-    values["class/count_predicted"] = np.bincount(mapped, minlength=shown)[:shown].tolist()
-    return {name: value if isinstance(value, list) else float(value) for name, value in values.items()}
 
 
 def agreement(predicted: np.ndarray, truth: np.ndarray, *, seen_is_aligned: bool) -> float:

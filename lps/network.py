@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lps import backbones
+from lps import backbones, distributed
 from lps.config import Config
 
 
@@ -59,7 +59,14 @@ class Network(nn.Module):
 
     def forward_views(self, views: list[Tensor]) -> list[Outputs]:
         """One `Outputs` a view: a pass each, as in the original code, so that batch norm sees every view by itself; or,
-        with `fused_views`, one pass over all, in which the views share their batch statistics."""
+        with `fused_views`, one pass over all, in which the views share their batch statistics.
+
+        Where several ranks train, each passes its own rows, and the outputs are those of all rows (`lps.distributed`).
+        """
+        own = self._passes([distributed.own_rows(view) for view in views])
+        return [Outputs(*(distributed.gather(part, len(view)) for part in out)) for out, view in zip(own, views)]
+
+    def _passes(self, views: list[Tensor]) -> list[Outputs]:
         if not self.fused_views:
             return [self(view) for view in views]
         together = self(torch.cat(views))

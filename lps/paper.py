@@ -10,11 +10,20 @@ from functools import cache
 from pathlib import Path
 
 from lps import catalog
-from lps.config import Config
+from lps.config import Config, configure, protocol_parameters
 
 DATASETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "imagenet100": "ImageNet-100"}
 MATCHED = ("DTC", "RankStats", "SimCLR", "GCD")  # the paper matches their seen classes
-NETWORKS = ("cifar_resnet18", "resnet50")
+TOLD = {  # settings whose difference is told in words of its own
+    "split.labeled_ratio", "split.validation_ratio", "split.num_novel", "split.num_seen", "split.seen_classes",
+    "network.name", "network.start", "network.freeze_until", "epochs", "batch_size", "pretrain.epochs",
+}  # fmt: skip
+OWN = {  # settings that say where and by whom, or that nobody has published
+    "dataset", "method", "seed", "device", "threads", "processes", "precision", "dataset.path",
+    "network.checkpoint", "pretrain.batch_size", "pretrain.optimizer", "pretrain.lr", "pretrain.weight_decay",
+    "pretrain.warmup_steps", "pretrain.temperature", "pretrain.projector_width", "pretrain.projector_outputs",
+    "pretrain.seed",
+}  # fmt: skip
 FINE_TUNED = ("table3_finetune_backbone", "supp_finetune_backbone_10")
 ABLATIONS = {
     ("use_margin", False): "w/o L_AM",
@@ -88,17 +97,22 @@ def counterpart(
 def _requirements(config: Config, dataset: str | None) -> list[tuple[bool, str]]:
     """(whether it is as in the paper, what it is instead) of every setting that a number depends on."""
     halves = (None, {"CIFAR-10": 5}.get(dataset, 50))
+    usual = configure({"dataset": config.dataset}).flat() if dataset else {}
+    usual = {key: value for key, value in usual.items() if key in protocol_parameters()}
+    flat = config.flat()
     return [
         (config.split_labeled_ratio in (0.1, 0.5), f"{100 * config.split_labeled_ratio:g} % labels"),
         (not config.split_validation_ratio, f"{100 * config.split_validation_ratio:g} % of the labels withheld"),
         (config.split_num_novel is None, f"{config.split_num_novel} novel classes looked for"),
         (config.split_num_seen in halves, f"{config.split_num_seen} seen classes"),
         (config.split_seen_classes == "first", f"seen classes {config.split_seen_classes}"),
-        (config.network_name in NETWORKS, f"network {config.network_name}"),
+        (config.network_name == usual.get("network.name"), f"network {config.network_name}"),
         (config.network_start == "simclr" and config.pretrain_epochs > 0, "no SimCLR start"),
         (config.network_freeze_until in ("layer3", "none"), f"frozen until {config.network_freeze_until}"),
-        (config.epochs == (90 if dataset == "ImageNet-100" else 200), f"{config.epochs} epochs"),
-        (config.batch_size == 512, f"batch size {config.batch_size}"),
+        (config.epochs == usual.get("epochs"), f"{config.epochs} epochs"),
+        (config.batch_size == usual.get("batch_size"), f"batch size {config.batch_size}"),
+        (config.pretrain_epochs >= usual.get("pretrain.epochs", 0), f"{config.pretrain_epochs} SimCLR epochs"),
+        *((flat[key] == usual[key], f"{key}={flat[key]}") for key in usual if key not in TOLD | OWN),
     ]
 
 
@@ -142,7 +156,8 @@ def _line_of(config: Config, dataset: str) -> tuple[Row | None, str]:
         if same and _reports(row, config.method, changed, tuned):
             return _with_nmi(row), ""
     words = [f"{key}={str(value).lower()}" for key, value in changed.items()] + ["nothing frozen"] * tuned
-    return None, ", ".join(words) or f"it has no {info.title}"
+    reported = any(row.method.lower() == config.method for row in rows())
+    return None, ", ".join(words) or ("" if reported else f"it has no {info.title}")
 
 
 def _reports(row: Row, method: str, changed: dict[str, object], tuned: bool) -> bool:

@@ -8,6 +8,6 @@ from lps.split import Split, open_world_split
 def check(config: Config) -> Split:
     """The split that the run would have; raises `ConfigError` where data, split or device do not allow the run."""
     images = datasets.of(config)
-    devices.check_device(config.device)
+    devices.check_device(config.device, config.processes)
     architectures.check_file(config.network_checkpoint)
     return open_world_split(images.labels, images.class_names, config, images.num_test)

@@ -31,7 +31,7 @@ class Scores:
     all: float
     nmi: float  # of novel images
     ari: float  # of novel images
-    conflict: float  # weighted mean of seen and novel minus all: what their matchings disagree about
+    conflict: float  # weighted mean of seen and novel minus all: what their matchings disagree about; NaN see `score`
     seen_is_matched: bool
 
     @property
@@ -44,6 +44,8 @@ def score(predicted: np.ndarray, truth: np.ndarray, classes: Classes, protocol: 
     """Scores under one of `PROTOCOLS`; images of unknown truth (-1) are left out.
 
     predicted, truth: int (n,) class ids. seen_is_matched matters for orca and strict; the other protocols define it.
+    What strict counts as predicted seen is an id below `seen`, or, where ids mean nothing (matched), one that the
+    matching over everything gives to a seen class. There is no conflict under strict, whose `all` is not strict.
     """
     known = truth >= 0
     predicted, truth = predicted[known].astype(np.int64), truth[known].astype(np.int64)
@@ -51,6 +53,7 @@ def score(predicted: np.ndarray, truth: np.ndarray, classes: Classes, protocol: 
         return Scores(NAN, NAN, NAN, NAN, NAN, NAN, seen_is_matched)
     size = int(max(classes.total, predicted.max() + 1, truth.max() + 1))
     is_seen = truth < classes.seen
+    weight = is_seen.mean()
     mapped = match(contingency(predicted, truth, size))[predicted]
     if protocol == "gcd_v1":
         seen, novel = (matched_accuracy(predicted[part], truth[part], size) for part in (is_seen, ~is_seen))
@@ -60,8 +63,10 @@ def score(predicted: np.ndarray, truth: np.ndarray, classes: Classes, protocol: 
     elif protocol == "gcd_v2_balanced":
         per_class = class_accuracy(mapped, truth, max(classes.total, int(truth.max()) + 1))
         seen, novel, total = (_mean(part) for part in (per_class[: classes.seen], per_class[classes.seen :], per_class))
+        has_images = ~np.isnan(per_class)
+        weight = has_images[: classes.seen].sum() / has_images.sum()
     elif protocol in ("orca", "strict"):
-        predicted_seen = predicted < classes.seen
+        predicted_seen = (mapped if seen_is_matched else predicted) < classes.seen
         crossed = (predicted_seen != is_seen) if protocol == "strict" else np.zeros(len(truth), bool)
         seen = _seen(predicted, truth, is_seen, crossed, size, seen_is_matched)
         novel = _matched_without(predicted, truth, ~is_seen, crossed, size)
@@ -72,8 +77,32 @@ def score(predicted: np.ndarray, truth: np.ndarray, classes: Classes, protocol: 
     nmi = normalized_mutual_info_score(novel_truth, novel_ids) if len(novel_truth) else NAN
     ari = adjusted_rand_score(novel_truth, novel_ids) if len(novel_truth) else NAN
     matched = seen_is_matched if protocol in ("orca", "strict") else True
-    conflict = np.nansum([is_seen.mean() * seen, (1 - is_seen.mean()) * novel]) - total
-    return Scores(*(float(value) for value in (seen, novel, total, nmi, ari, conflict)), matched)
+    conflict = NAN if protocol == "strict" else np.nansum([weight * seen, (1 - weight) * novel]) - total
+    return Scores(*(float(value) for value in (seen, novel, total, nmi, ari, round(conflict, 12))), matched)
+
+
+def open_world(
+    predicted: np.ndarray, truth: np.ndarray, classes: Classes, *, seen_is_aligned: bool = True
+) -> dict[str, object]:
+    """The measurements of one evaluation, by event name: the orca scores, and what is told by class.
+
+    Images of unknown truth (-1) are left out; empty when no truth is known.
+    """
+    known = truth >= 0
+    predicted, truth = predicted[known], truth[known]
+    if len(truth) == 0:
+        return {}
+    scores = score(predicted, truth, classes, "orca", not seen_is_aligned)
+    values = {f"accuracy/{name}": getattr(scores, name) for name in ("seen", "novel", "all", "gap", "conflict")}
+    values["nmi/all"] = float(normalized_mutual_info_score(truth, predicted))
+    if (truth >= classes.seen).any():
+        values |= {"nmi/novel": scores.nmi, "ari/novel": scores.ari}
+    size = int(max(classes.total, predicted.max() + 1, truth.max() + 1))
+    mapped = match(contingency(predicted, truth, size))[predicted]
+    shown = max(classes.total, int(truth.max()) + 1)
+    values["class/accuracy"] = class_accuracy(mapped, truth, shown).tolist()
+    values["class/count_predicted"] = np.bincount(mapped, minlength=shown)[:shown].tolist()
+    return values
 
 
 def _seen(predicted, truth, is_seen, crossed, size, matched) -> float:

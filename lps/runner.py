@@ -1,8 +1,8 @@
 """The parent of one training process: carries out wishes, keeps the log small, and records how the attempt ended.
 
-    python -m lps.runner FOLDER --attempt N --slot NAME --gpus UUID,UUID --locks RUN SLOT -- TRAINER...
+    python -m lps.runner FOLDER --attempt N --slot NAME --gpus UUID,UUID --locks RUN SLOT... -- TRAINER...
 
-Started by `lps.launch` in a session of its own, with the locks of the run and of its slot as open descriptors: while
+Started by `lps.launch` in a session of its own, with the locks of the run and of its slots as open descriptors: while
 it lives the run is alive, and its death, however it comes, takes the training process with it and frees both. Standard
 library only. Its last acts: end whatever the training process left behind, write exit.json, free the locks, and start
 the next queued run, since perhaps no browser is open.
@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--attempt", type=int, required=True)
     parser.add_argument("--slot", required=True)
     parser.add_argument("--gpus", default="")
-    parser.add_argument("--locks", type=int, nargs=2, required=True)
+    parser.add_argument("--locks", type=int, nargs="+", required=True)
     options = parser.parse_args(arguments[:cut])
     trainer = arguments[cut + 1 :]
     os.umask(0o077)
@@ -152,7 +152,7 @@ class Attempt:
             bufsize=0,
             start_new_session=True,
             env=environment,
-            preexec_fn=_die_with_parent(),
+            preexec_fn=die_with_parent(),
         )
         os.set_blocking(process.stdout.fileno(), False)
         _prefer_as_victim(process.pid)
@@ -385,15 +385,15 @@ def _stat_fields(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
 
 
-def _die_with_parent():
-    """What the training process does before it becomes one: ask the kernel to kill it when this runner dies (Linux)."""
+def die_with_parent():
+    """What a child does before it becomes its program: ask the kernel to kill it when this process dies (Linux)."""
     if _prctl is None:
         return None
-    runner = os.getpid()
+    parent = os.getpid()
 
     def ask():
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != runner:  # it died before the kernel was asked
+        if os.getppid() != parent:  # it died before the kernel was asked
             os._exit(1)
 
     return ask

@@ -3,6 +3,9 @@
 The loop owns seed, optimizer, schedule, precision and cadence; the method owns the mathematics. An epoch is committed
 when its checkpoint is: its events are on disk before. What a resumed run does from a checkpoint on depends on nothing
 but the checkpoint and the config, so on a CPU it ends with the very numbers of a run that was never stopped.
+
+Where several processes train a run (`lps.distributed`), all of them go through this loop. The first one alone writes
+and pretrains; the others get its weights, and are told of what is not the same for all: a stop, a checkpoint.
 """
 
 import errno
@@ -16,14 +19,14 @@ from dataclasses import dataclass, field
 
 import torch
 
-from lps import backbones, checkpoints, methods, snapshots, starts
+from lps import backbones, checkpoints, distributed, methods, ranks, snapshots, starts
 from lps.batches import seeded, training_batches
 from lps.config import Config
 from lps.devices import available_cores
 from lps.evaluate import baseline, evaluate, infer_features, inference
 from lps.events import EventWriter
 from lps.files import write_json
-from lps.material import Material, prepare
+from lps.material import Material, prepare, resolve_device
 from lps.measurements import Averages
 from lps.methods import Method, Progress
 from lps.network import Network, autocast
@@ -58,7 +61,7 @@ def train(run: Run) -> int:
         print(f"{failure}: {reason}", file=sys.stderr)
         if failure == "bug":
             traceback.print_exc()
-        attempt.log("fail", {}, failure=failure, reason=reason)
+        attempt.fail(failure, reason)
         return 1
     finally:
         attempt.events.close()
@@ -85,11 +88,12 @@ class Attempt:
 
     def __init__(self, run: Run):
         self.run = run
-        self.events = EventWriter(run.events)
+        self.is_first = ranks.place()[0] == 0  # or the only one
+        self.events = EventWriter(run.events) if self.is_first else Silence()
         self.position = Position()
         self.steps_per_epoch = 0
         self._stop = False
-        self._progress = ProgressFile(run)
+        self._progress = ProgressFile(run) if self.is_first else Silence()
         signal.signal(signal.SIGTERM, self._ask_to_stop)
 
     def _ask_to_stop(self, *_) -> None:
@@ -100,9 +104,16 @@ class Attempt:
 
     def log(self, kind: str, values: dict, **more) -> None:
         """One event at the current position, on disk when the call returns."""
-        step = self.position.epoch * self.steps_per_epoch + self.position.step
-        self.events.append(kind, step=step, epoch=self.position.epoch, values=values, **more)
+        self.events.append(kind, step=self._steps_done(), epoch=self.position.epoch, values=values, **more)
         self.events.sync()
+
+    def fail(self, failure: str, reason: str) -> None:
+        """The `fail` event; of several ranks each tells its parent, which records the first reason."""
+        if not ranks.report(failure, reason, self._steps_done(), self.position.epoch):
+            self.log("fail", {}, failure=failure, reason=reason)
+
+    def _steps_done(self) -> int:
+        return self.position.epoch * self.steps_per_epoch + self.position.step
 
     def carry_out(self) -> int:
         self._prepare()
@@ -117,34 +128,41 @@ class Attempt:
                 return self._stopped()
             self._evaluate_epoch()
         self.log("finish", {})
+        distributed.leave()
         return 0
 
     def _prepare(self) -> None:
         self.config = config = self.run.config()
-        torch.set_num_threads(config.threads or available_cores())
+        distributed.join(config.processes, resolve_device(config.device))
+        torch.set_num_threads(max(1, (config.threads or available_cores()) // config.processes))
         self._progress.write("prepare", 0, config.epochs, 0, 1)
         self.run.checkpoints.mkdir(exist_ok=True)
         self.run.snapshots.mkdir(exist_ok=True)
         self.material = prepare(config)
         self.steps_per_epoch = self.material.plan.steps
-        snapshots.write_split(self.run.folder, self.material.split, self.material.truth)
+        if self.is_first:
+            snapshots.write_split(self.run.folder, self.material.split, self.material.truth)
         backbones.check_images(config.network_name, *self.material.images.shape[1:])
         self.method, self.optimizer = build(config, self.material)
 
     def _restore(self) -> bool:
         """Go on from the newest checkpoint that verifies; False where there is none."""
-        name, state, damaged = checkpoints.load_newest(self.run.checkpoints)
+        name, state, damaged = checkpoints.load_newest(self.run.checkpoints) if self.is_first else (None, None, [])
         for damaged_name in damaged:
             print(f"checkpoint {damaged_name} is damaged and was not used", flush=True)
             checkpoints.set_aside(self.run.checkpoints, damaged_name)
-        if state is None:
+        number = distributed.from_first(int(name.removeprefix("step-")) if name else -1)
+        if number < 0:
             return False
-        print(f"resuming from checkpoint {name}", flush=True)
+        if self.is_first:
+            print(f"resuming from checkpoint {name}", flush=True)
+        else:
+            state = checkpoints.load(self.run.checkpoints, _checkpoint_name(number))
         self.method.load_state_dict(state["method"])
         self.optimizer.load_state_dict(state["optimizer"])
         averages = Averages(state["averages"])
         self.position = Position(state["epoch"], state["step"], averages, state["best"])
-        if state["is_best"]:  # the attempt may have been killed before it could say so
+        if state["is_best"] and self.is_first:  # the attempt may have been killed before it could say so
             checkpoints.keep_as_best(self.run.checkpoints, name)
         self.log("start", facts(self.material, self.method))
         return True
@@ -152,6 +170,18 @@ class Attempt:
     def _start(self) -> bool:
         """Begin from the start weights and say what they are worth alone. False when asked to stop meanwhile."""
         self.log("start", facts(self.material, self.method))
+        loaded = not self.is_first or self._load_start_weights()
+        if distributed.any_of(not loaded):
+            return False
+        distributed.equalise(self.method)
+        if self.is_first:
+            features = infer_features(self.method.network.backbone, self.material.images, self.config)
+            values = baseline(features, self.material.truth, self.material.split, self.config.seed)
+            self.log("start", facts(self.material, self.method) | values)
+        return True
+
+    def _load_start_weights(self) -> bool:
+        """Pretrained weights into the backbone, where the config wants some. False when asked to stop meanwhile."""
         backbone = self.method.network.backbone
         if self.config.network_start in ("checkpoint", "torchvision"):
             print(starts.load(self.config, backbone), flush=True)
@@ -160,9 +190,6 @@ class Attempt:
             if weights is None:
                 return False
             backbone.load_state_dict(weights)
-        features = infer_features(backbone, self.material.images, self.config)
-        values = baseline(features, self.material.truth, self.material.split, self.config.seed)
-        self.log("start", facts(self.material, self.method) | values)
         return True
 
     def _pretrain(self) -> dict | None:
@@ -192,11 +219,12 @@ class Attempt:
                 self.method.start_epoch(
                     inference(self.method, material, config), Progress(at.epoch, config.epochs, 0, material.plan.steps)
                 )
+            distributed.equalise(self.method)
         self.method.train()
         for batch in training_batches(
             material.images, targets, material.split, views, material.plan, config, at.epoch, first_step=first
         ):
-            if self._stop:
+            if distributed.any_of(self._stop):
                 return False
             with precision:
                 loss, measured = self.method.loss(
@@ -204,6 +232,7 @@ class Attempt:
                 )
             self.optimizer.zero_grad()
             loss.backward()
+            distributed.add_up_gradients(self.method, self.method.network)
             self.optimizer.step()
             self.method.after_step()
             at.averages.add(measured)
@@ -224,18 +253,21 @@ class Attempt:
         """The `eval` event and the snapshot of the epoch that was just trained, then its checkpoint."""
         began, at = time.perf_counter(), self.position
         values, snapshot = evaluate(self.method, self.material, self.config)
-        snapshots.write_snapshot(self.run.snapshots, at.epoch, snapshot)
+        if self.is_first:
+            snapshots.write_snapshot(self.run.snapshots, at.epoch, snapshot)
         self.log("eval", values | {"time/eval_s": time.perf_counter() - began})
         accuracy = values.get(criterion(values), -1.0)  # nothing to judge by: no epoch is the best
         is_best, at.best = accuracy > at.best, max(accuracy, at.best)
         name = self._commit(is_best)
-        if is_best:
+        if is_best and self.is_first:
             checkpoints.keep_as_best(self.run.checkpoints, name)
 
     def _commit(self, is_best: bool = False) -> str:
         """Write the checkpoint of this moment and drop old ones; gives its name."""
         at = self.position
-        name = f"step-{at.epoch * self.steps_per_epoch + at.step:08d}"
+        name = _checkpoint_name(self._steps_done())
+        if not self.is_first:
+            return name
         state = {"method": self.method.state_dict(), "optimizer": self.optimizer.state_dict()}
         state |= {"averages": at.averages.state_dict(), "epoch": at.epoch, "step": at.step}
         state |= {"best": at.best, "is_best": is_best}
@@ -245,8 +277,22 @@ class Attempt:
 
     def _stopped(self) -> int:
         self.log("stop", {})
-        print(f"stopped in epoch {self.position.epoch + 1}; resume goes on from here", flush=True)
+        if self.is_first:
+            print(f"stopped in epoch {self.position.epoch + 1}; resume goes on from here", flush=True)
+        distributed.leave()
         return 0
+
+
+class Silence:
+    """What a rank that is not the first one says to events and progress: nothing."""
+
+    def write(self, *arguments) -> None: ...
+
+    def append(self, *arguments, **more) -> None: ...
+
+    def sync(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class ProgressFile:
@@ -274,12 +320,17 @@ def build(config: Config, material: Material) -> tuple[Method, torch.optim.Optim
     torch.manual_seed(seeded(torch.device("cpu"), config.seed, 0).initial_seed())
     network = Network(config, material.images.shape[1], material.split.classes.total)
     method = methods.build(config, network, material.split.classes)
+    distributed.synchronise_batchnorm(method, material.images.device)
     method = method.to(material.images.device, memory_format=torch.channels_last)
     trained = [parameter for parameter in method.parameters() if parameter.requires_grad]
     settings = {"lr": config.lr, "weight_decay": config.weight_decay, "foreach": True}
     if config.optimizer == "sgd":
         return method, torch.optim.SGD(trained, momentum=config.momentum, **settings)
     return method, torch.optim.Adam(trained, **settings)
+
+
+def _checkpoint_name(steps: int) -> str:
+    return f"step-{steps:08d}"
 
 
 def learning_rate(config: Config, epoch: int) -> float:

@@ -13,16 +13,16 @@ TORCH = {"torch", "torchvision"}
 
 # A layer may import itself where it says so, and the layers below it.
 STANDARD = set(
-    "parameters architectures catalog config files locks events runs costs summary devices launch runner background "
-    "schedules naming class_count".split()
+    "parameters architectures catalog config files locks events runs costs summary devices launch runner ranks "
+    "background schedules naming class_count".split()
 )
 ARRAYS = set(
     "datasets split metrics protocols paper pace marks adoption snapshots compare projection preflight sweeps "
-    "clusters labels exports".split()
+    "clusters labels exports recording effects ablation".split()
 )
 TENSORS = set(
     "draws crops colours randaugment views batches clustering losses pairs pseudo_labels measurements backbones "
-    "network starts checkpoints material".split()
+    "network starts checkpoints material distributed".split()
 )
 LEARNING = set("methods closed_set evaluate quality pretrain train class_search".split())
 COMMAND = {"__main__", "follow"}

@@ -7,7 +7,6 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -33,18 +32,8 @@ def scored(method="lps", seed=0, *, all=0.9, seen=0.95, split="s", run="", match
 
 
 def as_in_paper(method="lps", dataset="cifar10", ratio=0.5, freeze="layer3", **own):
-    config = configure({"method": method, "split.labeled_ratio": ratio})
-    hyperparameters = MappingProxyType(dict(config.hyperparameters) | own)
-    epochs = 90 if dataset == "imagenet100" else 200
-    return replace(
-        config,
-        dataset=dataset,
-        network_name="cifar_resnet18",
-        network_freeze_until=freeze,
-        epochs=epochs,
-        batch_size=512,
-        hyperparameters=hyperparameters,
-    )
+    asked = {"dataset": dataset, "method": method, "split.labeled_ratio": ratio, "network.freeze_until": freeze}
+    return configure(asked | ({"dataset.path": "/pictures"} if dataset == "imagenet100" else {}) | own)
 
 
 # ---------------------------------------------------------------------------------------------------- groups
@@ -61,7 +50,9 @@ def test_mean_and_sample_deviation_over_seeds():
     assert math.isnan(single.std("all")) and compare.cell(single, "all") == "90.0"
 
 
-@pytest.mark.parametrize("key, value", [("device", "cpu"), ("threads", 1), ("precision", "fp32"), ("pretrain.seed", 4)])
+@pytest.mark.parametrize(
+    "key, value", [("device", "cpu"), ("threads", 1), ("processes", 2), ("precision", "fp32"), ("pretrain.seed", 4)]
+)
 def test_what_may_differ_within_a_group(key, value):
     assert len(group_runs([scored(seed=0), scored(seed=1, **{key: value})])) == 1
 
@@ -352,11 +343,21 @@ def test_the_counterpart_of_an_ablation(own, expected):
         ({"epochs": 20}, "20 epochs"),
         ({"batch_size": 64}, "batch size 64"),
         ({"pretrain_epochs": 0}, "no SimCLR start"),
+        ({"pretrain_epochs": 1}, "1 SimCLR epochs"),
+        ({"network_name": "resnet50"}, "network resnet50"),
+        ({"lr": 5.0}, "lr=5.0"),
+        ({"network_head": "linear"}, "network.head=linear"),
+        ({"split_rule": "stratified"}, "split.rule=stratified"),
+        ({"dataset_images_per_class": 10}, "dataset.images_per_class=10"),
     ],
 )
 def test_every_reason_against_a_counterpart(changed, reason):
     row, reasons = paper.counterpart(replace(as_in_paper(), **changed))
     assert row is None and reason in reasons
+
+
+def test_a_ratio_that_the_paper_does_not_have_is_the_only_reason():
+    assert paper.counterpart(as_in_paper(ratio=0.3)) == (None, ["30 % labels"])
 
 
 def test_changed_settings_and_another_way_to_score_have_no_counterpart():

@@ -27,6 +27,14 @@ def test_paths_become_absolute_because_the_trainer_works_elsewhere():
     assert configure({"dataset.path": "images"}).dataset_path.startswith("/")
 
 
+def test_several_processes_where_method_and_device_allow_it():
+    assert configure({"processes": 2, "device": "cuda"}).processes == 2
+    with pytest.raises(ConfigError, match="^processes: 2 is not possible with DS3L; choose 1$"):
+        configure({"processes": 2, "method": "ds3l"})
+    with pytest.raises(ConfigError, match="^device: cuda:1 is one GPU for 2 processes; choose auto, cuda or cpu$"):
+        configure({"processes": 2, "device": "cuda:1"})
+
+
 def test_no_method_shadows_a_setting_of_the_protocol():
     for name in catalog.method_names():
         assert not set(catalog.method_info(name).parameters) & set(protocol_parameters()), name

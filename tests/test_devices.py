@@ -40,6 +40,11 @@ def test_two_gpus(driver):
         check_device(name)
     with pytest.raises(ConfigError, match="^device: cuda:2 is not available; choices: auto, cpu, cuda:0, cuda:1$"):
         check_device("cuda:2")
+    for name, processes in (("auto", 2), ("cuda", 2), ("cpu", 64)):
+        check_device(name, processes)
+    for name in ("auto", "cuda"):
+        with pytest.raises(ConfigError, match="^processes: 3 is more than the GPUs here, which are 2; each needs one$"):
+            check_device(name, 3)
 
 
 @pytest.mark.parametrize(

@@ -480,6 +480,48 @@ def test_runs_go_to_the_gpu_that_they_ask_for(root, two_gpus):
     assert seen == ["GPU-a", "GPU-a,GPU-b", os.environ.get("CUDA_VISIBLE_DEVICES", "None")]
 
 
+def test_a_run_of_two_processes_takes_two_gpus_at_once_and_is_not_overtaken(root, two_gpus):
+    """While one GPU is in use it waits, and holds back what could use the other: else it might wait for ever."""
+    alone = running(root, device="cuda:1")
+    both = create_run(root, configure({"device": "auto", "processes": 2}))
+    write_json(both.folder / "plan.json", {"do": "wait"})
+    go(both)
+    behind = go(make(root, "environment", device="auto"))
+    assert (both.state().name, behind.state().name) == ("queued", "queued")
+    locks = [root / ".slots" / f"cuda-{number}.lock" for number in (0, 1)]
+    assert [is_held(lock) for lock in locks] == [False, True]
+    launch.stop(alone)
+    until(lambda: both.log.exists() and b"doing" in both.log.read_bytes())
+    assert both.read_json("process.json")["slot"] == "cuda-0,cuda-1" and all(map(is_held, locks))
+    seen = Path(f"/proc/{pids(both)[1]}/environ").read_bytes().split(b"\0")
+    assert b"CUDA_VISIBLE_DEVICES=GPU-a,GPU-b" in seen and behind.state().name == "queued"
+    launch.stop(both)
+    over(behind, "finished")
+    assert starts(root) == [alone.id, both.id, behind.id]
+    assert not any(map(is_held, locks))
+
+
+def test_on_cpus_one_slot_is_enough_for_several_processes(root):
+    run = create_run(root, configure({"device": "cpu", "processes": 2}))
+    go(run)
+    over(run, "finished")
+    assert run.read_json("process.json")["slot"] == "cpu-0"
+
+
+def test_more_processes_than_gpus_are_refused_before_the_queue(root, two_gpus):
+    run = create_run(root, configure({"device": "cuda", "processes": 3}))
+    with pytest.raises(ConfigError, match="^processes: 3 is more than the GPUs here, which are 2; each needs one$"):
+        launch.launch(run, TRAINER)
+    assert not (run.folder / "want.json").exists()
+
+
+def test_a_run_whose_gpus_have_become_fewer_starts_so_that_its_trainer_says_why(root, two_gpus, monkeypatch):
+    run = create_run(root, configure({"device": "cuda", "processes": 3}))
+    monkeypatch.setattr(launch, "check_device", lambda *_: None)
+    over(go(run), "finished")
+    assert run.read_json("process.json")["slot"] == "cuda-0,cuda-1"
+
+
 @pytest.fixture
 def no_gpu(monkeypatch, tmp_path):
     monkeypatch.setattr("lps.devices._cache", None)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lps.metrics import class_accuracy, contingency, match, matched_accuracy, open_world
+from lps.metrics import class_accuracy, contingency, match, matched_accuracy
+from lps.protocols import open_world
 from lps.split import Classes
 
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lps.metrics import open_world
-from lps.protocols import PROTOCOLS, score
+from lps.protocols import PROTOCOLS, open_world, score
 from lps.split import Classes
 
 CLASSES = Classes(seen=2, total=4)
@@ -42,12 +41,25 @@ def test_brute_force(pairs):
     assert v1.all == pytest.approx(sum(w * a for w, a in weights if w > 0))
     assert score(predicted, truth, CLASSES, "gcd_v2", True).all == pytest.approx(best(predicted, truth))
     stays = (predicted < 2) == seen
-    strict = score(predicted, truth, CLASSES, "strict", True)
-    for part, value in ((seen, strict.seen), (~seen, strict.novel)):
-        if part.any():
-            kept = part & stays
-            expected = best(predicted[kept], truth[kept]) * kept.sum() / part.sum() if kept.any() else 0
-            assert value == pytest.approx(expected)
+    strict = score(predicted, truth, CLASSES, "strict", False)
+    kept = ~seen & stays
+    if (~seen).any():
+        expected = best(predicted[kept], truth[kept]) * kept.sum() / (~seen).sum() if kept.any() else 0
+        assert strict.novel == pytest.approx(expected)
+    if seen.any():
+        assert strict.seen == pytest.approx((predicted[seen] == truth[seen]).mean())
+    assert np.isnan(strict.conflict)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.permutations(range(4)))
+def test_a_perfect_clustering_is_perfect_whatever_its_ids_are_called(truth, order):
+    truth = np.array(truth)
+    for name in PROTOCOLS:
+        found = score(np.array(order)[truth], truth, CLASSES, name, True)
+        for value in (found.seen, found.novel, found.all):
+            assert np.isnan(value) or value == 1
+        assert np.isnan(found.conflict) if name == "strict" else found.conflict == 0
 
 
 @settings(deadline=None, max_examples=80)
@@ -90,13 +102,21 @@ def test_names_of_ids_matter_only_where_they_should(pairs, seen_order, novel_ord
 
 @settings(deadline=None, max_examples=40)
 @given(rows)
-def test_the_default_protocol_is_what_training_logs(pairs):
+def test_what_training_logs_is_the_brute_force_of_the_default_protocol(pairs):
     predicted, truth = arrays(pairs)
+    is_seen = truth < 2
     for aligned in (True, False):
         logged = open_world(predicted, truth, CLASSES, seen_is_aligned=aligned)
-        stored = score(predicted, truth, CLASSES, "orca", not aligned)
-        for key in ("seen", "novel", "all", "gap"):
-            assert getattr(stored, key) == pytest.approx(logged[f"accuracy/{key}"], nan_ok=True)
+        raw = np.mean(predicted[is_seen] == truth[is_seen]) if is_seen.any() else np.nan
+        seen = raw if aligned else best(predicted[is_seen], truth[is_seen])
+        novel, total = best(predicted[~is_seen], truth[~is_seen]), best(predicted, truth)
+        assert logged["accuracy/seen"] == pytest.approx(seen, nan_ok=True)
+        assert logged["accuracy/novel"] == pytest.approx(novel, nan_ok=True)
+        assert logged["accuracy/gap"] == pytest.approx(seen - novel, nan_ok=True)
+        assert logged["accuracy/all"] == pytest.approx(total)
+        mean = sum(w * a for w, a in ((is_seen.mean(), seen), ((~is_seen).mean(), novel)) if w > 0)
+        assert logged["accuracy/conflict"] == pytest.approx(mean - total, abs=1e-9)
+        assert sum(logged["class/count_predicted"]) == len(truth)
 
 
 def test_the_balanced_mean_is_over_classes():

@@ -69,7 +69,7 @@ def test_a_run_leaves_the_events_that_the_formats_promise(finished):
 def test_the_snapshot_belongs_to_the_evaluation(finished):
     split, truth = snapshots.read_split(finished.folder)
     snapshot = snapshots.read_snapshot(finished.snapshots, 3)
-    from lps.metrics import open_world
+    from lps.protocols import open_world
 
     values = open_world(snapshot.predicted.astype(np.int64), truth[split.unlabeled], split.classes)
     assert values["accuracy/all"] == history(finished)[-2]["values"]["accuracy/all"]

@@ -5,6 +5,10 @@ A method's hyperparameters are the keyword-only arguments of `__init__`, written
 and validation read that signature. The module docstring holds the title ("LPS: one line"), Citation, Objective and
 Deviations. What a method must remember from one epoch to the next is a buffer or a parameter, or it is lost on resume;
 a buffer whose size only `start_epoch` knows is registered with no elements (`torch.empty(0)`).
+
+Several processes train a method together without its doing (`lps.distributed`) if in `loss` it passes images through
+`network.forward_views` alone, takes parameters of `network` from nowhere else, and draws no random numbers of its own;
+one that cannot says `distributes = False`.
 """
 
 import inspect
@@ -78,6 +82,7 @@ class Method(nn.Module):
     """Turns a network into an objective. Every parameter of the module that asks for a gradient is trained."""
 
     views: tuple[str, ...] = ("weak",)
+    distributes = True  # False: several processes cannot train it together
     trains = True  # False: nothing is learned after pretraining, one evaluation is the whole run
     seen_is_aligned = True  # ids below `classes.seen` mean these classes; else seen accuracy is matched, and said to be
 

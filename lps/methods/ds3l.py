@@ -55,6 +55,7 @@ TINY = 1e-8  # keeps the mean finite where every weight is 0
 
 class DS3L(Method):
     views = ("weak", "weak")
+    distributes = False  # the virtual step differentiates a gradient, of which a rank has its own rows' part alone
 
     def __init__(
         self,
