@@ -54,7 +54,8 @@ def parser() -> Parser:
             _add_settings(sub)
         return sub
 
-    command("methods", list_methods, "what can be trained", as_json=True)
+    methods = command("methods", list_methods, "what can be trained", as_json=True)
+    methods.add_argument("method", nargs="?", help="one of them: its objective, citation and deviations too")
     sets = command("datasets", list_datasets, "what it can be trained on", as_json=True)
     sets.add_argument("--fetch", metavar="NAME", help="download this one, where that is possible")
     train = command("train", train_here, "train in the foreground; the last line is the run folder", settings=True)
@@ -129,9 +130,10 @@ def _add_layout(sub: argparse.ArgumentParser) -> None:
 
 
 def list_methods(options) -> None:
-    infos = [catalog.method_info(name) for name in catalog.method_names()]
+    names = [options.method] if options.method else catalog.method_names()
+    infos = [catalog.method_info(name) for name in names]
     if options.json:
-        _print_json([{"name": i.name, "title": i.title, "summary": i.summary,
+        _print_json([{"name": i.name, "title": i.title, "summary": i.summary, "sections": i.sections,
                       "parameters": [asdict(p) for p in i.parameters.values()]} for i in infos])  # fmt: skip
         return
     for info in infos:
@@ -147,6 +149,8 @@ def list_datasets(options) -> None:
         datasets.fetch(options.fetch)
         return
     infos = [catalog.dataset_info(name) for name in catalog.dataset_names()]
+        for title, text in info.sections.items() if options.method else ():
+            print(f"\n{title}\n" + "\n".join(f"    {line}".rstrip() for line in text.splitlines()))
     if options.json:
         _print_json([asdict(info) for info in infos])
         return
@@ -354,14 +358,17 @@ def export_labels(options) -> None:
 
 
 def compare_runs(options) -> None:
-    from lps.compare import group_runs, score_run, table
+    from lps.compare import group_runs, score_all, table
 
     runs = [find_run(options.runs, text) for text in options.ids] + _tagged(options)
     runs = runs or [run for run in list_runs(options.runs) if run.state().name == "finished"]
     if not runs:
         raise ConfigError("compare", f"there are no finished runs in {options.runs}")
-    how = options.protocol, options.select, options.seen, options.images
-    scored = [score_run(run, *how) for run in runs]
+    scored, left_out = score_all(runs, options.protocol, options.select, options.seen, options.images)
+    for run, reason in left_out:
+        _say(f"left out: {run.id}: {reason}")
+    if not scored:
+        raise ConfigError("compare", "none of these runs can be scored in this way")
     print(table(group_runs(scored), options.format), end="")
 
 

@@ -85,13 +85,22 @@ def _read_dataset(path: Path) -> DatasetInfo:
 
 @cache
 def _read_method(path: Path) -> MethodInfo:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    """What the file says; raises `ConfigError` where it is not written as `lps.methods` asks."""
+    try:
+        return _described(path, ast.parse(path.read_text(encoding="utf-8")))
+    except (SyntaxError, ValueError, AttributeError, TypeError, KeyError) as error:
+        raise ConfigError(
+            "method", f"{path.name} is not written as lps/methods/__init__.py asks ({str(error).partition(chr(10))[0]})"
+        ) from None
+
+
+def _described(path: Path, tree: ast.Module) -> MethodInfo:
     summary, sections = _docstring_sections(ast.get_docstring(tree) or "")
     title = summary.split(":")[0].strip()
     (body,) = (node.body for node in tree.body if isinstance(node, ast.ClassDef) and _is_method(node))
-    init = next(item for item in body if isinstance(item, ast.FunctionDef) and item.name == "__init__")
+    inits = [item.args for item in body if isinstance(item, ast.FunctionDef) and item.name == "__init__"]
     parameters = [
-        _parameter(argument, default) for argument, default in zip(init.args.kwonlyargs, init.args.kw_defaults)
+        _parameter(argument, default) for own in inits for argument, default in zip(own.kwonlyargs, own.kw_defaults)
     ]
     distributes = _constant(body, "distributes", default=True)
     aligned = _constant(body, "seen_is_aligned", default=True)
@@ -105,7 +114,8 @@ def _is_method(node: ast.ClassDef) -> bool:
 def _constant(body: list[ast.stmt], name: str, default):
     """The value of a class attribute that is written as a literal."""
     for item in body:
-        if isinstance(item, ast.Assign) and getattr(item.targets[0], "id", None) == name:
+        target = item.targets[0] if isinstance(item, ast.Assign) else getattr(item, "target", None)
+        if isinstance(item, (ast.Assign, ast.AnnAssign)) and getattr(target, "id", None) == name:
             return ast.literal_eval(item.value)
     return default
 

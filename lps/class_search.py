@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 from sklearn.metrics import silhouette_score
 
-from lps import checkpoints, starts
+from lps import checkpoints, preflight, starts
 from lps.class_count import ClassCount, path_of, searched, write
 from lps.clustering import kmeans, unit
 from lps.config import Config
 from lps.evaluate import infer_features
 from lps.material import prepare
 from lps.metrics import matched_accuracy
+from lps.parameters import ConfigError
 from lps.pretrain import pretrain_alone
 from lps.train import build
 
@@ -103,7 +104,15 @@ def _between(numbers: list[int], chosen: int) -> list[int]:
 
 
 def search(config: Config, root: Path, most: int | None, say: Callable[[str], None]) -> ClassCount:
-    """Count the classes in the features that a run of `config` starts from, and store the result for pages."""
+    """Count the classes in the features that a run of `config` starts from, and store the result for pages.
+
+    Raises `ConfigError`.
+    """
+    split = preflight.check(searched(config))
+    if most is not None and not split.classes.seen < most < len(split.training):
+        raise ConfigError(
+            "most", f"{most} is not a whole number from {split.classes.seen + 1} to {len(split.training) - 1}"
+        )
     features, labels, seen = start_features(searched(config), root, say)
     count = count_classes(features, labels, seen, config.seed, most, say)
     write(path_of(config, root), count)

@@ -6,7 +6,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
@@ -118,6 +118,17 @@ def score_run(
         return _score(run, protocol, select, seen, images)
     except ConfigError as error:
         raise ConfigError(run.id, str(error)) from None
+
+
+def score_all(runs: Iterable[Run], *how: str) -> tuple[list[Scored], list[tuple[Run, str]]]:
+    """(the runs that can be scored as `score_run` is asked to, the others with the reason)."""
+    scored, left_out = [], []
+    for run in runs:
+        try:
+            scored.append(score_run(run, *how))
+        except ConfigError as error:
+            left_out.append((run, str(error).removeprefix(f"{run.id}: ")))
+    return scored, left_out
 
 
 def _score(run: Run, protocol: str, select: str, seen: str, images: str) -> Scored:
@@ -302,6 +313,10 @@ def notes(groups: Sequence[Group], scoring: bool = True) -> list[str]:
     scoring: False where protocol and choice of epoch stand elsewhere.
     """
     lines = _notes_on_scoring(groups) if scoring else []
+    raw = [group for group in groups if not group.seen_is_matched]
+    nameless = [g.label for g in raw if not catalog.method_info(g.config.method).seen_is_aligned]
+    if nameless:
+        lines.append(f"ids mean nothing to {' · '.join(nameless)}: raw seen accuracy there is chance")
     if any(group.seen_is_matched for group in groups):
         lines.append("* seen accuracy after matching ids to classes; without a star it is plain agreement")
     for group in groups:

@@ -194,8 +194,11 @@ def protocol_parameters() -> dict[str, Parameter]:
 
 
 def parameters(method: str) -> dict[str, Parameter]:
-    """All settings of a run of `method`: the protocol's, then the method's own."""
-    return protocol_parameters() | catalog.method_info(method).parameters
+    """All settings of a run of `method`: the protocol's, then the method's own; raises `ConfigError`."""
+    shared, own = protocol_parameters(), catalog.method_info(method).parameters
+    if taken := shared.keys() & own.keys():
+        raise ConfigError("method", f"{method} has {', '.join(sorted(taken))} of its own, the name of a shared setting")
+    return shared | own
 
 
 def recipe(dataset: str) -> dict[str, object]:

@@ -77,11 +77,11 @@ class Parameter:
 
     def _range_in_words(self) -> str:
         if self.minimum is not None and self.maximum is not None:
-            return f" from {self.minimum:g} to {self.maximum:g}"
+            return f" from {_plain(self.minimum)} to {_plain(self.maximum)}"
         if self.minimum is not None:
-            return f" of at least {self.minimum:g}"
+            return f" of at least {_plain(self.minimum)}"
         if self.maximum is not None:
-            return f" of at most {self.maximum:g}"
+            return f" of at most {_plain(self.maximum)}"
         return ""
 
 
@@ -92,6 +92,11 @@ def shorten(value, limit: int = 60) -> str:
     except ValueError:  # integers of more than 4,300 digits refuse to become text
         return "a number of thousands of digits"
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _plain(limit: float) -> str:
+    """A limit as people write it: whole numbers in full."""
+    return str(limit) if isinstance(limit, int) else f"{limit:g}"
 
 
 def _number(text: str, kind: str):

@@ -235,7 +235,7 @@ class Attempt:
             distributed.add_up_gradients(self.method, self.method.network)
             self.optimizer.step()
             self.method.after_step()
-            at.averages.add(measured)
+            at.averages.add({"loss/total": loss.detach()} | measured)
             at.step += 1
             done = at.epoch * material.plan.steps + at.step
             self._progress.write("train", at.epoch, config.epochs, done, config.epochs * material.plan.steps)
@@ -322,15 +322,18 @@ def build(config: Config, material: Material) -> tuple[Method, torch.optim.Optim
     method = methods.build(config, network, material.split.classes)
     distributed.synchronise_batchnorm(method, material.images.device)
     method = method.to(material.images.device, memory_format=torch.channels_last)
-    trained = [parameter for parameter in method.parameters() if parameter.requires_grad]
     settings = {"lr": config.lr, "weight_decay": config.weight_decay, "foreach": True}
     if config.optimizer == "sgd":
-        return method, torch.optim.SGD(trained, momentum=config.momentum, **settings)
-    return method, torch.optim.Adam(trained, **settings)
+        return method, torch.optim.SGD(trained(method), momentum=config.momentum, **settings)
+    return method, torch.optim.Adam(trained(method), **settings)
 
 
 def _checkpoint_name(steps: int) -> str:
     return f"step-{steps:08d}"
+
+
+def trained(method: Method) -> list[torch.nn.Parameter]:
+    return [parameter for parameter in method.parameters() if parameter.requires_grad]
 
 
 def learning_rate(config: Config, epoch: int) -> float:
@@ -350,7 +353,7 @@ def facts(material: Material, method: Method) -> dict[str, int]:
         "images/unlabeled": len(split.unlabeled),
         "images/validation": len(split.validation),
         "images/test": len(split.test),
-        "parameters": sum(parameter.numel() for parameter in method.parameters()),
+        "parameters": sum(parameter.numel() for parameter in {*method.network.parameters(), *trained(method)}),
         "threads": torch.get_num_threads(),
     }
 

@@ -5,7 +5,7 @@ import pytest
 
 from lps import class_count
 from lps.class_count import ClassCount
-from lps.class_search import count_classes
+from lps.class_search import count_classes, search
 from lps.config import configure
 from lps.parameters import ConfigError
 
@@ -40,6 +40,13 @@ def test_a_wide_search_tries_few_numbers_and_ends_beside_the_choice():
     place = found.numbers.index(found.total)
     assert found.numbers[place + 1] - found.total <= 1 + found.total // 50
     assert abs(found.total - 60) <= 12
+
+
+@pytest.mark.parametrize("most", [5, -5, 0, 1797])
+def test_a_largest_number_that_cannot_be_is_refused_before_anything_is_made(tmp_path, most):
+    with pytest.raises(ConfigError, match="most: -?[0-9]+ is not a whole number from 6 to 1796"):
+        search(configure(), tmp_path, most, print)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_same_seed_gives_the_same_count():

@@ -30,7 +30,8 @@ Deviations:
     worth nothing. The ramp (original: 5 of 100 epochs) is a share of the last stage.
     TE: an image's average grows whenever the image comes up, which is about once an epoch (original: at the end of the
     epoch), and an image without a past has no consistency loss (original: its past is 0).
-    With fewer features than classes all components are kept.
+    With fewer features than classes all components are kept. The supervised stage sees the labeled rows of a batch
+    alone, without unlabeled ones to fill it up.
 """
 
 from typing import Annotated, Literal
@@ -184,7 +185,8 @@ class DTC(Method):
         if self.consistency == "PI":
             terms["loss/consistency"] = weight * F.mse_loss(log_q.exp(), log_again[0].exp())
         elif self.consistency == "TE":
-            terms["loss/consistency"] = weight * self._away_from_past(log_q.exp(), batch.unlabeled_positions)
+            away = self._away_from_past(log_q.exp(), batch.unlabeled_positions, remember=weight > 0)
+            terms["loss/consistency"] = weight * away
         pi_hat = class_distribution(log_q.detach().exp(), torch.ones_like(log_q[:, 0]))
         return terms, {
             "consistency_weight": weight,
@@ -194,11 +196,14 @@ class DTC(Method):
             "kl/reverse": kl_to_uniform(pi_hat),
         }
 
-    def _away_from_past(self, assignments: Tensor, positions: Tensor) -> Tensor:
-        """Mean squared difference of q (n, k) from the images' averages, 0 where there is none; q then joins them."""
+    def _away_from_past(self, assignments: Tensor, positions: Tensor, remember: bool) -> Tensor:
+        """Mean squared difference of q (n, k) from the images' averages, 0 where there is none; q then joins them.
+
+        remember: not in the warm-up, whose assignments have yet to meet the targets.
+        """
         known = (self.visits[positions] > 0)[:, None]
         away = ((assignments - self._average(positions)).square() * known).mean()
-        if self.training:
+        if self.training and remember:
             self._remember(assignments.detach(), positions)
         return away
 

@@ -17,7 +17,8 @@ Views:
 
 Deviations:
     Defaults follow the authors' code where it differs from their text; the text's variants are options:
-    `kl_direction`, `contrast_space`, `contrast_normalizer`, `contrast_variant`, `threshold_clock`, `weak_views`.
+    `kl_direction`, `contrast_space`, `contrast_normalizer`, `threshold_clock`, `weak_views`. `contrast_variant` offers
+    a form that neither has.
     Epochs count as a share of the run where the code divides by 200 (90 on ImageNet).
     Contrastive sums are masked log-sum-exps in float32 where the code subtracts the diagonal's exponential.
     The estimated distribution is clamped at 1e-8 inside the logarithm.

@@ -17,7 +17,7 @@ Views:
 
 Deviations:
     No official code is to be had; this follows two third-party ports that agree. What they leave open is our choice:
-    the filter's rank is 2 (they use 1 and 2), and the pace gap counts all rows of a batch.
+    the filter's rank follows the number of classes (they use 1 and 2), and the pace gap counts all rows of a batch.
     Learning rate, steps, batch and views are the common protocol's.
     The pairs' loss is computed in log space; the nearest neighbour is searched with the diagonal masked.
     A labeled image's partner is the next one of its class in the shuffled batch: each of the others is equally likely.
@@ -62,8 +62,10 @@ class NACH(Method):
         gap_cap: Annotated[float, "how much less a novel label needs at most", (0, 1)] = 0.5,
         gap_start: Annotated[float, "pace gap of the first epoch, when none is measured yet", (-1, 1)] = 1.0,
         filter_rank: Annotated[
-            int, "a pair passes if closer than the neighbour's k-th labeled neighbour", (1, 1000)
-        ] = 2,
+            int | None,
+            "a pair passes if closer than the neighbour's k-th labeled neighbour; none: 2 up to ten classes, 1 above",
+            (1, 1000),
+        ] = None,
         pairwise_weight: Annotated[float, "weight of the loss of positive pairs", (0, 100)] = 1.0,
         pseudo_label_weight: Annotated[float, "weight of the pseudo-label cross-entropy", (0, 100)] = 1.0,
         entropy_weight: Annotated[float, "weight of the entropy term that keeps all classes in use", (0, 100)] = 1.0,
@@ -71,7 +73,7 @@ class NACH(Method):
         super().__init__(network, classes)
         self.threshold_seen = threshold_seen
         self.gap_scale, self.gap_cap = gap_scale, gap_cap
-        self.filter_rank = filter_rank
+        self.filter_rank = filter_rank or (2 if classes.total <= 10 else 1)
         self.pairwise_weight = pairwise_weight
         self.pseudo_label_weight = pseudo_label_weight
         self.entropy_weight = entropy_weight

@@ -63,8 +63,14 @@ class OpenNCD(Method):
         prototypes_per_class: Annotated[int, "prototypes, as a multiple of the number of classes", (1, 100)] = 5,
         projection_width: Annotated[int, "numbers that the projection head gives", (2, 4096)] = 32,
         temperature: Annotated[float, "tau of the softmax over prototypes", (0.01, 10)] = 0.1,
-        votes: Annotated[int, "nearest prototypes that every image votes for", (1, 100)] = 3,
-        graph_weight: Annotated[float, "share of common votes in the graph; the rest is cosine", (0, 1)] = 1.0,
+        votes: Annotated[
+            int | None, "nearest prototypes that every image votes for; none: 3 up to ten classes, 10 above", (1, 100)
+        ] = None,
+        graph_weight: Annotated[
+            float | None,
+            "share of common votes in the graph, the rest is cosine; none: 1 up to ten classes, 0.9 above",
+            (0, 1),
+        ] = None,
         group_start: Annotated[float, "share of the run after which prototypes are grouped", (0, 1)] = 0.0333,
         group_end: Annotated[float, "share of the run after which groups stay as they are", (0, 1)] = 0.4666,
         group_weight: Annotated[float, "weight of the group similarity of two views", (0, 100)] = 1.0,
@@ -82,8 +88,9 @@ class OpenNCD(Method):
         )
         self.prototypes = nn.Parameter(torch.randn(count, projection_width))
         self.temperature = temperature
-        self.votes = min(votes, count)
-        self.graph_weight = graph_weight
+        few = classes.total <= 10
+        self.votes = min(votes or (3 if few else 10), count)
+        self.graph_weight = (1.0 if few else 0.9) if graph_weight is None else graph_weight
         self.group_start, self.group_end = group_start, group_end
         self.group_weight = group_weight
         self.prior_weight = prior_weight

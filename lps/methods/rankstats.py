@@ -27,6 +27,7 @@ Deviations:
     supervised stage (original: 100 epochs before the 200 of joint training) is a share of the run and left out unless
     asked for: joint training learns from the same labels, and every method has the same steps. The ramp's length T
     (original: 50 of 200 epochs on CIFAR-10, 150 on CIFAR-100) is a share of the epochs after it.
+    The optional supervised stage sees the labeled rows of a batch alone.
     1 - s is cut off at 0, since products of rounded probabilities pass 1.
 """
 
@@ -113,7 +114,10 @@ class RankStats(Method):
         }
         others = torch.tensor(float(len(positive) * (len(positive) - 1)))
         pi_hat = class_distribution(probabilities[labeled:].detach(), torch.ones_like(probabilities[labeled:, 0]))
+        guessed = probabilities[labeled:].argmax(dim=1)
+        agree = positive == (guessed[:, None] == guessed)
         return terms, {
+            "pair/agreement": Ratio(agree.sum() - len(positive), others),
             "pair/positive_rate": Ratio(positive.sum() - len(positive), others),
             "consistency_weight": consistency_weight,
             "pi_hat": pi_hat,

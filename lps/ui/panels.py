@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from lps import config, launch
+from lps import catalog, config, launch
 from lps.parameters import ConfigError
 from lps.runs import Run, State
-from lps.ui import charts, escape, forms, points, select, style
+from lps.ui import charts, escape, fields, forms, points, select, style
 from lps.ui.live import History, history, log_tail
 from lps.ui.plot import plot
 
@@ -404,3 +404,6 @@ def settings_table(settings: config.Config) -> pd.DataFrame:
         for name, value in flat.items()
     )
     return table.sort_values("Changed", ascending=False, kind="stable", ignore_index=True)
+    method = catalog.method_info(settings.method)
+    st.markdown(f"**{escape.markdown(method.title)}**")
+    fields.show_method(method)
