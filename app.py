@@ -7,6 +7,7 @@ from lps.ui import drawings, routing
 PAGES = {
     "Start": [
         st.Page("pages/home.py", title="Home", icon=":material/home:", default=True),
+        st.Page("pages/story.py", title="Story", icon=":material/auto_stories:"),
         st.Page("pages/launch.py", title="Launch", icon=":material/rocket_launch:"),
     ],
     "Watch": [

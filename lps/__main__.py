@@ -12,7 +12,7 @@ from types import MappingProxyType
 from lps import catalog
 from lps.config import Config, configure, parse_settings
 from lps.parameters import ConfigError
-from lps.runs import Run, create_run, delete_run, find_run, list_runs
+from lps.runs import Run, create_run, delete_run, find_run, list_runs, recorded_runs
 
 
 class Parser(argparse.ArgumentParser):
@@ -65,7 +65,8 @@ def parser() -> Parser:
     command("pretrain", pretrain, "only the SimCLR start of such a run, kept for later runs", settings=True)
     count = command("count-classes", count_classes, "how many classes the images may have", as_json=True, settings=True)
     count.add_argument("--most", type=int, help="the largest number that is tried")
-    command("list", list_all, "all runs", as_json=True)
+    listing = command("list", list_all, "all runs", as_json=True)
+    listing.add_argument("--recorded", action="store_true", help="the recordings that come with the program instead")
     command("show", show, "one run", run=True, as_json=True)
     command("stop", stop, "end a run after a checkpoint; it can be resumed", run=True).add_argument(
         "--kill", action="store_true", help="at once, without a checkpoint of the current epoch"
@@ -73,6 +74,10 @@ def parser() -> Parser:
     command("resume", resume, "go on from the last checkpoint", run=True)
     command("rename", rename, "give a run a name", run=True).add_argument("name")
     command("delete", delete, "move a run to the trash folder", run=True)
+    command("restore", restore, "bring a run back from the trash folder", run=True)
+    tags = command("tag", tag, "give a run tags with +NAME, take them with -NAME; prints what it has", run=True)
+    tags.add_argument("changes", nargs=argparse.REMAINDER, metavar="+NAME|-NAME", help="as many as needed")
+    command("note", note, "write a note to a run; an empty one removes it", run=True).add_argument("text")
     project = command("project", make_projection, "2-D map of a run's features", run=True)
     project.add_argument("--method", choices=("pca", "umap", "tsne"), default="umap")
     project.add_argument("--epoch", type=int, help="epoch of the snapshot; the last one without it")
@@ -80,6 +85,10 @@ def parser() -> Parser:
     export.add_argument("--to", type=Path, required=True, help="a file that ends in .csv, or a folder to be made")
     export.add_argument("--epoch", type=int, help="epoch whose clusters count; without it the last one with names")
     export.add_argument("--links", action="store_true", help="links to the picture files in place of copies")
+    recorder = command("record", record_runs, "small read-only copies of finished runs, to look at elsewhere")
+    recorder.add_argument("ids", nargs="+", metavar="RUN", help="finished runs")
+    recorder.add_argument("--to", type=Path, required=True, help="folder of the recordings")
+    recorder.add_argument("--name", default="", help="how people call the one run; without it as it is called now")
     compare = command("compare", compare_runs, "runs side by side, mean and spread over seeds")
     compare.add_argument("ids", nargs="*", metavar="RUN", help="runs to compare; all finished ones without it")
     compare.add_argument("--tag", help="the finished runs with this tag, such as sweep:NAME, instead of named ones")
@@ -140,6 +149,8 @@ def list_methods(options) -> None:
         print(f"{info.name:12} {info.summary}")
         for parameter in info.parameters.values():
             print(f"    {parameter.name}={parameter.default}  {parameter.help} ({parameter.expectation()})")
+        for title, text in info.sections.items() if options.method else ():
+            print(f"\n{title}\n" + "\n".join(f"    {line}".rstrip() for line in text.splitlines()))
 
 
 def list_datasets(options) -> None:
@@ -149,8 +160,6 @@ def list_datasets(options) -> None:
         datasets.fetch(options.fetch)
         return
     infos = [catalog.dataset_info(name) for name in catalog.dataset_names()]
-        for title, text in info.sections.items() if options.method else ():
-            print(f"\n{title}\n" + "\n".join(f"    {line}".rstrip() for line in text.splitlines()))
     if options.json:
         _print_json([asdict(info) for info in infos])
         return
@@ -162,16 +171,16 @@ def train_here(options) -> int:
     if options.folder:  # the training process itself, started by the runner
         # Threads that spin while they wait made a run 2.5 times slower on two busy cores; with a browser open they are.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-        from lps.train import train
-
-        return train(run)
-    from lps import launch
-    from lps.follow import follow
         from lps import ranks
 
         run = Run(options.folder)
         if processes := ranks.wanted(run):
             return ranks.carry_out(run, processes)
+        from lps.train import train
+
+        return train(run)
+    from lps import launch
+    from lps.follow import follow
 
     run = _create(options)
     launch.launch(run)
@@ -277,7 +286,7 @@ def list_all(options) -> None:
     from lps.summary import summarize
 
     rows = []
-    for run in list_runs(options.runs):
+    for run in recorded_runs() if options.recorded else list_runs(options.runs):
         state, summary = run.state(), summarize(run)
         scores = {key: summary["last"].get(f"accuracy/{key}") for key in ("seen", "novel", "all")}
         row = {"id": run.id, "name": run.meta()["name"], "state": state.name, "reason": state.reason}
@@ -285,7 +294,7 @@ def list_all(options) -> None:
     if options.json:
         _print_json(rows)
         return
-    if not rows:
+    if not rows and not options.recorded:
         _say(f"no runs in {options.runs}; start one with: python -m lps train")
     for row in rows:
         scores = " ".join(f"{key} {row[key]:.3f}" for key in ("seen", "novel", "all") if row[key] is not None)
@@ -343,6 +352,29 @@ def delete(options) -> None:
     delete_run(find_run(options.runs, options.run))
 
 
+def restore(options) -> None:
+    from lps.trash import restore_run
+
+    print(restore_run(options.runs, options.run).folder)
+
+
+def tag(options) -> None:
+    run, changes = find_run(options.runs, options.run), options.changes
+    wrong = next((change for change in changes if change[:1] not in ("+", "-") or len(change) < 2), None)
+    if wrong is not None:
+        raise ConfigError("tag", f"{wrong!r} is not +NAME or -NAME")
+    if changes:
+        run.write_meta(
+            add=[change[1:] for change in changes if change[0] == "+"],
+            drop=[change[1:] for change in changes if change[0] == "-"],
+        )
+    print("\n".join(run.meta()["tags"]), end="\n" * bool(run.meta()["tags"]))
+
+
+def note(options) -> None:
+    find_run(options.runs, options.run).write_meta(notes=options.text)
+
+
 def make_projection(options) -> None:
     from lps.projection import project
 
@@ -355,6 +387,15 @@ def export_labels(options) -> None:
     labels = export(find_run(options.runs, options.run), options.to, options.epoch, options.links)
     _say(f"labels of epoch {labels.epoch}")
     print(options.to)
+
+
+def record_runs(options) -> None:
+    from lps.recording import record
+
+    if options.name and len(options.ids) > 1:
+        raise ConfigError("name", f"{options.name!r} is one name for {len(options.ids)} runs; record them one by one")
+    for run in [find_run(options.runs, text) for text in options.ids]:
+        print(record(run, options.to, options.name).folder)
 
 
 def compare_runs(options) -> None:

@@ -209,6 +209,7 @@ def record(run: Run, epoch: int, steps: Sequence[Mapping], snapshot: str = "") -
 
     snapshot: a digest of the predictions that the person was looking at.
     """
+    run.check_writable()
     with locked(run.folder):
         stored = _stored(run)
         naming = at([entry for entry in stored if _is_entry(entry)], epoch)
@@ -219,6 +220,7 @@ def record(run: Run, epoch: int, steps: Sequence[Mapping], snapshot: str = "") -
 
 def undo(run: Run, epoch: int) -> str:
     """Take the last entry of an epoch back; gives it in words, "" where there is none. It stays in the file."""
+    run.check_writable()
     with locked(run.folder):
         stored = _stored(run)
         kept = standing([entry for entry in stored if _is_entry(entry)], epoch)

@@ -86,8 +86,9 @@ def turn(plane: Plane, points: np.ndarray, towards: np.ndarray) -> Plane:
 def project(run: Run, method: str, epoch: int | None = None) -> Path:
     """Compute the map of one epoch (the last one without `epoch`), store it, return its path.
 
-    The same snapshot gives the same points: the seed is fixed. Raises `ConfigError`.
+    The same snapshot gives the same points: the seed is fixed. Raises `ConfigError`, also for a recording.
     """
+    run.check_writable()
     if method not in METHODS:
         raise ConfigError("method", f"{method!r} is not one of {', '.join(METHODS)}")
     epochs = snapshot_epochs(run.snapshots)

@@ -3,7 +3,7 @@
 Standard library only. Every file has one writer; whole files are replaced atomically, `events.jsonl` is appended to.
 
     config.json   what was asked; written once                  writer: whoever creates the run
-    meta.json     name, notes, tags, rev                        writer: pages and command line
+    meta.json     name, notes, tags, hidden, rev                writer: pages and command line
     want.json     {"want": run | stop | kill, "attempt": n, "time": unix seconds}   writer: pages and command line
     lock          an empty file under a kernel flock while the run is alive; never unlinked
     process.json  attempt, host, boot id, pids, slot            writer: runner
@@ -14,8 +14,10 @@ Standard library only. Every file has one writer; whole files are replaced atomi
     split.npz, checkpoints/, snapshots/                         writer: trainer
     projections/  2-D maps                                      writer: `python -m lps project`
 
+    recorded.json what a recording was made from: the folder is for looking at only; writer: `python -m lps record`
+
 Beside the runs: `.trash/` (deleted runs, for a week), `.incoming/` (folders in the making), `.slots/`, `.sched.lock`,
-`.sweeps.lock`.
+`.sweeps.lock`. Recordings that come with the program are in `RECORDED`.
 """
 
 import hashlib
@@ -41,6 +43,8 @@ RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[a-z0-9_]+-[a-z0-9_]+-s[0-9]+-[a-z0-9]{6
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 TRASH_S = 7 * 86_400  # how long a deleted run stays in .trash
 NOTES_LIMIT, TAG_LIMIT = 20_000, 40  # characters
+RECORDED = Path(__file__).resolve().parent / "recorded"
+RECORDED_FILE = "recorded.json"
 INCOMING_S = 3600  # after this time a half-made folder has no maker any more
 
 
@@ -100,6 +104,16 @@ class Run:
     def projections(self) -> Path:
         return self.folder / "projections"
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether it is a recording (lps.recording), which nothing may change."""
+        return os.path.lexists(self.folder / RECORDED_FILE)
+
+    def check_writable(self) -> None:
+        """Raises `ConfigError` for a recording."""
+        if self.is_recorded:
+            raise ConfigError("run", f"{self.title} is a recording and stays as it is; launch a copy to have your own")
+
     def config(self) -> Config:
         """What was asked; raises `ConfigError` where the file is missing or damaged."""
         path = self.folder / "config.json"
@@ -114,7 +128,7 @@ class Run:
             raise ConfigError("config.json", "is not UTF-8 text") from None
 
     def meta(self) -> dict:
-        """Name, notes, tags and the revision they were read at; empty ones where the file is missing or damaged."""
+        """Name, notes, tags, hidden (lists leave the run out), revision; empty where the file is missing or damaged."""
         stored = self.read_json("meta.json")
         name, notes, tags = (stored.get(key) for key in ("name", "notes", "tags"))
         tags = tags if isinstance(tags, list) else []
@@ -122,14 +136,19 @@ class Run:
             "name": clean_line(name) if isinstance(name, str) else "",
             "notes": notes if isinstance(notes, str) else "",
             "tags": [clean_line(tag, TAG_LIMIT) for tag in tags if isinstance(tag, str)],
+            "hidden": stored.get("hidden") is True,
             "rev": _whole(stored.get("rev")),
         }
 
-    def write_meta(self, *, name=None, notes=None, tags=None, rev: int | None = None) -> None:
-        """Replace some of name (text), notes (text), tags (texts).
+    def write_meta(
+        self, *, name=None, notes=None, tags=None, add=(), drop=(), hidden: bool | None = None, rev: int | None = None
+    ) -> None:
+        """Replace some of name (text), notes (text), tags (texts), hidden.
 
+        add, drop: tags that the run has, or has not, afterwards; whatever else somebody tags meanwhile stays.
         rev: the revision that the person was looking at; `ConfigError` where somebody has saved another one meanwhile.
         """
+        self.check_writable()
         with locked(self.folder):
             meta = self.meta()
             if rev not in (None, meta["rev"]):
@@ -138,8 +157,12 @@ class Run:
                 meta["name"] = clean_line(name)
             if notes is not None:
                 meta["notes"] = str(notes)[:NOTES_LIMIT]
-            if tags is not None:
-                meta["tags"] = list(dict.fromkeys(filter(None, (clean_line(tag, TAG_LIMIT) for tag in tags))))
+            if tags is not None or add or drop:
+                dropped = {clean_line(tag, TAG_LIMIT) for tag in drop}
+                wanted = [clean_line(tag, TAG_LIMIT) for tag in [*(meta["tags"] if tags is None else tags), *add]]
+                meta["tags"] = [tag for tag in dict.fromkeys(wanted) if tag and tag not in dropped]
+            if hidden is not None:
+                meta["hidden"] = bool(hidden)
             write_json(self.folder / "meta.json", meta | {"rev": meta["rev"] + 1})
 
     @property
@@ -280,13 +303,20 @@ def list_runs(root: Path) -> list[Run]:
     return [Run(root / name) for name in names]
 
 
+def recorded_runs() -> list[Run]:
+    """The recordings that come with the program, in the order of their ids, which is the order they were made in."""
+    return [run for run in reversed(list_runs(RECORDED)) if run.is_recorded]
+
+
 def find_run(root: Path, text: str) -> Run:
-    """The run called `text`: its id, the end of its id, or the path of its folder; raises `ConfigError`."""
+    """The run called `text`: its id, the end of its id, or the path of its folder; raises `ConfigError`.
+
+    Recordings are found where no run in `root` is called so.
+    """
     if "/" in text and RUN_ID.fullmatch(Path(text).name) and os.path.isdir(text):
         return Run(Path(text))
     runs = list_runs(root)
-    exact = [run for run in runs if run.id == text]
-    found = exact or [run for run in runs if len(text) >= 3 and run.id.endswith(text)]
+    found = _called(text, runs) or _called(text, recorded_runs())
     if len(found) == 1:
         return found[0]
     if found:
@@ -295,8 +325,14 @@ def find_run(root: Path, text: str) -> Run:
     raise ConfigError("run", f"{shorten(text)} is not in {root}; newest runs: {some}")
 
 
+def _called(text: str, runs: list[Run]) -> list[Run]:
+    exact = [run for run in runs if run.id == text]
+    return exact or [run for run in runs if len(text) >= 3 and run.id.endswith(text)]
+
+
 def delete_run(run: Run) -> None:
-    """Move a run to `.trash/` (one rename, kept for a week); raises `ConfigError` while it is alive."""
+    """Move a run to `.trash/` (one rename, kept for a week); raises `ConfigError` while it is alive, or a recording."""
+    run.check_writable()
     state = run.state()
     try:
         descriptor = None if state.is_alive else claim(run.lock)

@@ -4,7 +4,7 @@ import streamlit as st
 
 from lps.config import configure
 from lps.parameters import ConfigError
-from lps.ui import escape, home, routing, starting
+from lps.ui import escape, home, routing, select, showcase, starting
 
 DEMO = {"dataset": "digits", "method": "lps", "seed": 0}
 
@@ -36,4 +36,11 @@ with picture:
 
 st.space("medium")
 home.show_question()
-home.show_list()
+if select.own_runs():
+    home.show_list()
+    with st.expander("Recorded runs", icon=":material/bookmark:"):
+        showcase.show()
+else:
+    st.subheader("Recorded runs", anchor=False)
+    showcase.show()
+    home.show_list()

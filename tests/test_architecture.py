@@ -14,7 +14,7 @@ TORCH = {"torch", "torchvision"}
 # A layer may import itself where it says so, and the layers below it.
 STANDARD = set(
     "parameters architectures catalog config files locks events runs costs summary devices launch runner ranks "
-    "background schedules naming class_count".split()
+    "background schedules naming class_count trash recent alarms".split()
 )
 ARRAYS = set(
     "datasets split metrics protocols paper pace marks adoption snapshots compare projection preflight sweeps "

@@ -96,6 +96,25 @@ def sparkline(seen: list[float | None], novel: list[float | None], epochs: int, 
     )
 
 
+def gap(seen: list[float], novel: list[float], palette: Palette) -> str:
+    """Seen and novel accuracy over the epochs and the gap between them, 320 x 120, from nought to one."""
+    width, height, edge = 320, 120, 6
+    x = np.linspace(edge, width - edge, len(seen))
+    down = {name: height - edge - np.array(v) * (height - 2 * edge) for name, v in (("seen", seen), ("novel", novel))}
+    band = _line(np.concatenate([x, x[::-1]]), np.concatenate([down["seen"], down["novel"][::-1]]))
+    parts = [f'<path d="{band}Z" fill="{palette.novel}" opacity="0.16"/>']
+    for level in (edge, height / 2, height - edge):
+        parts.append(f'<path d="M{edge} {level}H{width - edge}" stroke="#8090a0" stroke-opacity="0.25"/>')
+    for name, y in down.items():
+        parts.append(_curve(x, y, getattr(palette, name), width=2.6))
+        parts.append(f'<circle cx="{x[-1]:.1f}" cy="{y[-1]:.1f}" r="4" fill="{getattr(palette, name)}"/>')
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
+        + "".join(parts)
+        + "</svg>"
+    )
+
+
 def _line(x, y) -> str:
     return "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x, y))
 

@@ -11,7 +11,7 @@ from lps.datasets import Images
 from lps.labels import Labels
 from lps.parameters import ConfigError
 from lps.runs import RUN_ID
-from lps.ui import escape
+from lps.ui import escape, select
 from lps.ui.assignments import View
 
 WRITTEN = "exports_written"  # (run id, folder or error) of the last export
@@ -72,7 +72,7 @@ def command(here: View) -> str:
 
 
 def _write(here: View, found: Labels, images: Images, links: bool) -> None:
-    target = exports.free_folder(here.run.folder / "exports", f"epoch-{here.epoch:04d}")
+    target = exports.free_folder(select.outputs(here.run) / "exports", f"epoch-{here.epoch:04d}")
     path = here.run.config().dataset_path
     try:
         written = exports.write_folder(target, found, images, Path(path) if path else None, links)

@@ -70,6 +70,8 @@ def row(run: Run) -> Row:
 
 def actions(run: Run, state: State) -> list[str]:
     """What can be done with a run in this state; nothing with a folder that is none of ours."""
+    if run.is_recorded:
+        return ["copy"]
     if state.name == "unreadable":
         return ["delete"] if RUN_ID.fullmatch(run.id) else []
     also = {
@@ -89,7 +91,7 @@ def moving(runs: list[Run]) -> bool:
 
 def show_list() -> None:
     """The page of the list that the URL asks for; goes on refreshing itself while one of its runs moves."""
-    runs = select.all_runs()
+    runs = select.own_runs()
     if not runs:
         show_nothing()
         return
@@ -123,14 +125,14 @@ def show_question() -> None:
 
 def _show_rows(runs: list[Run], was_moving: bool) -> None:
     if was_moving:
-        _start_waiting()
+        start_waiting()
     for run in runs:
         _show_row(row(run))
     if was_moving and not moving(runs):
         st.rerun()  # without the timer
 
 
-def _start_waiting() -> None:
+def start_waiting() -> None:
     """Let the next queued run begin where a slot is free."""
     try:
         launch.pump(select.runs_root())
@@ -156,7 +158,7 @@ def _show_row(found: Row) -> None:
 
 def _standing(found: Row) -> str:
     """State, what it is about, how far it is and how old, as one line of markdown."""
-    word, color, icon = style.BADGES[found.state.name]
+    word, color, icon = style.BADGES["recorded" if found.run.is_recorded else found.state.name]
     about = escape.markdown(found.about) if _title(found) != found.about else ""
     rest = " · ".join(filter(None, [about, found.progress, found.age]))
     return f":{color}-badge[{icon} {word}] :small[:gray[{rest}]]" if rest else f":{color}-badge[{icon} {word}]"

@@ -94,6 +94,10 @@ def _show_computation(run: Run, method: str, epoch: int) -> None:
         return
     if standing.state == "done":
         st.rerun()
+    if run.is_recorded:
+        words = f"{word} of epoch {epoch} was not recorded. Choose the last epoch or PCA, or a run of your own."
+        st.info(words, icon=":material/scatter_plot:")
+        return
     if standing.state == "failed":
         st.error(escape.markdown(f"{word} of epoch {epoch} failed: {standing.message}"), icon=":material/error:")
     else:

@@ -73,6 +73,13 @@ def show(here: View, entries: Sequence[Mapping], cluster: int, ticked: tuple[int
     standing = naming.standing(entries, here.epoch)
     version = len(entries)  # widgets that must start afresh once something was said
     _show_flags(here, cluster)
+    if here.run.is_recorded:
+        st.caption(
+            "This is a recording: names cannot be kept with it. In a copy of your own you can name the clusters."
+        )
+        link = {"query_params": {"clone": here.run.id}, "icon": ":material/content_copy:"}
+        st.page_link("pages/launch.py", label="Launch a copy", **link)
+        return
     key = f"name of {here.run.id} {here.epoch} {cluster}"
     select.agree(key, here.said.names.get(cluster, ""))
     st.text_input(

@@ -40,10 +40,10 @@ def show_head(run: Run, state: State, past: History) -> None:
     with st.container(gap="xsmall"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.subheader(escape.markdown(select.title(run)), anchor=False, width="content")
-            style.badge(state.name)
+            style.badge("recorded" if run.is_recorded else state.name)
             st.space("stretch")
             _show_actions(run, state)
-        st.caption(escape.markdown(" · ".join(about(run) + ending(state, past, time.time()))))
+        st.caption(escape.markdown(" · ".join(about(run) + ending(state, past, time.time(), run.is_recorded))))
     _show_standing(run, state, past)
     _show_refusal(run)
 
@@ -64,6 +64,9 @@ def _show_actions(run: Run, state: State) -> None:
         if st.button(word, key=key, icon=":material/stop:", help="Saves a checkpoint first; the run can be resumed."):
             _ask(launch.stop, run)
         return
+    if run.is_recorded:
+        link = {"query_params": {"clone": run.id}, "help": "Opens the form with the settings of this recording."}
+        st.page_link("pages/launch.py", label="Launch a copy", icon=":material/content_copy:", **link)
     if state.name not in ("stopped", "failed", "crashed"):
         return
     if st.button("Resume", key=key, icon=":material/play_arrow:", help="Goes on from the last checkpoint."):
@@ -123,12 +126,12 @@ def progress(run: Run, state: State, past: History, now: float) -> tuple[float, 
     return float(np.clip(share, 0, 1)), " · ".join(words)
 
 
-def ending(state: State, past: History, now: float) -> list[str]:
-    """When and how a run that is over ended."""
+def ending(state: State, past: History, now: float, is_recorded: bool = False) -> list[str]:
+    """When and how a run that is over ended; of a recording nobody asks when."""
     if not state.is_over:
         return []
     words = [f"{past.last_epoch} epochs"] if past.last_epoch else []
-    words += [f"ended {duration(now - past.last_time)} ago"] if past.last_time else []
+    words += [f"ended {duration(now - past.last_time)} ago"] if past.last_time and not is_recorded else []
     return words + ([state.reason] if state.name == "stopped" and state.reason else [])
 
 
@@ -178,15 +181,26 @@ def _show_number(word: str, values: pd.Series, as_text) -> None:
 
 
 def show_curves(run: Run, past: History) -> None:
-    """Pretraining until there are records of training, then the pace view and the other curves."""
+    """Pretraining until there are records of training, then the pace view with pretraining folded away under it.
+
+    A run that learns nothing after pretraining has one epoch, and keeps its pretraining in view.
+    """
+    if len(past.epochs) <= 1 < len(past.pretrain):
+        _show_pretraining(run, past)
+        return
     if not len(past.epochs):
-        if len(past.pretrain):
-            figure = charts.pretraining(past, _planned(run, "pretrain_epochs", past), style.palette())
-            plot(_of(figure, run), "pretraining", "SimCLR loss and quality of the features over the epochs")
         return
     epochs, colors = _planned(run, "epochs", past), style.palette()
     alt = "Seen and novel accuracy with the gap between them, KL, mean margins and thresholds over the epochs"
     plot(_of(charts.pace(past, epochs, colors), run), "pace", alt)
+    if len(past.pretrain) > 1:
+        with st.expander("Pretraining", key=f"pretraining:{run.id}"):
+            _show_pretraining(run, past)
+
+
+def _show_pretraining(run: Run, past: History) -> None:
+    figure = charts.pretraining(past, _planned(run, "pretrain_epochs", past), style.palette())
+    plot(_of(figure, run), "pretraining", "SimCLR loss and quality of the features over the epochs")
 
 
 def show_terms(run: Run, past: History) -> None:
@@ -377,7 +391,7 @@ def show_log(run: Run) -> None:
         with st.container(height=340, autoscroll=True, border=False, key="log"):
             st.code(text, language=None, wrap_lines=True)
     else:
-        st.caption("Nothing has been printed yet.")
+        st.caption("A recording has no log." if run.is_recorded else "Nothing has been printed yet.")
 
 
 def show_settings(run: Run) -> None:
@@ -392,6 +406,9 @@ def show_settings(run: Run) -> None:
     st.caption(f"{changed or 'None'} of the {len(table)} settings differ from the defaults of data set and method.")
     boxes = {"Changed": st.column_config.CheckboxColumn(width="small")}
     st.dataframe(table, width="stretch", hide_index=True, column_config=boxes)
+    method = catalog.method_info(settings.method)
+    st.markdown(f"**{escape.markdown(method.title)}**")
+    fields.show_method(method)
 
 
 def settings_table(settings: config.Config) -> pd.DataFrame:
@@ -404,6 +421,3 @@ def settings_table(settings: config.Config) -> pd.DataFrame:
         for name, value in flat.items()
     )
     return table.sort_values("Changed", ascending=False, kind="stable", ignore_index=True)
-    method = catalog.method_info(settings.method)
-    st.markdown(f"**{escape.markdown(method.title)}**")
-    fields.show_method(method)

@@ -37,13 +37,14 @@ def table(run: Run, epoch: int, method: str = "pca") -> pd.DataFrame | None:
     """One row a point: x, y, image, truth, predicted (both class ids, -1 unknown), confidence, right.
 
     None where the map of this method has not been computed. PCA is fitted on the newest snapshot, so that the points
-    of all epochs share one plane. Raises `ConfigError` for missing or damaged files.
+    of all epochs share one plane; a recording brings these maps in place of the features of every epoch. Raises
+    `ConfigError` for missing or damaged files.
     """
     stored = epochs(run)
     if epoch not in stored:
         raise ConfigError("epoch", f"{epoch} has no snapshot")
     moments = tuple((e, _stamp(run.snapshots / f"epoch-{e:04d}.npz")) for e in (stored[0], epoch, stored[-1]))
-    if method == "pca":
+    if method == "pca" and not run.is_recorded:
         return _pca_table(str(run.folder), *moments)
     found = projection.read_map(run, method, epoch)
     if found is None:

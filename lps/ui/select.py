@@ -7,7 +7,7 @@ from pathlib import Path
 import streamlit as st
 
 from lps.locks import is_held
-from lps.runs import RUN_ID, Run, list_runs
+from lps.runs import RUN_ID, Run, list_runs, recorded_runs
 
 APP = Path(__file__).resolve().parent.parent.parent
 
@@ -17,9 +17,24 @@ def runs_root() -> Path:
     return Path(os.environ.get("LPS_RUNS") or APP / "runs")
 
 
-def all_runs() -> list[Run]:
-    """Every run, newest first; folders that are no runs come last."""
+def own_runs() -> list[Run]:
+    """The runs of this installation, newest first; folders that are no runs come last."""
     return sorted(list_runs(runs_root()), key=lambda run: RUN_ID.fullmatch(run.id) is None)
+
+
+def all_runs() -> list[Run]:
+    """Own runs, then the recordings that come with the program."""
+    return own_runs() + recorded_runs()
+
+
+def preferred(runs: list[Run]) -> list[Run]:
+    """Those that a page begins with where nobody has chosen: own ones, recordings only where there are no others."""
+    return [run for run in runs if not run.is_recorded] or runs
+
+
+def outputs(run: Run) -> Path:
+    """The folder for what a person makes of a run: the run's own; nothing is written into recordings."""
+    return runs_root() / ".recorded" / run.id if run.is_recorded else run.folder
 
 
 def latest(runs: list[Run]) -> Run | None:
@@ -38,7 +53,9 @@ def title(run: Run) -> str:
 
 
 def label(run: Run) -> str:
-    """The title with the end of the id: short and unique."""
+    """The title with the end of the id: short and unique. Recordings have names of their own, and say so."""
+    if run.is_recorded:
+        return f"{title(run)} (recorded)"
     return f"{title(run)} ({run.id[-6:]})" if RUN_ID.fullmatch(run.id) else run.id
 
 

@@ -63,6 +63,7 @@ BADGES = {
     "stopped": ("Stopped", "gray", ":material/stop_circle:"),
     "failed": ("Failed", "red", ":material/error:"),
     "crashed": ("Crashed", "red", ":material/bolt:"),
+    "recorded": ("Recorded", "violet", ":material/bookmark:"),
     "unreadable": ("Unreadable", "red", ":material/broken_image:"),
 }
 
@@ -93,7 +94,7 @@ def group_styles(count: int, colors: Palette) -> list[tuple[str, str]]:
 
 
 def badge(state: str) -> None:
-    """The state of a run as a coloured word."""
+    """The state of a run as a coloured word; "recorded" for recordings."""
     label, color, icon = BADGES[state]
     st.badge(label, color=color, icon=icon)
 

@@ -1,0 +1,107 @@
+"""The gallery of recordings on Home: a card each, with its pace and a sentence on what there is to see."""
+
+import streamlit as st
+
+from lps import catalog
+from lps.parameters import ConfigError
+from lps.runs import Run, recorded_runs
+from lps.ui import drawings, escape, live, recordings, select, story, style
+
+CARD = 230  # pixels; as many cards beside each other as fit
+
+
+def show() -> None:
+    """All recordings; one sentence where there are none."""
+    runs = recorded_runs()
+    if not runs:
+        st.caption("The recordings that come with the program are not there.")
+        return
+    st.caption(
+        "Real runs that came with the program: look at them on every page, nothing of them can be changed. "
+        ":blue[Seen] and :orange[novel] accuracy over the epochs, up to 100 %, and the gap between them."
+    )
+    parts = recordings.cast()
+    names = {run.id: name for name, run in parts.items()}
+    with st.grid(columns="auto", min_column_width=CARD, gap="small"):
+        if story.is_possible():
+            _show_story()
+        for run in runs:
+            _show_card(run, _sentence(names.get(run.id, ""), run, parts))
+    with st.container(horizontal=True, gap="medium"):
+        beside = [parts[name].id for name in ("lps", "no_margin", "fixmatch") if name in parts]
+        if len(beside) > 1:
+            link = {"icon": ":material/view_column_2:", "query_params": {"run": beside}}
+            st.page_link("pages/pace.py", label="Watch them side by side", **link)
+        link = {"icon": ":material/balance:", "query_params": {"run": [run.id for run in runs]}}
+        st.page_link("pages/compare.py", label="Compare them all", **link)
+
+
+def _show_story() -> None:
+    with st.container(border=True, height="stretch", gap="xsmall", key="card-story"):
+        st.markdown("**The story of these runs**")
+        st.markdown(
+            "What is seen, what is novel, and why do the first swallow the others? What LPS does about it, in "
+            f"{len(story.STEPS)} steps and a few minutes. No knowledge needed."
+        )
+        st.space("stretch")
+        st.page_link("pages/story.py", label="Begin", icon=":material/auto_stories:")
+
+
+def _show_card(run: Run, sentence: str) -> None:
+    past = live.history(run)
+    pair = past.epochs.reindex(columns=["accuracy/seen", "accuracy/novel"]).dropna()
+    with st.container(border=True, height="stretch", gap="xsmall", key=f"card-{run.id}"):
+        st.markdown(f"**{escape.markdown(select.title(run))}**")
+        if len(pair):
+            picture = drawings.gap(pair["accuracy/seen"].tolist(), pair["accuracy/novel"].tolist(), style.palette())
+            st.image(picture, width="stretch", alt=f"Seen and novel accuracy of {select.title(run)} over the epochs")
+        st.markdown(f":small[{escape.markdown(sentence)}]")
+        st.space("stretch")
+        with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+            st.page_link("pages/live.py", label="Open", query_params={"run": run.id})
+            st.markdown(f":small[:gray[{escape.markdown(_about(run))}]]", width="content")
+
+
+def _about(run: Run) -> str:
+    try:
+        config = run.config()
+    except ConfigError:
+        return ""
+    return catalog.dataset_info(config.dataset).title
+
+
+def _sentence(part: str, run: Run, parts: dict[str, Run]) -> str:
+    """What to see in a recording, with its own numbers."""
+    past = live.history(run)
+    if len(past.column("accuracy/novel")):
+        try:
+            return _telling(part, run, past, parts) or _plain(past)
+        except ConfigError:
+            return _plain(past)
+    return "No epoch was recorded."
+
+
+def _plain(past: live.History) -> str:
+    seen, novel = past.last("accuracy/seen"), past.last("accuracy/novel")
+    return f"Ends at {100 * seen:.1f} % seen and {100 * novel:.1f} % novel."
+
+
+def _telling(part: str, run: Run, past: live.History, parts: dict[str, Run]) -> str:
+    if part == "lps":
+        epoch = recordings.reached(past)
+        return f"The novel classes catch up: {100 * recordings.HIGH:.0f} % at epoch {epoch}." if epoch else ""
+    if part == "no_margin":
+        epoch = recordings.reached(live.history(parts["lps"]))
+        mine = past.column("accuracy/novel").get(epoch)
+        return (
+            f"Nothing brakes the seen classes: {100 * mine:.0f} % novel at epoch {epoch}." if mine is not None else ""
+        )
+    if part == "no_entropy":
+        empty = int((recordings.piles(run) == 0).sum())
+        return f"Classes fall together: {empty} of {len(recordings.piles(run))} stay without a single picture." * (
+            empty > 0
+        )
+    if part in ("orca", "fixmatch"):
+        lost, novel = recordings.swallowed(run)
+        return f"The seen classes swallow {lost} of {novel} novel pictures."
+    return ""

@@ -1,0 +1,352 @@
+"""The Story: one idea a step, a picture beside it, the numbers counted in the recordings. `?step=` is where one is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import streamlit as st
+
+from lps.datasets import Images
+from lps.runs import Run
+from lps.split import Split
+from lps.ui import assignments, charts, frames, points, recordings, select, story_charts, style
+from lps.ui.frames import Frame
+from lps.ui.live import History, history
+from lps.ui.plot import plot
+
+NEEDED = ("lps", "fixmatch", "no_margin", "no_entropy")
+EXAMPLES = 4  # pictures of a class
+PILE = 63  # pictures of the unsorted pile
+SEED = 3  # of the pictures that are shown
+SIZE = 44  # of a picture on the screen, pixels
+SWALLOWING = {"fixmatch": "FixMatch", "lps": "LPS"}
+SCRIPT = (Path(__file__).parent / "story.js").read_text(encoding="utf-8")
+BEGINNING = 12  # epochs in which the margin matters
+
+_turn_page = st.components.v2.component("lps_story", html="", js=SCRIPT, isolate_styles=False)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What the story is told with: the recordings by part, their split, the class of every image, and the images."""
+
+    runs: dict[str, Run]
+    split: Split
+    targets: np.ndarray
+    images: Images
+
+    @property
+    def seen(self) -> int:
+        return self.split.classes.seen
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.split.class_names)
+
+    def past(self, part: str) -> History:
+        return history(self.runs[part])
+
+    def frame(self, image: int, group: str, words: str = "", alt: str = "") -> Frame:
+        return Frame(self.images.pixels[image], group, alt or f"Image {image}", words)
+
+    def group(self, class_id: int) -> str:
+        return "seen" if class_id < self.seen else "novel"
+
+
+def is_possible() -> bool:
+    """Whether the recordings that the story needs are there."""
+    return set(NEEDED) <= set(recordings.cast())
+
+
+def _scene() -> Scene:
+    """Raises `ConfigError` where their files are damaged or the pictures cannot be had."""
+    runs = recordings.cast()
+    known = points.partition(runs["lps"])
+    return Scene(runs, known.split, known.targets, points.pictures(runs["lps"]))
+
+
+# ---------------------------------------------------------------------------------------------------- the page
+
+
+def show() -> None:
+    """The step that the address asks for; raises `ConfigError`."""
+    scene = _scene()
+    step = min(max(select.number("step") or 1, 1), len(STEPS))
+    heading, tell, draw = STEPS[step - 1]
+    words, picture = st.columns([4, 6], gap="large")
+    with words:
+        st.caption(f"Step {step} of {len(STEPS)}")
+        st.title(heading, anchor=False)
+        st.markdown(tell(scene))
+        _turn_page(key="story_page", data=step)
+    with picture:
+        draw(scene)
+    _show_way(step)
+
+
+def _show_way(step: int) -> None:
+    """Back and Next, always in the same place."""
+    with st.bottom, st.container(horizontal=True, vertical_alignment="center", gap="medium"):
+        _button("Back", step - 1, "Left", "secondary")
+        st.progress(step / len(STEPS))
+        _button("Next", step + 1, "Right", "primary")
+
+
+def _button(word: str, to: int, arrow: str, kind: str) -> None:
+    """A button that the arrow key presses as well."""
+    options = {"type": kind, "shortcut": arrow, "disabled": not 1 <= to <= len(STEPS)}
+    st.button(word, key=f"story_{word.lower()}", on_click=_go, args=(to,), **options)
+
+
+def _go(step: int) -> None:
+    select.set_number("step", step if step > 1 else None)
+
+
+# ---------------------------------------------------------------------------------------------------- 1, 2: the task
+
+
+def tell_groups(scene: Scene) -> str:
+    return (
+        f"Here are {len(scene.names)} kinds of handwritten digits. For {scene.seen} of them somebody wrote down what "
+        "they are: these classes are :blue[**seen**]. About the others nobody said a word. They are "
+        ":orange[**novel**]: the model meets their pictures, but not their names, and is not even told that they are "
+        "different things."
+    )
+
+
+def draw_groups(scene: Scene) -> None:
+    for group, head in (("seen", "**Seen**: with a name"), ("novel", "**Novel**: without")):
+        st.markdown(f":{'blue' if group == 'seen' else 'orange'}[{head}]")
+        ids = [i for i in range(len(scene.names)) if scene.group(i) == group]
+        columns = [_examples(scene, class_id) for class_id in ids]
+        rows = []
+        for i in range(EXAMPLES - 1):
+            rows.append(("", [_named(scene, int(images[i]), class_id) for class_id, images in zip(ids, columns)]))
+        frames.show(rows, SIZE + 12)
+
+
+def _named(scene: Scene, image: int, class_id: int) -> Frame:
+    group = scene.group(class_id)
+    words = scene.names[class_id] if group == "seen" else "?"
+    return scene.frame(image, group, words, f"A picture of a {group} class, {scene.names[class_id]}")
+
+
+def _examples(scene: Scene, class_id: int) -> np.ndarray:
+    """Images of a class, labeled ones of a seen class: (EXAMPLES,)."""
+    among = scene.split.labeled if class_id < scene.seen else scene.split.unlabeled
+    return np.random.default_rng([SEED, class_id]).permutation(among[scene.targets[among] == class_id])[:EXAMPLES]
+
+
+def tell_task(scene: Scene) -> str:
+    labeled, unlabeled = len(scene.split.labeled), len(scene.split.unlabeled)
+    novel = len(scene.names) - scene.seen
+    return (
+        f"{labeled:,} pictures of seen classes have a label. {unlabeled:,} more lie in one unsorted pile, seen and "
+        f"novel mixed. The model shall sort them onto {len(scene.names)} piles: {scene.seen} that have a name, and "
+        f"{novel} that it must find by itself. This is called *open-world semi-supervised learning*."
+    )
+
+
+def draw_task(scene: Scene) -> None:
+    told = st.toggle("Tell which is which", key="story_told", help="The model never learns this")
+    pile = np.random.default_rng(SEED).permutation(scene.split.unlabeled)[:PILE]
+    shown = []
+    for image in pile.tolist():
+        class_id = int(scene.targets[image])
+        group = scene.group(class_id) if told else ""
+        shown.append(
+            scene.frame(image, group, "", f"{scene.names[class_id]}, {group}" if told else "An unsorted picture")
+        )
+    frames.show([("", shown)], SIZE)
+
+
+# ---------------------------------------------------------------------------------------------------- 3: the trouble
+
+
+def tell_swallowed(scene: Scene) -> str:
+    lost, novel = recordings.swallowed(scene.runs["fixmatch"])
+    return (
+        "FixMatch, a well-known recipe, learns from its own guesses once it is sure of them. At first a model can be "
+        "sure of seen classes only, so these explain everything. Each wrong guess that is learned makes the next one "
+        f"surer. In the end **{lost} of {novel}** novel pictures carry a seen name. LPS ends at "
+        f"{recordings.swallowed(scene.runs['lps'])[0]}."
+    )
+
+
+def draw_swallowed(scene: Scene) -> None:
+    st.markdown("Share of the :orange[**novel**] pictures under a seen name, over the epochs")
+    shares = {words: recordings.swallowed_by_epoch(scene.runs[part]) for part, words in SWALLOWING.items()}
+    figure = story_charts.swallowed(shares, style.palette())
+    plot(figure, "story_swallowed", "The share grows with FixMatch and falls to almost nothing with LPS")
+    st.markdown("Some that FixMatch took for seen classes")
+    frames.show(_mistaken(scene), SIZE)
+
+
+def _mistaken(scene: Scene, rows: int = 2, most: int = 7) -> list[tuple[str, list[Frame]]]:
+    """For the seen names that swallowed the most novel images: some of these, drawn at random."""
+    predicted, truth = recordings.predicted(scene.runs["fixmatch"]), recordings.truth(scene.runs["fixmatch"])
+    wrong = (truth >= scene.seen) & (predicted < scene.seen)
+    names = np.bincount(predicted[wrong], minlength=scene.seen).argsort()[::-1][:rows]
+    found = []
+    for name in names.tolist():
+        images = scene.split.unlabeled[wrong & (predicted == name)]
+        images = np.random.default_rng([SEED, name]).permutation(images)[:most].tolist()
+        words = f"taken for {scene.names[name]}"
+        found.append(
+            (words, [scene.frame(i, "novel", "", f"A {scene.names[scene.targets[i]]} {words}") for i in images])
+        )
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------- 4, 5: the margin
+
+
+def tell_margin(scene: Scene) -> str:
+    novel = {part: scene.past(part).column("accuracy/novel") for part in ("lps", "no_margin")}
+    epoch = recordings.reached(scene.past("lps")) or 1
+    then = {part: 100 * values.get(epoch, np.nan) for part, values in novel.items()}
+    last = {part: 100 * values.iloc[-1] for part, values in novel.items()}
+    return (
+        ":blue[Seen] classes are learned at once, :orange[novel] ones later: that is the **gap**. LPS counts how many "
+        "pictures each class gets. Whoever takes more than a fair share pulls less: this brake is the **margin**. At "
+        f"epoch {epoch}, novel accuracy is {then['lps']:.0f} % with it and {then['no_margin']:.0f} % without; at the "
+        f"end {last['lps']:.1f} and {last['no_margin']:.1f} %."
+    )
+
+
+def draw_margin(scene: Scene) -> None:
+    st.markdown("**LPS**, the first epochs: accuracy on :blue[seen] and :orange[novel] pictures")
+    figure = story_charts.novel_beside(scene.past("lps"), scene.past("no_margin"), style.palette(), BEGINNING)
+    plot(figure, "story_margin", "Novel accuracy rises sooner with the margin than without it")
+
+
+def tell_brake(scene: Scene) -> str:
+    kl, margin = scene.past("lps").column("kl"), _mean_margin(scene)
+    return (
+        "How uneven the piles are is one number, the **KL divergence**; at 0, all classes get the same. It sets how "
+        f"hard the brake is pulled. As the novel classes catch up, it falls from {kl.iloc[0]:.2f} to "
+        f"{kl.iloc[-1]:.2f}, and the margin of seen classes from {margin.iloc[0]:.2f} to {margin.iloc[-1]:.2f}. Nobody "
+        "lets go of the brake: it does so by itself."
+    )
+
+
+def _mean_margin(scene: Scene):
+    return charts.mean_margin(scene.past("lps"), "seen")
+
+
+def draw_brake(scene: Scene) -> None:
+    st.markdown("**LPS**: what it measures, and what it does about it, :blue[seen] and :orange[novel]")
+    plot(story_charts.brake(scene.past("lps"), style.palette()), "story_brake", "KL and margins fall over the epochs")
+
+
+# ---------------------------------------------------------------------------------------------------- 6: collapse
+
+
+def tell_collapse(scene: Scene) -> str:
+    piles = recordings.piles(scene.runs["no_entropy"])
+    empty, largest = int((piles == 0).sum()), int(piles.max())
+    novel = {part: scene.past(part).last("accuracy/novel") for part in ("lps", "no_entropy")}
+    state = f"**{empty} piles stay empty**" if empty else "the piles become uneven"
+    return (
+        "One more term of LPS, *entropy*, asks the model to use all its piles. Without it the easiest way is to put "
+        f"several new classes on one: here {state}, and the largest holds {largest} pictures. Novel accuracy ends at "
+        f"{100 * novel['no_entropy']:.1f} % instead of {100 * novel['lps']:.1f} %. This is called **collapse**."
+    )
+
+
+def draw_collapse(scene: Scene) -> None:
+    fair = recordings.fair_piles(scene.runs["lps"])
+    counts = {part: recordings.piles(scene.runs[part]) for part in ("no_entropy", "lps")}
+    top = max(int(fair.max()), *(int(count.max()) for count in counts.values()))
+    names = [scene.names[i] if i < scene.seen else recordings.pile_name(i, scene.seen) for i in range(len(fair))]
+    dashed = ":small[:gray[dashed: as many as there should be]]"
+    heads = {"no_entropy": f"**Without entropy**: pictures on each pile {dashed}", "lps": "**LPS**"}
+    for part, words in heads.items():
+        st.markdown(words)
+        figure = story_charts.piles(counts[part], fair, scene.seen, names, top, style.palette())
+        plot(figure, f"story_piles_{part}", f"Pictures on each pile: {', '.join(map(str, counts[part].tolist()))}")
+
+
+# ---------------------------------------------------------------------------------------------------- 7: the clusters
+
+
+def tell_clusters(scene: Scene) -> str:
+    right = scene.past("lps").last("accuracy/novel")
+    return (
+        "Every dot is a picture, close to those that the model finds alike. Nobody told it where one :orange[novel] "
+        f"class ends and the next begins, and yet they came apart: {100 * right:.1f} % lie on the right pile. To the "
+        "model the piles are numbers. A few typical pictures tell you what each is, and you can name it."
+    )
+
+
+def draw_clusters(scene: Scene) -> None:
+    run = scene.runs["lps"]
+    epoch = points.epochs(run)[-1]
+    table = points.table(run, epoch, "umap")
+    table = points.table(run, epoch) if table is None else table
+    figure = charts.projection(table, "group", style.palette(), scene.seen, scene.names, height=300)
+    figure.update_layout(margin={"t": 24, "b": 0})
+    plot(figure, "story_map", "Pictures as dots: every class, seen or novel, is an island of its own")
+    st.markdown("The surest pictures on each new pile")
+    frames.show(_typical(scene, run), SIZE)
+
+
+def _typical(scene: Scene, run: Run, most: int = 5) -> list[tuple[str, list[Frame]]]:
+    found = assignments.assignment(run, points.epochs(run)[-1])
+    rows = []
+    for i in range(scene.seen, len(scene.names)):
+        members = np.flatnonzero(found.predicted == i)
+        sure = members[np.argsort(-found.confidence[members], kind="stable")][:most]
+        images = scene.split.unlabeled[sure].tolist()
+        words = f"{recordings.pile_name(i, scene.seen)}: {len(members)} pictures"
+        rows.append((words, [scene.frame(image, "novel", "", f"Image {image} on pile {words}") for image in images]))
+    return rows
+
+
+# ---------------------------------------------------------------------------------------------------- 8: what next
+
+
+def tell_next(scene: Scene) -> str:
+    return (
+        "You know what happens when a model meets classes without a name. Now change something: everything that you "
+        "have seen was a run of this program, a minute each on an ordinary computer, and each of these doors leads to "
+        "a form or a page that is filled in already."
+    )
+
+
+def draw_next(scene: Scene) -> None:
+    runs = {part: run.id for part, run in scene.runs.items()}
+    beside = {"run": [runs[part] for part in ("lps", "no_margin", "fixmatch")]}
+    doors = [
+        ("Fewer labels", "One picture in ten keeps its label. Who suffers?", "pages/launch.py", "Launch",
+         {"set": "split.labeled_ratio=0.1"}),
+        ("A stronger brake", "Three times the margin: faster, or too much?", "pages/launch.py", "Launch",
+         {"set": "margin_scale=30"}),
+        ("Pull the brake yourself", "Move the shares, watch KL and margins.", "pages/explain.py", "Explain",
+         {"from": "run", "run": runs["lps"]}),
+        ("Side by side", "The runs of this story, epoch by epoch.", "pages/pace.py", "Pace", beside),
+        ("Look into the piles", "Every picture, and when it changed its mind.", "pages/clusters.py", "Clusters",
+         {"run": runs["lps"]}),
+        ("Your own pictures", "A folder, half of it sorted, is enough.", "pages/launch.py", "Launch",
+         {"dataset": "folder"}),
+    ]  # fmt: skip
+    with st.grid(columns="auto", min_column_width=210, gap="small"):
+        for title, words, page, label, query in doors:
+            with st.container(border=True, height="stretch", gap="xsmall"):
+                st.markdown(f"**{title}**")
+                st.markdown(f":small[{words}]")
+                st.page_link(page, label=label, icon=":material/arrow_forward:", query_params=query)
+
+
+Telling = Callable[[Scene], str]
+STEPS: tuple[tuple[str, Telling, Callable[[Scene], None]], ...] = (
+    ("Some classes have a name, others do not", tell_groups, draw_groups),
+    ("One unsorted pile", tell_task, draw_task),
+    ("The seen classes swallow the novel ones", tell_swallowed, draw_swallowed),
+    ("A brake for those who run ahead", tell_margin, draw_margin),
+    ("It lets go by itself", tell_brake, draw_brake),
+    ("Without entropy, classes fall together", tell_collapse, draw_collapse),
+    ("What it found", tell_clusters, draw_clusters),
+    ("Your turn", tell_next, draw_next),
+)

@@ -1,0 +1,234 @@
+"""Recordings on the pages: the gallery of a fresh installation, the story, and that they are for looking at only."""
+
+import numpy as np
+import pytest
+
+from lps import runs
+from lps.runs import Run, recorded_runs
+from lps.snapshots import read_snapshot, read_split
+from lps.ui import recordings, select, showcase, story
+from tests import sample_runs
+from tests.test_recording import digest
+from tests.visiting import visit
+
+LPS = "20261121-055831-digits-lps-s0-nufncd"
+NAMES = ["LPS", "ORCA", "FixMatch", "LPS without margin", "LPS without entropy"]
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """An empty folder of runs. Afterwards the recordings are what they were before."""
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
+    (tmp_path / "runs").mkdir()
+    folder, before = runs.RECORDED, digest(runs.RECORDED)
+    yield tmp_path / "runs"
+    assert digest(folder) == before
+
+
+def texts(at) -> str:
+    return "\n".join(element.value for element in [*at.markdown, *at.caption]).replace("\\", "")
+
+
+def named(name: str) -> Run:
+    return next(run for run in recorded_runs() if run.title == name)
+
+
+def counts(run: Run) -> tuple[int, int, list[int]]:
+    """Novel images under a seen id, all novel images, and the size of every pile at the last epoch: one by one."""
+    split, targets = read_split(run.folder)
+    lost, novel, piles = 0, 0, [0] * 10
+    for image, predicted in zip(split.unlabeled, read_snapshot(run.snapshots, 40).predicted):
+        piles[predicted] += 1
+        novel += targets[image] >= 5
+        lost += targets[image] >= 5 > predicted
+    return int(lost), int(novel), piles
+
+
+# ---------------------------------------------------------------------------------------------------- Home
+
+
+def test_a_fresh_installation_shows_the_gallery_beside_the_demo(root):
+    at = visit()
+    shown = texts(at)
+    for name in NAMES:
+        assert f"**{name}**" in shown
+    assert [button.label for button in at.button] == ["Start the demo"] and not at.menu_button
+    assert "None yet. The demo takes about a minute" in shown
+    assert [word.value for word in at.subheader] == ["Recorded runs", "Runs"]
+    assert [link.proto.query_string for link in at.page_link if link.label == "Open"][0] == f"run={LPS}"
+
+
+def test_own_runs_come_first_and_the_gallery_behind_an_expander(root):
+    own = sample_runs.make_run(root, "finished", name="mine")
+    at = visit()
+    assert [button.key for button in at.menu_button] == [f"menu-{own.id}"]
+    assert [word.value for word in at.subheader] == ["Runs"]
+    (gallery,) = at.expander
+    assert gallery.label == "Recorded runs" and "**FixMatch**" in [word.value for word in gallery.markdown]
+
+
+def test_the_sentences_have_the_numbers_of_the_recordings(root):
+    shown = texts(visit())
+    for name in ("ORCA", "FixMatch"):
+        lost, novel, _ = counts(named(name))
+        assert f"The seen classes swallow {lost} of {novel} novel pictures." in shown
+    assert f"{counts(named('LPS without entropy'))[2].count(0)} of 10 stay without a single picture" in shown
+
+
+def test_without_recordings_there_is_a_sentence(root, monkeypatch, tmp_path):
+    monkeypatch.setattr(runs, "RECORDED", tmp_path / "none")
+    assert "The recordings that come with the program are not there." in texts(visit())
+    assert "The story cannot be told" in visit("story").info[0].value
+    assert "There are no runs yet." in visit("live").info[0].value
+
+
+# ---------------------------------------------------------------------------------------------------- everywhere
+
+
+@pytest.mark.parametrize("page", ["live", "pace", "explain", "compare", "clusters", "projection"])
+def test_every_page_shows_something_at_once(root, page):
+    at = visit(page)
+    assert not [element for element in [*at.info, *at.error, *at.warning]]
+
+
+def test_they_are_told_apart_and_come_after_own_runs(root):
+    own = sample_runs.make_run(root, "finished")
+    labels = visit("projection").selectbox[0].options
+    assert labels == [select.label(own), *(f"{name} (recorded)" for name in NAMES)]
+
+
+@pytest.mark.parametrize("state", ["queued", "stopped", "finished"])
+def test_they_do_not_pass_for_the_latest_run(root, state):
+    own = sample_runs.make_run(root, state)
+    assert own.id in texts(visit("live"))
+    assert visit("pace").multiselect[0].value[0] == own.id
+
+
+def test_own_runs_are_compared_alone_until_somebody_asks(root):
+    sample_runs.make_run(root, "finished")
+    assert len(visit("compare").dataframe[0].value) == 1
+    asked = visit("compare", run=[run.id for run in recorded_runs()])
+    assert len(asked.dataframe[0].value) == len(NAMES)
+
+
+@pytest.mark.parametrize("epoch", ["1", "12", "40"])
+def test_any_epoch_can_be_looked_at(root, epoch):
+    for page in ("live", "clusters", "projection", "pace"):
+        at = visit(page, run=LPS, epoch=epoch)
+        assert not at.error and "is damaged" not in texts(at)
+
+
+def test_live_has_no_buttons_that_change_it(root):
+    at = visit("live", run=LPS)
+    assert not {"Stop", "Cancel", "Resume"} & {button.label for button in at.button}
+    assert "Recorded" in texts(at) and "A recording has no log." in texts(at)
+    copy = next(link for link in at.page_link if link.label == "Launch a copy")
+    assert copy.proto.query_string == f"clone={LPS}"
+
+
+def test_a_copy_has_its_settings(root):
+    at = visit("launch", clone=named("LPS without margin").id)
+    assert at.title[0].value == "Launch" and at.toggle(key="set:use_margin").value is False
+
+
+def test_clusters_of_a_recording_cannot_be_named(root):
+    at = visit("clusters", run=LPS)
+    assert "This is a recording: names cannot be kept with it." in texts(at)
+    assert not at.text_input and not {"reject", "split", "undo"} & {button.key for button in at.button}
+
+
+def test_pictures_are_written_beside_the_own_runs(root):
+    at = visit("clusters", run=LPS)
+    at.button(key="write_folder").click().run()
+    assert not at.exception and not at.error
+    made = root / ".recorded" / LPS / "exports" / "epoch-0040"
+    assert (made / "labels.csv").is_file()
+
+
+def test_a_map_that_was_not_recorded_is_not_computed(root):
+    at = visit("projection", run=LPS, map="umap", epoch="12")
+    assert "was not recorded" in at.info[0].value and not at.button
+    assert not visit("projection", run=LPS, map="umap").info
+
+
+# ---------------------------------------------------------------------------------------------------- the story
+
+
+@pytest.mark.parametrize("step", range(1, 9))
+def test_every_step_is_one_idea_in_at_most_sixty_words(root, step):
+    at = visit("story", step=str(step))
+    heading, tell, _ = story.STEPS[step - 1]
+    assert at.title[0].value == heading and f"Step {step} of 8" in texts(at)
+    assert 20 <= len(tell(story._scene()).split()) <= 60
+    assert [button.disabled for button in at.button] == [step == 1, step == 8]
+
+
+def test_next_and_back_stand_in_the_address(root):
+    at = visit("story")
+    at.button(key="story_next").click().run()
+    assert at.query_params["step"] == "2" and "Step 2 of 8" in texts(at)
+    at.button(key="story_back").click().run()
+    assert "step" not in at.query_params and "Step 1 of 8" in texts(at)
+
+
+@pytest.mark.parametrize("step, shown", [("0", 1), ("99", 8), ("two", 1)])
+def test_an_address_beyond_the_story_is_its_nearest_step(root, step, shown):
+    assert f"Step {shown} of 8" in texts(visit("story", step=step))
+
+
+def test_its_numbers_are_counted(root):
+    lost, novel, _ = counts(named("FixMatch"))
+    assert f"**{lost} of {novel}** novel pictures" in texts(visit("story", step="3"))
+    assert f"LPS ends at {counts(named('LPS'))[0]}." in texts(visit("story", step="3"))
+    piles = counts(named("LPS without entropy"))[2]
+    told = texts(visit("story", step="6"))
+    assert f"**{piles.count(0)} piles stay empty**" in told and f"the largest holds {max(piles)} pictures" in told
+    split, _ = read_split(named("LPS").folder)
+    assert f"{len(split.labeled):,} pictures of seen classes have a label. {len(split.unlabeled):,}" in texts(
+        visit("story", step="2")
+    )
+
+
+def test_the_pile_can_be_told_apart(root):
+    at = visit("story", step="2")
+    pile = at.get("html")[0].proto.body
+    assert (
+        pile.count("<figure") == story.PILE and 'class="novel"' not in pile and "novel" not in pile.split("</style>")[1]
+    )
+    at.toggle(key="story_told").set_value(True).run()
+    told = at.get("html")[0].proto.body
+    assert told.count('class="novel"') + told.count('class="seen"') == story.PILE
+
+
+def test_doors_lead_to_filled_forms(root):
+    doors = {link.proto.query_string for link in visit("story", step="8").page_link}
+    assert "set=split.labeled_ratio%3D0.1" in doors
+    at = visit("launch", set="split.labeled_ratio=0.1")
+    assert at.slider(key="set:split.labeled_ratio").value == 10  # percent
+
+
+def test_a_share_by_epoch_ends_where_the_count_does(root):
+    run = named("FixMatch")
+    lost, novel, piles = counts(run)
+    shares = recordings.swallowed_by_epoch(run)
+    assert list(shares.index) == list(range(1, 41)) and shares.iloc[-1] == pytest.approx(lost / novel)
+    assert recordings.swallowed(run) == (lost, novel) and recordings.piles(run).tolist() == piles
+
+
+def test_what_the_piles_should_be(root):
+    split, targets = read_split(named("LPS").folder)
+    truth = np.bincount(targets[split.unlabeled], minlength=10)
+    assert recordings.fair_piles(named("LPS")).tolist() == [*truth[:5], *[truth[5:].mean()] * 5]
+
+
+def test_piles_are_called_by_letters():
+    assert [recordings.pile_name(number, 5) for number in (5, 6, 30, 31)] == ["A", "B", "Z", "A2"]
+
+
+def test_a_recording_of_another_kind_has_a_plain_sentence(root, monkeypatch, tmp_path):
+    from lps.recording import record
+
+    made = record(sample_runs.make_run(root, "finished", epochs=3, settings={"split.num_seen": 4}), tmp_path / "to")
+    monkeypatch.setattr(runs, "RECORDED", tmp_path / "to")
+    assert showcase._sentence("", made, {}).startswith("Ends at ")
+    assert "Ends at" in texts(visit()) and not [link for link in visit().page_link if link.label == "Begin"]
