@@ -1,4 +1,4 @@
-"""For all tests: pages that are visited in a test start no training of their own."""
+"""For all tests: pages start no training of their own, and nothing outside the test's folder is touched."""
 
 import pytest
 
@@ -8,6 +8,12 @@ def no_training_from_pages(request, monkeypatch):
     """Pages heal the queue as they refresh; in their tests, sample runs that look queued must stay where they are."""
     if request.module.__name__.rpartition(".")[2].startswith("test_pages"):
         monkeypatch.setattr("lps.launch.pump", lambda root, trainer=None: [])
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch, tmp_path):
+    """No test reads or leaves decoded pictures in the cache of the person who runs it."""
+    monkeypatch.setenv("LPS_CACHE", str(tmp_path / "picture cache"))
 
 
 @pytest.fixture(autouse=True)
