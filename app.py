@@ -15,6 +15,7 @@ PAGES = {
         st.Page("pages/pace.py", title="Pace", icon=":material/view_column_2:"),
         st.Page("pages/explain.py", title="Explain", icon=":material/school:"),
         st.Page("pages/compare.py", title="Compare", icon=":material/balance:"),
+        st.Page("pages/effects.py", title="Effects", icon=":material/tune:"),
         st.Page("pages/clusters.py", title="Clusters", icon=":material/category:"),
         st.Page("pages/projection.py", title="Projection", icon=":material/scatter_plot:"),
     ],
