@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from lps.ui import drawings, routing
+from lps.ui import drawings, notices, routing
 
 PAGES = {
     "Start": [
@@ -11,6 +11,7 @@ PAGES = {
         st.Page("pages/launch.py", title="Launch", icon=":material/rocket_launch:"),
     ],
     "Watch": [
+        st.Page("pages/runs.py", title="Runs", icon=":material/view_list:"),
         st.Page("pages/live.py", title="Live", icon=":material/show_chart:"),
         st.Page("pages/pace.py", title="Pace", icon=":material/view_column_2:"),
         st.Page("pages/explain.py", title="Explain", icon=":material/school:"),
@@ -32,4 +33,6 @@ st.set_page_config(
     menu_items={"About": ABOUT},
 )
 st.logo(drawings.LOGO, size="large", icon_image=drawings.MARK)
-st.navigation(PAGES).run()
+page = st.navigation(PAGES)
+notices.watch()
+page.run()

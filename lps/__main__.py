@@ -90,16 +90,23 @@ def parser() -> Parser:
     recorder.add_argument("--to", type=Path, required=True, help="folder of the recordings")
     recorder.add_argument("--name", default="", help="how people call the one run; without it as it is called now")
     compare = command("compare", compare_runs, "runs side by side, mean and spread over seeds")
-    compare.add_argument("ids", nargs="*", metavar="RUN", help="runs to compare; all finished ones without it")
-    compare.add_argument("--tag", help="the finished runs with this tag, such as sweep:NAME, instead of named ones")
     compare.add_argument("--format", choices=("markdown", "latex", "csv", "json"), default="markdown")
-    compare.add_argument("--protocol", default="orca", help="orca, gcd_v1, gcd_v2, gcd_v2_balanced or strict")
-    compare.add_argument("--seen", default="default", help="seen accuracy: default, raw or matched")
-    compare.add_argument("--images", default="unlabeled", help="scored images: unlabeled or test")
-    compare.add_argument(
+    report = command("report", write_report, "one HTML file: numbers, charts, settings, and how to make them again")
+    report.add_argument("--to", type=Path, required=True, help="the file, such as report.html")
+    for sub in (compare, report):
+        _add_scoring(sub)
+    return top
+
+
+def _add_scoring(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("ids", nargs="*", metavar="RUN", help="runs to compare; all finished ones without it")
+    sub.add_argument("--tag", help="the finished runs with this tag, such as sweep:NAME, instead of named ones")
+    sub.add_argument("--protocol", default="orca", help="orca, gcd_v1, gcd_v2, gcd_v2_balanced or strict")
+    sub.add_argument("--seen", default="default", help="seen accuracy: default, raw or matched")
+    sub.add_argument("--images", default="unlabeled", help="scored images: unlabeled or test")
+    sub.add_argument(
         "--select", default="last", help="epoch: last, validation (best on withheld labels) or oracle (best by truth)"
     )
-    return top
 
 
 def _add_settings(sub: argparse.ArgumentParser) -> None:
@@ -401,16 +408,40 @@ def record_runs(options) -> None:
 def compare_runs(options) -> None:
     from lps.compare import group_runs, score_all, table
 
-    runs = [find_run(options.runs, text) for text in options.ids] + _tagged(options)
-    runs = runs or [run for run in list_runs(options.runs) if run.state().name == "finished"]
-    if not runs:
-        raise ConfigError("compare", f"there are no finished runs in {options.runs}")
-    scored, left_out = score_all(runs, options.protocol, options.select, options.seen, options.images)
+    scored, left_out = score_all(_chosen(options), options.protocol, options.select, options.seen, options.images)
     for run, reason in left_out:
         _say(f"left out: {run.id}: {reason}")
     if not scored:
         raise ConfigError("compare", "none of these runs can be scored in this way")
     print(table(group_runs(scored), options.format), end="")
+
+
+def write_report(options) -> None:
+    """The one command that needs the dashboard's libraries; where they are missing it says so."""
+    try:
+        from lps.ui import report
+    except ModuleNotFoundError as error:
+        needed = "plotly pandas streamlit jinja2"
+        raise ConfigError("report", f"needs {error.name}, which is not installed: pip install {needed}") from None
+    from lps.files import write_whole
+
+    runs = _chosen(options)
+    text = report.of(runs, report.Scoring(options.protocol, options.select, options.seen, options.images))
+    try:
+        write_whole(options.to, report.as_bytes(text))
+    except OSError as error:
+        raise ConfigError("to", f"{str(options.to)!r} cannot be written ({error.strerror})") from None
+    _say(f"{len(runs)} run{'s' * (len(runs) > 1)}, {options.to.stat().st_size / 1e6:.1f} MB")
+    print(options.to)
+
+
+def _chosen(options) -> list[Run]:
+    """The runs that were named or tagged, else all finished ones."""
+    runs = [find_run(options.runs, text) for text in options.ids] + _tagged(options)
+    runs = runs or [run for run in list_runs(options.runs) if run.state().name == "finished"]
+    if not runs:
+        raise ConfigError(options.command, f"there are no finished runs in {options.runs}")
+    return runs
 
 
 def _tagged(options) -> list[Run]:

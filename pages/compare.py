@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from lps.ui import comparison, routing, select
+from lps.ui import comparison, report, routing, select
 
 
 def main() -> None:
@@ -28,6 +28,7 @@ def main() -> None:
     comparison.show_curves(scored)
     comparison.show_differences(groups)
     comparison.show_export(groups, scoring)
+    report.offer(lambda: report.of_comparison(scored, left_out, scoring), "comparison")
 
 
 routing.through_app()

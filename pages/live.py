@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from lps.ui import panels, partners, routing, select
+from lps.ui import notices, panels, partners, report, routing, select
 from lps.ui.escape import markdown
 from lps.ui.live import history
 
@@ -35,6 +35,8 @@ def main() -> None:
     st.fragment(follow, run_every=tick)(run, alive)
     st.fragment(scrub, run_every=panels.STEP_S if st.session_state.get("playing") else tick)(run)
     st.fragment(rest, run_every=tick)(run)
+    if len(history(run).epochs) and run.state().name != "unreadable":
+        report.offer(lambda: report.of_run(run), f"report-{run.id}")
 
 
 def watch(shown: str) -> None:
@@ -49,6 +51,7 @@ def follow(run, was_alive: bool) -> None:
     if was_alive and state.is_over:
         st.rerun()  # once more as a whole, without timers
     panels.show_head(run, state, past)
+    notices.show_alarms(run)
     if len(past.epochs):
         panels.show_numbers(past)
     panels.show_curves(run, past)

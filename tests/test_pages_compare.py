@@ -251,7 +251,8 @@ def test_every_format_is_offered(open_page, made):
     assert [tab.label for tab in app.tabs] == ["Markdown", "LaTeX", "CSV"]
     texts = [block.value for block in app.code]
     assert texts[0].startswith("| method |") and "\\toprule" in texts[1] and texts[2].startswith("method,protocol,")
-    assert len(app.get("download_button")) == 3
+    labels = {button.label for button in app.get("download_button")}
+    assert labels == {"Download Markdown", "Download LaTeX", "Download CSV", "Report"}
 
 
 # ---------------------------------------------------------------------------------------------------- curves

@@ -293,12 +293,22 @@ def test_find_run(run):
 
 def test_meta_keeps_the_text_that_was_saved_first(run):
     run.write_meta(name="a\u202eb\nc", tags=["x", "x", " "], rev=1)
-    assert run.meta() == {"name": "a b c", "notes": "", "tags": ["x"], "rev": 2}
+    assert run.meta() == {"name": "a b c", "notes": "", "tags": ["x"], "hidden": False, "rev": 2}
     with pytest.raises(ConfigError, match="rev: 1 is not 2"):
         run.write_meta(notes="from another tab", rev=1)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda n: run.write_meta(notes=str(n)), range(8)))
     assert run.meta()["rev"] == 10
+
+
+def test_tags_that_are_added_and_dropped_at_once_are_all_obeyed(run):
+    run.write_meta(tags=[f"old {n}" for n in range(8)], hidden=True)
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda n: run.write_meta(add=[f"new {n}", "both"], drop=[f"old {n}"]), range(8)))
+    assert set(run.meta()["tags"]) == {"both", *(f"new {n}" for n in range(8))} and len(run.meta()["tags"]) == 9
+    assert run.meta()["hidden"]
+    run.write_meta(hidden=False, drop=["both", "absent"])
+    assert not run.meta()["hidden"] and len(run.meta()["tags"]) == 8
 
 
 def test_damaged_meta_can_be_replaced(run):

@@ -107,7 +107,7 @@ class Method(nn.Module):
         """Called before the first step of every epoch; for what looks at all images. Results belong in buffers."""
 
     def loss(self, batch: Batch, progress: Progress) -> tuple[Tensor, dict[str, Measurement]]:
-        """One scalar to minimise, and detached measurements by event name; `loss/total` is added where it is missing."""
+        """One scalar to minimise, and detached measurements by event name; `loss/total` is added where it lacks."""
         raise NotImplementedError
 
     def after_step(self) -> None:

@@ -95,10 +95,15 @@ def pace_of_runs(histories: dict[str, History], epochs: int, colors: Palette) ->
     return figure
 
 
-def curves_of_groups(curves: list[GroupCurve], epochs: int, tickformat: str, colors: Palette) -> go.Figure:
-    """The mean over the runs of every group, with its band; the legend has the order of the last values."""
+def curves_of_groups(
+    curves: list[GroupCurve], epochs: int, tickformat: str, colors: Palette, styles: list[tuple[str, str]] | None = None
+) -> go.Figure:
+    """The mean over the runs of every group, with its band; the legend has the order of the last values.
+
+    styles: (colour, dash) of every curve, where a group is to look the same in several figures.
+    """
     figure = _stacked([Panel("", 1, tickformat, rangemode="normal")], epochs, 470, colors)
-    styled = list(zip(curves, style.group_styles(len(curves), colors)))
+    styled = list(zip(curves, styles or style.group_styles(len(curves), colors)))
     styled.sort(key=lambda pair: -pair[0].table["mean"].iloc[-1])
     for curve, (color, dash) in styled:
         _add_band(figure, curve, color)

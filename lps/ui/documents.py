@@ -1,0 +1,128 @@
+"""One HTML file of facts, tables, charts and code that needs nothing else: it opens offline, prints, and has no links.
+
+Every text is escaped by the template. The page's own policy lets only the two scripts run that are written here, and
+fetches nothing.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+import jinja2
+import plotly.graph_objects as go
+from markupsafe import Markup
+
+from lps.ui import style
+from lps.ui.plot import LIBRARY
+
+HERE = Path(__file__).parent
+UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+POLICY = "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is so: (name, value) lines."""
+
+    kind: ClassVar = "facts"
+    rows: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as text; the first `words` columns hold words, the others numbers. bold: (row, column)."""
+
+    kind: ClassVar = "table"
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+    bold: frozenset = frozenset()
+    words: int = 1
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure in the light palette, with a height in pixels. alt: what it shows, for those who cannot see it."""
+
+    kind: ClassVar = "chart"
+    title: str
+    figure: go.Figure
+    alt: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Code:
+    """Text to copy; folded away where it is long."""
+
+    kind: ClassVar = "code"
+    title: str
+    text: str
+    is_folded: bool = False
+
+
+@dataclass(frozen=True)
+class Words:
+    """Paragraphs."""
+
+    kind: ClassVar = "words"
+    lines: Sequence[str]
+
+
+Block = Facts | Table | Chart | Code | Words
+
+
+@dataclass(frozen=True)
+class Section:
+    title: str
+    blocks: Sequence[Block] = field(default_factory=tuple)
+
+
+def render(title: str, about: Sequence[str], sections: Sequence[Section], footer: str) -> str:
+    """The whole file. about: what stands under the title. Sections without blocks are left out."""
+    shown = [section for section in sections if section.blocks]
+    figures = [block.figure for section in shown for block in section.blocks if block.kind == "chart"]
+    scripts = [_script(LIBRARY / "plotly.min.js"), _script(HERE / "document.js")] if figures else []
+    template = _environment().get_template("document.html.j2")
+    return template.render(
+        title=title,
+        about=about,
+        sections=shown,
+        footer=footer,
+        style=Markup((HERE / "document.css").read_text(encoding="utf-8")),
+        figures=[_inside_script(figure.to_json()) for figure in figures],
+        colors=_inside_script(json.dumps(style.color_pairs())),
+        scripts=[Markup(script) for script in scripts],
+        policy=POLICY.format(" ".join(map(_hash, scripts)) or "'none'"),
+    )
+
+
+def _environment() -> jinja2.Environment:
+    loader = jinja2.FileSystemLoader(HERE)
+    return jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+
+
+def _script(path: Path) -> str:
+    """A script as it stands between tags, lines ended as a browser reads them."""
+    text = path.read_bytes().decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    assert "</script" not in text.lower() and "<!--" not in text, path
+    return text
+
+
+def _hash(script: str) -> str:
+    """How the policy names a script that may run."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+def _inside_script(data: str) -> Markup:
+    """JSON that ends no tag, whatever its texts are."""
+    for character, escaped in UNSAFE.items():
+        data = data.replace(character, escaped)
+    return Markup(data)

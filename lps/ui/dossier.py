@@ -1,0 +1,59 @@
+"""One chosen run in the Runs page, in short: how it stands, its alarms, what it cost, its note."""
+
+import streamlit as st
+
+from lps.ui import escape, style
+from lps.ui.shelf import Entry
+
+COSTS = {
+    "memory/host_gb": ("Memory", "{:.2f} GB", "Resident memory of the training process"),
+    "memory/device_gb": ("GPU memory", "{:.2f} GB", "Memory that the training process has reserved on its GPU"),
+    "throughput/images_per_s": ("Throughput", "{:,.0f} images/s", "Images of all views per second of training"),
+    "time/step_s": ("Step", "{:.3f} s", "Seconds a training step, mean of the newest epoch"),
+}
+
+
+def show(entry: Entry) -> None:
+    """What the table has no room for."""
+    with st.container(border=True, key="dossier"):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(f"**{escape.markdown(entry.name)}**", width="content")
+            style.badge(entry.standing)
+            for alarm in entry.measured.alarms:
+                st.badge(alarm.title, color="red", icon=":material/warning:")
+        st.code(entry.run.id, language=None)
+        for words in remarks(entry):
+            st.markdown(f":red[{escape.markdown(words)}]")
+        show_costs(entry)
+        if entry.notes:
+            st.text(entry.notes)
+        if entry.run.is_recorded:
+            st.caption("A recording: it stays as it is. Launch a copy to have a run of your own.")
+
+
+def remarks(entry: Entry) -> list[str]:
+    """Why it ended badly, and what is wrong at its newest epoch."""
+    reason = entry.state.reason if entry.state.name in ("failed", "crashed", "unreadable") else ""
+    alarms = [f"Epoch {alarm.epoch}: {alarm.words}" for alarm in entry.measured.alarms]
+    return [words for words in [reason, *alarms] if words]
+
+
+def costs(entry: Entry) -> list[tuple[str, str, str]]:
+    """(name, value in words, what it is) of memory and speed, as far as the run has measured them."""
+    found = []
+    for name, (label, form, meaning) in COSTS.items():
+        value = entry.measured.recent.number(name)
+        if value is not None and (value or name != "memory/device_gb"):  # a run on the CPU has no GPU memory
+            found.append((label, form.format(value), meaning))
+    return found
+
+
+def show_costs(entry: Entry) -> None:
+    """Memory and speed in one line of numbers; the moment of the newest record."""
+    found = costs(entry)
+    if not found:
+        st.caption("No epoch is over yet." if entry.state.is_alive else "It has recorded no epoch.")
+        return
+    with st.container(horizontal=True, gap="large"):
+        for label, words, meaning in found:
+            st.metric(label, words, help=meaning, width="content")

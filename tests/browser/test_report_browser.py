@@ -1,0 +1,94 @@
+"""A report in Chromium, from disk and without a network: its charts in both themes, on a phone and on paper."""
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from lps.ui import report
+from lps.ui.comparison import Scoring
+from tests.sample_runs import make_run
+
+SCORING = Scoring("orca", "last", "default")
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+HOSTILE = '<img src="https://x.example/a.png" onerror="window.fired = 1"><script>window.fired = 1</script>'
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    runs = [make_run(root, epochs=4, name=HOSTILE), make_run(root, epochs=4, settings={"use_margin": False})]
+    paths = {"one": root / "one.html", "several": root / "several.html"}
+    paths["one"].write_bytes(report.as_bytes(report.of(runs[:1], SCORING, NOW)))
+    paths["several"].write_bytes(report.as_bytes(report.of(runs, SCORING, NOW)))
+    return paths
+
+
+@pytest.fixture
+def open_file(chromium):
+    """open_file(path, theme, width) -> the page; at the end it may have asked for nothing but the file."""
+    contexts, requests, errors = [], [], []
+
+    def open_one(path, theme="light", width=1280):
+        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=theme, offline=True)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(path.as_uri())
+        return page
+
+    yield open_one
+    for context in contexts:
+        for page in context.pages:
+            assert page.evaluate("window.fired") is None
+        context.close()
+    assert errors == [] and all(url.startswith(("file:", "data:", "blob:")) for url in requests)
+
+
+DRAWN = (
+    "[...document.querySelectorAll('.chart')].every(c => c.querySelector('.trace, .heatmaplayer image, .bars path'))"
+)
+
+
+def wait_for(page, condition: str) -> None:
+    """Until `condition` holds. Playwright's own waiting evaluates text inside the page, which its policy forbids."""
+    deadline = time.monotonic() + 30
+    while not page.evaluate(condition):
+        assert time.monotonic() < deadline, condition
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("name, count", [("one", 7), ("several", 4)])
+@pytest.mark.parametrize("theme, width", [("light", 1280), ("dark", 390)])
+def test_all_charts_are_drawn(open_file, files, name, count, theme, width):
+    page = open_file(files[name], theme, width)
+    wait_for(page, DRAWN)
+    assert page.locator(".chart").count() == count
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    widths = page.eval_on_selector_all(".chart .main-svg", "all => all.map(svg => svg.getBoundingClientRect().right)")
+    assert max(widths) <= width
+
+
+def test_charts_follow_the_theme(open_file, files):
+    page = open_file(files["one"])
+    wait_for(page, DRAWN)
+    colours = "new Set([...document.querySelectorAll('.chart .js-line')].map(line => line.style.stroke))"
+    assert page.evaluate(f"{colours}.has('rgb(31, 111, 180)')")
+    page.emulate_media(color_scheme="dark")
+    wait_for(page, f"{colours}.has('rgb(90, 169, 230)') && !{colours}.has('rgb(31, 111, 180)')")
+
+
+def test_paper_has_light_charts_that_fit_and_all_that_was_folded(open_file, files):
+    page = open_file(files["several"], "dark")
+    wait_for(page, DRAWN)
+    page.emulate_media(media="print", color_scheme="dark")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details:not([open])").count() == 0
+    widths = page.eval_on_selector_all(".chart .main-svg", "all => all.map(svg => svg.getBoundingClientRect().width)")
+    assert max(widths) <= 718  # A4 less its margins, at 96 dots an inch less rounding
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details[open]").count() == 0
+    assert len(page.pdf(format="A4")) > 10_000
