@@ -139,8 +139,8 @@ def _score(run: Run, protocol: str, select: str, seen: str, images: str) -> Scor
     split, truth = snapshots.read_split(run.folder)
     aligned = catalog.method_info(config.method).seen_is_aligned
     matched = not aligned if seen == "default" else seen == "matched"
-    scored_ids = split.test if images == "test" else split.unlabeled
-    if len(scored_ids) == 0:
+    judged = truth[split.test] if images == "test" else split.judged(truth)
+    if len(judged) == 0:
         raise ConfigError("split", "has no test images; split.test_ratio sets some aside")
     if select == "validation" and len(split.validation) == 0:
         raise ConfigError("split", "withholds no labels to choose an epoch by; split.validation_ratio does")
@@ -148,7 +148,7 @@ def _score(run: Run, protocol: str, select: str, seen: str, images: str) -> Scor
     def at(epoch: int) -> Scores:
         predicted = _predictions(run, epoch, split, images)
         try:
-            return score(predicted, truth[scored_ids], split.classes, protocol, matched)
+            return score(predicted, judged, split.classes, protocol, matched)
         except (ValueError, IndexError):
             raise ConfigError("split.npz", f"does not fit the predictions of epoch {epoch}") from None
 

@@ -68,7 +68,7 @@ def evaluate(method: Method, material: Material, config: Config) -> tuple[dict, 
     with torch.inference_mode():
         prediction = method.predict(seen_by)
     ids, confidence = prediction.ids.cpu().numpy(), prediction.confidence.cpu().numpy()
-    values = open_world(ids, truth[split.unlabeled], split.classes, seen_is_aligned=method.seen_is_aligned)
+    values = open_world(ids, split.judged(truth), split.classes, seen_is_aligned=method.seen_is_aligned)
     if len(split.validation):
         withheld = split.validation_rows, truth[split.validation]
         values["accuracy/validation"] = agreement(ids[withheld[0]], withheld[1], seen_is_aligned=method.seen_is_aligned)
@@ -108,7 +108,7 @@ def sample_rows(truth: np.ndarray, seed: int, size: int = SAMPLE) -> np.ndarray:
 
 def baseline(features: np.ndarray, truth: np.ndarray, split: Split, seed: int) -> dict[str, float]:
     """What the start features give without any training: k-means on the unlabeled images, and kNN over all."""
-    unlabeled = truth[split.unlabeled]
+    unlabeled = split.judged(truth)
     clusters = kmeans(features[split.unlabeled], split.classes.total, seed)
     values = open_world(clusters, unlabeled, split.classes, seen_is_aligned=False)
     if not values:

@@ -58,6 +58,16 @@ class Split:
         """All images but the test images, ascending."""
         return np.sort(np.concatenate([self.labeled, self.unlabeled]))
 
+    def judged(self, truth: np.ndarray) -> np.ndarray:
+        """Truth of the unlabeled images as far as scores may look at it, -1 elsewhere; truth: class ids of all images.
+
+        Where other unlabeled images are of unknown class, the withheld labels of a few seen ones say nothing of all.
+        """
+        found = truth[self.unlabeled].copy()
+        if (found < 0).any():
+            found[self.validation_rows] = -1
+        return found
+
     @property
     def validation_rows(self) -> np.ndarray:
         """Where the validation images stand in `unlabeled`."""

@@ -155,3 +155,13 @@ def test_unknown_images_make_all_known_classes_seen():
         open_world_split(labels, NAMES[:4], configure({"split.num_novel": 200, "split.labeled_ratio": 1.0}))
     with pytest.raises(ConfigError, match=r"split\.test_ratio: 0\.1 is too much: digits has 40 test images"):
         open_world_split(labels_of(200, 0), NAMES, configure({"split.test_ratio": 0.1}), 40)
+
+
+def test_withheld_labels_are_no_truth_where_the_rest_is_unknown():
+    labels = np.where(np.arange(200) < 60, np.arange(200) % 4, -1)
+    asked = {"split.num_novel": 3, "split.labeled_ratio": 1.0, "split.validation_ratio": 0.2}
+    unknown = open_world_split(labels, NAMES[:4], configure(asked))
+    assert len(unknown.validation) == 12 and (unknown.judged(unknown.targets(labels)) == -1).all()
+    labels = labels_of(200, 0)
+    known = open_world_split(labels, NAMES, configure({"split.validation_ratio": 0.2}))
+    assert (known.judged(known.targets(labels)) == known.targets(labels)[known.unlabeled]).all()

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from lps import datasets, metrics, projection, snapshots
+from lps import datasets, labels, metrics, projection, snapshots
 from lps.parameters import ConfigError
 from lps.projection import Plane
 from lps.runs import Run
@@ -57,13 +57,8 @@ def pictures(run: Run) -> datasets.Images:
 
     Raises `ConfigError` where they cannot be had, or where the data set is not the one that the run saw.
     """
-    config = run.config()
-    images = datasets.of(config)
     known = partition(run)
-    fits = len(images.labels) == len(known.targets) and images.num_classes == known.split.classes.total
-    if not fits or not np.array_equal(known.split.targets(images.labels), known.targets):
-        raise ConfigError("dataset", "has changed since the run, so its pictures are not shown")
-    return images
+    return labels.pictures(run, known.split, known.targets)
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
@@ -109,7 +104,7 @@ def _table(folder: str, moment, points: np.ndarray, index: np.ndarray) -> pd.Dat
         raise ConfigError("projections", "are damaged (they name images that are not unlabeled ones of this run)")
     order = np.argsort(unlabeled)
     rows = order[np.searchsorted(unlabeled, index, sorter=order)]
-    predicted = _matched(snapshot.predicted.astype(np.int64), known.targets[unlabeled], known.split.classes.total)[rows]
+    predicted = _matched(snapshot.predicted.astype(np.int64), known.targets[unlabeled], len(known.split.class_names))[rows]
     truth = known.targets[index]
     columns = {"x": points[:, 0], "y": points[:, 1], "image": index, "truth": truth, "predicted": predicted}
     confidence = snapshot.confidence[rows].astype(np.float32)

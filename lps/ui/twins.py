@@ -401,7 +401,7 @@ def show_class_shares(twin: Twin, epoch: int, kind: str, table: pd.DataFrame | N
         st.caption(f"Not recorded for epoch {at}.")
         return
     # an estimate is taken over other rows than all unlabeled images, and held against equal shares
-    truth = true_shares(known.targets[known.split.unlabeled], len(names)) if kind == "predicted" else None
+    truth = true_shares(known.split.judged(known.targets), len(names)) if kind == "predicted" else None
     shares = table.loc[at].to_numpy()
     figure = twin_charts.classes(shares, truth, known.split.classes.seen, names, top, style.palette())
     figure.update_layout(uirevision=f"{twin.run.id} {kind}")
