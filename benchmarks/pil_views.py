@@ -1,11 +1,14 @@
-"""The views of a CIFAR image as the original code makes them: PIL, one image at a time. A reference, not for training.
+"""The views as the original code makes them: PIL, one image at a time. A reference, not for training.
 
 Crop, flip, tensor and normalisation are torchvision's; RandAugment and the grey square are written here from the
-description of FixMatch's operations. `OPERATIONS` is also the oracle of the tests: (image, level 1-9, sign -1 or 1).
+description of FixMatch's operations. Digits, which the original does not know, are warped as in `lps.views`.
+`OPERATIONS` is also the oracle of the tests: (image, level 1-9, sign -1 or 1).
 """
 
+import math
 import random
 
+import torch
 from PIL import Image, ImageDraw, ImageEnhance, ImageOps
 from torchvision import transforms
 
@@ -61,8 +64,8 @@ def cut_out(image):
     return image
 
 
-def _view(*changes):
-    return transforms.Compose([*changes, transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
+def _view(*changes, after=(), mean=MEAN, std=STD):
+    return transforms.Compose([*changes, transforms.ToTensor(), *after, transforms.Normalize(mean, std)])
 
 
 weak = _view(transforms.RandomCrop(32, padding=4), transforms.RandomHorizontalFlip())
@@ -78,3 +81,28 @@ simclr = _view(
     transforms.RandomApply([transforms.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8),
     transforms.RandomGrayscale(0.2),
 )
+
+
+def _warp(degrees, shear, scale, shift):
+    """A random affine change, bilinear, black outside; `shear` as a slope."""
+    slope = math.degrees(math.atan(shear))
+    return transforms.RandomAffine(degrees, (shift, shift), scale, slope, transforms.InterpolationMode.BILINEAR)
+
+
+def add_noise(tensor):
+    return (tensor + 0.1 * torch.randn(tensor.shape)).clamp(0, 1)
+
+
+def _digits(*changes, after=()):
+    return _view(*changes, after=after, mean=(0.3,), std=(0.35,))
+
+
+digits_weak = _digits(_warp(15, 0.1, (0.85, 1.15), 0.1))
+digits_strong = _digits(
+    _warp(20, 0.25, (0.7, 1.3), 0.125), transforms.ColorJitter(brightness=0.4), after=(transforms.Lambda(add_noise),)
+)
+
+FAMILIES = {
+    "cifar": {"plain": _view(), "weak": weak, "strong": strong, "simclr": simclr},
+    "digits": {"plain": _digits(), "weak": digits_weak, "strong": digits_strong, "simclr": digits_strong},
+}

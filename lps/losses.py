@@ -43,18 +43,27 @@ def supervised_contrastive(similarity: Tensor, labels: Tensor, chosen: Tensor, v
     similarity (n, n) from `similarities`, labels (n,), chosen bool (n,). For an anchor a with positives P(a) (other
     chosen rows with its label): variant "in" is -log of the mean over P(a) of the softmax, "out" the mean of the -logs.
     """
-    columns = similarity.masked_fill(~chosen[None, :], MASKED)
     positive = (labels[:, None] == labels[None, :]) & chosen[None, :] & chosen[:, None]
     positive.fill_diagonal_(False)
     count = positive.sum(1)
-    total = columns.logsumexp(dim=1)
+    total = _logsumexp_of(similarity, chosen[None, :].expand_as(similarity))
     if variant == "in":
-        of_positives = columns.masked_fill(~positive, MASKED).logsumexp(dim=1) - count.clamp_min(1).log()
+        of_positives = _logsumexp_of(similarity, positive) - count.clamp_min(1).log()
     else:
-        of_positives = torch.where(positive, columns, 0.0).sum(1) / count.clamp_min(1)
+        of_positives = torch.where(positive, similarity, 0.0).sum(1) / count.clamp_min(1)
     anchors = chosen & (count > 0)
     per_row = torch.where(anchors, total - of_positives, 0.0)
     return per_row.sum() / chosen.sum().clamp_min(1)
+
+
+def _logsumexp_of(values: Tensor, included: Tensor) -> Tensor:
+    """log sum exp over the included columns of every row, (n, n) bool; finite and without meaning for a row of none.
+
+    What is left out is minus infinity, since a CPU takes four times as long for the exponential of a large finite
+    number. A row of none has to stay finite, or its gradient would be NaN.
+    """
+    outside = torch.where(included.any(dim=1, keepdim=True), -torch.inf, MASKED)
+    return torch.where(included, values, outside).logsumexp(dim=1)
 
 
 def two_view_contrastive(similarity: Tensor, chosen: Tensor, normalizer: str = "batch") -> Tensor:
