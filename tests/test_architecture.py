@@ -127,6 +127,7 @@ def test_pages_are_thin_and_do_not_import_each_other():
         assert not [name for name in imports(path) if name.startswith("pages")], path
 
 
+@pytest.mark.slow
 def test_the_package_imports_without_the_dashboard_libraries():
     """On a GPU server Streamlit, plotly, pandas, umap and tqdm may be missing; training must not care."""
     blocked = ["streamlit", "plotly", "pandas", "umap", "tqdm", "orjson"]

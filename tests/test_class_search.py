@@ -33,6 +33,7 @@ def test_every_number_is_tried_where_they_are_few(total, seen):
     assert all(a < 1 - found.tolerance for n, a in zip(found.numbers, found.accuracy) if n > found.total)
 
 
+@pytest.mark.slow
 def test_a_wide_search_tries_few_numbers_and_ends_beside_the_choice():
     features, labels = blobs(60, 40, each=14, noise=0.02)
     found = count_classes(features, labels, 40, seed=0)

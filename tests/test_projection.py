@@ -59,6 +59,7 @@ def test_turn_undoes_a_rotation_and_a_reflection():
     assert np.allclose(back.project(values), towards, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["pca", "tsne"])
 def test_project_stores_every_image_of_the_snapshot_and_repeats_itself(run, method):
     path = projection.project(run, method, 3)

@@ -323,6 +323,7 @@ def test_the_command_writes_the_file(runs, tmp_path, capsys):
     assert main(["report", runs[0].id, runs[1].id, "--protocol", "x", *where]) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["plotly", "streamlit", "pandas", "jinja2"])
 def test_without_the_dashboards_libraries_one_line_says_what_is_missing(missing, tmp_path):
     code = f"import sys; sys.modules[{missing!r}] = None; from lps.__main__ import main; sys.exit(main(sys.argv[1:]))"

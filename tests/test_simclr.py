@@ -62,6 +62,7 @@ def test_the_same_seed_gives_the_same_clusters_and_single_points_do_no_harm():
     assert torch.isfinite(same.confidence).all() and (same.ids == 0).all()
 
 
+@pytest.mark.slow
 def test_a_run_is_one_evaluation_that_equals_the_baseline_of_the_start_features(tmp_path):
     run = create_run(tmp_path, configure({"method": "simclr", "epochs": 7, "pretrain.epochs": 1, "threads": 1}))
     assert train(run) == 0
@@ -76,6 +77,7 @@ def test_a_run_is_one_evaluation_that_equals_the_baseline_of_the_start_features(
     assert [event["kind"] for event in again] == ["start", "finish"]
 
 
+@pytest.mark.slow
 def test_pretraining_is_a_run_that_is_watched_stopped_and_resumed(tmp_path):
     """Stopped in the middle of the second epoch: every epoch is told once, with the numbers of an unbroken run."""
     settings = configure({"method": "simclr", "pretrain.epochs": 3, "threads": 1})

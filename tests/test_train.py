@@ -21,6 +21,7 @@ from lps.events import read_events, rewind
 from lps.runs import create_run
 from lps.summary import summarize
 
+pytestmark = pytest.mark.slow  # every one of them trains
 ROOT = Path(__file__).resolve().parent.parent
 TINY = {"epochs": 3, "pretrain.epochs": 1, "threads": 1}
 TIMES = ("time/", "throughput/", "memory/", "eta_s")
@@ -173,7 +174,6 @@ def assert_same_weights(run, other):
     assert ours.keys() == theirs.keys() and all(torch.equal(ours[k], theirs[k]) for k in ours)
 
 
-@pytest.mark.slow
 def test_kill_9_and_resume_changes_nothing(finished, tmp_path):
     """A real process, killed after its first committed epoch; the next attempt ends with the unbroken run's numbers."""
     run = make_run(tmp_path)
@@ -249,7 +249,6 @@ def test_failures_are_sorted_by_their_cause():
     assert training.explain(KeyError("x"))[0] == "bug"
 
 
-@pytest.mark.slow
 def test_lps_passes_what_an_untrained_network_does_not(tmp_path):
     """A control: the same protocol with a learning rate of nothing and no pretraining stays far below."""
     nothing = make_run(tmp_path, **{"pretrain.epochs": 0, "lr": 1e-8, "epochs": 1})
