@@ -211,6 +211,8 @@ def sweep(options) -> int:
     how = {"mode": options.mode, "samples": options.samples, "sample_seed": options.sample_seed}
     texts = (options.dataset, options.method, options.seeds, options.settings, options.varied)
     wanted = sweeps.plan(sweeps.read_layout(*texts, **how), options.runs, options.name)
+    for config in {(item.config.dataset, _start_of(item.config)): item.config for item in wanted.items}.values():
+        _check_start(config)
     estimate = sweeps.estimate(wanted, options.runs)
     _say(_sweep_in_words(wanted, estimate))
     code = 0
@@ -473,12 +475,33 @@ def _config(options, usual: Mapping[str, object] = MappingProxyType({})) -> Conf
     config = configure(dict(usual) | own | parse_settings(options.settings, options.method))
     datasets.fetch(config.dataset, config.dataset_path)
     preflight.check(config)
+    _check_start(config)
+    _tell_skipped(config)
+    return config
+
+
+def _start_of(config: Config) -> tuple:
+    return tuple(value for key, value in config.flat().items() if key.startswith("network."))
+
+
+def _check_start(config: Config) -> None:
+    """Raises `ConfigError` where network, pictures and start weights do not fit."""
     if config.network_start == "checkpoint" or config.network_name.startswith("torchvision:"):
-        from lps import starts  # torch, only where it has to be asked
+        from lps import datasets, starts  # torch, only where it has to be asked
 
         images = datasets.of(config).pixels
         starts.check(config, images.shape[3], *images.shape[1:3])
-    return config
+
+
+def _tell_skipped(config: Config) -> None:
+    """Which files of a data set could not be used."""
+    from lps import datasets
+
+    skipped = datasets.of(config).skipped
+    if skipped:
+        named = "; ".join(f"{name} {reason}" for name, reason in skipped[:3])
+        rest = f"; and {len(skipped) - 3} more, listed on the page Launch" if len(skipped) > 3 else ""
+        _say(f"{len(skipped)} files left out: {named}{rest}")
 
 
 def _create(options) -> Run:

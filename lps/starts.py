@@ -208,8 +208,8 @@ def _shape(tensor: Tensor) -> str:
 
 def _culprit(error: Exception) -> str:
     """Which Python object a refused file holds, as far as torch says."""
-    found = re.search(r"GLOBAL ([\w.]+)|Unsupported (?:global|class|type)[^\w]+([\w.]+)", str(error))
-    return f" ({found.group(1) or found.group(2)})" if found else ""
+    found = re.search(r"GLOBAL ([\w.]+)", str(error)) or re.search(r"Unsupported \w+[^\w]+([\w.]+)", str(error))
+    return f" ({found.group(1)})" if found else ""
 
 
 def _first_line(error: Exception) -> str:

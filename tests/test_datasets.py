@@ -273,7 +273,7 @@ def test_what_cannot_be_used_is_listed(animals):
     }  # fmt: skip
     assert "cannot be decoded" in reasons["cat/4.png"] and "known kind" in reasons["cat/photo.heic"]
     assert "no regular file" in reasons["dog/pipe.png"] and "class folder" in reasons["readme.txt"]
-    assert "link back" in reasons["dog/again/dog"]
+    assert "link back" in reasons["dog/again"]
     assert np.bincount(images.labels[images.labels >= 0])[0] == 2  # a cat that is broken does not move the others
     assert len(images.pixels) == len(images.labels) == len(images.file_names)
 
@@ -653,3 +653,13 @@ def test_every_recipe_can_be_asked_for(name):
     config = configure({"dataset": name})
     assert {key: config.flat()[key] for key in catalog.dataset_info(name).recipe} == catalog.dataset_info(name).recipe
     assert catalog.dataset_info(name).title and catalog.dataset_info(name).summary.endswith(".")
+
+
+def test_an_unlabeled_folder_without_pictures_and_equal_class_names_are_refused(animals, tmp_path, good):
+    for path in sorted((animals / "unlabeled").rglob("*")):
+        path.unlink()
+    with pytest.raises(ConfigError, match="unlabeled.* has no picture; fill it, or remove it"):
+        datasets.load("folder", str(animals), 16)
+    names = np.array(["same"] * (int(good["y_train"].max()) + 1))
+    with pytest.raises(ConfigError, match="class_names holds a name twice"):
+        datasets.load("arrays", save(tmp_path / "twice.npz", good | {"class_names": names}))

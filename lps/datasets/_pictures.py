@@ -41,7 +41,8 @@ class Listing:
     def add(self, folder: Path, label: int) -> int:
         """Append every picture file below `folder`; gives how many there were."""
         before = len(self.files)
-        for path in self._walk(folder, set()):
+        root = self.root.stat()
+        for path in self._walk(folder, {(root.st_dev, root.st_ino)}):
             entry = path.stat()
             self.files.append((str(path.relative_to(self.root)), entry.st_size, entry.st_mtime_ns))
         self.labels += [label] * (len(self.files) - before)

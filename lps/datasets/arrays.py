@@ -180,6 +180,8 @@ def _class_names(arrays: dict[str, np.ndarray]) -> tuple[str, ...]:
         given = arrays["class_names"]
         texts = [t.decode("utf-8", "replace") if isinstance(t, bytes) else t for t in given.tolist()]
         names = tuple(clean_line(text) or str(i) for i, text in enumerate(texts))
+        if len(set(names)) < len(names):
+            raise ConfigError("dataset.path", "class_names holds a name twice; expected a different one for each class")
         if len(names) < len(counts):
             raise ConfigError("dataset.path", f"class_names has {len(names)} names, but y_train goes to {y.max()}")
     missing = np.flatnonzero(np.bincount(y[y >= 0], minlength=len(names)) == 0)

@@ -69,18 +69,22 @@ def _list(root: Path) -> tuple[Listing, tuple[str, ...]]:
             folders.append(path)
         else:
             listing.skip(path, "lies in no class folder")
-    classes = [path for path in folders if path.name.lower() not in (*UNLABELED, TEST)]
+    classes = [path for path in folders if _plain(path) not in (*UNLABELED, TEST)]
     names = _class_names(root, classes)
     for label, folder in enumerate(classes):
         if not listing.add(folder, label):
             raise ConfigError("dataset.path", f"class {names[label]!r} has no picture; expected at least one")
     for folder in folders:
-        if folder.name.lower() in UNLABELED:
-            listing.add(folder, -1)
+        if _plain(folder) in UNLABELED and not listing.add(folder, -1):
+            raise ConfigError("dataset.path", f"{quoted(folder)} has no picture; fill it, or remove it")
     for folder in folders:
-        if folder.name.lower() == TEST:
+        if _plain(folder) == TEST:
             _add_test(listing, folder, [path.name for path in classes])
     return listing, names
+
+
+def _plain(folder: Path) -> str:
+    return clean_line(folder.name).lower()
 
 
 def _class_names(root: Path, classes: list[Path]) -> tuple[str, ...]:

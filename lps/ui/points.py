@@ -104,7 +104,8 @@ def _table(folder: str, moment, points: np.ndarray, index: np.ndarray) -> pd.Dat
         raise ConfigError("projections", "are damaged (they name images that are not unlabeled ones of this run)")
     order = np.argsort(unlabeled)
     rows = order[np.searchsorted(unlabeled, index, sorter=order)]
-    predicted = _matched(snapshot.predicted.astype(np.int64), known.targets[unlabeled], len(known.split.class_names))[rows]
+    classes = len(known.split.class_names)
+    predicted = _matched(snapshot.predicted.astype(np.int64), known.targets[unlabeled], classes)[rows]
     truth = known.targets[index]
     columns = {"x": points[:, 0], "y": points[:, 1], "image": index, "truth": truth, "predicted": predicted}
     confidence = snapshot.confidence[rows].astype(np.float32)
