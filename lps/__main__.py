@@ -206,13 +206,13 @@ def launch_run(options) -> None:
 
 
 def sweep(options) -> int:
-    from lps import sweeps
+    from lps import start_check, sweeps
 
     how = {"mode": options.mode, "samples": options.samples, "sample_seed": options.sample_seed}
     texts = (options.dataset, options.method, options.seeds, options.settings, options.varied)
     wanted = sweeps.plan(sweeps.read_layout(*texts, **how), options.runs, options.name)
     for config in {(item.config.dataset, _start_of(item.config)): item.config for item in wanted.items}.values():
-        _check_start(config)
+        start_check.check(config)
     estimate = sweeps.estimate(wanted, options.runs)
     _say(_sweep_in_words(wanted, estimate))
     code = 0
@@ -465,7 +465,7 @@ def _tagged(options) -> list[Run]:
 
 def _config(options, usual: Mapping[str, object] = MappingProxyType({})) -> Config:
     """The checked config of the options, before anything is written. usual: settings where nobody says otherwise."""
-    from lps import datasets, preflight
+    from lps import datasets, preflight, start_check
 
     for text in options.settings:
         name = text.partition("=")[0].strip()
@@ -475,22 +475,13 @@ def _config(options, usual: Mapping[str, object] = MappingProxyType({})) -> Conf
     config = configure(dict(usual) | own | parse_settings(options.settings, options.method))
     datasets.fetch(config.dataset, config.dataset_path)
     preflight.check(config)
-    _check_start(config)
+    start_check.check(config)
     _tell_skipped(config)
     return config
 
 
 def _start_of(config: Config) -> tuple:
     return tuple(value for key, value in config.flat().items() if key.startswith("network."))
-
-
-def _check_start(config: Config) -> None:
-    """Raises `ConfigError` where network, pictures and start weights do not fit."""
-    if config.network_start == "checkpoint" or config.network_name.startswith("torchvision:"):
-        from lps import datasets, starts  # torch, only where it has to be asked
-
-        images = datasets.of(config).pixels
-        starts.check(config, images.shape[3], *images.shape[1:3])
 
 
 def _tell_skipped(config: Config) -> None:

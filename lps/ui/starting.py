@@ -8,7 +8,7 @@ import secrets
 
 import streamlit as st
 
-from lps import launch
+from lps import launch, start_check
 from lps.config import Config
 from lps.parameters import ConfigError
 from lps.runs import create_run
@@ -28,6 +28,8 @@ def take(page: str) -> str | None:
 
 def start(page: str, visit: str, configs: tuple[Config, ...], name: str = "") -> list[str]:
     """The ids of the runs that now wait or run; raises `ConfigError` where a folder or process cannot be made."""
+    for config in configs[:1]:  # they differ in nothing but the seed
+        start_check.ask(config)
     try:
         made = [create_run(select.runs_root(), config, name, visit) for config in configs]
         for run in made:
