@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 from lps import compare, provenance
-from lps.__main__ import _config, main, parser
+from lps.__main__ import main
+from lps.commands import parser
+from lps.commands.training import _config
 from lps.config import configure
 from lps.files import write_json
 from lps.parameters import ConfigError
@@ -275,7 +277,7 @@ def test_hostile_settings_of_a_comparison_are_text(tmp_path):
 def test_the_command_asks_for_the_same_settings(values, monkeypatch):
     monkeypatch.setattr("lps.datasets.fetch", lambda *_: None)
     monkeypatch.setattr("lps.preflight.check", lambda *_: None)
-    monkeypatch.setattr("lps.__main__._tell_skipped", lambda *_: None)
+    monkeypatch.setattr("lps.commands.training._tell_skipped", lambda *_: None)
     config = configure(values)
     words = shlex.split(provenance.train_command(config))
     assert words[:4] == ["python", "-m", "lps", "train"]

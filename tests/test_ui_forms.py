@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lps.__main__ import parser
+from lps.commands import parser
 from lps.config import configure, parameters, parse_settings
 from lps.parameters import ConfigError
 from lps.ui import forms

@@ -1,0 +1,57 @@
+"""The commands: one file for those that belong together, each with `add(commands)`; what they share is here.
+
+The folder listing is the registry: a new file is a new command. Every `add` names its commands, their options and the
+function that carries each out. Such a function returns its exit code, or None for 0, and may raise `ConfigError`.
+"""
+
+import argparse
+import json
+import os
+import pkgutil
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message):
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
+class Commands:
+    """The commands of a parser."""
+
+    def __init__(self, top: Parser):
+        self.parsers = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
+
+    def add(self, name: str, act: Callable, help: str, *, run: bool = False, as_json: bool = False) -> Parser:
+        """A command with the options that many have: --runs always, RUN and --json where asked for."""
+        sub = self.parsers.add_parser(name, help=help, description=help, allow_abbrev=False)
+        sub.set_defaults(act=act)
+        runs = Path(os.environ.get("LPS_RUNS", "runs"))
+        sub.add_argument("--runs", type=Path, default=runs, help="folder of the runs")
+        if run:
+            sub.add_argument("run", help="id of a run, the end of it, or its folder")
+        if as_json:
+            sub.add_argument("--json", action="store_true", help="as JSON")
+        return sub
+
+
+def parser() -> Parser:
+    top = Parser(prog="python -m lps", description="Open-world semi-supervised learning, from the command line.")
+    commands = Commands(top)
+    for name in sorted(module.name for module in pkgutil.iter_modules(__path__)):
+        import_module(f"{__name__}.{name}").add(commands)
+    return top
+
+
+def print_json(value) -> None:
+    print(json.dumps(value, indent=2, allow_nan=False))
+
+
+def say(text: str) -> None:
+    """Tell the person something that is no result."""
+    print(text, file=sys.stderr)

@@ -1,0 +1,121 @@
+"""Look at runs and keep them in order: `list`, `show`, `stop`, `resume`, `rename`, `tag`, `note`, `delete`, ..."""
+
+import argparse
+
+from lps.commands import Commands, print_json, say
+from lps.parameters import ConfigError
+from lps.runs import delete_run, find_run, list_runs, recorded_runs
+
+
+def add(commands: Commands) -> None:
+    listing = commands.add("list", list_all, "all runs", as_json=True)
+    listing.add_argument("--recorded", action="store_true", help="the recordings that come with the program instead")
+    commands.add("show", show, "one run", run=True, as_json=True)
+    commands.add("stop", stop, "end a run after a checkpoint; it can be resumed", run=True).add_argument(
+        "--kill", action="store_true", help="at once, without a checkpoint of the current epoch"
+    )
+    commands.add("resume", resume, "go on from the last checkpoint", run=True)
+    commands.add("rename", rename, "give a run a name", run=True).add_argument("name")
+    commands.add("delete", delete, "move a run to the trash folder", run=True)
+    commands.add("restore", restore, "bring a run back from the trash folder", run=True)
+    tags = commands.add("tag", tag, "give a run tags with +NAME, take them with -NAME; prints what it has", run=True)
+    tags.add_argument("changes", nargs=argparse.REMAINDER, metavar="+NAME|-NAME", help="as many as needed")
+    commands.add("note", note, "write a note to a run; an empty one removes it", run=True).add_argument("text")
+
+
+def list_all(options) -> None:
+    from lps.summary import summarize
+
+    rows = []
+    for run in recorded_runs() if options.recorded else list_runs(options.runs):
+        state, summary = run.state(), summarize(run)
+        scores = {key: summary["last"].get(f"accuracy/{key}") for key in ("seen", "novel", "all")}
+        row = {"id": run.id, "name": run.meta()["name"], "state": state.name, "reason": state.reason}
+        rows.append(row | {"epochs": summary["epochs"]} | scores)
+    if options.json:
+        print_json(rows)
+        return
+    if not rows and not options.recorded:
+        say(f"no runs in {options.runs}; start one with: python -m lps train")
+    for row in rows:
+        scores = " ".join(f"{key} {row[key]:.3f}" for key in ("seen", "novel", "all") if row[key] is not None)
+        print(
+            f"{row['id']}  {row['state']:10} epoch {row['epochs']:<4} {scores}  {row['name']}  {row['reason']}".rstrip()
+        )
+
+
+def show(options) -> None:
+    from lps.summary import summarize
+
+    run = find_run(options.runs, options.run)
+    state = run.state()
+    config = {} if state.name == "unreadable" else run.config().flat()
+    shown = {
+        "id": run.id,
+        "state": state.name,
+        "reason": state.reason,
+        **run.meta(),
+        "config": config,
+        **summarize(run),
+    }
+    if options.json:
+        print_json(shown)
+        return
+    print(f"{run.id}  {shown['name']}\n{state.name}, {shown['epochs']} epochs{': ' * bool(state.reason)}{state.reason}")
+    for title in ("last", "best"):
+        print(f"\n{title}")
+        for key, value in shown[title].items():
+            print(f"    {key} = {value}" if not isinstance(value, list) else f"    {key} = {_shorten(value)}")
+    print("\nconfig")
+    for key, value in config.items():
+        print(f"    {key} = {value}")
+
+
+def _shorten(values: list, limit: int = 8) -> str:
+    shown = ", ".join("null" if v is None else f"{v:.4g}" for v in values[:limit])
+    return f"[{shown}{', ...' if len(values) > limit else ''}]"
+
+
+def stop(options) -> None:
+    from lps import launch
+
+    launch.stop(find_run(options.runs, options.run), kill=options.kill)
+
+
+def resume(options) -> None:
+    from lps import launch
+
+    run = find_run(options.runs, options.run)
+    launch.resume(run)
+    print(run.folder)
+
+
+def rename(options) -> None:
+    find_run(options.runs, options.run).write_meta(name=options.name)
+
+
+def delete(options) -> None:
+    delete_run(find_run(options.runs, options.run))
+
+
+def restore(options) -> None:
+    from lps.trash import restore_run
+
+    print(restore_run(options.runs, options.run).folder)
+
+
+def tag(options) -> None:
+    run, changes = find_run(options.runs, options.run), options.changes
+    wrong = next((change for change in changes if change[:1] not in ("+", "-") or len(change) < 2), None)
+    if wrong is not None:
+        raise ConfigError("tag", f"{wrong!r} is not +NAME or -NAME")
+    if changes:
+        run.write_meta(
+            add=[change[1:] for change in changes if change[0] == "+"],
+            drop=[change[1:] for change in changes if change[0] == "-"],
+        )
+    print("\n".join(run.meta()["tags"]), end="\n" * bool(run.meta()["tags"]))
+
+
+def note(options) -> None:
+    find_run(options.runs, options.run).write_meta(notes=options.text)

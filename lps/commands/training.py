@@ -1,0 +1,126 @@
+"""Start one run, or what comes before it: `train`, `launch`, `pretrain`, `count-classes`."""
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from types import MappingProxyType
+
+from lps.commands import Commands, print_json, say
+from lps.config import Config, configure, parse_settings
+from lps.parameters import ConfigError
+from lps.runs import Run, create_run
+
+
+def add(commands: Commands) -> None:
+    train = commands.add("train", train_here, "train in the foreground; the last line is the run folder")
+    train.add_argument("--run", dest="folder", type=Path, help=argparse.SUPPRESS)  # how the runner starts the trainer
+    launch = commands.add("launch", launch_run, "train in the background; prints the run folder")
+    alone = commands.add("pretrain", pretrain, "only the SimCLR start of such a run, kept for later runs")
+    count = commands.add("count-classes", count_classes, "how many classes the images may have", as_json=True)
+    count.add_argument("--most", type=int, help="the largest number that is tried")
+    for sub in (train, launch, alone, count):
+        _add_settings(sub)
+
+
+def _add_settings(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--dataset", default="digits", help="see `datasets`")
+    sub.add_argument("--method", default="lps", help="see `methods`")
+    sub.add_argument("--seed", default="0", help="seed of the run")
+    sub.add_argument("--name", default="", help="a name for people")
+    sub.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        dest="settings",
+        help="any setting, as often as needed",
+    )
+
+
+def train_here(options) -> int:
+    if options.folder:  # the training process itself, started by the runner
+        # Threads that spin while they wait made a run 2.5 times slower on two busy cores; with a browser open they are.
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        from lps import ranks
+
+        run = Run(options.folder)
+        if processes := ranks.wanted(run):
+            return ranks.carry_out(run, processes)
+        from lps.train import train
+
+        return train(run)
+    from lps import launch
+    from lps.follow import follow
+
+    run = _create(options)
+    launch.launch(run)
+    state = follow(run)
+    say(f"{state.name}{': ' + state.reason if state.reason else ''}")
+    print(run.folder)
+    return 0 if state.name in ("finished", "stopped") else 1
+
+
+def launch_run(options) -> None:
+    from lps import launch
+
+    run = _create(options)
+    launch.launch(run)
+    print(run.folder)
+
+
+def pretrain(options) -> int:
+    from lps.pretrain import pretrain_alone
+
+    path = pretrain_alone(_config(options), options.runs / ".pretrained", say)
+    print(path)
+    return 0
+
+
+def count_classes(options) -> None:
+    from lps.class_search import search
+
+    config = _config(options, {"split.num_novel": 1})
+    found = search(config, options.runs, options.most, lambda line: print(line, file=sys.stderr, flush=True))
+    if options.json:
+        print_json(asdict(found) | {"novel": found.novel})
+        return
+    print("classes  accuracy on labels  silhouette")
+    for number, accuracy, silhouette in zip(found.numbers, found.accuracy, found.silhouette):
+        chosen = "  <- chosen" if number == found.total else ""
+        print(f"{number:7}  {accuracy:18.3f}  {silhouette:10.3f}{chosen}")
+    print(f"{found.total} classes, {found.novel} of them novel: --set split.num_novel={found.novel}")
+
+
+def _create(options) -> Run:
+    return create_run(options.runs, _config(options), options.name)
+
+
+def _config(options, usual: Mapping[str, object] = MappingProxyType({})) -> Config:
+    """The checked config of the options, before anything is written. usual: settings where nobody says otherwise."""
+    from lps import datasets, preflight, start_check
+
+    for text in options.settings:
+        name = text.partition("=")[0].strip()
+        if name in ("dataset", "method"):
+            raise ConfigError(name, f"cannot be set by --set; use --{name}")
+    own = parse_settings([f"seed={options.seed}"], "lps") | {"dataset": options.dataset, "method": options.method}
+    config = configure(dict(usual) | own | parse_settings(options.settings, options.method))
+    datasets.fetch(config.dataset, config.dataset_path)
+    preflight.check(config)
+    start_check.check(config)
+    _tell_skipped(config)
+    return config
+
+
+def _tell_skipped(config: Config) -> None:
+    """Which files of a data set could not be used."""
+    from lps import datasets
+
+    skipped = datasets.of(config).skipped
+    if skipped:
+        named = "; ".join(f"{name} {reason}" for name, reason in skipped[:3])
+        rest = f"; and {len(skipped) - 3} more, listed on the page Launch" if len(skipped) > 3 else ""
+        say(f"{len(skipped)} files left out: {named}{rest}")
