@@ -498,7 +498,7 @@ def test_a_run_of_two_processes_takes_two_gpus_at_once_and_is_not_overtaken(root
     launch.stop(both)
     over(behind, "finished")
     assert starts(root) == [alone.id, both.id, behind.id]
-    assert not any(map(is_held, locks))
+    until(lambda: not any(map(is_held, locks)))  # a runner lets go a moment after its record
 
 
 def test_on_cpus_one_slot_is_enough_for_several_processes(root):
