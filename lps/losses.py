@@ -77,3 +77,24 @@ def two_view_contrastive(similarity: Tensor, chosen: Tensor, normalizer: str = "
     per_row = similarity.logsumexp(dim=1) - similarity.gather(1, partner[:, None]).squeeze(1)
     total = torch.where(chosen, per_row, 0.0).sum()
     return total / rows if normalizer == "batch" else total / chosen.sum().clamp_min(1)
+
+
+def nt_xent(projections: Tensor, temperature: float) -> Tensor:
+    """Mean over the 2n rows (two stacked views) of the cross-entropy of finding the other view among 2n - 1 others."""
+    everyone = torch.ones(len(projections), dtype=torch.bool, device=projections.device)
+    return two_view_contrastive(similarities(projections, temperature), everyone)
+
+
+def labeled_contrastive(projections: list[Tensor], targets: Tensor, temperature: float) -> Tensor:
+    """Contrast by label among the labeled rows of all views, the mean over positives outside of the logarithm.
+
+    projections: a (n, d) per view, targets int64 (labeled,).
+    """
+    similarity = similarities(labeled_rows(projections, targets), temperature)
+    everyone = torch.ones(len(similarity), dtype=torch.bool, device=similarity.device)
+    return supervised_contrastive(similarity, targets.repeat(len(projections)), everyone, variant="out")
+
+
+def labeled_rows(views: list[Tensor], targets: Tensor) -> Tensor:
+    """The labeled rows of all views (views * labeled, d), one view after the other; they come first in each."""
+    return torch.cat([view[: len(targets)] for view in views])

@@ -30,6 +30,17 @@ class CosineClassifier(nn.Module):
         return self.scale * F.linear(F.normalize(features, dim=1), F.normalize(self.weight, dim=1))
 
 
+def projection_head(features: int, width: int | None, outputs: int) -> nn.Module:
+    """Three layers that stand where a classifier was, so that the network's logits are the projections.
+
+    width: of the two hidden layers; without it that of GCD and SimGCD, 2048, but at most 4 times the features.
+    """
+    width = min(2048, 4 * features) if width is None else width
+    return nn.Sequential(
+        nn.Linear(features, width), nn.GELU(), nn.Linear(width, width), nn.GELU(), nn.Linear(width, outputs)
+    )
+
+
 class Network(nn.Module):
     """Backbone and classifier; stages up to `freeze_until` get no gradient."""
 

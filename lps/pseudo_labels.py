@@ -46,6 +46,11 @@ def class_distribution(probabilities: Tensor, weights: Tensor) -> Tensor:
     return (weights[:, None] * probabilities).sum(0) / weights.sum().clamp_min(1)
 
 
+def distribution_measurements(pi_hat: Tensor) -> dict[str, Tensor]:
+    """What is told of an estimated class distribution (classes,): itself, and how far it is from an equal share."""
+    return {"pi_hat": pi_hat, "kl": kl_uniform_to(pi_hat), "kl/reverse": kl_to_uniform(pi_hat)}
+
+
 def kl_uniform_to(distribution: Tensor) -> Tensor:
     """KL(u || p) = -log K - mean_k log p_k; large where a class is starved."""
     k = distribution.shape[-1]

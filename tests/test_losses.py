@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from lps.losses import (
+    labeled_contrastive,
     margin_cross_entropy,
     negative_entropy_of_mean,
+    nt_xent,
     similarities,
     supervised_contrastive,
     two_view_contrastive,
@@ -87,6 +89,18 @@ def test_two_view_contrastive_equals_the_naive_loop(normalizer, temperature):
     chosen = torch.tensor([True, False, True, True, False, False] * 2)
     ours = two_view_contrastive(similarities(vectors, temperature), chosen, normalizer)
     expected = naive_two_view(vectors, chosen.tolist(), temperature, normalizer)
+    assert ours.item() == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("temperature", [0.05, 1.0])
+def test_nt_xent_and_contrast_by_label_are_the_naive_loops_over_their_rows(temperature):
+    first, second = random_logits(7, 5, seed=1), random_logits(7, 5, seed=2)
+    everyone = naive_two_view(torch.cat([first, second]), [True] * 14, temperature, "batch")
+    assert nt_xent(torch.cat([first, second]), temperature).item() == pytest.approx(everyone, rel=1e-4)
+
+    targets, rows = torch.tensor([2, 0, 2, 1]), torch.cat([first[:4], second[:4]])
+    expected = naive_supervised(rows, targets.tolist() * 2, [True] * 8, temperature, "out")
+    ours = labeled_contrastive([first, second], targets, temperature)
     assert ours.item() == pytest.approx(expected, rel=1e-4)
 
 

@@ -45,7 +45,7 @@ from lps.clustering import principal_axes, semi_supervised_kmeans, squared_dista
 from lps.measurements import Measurement
 from lps.methods import Inference, Method, Prediction, Progress
 from lps.network import Network
-from lps.pseudo_labels import TINY, class_distribution, kl_to_uniform, kl_uniform_to
+from lps.pseudo_labels import TINY, class_distribution, distribution_measurements
 from lps.schedules import epochs_of, ramp_up
 from lps.split import Classes
 
@@ -188,13 +188,8 @@ class DTC(Method):
             away = self._away_from_past(log_q.exp(), batch.unlabeled_positions, remember=weight > 0)
             terms["loss/consistency"] = weight * away
         pi_hat = class_distribution(log_q.detach().exp(), torch.ones_like(log_q[:, 0]))
-        return terms, {
-            "consistency_weight": weight,
-            "target/distribution": targets.mean(dim=0),
-            "pi_hat": pi_hat,
-            "kl": kl_uniform_to(pi_hat),
-            "kl/reverse": kl_to_uniform(pi_hat),
-        }
+        measured = {"consistency_weight": weight, "target/distribution": targets.mean(dim=0)}
+        return terms, measured | distribution_measurements(pi_hat)
 
     def _away_from_past(self, assignments: Tensor, positions: Tensor, remember: bool) -> Tensor:
         """Mean squared difference of q (n, k) from the images' averages, 0 where there is none; q then joins them.

@@ -35,14 +35,14 @@ from typing import Annotated
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from lps.batches import Batch
 from lps.clustering import cluster_confidence, semi_supervised_kmeans
-from lps.losses import similarities, supervised_contrastive, two_view_contrastive
+from lps.losses import labeled_contrastive, nt_xent
 from lps.measurements import Measurement
 from lps.methods import Inference, Method, Prediction, Progress
-from lps.network import Network
+from lps.network import Network, projection_head
 from lps.split import Classes
 
 
@@ -74,9 +74,7 @@ class GCD(Method):
         kmeans_iterations: Annotated[int, "most rounds of one run of semi-supervised k-means", (1, 10000)] = 200,
     ):
         super().__init__(network, classes)
-        features = network.backbone.num_features
-        width = min(2048, 4 * features) if projection_width is None else projection_width
-        network.classifier = _projection_head(features, width, projection_outputs)
+        network.classifier = projection_head(network.backbone.num_features, projection_width, projection_outputs)
         self.supervised_weight = supervised_weight
         self.unsupervised_temperature = unsupervised_temperature
         self.supervised_temperature = supervised_temperature
@@ -84,24 +82,14 @@ class GCD(Method):
 
     def loss(self, batch: Batch, progress: Progress) -> tuple[Tensor, dict[str, Measurement]]:
         projected = [view.logits for view in self.network.forward_views(batch.views())]
+        apart = nt_xent(torch.cat(projected), self.unsupervised_temperature)
+        together = labeled_contrastive(projected, batch.targets, self.supervised_temperature)
         terms = {
-            "loss/unsupervised_contrastive": (1 - self.supervised_weight) * self._unsupervised(projected),
-            "loss/supervised_contrastive": self.supervised_weight * self._supervised(projected, batch.targets),
+            "loss/unsupervised_contrastive": (1 - self.supervised_weight) * apart,
+            "loss/supervised_contrastive": self.supervised_weight * together,
         }
         total = sum(terms.values())
         return total, {name: term.detach() for name, term in terms.items()} | {"loss/total": total.detach()}
-
-    def _unsupervised(self, projected: list[Tensor]) -> Tensor:
-        """InfoNCE over all rows of both views."""
-        similarity = similarities(torch.cat(projected), self.unsupervised_temperature)
-        return two_view_contrastive(similarity, torch.ones_like(similarity[0], dtype=torch.bool))
-
-    def _supervised(self, projected: list[Tensor], targets: Tensor) -> Tensor:
-        """Contrast among the labeled rows of both views, the mean over positives outside of the logarithm."""
-        labeled = torch.cat([view[: len(targets)] for view in projected])
-        similarity = similarities(labeled, self.supervised_temperature)
-        everyone = torch.ones_like(similarity[0], dtype=torch.bool)
-        return supervised_contrastive(similarity, targets.repeat(2), everyone, variant="out")
 
     def predict(self, inference: Inference) -> Prediction:
         """Ids of semi-supervised k-means: below `seen` the seen classes, the others clusters without a name."""
@@ -117,10 +105,3 @@ class GCD(Method):
         return Prediction(
             clusters.ids, cluster_confidence(clusters.distances), {"cluster/inertia": clusters.inertia.item()}
         )
-
-
-def _projection_head(features: int, width: int, outputs: int) -> nn.Module:
-    """Three layers; it stands where the classifier was, so that the network's logits are the projections."""
-    return nn.Sequential(
-        nn.Linear(features, width), nn.GELU(), nn.Linear(width, width), nn.GELU(), nn.Linear(width, outputs)
-    )

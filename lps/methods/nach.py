@@ -41,8 +41,7 @@ from lps.pseudo_labels import (
     TINY,
     PseudoLabels,
     class_distribution,
-    kl_to_uniform,
-    kl_uniform_to,
+    distribution_measurements,
     pseudo_label_rates,
     pseudo_labels,
 )
@@ -111,9 +110,7 @@ class NACH(Method):
 
         measured = {name: term.detach() for name, term in terms.items()} | {"loss/total": total.detach()}
         some = predicted.confident.any().float()  # a batch without a confident row has no class distribution
-        measured["pi_hat"] = Ratio(some * pi_hat, some)
-        measured["kl"] = Ratio(some * kl_uniform_to(pi_hat), some)
-        measured["kl/reverse"] = Ratio(some * kl_to_uniform(pi_hat), some)
+        measured |= {name: Ratio(some * value, some) for name, value in distribution_measurements(pi_hat).items()}
         measured |= {
             "threshold/seen": self.threshold_seen,
             "threshold/novel": threshold_novel,

@@ -44,7 +44,7 @@ from lps.measurements import Measurement
 from lps.methods import Inference, Method, Prediction, Progress
 from lps.network import Network
 from lps.pairs import pair_loss, pair_partners
-from lps.pseudo_labels import TINY, kl_to_uniform, kl_uniform_to
+from lps.pseudo_labels import TINY, distribution_measurements
 from lps.split import Classes
 
 CONNECTED = 1e-4  # added to every edge of the prototype graph, so that it is one component
@@ -124,8 +124,7 @@ class OpenNCD(Method):
 
         measured = {name: term.detach() for name, term in terms.items()} | {"loss/total": total.detach()}
         if is_grouped:
-            mean = groups[0].detach().mean(dim=0)[: self.classes.total]
-            measured |= {"pi_hat": mean, "kl": kl_uniform_to(mean), "kl/reverse": kl_to_uniform(mean)}
+            measured |= distribution_measurements(groups[0].detach().mean(dim=0)[: self.classes.total])
         return total, measured
 
     def predict(self, inference: Inference) -> Prediction:

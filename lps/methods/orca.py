@@ -37,7 +37,7 @@ from lps.measurements import Measurement
 from lps.methods import Inference, Method, Progress
 from lps.network import Network
 from lps.pairs import pair_loss, pair_partners
-from lps.pseudo_labels import kl_to_uniform, kl_uniform_to
+from lps.pseudo_labels import distribution_measurements
 from lps.split import Classes
 
 
@@ -83,7 +83,7 @@ class ORCA(Method):
         mean = first.logits.detach().float().softmax(dim=1).mean(dim=0)
         measured = {name: term.detach() for name, term in terms.items()} | {"loss/total": total.detach()}
         measured |= {"uncertainty": self.uncertainty, "margin": margins}
-        return total, measured | {"pi_hat": mean, "kl": kl_uniform_to(mean), "kl/reverse": kl_to_uniform(mean)}
+        return total, measured | distribution_measurements(mean)
 
     def margins(self) -> Tensor:
         """(classes,): margin_scale * min(uncertainty, cap) for seen classes, added to a target's logit; 0 for novel."""

@@ -41,7 +41,7 @@ from lps.batches import Batch
 from lps.measurements import Measurement, Ratio
 from lps.methods import Inference, Method, Prediction, Progress
 from lps.network import Network, Outputs
-from lps.pseudo_labels import class_distribution, kl_to_uniform, kl_uniform_to
+from lps.pseudo_labels import class_distribution, distribution_measurements
 from lps.schedules import epochs_of, ramp_up
 from lps.split import Classes
 
@@ -116,14 +116,12 @@ class RankStats(Method):
         pi_hat = class_distribution(probabilities[labeled:].detach(), torch.ones_like(probabilities[labeled:, 0]))
         guessed = probabilities[labeled:].argmax(dim=1)
         agree = positive == (guessed[:, None] == guessed)
-        return terms, {
+        measured = {
             "pair/agreement": Ratio(agree.sum() - len(positive), others),
             "pair/positive_rate": Ratio(positive.sum() - len(positive), others),
             "consistency_weight": consistency_weight,
-            "pi_hat": pi_hat,
-            "kl": kl_uniform_to(pi_hat),
-            "kl/reverse": kl_to_uniform(pi_hat),
         }
+        return terms, measured | distribution_measurements(pi_hat)
 
     def _heads(self, outputs: Outputs) -> tuple[Tensor, Tensor]:
         """Float32 logits of the seen classes (n, seen) and of all classes (n, total)."""

@@ -40,11 +40,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lps.batches import Batch
-from lps.losses import negative_entropy_of_mean, similarities, supervised_contrastive, two_view_contrastive
+from lps.losses import labeled_contrastive, labeled_rows, negative_entropy_of_mean, nt_xent
 from lps.measurements import Measurement
 from lps.methods import Inference, Method, Prediction, Progress
-from lps.network import Network, Outputs
-from lps.pseudo_labels import kl_to_uniform, kl_uniform_to
+from lps.network import Network, Outputs, projection_head
+from lps.pseudo_labels import distribution_measurements
 from lps.schedules import epochs_of
 from lps.split import Classes
 
@@ -84,8 +84,7 @@ class SimGCD(Method):
     ):
         super().__init__(network, classes)
         features = network.backbone.num_features
-        width = min(2048, 4 * features) if projection_width is None else projection_width
-        network.classifier = _projection_head(features, width, projection_outputs)
+        network.classifier = projection_head(features, projection_width, projection_outputs)
         self.prototypes = nn.Parameter(F.normalize(torch.empty(classes.total, features).uniform_(-1, 1), dim=1))
         self.supervised_weight = supervised_weight
         self.entropy_weight = entropy_weight
@@ -101,18 +100,19 @@ class SimGCD(Method):
         logits, projected = [self.class_logits(view) for view in outputs], [view.logits for view in outputs]
         of_all, of_labeled, targets = 1 - self.supervised_weight, self.supervised_weight, batch.targets
         sharpness = self.student_temperature / self.teacher_temperature(progress)
+        tau = self.supervised_temperature
         terms = {
             "loss/consistency": of_all * self_distillation(*logits, sharpness),
             "loss/entropy": of_all * self.entropy_weight * negative_entropy_of_mean(torch.cat(logits)),
-            "loss/unsupervised_contrastive": of_all * self._unsupervised(projected),
-            "loss/cross_entropy": of_labeled * F.cross_entropy(_labeled_rows(logits, targets), targets.repeat(2)),
-            "loss/supervised_contrastive": of_labeled * self._supervised(projected, targets),
+            "loss/unsupervised_contrastive": of_all * nt_xent(torch.cat(projected), self.unsupervised_temperature),
+            "loss/cross_entropy": of_labeled * F.cross_entropy(labeled_rows(logits, targets), targets.repeat(2)),
+            "loss/supervised_contrastive": of_labeled * labeled_contrastive(projected, targets, tau),
         }
         total = sum(terms.values())
 
         mean = torch.cat(logits).detach().softmax(dim=1).mean(dim=0)
         measured = {name: term.detach() for name, term in terms.items()} | {"loss/total": total.detach()}
-        return total, measured | {"pi_hat": mean, "kl": kl_uniform_to(mean), "kl/reverse": kl_to_uniform(mean)}
+        return total, measured | distribution_measurements(mean)
 
     def class_logits(self, outputs: Outputs) -> Tensor:
         """cosine(features, prototype) / student temperature: (n, classes), float32, as bf16 is too coarse here."""
@@ -133,17 +133,6 @@ class SimGCD(Method):
         confidence, ids = self.class_logits(inference.unlabeled).softmax(dim=1).max(dim=1)
         return Prediction(ids, confidence)
 
-    def _unsupervised(self, projected: list[Tensor]) -> Tensor:
-        """InfoNCE over all rows of both views."""
-        similarity = similarities(torch.cat(projected), self.unsupervised_temperature)
-        return two_view_contrastive(similarity, torch.ones_like(similarity[0], dtype=torch.bool))
-
-    def _supervised(self, projected: list[Tensor], targets: Tensor) -> Tensor:
-        """Contrast among the labeled rows of both views, the mean over positives outside of the logarithm."""
-        similarity = similarities(_labeled_rows(projected, targets), self.supervised_temperature)
-        everyone = torch.ones_like(similarity[0], dtype=torch.bool)
-        return supervised_contrastive(similarity, targets.repeat(2), everyone, variant="out")
-
 
 def self_distillation(first: Tensor, second: Tensor, sharpness: float) -> Tensor:
     """Mean over the rows of both views of the cross-entropy with the other view's prediction as target.
@@ -153,15 +142,3 @@ def self_distillation(first: Tensor, second: Tensor, sharpness: float) -> Tensor
     """
     targets = [(view.detach() * sharpness).softmax(dim=1) for view in (second, first)]
     return sum(F.cross_entropy(view, target) for view, target in zip((first, second), targets)) / 2
-
-
-def _labeled_rows(views: list[Tensor], targets: Tensor) -> Tensor:
-    """The labeled rows of all views (views * labeled, d), one view after the other; they come first in each."""
-    return torch.cat([view[: len(targets)] for view in views])
-
-
-def _projection_head(features: int, width: int, outputs: int) -> nn.Module:
-    """Three layers; it stands where the classifier was, so that the network's logits are the projections."""
-    return nn.Sequential(
-        nn.Linear(features, width), nn.GELU(), nn.Linear(width, width), nn.GELU(), nn.Linear(width, outputs)
-    )
