@@ -11,7 +11,7 @@ from pathlib import Path
 from lps import background
 from lps.config import Config, configure
 from lps.files import write_json
-from lps.parameters import ConfigError
+from lps.parameters import ConfigError, text_of
 
 MATTERS = ("dataset", "dataset.", "split.", "network.", "pretrain.", "seed", "views")  # prefixes of settings
 
@@ -67,7 +67,7 @@ def write(path: Path, count: ClassCount) -> None:
 
 def begin(config: Config, root: Path) -> None:
     """Search in the background; does nothing where that is done or under way."""
-    asked = [f"--set={key}={_typed(value)}" for key, value in _asked(config).items()]
+    asked = [f"--set={key}={text_of(value)}" for key, value in _asked(config).items()]
     names = ["--dataset", config.dataset, "--method", config.method, "--seed", str(config.seed)]
     background.begin(
         path_of(config, root), background.lps_command("count-classes", "--runs", str(root.resolve()), *names, *asked)
@@ -80,7 +80,3 @@ def _asked(config: Config) -> dict[str, object]:
     return {
         key: flat[key] for key in flat if key.startswith(MATTERS) and key not in skipped and flat[key] != plain[key]
     }
-
-
-def _typed(value) -> str:
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

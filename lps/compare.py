@@ -6,7 +6,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
@@ -16,7 +16,7 @@ from lps import catalog, paper, snapshots
 from lps.config import Config, configure, protocol_parameters
 from lps.events import read_events, rewind
 from lps.metrics import agreement
-from lps.parameters import ConfigError
+from lps.parameters import ConfigError, text_of
 from lps.protocols import PROTOCOLS, Scores, score
 from lps.runs import Run
 from lps.split import Split
@@ -120,13 +120,18 @@ def score_run(
         raise ConfigError(run.id, str(error)) from None
 
 
-def score_all(runs: Iterable[Run], *how: str) -> tuple[list[Scored], list[tuple[Run, str]]]:
-    """(the runs that can be scored as `score_run` is asked to, the others with the reason)."""
-    scored, left_out = [], []
+def score_all(
+    runs: Iterable[Run], *how: str, scorer: Callable[..., Scored] | None = None
+) -> tuple[list[Scored], list[tuple[Run, str]]]:
+    """(the runs that can be scored, the others with the reason).
+
+    how: what `scorer`, without another one `score_run`, is told after the run.
+    """
+    scorer, scored, left_out = scorer or score_run, [], []
     for run in runs:
         try:
-            scored.append(score_run(run, *how))
-        except ConfigError as error:
+            scored.append(scorer(run, *how))
+        except (ConfigError, OSError) as error:
             left_out.append((run, str(error).removeprefix(f"{run.id}: ")))
     return scored, left_out
 
@@ -277,13 +282,6 @@ def setting_in_words(key: str, value) -> str:
     if key == "split.labeled_ratio":
         return f"{100 * value:g} % labels"
     return f"{key}={text_of(value)}"
-
-
-def text_of(value) -> str:
-    """A setting as it is typed."""
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
-    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def best(groups: Sequence[Group]) -> set[tuple[int, str]]:

@@ -85,6 +85,15 @@ class Parameter:
         return ""
 
 
+def text_of(value) -> str:
+    """A setting as it is typed; `Parameter.parse` gives the value back."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
 def shorten(value, limit: int = 60) -> str:
     """A value as it may stand in a one-line message: quoted, without control characters, cut at `limit`."""
     try:

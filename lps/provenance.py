@@ -7,8 +7,9 @@ from importlib import metadata
 from pathlib import Path
 
 import lps
-from lps.compare import text_of, usual
+from lps.compare import usual
 from lps.config import Config
+from lps.parameters import text_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PATHS = ("dataset.path", "network.checkpoint")  # settings that name a place on the machine of the run

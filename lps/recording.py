@@ -7,7 +7,6 @@ this sample at the last epoch alone.
 
 import json
 import os
-import shlex
 import shutil
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,10 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from lps import projection
-from lps.config import Config, configure
+from lps.config import Config
 from lps.events import read_events, rewind
 from lps.files import clean_line, write_json, write_whole
 from lps.parameters import ConfigError
+from lps.provenance import train_command
 from lps.runs import RECORDED_FILE, RUN_ID, Run, list_runs
 from lps.snapshots import Snapshot, read_snapshot, snapshot_epochs, write_arrays, write_snapshot
 
@@ -65,26 +65,13 @@ def portable(config: Config) -> Config:
     return config
 
 
-def command(config: Config) -> str:
-    """What to type to train such a run."""
-    usual = configure({"dataset": config.dataset, "method": config.method}).flat() | {"seed": config.seed}
-    changed = {name: value for name, value in config.flat().items() if value != usual[name]}
-    words = [f"--set {shlex.quote(f'{name}={_typed(value)}')}" for name, value in changed.items()]
-    base = f"python -m lps train --dataset {config.dataset} --method {config.method} --seed {config.seed}"
-    return " ".join([base, *words])
-
-
-def _typed(value) -> str:
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _fill(draft: Run, run: Run, config: Config, name: str) -> None:
     folder, epochs = draft.folder, snapshot_epochs(run.snapshots)
     if not epochs:
         raise ConfigError("run", f"{run.id} has no snapshots, so there is nothing to look at")
     write_whole(folder / "config.json", config.to_json().encode())
     write_json(folder / "meta.json", {"name": name, "notes": "", "tags": [], "rev": 1})
-    write_json(folder / RECORDED_FILE, {"version": 1, "command": command(config)})
+    write_json(folder / RECORDED_FILE, {"version": 1, "command": train_command(config)})
     ending = {"attempt": 1, "state": "finished", "reason": "", "kind": "", "code": 0}
     write_json(folder / "exit.json", ending)
     write_whole(draft.events, _events(run))

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lps import ablation, compare, effects, paper
+from lps import ablation, effects, paper
 from lps.compare import REPEATED, Scored
 from lps.config import configure
 from lps.effects import backgrounds, importance, missing, most_cells, usual_seeds, varied
-from lps.parameters import ConfigError
+from lps.parameters import ConfigError, text_of
 from lps.protocols import Scores
 from lps.runs import Run
 
@@ -363,4 +363,4 @@ def test_full_methods_are_kept_apart_and_the_most_complete_table_is_first():
 def test_a_label_is_written_as_after_set():
     (background,) = backgrounds([scored(use_margin=False)], ["use_margin", "margin_scale"])
     assert [group.label for group in background.groups.values()] == ["use_margin=false, margin_scale=10"]
-    assert compare.text_of(0.0) == "0"
+    assert text_of(0.0) == "0"

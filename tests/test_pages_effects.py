@@ -8,7 +8,7 @@ import pytest
 
 from lps import ablation, compare, effects, paper, runs
 from lps.config import configure
-from lps.parameters import ConfigError
+from lps.parameters import ConfigError, text_of
 from lps.runs import list_runs
 from lps.sweeps import lay_out, read_layout
 from lps.ui import ablations, effect_charts, missing
@@ -301,9 +301,7 @@ def test_parallel_coordinates_have_one_line_a_run(root):
     (trace,) = effect_charts.parallel(made, varied, "novel", LIGHT).data
     assert [d.label for d in trace.dimensions] == ["margin_scale", "temperature", "Novel accuracy"]
     words = [np.array(d.ticktext)[np.array(d["values"])].tolist() for d in trace.dimensions[:2]]
-    assert words == [
-        [compare.text_of(member.config.flat()[key]) for member in made] for key in ("margin_scale", "temperature")
-    ]
+    assert words == [[text_of(member.config.flat()[key]) for member in made] for key in ("margin_scale", "temperature")]
     assert trace.line.color == pytest.approx([member.scores.novel for member in made])
 
 

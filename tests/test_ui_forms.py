@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lps.commands import parser
 from lps.config import configure, parameters, parse_settings
-from lps.parameters import ConfigError
+from lps.parameters import ConfigError, text_of
 from lps.ui import forms
 from lps.ui.forms import Draft
 
@@ -24,7 +24,7 @@ def test_every_default_survives_being_shown_as_text():
     for key, parameter in parameters("lps").items():
         if key not in ("dataset", "method"):
             default = forms.defaults("digits", "lps")[key]
-            assert parameter.parse(forms.text_of(default)) == default, key
+            assert parameter.parse(text_of(default)) == default, key
 
 
 def test_only_what_differs_from_the_defaults_is_kept():

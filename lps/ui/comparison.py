@@ -16,7 +16,7 @@ import streamlit as st
 from lps import catalog, compare, paper
 from lps.compare import Group, Scored
 from lps.config import Config
-from lps.parameters import ConfigError
+from lps.parameters import ConfigError, text_of
 from lps.protocols import PROTOCOLS
 from lps.runs import RUN_ID, Run
 from lps.ui import charts, escape, select, style
@@ -158,13 +158,7 @@ def _remember_runs() -> None:
 
 def score_all(runs: Sequence[Run], scoring: Scoring) -> tuple[list[Scored], list[tuple[Run, str]]]:
     """(the runs that have scores, the others with the reason)."""
-    scored, left_out = [], []
-    for run in runs:
-        try:
-            scored.append(_scored(str(run.folder), _stamp(run), scoring))
-        except (ConfigError, OSError) as error:
-            left_out.append((run, str(error).removeprefix(f"{run.id}: ")))
-    return scored, left_out
+    return compare.score_all(runs, scorer=lambda run: _scored(str(run.folder), _stamp(run), scoring))
 
 
 @st.cache_resource(max_entries=2048, show_spinner="Scoring the stored predictions")
@@ -422,7 +416,7 @@ def settings_table(groups: Sequence[Group]) -> pd.DataFrame:
     for group in groups:
         flat = group.config.flat()
         seeds = ", ".join(str(member.config.seed) for member in group.members)
-        values = {key: compare.text_of(flat[key]) if key in flat else "–" for key in keys}
+        values = {key: text_of(flat[key]) if key in flat else "–" for key in keys}
         rows.append({"Group": group.label} | values | {"seeds": seeds})
     return pd.DataFrame(rows)
 

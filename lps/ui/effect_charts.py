@@ -11,6 +11,7 @@ from lps import compare
 from lps.compare import Group, Scored
 from lps.effects import Importance, is_number, scale
 from lps.paper import Row
+from lps.parameters import text_of
 from lps.ui import charts
 from lps.ui.style import Palette, with_alpha
 
@@ -315,5 +316,5 @@ def importance(found: Sequence[Importance], colors: Palette) -> go.Figure:
 
 
 def _short(value) -> str:
-    text = charts.plain(compare.text_of(value))
+    text = charts.plain(text_of(value))
     return text if len(text) <= 16 else text[:15] + "…"

@@ -12,6 +12,7 @@ from lps import compare, effects
 from lps.compare import Group, Scored
 from lps.config import Config
 from lps.effects import Background
+from lps.parameters import text_of
 from lps.ui import effect_charts, escape, missing, select, style
 from lps.ui.backgrounds import pick_background, waiting_cells
 from lps.ui.effect_charts import COLUMNS, MEASURES, NAMES, Axis
@@ -66,7 +67,7 @@ def _words(usual: str, keys: Iterable[str]) -> dict[str, str]:
 def marked_cell(rows: Axis, columns: Axis) -> tuple[int, int] | None:
     """(row, column) of the cell that the address names by its values."""
     named = st.query_params.get_all("cell")
-    texts = [[compare.text_of(value) for value in axis.values] for axis in (rows, columns)]
+    texts = [[text_of(value) for value in axis.values] for axis in (rows, columns)]
     if len(named) != 2 or named[0] not in texts[0] or named[1] not in texts[1]:
         return None
     return texts[0].index(named[0]), texts[1].index(named[1])
@@ -76,7 +77,7 @@ def _open(rows: Axis, columns: Axis, code: int) -> None:
     """Put a clicked cell into the address and draw again."""
     row, column = effect_charts.cell_of(code, len(columns.values))
     if row < len(rows.values):
-        st.query_params["cell"] = [compare.text_of(rows.values[row]), compare.text_of(columns.values[column])]
+        st.query_params["cell"] = [text_of(rows.values[row]), text_of(columns.values[column])]
         st.rerun()
 
 
@@ -106,7 +107,7 @@ def _show_cells(
 def _pick_cell(pairs: list[tuple], background: Background, marked: tuple[int, int] | None, width: int) -> None:
     """A box with all cells, the empty ones first: the same as a click, for keyboards."""
     order = sorted(range(len(pairs)), key=lambda i: pairs[i] in background.groups)
-    texts = [", ".join(map(compare.text_of, pair)) for pair in pairs]
+    texts = [", ".join(map(text_of, pair)) for pair in pairs]
     chosen = marked[0] * width + marked[1] if marked else None
     select.agree("effect_cell", chosen)
     st.selectbox(
@@ -126,7 +127,7 @@ def _remember_cell(pairs: list[tuple]) -> None:
     if chosen is None or chosen >= len(pairs):
         st.query_params.pop("cell", None)
     else:
-        st.query_params["cell"] = [compare.text_of(value) for value in pairs[chosen]]
+        st.query_params["cell"] = [text_of(value) for value in pairs[chosen]]
 
 
 def _show_runs(about: str, group: Group) -> None:

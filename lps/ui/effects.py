@@ -17,9 +17,9 @@ from lps import catalog, compare, effects
 from lps.compare import Group, Scored
 from lps.config import Config
 from lps.effects import Background
-from lps.parameters import ConfigError
+from lps.parameters import ConfigError, text_of
 from lps.runs import Run
-from lps.ui import comparison, effect_charts, escape, missing, select, style
+from lps.ui import comparison, effect_charts, escape, missing, openings, select, style
 from lps.ui.backgrounds import count, pick_background
 from lps.ui.comparison import Scoring
 from lps.ui.effect_charts import COLUMNS, MEASURES, NAMES, Axis
@@ -137,8 +137,8 @@ def _standing(state: str) -> str:
 def show_empty(runs: Sequence[Run]) -> None:
     """What to do where no run has finished yet."""
     words = "No run has finished yet; come back in a minute." if runs else "There are no runs yet."
-    st.info(f"{words} A setting's effect needs runs that differ in it.", icon=":material/tune:")
-    st.page_link("pages/launch.py", label="Launch the first ones", icon=":material/arrow_forward:")
+    words += " A setting's effect needs runs that differ in it."
+    openings.offer_launch(words, ":material/tune:", "Launch the first ones")
     _show_command([], None)
 
 
@@ -176,12 +176,12 @@ def show_unvaried(scored: Sequence[Scored]) -> None:
     """What to do where all runs have the same settings."""
     one = len(scored) == 1
     words = "There is one run" if one else f"All {len(scored)} runs differ in nothing but the seed"
-    st.info(f"{words}: vary a setting to see what it does.", icon=":material/tune:")
+    words += ": vary a setting to see what it does."
+    openings.offer_launch(words, ":material/tune:", "Launch one with another value")
     config = scored[0].config
-    st.page_link("pages/launch.py", label="Launch one with another value", icon=":material/arrow_forward:")
     flat, usual = config.flat(), compare.usual(config)
     changed = [key for key in flat if key not in compare.REPEATED and flat[key] != usual.get(key)]
-    _show_command([f"{key}={compare.text_of(flat[key])}" for key in changed], config)
+    _show_command([f"{key}={text_of(flat[key])}" for key in changed], config)
 
 
 # ---------------------------------------------------------------------------------------------------- one setting
@@ -228,7 +228,7 @@ def about_curves(
         said.append("No two runs differ in this setting alone, so there is no effect to see yet.")
     lacking = [value for value in axis.values if value not in groups]
     if lacking:
-        values = escape.markdown(", ".join(map(compare.text_of, lacking)))
+        values = escape.markdown(", ".join(map(text_of, lacking)))
         said.append(f"Not run here, though elsewhere: {values}; no line passes over it.")
     if num_backgrounds > 1:
         said.append("Runs of other backgrounds are not mixed in; choose them above.")
@@ -247,14 +247,14 @@ def _offer_lacking(background: Background, cells: Sequence[tuple]) -> None:
     configs = [config for values in cells for config in effects.missing(background, values, seeds)]
     if configs:
         with st.container(border=True, horizontal=True, vertical_alignment="center"):
-            about = f"{background.settings[0]}={', '.join(compare.text_of(values[0]) for values in cells)}"
+            about = f"{background.settings[0]}={', '.join(text_of(values[0]) for values in cells)}"
             missing.offer("curve", about, configs, primary=False)
 
 
 def curve_table(setting: str, groups: Mapping[object, Group]) -> pd.DataFrame:
     """One row a value: mean ± standard deviation in percent or points, and the number of runs."""
     rows = [
-        {setting: compare.text_of(value)}
+        {setting: text_of(value)}
         | {NAMES[measure]: compare.cell(group, measure) for measure in COLUMNS}
         | {"n": len(group.members), "Seeds": ", ".join(str(member.config.seed) for member in group.members)}
         for value, group in groups.items()

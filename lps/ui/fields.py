@@ -6,7 +6,7 @@ import streamlit as st
 
 from lps import devices
 from lps.catalog import MethodInfo
-from lps.parameters import ConfigError, Parameter
+from lps.parameters import ConfigError, Parameter, text_of
 from lps.runs import find_run
 from lps.ui import escape, forms, select
 from lps.ui.forms import Draft
@@ -158,7 +158,7 @@ def _widget(parameter: Parameter, label: str) -> None:
     about = {"key": key, "on_change": take, "width": "stretch"}
     if parameter.kind == "bool":
         st.session_state[key] = text == "true"
-        st.toggle(label, **about, args=(parameter.name, forms.text_of))
+        st.toggle(label, **about, args=(parameter.name, text_of))
         return
     st.session_state[key] = text
     about |= {"args": (parameter.name, str), "label_visibility": "visible"}
@@ -175,7 +175,7 @@ def _words(choice: str) -> str:
 
 
 def _default(parameter: Parameter) -> str:
-    return forms.text_of(forms.defaults(draft().dataset, draft().method)[parameter.name])
+    return text_of(forms.defaults(draft().dataset, draft().method)[parameter.name])
 
 
 def _query() -> dict[str, list[str]]:
@@ -184,12 +184,12 @@ def _query() -> dict[str, list[str]]:
 
 
 def _from_query() -> tuple[Draft, list[str]]:
-    """The draft of the URL, `clone=RUN` first, and what could not be understood."""
+    """The draft of the URL, `clone=RUN` with what `set` changes of it first, and what could not be understood."""
     query = _query()
     if "clone" not in query:
         return forms.from_link(query)
     try:
         run = find_run(select.runs_root(), query["clone"][-1])
-        return forms.from_config(run.config(), run.meta()["name"]), []
+        return forms.changed(forms.from_config(run.config(), run.meta()["name"]), query.get("set", []))
     except ConfigError as error:
         return Draft(), [f"This run cannot be copied. {forms.sentence(error)}"]

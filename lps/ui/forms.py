@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from lps import catalog, datasets, preflight
 from lps.config import GROUPS, Config, configure, parameters, recipe
 from lps.datasets import Source
-from lps.parameters import ConfigError, Parameter, shorten
+from lps.parameters import ConfigError, Parameter, shorten, text_of
 
 OWN_PLACE = ("dataset", "method", "seed", "device")  # keys that the page asks for outside the groups of settings
 LINK_KEYS = ("dataset", "method", "seeds", "name")  # in the address of the page, beside `set`
@@ -156,15 +156,6 @@ def sentence(error: ConfigError) -> str:
     return str(error).removeprefix(f"{error.name}: ")
 
 
-def text_of(value) -> str:
-    """A setting as it is typed; `Parameter.parse` gives the value back."""
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
-
-
 def label(key: str) -> str:
     """`split.labeled_ratio` as a person reads it: "Labeled ratio"."""
     words = " ".join(SPELLED.get(word, word) for word in key.rpartition(".")[2].split("_"))
@@ -207,7 +198,14 @@ def from_link(query: Mapping[str, list[str]]) -> tuple[Draft, list[str]]:
             draft = replace(draft, **{key: value})
         else:
             notices.append(f"{shorten(value)} is not a {key} here; choices: {', '.join(known[key])}.")
-    for part in query.get("set", []):
+    draft, more = changed(draft, query.get("set", []))
+    return draft, notices + more
+
+
+def changed(draft: Draft, parts: list[str]) -> tuple[Draft, list[str]]:
+    """`draft` with settings (`key=value`) in place of its own, and one sentence for each that means nothing here."""
+    notices = []
+    for part in parts:
         key, _, text = part.partition("=")
         if key in defaults(draft.dataset, draft.method) and _fits_a_widget(parameters(draft.method)[key], text):
             draft = draft.with_text(key, text)

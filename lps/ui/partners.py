@@ -3,7 +3,7 @@
 import numpy as np
 
 from lps.config import Config
-from lps.parameters import ConfigError
+from lps.parameters import ConfigError, text_of
 from lps.runs import RUN_ID, Run
 from lps.ui import points, select
 
@@ -56,7 +56,7 @@ def split_difference(first: Run, other: Run) -> str:
     differing = _differing(known, settings)
     if differing:
         name = differing[0]
-        return f"{name} is {_text(settings.flat()[name])} there and {_text(known.flat()[name])} here"
+        return f"{name} is {text_of(settings.flat()[name])} there and {text_of(known.flat()[name])} here"
     return "" if same is None else "the images of the data set have changed between the two"
 
 
@@ -107,7 +107,3 @@ def _settings(run: Run) -> Config | None:
         return run.config()
     except ConfigError:
         return None
-
-
-def _text(value) -> str:
-    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

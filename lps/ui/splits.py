@@ -10,7 +10,7 @@ from PIL import Image
 from lps import catalog, datasets
 from lps.config import CLASS_RULES, Config, parameters, seen_class_ids
 from lps.datasets import Source
-from lps.parameters import ConfigError
+from lps.parameters import ConfigError, text_of
 from lps.split import open_world_split
 from lps.ui import escape, fields, forms
 from lps.ui.forms import Draft
@@ -198,7 +198,7 @@ def _show_ratio(error: str | None) -> None:
     st.session_state["set:split.labeled_ratio"] = percent
     st.slider(
         "Labeled ratio", 1, 100, key="set:split.labeled_ratio", format="%d %%", on_change=fields.take,
-        args=("split.labeled_ratio", lambda value: forms.text_of(value / 100)),
+        args=("split.labeled_ratio", lambda value: text_of(value / 100)),
         help="Share of the seen classes' images that keeps its label",
     )  # fmt: skip
     fields.say(error)
