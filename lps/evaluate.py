@@ -70,8 +70,8 @@ def evaluate(method: Method, material: Material, config: Config) -> tuple[dict, 
     ids, confidence = prediction.ids.cpu().numpy(), prediction.confidence.cpu().numpy()
     values = open_world(ids, split.judged(truth), split.classes, seen_is_aligned=method.seen_is_aligned)
     if len(split.validation):
-        withheld = split.validation_rows, truth[split.validation]
-        values["accuracy/validation"] = agreement(ids[withheld[0]], withheld[1], seen_is_aligned=method.seen_is_aligned)
+        said, withheld = ids[split.validation_rows], truth[split.validation]
+        values["accuracy/validation"] = agreement(said, withheld, seen_is_aligned=method.seen_is_aligned)
     tested = _predict_test(method, material, config, seen_by)
     scores = open_world(tested, truth[split.test], split.classes, seen_is_aligned=method.seen_is_aligned)
     values |= {f"test/{name}": scores[name] for name in scores if name.startswith(("accuracy/", "nmi/"))}
@@ -107,13 +107,17 @@ def sample_rows(truth: np.ndarray, seed: int, size: int = SAMPLE) -> np.ndarray:
 
 
 def baseline(features: np.ndarray, truth: np.ndarray, split: Split, seed: int) -> dict[str, float]:
-    """What the start features give without any training: k-means on the unlabeled images, and kNN over all."""
+    """What the start features give without any training: k-means on the unlabeled images, and kNN over all.
+
+    Empty where no truth is known to hold the clusters against.
+    """
     unlabeled = split.judged(truth)
+    if (unlabeled < 0).all():
+        return {}
     clusters = kmeans(features[split.unlabeled], split.classes.total, seed)
     values = open_world(clusters, unlabeled, split.classes, seen_is_aligned=False)
-    if not values:
-        return {}
-    known = split.training[truth[split.training] >= 0]
+    training = split.training
+    known = training[truth[training] >= 0]
     names = {"all": "accuracy/all", "novel": "accuracy/novel", "seen": "accuracy/seen", "nmi": "nmi/all"}
     quality = {f"baseline/kmeans/{short}": values[name] for short, name in names.items()}
     return quality | {"baseline/knn/accuracy": knn_accuracy(features[known], truth[known])}

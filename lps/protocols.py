@@ -47,14 +47,40 @@ def score(predicted: np.ndarray, truth: np.ndarray, classes: Classes, protocol: 
     What strict counts as predicted seen is an id below `seen`, or, where ids mean nothing (matched), one that the
     matching over everything gives to a seen class. There is no conflict under strict, whose `all` is not strict.
     """
-    known = truth >= 0
-    predicted, truth = predicted[known].astype(np.int64), truth[known].astype(np.int64)
+    predicted, truth = _known(predicted, truth)
     if len(truth) == 0:
         return Scores(NAN, NAN, NAN, NAN, NAN, NAN, seen_is_matched)
-    size = int(max(classes.total, predicted.max() + 1, truth.max() + 1))
+    return _score(predicted, truth, _mapped(predicted, truth, classes), classes, protocol, seen_is_matched)
+
+
+def _known(predicted: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both (n,) as int64, without the images of unknown truth."""
+    known = truth >= 0
+    return predicted[known].astype(np.int64), truth[known].astype(np.int64)
+
+
+def _size(predicted: np.ndarray, truth: np.ndarray, classes: Classes) -> int:
+    """One more than the largest id that may be met."""
+    return int(max(classes.total, predicted.max() + 1, truth.max() + 1))
+
+
+def _mapped(predicted: np.ndarray, truth: np.ndarray, classes: Classes) -> np.ndarray:
+    """The classes that one matching over everything makes of the predicted ids (n,)."""
+    return match(contingency(predicted, truth, _size(predicted, truth, classes)))[predicted]
+
+
+def _score(
+    predicted: np.ndarray,
+    truth: np.ndarray,
+    mapped: np.ndarray,
+    classes: Classes,
+    protocol: str,
+    seen_is_matched: bool,
+) -> Scores:
+    """As `score`, of known truth alone; mapped: see `_mapped`."""
+    size = _size(predicted, truth, classes)
     is_seen = truth < classes.seen
     weight = is_seen.mean()
-    mapped = match(contingency(predicted, truth, size))[predicted]
     if protocol == "gcd_v1":
         seen, novel = (matched_accuracy(predicted[part], truth[part], size) for part in (is_seen, ~is_seen))
         total = np.nansum([is_seen.mean() * seen, (1 - is_seen.mean()) * novel])
@@ -88,17 +114,15 @@ def open_world(
 
     Images of unknown truth (-1) are left out; empty when no truth is known.
     """
-    known = truth >= 0
-    predicted, truth = predicted[known], truth[known]
+    predicted, truth = _known(predicted, truth)
     if len(truth) == 0:
         return {}
-    scores = score(predicted, truth, classes, "orca", not seen_is_aligned)
+    mapped = _mapped(predicted, truth, classes)
+    scores = _score(predicted, truth, mapped, classes, "orca", not seen_is_aligned)
     values = {f"accuracy/{name}": getattr(scores, name) for name in ("seen", "novel", "all", "gap", "conflict")}
     values["nmi/all"] = float(normalized_mutual_info_score(truth, predicted))
     if (truth >= classes.seen).any():
         values |= {"nmi/novel": scores.nmi, "ari/novel": scores.ari}
-    size = int(max(classes.total, predicted.max() + 1, truth.max() + 1))
-    mapped = match(contingency(predicted, truth, size))[predicted]
     shown = max(classes.total, int(truth.max()) + 1)
     values["class/accuracy"] = class_accuracy(mapped, truth, shown).tolist()
     values["class/count_predicted"] = np.bincount(mapped, minlength=shown)[:shown].tolist()

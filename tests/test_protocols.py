@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lps import protocols
+from lps.metrics import match
 from lps.protocols import PROTOCOLS, open_world, score
 from lps.split import Classes
 
@@ -132,3 +134,10 @@ def test_without_truth_there_are_no_scores_and_an_unknown_protocol_is_named():
     assert np.isnan(score(np.array([1]), np.array([-1]), CLASSES, "orca", True).all)
     with pytest.raises(ValueError, match="'best' is not one of orca"):
         score(np.array([1]), np.array([1]), CLASSES, "best", True)
+
+
+def test_one_evaluation_matches_everything_once(monkeypatch):
+    made = []
+    monkeypatch.setattr(protocols, "match", lambda counts: made.append(counts) or match(counts))
+    open_world(np.array([0, 1, 3, 2]), np.array([0, 1, 2, -1]), CLASSES)
+    assert len(made) == 1 and made[0].sum() == 3

@@ -8,12 +8,13 @@ import pytest
 import torch
 import torchvision
 
-from lps import backbones, starts
+from lps import backbones, evaluate, starts
 from lps.config import configure
 from lps.evaluate import baseline, infer_features
 from lps.material import prepare
 from lps.parameters import ConfigError
 from lps.runs import create_run
+from lps.split import Classes, Split
 from lps.train import train
 
 
@@ -239,6 +240,15 @@ def test_a_run_begins_with_the_weights_of_a_file(tmp_path, capsys):
     assert {key: told[key] for key in expected} == expected
     _, random = run_with(tmp_path / "runs", **{"network.start": "random"})
     assert random[1]["values"]["baseline/knn/accuracy"] != told["baseline/knn/accuracy"]
+
+
+def test_features_are_not_clustered_where_there_is_no_truth_to_judge_by(monkeypatch):
+    monkeypatch.setattr(evaluate, "kmeans", lambda *_: pytest.fail("clustered for nothing"))
+    ids, nobody = np.arange(6), np.full(6, -1)
+    split = Split(ids[:2], ids[2:], Classes(1, 2), ids[:2], ("a", "b"), 0, validation=ids[2:3])
+    assert baseline(np.eye(6, dtype=np.float32), nobody, split, 0) == {}
+    known = np.where(ids < 3, 0, -1)  # of the unlabeled images only a withheld label is known
+    assert baseline(np.eye(6, dtype=np.float32), known, split, 0) == {}
 
 
 def test_a_run_whose_file_does_not_fit_fails_with_the_sentence(tmp_path):
