@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from extremes import FEW_CLASSES, FEW_ROWS
 from short_runs import assert_same_end, assert_well_told, finished_run, numbers, resumed_run, state
 from torch import nn
 
@@ -187,13 +188,7 @@ def test_frozen_stages_take_no_part_in_the_virtual_step():
     assert method.network.backbone.layer4[0].conv1.weight.grad.abs().sum() > 0
 
 
-EXTREMES = {
-    "one labeled row": dict(labeled=1),
-    "one unlabeled row": dict(unlabeled=1),
-    "one seen class": dict(classes=Classes(1, 4)),
-    "one novel class": dict(classes=Classes(3, 4)),
-    "a step far too long": dict(virtual_lr=100.0),
-}
+EXTREMES = FEW_ROWS | FEW_CLASSES | {"a step far too long": dict(virtual_lr=100.0)}
 
 
 @pytest.mark.parametrize("case", EXTREMES)

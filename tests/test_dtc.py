@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from extremes import FEW_CLASSES, FEW_LABELS, FEW_ROWS
 from scenes import CLASSES, WIDTH, pixel_scene
 from short_runs import assert_same_end, assert_well_told, finished_run, numbers, resumed_run, state
 
@@ -263,12 +264,8 @@ def test_a_checkpoint_keeps_targets_and_past(consistency):
     assert fresh.targets.numel() == 0
 
 
-EXTREMES = {
-    "one labeled row": dict(labeled=1),
-    "one unlabeled row": dict(unlabeled=1),
-    "one label in the batch": dict(targets=[2, 2, 2, 2, 2]),
-    "one seen class": dict(classes=Classes(1, 4)),
-    "one novel class": dict(classes=Classes(3, 4)),
+EXTREMES = FEW_ROWS | FEW_LABELS | FEW_CLASSES
+EXTREMES |= {
     "more classes than features": dict(classes=Classes(3, WIDTH + 4)),
     "as many images as clusters": dict(features=9, classes=Classes(3, 9)),
     "images far apart": dict(scale=1e4),

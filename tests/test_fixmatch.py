@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import scenes
 import torch
+from extremes import FEW_CLASSES, FEW_ROWS, SCALES
 from scenes import CLASSES
 from short_runs import assert_same_end, assert_well_told, events, finished_run, numbers, resumed_run, state
 
 from lps.config import configure
 from lps.methods import Inference, Progress, build
 from lps.network import Network, Outputs
-from lps.split import Classes
 
 torch.set_num_threads(1)  # with tensors this small threads only wait for each other
 START = Progress(0, 20, 0, 10)
@@ -62,14 +62,10 @@ def test_a_higher_threshold_believes_less():
     assert rates == sorted(rates, reverse=True) and rates[0] == 9 > rates[2] > rates[-1]
 
 
-EXTREMES = {
+EXTREMES = FEW_ROWS | FEW_CLASSES | SCALES
+EXTREMES |= {
     "no row is confident": dict(threshold=1.0, scale=0.1),
     "every row is confident": dict(threshold=0.0),
-    "one labeled row": dict(labeled=1),
-    "one unlabeled row": dict(unlabeled=1),
-    "one seen class": dict(classes=Classes(1, 4)),
-    "one novel class": dict(classes=Classes(3, 4)),
-    "logits far apart": dict(scale=100.0),
 }
 
 

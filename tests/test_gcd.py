@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from extremes import ALL
 from scenes import CLASSES, WIDTH, scene
 from short_runs import assert_same_end, assert_well_told, finished_run, numbers, resumed_run
 
@@ -77,23 +78,12 @@ def test_the_length_of_a_projection_does_not_matter():
     assert first == pytest.approx(second, rel=1e-4)
 
 
-EXTREMES = {
-    "one labeled row": dict(labeled=1),
-    "one unlabeled row": dict(unlabeled=1),
-    "one label in the batch": dict(targets=[2, 2, 2, 2, 2]),
-    "every label once": dict(labeled=3, targets=[0, 1, 2]),
-    "one seen class": dict(classes=Classes(1, 4)),
-    "one novel class": dict(classes=Classes(3, 4)),
-    "no projection at all": dict(scale=0.0),
-}
-
-
-@pytest.mark.parametrize("case", EXTREMES)
+@pytest.mark.parametrize("case", ALL)
 @pytest.mark.parametrize("temperature", [0.05, 0.1, 0.4])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_loss_and_gradient_stay_finite(case, temperature, dtype):
     options = dict(supervised_temperature=temperature, unsupervised_temperature=temperature)
-    method, batch = scene("gcd", 2, outputs=16, **EXTREMES[case], **options)
+    method, batch = scene("gcd", 2, outputs=16, **ALL[case], **options)
     method.to(dtype)
     loss = method.loss(batch, NOW)[0]
     loss.backward()

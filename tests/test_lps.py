@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from extremes import FEW_ROWS
 
 from lps.batches import Batch
 from lps.config import configure
@@ -153,13 +154,11 @@ def test_the_novel_threshold_moves_with_its_clock():
     assert by_step.threshold_novel(at) == pytest.approx(0.4 + 0.4 * 105 / 200)
 
 
-EXTREMES = {
+EXTREMES = FEW_ROWS | {
     "no unlabeled row is confident": dict(
         threshold_seen=1.0, threshold_novel_start=1.0, threshold_novel_end=1.0, scale=0.1
     ),
     "every row is confident": dict(threshold_seen=0.0, threshold_novel_start=0.0, threshold_novel_end=0.0),
-    "one labeled row": dict(labeled=1),
-    "one unlabeled row": dict(unlabeled=1),
     "logits far apart": dict(scale=60.0),
 }
 

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from extremes import FEW_LABELS, FEW_ROWS, SCALES
 from scenes import CLASSES, inference, naive_partners, scene, softmax
 from short_runs import assert_same_end, assert_well_told, finished_run, numbers, resumed_run, state
 
@@ -289,12 +290,8 @@ def test_the_epochs_of_grouping_are_a_share_of_the_run(epochs, expected, monkeyp
     assert grouped == list(expected)
 
 
-EXTREMES = {
-    "one labeled image per class": dict(labeled=3, targets=[0, 1, 2]),
-    "one labeled row": dict(labeled=1),
-    "one unlabeled row": dict(unlabeled=1),
-    "a single class": dict(targets=[1] * 5),
-    "projections of zero": dict(scale=0.0),
+EXTREMES = FEW_ROWS | FEW_LABELS | SCALES
+EXTREMES |= {
     "a small temperature": dict(temperature=0.01),
     "all prototypes in one group": dict(groups=[4] * 12),
     "a seen class without a prototype": dict(groups=[0, 0, 2, 3, 4, 5] * 2),

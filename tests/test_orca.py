@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from extremes import ALL
 from scenes import inference, naive_partners, scene, softmax
 from short_runs import assert_same_end, assert_well_told, finished_run, numbers, resumed_run
 
 from lps.methods import Progress
-from lps.split import Classes
 
 START = Progress(epoch=0, epochs=20, step=0, steps=10)
 
@@ -89,22 +89,10 @@ def test_only_labeled_rows_of_the_first_view_feel_the_margin():
     assert gradient[0, :5].abs().sum() > 0 and gradient[0, 5:].abs().sum() == 0 and gradient[1].abs().sum() == 0
 
 
-EXTREMES = {
-    "one labeled image per class": dict(labeled=3, targets=[0, 1, 2]),
-    "one labeled row": dict(labeled=1),
-    "one unlabeled row": dict(unlabeled=1),
-    "a single class": dict(targets=[1] * 5),
-    "logits far apart": dict(scale=200.0),
-    "logits all alike": dict(scale=0.0),
-    "one seen class": dict(classes=Classes(1, 4)),
-    "one novel class": dict(classes=Classes(3, 4)),
-}
-
-
-@pytest.mark.parametrize("case", EXTREMES)
+@pytest.mark.parametrize("case", ALL)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_loss_and_gradient_stay_finite(case, dtype):
-    method, batch = orca(**EXTREMES[case])
+    method, batch = orca(**ALL[case])
     method.network.to(dtype)
     loss, measured = method.loss(batch, START)
     loss.backward()

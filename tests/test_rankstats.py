@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from extremes import FEW_LABELS, FEW_ROWS, SCALES
 from scenes import CLASSES, WIDTH, inference, pixel_scene, scene, softmax
 from short_runs import assert_same_end, assert_well_told, finished_run, numbers, resumed_run
 
@@ -159,13 +160,10 @@ def test_the_prediction_is_the_second_head():
     assert np.allclose(prediction.confidence, expected, rtol=1e-5)
 
 
-EXTREMES = {
-    "one labeled row": dict(labeled=1),
-    "one unlabeled row": dict(unlabeled=1),
-    "one label in the batch": dict(targets=[2, 2, 2, 2, 2]),
+EXTREMES = FEW_ROWS | FEW_LABELS | SCALES
+EXTREMES |= {
     "one seen class": dict(classes=Classes(1, 6), outputs=7),
     "one novel class": dict(classes=Classes(5, 6), outputs=11),
-    "logits far apart": dict(scale=200.0),
     "more entries asked for than there are": dict(top_k=1000),
 }
 
