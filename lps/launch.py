@@ -1,9 +1,11 @@
-"""Launch, stop, resume, queue: every run is a detached process of its own, and nothing of it lives in the caller.
+"""Launch, stop, resume: every run is a detached process of its own, and nothing of it lives in the caller.
 
-A wish is a file (`want.json`); `pump` starts what is wished for as slots become free. It is called by whoever launches,
-by every runner at its end and by the pages as they refresh, so no daemon is needed. A slot is a kernel lock in
-`runs/.slots/`, held together with the run's own lock by the run's runner: the kernel frees both on any death. A run of
-several processes on GPUs takes a slot for each, all at once or none.
+A wish is a file (`want.json`); `pump` starts what is wished for, in the order of the queue (lps.queue), as slots become
+free. It is called by whoever launches, by every runner at its end and by the pages as they refresh. While something
+waits, one small process (lps.waker) calls it too, so the queue goes on where a runner was killed, or a crashed run is
+to be tried again, and nobody looks. Nobody has to start a daemon. A slot is a kernel lock in `runs/.slots/`, held
+together with the run's own lock by the run's runner: the kernel frees both on any death. A run of several processes on
+GPUs takes a slot for each, all at once or none.
 """
 
 import os
@@ -13,19 +15,20 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from lps import jobs, queue, slurm
 from lps.config import Config
 from lps.devices import available_gpus, check_device
-from lps.files import write_json
-from lps.locks import claim, is_held, locked
+from lps.locks import claim, is_held
 from lps.parameters import ConfigError, shorten
-from lps.runs import Run, State, list_runs
+from lps.runs import Run, State
 
 SOURCE = Path(__file__).resolve().parent.parent
 TRAINER = (sys.executable, "-m", "lps", "train", "--run")  # the run's folder follows
-PUMP_PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -36,33 +39,90 @@ class Slot:
     gpus: tuple[str, ...] = ()
 
 
-def launch(run: Run, trainer=TRAINER) -> State:
+def launch(
+    run: Run,
+    trainer=TRAINER,
+    *,
+    retries: int | None = None,
+    priority: int | None = None,
+    on: slurm.Options | None = None,
+) -> State:
     """Ask for the first attempt of a run and start it if a slot is free; the second call for a run changes nothing.
 
-    trainer: the command that trains, to which the run's folder is added. Raises `ConfigError` where the run is
-    unreadable, its device is not there, or no process can be started.
+    trainer: the command that trains, to which the run's folder is added. retries: how often a crashed run is started
+    again by itself (0 unless said). on: what to ask of a cluster that shall carry it out. Raises `ConfigError` where
+    the run is a recording or unreadable, its device is not there, no process can be started, or the cluster refuses.
     """
-    run = Run(run.folder.resolve())
-    _check_place(run.config())
-    with locked(run.folder):
-        if not (run.folder / "want.json").exists():
-            _wish(run, "run", 1)
-    pump(run.root, trainer)
+    _ask_for([run], _first_attempt, trainer, retries, priority, on)
     return run.state()
 
 
-def resume(run: Run, trainer=TRAINER) -> State:
+def launch_all(
+    runs: Sequence[Run],
+    trainer=TRAINER,
+    *,
+    retries: int | None = None,
+    priority: int | None = None,
+    on: slurm.Options | None = None,
+    name: str = "",
+) -> None:
+    """Ask for many runs in this order, and look for free slots once; on a cluster they are one array of jobs, `name`.
+
+    What is over and not finished is resumed; what is asked for already, or finished, stays as it is. Everything is
+    checked before the first wish is written. Raises `ConfigError` as `launch` does, and for a run that is stopping.
+    """
+    _ask_for(runs, _next_attempt, trainer, retries, priority, on, name)
+
+
+def _ask_for(
+    runs: Sequence[Run],
+    find_attempt,
+    trainer,
+    retries: int | None,
+    priority: int | None,
+    on: slurm.Options | None = None,
+    name: str = "",
+) -> None:
+    """Write a wish for every run for which `find_attempt` finds one to ask for, then start what can be."""
+    runs = [Run(run.folder.resolve()) for run in runs]
+    for number, check in ((retries, queue.check_retries), (priority, queue.check_priority)):
+        if number is not None:
+            check(number)
+    for run in runs:
+        run.check_writable()
+        _check_place(run.config(), on)
+        find_attempt(run)
+    if on is not None:
+        jobs.submit([run for run in runs if find_attempt(run)], on, trainer, name)
+        return
+    after = 0.0
+    for run in runs:
+        with _locked_run(run):
+            if attempt := find_attempt(run):
+                after = queue.ask(run, "run", attempt, retries=retries, priority=priority, after=after).order
+    for root in dict.fromkeys(run.root for run in runs):
+        pump(root, trainer)
+
+
+def resume(run: Run, trainer=TRAINER, *, retries: int | None = None) -> State:
     """Ask for another attempt of a run that is over but not finished; it goes on from the newest checkpoint.
 
-    Raises `ConfigError` for a run in any other state, and as `launch` does.
+    What a cluster carried out goes back there, with the same options. Raises `ConfigError` for a run in any other
+    state, and as `launch` does.
     """
     run = Run(run.folder.resolve())
+    run.check_writable()
     with _locked_run(run):
         state = run.state()
         if not state.is_over or state.name == "finished":
             raise ConfigError("run", f"{run.id} is {state.name}; only stopped, failed and crashed runs can be resumed")
-        _check_place(run.config())
-        _wish(run, "run", state.attempt + 1)
+        on = jobs.options_of(run)
+        _check_place(run.config(), on)
+        if on is None:
+            queue.ask(run, "run", state.attempt + 1, retries=retries)
+    if on is not None:
+        jobs.submit([run], on, trainer)
+        return run.state()
     pump(run.root, trainer)
     return run.state()
 
@@ -73,55 +133,70 @@ def stop(run: Run, kill: bool = False) -> State:
     Does nothing for a run that is over. The runner obeys within a second, so the state is `stopping` for a while.
     """
     run = Run(run.folder.resolve())
+    run.check_writable()
     with _locked_run(run):
         state = run.state()
-        pressing = run.read_json("want.json").get("want") == "kill" and state.name == "stopping"
+        pressing = run.wish().want == "kill" and state.name == "stopping"
         if (state.is_alive or state.name == "queued") and not pressing:
-            _wish(run, "kill" if kill else "stop", state.attempt)
-        return run.state()
+            queue.ask(run, "kill" if kill else "stop", state.attempt)
+        elif queue.is_due(run, state):  # it is over, but would come back by itself
+            queue.ask(run, "stop", state.attempt)
+        is_away = not state.is_over and bool(run.wish().on)
+    if is_away:
+        jobs.end(run, kill)
+    return run.state()
 
 
 def wait(run: Run, timeout: float | None = None) -> State:
-    """The state of a run once it is over (or unreadable), or after `timeout` seconds whatever it is by then."""
+    """The state of a run once it is over (or unreadable), or after `timeout` seconds whatever it is by then.
+
+    A crashed run that will be tried again is not over.
+    """
     end = None if timeout is None else time.monotonic() + timeout
     while True:
         state = run.state()
-        if state.is_over or state.name == "unreadable" or (end is not None and time.monotonic() >= end):
+        is_last = state.name == "unreadable" or (state.is_over and not queue.is_due(run, state))
+        if is_last or (end is not None and time.monotonic() >= end):
             return state
         time.sleep(0.1)
 
 
-def queue(root: Path) -> list[Run]:
-    """The runs that wait for a slot, the next one first: in the order in which they were asked for."""
-    waiting = [run for run in list_runs(root) if run.waiting_attempt() and not is_held(run.lock)]
-    return sorted(waiting, key=lambda run: (_asked_at(run), run.id))
-
-
-def position(run: Run) -> int | None:
-    """How many runs are before this one in the queue; None where it does not wait."""
-    ids = [other.id for other in queue(run.root)]
-    return ids.index(run.id) if run.id in ids else None
-
-
 def pump(root: Path, trainer=TRAINER) -> list[Run]:
-    """Start the queued runs for which a slot is free, first come first served, and return them.
+    """Start the queued runs for which a slot is free, in the order of the queue, and return them.
 
     Safe to call from any number of processes and threads: a pump waits for the one before it, since that one may have
     looked at the queue too early. Raises `ConfigError` where no process can be started.
     """
     root = Path(root).resolve()
-    if not queue(root):
+    if not queue.has_future(root):
         return []
-    turn = claim(root / ".sched.lock", PUMP_PATIENCE_S)
+    turn = claim(root / ".sched.lock", queue.TURN_PATIENCE_S)
     if turn is None:
         return []
     try:
-        taken: set[str] = set()
-        return [run for run in queue(root) if _start(run, trainer, taken)]
+        started = _start_waiting(root, trainer)
+        _keep_waker(root, trainer)
+        return started
     except OSError as error:
         raise ConfigError("runs", f"no run can be started from {shorten(str(root))} ({error.strerror})") from None
     finally:
         os.close(turn)
+
+
+def _start_waiting(root: Path, trainer) -> list[Run]:
+    """Start what waits, as far as there are slots; a crashed run that is to be tried again waits from now on."""
+    if queue.read_switch(root).paused:
+        return []
+    now = time.time()
+    queue.ask_again(root, now)
+    taken, every = set(), {slot.name for slot in every_slot()}
+    started = []
+    for run in queue.startable(root, now):
+        if _start(run, trainer, taken):
+            started.append(run)
+        if every <= taken:
+            break
+    return started
 
 
 def _start(run: Run, trainer, taken: set[str]) -> bool:
@@ -134,8 +209,7 @@ def _start(run: Run, trainer, taken: set[str]) -> bool:
         config = run.config()
     except ConfigError:
         return False
-    candidates = _slots(config.device)
-    needed = 1 if candidates[0].name.startswith("cpu") else min(config.processes, len(candidates))
+    candidates, needed = places(config)
     slots = _free_slots(run.root, [slot for slot in candidates if slot.name not in taken], needed)
     if not slots:
         taken.update(slot.name for slot in candidates)
@@ -171,6 +245,17 @@ def _free_slots(root: Path, candidates: list[Slot], needed: int) -> dict[Slot, i
     return {}
 
 
+def places(config: Config) -> tuple[list[Slot], int]:
+    """The slots that a run may use, and how many of them it takes."""
+    candidates = _slots(config.device)
+    return candidates, 1 if candidates[0].name.startswith("cpu") else min(config.processes, len(candidates))
+
+
+def every_slot() -> list[Slot]:
+    """All slots of this machine: the GPUs, then those of the CPU."""
+    return [Slot(f"cuda-{gpu.index}", (gpu.uuid,)) for gpu in available_gpus()] + _slots("cpu")
+
+
 def _slots(device: str) -> list[Slot]:
     """Where a run with this `device` setting may go, at least one: `auto` to a GPU where there is one."""
     gpus = [] if device == "cpu" else available_gpus()
@@ -195,8 +280,27 @@ def _spawn(run: Run, attempt: int, slots: list[Slot], locks: tuple[int, ...], tr
     """A runner in a session of its own that holds all locks, the run's first, from here on."""
     names, gpus = ",".join(slot.name for slot in slots), ",".join(uuid for slot in slots for uuid in slot.gpus)
     place = ["--attempt", str(attempt), "--slot", names, "--gpus", gpus]
+    command = ["lps.runner", str(run.folder), *place, "--locks", *map(str, locks), "--", *trainer]
+    _detach(command, locks, f"reaper of {run.id}")
+
+
+def _keep_waker(root: Path, trainer) -> None:
+    """Start the process that looks after the queue, unless it lives or has nothing to do; the caller has the turn."""
+    path = root / ".waker.lock"
+    if is_held(path) or not queue.has_future(root):
+        return
+    lock = claim(path)
+    if lock is not None:
+        try:
+            _detach(["lps.waker", str(root), "--lock", str(lock), "--", *trainer], (lock,), "reaper of the waker")
+        finally:
+            os.close(lock)
+
+
+def _detach(command: list[str], locks: tuple[int, ...], reaper: str) -> None:
+    """A module of ours in a process and session of its own, with descriptors of locks and nothing else of ours."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "lps.runner", str(run.folder), *place, "--locks", *map(str, locks), "--", *trainer],
+        [sys.executable, "-m", *command],
         pass_fds=locks,
         start_new_session=True,
         stdin=subprocess.DEVNULL,
@@ -205,7 +309,7 @@ def _spawn(run: Run, attempt: int, slots: list[Slot], locks: tuple[int, ...], tr
         cwd=SOURCE,  # with `-m` Python imports from here: a file in the caller's folder must not pass for a module
         env={name: value for name, value in os.environ.items() if name != "LPS_RUN"},
     )
-    threading.Thread(target=process.wait, name=f"reaper of {run.id}", daemon=True).start()
+    threading.Thread(target=process.wait, name=reaper, daemon=True).start()
 
 
 def _end_leftovers(root: Path) -> None:
@@ -247,22 +351,31 @@ def _run_of(process: Path) -> Path | None:
     return None
 
 
-def _check_place(config: Config) -> None:
-    check_device(config.device, config.processes)
+def _check_place(config: Config, on: slurm.Options | None = None) -> None:
+    """Raise `ConfigError` where the run could not train here; what nodes of a cluster have is the cluster's to say."""
+    if on is None:
+        check_device(config.device, config.processes)
+    elif config.device != "cpu" and on.gpus and on.gpus < config.processes:
+        raise ConfigError("slurm gpus", f"{on.gpus} is fewer than the processes, {config.processes}; each needs one")
 
 
-def _wish(run: Run, want: str, attempt: int) -> None:
-    write_json(run.folder / "want.json", {"want": want, "attempt": attempt, "time": round(time.time(), 6)})
+def _first_attempt(run: Run) -> int:
+    """1, or 0 where somebody has asked for the run before."""
+    return 0 if os.path.lexists(run.folder / "want.json") else 1
 
 
+def _next_attempt(run: Run) -> int:
+    """The attempt to ask for, 0 where somebody has done so or it is finished; raises `ConfigError` while it stops."""
+    state = run.state()
+    if state.name == "stopping":
+        raise ConfigError("run", f"{run.id} is stopping; start it again when it has stopped")
+    if state.is_over:
+        return 0 if state.name == "finished" else state.attempt + 1
+    return _first_attempt(run)
+
+
+@contextmanager
 def _locked_run(run: Run):
     """The lock under which wishes are written; raises `ConfigError` for a run that has been deleted."""
-    if not run.folder.is_dir():
-        raise ConfigError("run", f"{run.id} is not there any more")
-    return locked(run.folder)
-
-
-def _asked_at(run: Run) -> float:
-    """When the run was asked for, in unix seconds; damaged times come first."""
-    stored = run.read_json("want.json").get("time")
-    return stored if type(stored) in (int, float) and abs(stored) < 2**53 else 0.0
+    with run.changing():
+        yield

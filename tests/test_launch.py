@@ -1,7 +1,9 @@
 """Runs as real processes: whatever is killed, the state is the truth, the slot is freed, and nothing starts twice."""
 
+import contextlib
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lps import launch
+from lps import launch, queue
 from lps.config import configure
 from lps.events import read_events
 from lps.files import write_json
@@ -43,8 +45,8 @@ def root(tmp_path, monkeypatch):
         until(lambda run=run: not is_held(run.lock))
 
 
-def make(root, do="finish", device="cpu", **plan) -> Run:
-    run = create_run(root, configure({"device": device}))
+def make(root, do="finish", device="cpu", seed=0, **plan) -> Run:
+    run = create_run(root, configure({"device": device, "seed": seed}))
     write_json(run.folder / "plan.json", {"do": do} | plan)
     return run
 
@@ -88,6 +90,21 @@ def is_gone(pid: int) -> bool:
 def pids(run):
     process = until(lambda: run.read_json("process.json") if run.read_json("process.json").get("trainer_pid") else None)
     return process["runner_pid"], process["trainer_pid"]
+
+
+def waker_of(root) -> int:
+    """The pid of the process that looks after the queue of `root`."""
+    return until(lambda: next(iter(wakers(root)), None))
+
+
+def wakers(root) -> list[int]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if b"lps.waker" in words and os.fsencode(root) in words and not is_gone(int(entry.name)):
+                found.append(int(entry.name))
+    return found
 
 
 def children_of(run) -> list[int]:
@@ -271,7 +288,7 @@ def test_runs_and_queue_go_on_when_the_server_dies(root, death):
     launched = "; ".join(f"launch.launch(Run(Path({str(run.folder)!r})), {TRAINER!r})" for run in (first, second))
     process = server(launched)
     pids(first)
-    until(lambda: launch.position(second) == 0)
+    until(lambda: queue.position(second) == 0)
     end(process, death)
     assert first.state().is_alive and second.state().name == "queued"
     launch.stop(first)
@@ -295,9 +312,12 @@ def test_ctrl_c_and_a_closed_terminal_end_no_run(root, number):
 
 
 def test_sigterm_to_the_runner_is_a_stop_and_starts_nothing_new(root):
+    """A machine that shuts down asks all its processes to end: it shall not be kept busy by the next run."""
     first, second = running(root), go(make(root))
+    os.kill(waker_of(root), signal.SIGTERM)
     os.kill(pids(first)[0], signal.SIGTERM)
-    over(first, "stopped")
+    state = over(first, "stopped")
+    assert (state.kind, state.reason) == ("preempted", "ended by a signal from outside")
     until(lambda: not is_held(first.lock))
     assert second.state().name == "queued" and starts(root) == [first.id]
     launch.pump(root, TRAINER)
@@ -319,9 +339,9 @@ def test_a_folder_removed_by_hand_ends_the_run_and_the_queue_goes_on(root):
 def test_runs_wait_for_their_slot_in_order(root, monkeypatch):
     first = running(root)
     rest = [go(make(root, "exclusive")) for _ in range(3)]
-    assert [launch.position(run) for run in (first, *rest)] == [None, 0, 1, 2]
+    assert [queue.position(run) for run in (first, *rest)] == [None, 0, 1, 2]
     assert launch.stop(rest[1]) == rest[1].state() and rest[1].state().reason == "cancelled before it began"
-    assert launch.queue(root) == [rest[0], rest[2]]
+    assert queue.waiting(root) == [rest[0], rest[2]]
     with monkeypatch.context() as patch:  # a pump that looked at the queue before the cancel, with a slot free
         patch.setenv("LPS_CPU_SLOTS", "2")
         assert not launch._start(rest[1], TRAINER, set())
@@ -336,7 +356,7 @@ def test_two_servers_start_every_run_once_and_never_share_a_slot(root, monkeypat
     monkeypatch.setenv("LPS_CPU_SLOTS", "2")
     runs = [make(root, "exclusive") for _ in range(8)]
     for run in runs:
-        launch._wish(run, "run", 1)
+        queue.ask(run, "run", 1)
     pumping = f"\nwhile True: launch.pump(Path({str(root)!r}), {TRAINER!r}); time.sleep(0.005)"
     servers = [server(pumping) for _ in range(2)]
     until(lambda: len(starts(root)) >= 2)
@@ -351,9 +371,174 @@ def test_two_servers_start_every_run_once_and_never_share_a_slot(root, monkeypat
     assert {run.read_json("process.json")["slot"] for run in runs} == {"cpu-0", "cpu-1"}
 
 
+@pytest.mark.slow
+def test_launchers_that_are_killed_again_and_again_start_every_run_once(root, monkeypatch):
+    """Servers die in the middle of launching, pumping and starting; wakers die too. The fake trainers keep count."""
+    monkeypatch.setenv("LPS_CPU_SLOTS", "3")
+    runs = [make(root, "exclusive", seed=seed) for seed in range(24)]
+    folders = [str(run.folder) for run in runs]
+    body = f"""
+runs = [Run(Path(folder)) for folder in {folders!r}]
+launch.launch_all(runs, {TRAINER!r})
+while True: launch.pump(Path({str(root)!r}), {TRAINER!r}); time.sleep(0.001)
+"""
+    chance = random.Random(0)
+    for _ in range(12):
+        servers = [server(body) for _ in range(2)]
+        time.sleep(chance.uniform(0, 0.25))
+        for pid in wakers(root)[: chance.randrange(2)]:
+            os.kill(pid, signal.SIGKILL)
+        for process in servers:
+            end(process)
+    launch.launch_all(runs, TRAINER)
+    for run in runs:
+        over(run, "finished")
+    assert sorted(starts(root)) == sorted(run.id for run in runs)
+    assert not list(root.glob(".violation-*"))
+    assert {run.read_json("process.json")["slot"] for run in runs} == {"cpu-0", "cpu-1", "cpu-2"}
+
+
+@pytest.mark.slow
+def test_a_queue_that_is_reordered_paused_and_held_all_the_time_starts_every_run_once(root, monkeypatch):
+    """Two servers pump and are killed, three hands move what waits; nothing is lost, doubled or put on a used slot."""
+    monkeypatch.setenv("LPS_CPU_SLOTS", "2")
+    runs = [make(root, "exclusive", seed=seed) for seed in range(20)]
+    queue.set_paused(root, True)
+    launch.launch_all(runs, TRAINER)
+    pumping = f"\nwhile True: launch.pump(Path({str(root)!r}), {TRAINER!r}); time.sleep(0.005)"
+    servers = [server(pumping) for _ in range(2)]
+
+    def fumble(seed):
+        chance = random.Random(seed)
+        acts = [
+            lambda run: queue.move(run, chance.choice(queue.PLACES)),
+            lambda run: queue.set_priority(run, chance.randrange(3)),
+            queue.hold,
+            queue.release,
+            lambda run: queue.set_paused(root, chance.random() < 0.5),
+        ]
+        for _ in range(25):
+            with contextlib.suppress(ConfigError):  # it has begun meanwhile
+                chance.choice(acts)(chance.choice(runs))
+
+    with ThreadPoolExecutor(3) as pool:
+        hands = [pool.submit(fumble, seed) for seed in range(3)]
+        end(servers.pop())
+        servers.append(server(pumping))
+        for hand in hands:
+            hand.result()
+    queue.set_paused(root, False)
+    for run in runs:
+        with contextlib.suppress(ConfigError):
+            queue.release(run)
+    for run in runs:
+        over(run, "finished")
+    for process in servers:
+        end(process)
+    assert sorted(starts(root)) == sorted(run.id for run in runs)
+    assert not list(root.glob(".violation-*"))
+
+
+# ---------------------------------------------------------------------------------------------------- nobody looks
+
+
+def test_the_queue_goes_on_when_a_runner_is_killed_and_nobody_looks(root):
+    """Its last act would have been to start the next one."""
+    first, second = make(root, "wait"), make(root)
+    process = server(
+        f"launch.launch_all([Run(Path(f)) for f in {[str(first.folder), str(second.folder)]}], {TRAINER!r})"
+    )
+    runner, _ = pids(first)
+    until(lambda: starts(root) and second.state().name == "queued" and wakers(root))
+    end(process)
+    os.kill(runner, signal.SIGKILL)
+    over(second, "finished")
+    assert first.state().name == "crashed" and starts(root) == [first.id, second.id]
+    until(lambda: not wakers(root) and not is_held(root / ".waker.lock"))  # it ends when nothing waits
+
+
+@pytest.mark.slow
+def test_a_crashed_run_is_tried_again_when_nobody_looks(root, monkeypatch):
+    monkeypatch.setenv("LPS_RETRY_S", "0.3")
+    run = make(root, "wait")
+    process = server(f"launch.launch(Run(Path({str(run.folder)!r})), {TRAINER!r}, retries=1)")
+    runner, _ = pids(run)
+    until(lambda: starts(root) and wakers(root))
+    end(process)
+    write_json(run.folder / "plan.json", {"do": "finish"})
+    os.kill(runner, signal.SIGKILL)
+    until(lambda: run.state().name == "finished")
+    assert run.state().attempt == 2 and starts(root) == [run.id, run.id]
+    assert run.wish().retried == 1 and "--- attempt 2" in run.log.read_text()
+    until(lambda: not wakers(root))
+
+
+@pytest.mark.slow
+def test_whoever_waits_for_a_run_waits_for_its_retry_too(root, monkeypatch):
+    monkeypatch.setenv("LPS_RETRY_S", "0.1")
+    run = make(root, "suicide", signal=signal.SIGKILL)
+    launch.launch(run, TRAINER, retries=2)
+    assert launch.wait(run, PATIENCE).name == "failed" and starts(root) == [run.id]  # out of memory: no second try
+    run = make(root, "wait")
+    launch.launch(run, TRAINER, retries=1)
+    os.kill(pids(run)[0], signal.SIGKILL)
+    write_json(run.folder / "plan.json", {"do": "finish"})
+    assert launch.wait(run, PATIENCE).name == "finished"
+
+
+def test_there_is_one_waker_and_another_when_it_was_killed(root):
+    first, second = running(root), go(make(root))
+    waker = waker_of(root)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: launch.pump(root, TRAINER), range(8)))
+    assert wakers(root) == [waker]
+    os.kill(waker, signal.SIGKILL)
+    until(lambda: not wakers(root))
+    launch.pump(root, TRAINER)
+    assert waker_of(root) != waker and second.state().name == "queued"
+    launch.stop(second)
+    launch.stop(first)
+
+
+def test_a_run_alone_leaves_no_waker(root):
+    run = running(root)
+    assert wakers(root) == []
+    launch.stop(run)
+    over(run, "stopped")
+
+
+def test_a_paused_queue_starts_nothing_when_a_run_ends(root):
+    first, second = running(root), go(make(root))
+    queue.set_paused(root, True)
+    until(lambda: not wakers(root))
+    launch.stop(first)
+    over(first, "stopped")
+    until(lambda: not is_held(first.lock) and not is_held(root / ".slots" / "cpu-0.lock"))
+    launch.pump(root, TRAINER)
+    assert second.state().name == "queued" and starts(root) == [first.id]
+    queue.set_paused(root, False)
+    launch.pump(root, TRAINER)
+    over(second, "finished")
+
+
+@pytest.mark.parametrize("asked_too", [False, True])
+def test_a_foreign_sigterm_is_not_called_a_request(root, asked_too):
+    """The trainer obeys with a checkpoint either way; who wanted it is what the record says."""
+    run = running(root)
+    if asked_too:
+        launch.stop(run)
+    os.kill(pids(run)[1], signal.SIGTERM)
+    state = over(run, "stopped")
+    expected = ("", "stopped by request") if asked_too else ("preempted", "ended by a signal from outside")
+    assert (state.kind, state.reason) == expected
+
+
+# ---------------------------------------------------------------------------------------------------- faults
+
+
 def test_a_server_killed_between_claim_and_start_loses_nothing(root):
     run = make(root)
-    launch._wish(run, "run", 1)
+    queue.ask(run, "run", 1)
     body = "launch.subprocess.Popen = lambda *a, **k: (print('claimed', flush=True), time.sleep(60))\n"
     body += f"launch.pump(Path({str(root)!r}))"
     process = server(body)
@@ -368,7 +553,7 @@ def test_a_server_killed_between_claim_and_start_loses_nothing(root):
 def test_a_runner_that_cannot_begin_leaves_the_run_queued_without_a_loop(root):
     """No record can be written (as on a full disk): nothing has begun, and the runner must not start itself again."""
     run = make(root)
-    launch._wish(run, "run", 1)
+    queue.ask(run, "run", 1)
     locks = [claim(run.lock), claim(root / "slot.lock")]
     code = """
 import sys

@@ -1,0 +1,192 @@
+"""The queue: `queue` shows it, `queue ACTION` changes it."""
+
+import argparse
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from lps.commands import Commands, Parser, print_json, say
+
+MOVES = {
+    "first": "to the front of the queue",
+    "up": "one place forward",
+    "down": "one place back",
+    "last": "to the end of the queue",
+}
+
+
+def add(commands: Commands) -> None:
+    top = commands.add("queue", show, "what waits and what runs where; change the order of what waits", as_json=True)
+    actions = top.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
+    _action(actions, "pause", lambda options: _set_paused(options, True), "start nothing more; what runs goes on")
+    _action(actions, "resume", lambda options: _set_paused(options, False), "start again what waits")
+    _action(actions, "hold", hold, "keep a run in its place without starting it", run=True)
+    _action(actions, "release", release, "let a held run start when its turn comes", run=True)
+    for place, words in MOVES.items():
+        _action(actions, place, move, f"put a run {words}", run=True)
+    priority = _action(actions, "priority", set_priority, "runs of a higher one go before all others", run=True)
+    priority.add_argument("number", type=int, metavar="N", help="a whole number; 0 without it")
+    _action(actions, "cancel", cancel, "take a run out of the queue", run=True)
+    _action(actions, "retry", retry, "try a run that broke off again now", run=True)
+
+
+def _action(actions, name: str, act, help: str, *, run: bool = False) -> argparse.ArgumentParser:
+    sub = actions.add_parser(name, help=help, description=help, allow_abbrev=False)
+    sub.set_defaults(act=act)
+    # Without a default, so that `queue --runs DIR hold RUN` means the same as `queue hold RUN --runs DIR`.
+    sub.add_argument("--runs", type=Path, default=argparse.SUPPRESS, help="folder of the runs")
+    if run:
+        sub.add_argument("run", help="id of a run, the end of it, or its folder")
+    return sub
+
+
+def show(options) -> None:
+    from lps import occupancy
+
+    now = time.time()
+    found = occupancy.look(options.runs, now)
+    if found.switch.problem:
+        say(found.switch.problem)
+    if options.json:
+        print_json(_as_json(found))
+        return
+    for line in [*_slots_in_words(found, now), *_line_in_words(found, now)]:
+        print(line)
+    if words := occupancy.end_in_words(found, now):
+        print(words)
+
+
+def hold(options) -> None:
+    from lps import queue
+
+    queue.hold(_run(options))
+
+
+def release(options) -> None:
+    from lps import queue
+
+    _change(options, queue.release)
+
+
+def move(options) -> None:
+    from lps import queue
+
+    run = _run(options)
+    queue.move(run, options.action)
+    print(queue.position(run))
+
+
+def set_priority(options) -> None:
+    from lps import queue
+
+    _change(options, lambda run: queue.set_priority(run, options.number))
+
+
+def cancel(options) -> None:
+    from lps import launch, queue
+    from lps.parameters import ConfigError
+
+    run = _run(options)
+    if run.state().name != "queued":
+        hint = "; stop it with: python -m lps stop" if run.state().is_alive else ""
+        raise ConfigError("run", f"{run.id} is {queue.standing_in_words(run)} and does not wait{hint}")
+    launch.stop(run)
+
+
+def retry(options) -> None:
+    from lps import launch, queue
+
+    run = _run(options)
+    if run.waiting_attempt():
+        _change(options, queue.release)
+    else:
+        launch.resume(run)
+    print(run.folder)
+
+
+def _set_paused(options, paused: bool) -> None:
+    from lps import launch, queue
+
+    queue.set_paused(options.runs, paused)
+    if not paused:
+        launch.pump(options.runs)
+
+
+def _change(options, change) -> None:
+    """Change the wish of a run, then start what may start now."""
+    from lps import launch
+
+    run = _run(options)
+    change(run)
+    launch.pump(run.root)
+
+
+def _run(options):
+    from lps.runs import find_run
+
+    return find_run(options.runs, options.run)
+
+
+# ---------------------------------------------------------------------------------------------------- words
+
+
+def _slots_in_words(found, now: float) -> list[str]:
+    from lps.occupancy import clock, left_in_words
+
+    lines = []
+    is_starting = any(not item.slots for item in found.going)
+    unknown = "in use by a run that is starting" if is_starting else "in use by a run that is not here any more"
+    for name, is_held in found.slots.items():
+        item = found.on(name)
+        if item is None:
+            lines.append(f"{name:8} {unknown if is_held else 'free'}")
+            continue
+        words = [item.state.name, f"since {clock(item.since, now)}" if item.since else ""]
+        words.append(f"{100 * item.share:.0f} % of this phase" if item.share is not None else "")
+        words.append(left_in_words(item.left_s))
+        lines.append(f"{name:8} {item.run.id}  {', '.join(filter(None, words))}  {item.run.meta()['name']}".rstrip())
+    return lines + [f"{'...':8} {item.run.id}  {item.state.name}" for item in found.going if not item.slots]
+
+
+def _line_in_words(found, now: float) -> list[str]:
+    from lps import wishes
+    from lps.costs import in_words
+    from lps.occupancy import clock
+
+    counts = [f"{len(found.waiting)} waiting"] + [f"{found.held} of them held"] * bool(found.held)
+    paused = f"; paused since {clock(found.switch.since, now)}" if found.switch.paused else ""
+    lines = [", ".join(counts) + paused]
+    for place, item in enumerate(found.waiting, 1):
+        words = [f"priority {item.wish.priority}"] if item.wish.priority else []
+        words += [text] if (text := wishes.in_words(item.wish, now)) else []
+        words += [f"takes about {in_words(item.seconds)}"] if item.seconds is not None else []
+        lines.append(f"{place:4}  {item.run.id}  {', '.join(words)}  {item.run.meta()['name']}".rstrip())
+    return lines
+
+
+def _as_json(found) -> dict:
+    running = [
+        {
+            "run": item.run.id,
+            "state": item.state.name,
+            "slots": list(item.slots),
+            "since": item.since,
+            "share": item.share,
+            "left_s": item.left_s,
+        }
+        for item in found.going
+    ]
+    waiting = []
+    for item in found.waiting:
+        wish = {k: v for k, v in asdict(item.wish).items() if k in ("priority", "held", "retries", "retried")}
+        times = {"seconds": item.seconds, "start": item.start, "end": item.end, "certain": item.certain}
+        waiting.append({"run": item.run.id} | wish | {"not_before": item.wish.not_before or None} | times)
+    return {
+        "paused": found.switch.paused,
+        "problem": found.switch.problem,
+        "slots": [{"slot": name, "free": not is_held} for name, is_held in found.slots.items()],
+        "running": running,
+        "waiting": waiting,
+        "end": found.end,
+        "unknown": found.unknown,
+    }

@@ -1,0 +1,398 @@
+"""The pieces of the Queue page: devices with what runs on them, the line of what waits, and what can be done with it.
+
+Nothing but the choice of rows is kept by the page; every look reads the folders anew. The line is one table, and the
+buttons beside it act on its ticked rows: a row that moves away under the pointer stays ticked.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+import pandas as pd
+import streamlit as st
+
+from lps import costs, devices, launch, occupancy, queue, usage, wishes
+from lps.occupancy import Going, Occupancy, Waiting
+from lps.parameters import ConfigError
+from lps.runs import RUN_ID, Run
+from lps.ui import escape, home, select, style
+from lps.wishes import MOST_PRIORITY
+
+ROWS, ROW_HEIGHT, HEIGHT = 12, 35, 455
+MOST_BROKEN = 20  # runs that broke off, listed at once
+KNOWN_S, DRIVER_S = 30, 2.5  # how long durations of finished runs and an answer of the driver are kept
+GB = 1e9
+MOVES = {
+    "first": ("First", ":material/vertical_align_top:", "To the front of the queue"),
+    "up": ("Up", ":material/arrow_upward:", "One place forward"),
+    "down": ("Down", ":material/arrow_downward:", "One place back"),
+    "last": ("Last", ":material/vertical_align_bottom:", "To the end of the queue"),
+}
+
+
+def is_moving() -> bool:
+    """Whether the page has something to follow."""
+    return _is_moving(_look())
+
+
+def show() -> bool:
+    """The whole page below its title; returns whether something runs or waits."""
+    if not queue.read_switch(select.runs_root()).paused:
+        home.start_waiting()
+    found, now = _look(), time.time()
+    _show_head(found, now)
+    _show_refusals()
+    _show_devices(found, now)
+    _show_line(found, now)
+    _show_broken(found)
+    return _is_moving(found)
+
+
+def _is_moving(found: Occupancy) -> bool:
+    return bool(found.going or found.waiting)
+
+
+def _look() -> Occupancy:
+    return occupancy.look(select.runs_root(), known=_durations(str(select.runs_root())))
+
+
+@st.cache_resource(ttl=KNOWN_S, max_entries=4, show_spinner=False)
+def _durations(root: str) -> occupancy.Durations:
+    return occupancy.Durations(select.runs_root())
+
+
+# ---------------------------------------------------------------------------------------------------- head
+
+
+def _show_head(found: Occupancy, now: float) -> None:
+    """How much there is, when it will be over, and the switch of the whole queue."""
+    if found.switch.problem:
+        st.warning(escape.markdown(found.switch.problem), icon=":material/broken_image:")
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(escape.markdown(summary(found, now)), width="stretch")
+        _show_switch(found)
+    if found.switch.paused:
+        since = f" since {occupancy.clock(found.switch.since, now)}" if found.switch.since else ""
+        st.info(f"The queue is paused{since}: what runs goes on, nothing else starts.", icon=":material/pause_circle:")
+    if not found.going and not found.waiting:
+        st.info("Nothing runs and nothing waits.", icon=":material/event_available:")
+        with st.container(horizontal=True):
+            st.page_link("pages/launch.py", label="Launch a run", icon=":material/rocket_launch:")
+            st.page_link("pages/sweeps.py", label="Lay out a sweep", icon=":material/dynamic_feed:")
+
+
+def summary(found: Occupancy, now: float) -> str:
+    """ "2 running, 5 waiting (1 held); done at about 14:05 (in about 20 min)." """
+    if not found.going and not found.waiting:
+        return ""
+    held = f" ({found.held} held)" if found.held else ""
+    words = f"{len(found.going)} running, {len(found.waiting)} waiting{held}"
+    end = occupancy.end_in_words(found, now)
+    return f"{words}; {end}." if end else f"{words}."
+
+
+def _show_switch(found: Occupancy) -> None:
+    if found.switch.paused:
+        label, icon, kind = "Let it go on", ":material/play_arrow:", "primary"
+    else:
+        label, icon, kind = "Pause the queue", ":material/pause:", "secondary"
+    if found.waiting or found.going or found.switch.paused:
+        st.button(label, key="queue_switch", icon=icon, type=kind, on_click=_switch, args=(not found.switch.paused,))
+
+
+def _switch(paused: bool) -> None:
+    _try([lambda: queue.set_paused(select.runs_root(), paused)])
+
+
+# ---------------------------------------------------------------------------------------------------- devices
+
+
+def _show_devices(found: Occupancy, now: float) -> None:
+    """One box a device: how busy it is, and its slots with what runs on them."""
+    gpus, on_gpus, share = _asked_devices()
+    names = list(found.slots)
+    boxes = {gpu.index: [name for name in names if name == f"cuda-{gpu.index}"] for gpu in gpus}
+    rest = [name for name in names if not any(name in slots for slots in boxes.values())]
+    labels = {device.index: device.label for device in devices.list_devices() if device.name != "cpu"}
+    with st.grid(min(2, 1 + len(boxes)), min_column_width=300):
+        with st.container(border=True):
+            _show_machine(usage.machine(), share)
+            _show_slots(found, rest, on_gpus, now)
+        for gpu in gpus:
+            with st.container(border=True):
+                _show_gpu(gpu, labels.get(gpu.index, ""))
+                _show_slots(found, boxes[gpu.index], on_gpus, now)
+    _show_elsewhere([item for item in found.going if not set(item.slots) & set(names)], now)
+
+
+@st.cache_resource(ttl=DRIVER_S, max_entries=1, show_spinner=False)
+def _asked_devices() -> tuple[list[usage.Gpu], dict[int, int], float | None]:
+    """GPUs, GPU memory by process, share of busy cores since the last look: asked once for all who look."""
+    gpus = usage.gpus()
+    return gpus, usage.gpu_processes() if gpus else {}, _meter().read()
+
+
+class Meter:
+    """How busy the processor was between two readings."""
+
+    def __init__(self):
+        self._before = usage.processor_times()
+
+    def read(self) -> float | None:
+        now = usage.processor_times()
+        share, self._before = usage.busy_share(self._before, now), now
+        return share
+
+
+@st.cache_resource(show_spinner=False)
+def _meter() -> Meter:
+    return Meter()
+
+
+def _show_machine(machine: usage.Machine, share: float | None) -> None:
+    cores = "1 core" if machine.cores == 1 else f"{machine.cores} cores"
+    st.markdown(f"**CPU** :gray[{cores}]")
+    _show_bar("Processor", share, "" if machine.load is None else f"load {machine.load:.1f}")
+    _show_memory(machine.memory_used, machine.memory_total)
+
+
+def _show_gpu(gpu: usage.Gpu, label: str) -> None:
+    st.markdown(f"**GPU {gpu.index}** :gray[{escape.markdown(label)}]")
+    _show_bar("Processor", gpu.busy, "")
+    _show_memory(gpu.memory_used, gpu.memory_total)
+
+
+def _show_memory(used: int | None, total: int | None) -> None:
+    if used is None or not total:
+        _show_bar("Memory", None, "")
+    else:
+        _show_bar("Memory", used / total, f"{used / GB:.1f} of {total / GB:.1f} GB")
+
+
+def _show_bar(name: str, share: float | None, more: str) -> None:
+    """A share as a bar; without one the words alone, since an empty bar would say that nothing is in use."""
+    words = " · ".join(filter(None, [name if share is None else f"{name} {100 * share:.0f} %", more]))
+    if share is None:
+        st.caption(f"{words} · share unknown")
+    else:
+        st.progress(min(1.0, max(0.0, share)), text=f":small[{words}]")
+
+
+def _show_slots(found: Occupancy, names: Sequence[str], on_gpus: dict[int, int], now: float) -> None:
+    is_starting = any(not item.slots for item in found.going)
+    for name in names:
+        item = found.on(name)
+        if item is not None:
+            _show_going(item, now, name, on_gpus)
+        elif found.slots[name]:
+            words = "a run is starting" if is_starting else "in use by a run that is not here any more"
+            st.caption(f"{name} · {words}")
+        else:
+            st.caption(f"{name} · free")
+
+
+def _show_going(item: Going, now: float, place: str, on_gpus: dict[int, int]) -> None:
+    with st.container(gap="xxsmall"):
+        query = {"run": item.run.id}
+        st.page_link("pages/live.py", label=escape.markdown(select.title(item.run)), query_params=query)
+        words = [place, *_since(item, now), *_uses(usage.of_run(item.run, on_gpus))]
+        if item.share is None:
+            st.caption(escape.markdown(" · ".join(words)))
+        else:
+            st.progress(item.share, text=f":small[{escape.markdown(' · '.join(words))}]")
+
+
+def _since(item: Going, now: float) -> list[str]:
+    words = [] if item.state.name == "running" else [style.BADGES.get(item.state.name, ("Unknown",))[0].lower()]
+    words += [f"since {occupancy.clock(item.since, now)}"] if item.since else []
+    return words + [occupancy.left_in_words(item.left_s)]
+
+
+def _uses(share: usage.Share | None) -> list[str]:
+    """Memory of a run's processes."""
+    if share is None:
+        return []
+    on_gpu = [] if share.gpu_memory is None else [f"{costs.size_in_words(share.gpu_memory)} on the GPU"]
+    return [f"{costs.size_in_words(share.memory)} of memory", *on_gpu]
+
+
+def _show_elsewhere(items: Sequence[Going], now: float) -> None:
+    """Runs that hold no slot of this machine: about to begin, or on a cluster."""
+    if not items:
+        return
+    with st.container(border=True):
+        st.markdown("**Without a slot here** :gray[starting, or on a cluster]")
+        for item in items:
+            _show_going(item, now, item.run.wish().on or "this machine", {})
+
+
+# ---------------------------------------------------------------------------------------------------- line
+
+
+def _show_line(found: Occupancy, now: float) -> None:
+    """The table of what waits, and what can be done with the ticked rows."""
+    st.subheader("Waiting", anchor=False)
+    if not found.waiting:
+        st.caption("Nothing waits for a slot.")
+        return
+    ids = [item.run.id for item in found.waiting]
+    kept = set(st.session_state.get("queue_chosen", []))
+    # Streamlit keeps positions: in another order they would point at other runs.
+    key = "queue_" + hashlib.sha256("\n".join(ids).encode()).hexdigest()
+    event = st.dataframe(
+        table(found.waiting, now),
+        key=key,
+        width="stretch",
+        height=HEIGHT if len(ids) > ROWS else "content",
+        hide_index=True,
+        column_config=_columns(),
+        on_select="rerun",
+        selection_mode="multi-row",
+        selection_default={"selection": {"rows": [place for place, name in enumerate(ids) if name in kept]}},
+        row_height=ROW_HEIGHT,
+        placeholder="",
+        alt="The runs that wait, the next one first",
+    )
+    chosen = [found.waiting[place] for place in sorted(event["selection"]["rows"]) if place < len(ids)]
+    st.session_state["queue_chosen"] = [item.run.id for item in chosen]
+    _show_actions(chosen, now)
+
+
+def table(waiting: Sequence[Waiting], now: float) -> pd.DataFrame:
+    """One row a run, the next one first; columns in which nothing stands are left out."""
+    frame = pd.DataFrame([_row(place, item, now) for place, item in enumerate(waiting, 1)])
+    for column in ("Priority", "Waits for", "Takes", "Starts", "Retries"):
+        if not frame[column].map(lambda value: bool(value) and value == value).any():
+            del frame[column]
+    return frame
+
+
+def _row(place: int, item: Waiting, now: float) -> dict[str, object]:
+    parts = item.run.id.split("-") if RUN_ID.fullmatch(item.run.id) else []
+    reason = wishes.in_words(item.wish, now)
+    start = None if item.start is None or (place == 1 and item.start <= now) else item.start
+    return {
+        "Place": place,
+        "Name": select.title(item.run),
+        "Waits for": reason,
+        "Priority": item.wish.priority,
+        "Takes": None if item.seconds is None else costs.in_words(item.seconds),
+        "Starts": _clock(start, now, item.certain),
+        "Retries": f"{item.wish.retried} of {item.wish.retries}" if item.wish.retries else "",
+        "Method": parts[3].upper() if parts else "",
+        "Data set": parts[2] if parts else "",
+        "Asked": datetime.fromtimestamp(item.wish.time, UTC) if item.wish.time else None,
+        "Id": item.run.id[-6:],
+    }
+
+
+def _clock(when: float | None, now: float, is_certain: bool) -> str:
+    if when is None or when <= now:
+        return ""
+    return occupancy.clock(when, now) + ("" if is_certain else " or later")
+
+
+def _columns() -> dict:
+    columns = st.column_config
+    return {
+        "Place": columns.NumberColumn("#", width=40),
+        "Name": columns.TextColumn(width=210, pinned=True),
+        "Waits for": columns.TextColumn(width=190, help="What else than a free slot it waits for"),
+        "Priority": columns.NumberColumn(width=64, help="A higher one goes before all others"),
+        "Takes": columns.TextColumn(width=70, help="As long as finished runs like it"),
+        "Starts": columns.TextColumn(width=110, help="By the runs before it, as far as they are known"),
+        "Retries": columns.TextColumn(width=70, help="How often it was started again after a crash"),
+        "Method": columns.TextColumn(width=90),
+        "Data set": columns.TextColumn(width=80),
+        "Asked": columns.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone=st.context.timezone, width=130),
+        "Id": columns.TextColumn(width=75, help="The end of the run's id; it does for every command"),
+    }
+
+
+def _show_actions(chosen: Sequence[Waiting], now: float) -> None:
+    """Buttons for the ticked rows; they are always there, so that nothing moves when a row is ticked."""
+    runs = [item.run for item in chosen]
+    free = [item.run for item in chosen if not item.wish.held]
+    held = [item.run for item in chosen if item.wish.held or queue.is_early(item.wish, now)]
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="queue_bar"):
+        st.markdown(f"**{len(chosen)} chosen**" if chosen else ":gray[Tick rows]", width="content")
+        for place, (label, icon, words) in MOVES.items():
+            _button(label, f"queue_{place}", icon, words, runs, lambda run, place=place: queue.move(run, place), place)
+        _button("Hold", "queue_hold", ":material/front_hand:", "Keep its place, do not start it", free, queue.hold)
+        words = "Let it start when its turn comes; one that waits for its next try does so now"
+        _button("Release", "queue_release", ":material/play_circle:", words, held, queue.release)
+        _button(
+            "Cancel", "queue_cancel", ":material/close:", "Out of the queue; it can be resumed later", runs, _cancel
+        )
+        with st.popover("Priority", icon=":material/low_priority:", disabled=not runs):
+            _ask_priority(chosen)
+
+
+def _ask_priority(chosen: Sequence[Waiting]) -> None:
+    first = chosen[0].wish.priority if chosen else 0
+    limits = {"min_value": -MOST_PRIORITY, "max_value": MOST_PRIORITY}
+    number = st.number_input("A higher one goes first", value=first, step=1, key="queue_priority", **limits)
+    runs = [item.run for item in chosen]
+    _button("Set", "queue_set", None, None, runs, lambda run: queue.set_priority(run, int(number)))
+
+
+def _button(
+    label: str, key: str, icon, help, runs: Sequence[Run], act: Callable[[Run], object], place: str = ""
+) -> None:
+    """A button that does something with every one of `runs`, so that several keep their order among themselves."""
+    ordered = list(reversed(runs)) if place in ("first", "down") else list(runs)
+    st.button(
+        label,
+        key=key,
+        icon=icon,
+        help=help,
+        disabled=not runs,
+        on_click=_try,
+        args=([lambda run=run: act(run) for run in ordered],),
+    )
+
+
+def _cancel(run: Run) -> None:
+    """Only while it still waits: what has begun meanwhile is not stopped by a click on a row of before."""
+    if run.waiting_attempt() and run.state().name == "queued":
+        launch.stop(run)
+    else:
+        raise ConfigError("run", f"{run.id} is {queue.standing_in_words(run)} by now and was left alone")
+
+
+def _try(acts: Sequence[Callable[[], object]]) -> None:
+    """Do all of it; what cannot be done is said once."""
+    refusals = []
+    for act in acts:
+        try:
+            act()
+        except ConfigError as error:
+            refusals.append(str(error))
+        except OSError as error:
+            refusals.append(f"runs: {select.runs_root()} cannot be written to ({error.strerror})")
+    st.session_state["queue_refusals"] = list(dict.fromkeys(refusals))
+
+
+def _show_refusals() -> None:
+    for words in st.session_state.pop("queue_refusals", []):
+        st.error(escape.markdown(words), icon=":material/block:")
+
+
+# ---------------------------------------------------------------------------------------------------- broken off
+
+
+def _show_broken(found: Occupancy) -> None:
+    """Runs whose processes vanished: they go on from their last checkpoint."""
+    if not found.broken:
+        return
+    with st.expander(f"Broken off ({len(found.broken)})", icon=":material/bolt:"):
+        for run in found.broken[:MOST_BROKEN]:
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                state = run.state()
+                style.badge(state.name)
+                words = f"{escape.markdown(select.label(run))} :gray[{escape.markdown(state.reason)}]"
+                st.markdown(words, width="stretch")
+                _button("Retry", f"queue_retry_{run.id}", ":material/replay:", None, [run], launch.resume)
+        if len(found.broken) > MOST_BROKEN:
+            st.caption(f"and {len(found.broken) - MOST_BROKEN} more, on the page Runs")

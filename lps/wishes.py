@@ -1,0 +1,88 @@
+"""What somebody last asked of a run: the content of its `want.json`, old files and damaged ones included.
+
+    {"want": "run", "attempt": 2, "time": t, "priority": 5, "order": t, "held": true,
+     "retries": 3, "retried": 1, "not_before": t, "on": "slurm"}
+
+Only the first three are always there; the others where they differ from what `Wish` says. Standard library only.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+WANTS = ("run", "stop", "kill")
+AWAY = ("slurm",)  # other places than this machine
+ALWAYS = ("want", "attempt", "time")
+LARGEST = 2**53  # whole numbers up to it are exact in JSON readers
+MOST_PRIORITY = 1000
+
+
+@dataclass(frozen=True)
+class Wish:
+    """want: run, stop, kill, or "" where nobody has asked for anything; attempt: for which attempt, from 1.
+
+    time: when it was asked, unix seconds. priority: a higher one goes first. order: among equal ones the smaller goes
+    first, at first the time of asking. held: it waits but is not started. retries: how often a crashed run may be
+    started again by itself, `retried` of them used up. not_before: unix seconds, before which it is not started.
+    on: "" for this machine and its queue, else where it was handed over to (lps.jobs): nobody here starts it.
+    """
+
+    want: str = ""
+    attempt: int = 0
+    time: float = 0.0
+    priority: int = 0
+    order: float = 0.0
+    held: bool = False
+    retries: int = 0
+    retried: int = 0
+    not_before: float = 0.0
+    on: str = ""
+
+    def to_json(self) -> dict:
+        usual = asdict(Wish()) | {"order": self.time}
+        return {k: v for k, v in asdict(self).items() if k in ALWAYS or v != usual[k]}
+
+
+def read(stored: Mapping) -> Wish:
+    """The wish in a JSON object; what is missing or damaged counts as if it had never been asked for."""
+    want = stored.get("want")
+    asked = _seconds(stored.get("time"))
+    return Wish(
+        want=want if want in WANTS else "",
+        attempt=whole(stored.get("attempt")),
+        time=asked,
+        priority=max(-MOST_PRIORITY, min(MOST_PRIORITY, _integer(stored.get("priority")))),
+        order=_seconds(stored.get("order"), asked),
+        held=stored.get("held") is True,
+        retries=whole(stored.get("retries")),
+        retried=whole(stored.get("retried")),
+        not_before=_seconds(stored.get("not_before")),
+        on=stored["on"] if stored.get("on") in AWAY else "",
+    )
+
+
+def in_words(wish: Wish, now: float | None = None) -> str:
+    """Why a run that is asked for does not begin though its turn may have come; "" where it simply waits."""
+    if wish.held:
+        return "held until it is released"
+    if (time.time() if now is None else now) < wish.not_before:
+        return f"again at {time.strftime('%H:%M', time.localtime(wish.not_before))} ({retry_in_words(wish)})"
+    return f"starts again after a crash ({retry_in_words(wish)})" if wish.retried else ""
+
+
+def retry_in_words(wish: Wish) -> str:
+    return f"retry {wish.retried} of {wish.retries}"
+
+
+def whole(value) -> int:
+    """A positive whole number as it was stored, 0 where it is none."""
+    return value if type(value) is int and 0 < value < LARGEST else 0
+
+
+def _integer(value) -> int:
+    return value if type(value) is int and abs(value) < LARGEST else 0
+
+
+def _seconds(value, otherwise: float = 0.0) -> float:
+    """NaN and infinities, which some writers put into JSON, are not smaller than the largest."""
+    return value if type(value) in (int, float) and abs(value) < LARGEST else otherwise

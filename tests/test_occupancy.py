@@ -1,0 +1,214 @@
+"""What runs where and when it will be over: the plan against a simulation by hand, the estimates against costs."""
+
+import json
+import os
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lps import costs, launch, occupancy, queue
+from lps.config import configure
+from lps.files import write_json
+from lps.locks import boot_id, claim
+from lps.occupancy import Durations
+from lps.runs import Run, create_run
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    monkeypatch.setenv("LPS_CPU_SLOTS", "2")
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    return tmp_path / "runs"
+
+
+def make(root, **settings) -> Run:
+    return create_run(root, configure({"device": "cpu"} | settings))
+
+
+def finished(root, seconds, **settings) -> Run:
+    run = make(root, **settings)
+    write_json(run.folder / "want.json", {"want": "run", "attempt": 1, "time": 1.0})
+    write_json(run.folder / "process.json", {"attempt": 1, "started": 1000.0})
+    write_json(run.folder / "exit.json", {"attempt": 1, "state": "finished", "time": 1000.0 + seconds})
+    return run
+
+
+def asked(root, *seeds, **settings) -> list[Run]:
+    runs = [make(root, seed=seed, **settings) for seed in seeds]
+    for run in runs:
+        queue.ask(run, "run", 1)
+    return runs
+
+
+@pytest.fixture
+def alive(root):
+    """Makes a run alive on slots, as its runner would: all locks held until the end of the test."""
+    locks = []
+
+    def begin(run, *slots, since=NOW - 60, **progress):
+        queue.ask(run, "run", 1)
+        process = {"attempt": 1, "slot": ",".join(slots), "started": since, "boot_id": boot_id()}
+        write_json(run.folder / "process.json", process)
+        if progress:
+            write_json(run.folder / "progress.json", {"time": NOW} | progress)
+        (root / ".slots").mkdir(exist_ok=True)
+        locks.extend(claim(path) for path in (run.lock, *(root / ".slots" / f"{slot}.lock" for slot in slots)))
+        assert None not in locks
+        return run
+
+    yield begin
+    for lock in locks:
+        os.close(lock)
+
+
+def by_id(found):
+    return {item.run.id: item for item in found.waiting}
+
+
+def test_nothing_is_nothing(root):
+    found = occupancy.look(root, NOW)
+    assert (list(found.slots), found.going, found.waiting, found.end, found.unknown) == (
+        ["cpu-0", "cpu-1"], [], [], None, 0,
+    )  # fmt: skip
+    assert occupancy.end_in_words(found, NOW) == ""
+
+
+def test_every_slot_takes_the_next_run_of_the_line(root, alive):
+    """By hand: cpu-0 is free after 30 s, cpu-1 after 100 s; then 50 s each, but for the held one."""
+    finished(root, 50.0, seed=99)
+    first = alive(make(root, seed=1), "cpu-0", phase="train", step=70, steps=100, eta_s=30.0)
+    second = alive(make(root, seed=2), "cpu-1", phase="train", step=1, steps=100, eta_s=100.0)
+    a, b, c, d = asked(root, 3, 4, 5, 6)
+    queue.hold(b)
+    found = occupancy.look(root, NOW)
+    assert [(item.run, item.slots, item.left_s) for item in found.going] == [
+        (first, ("cpu-0",), 30.0), (second, ("cpu-1",), 100.0),
+    ]  # fmt: skip
+    assert found.going[0].share == 0.7 and found.slots == {"cpu-0": True, "cpu-1": True}
+    times = {run.id: (item.start, item.end) for run, item in zip((a, b, c, d), found.waiting)}
+    assert [times[run.id] for run in (a, b, c, d)] == [
+        (NOW + 30, NOW + 80), (None, None), (NOW + 80, NOW + 130), (NOW + 100, NOW + 150),
+    ]  # fmt: skip
+    assert (found.end, found.unknown, found.held) == (NOW + 150, 0, 1)
+    hour = time.strftime("%H:%M", time.localtime(NOW + 150))
+    assert occupancy.end_in_words(found, NOW) == f"done at about {hour} (in about 2 min)"
+
+
+def test_what_is_of_unknown_length_makes_the_end_the_earliest_one(root, alive):
+    finished(root, 50.0, method="orca", seed=9)
+    alive(make(root, seed=1), "cpu-0")
+    (known,) = asked(root, 2, method="orca")
+    (unknown,) = asked(root, 3)
+    (later,) = asked(root, 4, method="orca")
+    found = occupancy.look(root, NOW)
+    items = by_id(found)
+    assert found.unknown == 2 and items[unknown.id].seconds is None
+    assert not items[known.id].certain and not items[later.id].certain  # behind the one that runs; behind anything
+    assert "at the earliest" in occupancy.end_in_words(found, NOW) and "2 runs" in occupancy.end_in_words(found, NOW)
+
+
+def test_where_nothing_is_known_no_end_is_said(root):
+    asked(root, 1, 2)
+    found = occupancy.look(root, NOW)
+    words = "when it will be done is not known before a run like these has finished"
+    assert found.end is None and occupancy.end_in_words(found, NOW) == words
+    queue.set_paused(root, True)
+    found = occupancy.look(root, NOW)
+    assert occupancy.end_in_words(found, NOW).endswith("; what waits does not start while the queue is paused")
+
+
+def test_the_time_of_the_next_try_is_waited_for(root):
+    finished(root, 50.0, seed=99)
+    (run,) = asked(root, 1)
+    wish = run.wish()
+    queue.write(run, occupancy.replace(wish, not_before=NOW + 200, retries=1, retried=1))
+    (item,) = occupancy.look(root, NOW).waiting
+    assert (item.start, item.end) == (NOW + 200, NOW + 250)
+
+
+@pytest.mark.parametrize(
+    ("progress", "expected"),
+    [
+        ({"phase": "train", "eta_s": 40.0}, 40.0),
+        ({"phase": "train", "eta_s": 40.0, "time": NOW - 15}, 25.0),
+        ({"phase": "pretrain", "eta_s": 5.0}, 140.0),  # the training phase comes after it: 200 s as usual, 60 are over
+        ({"phase": "train", "eta_s": None}, 140.0),
+        ({"phase": "train", "eta_s": 1e300}, 140.0),
+        ({"phase": "train", "eta_s": 3.0, "time": NOW - 500}, 140.0),  # of the attempt before
+        ({}, 140.0),
+    ],
+)
+def test_what_is_left_of_a_run(root, alive, progress, expected):
+    finished(root, 200.0, seed=99)
+    alive(make(root, seed=1), "cpu-0", **progress)
+    assert occupancy.look(root, NOW).going[0].left_s == expected
+
+
+def test_a_run_that_should_be_over_is_not_said_to_be_about_to_end(root, alive):
+    finished(root, 20.0, seed=99)
+    alive(make(root, seed=1), "cpu-0")
+    left = occupancy.look(root, NOW).going[0].left_s
+    assert left == 0 and occupancy.left_in_words(left) == "longer than expected"
+    assert occupancy.left_in_words(240.0) == "about 4 min left" and occupancy.left_in_words(None) == "end unknown"
+
+
+def test_a_run_that_starts_has_no_slot_yet(root):
+    (run,) = asked(root, 1)
+    lock = claim(run.lock)
+    (item,) = occupancy.look(root, NOW).going
+    assert (item.state.name, item.slots, item.since, item.left_s) == ("starting", (), None, None)
+    os.close(lock)
+
+
+def test_broken_ones_are_those_that_vanished_or_were_preempted(root):
+    crashed, preempted, stopped, failed = asked(root, 1, 2, 3, 4)
+    for run in (crashed, preempted, stopped, failed):
+        write_json(run.folder / "process.json", {"attempt": 1, "boot_id": boot_id()})
+    for run, state, kind in ((preempted, "stopped", "preempted"), (stopped, "stopped", ""), (failed, "failed", "bug")):
+        write_json(run.folder / "exit.json", {"attempt": 1, "state": state, "kind": kind, "reason": ""})
+    assert set(occupancy.look(root, NOW).broken) == {crashed, preempted}
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"attempt": 1, "slot": 7, "started": "soon"}', '{"attempt": 1}', "\x00"])
+def test_damaged_records_of_a_running_run_are_survived(root, text):
+    (run,) = asked(root, 1)
+    (run.folder / "process.json").write_text(text)
+    (run.folder / "progress.json").write_text(json.dumps({"step": "x", "steps": 0, "eta_s": [], "time": None}))
+    lock = claim(run.lock)
+    (item,) = occupancy.look(root, NOW).going
+    assert item.share is None and item.left_s is None and item.slots == ()
+    os.close(lock)
+
+
+choices = {"seed": st.integers(0, 2), "epochs": st.integers(1, 3), "method": st.sampled_from(["lps", "orca"])}
+some = st.fixed_dictionaries(choices | {"lr": st.sampled_from([0.1, 0.2])})
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(some, st.floats(1, 1000)), max_size=6), some)
+def test_durations_are_those_of_costs(tmp_path_factory, done, wanted):
+    root = tmp_path_factory.mktemp("durations") / "runs"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        for settings_, seconds in done:
+            finished(root, seconds, **settings_)
+        run = make(root, **wanted)
+    config = run.config()
+    expected = costs.usual_cost(costs.finished_costs(root, {costs.kind(config)}), config)
+    found = Durations(root).of(run)
+    assert found == (None if expected is None else pytest.approx(expected.seconds))
+
+
+def test_the_date_is_said_where_it_is_another_one():
+    today = time.mktime((2026, 5, 4, 12, 0, 0, 0, 0, -1))
+    assert occupancy.clock(today + 3600, today) == "13:00"
+    assert occupancy.clock(today + 86_400, today) == "2026-05-05 12:00"
+
+
+def test_the_slots_are_those_that_runs_are_started_on(root):
+    assert [slot.name for slot in launch.every_slot()][-2:] == ["cpu-0", "cpu-1"]
+    assert launch.places(configure({"device": "cpu"}))[1] == 1
