@@ -31,7 +31,7 @@ def lps_command(*arguments: str) -> list[str]:
 
 def begin(result: Path, command: Sequence[str]) -> None:
     """Run `command`, which writes the file `result`; does nothing where that is there or somebody is at it already."""
-    result.parent.mkdir(parents=True, exist_ok=True)
+    result.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     lock = claim(result.with_suffix(".lock"), patience=0)
     if lock is None:
         return
@@ -55,15 +55,16 @@ def standing(result: Path) -> Standing:
     """Where the work on `result` is."""
     log = result.with_suffix(".log")
     if is_held(result.with_suffix(".lock")):
-        return Standing("working", _last_line(log), _changed(log))
+        return Standing("working", last_line(log), _changed(log))
     if result.exists():
         return Standing("done")
     if log.exists():
-        return Standing("failed", _last_line(log) or "the process ended without a word")
+        return Standing("failed", last_line(log) or "the process ended without a word")
     return Standing("absent")
 
 
-def _last_line(path: Path) -> str:
+def last_line(path: Path) -> str:
+    """What a process said last in its log; "" where it said nothing."""
     try:
         lines = path.read_bytes()[-4096:].decode("utf-8", "replace").strip().splitlines()
     except OSError:
