@@ -1,11 +1,15 @@
 """Events: one JSON line each, appended while a run trains and read by byte offset. Standard library only."""
 
+import errno
 import json
 import math
 import os
 import time
 from pathlib import Path
 
+from lps import disk
+
+LARGEST = 2**1000  # of a whole number that counts as one
 EVENT_KINDS = ("start", "pretrain", "train", "eval", "finish", "stop", "fail")
 
 
@@ -13,29 +17,31 @@ class EventWriter:
     """Appends to `events.jsonl`. Opening it cuts off a torn last line, the only thing that is ever erased."""
 
     def __init__(self, path: Path):
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._path = path
+        self._file = disk.open_end(path)
         self._end = end_of_events(path)
-        os.ftruncate(self._file, self._end)
+        disk.cut(self._file, self._end)
+        disk.sync_folder(path.parent)
 
     def append(self, kind: str, *, step: int, epoch: int, values: dict, **more) -> None:
         """One event, handed to the kernel before the call returns; non-finite numbers become null.
 
-        Raises `OSError` (a full disk, say) and leaves no part of the line behind.
+        Raises `OSError` (a full disk, say, or a file that somebody deleted) and leaves no part of the line behind.
         """
+        if not os.fstat(self._file).st_nlink:  # it would take every line without a word
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._path))
         event = {"kind": kind, "step": step, "epoch": epoch, "time": round(time.time(), 3), "values": values}
         line = json.dumps(finite(event | more), allow_nan=False, separators=(",", ":")).encode() + b"\n"
-        rest = line
         try:
-            while rest:
-                rest = rest[os.write(self._file, rest) :]
+            disk.write(self._file, line)
         except OSError:
-            os.ftruncate(self._file, self._end)
+            disk.cut(self._file, self._end)
             raise
         self._end += len(line)
 
     def sync(self) -> None:
         """Wait until the disk has everything."""
-        os.fsync(self._file)
+        disk.sync(self._file)
 
     def close(self) -> None:
         os.close(self._file)
@@ -100,6 +106,11 @@ def end_of_events(path: Path) -> int:
         return 0
 
 
+def is_event(line: bytes) -> bool:
+    """Whether a line of `events.jsonl` is an event, and no damaged one."""
+    return _event(line) is not None
+
+
 def _event(line: bytes) -> dict | None:
     try:
         event = finite(json.loads(line))
@@ -107,8 +118,21 @@ def _event(line: bytes) -> dict | None:
         return None
     if not isinstance(event, dict) or event.get("kind") not in EVENT_KINDS or not isinstance(event.get("values"), dict):
         return None
+    event["values"] = {name: _numbers(value) for name, value in event["values"].items() if _is_told(name, value)}
     counts = all(type(event.get(key)) is int and 0 <= event[key] < 2**53 for key in ("step", "epoch"))
     return event if counts and type(event.get("time")) in (int, float) and abs(event["time"]) < 2**53 else None
+
+
+def _is_told(name: str, value) -> bool:
+    """Whether this is a number, a list of them, or their absence, under a name that can be shown."""
+    return name.isprintable() and not isinstance(value, (str, dict, bool))
+
+
+def _numbers(value):
+    """Null in place of whatever is no number that a float can hold."""
+    if isinstance(value, list):
+        return [_numbers(item) if type(item) in (int, float) else None for item in value]
+    return None if isinstance(value, int) and abs(value) > LARGEST else value
 
 
 def _end_of_last_line(file) -> int:

@@ -1,22 +1,40 @@
-"""Files made from a run: `project`, `export`, `record`."""
+"""Files made from runs, for other programs and other machines: `project`, `export`, `record`."""
 
 from pathlib import Path
 
 from lps.commands import Commands, say
 from lps.parameters import ConfigError
-from lps.runs import find_run
+from lps.runs import Run, find_run, list_runs
+
+FORMS = {
+    "tensorboard": "scalars, histograms, hyperparameters and the projector's embeddings, a folder a run",
+    "csv": "all numbers as tables",
+    "parquet": "the same for pandas, R and databases",
+    "archive": "a .zip a run, for `import` on another machine",
+}
 
 
 def add(commands: Commands) -> None:
     project = commands.add("project", make_projection, "2-D map of a run's features", run=True)
     project.add_argument("--method", choices=("pca", "umap", "tsne"), default="umap")
     project.add_argument("--epoch", type=int, help="epoch of the snapshot; the last one without it")
-    export = commands.add(
-        "export", export_labels, "the label of every image, as a table or a folder of pictures", run=True
+    project.add_argument(
+        "--all", action="store_true", help="maps of up to 24 epochs, each begun from that of the nearest epoch"
     )
-    export.add_argument("--to", type=Path, required=True, help="a file that ends in .csv, or a folder to be made")
-    export.add_argument("--epoch", type=int, help="epoch whose clusters count; without it the last one with names")
-    export.add_argument("--links", action="store_true", help="links to the picture files in place of copies")
+    forms = "; ".join(f"{name}: {words}" for name, words in FORMS.items())
+    export = commands.add("export", export_runs, f"runs for other programs. {forms}; FILE.csv or FOLDER: labels")
+    export.add_argument("ids", nargs="*", metavar="RUN", help="runs; all that have begun without it; one for labels")
+    export.add_argument(
+        "--to",
+        required=True,
+        metavar="WHAT",
+        help=f"{', '.join(FORMS)}; or the labels of all images: a file that ends in .csv, or a folder to be made",
+    )
+    export.add_argument("--into", type=Path, help="folder for all but labels; exports/WHAT without it")
+    export.add_argument("--follow", action="store_true", help="tensorboard: go on while the runs do; Ctrl-C ends it")
+    export.add_argument("--light", action="store_true", help="archive: without checkpoints, so nothing can be resumed")
+    export.add_argument("--epoch", type=int, help="labels: epoch whose clusters count; tensorboard: of the features")
+    export.add_argument("--links", action="store_true", help="labels: links to the picture files in place of copies")
     recorder = commands.add("record", record_runs, "small read-only copies of finished runs, to look at elsewhere")
     recorder.add_argument("ids", nargs="+", metavar="RUN", help="finished runs")
     recorder.add_argument("--to", type=Path, required=True, help="folder of the recordings")
@@ -24,17 +42,83 @@ def add(commands: Commands) -> None:
 
 
 def make_projection(options) -> None:
-    from lps.projection import project
+    from lps.projection import project, project_all
 
-    print(project(find_run(options.runs, options.run), options.method, options.epoch))
+    asked = find_run(options.runs, options.run), options.method, options.epoch
+    for path in project_all(*asked) if options.all else [project(*asked)]:
+        print(path)
 
 
-def export_labels(options) -> None:
+def export_runs(options) -> None:
+    _check_export(options)
+    if options.to not in FORMS:
+        return _export_labels(options)
+    runs = [find_run(options.runs, text) for text in options.ids]
+    into = options.into or Path("exports") / options.to
+    if options.follow:
+        return _follow(runs, options.runs, into)
+    runs = runs or [run for run in list_runs(options.runs) if run.state().name not in ("queued", "unreadable")]
+    if not runs:
+        raise ConfigError("export", f"no run has begun in {options.runs}")
+    if options.to == "tensorboard":
+        _export_to_tensorboard(runs, into, options.epoch)
+    else:
+        for path in _written(runs, into, options):
+            print(path)
+
+
+def _check_export(options) -> None:
+    """Raise `ConfigError` for an option that means nothing with this `--to`."""
+    labels = options.to not in FORMS
+    if labels and len(options.ids) != 1:
+        raise ConfigError("to", f"{options.to!r} is for the labels of one run; or one of {', '.join(FORMS)}")
+    allowed = {
+        "into": not labels,
+        "follow": options.to == "tensorboard" and options.epoch is None,
+        "light": options.to == "archive",
+        "epoch": labels or options.to == "tensorboard",
+        "links": labels,
+    }
+    for name, fits in allowed.items():
+        if not fits and getattr(options, name) not in (None, False):
+            raise ConfigError(name, f"has no meaning for --to {options.to}{' with --epoch' * (name == 'follow')}")
+
+
+def _export_labels(options) -> None:
     from lps.exports import export
 
-    labels = export(find_run(options.runs, options.run), options.to, options.epoch, options.links)
+    to = Path(options.to)
+    labels = export(find_run(options.runs, options.ids[0]), to, options.epoch, options.links)
     say(f"labels of epoch {labels.epoch}")
-    print(options.to)
+    print(to)
+
+
+def _export_to_tensorboard(runs: list[Run], into: Path, epoch: int | None) -> None:
+    from lps import tensorboard
+
+    for folder, missing in tensorboard.export(runs, into, epoch).items():
+        if missing:
+            say(f"{folder.name}: no images in the projector: {missing}")
+        print(folder)
+    say(f"look at it: tensorboard --logdir {into}")
+
+
+def _follow(runs: list[Run], root: Path, into: Path) -> None:
+    from lps import tensorboard
+
+    say(f"Ctrl-C ends this; look at it: tensorboard --logdir {into}")
+    for bridge in tensorboard.follow(runs, root, into):
+        print(bridge.folder, flush=True)
+
+
+def _written(runs: list[Run], into: Path, options) -> list[Path]:
+    if options.to == "archive":
+        from lps import archives
+
+        return [archives.pack(run, into, options.light) for run in runs]
+    from lps import tables
+
+    return tables.export(runs, into, options.to)
 
 
 def record_runs(options) -> None:

@@ -1,0 +1,44 @@
+"""Runs from elsewhere: `import`."""
+
+import sys
+from pathlib import Path
+
+from lps.commands import Commands, print_json, say
+from lps.parameters import ConfigError
+
+
+def add(commands: Commands) -> None:
+    sub = commands.add(
+        "import", import_paths, "runs of another machine, checked and copied; prints their folders", as_json=True
+    )
+    sub.add_argument(
+        "paths",
+        nargs="+",
+        type=Path,
+        metavar="PATH",
+        help="a run's folder, a folder of runs, a .zip or a .tar",
+    )
+    sub.add_argument("--dataset-path", metavar="PATH", help="where the data set of these runs lies on this machine")
+    sub.add_argument("--most-gb", type=float, default=16, help="refuse archives that unpack to more")
+
+
+def import_paths(options) -> int:
+    from lps.imports import as_json, import_runs
+
+    found, code = [], 0
+    for path in options.paths:
+        try:
+            found += import_runs(path, options.runs, options.dataset_path, int(options.most_gb * 1e9))
+        except ConfigError as error:  # the others may still be fine
+            print(f"lps: {path}: {error}", file=sys.stderr)
+            code = 2
+    if options.json:
+        print_json([as_json(item) for item in found])
+        return code
+    for item in found:
+        for note in item.notes:
+            say(f"{item.run.id}: {note}")
+        if not item.is_new:
+            say(f"{item.run.id}: there already, with the same results")
+        print(item.run.folder)
+    return code

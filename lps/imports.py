@@ -1,0 +1,378 @@
+"""Runs of other machines, from folders and archives: checked and copied, never trusted, never executed.
+
+Only files that `archives.belongs` knows are taken, each written anew. A run comes in as a whole or not at all: it is
+filled and checked in `.incoming/` and then renamed. Checkpoints are compared with their sha256 and not opened; a
+trainer that resumes the run loads them with `weights_only`. Nothing that was going on elsewhere goes on here: wishes
+stay behind, and a run without an end is recorded as crashed where it was copied. `imported.json` says where it is from.
+"""
+
+import hashlib
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from lps.archives import CHUNK, belongs
+from lps.config import Config
+from lps.events import is_event
+from lps.files import SMALL_FILE, clean_line, read_small, sync_folder, write_json, write_whole
+from lps.intake import MOST_BYTES, Allowance, Entry, entries, open_zip, zip_members
+from lps.locks import is_held, locked
+from lps.parameters import ConfigError, shorten
+from lps.runs import NOTES_LIMIT, RUN_ID, Run
+from lps.snapshots import read_arrays, read_snapshot, read_split
+
+IMPORTED_FILE = "imported.json"
+MOST_TEXT = 256 << 20  # bytes of events.jsonl
+MOST_LINE = 4 << 20  # bytes of an event
+MOST_ARRAYS = 256 << 20  # unpacked bytes of an .npz
+MOST_LOG = 16 << 20
+HEADER = 1 << 16  # bytes that the head of an array has at most
+RESERVE = 500 << 20  # bytes of the disk that stay free
+IDENTITY = ("config.json", "events.jsonl", "split.npz")  # two runs with these in common are one
+
+
+class Damaged(ConfigError):
+    """A file that is not what was written. Nothing worse: a run can do without most of them."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A run that came in, or was there already; notes: what was left out or damaged, one sentence each."""
+
+    run: Run
+    is_new: bool
+    notes: tuple[str, ...] = ()
+
+
+def import_runs(
+    path: Path, root: Path, dataset_path: str | None = None, most_bytes: int = MOST_BYTES
+) -> list[Imported]:
+    """Take the runs in `path`, a run's folder, a folder of such folders, or an archive of them, into the folder `root`.
+
+    dataset_path: where the data set of these runs lies on this machine; without it they know of no place, since a path
+    from elsewhere could point at anything here. All of an archive's runs come in or none. Raises `ConfigError`.
+    """
+    found = []
+    for source in _sources(path):
+        with _incoming(root) as drafts:
+            notes = _copy(source, drafts, root, most_bytes)
+            ids = sorted(entry.name for entry in drafts.iterdir())
+            if not ids:
+                raise ConfigError("path", f"{shorten(path.name)} holds no run: no folder is called as runs are")
+            for run_id in ids:
+                notes[run_id] = notes.get(run_id, []) + check(Run(drafts / run_id), path.name, dataset_path)
+            found += [_place(drafts / run_id, root, tuple(notes[run_id])) for run_id in ids]
+    return found
+
+
+def _sources(path: Path) -> list[Path]:
+    """What is read as one thing: an archive, or a run's folder each."""
+    path = path.expanduser().resolve()
+    if not path.is_dir() or RUN_ID.fullmatch(path.name):
+        return [path]
+    folders = sorted(entry for entry in path.iterdir() if RUN_ID.fullmatch(entry.name))
+    folders = [folder for folder in folders if folder.is_dir() and not folder.is_symlink()]
+    if not folders:
+        raise ConfigError("path", f"{shorten(str(path))} is no run and holds none")
+    return folders
+
+
+@contextmanager
+def _incoming(root: Path) -> Iterator[Path]:
+    """An empty folder beside the runs that goes away at the end; raises `ConfigError` where it cannot be written."""
+    folder = root / ".incoming" / f"import.{secrets.token_hex(4)}"
+    try:
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.parent.mkdir(exist_ok=True, mode=0o700)
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        raise ConfigError("runs", f"{shorten(str(root))} cannot hold another run ({error.strerror})") from None
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+# ---------------------------------------------------------------------------------------------------- copying
+
+
+def _copy(source: Path, drafts: Path, root: Path, most_bytes: int) -> dict[str, list[str]]:
+    """Write the files of all runs in `source` below `drafts`; gives what is to be said of each run by id."""
+    if source.is_dir() and is_held(source / "lock"):
+        raise ConfigError("path", f"{source.name} is running on this machine; stop it first")
+    left_out: dict[str, int] = {}
+    with entries(source, most_bytes) as files:
+        for entry in files:
+            run_id, name = place_of(entry.name)
+            if not run_id:
+                continue
+            if belongs(name):
+                _write(entry, drafts / run_id / name, root)
+            elif name not in ("lock", "want.json"):
+                left_out[run_id] = left_out.get(run_id, 0) + 1
+    return {run_id: [f"{count} files that are no results were left out"] for run_id, count in left_out.items()}
+
+
+def place_of(name: str) -> tuple[str, str]:
+    """(id of the run, name inside its folder) of an archive's entry; "" for what is in no run's folder."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    at = next((place for place, part in enumerate(parts) if RUN_ID.fullmatch(part)), len(parts))
+    return (parts[at], "/".join(parts[at + 1 :])) if at < len(parts) - 1 else ("", "")
+
+
+def _limit(name: str) -> int:
+    """Bytes that a file may have."""
+    kind = name.rpartition(".")[2]
+    if name == "log.txt":
+        return MOST_LOG
+    return {"json": SMALL_FILE, "jsonl": MOST_TEXT, "npz": MOST_ARRAYS}.get(kind, MOST_BYTES)
+
+
+def _write(entry: Entry, target: Path, root: Path) -> None:
+    """Copy one file to a new one, no more bytes than it said to have."""
+    name = target.name
+    if entry.size > _limit(name):
+        raise ConfigError("archive", f"has a {name} of {entry.size / 1e6:.0f} MB, more than any run's")
+    try:
+        if shutil.disk_usage(root).free < entry.size + RESERVE:
+            raise ConfigError("runs", f"{shorten(str(root))} has too little space left for {name}")
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        target = open(target, "xb", opener=lambda path, flags: os.open(path, flags, 0o600))
+    except FileExistsError:
+        raise ConfigError("archive", f"has {name} of {target.parent.name} twice") from None
+    except OSError as error:
+        raise ConfigError("runs", f"{name} cannot be written ({error.strerror})") from None
+    left = entry.size
+    with target, entry.open() as stream:
+        while left and (chunk := stream.read(min(CHUNK, left))):
+            left -= len(chunk)
+            try:
+                target.write(chunk)
+            except OSError as error:
+                raise ConfigError("runs", f"{name} cannot be written ({error.strerror})") from None
+        if left or stream.read(1):
+            raise ConfigError("archive", f"has a {name} whose size is not what the archive says")
+        target.flush()
+        os.fsync(target.fileno())
+
+
+def _place(draft: Path, root: Path, notes: tuple[str, ...]) -> Imported:
+    """Put a checked run among the others; one that is there already stays, and must be the same one."""
+    run = Run(root / draft.name)
+    with locked(root):
+        if not os.path.lexists(run.folder):
+            draft.rename(run.folder)
+            sync_folder(root)
+            return Imported(run, True, notes)
+    if all(_bytes(draft / name) == _bytes(run.folder / name) for name in IDENTITY):
+        return Imported(run, False)
+    raise ConfigError("run", f"{run.id} is there already with other results; delete that one first, or keep it")
+
+
+def _bytes(path: Path) -> bytes | None:
+    return hashlib.sha256(path.read_bytes()).digest() if path.is_file() else None
+
+
+# ---------------------------------------------------------------------------------------------------- checking
+
+
+def check(run: Run, origin: str, dataset_path: str | None = None) -> list[str]:
+    """Check every file of a run that was copied and make it one of this machine; raises `ConfigError`.
+
+    Gives sentences on what is damaged and does no harm.
+    """
+    notes = _check_config(run, dataset_path)
+    notes += _check_events(run) + _check_checkpoints(run) + _check_all_arrays(run)
+    meta = run.meta()
+    texts = {key: meta[key] for key in ("name", "tags")} | {"notes": meta["notes"][:NOTES_LIMIT]}
+    write_json(run.folder / "meta.json", texts | {"hidden": False, "rev": max(1, meta["rev"])})
+    (run.folder / "lock").touch(mode=0o600)
+    host = run.read_json("process.json").get("host")
+    host = clean_line(host, 60) if isinstance(host, str) else "another machine"
+    _settle(run, host)
+    about = {"version": 1, "from": clean_line(origin), "host": host, "time": round(time.time(), 3)}
+    write_json(run.folder / IMPORTED_FILE, about)
+    return notes
+
+
+def _check_config(run: Run, dataset_path: str | None) -> list[str]:
+    """Its settings are valid and fit its id; the place of its data is one of this machine, or none."""
+    try:
+        config = Config.from_json(read_small(run.folder / "config.json").decode("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError("config.json", f"of {run.id} is missing or damaged ({error})") from None
+    if f"-{config.dataset}-{config.method}-s{config.seed}-" not in run.id:
+        raise ConfigError("config.json", f"of {run.id} is that of another run")
+    notes = []
+    if config.dataset_path and not dataset_path:
+        notes = ["its data set lies elsewhere: to see its images, import it with --dataset-path PATH"]
+    if config.dataset_path:
+        config = replace(config, dataset_path=os.path.abspath(dataset_path) if dataset_path else None)
+        write_whole(run.folder / "config.json", config.to_json().encode())
+    return notes
+
+
+def _check_events(run: Run) -> list[str]:
+    """Counts the damaged lines, which every reader skips; the last one may be torn."""
+    if not run.events.is_file():
+        return []
+    good = bad = 0
+    with open(run.events, "rb") as file:
+        while line := file.readline(MOST_LINE + 1):
+            if len(line) > MOST_LINE:
+                raise ConfigError("events.jsonl", f"of {run.id} has a line of more than {MOST_LINE >> 20} MB")
+            if line.endswith(b"\n"):
+                good, bad = good + is_event(line), bad + (not is_event(line))
+    if bad > good:
+        raise ConfigError("events.jsonl", f"of {run.id} holds {bad} lines that are no events, and {good} that are")
+    return [f"{bad} damaged lines of events.jsonl are skipped"] if bad else []
+
+
+def _check_checkpoints(run: Run) -> list[str]:
+    """Removes those that are not what was written; none is opened."""
+    damaged = []
+    for path in sorted(run.checkpoints.glob("*.pt")):
+        record = run.read_json(f"checkpoints/{path.stem}.json")
+        with open(path, "rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != record.get("sha256"):
+                damaged.append(path)
+    for path in damaged:
+        path.unlink()
+        path.with_suffix(".json").unlink(missing_ok=True)
+    return [f"checkpoint {path.stem} is damaged and was left out" for path in damaged]
+
+
+def _check_all_arrays(run: Run) -> list[str]:
+    """Removes damaged snapshots and maps; raises `ConfigError` for a damaged split, and for whatever lies."""
+    paths = [*sorted(run.snapshots.glob("*.npz")), *sorted(run.projections.glob("*.npz"))]
+    if not (run.folder / "split.npz").exists():
+        if paths:
+            raise ConfigError("split.npz", f"of {run.id} is missing")
+        return []
+    check_arrays(run.folder / "split.npz")
+    sizes, notes = _check_split(run.folder), []
+    for path in paths:
+        try:
+            check_arrays(path)
+            (_check_snapshot if path.parent == run.snapshots else _check_map)(path, *sizes)
+        except Damaged as error:
+            path.unlink()
+            notes.append(f"{error}; it was left out")
+    return notes
+
+
+def check_arrays(path: Path) -> None:
+    """Raise `ConfigError` unless an .npz unpacks to the plain arrays that its heads describe, and to no more.
+
+    Only heads are read. A `Damaged` one may have suffered on its way; any other was made to be so.
+    """
+    packed = path.stat().st_size
+    with _named(path), open(path, "rb") as file, open_zip(file) as archive:
+        for member in zip_members(archive, Allowance(packed, MOST_ARRAYS), packed):
+            with archive.open(member) as stream:
+                described = _described(stream)
+            if described != member.file_size:
+                raise ConfigError(shorten(member.filename), "is not the array that it says it is")
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """What is wrong inside the `with` becomes a `ConfigError` that names the file."""
+    try:
+        yield
+    except Damaged:
+        raise
+    except ConfigError as error:
+        raise ConfigError(path.name, f"is refused: {error}") from None
+    except Exception as error:  # numpy and zipfile raise whatever a damaged head makes them stumble over
+        raise Damaged(path.name, f"is damaged ({clean_line(str(error)) or type(error).__name__})") from None
+
+
+def _described(stream) -> int:
+    """Bytes of an .npy file by its own head; raises `ValueError` for objects and foreign formats."""
+    version = np.lib.format.read_magic(stream)
+    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
+    if read is None:
+        raise ValueError("an array of another version")
+    shape, _, dtype = read(stream, max_header_size=HEADER)
+    if dtype.hasobject or dtype.names or any(side < 0 for side in shape):
+        raise ConfigError("array", "holds something else than numbers or text")
+    count = 1
+    for side in shape:
+        count *= side
+    return stream.tell() + count * dtype.itemsize
+
+
+def _check_split(folder: Path) -> tuple[int, int]:
+    """(unlabeled images, all images) of the split; raises `Damaged`."""
+    with _named(folder / "split.npz"):
+        split, targets = _read(read_split, folder)
+        images, classes = len(targets), split.classes
+        _expect(targets.ndim == 1 and 1 <= classes.seen <= classes.total <= 100_000)
+        _expect(split.class_order.ndim == 1 and len(split.class_names) <= classes.total)
+        _expect(images == 0 or -1 <= targets.min() <= targets.max() < classes.total)
+        for ids in (split.labeled, split.unlabeled, split.test, split.validation):
+            _expect(_are_ids(ids, images))
+        return len(split.unlabeled), images
+
+
+def _check_snapshot(path: Path, unlabeled: int, images: int) -> None:
+    with _named(path):
+        found = _read(read_snapshot, path.parent, int(path.stem.removeprefix("epoch-")))
+        for predicted in (found.predicted, found.test_predicted):
+            _expect(predicted.ndim == 1 and predicted.dtype.kind in "iu" and (predicted >= 0).all())
+        _expect(len(found.predicted) == unlabeled and found.confidence.shape == (unlabeled,))
+        _expect(found.confidence.dtype.kind == found.features.dtype.kind == "f" and found.features.ndim == 2)
+        _expect(_are_ids(found.feature_index, images) and len(found.feature_index) == len(found.features))
+
+
+def _check_map(path: Path, unlabeled: int, images: int) -> None:
+    with _named(path):
+        stored = _read(read_arrays, path, ("points", "index"))
+        _expect(_are_ids(stored["index"], images) and stored["points"].shape == (len(stored["index"]), 2))
+        _expect(stored["points"].dtype.kind == "f")
+
+
+def _read(read, *where):
+    """What `read` gives; that it cannot is damage here, whatever it says."""
+    try:
+        return read(*where)
+    except ConfigError as error:
+        raise Damaged(error.name, str(error).removeprefix(f"{error.name}: ")) from None
+
+
+def _are_ids(ids: np.ndarray, images: int) -> bool:
+    """Whether these are ids of `images` images."""
+    plain = ids.ndim == 1 and ids.dtype.kind in "iu"
+    return plain and (len(ids) == 0 or bool(0 <= ids.min() <= ids.max() < images))
+
+
+def _expect(holds: bool) -> None:
+    if not holds:
+        raise ValueError("its arrays do not fit each other")
+
+
+def _settle(run: Run, host: str) -> None:
+    """An end for a run that has none: here it neither waits nor goes on, and whoever wants to may resume it."""
+    state = run.state()
+    if state.is_over and state.name != "crashed":
+        return
+    if state.name == "crashed":
+        reason = f"had not ended on {host} when it was copied: it was going on there, or had crashed"
+        ending = {"attempt": max(1, state.attempt), "state": "crashed", "kind": "copied", "reason": reason}
+    else:
+        reason = f"had not begun on {host} when it was copied"
+        ending = {"attempt": 1, "state": "stopped", "kind": "", "reason": reason}
+    write_json(run.folder / "exit.json", ending | {"code": None, "signal": None, "forced": False, "time": time.time()})
+
+
+def as_json(found: Imported) -> dict:
+    """What came of one run, for scripts."""
+    return {"run": str(found.run.folder), "new": found.is_new, "notes": list(found.notes)}

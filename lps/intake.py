@@ -1,0 +1,208 @@
+"""Files out of folders and archives that strangers made: listed one by one, refused before they cost anything.
+
+Standard library only. Nothing is extracted here: whoever asks gets names that were checked and streams that end where
+they said they would. Links, devices, absolute names, `..`, encrypted or sparse members, too many of them, too large
+ones, and archives that unpack to far more than they hold are a `ConfigError`.
+"""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from lps.parameters import ConfigError, shorten
+
+MOST_ENTRIES = 10_000
+MOST_BYTES = 16 << 30  # unpacked
+RATIO = 200  # unpacked bytes of a packed one
+SLACK = 16 << 20  # bytes that may be packed more tightly
+MOST_AT_ONCE = 4 << 20  # bytes that are read in one piece: no list of members is longer
+UNPACKERS: dict[bytes, Callable] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}  # by first bytes
+DAMAGES = (zipfile.BadZipFile, zipfile.LargeZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError,
+           NotImplementedError, RuntimeError, ValueError)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file: its name with slashes, its size in bytes, and how to open it, before the next one is asked for."""
+
+    name: str
+    size: int
+    open: Callable[[], BinaryIO]
+
+
+class Allowance:
+    """What a source may still cost; counts what it says that it holds.
+
+    packed: bytes of the archive; None for folders, which cannot hold more than they say.
+    """
+
+    def __init__(self, packed: int | None, most_bytes: int = MOST_BYTES):
+        self._entries, self._bytes = 0, 0
+        self._ratio = None if packed is None else RATIO * packed + SLACK
+        self._most = most_bytes
+
+    def admit(self, name: str, size: int) -> None:
+        """Count an entry; raises `ConfigError` where its name is hostile or it is one too many or too large."""
+        check_name(name)
+        self._entries += 1
+        self._bytes += size
+        if self._entries > MOST_ENTRIES:
+            raise ConfigError("archive", f"has more than {MOST_ENTRIES:,} entries")
+        if size < 0 or self._bytes > self._most:
+            raise ConfigError("archive", f"unpacks to more than {self._most / 1e9:.1f} GB at {shorten(name)}")
+        if self._ratio is not None and self._bytes > self._ratio:
+            raise ConfigError("archive", f"unpacks to more than {RATIO} times its size at {shorten(name)}: a bomb")
+
+
+def check_name(name: str) -> None:
+    """Raise `ConfigError` for a name that does not stay below the folder it is unpacked in, on any system."""
+    parts = name.split("/")
+    hostile = not name or name.startswith("/") or ".." in parts or "\\" in name or ":" in parts[0]
+    if hostile or not name.isprintable() or len(name) > 1024 or max(len(part.encode()) for part in parts) > 255:
+        raise ConfigError("archive", f"has an entry called {shorten(name)}, which is no name of a file in a run")
+
+
+@contextmanager
+def entries(path: Path, most_bytes: int = MOST_BYTES) -> Iterator[Iterator[Entry]]:
+    """The regular files of a folder, a .zip, or a .tar (plain, gzip, bzip2, xz); raises `ConfigError`."""
+    try:
+        if path.is_dir():
+            yield _of_folder(path, Allowance(None, most_bytes))
+            return
+        with open(path, "rb") as file:
+            allowance = Allowance(os.fstat(file.fileno()).st_size, most_bytes)
+            head = file.read(8)
+            file.seek(0)
+            yield _of_zip(file, allowance) if head[:2] == b"PK" else _of_tar(file, head, allowance)
+    except DAMAGES as error:
+        if isinstance(error, ConfigError):
+            raise
+        said = str(error).partition("\n")[0] or type(error).__name__
+        raise ConfigError("archive", f"{shorten(path.name)} is damaged or no archive ({said})") from None
+    except OSError as error:
+        raise ConfigError("path", f"{shorten(str(path))} cannot be read ({error.strerror or error})") from None
+
+
+def _of_folder(folder: Path, allowance: Allowance) -> Iterator[Entry]:
+    for place, folders, names in os.walk(folder, followlinks=False):
+        folders.sort()
+        for name in sorted(folders):
+            if os.path.islink(os.path.join(place, name)):
+                folders.remove(name)
+        for name in sorted(names):
+            path = Path(place) / name
+            about = path.lstat()
+            if stat.S_ISREG(about.st_mode):
+                shown = path.relative_to(folder.parent).as_posix()
+                allowance.admit(shown, about.st_size)
+                yield Entry(shown, about.st_size, lambda path=path: open_regular(path))
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """A regular file, opened without following a link or waiting for a pipe; raises `OSError`."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(f"{path.name} is no regular file")
+    return open(descriptor, "rb")
+
+
+def open_zip(file: BinaryIO) -> zipfile.ZipFile:
+    """A .zip whose list of members is not read where it is longer than any of ours."""
+    return zipfile.ZipFile(Sparing(file))
+
+
+def zip_members(archive: zipfile.ZipFile, allowance: Allowance, packed: int) -> list[zipfile.ZipInfo]:
+    """The regular files of an archive of `packed` bytes, all checked before one is read; raises `ConfigError`."""
+    found, inside = [], 0
+    for info in archive.infolist():
+        mode = info.external_attr >> 16
+        allowance.admit(info.orig_filename.rstrip("/") or "/", info.file_size)
+        inside += info.compress_size
+        if info.is_dir():
+            continue
+        if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+            raise ConfigError("archive", f"has an entry {shorten(info.filename)} that is no regular file")
+        if info.flag_bits & 0x1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ConfigError("archive", f"has an entry {shorten(info.filename)} that is encrypted or packed unusually")
+        found.append(info)
+    if inside > packed:
+        raise ConfigError("archive", "has entries that lie over one another: a bomb")
+    return found
+
+
+def _of_zip(file: BinaryIO, allowance: Allowance) -> Iterator[Entry]:
+    with open_zip(file) as archive:
+        for info in zip_members(archive, allowance, os.fstat(file.fileno()).st_size):
+            yield Entry(info.filename, info.file_size, lambda info=info: archive.open(info))
+
+
+def _of_tar(file: BinaryIO, head: bytes, allowance: Allowance) -> Iterator[Entry]:
+    unpack = next((unpack for magic, unpack in UNPACKERS.items() if head.startswith(magic)), None)
+    stream = Metered(unpack(file) if unpack else file)
+    with tarfile.open(fileobj=stream, mode="r|") as archive:
+        for member in archive:
+            allowance.admit(member.name.rstrip("/") or "/", member.size)
+            stream.allow(member.size)
+            if member.isdir():
+                continue
+            if not member.isreg() or member.issparse():
+                raise ConfigError("archive", f"has an entry {shorten(member.name)} that is no regular file")
+            yield Entry(member.name, member.size, lambda member=member: archive.extractfile(member))
+
+
+class Sparing(io.BufferedIOBase):
+    """A seekable file that refuses to be read in pieces that nobody of ours needs."""
+
+    def __init__(self, file: BinaryIO):
+        self._file = file
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is None or not 0 <= size <= MOST_AT_ONCE:
+            left = os.fstat(self._file.fileno()).st_size - self._file.tell()
+            if left > MOST_AT_ONCE or (size or 0) > MOST_AT_ONCE:
+                raise zipfile.BadZipFile(f"its list of members is longer than {MOST_AT_ONCE >> 20} MB")
+        return self._file.read(size)
+
+    def seek(self, place: int, whence: int = 0) -> int:
+        return self._file.seek(place, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+
+class Metered:
+    """A stream of a .tar that gives no more bytes than its members said, and a little for what is between them."""
+
+    BETWEEN = 1 << 20  # bytes read ahead, and of one list of attributes
+    HEADER = 8192  # bytes of what stands before a member
+
+    def __init__(self, file: BinaryIO):
+        self._file, self._left = file, self.BETWEEN
+
+    def allow(self, size: int) -> None:
+        self._left = min(self._left, self.BETWEEN) + size + self.HEADER
+
+    def read(self, size: int) -> bytes:
+        data = self._file.read(size)
+        self._left -= len(data)
+        if self._left < -self.BETWEEN:
+            raise tarfile.ReadError("it holds more than its members say")
+        return data

@@ -1,0 +1,138 @@
+"""The events of runs as tables for spreadsheets, pandas, R and databases: CSV or Parquet.
+
+    events   one row a number: run, kind, epoch, step, time, name, index (of a vector's entry, else empty), value
+    scalars  one row an event: run, kind, epoch, step, time, then a column for every number that is no vector
+    runs     one row a run: id, name, state, reason, then every setting under its key
+
+The history is that which counts in the end (`events.rewind`). A number that was not finite is an empty value.
+"""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from lps.drafts import draft_of
+from lps.events import read_events, rewind
+from lps.exports import cell
+from lps.parameters import ConfigError
+from lps.runs import Run
+
+FORMS = ("csv", "parquet")
+# columns by name, each text, whole (a whole number) or number
+WHERE = {"run": "text", "kind": "text", "epoch": "whole", "step": "whole", "time": "number"}
+LONG = WHERE | {"name": "text", "index": "whole", "value": "number"}
+ABOUT = dict.fromkeys(("run", "name", "state", "reason"), "text")
+
+Row = dict[str, object]
+
+
+def export(runs: Sequence[Run], into: Path, form: str) -> list[Path]:
+    """Write the three tables of `runs` into the folder `into`, all or none; raises `ConfigError`.
+
+    form: csv or parquet. One run's events are in memory at a time.
+    """
+    write = {"csv": _write_csv, "parquet": _write_parquet}[form]
+    wide = WHERE | dict.fromkeys(scalar_names(runs), "number")
+    with draft_of(into, {"to": form, "runs": [run.id for run in runs]}) as draft:
+        write(draft / f"events.{form}", LONG, (long_rows(run) for run in runs))
+        write(draft / f"scalars.{form}", wide, (wide_rows(run) for run in runs))
+        about = [about_run(run) for run in runs]
+        write(draft / f"runs.{form}", ABOUT | {key: "text" for row in about for key in row}, [about])
+    return [Path(into) / f"{name}.{form}" for name in ("events", "scalars", "runs")]
+
+
+def history(run: Run) -> list[dict]:
+    """The events of a run as it went in the end."""
+    return rewind(read_events(run.events)[0])
+
+
+def long_rows(run: Run) -> Iterator[Row]:
+    """One row a number, in the order of the events; vectors give a row an entry."""
+    for event in history(run):
+        where = _where(run, event)
+        for name, value in event["values"].items():
+            if is_number(value):
+                yield where | {"name": name, "index": None, "value": value}
+            elif isinstance(value, list):
+                numbers = (item if is_number(item) else None for item in value)
+                yield from (where | {"name": name, "index": i, "value": v} for i, v in enumerate(numbers))
+
+
+def wide_rows(run: Run) -> Iterator[Row]:
+    """One row an event that has numbers, each in a column of its name."""
+    for event in history(run):
+        numbers = {name: value for name, value in event["values"].items() if is_number(value)}
+        if numbers:
+            yield _where(run, event) | numbers
+
+
+def scalar_names(runs: Iterable[Run]) -> list[str]:
+    """The names of all numbers that are no vectors, sorted."""
+    events = (event for run in runs for event in history(run))
+    names = {name for event in events for name, value in event["values"].items() if is_number(value)}
+    return sorted(names - WHERE.keys())
+
+
+def about_run(run: Run) -> Row:
+    """Id, name, state and settings of a run, as text; settings are missing where they cannot be read."""
+    state = run.state()
+    row: Row = {"run": run.id, "name": run.meta()["name"], "state": state.name, "reason": state.reason}
+    try:
+        settings = run.config().flat()
+    except ConfigError:
+        return row
+    return row | {key: value if isinstance(value, str) else json.dumps(value) for key, value in settings.items()}
+
+
+def is_number(value) -> bool:
+    """Whether an event's value is one number, or the null that stands for one that was not finite."""
+    return value is None or type(value) in (int, float)
+
+
+def _where(run: Run, event: dict) -> Row:
+    return {"run": run.id} | {key: event[key] for key in ("kind", "epoch", "step", "time")}
+
+
+def _write_csv(path: Path, columns: Mapping[str, str], parts: Iterable[Iterable[Row]]) -> None:
+    with open(path, "x", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([cell(column) for column in columns])
+        for part in parts:
+            writer.writerows([_plain(row.get(column)) for column in columns] for row in part)
+
+
+def _plain(value) -> object:
+    """A value as a cell: text guarded against formulas, numbers with all their digits, nothing for None."""
+    return "" if value is None else cell(value) if isinstance(value, str) else repr(value)
+
+
+def _write_parquet(path: Path, columns: Mapping[str, str], parts: Iterable[Iterable[Row]]) -> None:
+    """One row group a run."""
+    pyarrow, parquet = _pyarrow()
+    types = {"text": pyarrow.string(), "number": pyarrow.float64(), "whole": pyarrow.int64()}
+    schema = pyarrow.schema([(column, types[kind]) for column, kind in columns.items()])
+    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+        for part in parts:
+            rows = list(part)
+            arrays = [
+                pyarrow.array([_typed(row.get(column), kind) for row in rows], types[kind])
+                for column, kind in columns.items()
+            ]
+            writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
+
+
+def _typed(value, kind: str):
+    if value is None or kind == "whole":
+        return value
+    return float(value) if kind == "number" else value.encode("utf-8", "replace").decode()
+
+
+def _pyarrow():
+    """The package that writes Parquet; only the dashboard brings it along."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ModuleNotFoundError as error:
+        raise ConfigError("to", f"parquet needs {error.name}, which is not installed: pip install pyarrow") from None
+    return pyarrow, parquet
