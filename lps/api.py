@@ -1,0 +1,241 @@
+"""Runs from scripts and notebooks, without a browser: `run = lps.launch(epochs=5); run.wait(); run.events()`.
+
+The same run folders, settings and words as on the command line and in the dashboard; docs/api.md has examples. Nothing
+here needs torch: training happens in processes of its own, which go on when this one ends. What a person got wrong is
+a `ConfigError` of one sentence.
+"""
+
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from lps import config as settings_of
+from lps import datasets, preflight, start_check
+from lps import launch as processes
+from lps import runs as folders
+from lps.events import read_events, rewind
+from lps.labels import label_all, pictures
+from lps.parameters import ConfigError
+from lps.snapshots import Snapshot, read_snapshot, read_split, snapshot_epochs
+from lps.summary import summarize
+
+__all__ = ("ConfigError", "Run", "compare_runs", "export_runs", "find_run", "launch", "list_runs")
+
+POLL_S = 0.5  # how often a run that goes on is looked at
+
+
+class Run:
+    """One run: a folder, and what its files say at this moment. Nothing is kept between two questions."""
+
+    def __init__(self, folder: Path | str):
+        self._run = folders.Run(Path(folder))
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id}: {self.state}, epoch {self.summary()['epochs']}>"
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, Run) and self.folder.resolve() == other.folder.resolve()
+
+    def __hash__(self) -> int:
+        return hash(self.folder.resolve())
+
+    @property
+    def id(self) -> str:
+        return self._run.id
+
+    @property
+    def folder(self) -> Path:
+        return self._run.folder
+
+    @property
+    def name(self) -> str:
+        """What people call it; "" where nobody gave it a name."""
+        return self._run.meta()["name"]
+
+    @property
+    def state(self) -> str:
+        """queued, starting, running, stopping, unknown, finished, stopped, failed, crashed or unreadable."""
+        return self._run.state().name
+
+    @property
+    def reason(self) -> str:
+        """Why it stopped, failed or crashed, in a sentence; "" where there is nothing to say."""
+        return self._run.state().reason
+
+    @property
+    def config(self) -> dict[str, object]:
+        """Every setting under its key, as in config.json."""
+        return self._run.config().flat()
+
+    # ------------------------------------------------------------------------------------------------ while it goes on
+
+    def wait(self, timeout: float | None = None) -> str:
+        """Its state once it is over; raises `TimeoutError` where it is not after `timeout` seconds."""
+        state = processes.wait(self._run, timeout)
+        if not state.is_over and state.name != "unreadable":
+            raise TimeoutError(f"{self.id} is {state.name} after {timeout:g} s")
+        return state.name
+
+    def follow(self) -> Iterator[dict]:
+        """Its events as they come, from the first one on, until it is over. What is done over comes twice."""
+        offset = 0
+        while True:
+            state = self._run.state()
+            is_last = state.is_over or state.name == "unreadable"
+            events, offset = read_events(self._run.events, offset)
+            yield from events
+            if is_last:
+                return
+            time.sleep(POLL_S)
+
+    def stop(self, kill: bool = False) -> None:
+        """Ask it to write a checkpoint and end, or with `kill` to end at once; `wait` tells when it has."""
+        processes.stop(self._run, kill)
+
+    def resume(self) -> None:
+        """Let a stopped, failed or crashed run go on from its last checkpoint."""
+        processes.resume(self._run)
+
+    # ------------------------------------------------------------------------------------------------ what it found
+
+    def events(self, kind: str | None = None) -> list[dict]:
+        """Its events so far, as it went in the end; of one kind ("train", "eval", ...) where asked for.
+
+        Each is {"kind", "step", "epoch", "time", "values": {name: number, list or None}}; the names: docs/formats.md.
+        """
+        events = rewind(read_events(self._run.events)[0])
+        return [event for event in events if kind in (None, event["kind"])]
+
+    def curve(self, name: str) -> tuple[list[int], list]:
+        """(epochs, values) of a measurement such as "accuracy/novel": `plt.plot(*run.curve("kl"))`."""
+        found = [(event["epoch"], event["values"][name]) for event in self.events() if name in event["values"]]
+        return [epoch for epoch, _ in found], [value for _, value in found]
+
+    def summary(self) -> dict:
+        """{"last": newest value of every name, "best": values of the best epoch, "best_by": name, "epochs": n}."""
+        return summarize(self._run)
+
+    def labels(self, epoch: int | None = None) -> list[dict]:
+        """What every training image is called: image, file, predicted, cluster, name, confidence, group, source.
+
+        Without `epoch` that which a person named last, else the last one. predicted, cluster, confidence and file are
+        None where there is none.
+        """
+        found = label_all(self._run, epoch)
+        try:
+            files = pictures(self._run, *read_split(self.folder)).file_names
+        except ConfigError:  # the data set is not here any more
+            files = ()
+        columns = zip(
+            found.images.tolist(), found.predicted.tolist(), found.cluster.tolist(), found.confidence.tolist(),
+            found.names, found.groups, found.sources,
+        )  # fmt: skip
+        return [
+            {
+                "image": image, "file": files[image] if files else None,
+                "predicted": predicted if predicted >= 0 else None, "cluster": cluster if cluster >= 0 else None,
+                "name": name, "confidence": sure if sure == sure else None, "group": group, "source": source,
+            }
+            for image, predicted, cluster, sure, name, group, source in columns
+        ]  # fmt: skip
+
+    def snapshot(self, epoch: int | None = None) -> Snapshot:
+        """Predictions, confidences and features after an epoch as arrays (`lps.snapshots.Snapshot`)."""
+        epochs = snapshot_epochs(self._run.snapshots)
+        if not epochs:
+            raise ConfigError("snapshots", "no epoch has been evaluated yet")
+        return read_snapshot(self._run.snapshots, epochs[-1] if epoch is None else epoch)
+
+    def log(self) -> str:
+        """What its training process printed."""
+        try:
+            return self._run.log.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+
+
+def launch(
+    dataset: str = "digits",
+    method: str = "lps",
+    seed: int = 0,
+    *,
+    name: str = "",
+    runs: Path | str | None = None,
+    **settings,
+) -> Run:
+    """Start a run in the background and give it; raises `ConfigError` before anything is written.
+
+    settings: any setting by the name it has after --set; a dot may be an underscore: `split_labeled_ratio=0.1`,
+    `margin_scale=5`. runs: the folder of the runs; without it LPS_RUNS, else `runs`.
+    """
+    config = _configure(dataset, method, seed, settings)
+    datasets.fetch(config.dataset, config.dataset_path)
+    preflight.check(config)
+    start_check.ask(config)
+    run = folders.create_run(_root(runs), config, name)
+    processes.launch(run)
+    return Run(run.folder)
+
+
+def _configure(dataset: str, method: str, seed: int, settings: dict[str, object]) -> settings_of.Config:
+    known = {key.replace(".", "_"): key for key in settings_of.parameters(method)}
+    values = {known.get(key, key): value for key, value in settings.items()}
+    return settings_of.configure({"dataset": dataset, "method": method, "seed": seed} | values)
+
+
+def find_run(text: str, runs: Path | str | None = None) -> Run:
+    """The run called `text`: its id, the end of its id, or its folder; raises `ConfigError`."""
+    return Run(folders.find_run(_root(runs), str(text)).folder)
+
+
+def list_runs(runs: Path | str | None = None, state: str | None = None, tag: str | None = None) -> list[Run]:
+    """All runs, newest first; those in a state, or with a tag such as "sweep:NAME", where asked for."""
+    found = [run for run in folders.list_runs(_root(runs)) if tag is None or tag in run.meta()["tags"]]
+    return [Run(run.folder) for run in found if state is None or run.state().name == state]
+
+
+def compare_runs(
+    compared: Iterable[Run],
+    form: str | None = None,
+    *,
+    protocol: str = "orca",
+    select: str = "last",
+    seen: str = "default",
+    images: str = "unlabeled",
+) -> list[dict] | str:
+    """Mean and spread over the seeds of equal runs: a list of groups, or a table in `form` (markdown, latex, csv).
+
+    protocol, select, seen, images: as for `python -m lps compare`. Runs that cannot be scored so are a `ConfigError`.
+    """
+    from lps.compare import group_runs, score_all, table  # scikit-learn takes seconds to import
+
+    if form not in (None, "markdown", "latex", "csv"):
+        raise ConfigError("form", f"{form!r} is not one of markdown, latex, csv")
+    scored, left_out = score_all([run._run for run in compared], protocol, select, seen, images)
+    if left_out:
+        run, why = left_out[0]
+        raise ConfigError("compared", f"{run.id} cannot be scored: {why}")
+    if not scored:
+        raise ConfigError("compared", "holds no run")
+    text = table(group_runs(scored), form or "json")
+    return text if form else json.loads(text)
+
+
+def export_runs(exported: Sequence[Run], to: str, into: Path | str) -> list[Path]:
+    """Write runs for other programs: to = tensorboard, csv, parquet or archive; gives the files and folders."""
+    from lps import archives, tables, tensorboard
+
+    found, into = [run._run for run in exported], Path(into)
+    if to == "tensorboard":
+        return list(tensorboard.export(found, into))
+    if to == "archive":
+        return [archives.pack(run, into) for run in found]
+    if to in tables.FORMS:
+        return tables.export(found, into, to)
+    raise ConfigError("to", f"{to!r} is not one of tensorboard, csv, parquet, archive")
+
+
+def _root(runs: Path | str | None) -> Path:
+    return Path(runs if runs is not None else os.environ.get("LPS_RUNS", "runs"))
