@@ -30,6 +30,7 @@ class MethodInfo:
     parameters: dict[str, Parameter]
     distributes: bool  # whether several processes can train it together
     seen_is_aligned: bool  # whether ids below `seen` mean the seen classes; else their accuracy is matched
+    trains: bool = True  # whether anything comes after the start weights
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,9 @@ def _described(path: Path, tree: ast.Module) -> MethodInfo:
     ]
     distributes = _constant(body, "distributes", default=True)
     aligned = _constant(body, "seen_is_aligned", default=True)
-    return MethodInfo(path.stem, title, summary, sections, {p.name: p for p in parameters}, distributes, aligned)
+    trains = _constant(body, "trains", default=True)
+    own = {p.name: p for p in parameters}
+    return MethodInfo(path.stem, title, summary, sections, own, distributes, aligned, trains)
 
 
 def _is_method(node: ast.ClassDef) -> bool:

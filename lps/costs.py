@@ -27,7 +27,7 @@ def usual_seconds(root: Path, config: Config) -> float | None:
     """The median duration of the newest finished runs with these settings, whatever the seeds; None without any."""
     wanted = _costly(config)
     alike = [run for run in list_runs(root)[:LOOK_BACK] if (asked := _asked(run)) and _costly(asked) == wanted]
-    known = [seconds for run in alike if (seconds := _seconds(run)) is not None]
+    known = [seconds for run in alike if (seconds := run_seconds(run)) is not None]
     return median(known) if known else None
 
 
@@ -35,9 +35,9 @@ def finished_costs(root: Path, kinds: set[tuple]) -> list[Cost]:
     """The costs of all finished runs whose `kind` is one of `kinds`."""
     found = []
     for run in list_runs(root):
-        config, seconds = _asked(run), _seconds(run)
+        config, seconds = _asked(run), run_seconds(run)
         if config is not None and seconds is not None and kind(config) in kinds:
-            found.append(Cost(config, seconds, _bytes(run.folder)))
+            found.append(Cost(config, seconds, folder_bytes(run.folder)))
     return found
 
 
@@ -87,7 +87,7 @@ def _asked(run: Run) -> Config | None:
         return None
 
 
-def _seconds(run: Run) -> float | None:
+def run_seconds(run: Run) -> float | None:
     """From the first process to the end of a run that was done in one go."""
     ended, process = run.read_json("exit.json"), run.read_json("process.json")
     times = (process.get("started"), ended.get("time"))
@@ -98,7 +98,7 @@ def _seconds(run: Run) -> float | None:
     return max(0.0, times[1] - times[0])
 
 
-def _bytes(folder: Path) -> int:
+def folder_bytes(folder: Path) -> int:
     """The size of all files below `folder`; what vanishes meanwhile counts nothing."""
     total = 0
     for parent, _, names in os.walk(folder):

@@ -22,7 +22,7 @@ OWN = {  # settings that say where and by whom, or that nobody has published
     "dataset", "method", "seed", "device", "threads", "processes", "precision", "dataset.path",
     "network.checkpoint", "pretrain.batch_size", "pretrain.optimizer", "pretrain.lr", "pretrain.weight_decay",
     "pretrain.warmup_steps", "pretrain.temperature", "pretrain.projector_width", "pretrain.projector_outputs",
-    "pretrain.seed",
+    "pretrain.seed", "snapshot.images",
 }  # fmt: skip
 FINE_TUNED = ("table3_finetune_backbone", "supp_finetune_backbone_10")
 ABLATIONS = {

@@ -6,18 +6,20 @@ import json
 import math
 import os
 import random
+import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
-from lps import catalog, costs, launch, preflight
+from lps import catalog, costs, forecasts, launch, preflight, presets, queue, slurm, sweep_records
 from lps.compare import setting_in_words
 from lps.config import Config, configure, parameters, protocol_parameters
 from lps.files import clean_line
 from lps.locks import claim
 from lps.parameters import ConfigError, shorten
 from lps.runs import TAG_LIMIT, Run, State, create_run, list_runs
+from lps.sweep_records import PREFIX
 
 MODES = {
     "grid": "every combination",
@@ -25,12 +27,13 @@ MODES = {
     "random": "some combinations of the grid, drawn by a seed",
 }
 MOST_RUNS = 2000
-PREFIX = "sweep:"  # of the tag that says which sweep a run belongs to
 ASKED_ELSEWHERE = {"dataset": "--dataset", "method": "--method", "seed": "--seeds"}
-REUSED = ("finished", "running", "starting", "stopping", "queued")  # of several equal runs the first of these, ...
-RESUMED = ("stopped", "crashed", "failed")  # ... else of these
+# Of several equal runs the first of these is used, else the first of those that can be resumed.
+REUSED = ("finished", "running", "starting", "stopping", "unknown", "queued")
+RESUMED = ("stopped", "crashed", "failed")
 UNCHECKED = ("seed", "pretrain.seed")  # settings that no check of data, split and device looks at
 START_PATIENCE_S = 60.0
+BEFORE_TRAINING = ("dataset.", "split.", "network.", "pretrain.", "device", "processes", "threads", "precision")
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,22 @@ class Layout:
     samples: int | None = None
     sample_seed: int = 0
 
+    def kept(self) -> dict:
+        """In JSON's own kinds, for `sweep_records`."""
+        return {"layout": json.loads(json.dumps(asdict(self)))}
+
+    def command(self, name: str = "") -> str:
+        """The command that starts it."""
+        words = ["python", "-m", "lps", "sweep", "--dataset", ",".join(self.datasets)]
+        words += ["--method", ",".join(self.methods), "--seeds", ",".join(map(str, self.seeds))]
+        for key, text in self.fixed.items():
+            words += ["--set", f"{key}={text}"]
+        for key, values in self.varied.items():
+            words += ["--vary", f"{key}={('|' if any(',' in value for value in values) else ',').join(values)}"]
+        words += ["--mode", self.mode] if self.mode != "grid" else []
+        words += ["--samples", str(self.samples), "--sample-seed", str(self.sample_seed)] if self.samples else []
+        return shlex.join([*words, *(["--name", name] if name else [])])
+
 
 @dataclass(frozen=True)
 class Item:
@@ -67,10 +86,14 @@ class Item:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Runs that belong together under a name, in the order in which they will queue."""
+    """Runs that belong together under a name, in the order in which they will queue.
+
+    asked: what `sweep_records` keeps of it; {} for nothing.
+    """
 
     name: str
     items: tuple[Item, ...]
+    asked: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def tag(self) -> str:
@@ -102,7 +125,7 @@ def read_layout(
     methods: also "all". A setting that is varied twice has the values of both. more: mode, samples, sample_seed.
     Raises `ConfigError`.
     """
-    one = {name: text for name, text in (_assignment(text, "--set") for text in fixed)}
+    one = assignments(fixed)
     many: dict[str, tuple[str, ...]] = {}
     for name, text in (_assignment(text, "--vary") for text in varied):
         many[name] = many.get(name, ()) + split_values(name, text)
@@ -110,6 +133,16 @@ def read_layout(
     seed = protocol_parameters()["seed"]
     numbers = tuple(seed.parse(text) for text in _words(seeds))
     return Layout(tuple(_words(datasets)), tuple(named), numbers, one, many, **more)
+
+
+def assignments(texts: Sequence[str], option: str = "--set") -> dict[str, str]:
+    """Texts NAME=VALUE by name; raises `ConfigError`, also for a name that stands there twice."""
+    found: dict[str, str] = {}
+    for name, text in (_assignment(text, option) for text in texts):
+        if name in found:
+            raise ConfigError(name, f"is set twice, to {shorten(found[name])} and to {shorten(text)}; name it once")
+        found[name] = text
+    return found
 
 
 def split_values(name: str, text: str) -> tuple[str, ...]:
@@ -175,7 +208,8 @@ def _grid_size(varied: Mapping[str, tuple[str, ...]]) -> int:
 def lay_out(layout: Layout) -> list[Config]:
     """A checked config for every run, each once, seed by seed: after the first seed every row of a table has a number.
 
-    A setting that only some of the methods have is left out for the others. Raises `ConfigError`.
+    A setting that only some of the methods have is left out for the others, and what is varied of training for methods
+    that train nothing: it would lay out the same run several times. Raises `ConfigError`.
     """
     _check_names(layout)
     chosen = combinations(layout.varied, layout.mode, layout.samples, layout.sample_seed)
@@ -184,10 +218,17 @@ def lay_out(layout: Layout) -> list[Config]:
     for seed, dataset, method in itertools.product(layout.seeds, layout.datasets, layout.methods):
         known = parameters(method)
         for texts in ({**layout.fixed, **combination} for combination in chosen):
-            values = {name: known[name].parse(text) for name, text in texts.items() if name in known}
+            kept = {name: text for name, text in texts.items() if name in layout.fixed or _matters(name, method)}
+            values = {name: known[name].parse(text) for name, text in kept.items() if name in known}
             config = configure({"dataset": dataset, "method": method, "seed": seed} | values)
             found.setdefault(config.to_json(), config)
     return list(found.values())
+
+
+def _matters(name: str, method: str) -> bool:
+    """Whether a setting can change what the method finds."""
+    info = catalog.method_info(method)
+    return info.trains or name in info.parameters or name.startswith(BEFORE_TRAINING)
 
 
 def _check_names(layout: Layout) -> None:
@@ -224,18 +265,47 @@ def _words(text: str) -> list[str]:
 # ---------------------------------------------------------------------------------------------------- plan
 
 
-def plan(layout: Layout, root: Path, name: str = "") -> Sweep:
+def plan(layout: Layout | presets.Asked, root: Path, name: str = "") -> Sweep:
     """The sweep as it would be started now; everything is checked, nothing is written. Raises `ConfigError`.
 
     name: without one the sweep is named after its settings, so that the same command means the same sweep.
     """
-    configs = lay_out(layout)
-    check(configs)
-    items = [Item(config, label(config, layout)) for config in configs]
-    return Sweep(_checked_name(name) if name else _digest(configs), tuple(recognise(items, root)))
+    sweep = sketch(layout, root, name)
+    check([item.config for item in sweep.items])
+    return sweep
 
 
-def check(configs: Sequence[Config]) -> None:
+def sketch(asked: Layout | presets.Asked, root: Path, name: str = "") -> Sweep:
+    """As `plan`, but without a look at data, split and device: what it would be once these are there."""
+    if isinstance(asked, Layout):
+        found = [(config, label(config, asked)) for config in lay_out(asked)]
+        name = name or _digest([config for config, _ in found])
+    else:
+        found = presets.sheet(asked).runs()
+        name = name or asked.name
+    _check_size(len(found))
+    items = [Item(config, words) for config, words in found]
+    return Sweep(_checked_name(name), tuple(recognise(items, root)), asked.kept())
+
+
+def from_kept(kept: Mapping) -> Layout | presets.Asked | None:
+    """What was asked for by what `sweep_records` kept of it; None where that is nothing or damaged."""
+    stored = kept.get("layout")
+    if not isinstance(stored, dict):
+        return presets.from_kept(kept)
+    try:
+        values = {key: stored[key] for key in (item.name for item in fields(Layout))}
+        lists = {key: tuple(values[key]) for key in ("datasets", "methods", "seeds")}
+        varied = {str(key): tuple(map(str, texts)) for key, texts in values["varied"].items()}
+        fixed = {str(key): str(text) for key, text in values["fixed"].items()}
+        layout = Layout(**values | lists | {"varied": varied, "fixed": fixed})
+        lay_out(layout)
+    except (KeyError, TypeError, ValueError, AttributeError):  # a ConfigError is a ValueError
+        return None
+    return layout
+
+
+def check(configs: Sequence[Config], here: bool = True) -> None:
     """Data, split and device of every config, each distinct one once; raises `ConfigError`."""
     launch.cpu_slots()
     shared = [key for key in protocol_parameters() if key not in UNCHECKED]
@@ -245,13 +315,14 @@ def check(configs: Sequence[Config]) -> None:
         distinct.setdefault(json.dumps([flat[key] for key in shared]), config)
     # One data set after the other: only the newest ones stay in memory.
     for config in sorted(distinct.values(), key=lambda config: (config.dataset, config.dataset_path or "")):
-        preflight.check(config)
+        preflight.check(config, here)
 
 
 def label(config: Config, layout: Layout) -> str:
     """A run within its sweep: "orca seed 1, 10 % labels"."""
     flat = config.flat()
-    words = [setting_in_words(name, flat[name]) for name in layout.varied if name in flat]
+    told = [name for name in layout.varied if name in flat and _matters(name, config.method)]
+    words = [setting_in_words(name, flat[name]) for name in told]
     place = f" on {config.dataset}" if len(layout.datasets) > 1 else ""
     return ", ".join([f"{config.method}{place} seed {config.seed}", *words])
 
@@ -285,10 +356,26 @@ def _existing(root: Path, wanted: set[str]) -> dict[str, tuple[Run, State]]:
 
 
 def estimate(sweep: Sweep, root: Path) -> Estimate:
-    """What the new and the resumed runs will cost, by the finished runs in `root`."""
+    """What the new and the resumed runs will cost, by the finished runs in `root`, else by recordings."""
     left = [item.config for item in sweep.items if item.action != "exists"]
-    known = costs.finished_costs(root, {costs.kind(config) for config in left})
-    expected = [costs.usual_cost(known, config) for config in left]
+    return add_up(left, expected(left, root))
+
+
+def expected(configs: Sequence[Config], root: Path) -> list[costs.Cost | None]:
+    """The cost of each, by the finished runs in `root`; None where none is of its kind.
+
+    Recordings help out where no own run has as many epochs: a short run says little of a long one.
+    """
+    own = costs.finished_costs(root, {costs.kind(config) for config in configs})
+    as_long = {(costs.kind(cost.config), cost.config.epochs) for cost in own}
+    others = {costs.kind(config) for config in configs if (costs.kind(config), config.epochs) not in as_long}
+    recorded = forecasts.recorded_costs(others) if others else []
+    known = {True: own, False: own + recorded}
+    return [costs.usual_cost(known[(costs.kind(c), c.epochs) in as_long], c) for c in configs]
+
+
+def add_up(left: Sequence[Config], expected: Sequence[costs.Cost | None]) -> Estimate:
+    """The cost of all that is left to do, of what is known of each."""
     found = [cost for cost in expected if cost is not None]
     unknown = dict.fromkeys(f"{c.method} on {c.dataset}" for c, cost in zip(left, expected) if cost is None)
     seconds, size = sum(cost.seconds for cost in found), sum(cost.bytes for cost in found)
@@ -309,8 +396,18 @@ def _digest(configs: Sequence[Config]) -> str:
 # ---------------------------------------------------------------------------------------------------- start
 
 
-def start(sweep: Sweep, root: Path, trainer=launch.TRAINER) -> Sweep:
+def start(
+    sweep: Sweep,
+    root: Path,
+    trainer=launch.TRAINER,
+    *,
+    retries: int | None = None,
+    on: slurm.Options | None = None,
+) -> Sweep:
     """Make what does not exist, resume what broke off, queue all of it; the same sweep with its runs.
+
+    retries: how often a crashed run is started again by itself (lps.queue). on: what to ask of a cluster that shall
+    carry out what is still to be done, as one array of jobs.
 
     Two equal sweeps that are started at once make every run once: they take turns, and the second one looks again.
     Every run carries the sweep's tag, those that existed before too. Raises `ConfigError`.
@@ -324,11 +421,19 @@ def start(sweep: Sweep, root: Path, trainer=launch.TRAINER) -> Sweep:
         made = [item if item.run else replace(item, run=create_run(root, item.config, item.label)) for item in items]
         for item in made:
             _tag(item.run, sweep.tag)
-        for item in made:
-            _queue(item, trainer)
+        if sweep.asked:
+            _keep(sweep, root)
+        launch.launch_all([item.run for item in made], trainer, retries=retries, on=on, name=sweep.name)
     finally:
         os.close(turn)
-    return Sweep(sweep.name, tuple(replace(item, state=item.run.state()) for item in made))
+    return replace(sweep, items=tuple(replace(item, state=item.run.state()) for item in made))
+
+
+def _keep(sweep: Sweep, root: Path) -> None:
+    try:
+        sweep_records.write(root, sweep.name, sweep.asked)
+    except OSError as error:
+        raise ConfigError("runs", f"{shorten(str(root))} cannot hold a sweep ({error.strerror})") from None
 
 
 def watch(items: Sequence[Item], trainer=launch.TRAINER, pause_s: float = 0.5) -> Iterator[Item]:
@@ -337,13 +442,25 @@ def watch(items: Sequence[Item], trainer=launch.TRAINER, pause_s: float = 0.5) -
     while waiting:
         for item in list(waiting):
             state = item.run.state()
-            if state.is_over or state.name == "unreadable":
+            if state.name == "unreadable" or (state.is_over and not queue.is_due(item.run, state)):
                 waiting.remove(item)
                 yield replace(item, state=state)
         if waiting:
             for root in {item.run.root for item in waiting}:
                 launch.pump(root, trainer)  # the runner that should have started the next run may have been killed
             time.sleep(pause_s)
+
+
+def tagged_items(runs: Sequence[Run]) -> tuple[Item, ...]:
+    """The runs of a sweep of which only the tag is known, the oldest first; those that cannot be read are left out."""
+    found = []
+    for run in reversed(runs):
+        try:
+            config = run.config()
+        except ConfigError:
+            continue
+        found.append(Item(config, run.title, "exists", run, run.state()))
+    return tuple(found)
 
 
 def tagged(root: Path, tag: str) -> list[Run]:
@@ -373,12 +490,3 @@ def _tag(run: Run, tag: str) -> None:
     tags = run.meta()["tags"]
     if tag not in tags:
         run.write_meta(tags=[*tags, tag])
-
-
-def _queue(item: Item, trainer) -> None:
-    """Ask for the run, unless it is done or somebody has asked for it already."""
-    state = item.run.state()
-    if state.name in RESUMED:
-        launch.resume(item.run, trainer)
-    elif state.name == "queued":
-        launch.launch(item.run, trainer)

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from lps import catalog, launch, sweeps
+from lps import catalog, launch, presets, sweep_records, sweeps
 from lps.__main__ import main
+from lps.commands import parser
+from lps.commands.sweep import _asked
 from lps.config import configure
 from lps.events import EventWriter
 from lps.files import write_json
@@ -30,6 +33,7 @@ ON_CPU = {"device": "cpu"}
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     monkeypatch.delenv("LPS_CPU_SLOTS", raising=False)
+    monkeypatch.setattr("lps.runs.RECORDED", tmp_path / "no recordings")
     monkeypatch.setattr(launch.launch, "__defaults__", (TRAINER,))
     for start in (launch.resume, launch.pump, sweeps.start):
         monkeypatch.setattr(start, "__defaults__", (TRAINER,))
@@ -128,8 +132,15 @@ def test_methods_seeds_and_values_are_crossed_and_equal_runs_laid_out_once():
         for weight, lr in itertools.product((0.0, 1.0), (0.1, 0.2)):
             own_settings = {"method": "lps", "seed": seed, "epochs": 9, "entropy_weight": weight, "lr": lr}
             expected.append(configure(own_settings).flat())
-        expected += [configure({"method": "simclr", "seed": seed, "epochs": 9, "lr": lr}).flat() for lr in (0.1, 0.2)]
+        expected.append(configure({"method": "simclr", "seed": seed, "epochs": 9}).flat())  # trains nothing: no lr
     assert [config.flat() for config in lay_out(layout)] == expected
+
+
+def test_what_comes_before_training_is_varied_for_methods_that_train_nothing():
+    varied = {"epochs": ("1", "2"), "pretrain.epochs": ("3", "4"), "restarts": ("5", "6"), "split.seed": ("7", "8")}
+    found = [config.flat() for config in lay_out(Layout(methods=("simclr",), varied=varied))]
+    told = [tuple(flat[key] for key in varied) for flat in found]
+    assert told == list(itertools.product([configure({"method": "simclr"}).epochs], (3, 4), (5, 6), (7, 8)))
 
 
 @pytest.mark.parametrize("mode, samples", [("grid", None), ("list", None), ("random", 3)])
@@ -266,6 +277,16 @@ def command(root, *arguments):
         (["--vary", "lr=0.1,x"], "lr: 'x' is not a number from"),
         (["--vary", "lr=0.1,,0.2"], "lr: '0.1,,0.2' has an empty value"),
         (["--vary", "lr"], "--vary: 'lr' is not of the form name=value"),
+        (["--set", "lr=0.1", "--set", "lr=0.2"], "lr: is set twice, to '0.1' and to '0.2'; name it once"),
+        (["--preset", "tabel1"], "preset: 'tabel1' is not one of table1, nmi, finetuning, ablation,"),
+        (["--preset", "C", "--scale", "big"], "scale: 'big' is not one of demo, paper"),
+        (["--scale", "demo"], "scale: is a preset's; say which one with --preset"),
+        (["--preset", "C", "--method", "orca"], "--method: goes without --preset: C says itself what it varies"),
+        (["--preset", "C", "--vary", "lr=1,2"], "--vary: goes without --preset"),
+        (["--preset", "C", "--set", "margin_scale=3"], "margin_scale: is what the preset C varies; leave it out"),
+        (["--preset", "C", "--set", "speed=3"], "speed: is no setting of its methods; choices: "),
+        (["--preset", "C", "--dataset", "mnist"], "dataset: 'mnist' is not in C at this scale; choices: digits"),
+        (["--preset", "C", "--seeds", "0,0"], "seeds: 0, 0: name at least one, and each once"),
         (["--vary", "lr=1", "--set", "lr=1"], "lr: is both set and varied"),
         (["--vary", "seed=1,2"], "seed: cannot be set or varied by name; use --seeds"),
         (["--set", "method=orca"], "method: cannot be set or varied by name; use --method"),
@@ -354,7 +375,7 @@ sys.exit(main(["sweep", "--set", "device=cpu", "--seeds", "0,1", "--wait", "--ru
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130 and "2 runs go on or wait for their turn" in err and "Traceback" not in err
-    assert len(out.splitlines()) == 2 and run.state().name == "running" and len(launch.queue(root)) == 1
+    assert len(out.splitlines()) == 2 and run.state().name == "running" and len(launch.queue.waiting(root)) == 1
 
 
 def test_compare_takes_the_runs_of_a_sweep(root, capsys, monkeypatch):
@@ -372,3 +393,104 @@ def test_compare_takes_the_runs_of_a_sweep(root, capsys, monkeypatch):
     ):
         assert main(["compare", *arguments, "--runs", str(root)]) == 2
         assert words in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------------------------------------- what is kept
+
+VARIED = {"lr": ("0.1", "0.2"), "split.seen_classes": ("0,1", "2,3")}
+DRAWN = {"lr": ("0.1", "0.2"), "margin_scale": ("1", "2", "3")}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Layout(),
+        Layout(("digits",), ("lps", "orca"), (0, 3), {"epochs": "2"}, VARIED),
+        Layout(varied=DRAWN, mode="random", samples=4, sample_seed=7),
+        presets.Asked("ablation"),
+        presets.Asked("C", "paper", (1,), ("cifar100",), {"epochs": "3"}),
+    ],
+)
+def test_what_was_asked_for_survives_the_disk_and_the_command_line(asked, tmp_path):
+    sweep_records.write(tmp_path, "a name / with | anything", asked.kept())
+    kept, when = sweep_records.read(tmp_path, "a name / with | anything")
+    assert sweeps.from_kept(kept) == asked and when > 1e9
+    words = shlex.split(asked.command("some name"))
+    assert words[:4] == ["python", "-m", "lps", "sweep"]
+    options = parser().parse_args(words[3:])
+    assert _asked(options) == asked and options.name == "some name"
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {},
+        {"layout": {"datasets": ["digits"]}},
+        {"layout": {**Layout().kept()["layout"], "methods": ["no such"]}},
+        {"layout": {**Layout().kept()["layout"], "varied": {"lr": ["x"]}}},
+        {"layout": "x"},
+        {"preset": {"preset": "ablation"}},
+        {"preset": presets.Asked("ablation").kept()["preset"] | {"scale": "moon"}},
+        {"preset": presets.Asked("ablation").kept()["preset"] | {"preset": []}},
+        {"preset": presets.Asked("ablation").kept()["preset"] | {"seeds": []}},
+    ],
+)
+def test_damaged_records_mean_nothing(kept):
+    assert sweeps.from_kept(kept) is None
+
+
+def test_damaged_files_of_records_mean_nothing(tmp_path):
+    sweep_records.write(tmp_path, "x", {"layout": {}})
+    (path,) = (tmp_path / ".sweeps").iterdir()
+    assert sweep_records.read(tmp_path, "y") == ({}, 0.0)
+    for text in ("{", "[]", '{"name": "y", "asked": {}}', '{"name": "x", "asked": 1}'):
+        path.write_text(text)
+        assert sweep_records.read(tmp_path, "x") == ({}, 0.0)
+
+
+def test_a_preset_is_started_kept_and_found_again(root, capsys):
+    words = ["--preset", "ablation", "--seeds", "0", "--set", "epochs=2"]
+    assert command(root, *words, "--wait") == 0
+    (known,) = sweep_records.known(root)
+    assert known.name == "ablation-demo-device=cpu-epochs=2" and len(known.runs) == 5
+    asked = presets.Asked("ablation", "demo", (0,), (), {"device": "cpu", "epochs": "2"})
+    assert sweeps.from_kept(known.asked) == asked
+    expected = {config.to_json() for config, _ in presets.sheet(asked).runs()}
+    assert {run.config().to_json() for run in known.runs} == expected and len(starts(root)) == 5
+    capsys.readouterr()
+    assert command(root, *words) == 0 and "5 runs (5 exists)" in capsys.readouterr().err
+    assert len(starts(root)) == 5
+
+
+def test_presets_are_listed_with_their_runs(capsys):
+    assert main(["sweep", "--list-presets", "--json"]) == 0
+    shown = {row["name"]: row["runs"] for row in json.loads(capsys.readouterr().out)}
+    assert shown["ablation"] == {"demo": 15, "paper": 30} and shown["table1"] == {"demo": 60, "paper": 180}
+    assert main(["sweep", "--list-presets"]) == 0 and "Ablation (Table 4)" in capsys.readouterr().out
+
+
+def test_a_dry_run_of_what_cannot_be_run_lists_it_and_says_why(root, capsys, monkeypatch):
+    def missing(config, *_):
+        raise ConfigError("dataset.path", f"{config.dataset} is not on this machine")
+
+    monkeypatch.setattr("lps.preflight.check", missing)
+    assert command(root, "--preset", "C", "--scale", "paper", "--dataset", "cifar100", "--dry-run") == 2
+    captured = capsys.readouterr()
+    assert len(captured.out.splitlines()) == 15 and "cifar100 is not on this machine" in captured.err
+    assert not root.exists()
+
+
+def test_where_nothing_has_finished_recordings_tell_the_cost(root, monkeypatch, tmp_path):
+    """A recording of 30 s and 40 epochs: half as long for 20 epochs; own runs go before it."""
+    recording = create_run(tmp_path / "recorded", configure({"epochs": 40}))
+    write_json(recording.folder / "recorded.json", {"version": 1})
+    values = {"parameters": 1000, "images/unlabeled": 100}
+    lines = [("start", 100.0, values), ("finish", 130.0, {})]
+    text = [json.dumps({"kind": k, "step": 0, "epoch": 0, "time": t, "values": v}) for k, t, v in lines]
+    recording.events.write_text("\n".join(text) + "\n")
+    monkeypatch.setattr("lps.runs.RECORDED", tmp_path / "recorded")
+    wanted = plan(Layout(seeds=(0, 1), fixed=ON_CPU | {"epochs": "20"}), root)
+    found = sweeps.estimate(wanted, root)
+    assert (found.missing, found.seconds, found.bytes) == (0, 2 * 15, 2 * (3 * 8 * 1000 + 40 * 4 * 100) // 2)
+    in_state(root, "finished", {"seed": 5, "epochs": 20})  # 60 s
+    assert sweeps.estimate(wanted, root).seconds == 2 * 60

@@ -12,9 +12,9 @@ def add(commands: Commands) -> None:
     compare = commands.add("compare", compare_runs, "runs side by side, mean and spread over seeds")
     compare.add_argument("--format", choices=("markdown", "latex", "csv", "json"), default="markdown")
     report = commands.add(
-        "report", write_report, "one HTML file: numbers, charts, settings, and how to make them again"
+        "report", write_report, "one HTML or LaTeX file: numbers, charts, settings, and how to make them again"
     )
-    report.add_argument("--to", type=Path, required=True, help="the file, such as report.html")
+    report.add_argument("--to", type=Path, required=True, help="the file, such as report.html or report.tex")
     for sub in (compare, report):
         _add_scoring(sub)
 
@@ -44,19 +44,28 @@ def compare_runs(options) -> None:
 def write_report(options) -> None:
     """The one command that needs the dashboard's libraries; where they are missing it says so."""
     try:
-        from lps.ui import report
+        from lps.ui import report, sweep_report
     except ModuleNotFoundError as error:
         needed = "plotly pandas streamlit jinja2"
         raise ConfigError("report", f"needs {error.name}, which is not installed: pip install {needed}") from None
-    from lps.files import write_whole
+    from lps import sweep_records
+    from lps.costs import size_in_words
+    from lps.files import PUBLIC, write_whole
+    from lps.sweep_records import PREFIX
 
-    runs = _chosen(options)
-    text = report.of(runs, report.Scoring(options.protocol, options.select, options.seen, options.images))
+    scoring = report.Scoring(options.protocol, options.select, options.seen, options.images)
+    form = report.form_of(options.to.name)
+    if options.tag and options.tag.startswith(PREFIX) and not options.ids:
+        known = sweep_report.find(sweep_records.known(options.runs), options.tag)
+        runs, text = known.runs, sweep_report.of(known, options.runs, scoring, form=form)
+    else:
+        runs = _chosen(options)
+        text = report.of(runs, scoring, form=form)
     try:
-        write_whole(options.to, report.as_bytes(text))
+        write_whole(options.to, report.as_bytes(text), PUBLIC)
     except OSError as error:
         raise ConfigError("to", f"{str(options.to)!r} cannot be written ({error.strerror})") from None
-    say(f"{len(runs)} run{'s' * (len(runs) > 1)}, {options.to.stat().st_size / 1e6:.1f} MB")
+    say(f"{len(runs)} run{'s' * (len(runs) > 1)}, {size_in_words(options.to.stat().st_size)}")
     print(options.to)
 
 

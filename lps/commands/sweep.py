@@ -3,8 +3,9 @@
 import argparse
 from dataclasses import asdict
 
-from lps.commands import Commands, print_json, say
+from lps.commands import Commands, add_place, place, print_json, say
 from lps.config import Config
+from lps.parameters import ConfigError
 
 
 def add(commands: Commands) -> None:
@@ -12,9 +13,12 @@ def add(commands: Commands) -> None:
 
 
 def _add_layout(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--dataset", default="digits", help="one or several, comma-separated")
-    sub.add_argument("--method", default="lps", help="one or several, comma-separated, or all")
-    sub.add_argument("--seeds", default="0", help="seeds of every combination, comma-separated")
+    sub.add_argument("--preset", help="a table or curve of the paper instead of an own layout; see --list-presets")
+    sub.add_argument("--scale", help="of a preset: demo (digits, the default) or paper (its data sets, a GPU and days)")
+    sub.add_argument("--list-presets", action="store_true", help="what there is, and how many runs it takes")
+    sub.add_argument("--dataset", help="one or several, comma-separated; of a preset those that are wanted")
+    sub.add_argument("--method", help="one or several, comma-separated, or all")
+    sub.add_argument("--seeds", help="seeds of every combination, comma-separated (0; 0,1,2 for presets)")
     sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="settings", help="for all runs")
     sub.add_argument(
         "--vary",
@@ -29,31 +33,98 @@ def _add_layout(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--sample-seed", type=int, default=0, help="seed of the drawing")
     sub.add_argument("--name", default="", help="name of the sweep; its runs carry the tag sweep:NAME")
     sub.add_argument("--dry-run", action="store_true", help="only say what would be run")
+    sub.add_argument("--retries", type=int, metavar="N", help="start a crashed run again by itself, N times (0 to 3)")
     sub.add_argument("--wait", action="store_true", help="until all are over; Ctrl-C leaves them going")
+    add_place(sub)
 
 
 def sweep(options) -> int:
-    from lps import start_check, sweeps
+    from lps import queue
 
-    how = {"mode": options.mode, "samples": options.samples, "sample_seed": options.sample_seed}
-    texts = (options.dataset, options.method, options.seeds, options.settings, options.varied)
-    wanted = sweeps.plan(sweeps.read_layout(*texts, **how), options.runs, options.name)
-    for config in {(item.config.dataset, _start_of(item.config)): item.config for item in wanted.items}.values():
-        start_check.check(config)
+    if options.retries is not None:
+        queue.check_retries(options.retries)
+    from lps import sweeps
+
+    if options.list_presets:
+        return _list_presets(options.json)
+    asked, on = _asked(options), place(options)
+    if options.dry_run:
+        return _tell(sweeps.sketch(asked, options.runs, options.name), options)
+    wanted = sweeps.sketch(asked, options.runs, options.name)
+    _check([item.config for item in wanted.items], here=on is None)
     estimate = sweeps.estimate(wanted, options.runs)
     say(_sweep_in_words(wanted, estimate))
-    code = 0
-    if not options.dry_run:
-        wanted = sweeps.start(wanted, options.runs)
-        code = _await(wanted.items) if options.wait else 0
+    wanted = sweeps.start(wanted, options.runs, retries=options.retries, on=on)
+    code = _await(wanted.items) if options.wait else 0
     if options.json:
-        items = [_item_as_json(item) for item in wanted.items]
-        print_json({"name": wanted.name, "tag": wanted.tag, "estimate": asdict(estimate), "runs": items})
+        print_json(_as_json(wanted, estimate))
         return code
     for item in wanted.items:
-        known = f"  {item.run.id}, {item.state.name}" if item.run else ""
-        print(f"{item.action:8} {item.label}{known}" if options.dry_run else item.run.folder)
+        print(item.run.folder)
     return code
+
+
+def _tell(wanted, options) -> int:
+    """What would be started; ends with what stands in the way of it, if anything does."""
+    from lps import sweeps
+
+    estimate = sweeps.estimate(wanted, options.runs)
+    say(_sweep_in_words(wanted, estimate))
+    if options.json:
+        print_json(_as_json(wanted, estimate))
+    for item in () if options.json else wanted.items:
+        print(f"{item.action:8} {item.label}" + (f"  {item.run.id}, {item.state.name}" if item.run else ""))
+    _check([item.config for item in wanted.items], here=options.on == "here")
+    return 0
+
+
+def _check(configs, here: bool = True) -> None:
+    """Everything that has to be there before a run folder is made; raises `ConfigError`."""
+    from lps import start_check, sweeps
+
+    sweeps.check(configs, here)
+    for config in {(config.dataset, _start_of(config)): config for config in configs}.values():
+        start_check.check(config)
+
+
+def _as_json(wanted, estimate) -> dict:
+    runs = [_item_as_json(item) for item in wanted.items]
+    return {"name": wanted.name, "tag": wanted.tag, "estimate": asdict(estimate), "runs": runs}
+
+
+def _asked(options):
+    """The layout or the preset that was typed."""
+    from lps import presets, sweeps
+
+    if options.preset is None:
+        if options.scale is not None:
+            raise ConfigError("scale", "is a preset's; say which one with --preset")
+        how = {"mode": options.mode, "samples": options.samples, "sample_seed": options.sample_seed}
+        texts = (options.dataset or "digits", options.method or "lps", "0" if options.seeds is None else options.seeds)
+        return sweeps.read_layout(*texts, options.settings, options.varied, **how)
+    taken = {"--method": options.method, "--vary": options.varied, "--samples": options.samples}
+    for name in (name for name, value in taken.items() if value):
+        raise ConfigError(name, f"goes without --preset: {options.preset} says itself what it varies")
+    seeds = presets.SEEDS if options.seeds is None else sweeps.read_layout("digits", "lps", options.seeds).seeds
+    datasets = tuple(word.strip() for word in options.dataset.split(",")) if options.dataset else ()
+    fixed = sweeps.assignments(options.settings)
+    return presets.Asked(options.preset, options.scale or "demo", seeds, datasets, fixed)
+
+
+def _list_presets(as_json: bool) -> int:
+    from lps import presets
+
+    rows = []
+    for preset in presets.PRESETS.values():
+        runs = {scale: len(presets.sheet(presets.Asked(preset.name, scale)).runs()) for scale in presets.SCALES}
+        rows.append({"name": preset.name, "title": preset.title, "place": preset.place, "runs": runs})
+    if as_json:
+        print_json(rows)
+        return 0
+    for row in rows:
+        counts = ", ".join(f"{count} runs at {scale} scale" for scale, count in row["runs"].items())
+        print(f"{row['name']:13} {row['title']} ({row['place']}): {counts}")
+    return 0
 
 
 def _start_of(config: Config) -> tuple:
@@ -69,7 +140,7 @@ def _sweep_in_words(wanted, estimate) -> str:
     known = estimate.runs - estimate.missing
     if known:
         cost = f"about {in_words(estimate.seconds)} one after another and {size_in_words(estimate.bytes)}"
-        lines.append(f"{known} of {estimate.runs} to do: {cost}, by finished runs")
+        lines.append(f"{known} of {estimate.runs} to do: {cost}, by finished and recorded runs")
     if estimate.missing:
         lines.append(f"time and disk unknown: no finished run of {', '.join(estimate.unknown)} yet")
     return "\n".join(lines)

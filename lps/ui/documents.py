@@ -34,7 +34,10 @@ class Facts:
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as text; the first `words` columns hold words, the others numbers. bold: (row, column)."""
+    """Cells as text; the first `words` columns hold words, the others numbers. bold: (row, column).
+
+    above: (words, number of columns) of the heads that stand above several columns; all columns, or none.
+    """
 
     kind: ClassVar = "table"
     title: str
@@ -43,6 +46,7 @@ class Table:
     notes: Sequence[str] = ()
     bold: frozenset = frozenset()
     words: int = 1
+    above: Sequence[tuple[str, int]] = ()
 
 
 @dataclass(frozen=True)

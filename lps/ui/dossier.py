@@ -33,7 +33,7 @@ def show(entry: Entry) -> None:
 
 def remarks(entry: Entry) -> list[str]:
     """Why it ended badly, and what is wrong at its newest epoch."""
-    reason = entry.state.reason if entry.state.name in ("failed", "crashed", "unreadable") else ""
+    reason = entry.state.reason if entry.state.name in ("failed", "crashed", "unknown", "unreadable") else ""
     alarms = [f"Epoch {alarm.epoch}: {alarm.words}" for alarm in entry.measured.alarms]
     return [words for words in [reason, *alarms] if words]
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import numpy as np
 import streamlit as st
 
-from lps import catalog, clusters, compare, labels, naming, provenance, snapshots
+from lps import catalog, clusters, compare, hardware, labels, naming, provenance, snapshots
 from lps.compare import Group, Scored
 from lps.config import Config
 from lps.files import clean_line
@@ -20,7 +20,7 @@ from lps.protocols import PROTOCOLS
 from lps.runs import Run
 from lps.split import Split
 from lps.summary import summarize
-from lps.ui import charts, comparison, confusion, documents, select, style
+from lps.ui import charts, comparison, confusion, documents, latex_documents, select, style
 from lps.ui.comparison import HEADS, Scoring
 from lps.ui.documents import Block, Chart, Code, Facts, Section, Table, Words
 from lps.ui.live import EventLog, History
@@ -49,6 +49,8 @@ ABOUT_CURVES = (
     "training: protocol orca, seen accuracy by method."
 )
 MISSING = "–"
+FORMS = ("html", "latex")
+FOOTER = "Made by LPS Studio. This file holds everything that it shows and asks for nothing from elsewhere."
 ORACLE = "the best epoch by accuracy on all unlabeled images, an oracle: it looks at truth that nobody has in use"
 WITHHELD = "the best epoch by accuracy on labeled images whose label was withheld from training"
 
@@ -72,24 +74,35 @@ def as_bytes(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def of(runs: Sequence[Run], scoring: Scoring, now: datetime | None = None) -> str:
+def written(title: str, about: Sequence[str], sections: Sequence[Section], form: str) -> str:
+    """The file in one of `FORMS`."""
+    render = {"html": documents.render, "latex": latex_documents.render}[form]
+    return render(title, about, sections, FOOTER)
+
+
+def form_of(name: str) -> str:
+    """Which of `FORMS` a file of that name has."""
+    return "latex" if name.lower().endswith((".tex", ".ltx")) else "html"
+
+
+def of(runs: Sequence[Run], scoring: Scoring, now: datetime | None = None, form: str = "html") -> str:
     """The report of one run, or of several compared; raises `ConfigError` where none of several can be scored."""
     if len(runs) == 1:
-        return of_run(runs[0], now)
+        return of_run(runs[0], now, form)
     scored, left_out = compare.score_all(runs, scoring.protocol, scoring.select, scoring.seen, scoring.images)
     if not scored:
         raise ConfigError("report", f"none of the {len(runs)} runs can be scored; {left_out[0][1]}")
-    return of_comparison(scored, left_out, scoring, now)
+    return of_comparison(scored, left_out, scoring, now, form)
 
 
-def _date(now: datetime | None) -> str:
+def date(now: datetime | None) -> str:
     return f"Written {(now or datetime.now(UTC)).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 # ---------------------------------------------------------------------------------------------------- one run
 
 
-def of_run(run: Run, now: datetime | None = None) -> str:
+def of_run(run: Run, now: datetime | None = None, form: str = "html") -> str:
     """The report of a run, of as much as it has recorded; raises `ConfigError` for settings that cannot be read."""
     config, past, found = run.config(), EventLog(run.events).read(), summarize(run)
     method = catalog.method_info(config.method)
@@ -103,8 +116,8 @@ def of_run(run: Run, now: datetime | None = None) -> str:
             "How to make it again", _again([config], provenance.shareable(config), threads=past.start.get("threads"))
         ),
     ]
-    about = [f"{method.title} on {config.dataset}, seed {config.seed} · {run.id}", _date(now)]
-    return documents.render(select.title(run), about, sections, _footer())
+    about = [f"{method.title} on {config.dataset}, seed {config.seed} · {run.id}", date(now)]
+    return written(select.title(run), about, sections, form)
 
 
 def _facts(run: Run, config: Config, past: History) -> list[tuple[str, str]]:
@@ -120,6 +133,7 @@ def _facts(run: Run, config: Config, past: History) -> list[tuple[str, str]]:
         ("Start", _start_in_words(config)),
         ("Network", f"{config.network_name}, {_count(start.get('parameters'), 'parameters')}"),
         ("Machine", _machine_in_words(run, config, past)),
+        ("Trained with", _hardware_in_words(run)),
         ("Time", f"{seconds:.0f} s of training and evaluation, without pretraining" if seconds else MISSING),
         ("State", f"{state.name}{': ' if state.reason else ''}{state.reason}"),
     ]
@@ -170,6 +184,16 @@ def _machine_in_words(run: Run, config: Config, past: History) -> str:
         used = past.column(f"memory/{name}_gb")
         words += [f"{used.max():.2f} GB {word}"] if len(used) and used.max() > 0 else []
     return ", ".join(words)
+
+
+def _hardware_in_words(run: Run) -> str:
+    """What the training process said of its device and programs."""
+    told = hardware.of(run)
+    words = [
+        told.get("device"),
+        *(f"{name} {told[name]}" for name in ("torch", "python", "lps", "commit") if name in told),
+    ]
+    return ", ".join(filter(None, words)) or MISSING
 
 
 def _count(value, noun: str) -> str:
@@ -223,10 +247,10 @@ def _paper(run: Run) -> list[str]:
         return []
     cell = compare.paper_cell(groups[0])
     published = [f"The paper's seen / novel / all: {cell}."] if cell != "-" else []
-    return published + [_sentence(note) for note in compare.notes_on_paper(groups)]
+    return published + [sentence(note) for note in compare.notes_on_paper(groups)]
 
 
-def _sentence(note: str) -> str:
+def sentence(note: str) -> str:
     return note[:1].upper() + note[1:] + "."
 
 
@@ -325,6 +349,7 @@ def of_comparison(
     left_out: Sequence[tuple[Run, str]],
     scoring: Scoring,
     now: datetime | None = None,
+    form: str = "html",
 ) -> str:
     """The report of runs that have scores. left_out: runs without, and why."""
     groups = comparison.sorted_groups(scored)
@@ -335,15 +360,15 @@ def of_comparison(
     table = Code("The table, where these runs are", comparison.command(groups, scoring))
     sections = [
         Section("What was compared", [Facts(_about_comparison(groups, members, scoring))]),
-        Section("Numbers", [_group_table(groups), Code("LaTeX", compare.table(groups, "latex"), True)]),
-        Section("Curves", _curves(groups)),
+        Section("Numbers", [group_table(groups), Code("LaTeX", compare.table(groups, "latex"), True)]),
+        Section("Curves", curves(groups)),
         Section("Settings that differ", _differences(groups)),
-        Section("Every run", [_run_table(groups), *_left_out(left_out)]),
+        Section("Every run", [_run_table(groups), *left_out_table(left_out)]),
         Section("How to make it again", _again([m.config for m in members], settings, [table])),
     ]
     names = ", ".join(methods) if len(methods) <= 4 else f"{len(methods)} methods"
-    about = [f"{len(members)} runs in {len(groups)} groups", _date(now)]
-    return documents.render(f"{names} on {', '.join(sets)}", about, sections, _footer())
+    about = [f"{len(members)} runs in {len(groups)} groups", date(now)]
+    return written(f"{names} on {', '.join(sets)}", about, sections, form)
 
 
 def _about_comparison(groups: Sequence[Group], members: Sequence[Scored], scoring: Scoring) -> list[tuple[str, str]]:
@@ -363,7 +388,7 @@ def _about_comparison(groups: Sequence[Group], members: Sequence[Scored], scorin
     ]
 
 
-def _group_table(groups: Sequence[Group]) -> Table:
+def group_table(groups: Sequence[Group]) -> Table:
     """The table of the Compare page."""
     heads = ["Group", *(head for head, _ in HEADS.values()), "n", "Paper"]
     rows = [
@@ -374,11 +399,11 @@ def _group_table(groups: Sequence[Group]) -> Table:
     bold = frozenset((row, places[column]) for row, column in compare.best(groups))
     about = "Mean ± sample standard deviation over n seeds; percent, points and seconds." + " Bold: best." * bool(bold)
     paper = "Paper: seen / novel / all of the same experiment in the LPS paper."
-    notes = [about, paper, *map(_sentence, compare.notes(groups, scoring=False))]
+    notes = [about, paper, *map(sentence, compare.notes(groups, scoring=False))]
     return Table("", heads, rows, notes, bold)
 
 
-def _curves(groups: Sequence[Group]) -> list[Block]:
+def curves(groups: Sequence[Group]) -> list[Block]:
     """One chart a measurement, every group in the same colour in all of them."""
     pasts = [[EventLog(member.run.events).read() for member in group.members] for group in groups]
     looks = style.group_styles(len(groups), LIGHT)
@@ -421,7 +446,7 @@ def _run_row(label: str, member: Scored, remark: str) -> list[str]:
     return [select.label(member.run), label, str(member.config.seed), str(member.epoch), *numbers, remark]
 
 
-def _left_out(left_out: Sequence[tuple[Run, str]]) -> list[Block]:
+def left_out_table(left_out: Sequence[tuple[Run, str]]) -> list[Block]:
     rows = [[select.label(run), why] for run, why in left_out]
     return [Table("Left out", ["Run", "Reason"], rows, words=2)] if rows else []
 
@@ -445,7 +470,3 @@ def _again(configs: Sequence[Config], settings: dict, more: Sequence[Block] = ()
         Code("Versions where this report was written", "\n".join(f"{name} {text}" for name, text in about.items())),
         Code("All settings as JSON", json.dumps(settings, indent=2, allow_nan=False), is_folded=True),
     ]
-
-
-def _footer() -> str:
-    return "Made by LPS Studio. This file holds everything that it shows and asks for nothing from elsewhere."

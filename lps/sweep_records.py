@@ -1,0 +1,60 @@
+"""What a sweep was asked for, kept beside its runs, and which sweeps there are. Standard library only.
+
+Its runs carry the tag `sweep:NAME`; `.sweeps/<digest of the name>.json` says what was laid out under that name last.
+"""
+
+import hashlib
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lps.files import write_json
+from lps.runs import Run, list_runs
+
+PREFIX = "sweep:"  # of the tag that says which sweep a run belongs to
+FOLDER = ".sweeps"
+
+
+@dataclass(frozen=True)
+class Known:
+    """A sweep that was started. runs: newest first. asked: see `write`, {} where nothing was kept. time: unix."""
+
+    name: str
+    runs: tuple[Run, ...]
+    asked: Mapping[str, object] = field(default_factory=dict)
+    time: float = 0.0
+
+    @property
+    def tag(self) -> str:
+        return PREFIX + self.name
+
+
+def write(root: Path, name: str, asked: Mapping[str, object]) -> None:
+    """Keep what was asked for: {"layout": {...}} or {"preset": {...}}, in JSON's own kinds. Raises `OSError`."""
+    (root / FOLDER).mkdir(exist_ok=True, mode=0o700)
+    write_json(_path(root, name), {"name": name, "time": round(time.time(), 3), "asked": dict(asked)})
+
+
+def read(root: Path, name: str) -> tuple[dict, float]:
+    """(what was asked for, when); ({}, 0) where nothing was kept or the file is damaged."""
+    stored = Run(root / FOLDER).read_json(_path(root, name).name)
+    asked, when = stored.get("asked"), stored.get("time")
+    if stored.get("name") != name or not isinstance(asked, dict):
+        return {}, 0.0
+    return asked, float(when) if isinstance(when, (int, float)) and math.isfinite(when) else 0.0
+
+
+def known(root: Path) -> list[Known]:
+    """Every sweep that some run here belongs to, the one with the newest run first."""
+    found: dict[str, list[Run]] = {}
+    for run in list_runs(root):
+        for tag in run.meta()["tags"]:
+            if tag.startswith(PREFIX) and tag != PREFIX:
+                found.setdefault(tag.removeprefix(PREFIX), []).append(run)
+    return [Known(name, tuple(runs), *read(root, name)) for name, runs in found.items()]
+
+
+def _path(root: Path, name: str) -> Path:
+    return root / FOLDER / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.json"
