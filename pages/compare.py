@@ -2,15 +2,14 @@
 
 import streamlit as st
 
-from lps.ui import comparison, report, routing, select
+from lps.ui import comparison, openings, report, routing, select
 
 
 def main() -> None:
-    st.title("Compare")
-    runs = select.all_runs()
+    openings.show_title("Compare")
+    runs = select.open_runs()
     if not runs:
-        st.info("There are no runs to compare yet.", icon=":material/balance:")
-        st.page_link("pages/launch.py", label="Launch the first ones", icon=":material/arrow_forward:")
+        openings.offer_launch("There are no runs to compare yet.", ":material/balance:", "Launch the first ones")
         return
     chosen = comparison.pick_runs(runs)
     scoring = comparison.pick_scoring()

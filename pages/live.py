@@ -2,8 +2,7 @@
 
 import streamlit as st
 
-from lps.ui import notices, panels, partners, report, routing, select
-from lps.ui.escape import markdown
+from lps.ui import notices, openings, panels, partners, report, routing, select
 from lps.ui.live import history
 
 TICK_S = 2.0  # while a run is alive
@@ -11,14 +10,9 @@ WATCH_S = 4.0  # for a newer run to follow
 
 
 def main() -> None:
-    runs = select.all_runs()
-    st.title("Live")
+    runs = openings.begin("Live")
     if not runs:
-        st.info("There are no runs yet.", icon=":material/rocket_launch:")
-        st.page_link("pages/launch.py", label="Launch the first one", icon=":material/arrow_forward:")
         return
-    for name in select.missing(runs):
-        st.warning(f"There is no run {markdown(name)} any more.", icon=":material/link_off:")
     chosen = select.pick_runs(runs)
     if not chosen:
         chosen = [select.latest(runs)]
@@ -41,7 +35,7 @@ def main() -> None:
 
 def watch(shown: str) -> None:
     """Turn to a newer run when there is one."""
-    if select.latest(select.all_runs()).id != shown:
+    if select.latest(select.open_runs()).id != shown:
         st.rerun()
 
 

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from lps.ui import dossier, home, routing, select, shelf, upkeep
+from lps.ui import dossier, home, openings, routing, select, shelf, upkeep
 
 TICK_S = 5.0  # while a run moves
 
@@ -13,8 +13,7 @@ def main() -> None:
     runs = select.all_runs()
     if not select.own_runs():
         words = "There are no runs of your own yet" + ("; the ones below are recordings." if runs else ".")
-        st.info(words, icon=":material/rocket_launch:")
-        st.page_link("pages/launch.py", label="Launch the first one", icon=":material/arrow_forward:")
+        openings.offer_launch(words, ":material/rocket_launch:", "Launch the first one")
     if runs:
         wanted = shelf.ask([shelf.entry(run) for run in runs])
         is_moving = home.moving(runs)

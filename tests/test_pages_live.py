@@ -2,13 +2,14 @@
 
 import json
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from lps import background, projection
 from lps.runs import Run, State
-from lps.ui import panels, routing, select
+from lps.ui import epoch_choice, panels, replay, routing, select
 from lps.ui.live import History
 from tests.sample_runs import ALIVE, held, make_foreign, make_one_of_each, make_run
 
@@ -143,6 +144,45 @@ def test_scrubber_drives_three_charts(visit, made):
     assert app.query_params["epoch"] in ("9", ["9"])
     app.slider(key="scrubber").set_value(20).run()
     assert "epoch" not in app.query_params  # the newest epoch is not a place: a growing run is followed
+
+
+@pytest.mark.parametrize(("page", "chart"), [("live", "pi_hat"), ("projection", "map")])
+def test_an_address_that_lags_behind_does_not_throw_the_slider_back(visit, made, monkeypatch, page, chart):
+    monkeypatch.setattr(epoch_choice, "SETTLE_S", 600)
+    app = visit(made["finished"].root, page, run=[made["finished"].id], epoch="3")
+    slider = app.slider(key="scrubber") if page == "live" else app.select_slider(key="map_epoch")
+    slider.set_value(9).run()
+    app.query_params["epoch"] = "3"  # as the browser still says
+    app.run()
+    assert "epoch 9" in charts_of(app)[chart]["alt"]
+    monkeypatch.setattr(epoch_choice, "SETTLE_S", 0)
+    app.query_params["epoch"] = "3"  # as a person says, later
+    app.run()
+    assert "epoch 3" in charts_of(app)[chart]["alt"] and not app.exception
+
+
+def test_the_scrubber_rests_while_it_plays_and_for_a_moment_after(visit, made, monkeypatch):
+    monkeypatch.setattr(replay, "CALM_S", 600)
+    app = visit(made["finished"].root, "live", run=[made["finished"].id], epoch="3")
+    app.button(key="play").click().run()
+    assert app.slider(key="scrubber").disabled
+    app.button(key="play").click().run()
+    shown = app.slider(key="scrubber").value
+    assert not app.slider(key="scrubber").disabled and shown > 3
+    app.slider(key="scrubber").set_value(3).run()
+    assert app.slider(key="scrubber").value == shown
+    monkeypatch.setattr(replay, "CALM_S", 0)
+    app.slider(key="scrubber").set_value(3).run()
+    assert app.slider(key="scrubber").value == 3
+
+
+def test_the_epoch_that_is_shown_can_be_explained(visit, made):
+    app = visit(made["finished"].root, "live", run=[made["finished"].id], epoch="3")
+    link = next(link.proto for link in app.get("page_link") if link.proto.label == "Explain this epoch")
+    query = dict(parse_qsl(link.query_string))
+    assert query == {"run": made["finished"].id, "epoch": "3"}
+    explained = visit(made["finished"].root, "explain", **query)
+    assert explained.slider(key="epoch_top").value == 3 and made["finished"].id == explained.selectbox[0].value
 
 
 @pytest.mark.parametrize("epoch", ["0", "-4", "999", "x", "٣"])

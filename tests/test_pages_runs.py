@@ -271,7 +271,7 @@ def test_rename_and_note(root, shelved):
     run = shelved["finished"]
     at = visit("runs", run=[run.id])
     at.button(key="shelf_rename").click().run()
-    at.text_input(key="shelf_name").set_value("after *all*")
+    at.text_input(key="new_name").set_value("after *all*")
     ask(at, "rename", [run.id])
     assert run.meta()["name"] == "after *all*" and "after *all*" in shown(at)
     at.button(key="shelf_note").click().run()

@@ -12,7 +12,19 @@ from lps.clusters import FLAGS, Cluster
 from lps.datasets import Images
 from lps.parameters import ConfigError
 from lps.runs import Run
-from lps.ui import assignments, biography, confusion, escape, exports, gallery, names, points, select, style
+from lps.ui import (
+    assignments,
+    biography,
+    confusion,
+    epoch_choice,
+    escape,
+    exports,
+    gallery,
+    names,
+    points,
+    select,
+    style,
+)
 from lps.ui.assignments import View
 from lps.ui.gallery import Tile
 from lps.ui.plot import plot
@@ -66,31 +78,23 @@ def pick(runs: list[Run]) -> tuple[Run, int]:
     left, right = st.columns(2, gap="medium", vertical_alignment="bottom")
     with left:
         run = select.pick_run(runs)
-    epochs = points.epochs(run)
-    wanted, opened = select.number("epoch"), st.session_state.get("clusters_opened")
-    if opened is None or opened[0] != run.id or opened[1] not in epochs:
-        opened = st.session_state["clusters_opened"] = (run.id, epochs[-1])
-    epoch = wanted if wanted in epochs else opened[1]
-    if len(epochs) > 1:
-        select.agree("clusters_epoch", epoch)
-        right.select_slider("Epoch", epochs, key="clusters_epoch", on_change=_remember_epoch)
-    if run.state().is_alive:
-        with right:
-            st.fragment(_watch, run_every=WATCH_S)(run, epoch, epochs[-1])
+    stored, opened = points.epochs(run), st.session_state.get("clusters_opened")
+    if opened is None or opened[0] != run.id or opened[1] not in stored:
+        opened = st.session_state["clusters_opened"] = (run.id, stored[-1])
+    with right:
+        epoch = epoch_choice.pick("clusters", run, stored, opened[1])
+        if run.state().is_alive:
+            st.fragment(_watch, run_every=WATCH_S)(run, epoch)
     return run, epoch
 
 
-def _remember_epoch() -> None:
-    select.set_number("epoch", st.session_state["clusters_epoch"])
-
-
-def _watch(run: Run, epoch: int, known: int) -> None:
+def _watch(run: Run, epoch: int) -> None:
     """Offer a newer epoch without taking away the one that is looked at."""
     newest = points.epochs(run)[-1:]
     if newest and newest[0] > epoch:
         label = f"Epoch {newest[0]} has been evaluated: show it"
         if st.button(label, icon=":material/update:", key="clusters_newer", type="tertiary"):
-            select.set_number("epoch", newest[0])
+            epoch_choice.choose(epoch_choice.place_of("clusters", run), newest[0])
             st.rerun()
 
 

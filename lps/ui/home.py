@@ -2,15 +2,14 @@
 
 import time
 from calendar import timegm
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import streamlit as st
 
-from lps import catalog, launch
+from lps import catalog, launch, queue
 from lps.parameters import ConfigError
 from lps.runs import RUN_ID, Run, State, delete_run, find_run
-from lps.ui import drawings, escape, live, select, style
+from lps.ui import dialogs, drawings, escape, live, select, style
 
 PER_PAGE = 8
 SPARKLINE, NUMBER = 120, 44  # pixels
@@ -116,11 +115,11 @@ def show_question() -> None:
     if action is None:
         return
     try:
-        run = find_run(select.runs_root(), run_id)
+        run = find_run(select.runs_root(), run_id, by_path=False)
     except ConfigError as error:
         st.toast(escape.markdown(str(error)), icon=":material/error:")
         return
-    {"rename": _ask_name, "delete": _ask_delete}[action](run)
+    {"rename": dialogs.ask_name, "delete": _ask_delete}[action](run)
 
 
 def _show_rows(runs: list[Run], was_moving: bool) -> None:
@@ -145,7 +144,7 @@ def _show_row(found: Row) -> None:
         with st.container(gap="xxsmall", width="stretch"):
             st.markdown(f"**{escape.markdown(_title(found))}**")
             st.markdown(_standing(found))
-            if found.state.reason and found.state.name in ("failed", "crashed", "unreadable"):
+            if found.state.reason and found.state.name in ("failed", "crashed", "unknown", "unreadable"):
                 st.markdown(f":small[:red[{escape.markdown(found.state.reason)}]]")
             if found.done is not None:
                 st.progress(found.done)
@@ -207,30 +206,13 @@ def _act(action: str, run: Run) -> None:
     st.rerun()
 
 
-@st.dialog("Rename run")
-def _ask_name(run: Run) -> None:
-    name = st.text_input("Name", run.meta()["name"], max_chars=120, placeholder=run.id, key="new_name")
-    if st.button("Save", type="primary"):
-        _try_in_dialog(lambda: run.write_meta(name=name))
-
-
 @st.dialog("Delete run")
 def _ask_delete(run: Run) -> None:
     st.markdown(
         f"**{escape.markdown(run.title)}** moves to the folder `.trash` beside the runs and stays there for a week."
     )
     if st.button("Delete", type="primary", icon=":material/delete:"):
-        _try_in_dialog(lambda: delete_run(run))
-
-
-def _try_in_dialog(change: Callable[[], None]) -> None:
-    """Make the change and close the dialog, or say why not."""
-    try:
-        change()
-    except (ConfigError, OSError) as error:
-        st.error(escape.markdown(str(error)))
-    else:
-        st.rerun()
+        dialogs.try_change(lambda: delete_run(run))
 
 
 def _series(history: live.History, name: str) -> list[float | None]:
@@ -241,8 +223,10 @@ def _series(history: live.History, name: str) -> list[float | None]:
 
 def _progress(run: Run, state: State, epochs: int, last_epoch: int) -> tuple[float | None, str]:
     """Share of the present phase, and where the run is, in words."""
+    if state.name == "queued" and run.wish().on:
+        return None, "in SLURM's queue"
     if state.name == "queued":
-        before = launch.position(run)
+        before = queue.position(run)
         return None, f"{before} before it" if before else "next" if before == 0 else "not launched"
     if not state.is_alive:
         return None, f"{last_epoch} epochs" if last_epoch == epochs else f"{last_epoch} of {epochs} epochs"

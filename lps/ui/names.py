@@ -9,7 +9,7 @@ from lps import labels, naming
 from lps.clusters import FLAGS
 from lps.parameters import ConfigError
 from lps.runs import Run
-from lps.ui import assignments, escape, select
+from lps.ui import assignments, epoch_choice, escape, select
 from lps.ui.assignments import View
 
 ERROR, NOTE = "naming_error", "naming_note"  # what the last action had to say
@@ -47,7 +47,7 @@ def _show_other_names(here: View, epoch: int) -> None:
 
 
 def _go(run: Run, epoch: int) -> None:
-    select.set_number("epoch", epoch)
+    epoch_choice.choose(epoch_choice.place_of("clusters", run), epoch)
 
 
 def _carry(here: View, epoch: int) -> None:

@@ -6,29 +6,21 @@ one sentence about the rest, so a page works for a run in any state.
 
 import math
 import time
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 
-from lps import catalog, config, launch
-from lps.parameters import ConfigError
+from lps import catalog, config, costs, launch, queue, slurm, usage, wishes
+from lps.parameters import ConfigError, text_of
 from lps.runs import Run, State
-from lps.ui import charts, escape, fields, forms, points, select, style
+from lps.ui import charts, epoch_choice, escape, failures, fields, points, replay, select, style
 from lps.ui.live import History, history, log_tail
 from lps.ui.plot import plot
 
 PHASES = {"prepare": "Preparing", "pretrain": "Pretraining", "train": "Training"}
 NUMBERS = {"seen": "Seen", "novel": "Novel", "all": "All"}
-FAILURES = {
-    "config": "A setting does not work",
-    "data": "The data cannot be used",
-    "out_of_memory": "Memory ran out",
-    "diverged": "Training diverged",
-    "disk_full": "The disk is full",
-    "device": "The device cannot be used",
-    "bug": "An error in the program",
-}
 STEP_S = 0.7  # between two epochs while the scrubber plays
 
 
@@ -67,9 +59,10 @@ def _show_actions(run: Run, state: State) -> None:
     if run.is_recorded:
         link = {"query_params": {"clone": run.id}, "help": "Opens the form with the settings of this recording."}
         st.page_link("pages/launch.py", label="Launch a copy", icon=":material/content_copy:", **link)
-    if state.name not in ("stopped", "failed", "crashed"):
-        return
-    if st.button("Resume", key=key, icon=":material/play_arrow:", help="Goes on from the last checkpoint."):
+    # What failed or crashed has its buttons beside the advice (lps.ui.failures).
+    if state.name == "stopped" and st.button(
+        "Resume", key=key, icon=":material/play_arrow:", help="Goes on from the last checkpoint."
+    ):
         _ask(launch.resume, run)
 
 
@@ -92,17 +85,23 @@ def _show_refusal(run: Run) -> None:
 
 def _show_standing(run: Run, state: State, past: History) -> None:
     """Progress while the run is alive; one sentence with the reason where it waits or went wrong."""
-    if state.is_alive:
+    if state.name == "unknown":
+        st.warning(escape.markdown(f"{state.reason[:1].upper()}{state.reason[1:]}."), icon=":material/help:")
+    elif state.is_alive:
         share, words = progress(run, state, past, time.time())
+        used = usage.of_run(run)
+        words += f" · {costs.size_in_words(used.memory)} of memory" if used else ""
+        words += f" · SLURM job {run.read_json(slurm.RECORD).get('job')}" if run.wish().on else ""
         st.progress(share, text=escape.markdown(words))
+    elif state.name == "queued" and run.wish().on:
+        st.info(escape.markdown(f"{state.reason[:1].upper()}{state.reason[1:]}."), icon=":material/schedule:")
     elif state.name == "queued":
         _show_queued(run)
     elif state.name == "unreadable":
         words = f"This folder cannot be read as a run. {state.reason}."
         st.error(escape.markdown(words), icon=":material/broken_image:")
     elif state.name in ("failed", "crashed"):
-        words = f"{_failure(state)}: {state.reason or 'no reason was recorded'}."
-        st.error(escape.markdown(words), icon=":material/error:")
+        failures.show(run, state, lambda: _ask(launch.resume, run))
 
 
 def progress(run: Run, state: State, past: History, now: float) -> tuple[float, str]:
@@ -149,13 +148,14 @@ def _show_queued(run: Run) -> None:
         launch.pump(run.root)  # nobody else may be left to notice
     except (ConfigError, OSError) as error:
         st.error(escape.markdown(str(error)), icon=":material/error:")
-    before = launch.position(run)
+    before, reason = queue.position(run), wishes.in_words(run.wish())
     words = {None: "It has not been started yet.", 0: "Waiting for a free place; it is next."}
-    st.info(words.get(before, f"Waiting for a free place; {before} before it."), icon=":material/schedule:")
-
-
-def _failure(state: State) -> str:
-    return "Crashed" if state.name == "crashed" else FAILURES.get(state.kind, "Failed")
+    said = words.get(before, f"Waiting for a free place; {before} before it.")
+    if before is not None and queue.read_switch(run.root).paused:
+        said = "Waiting: the queue is paused."
+    elif before is not None and reason:
+        said = f"Waiting: {reason}."
+    st.info(escape.markdown(said), icon=":material/schedule:")
 
 
 def _number(stored: dict, name: str, otherwise: float = 0.0) -> float:
@@ -271,11 +271,11 @@ def show_scrubber(run: Run) -> None:
     past = history(run)
     if not past.last_epoch or not past.seen:
         return
-    last = past.last_epoch
-    epoch = min(select.number("epoch") or last, last)
+    last, place = past.last_epoch, epoch_choice.place_of("live", run)
+    epoch = min(epoch_choice.asked(place) or last, last)
     if st.session_state.get("playing"):
-        epoch = _advance(epoch, last)
-    _show_controls(run, epoch, last, _planned(run, "epochs", past))
+        epoch = _advance(place, epoch, last)
+    _show_controls(place, epoch, last, _planned(run, "epochs", past))
     names = _class_names(run, past)
     left, middle, right = st.columns(3)
     with left:
@@ -286,54 +286,44 @@ def show_scrubber(run: Run) -> None:
         _show_points(run, epoch, names)
 
 
-def _advance(epoch: int, last: int) -> int:
+def _advance(place: str, epoch: int, last: int) -> int:
     """The next epoch of a playing scrubber; at the end it stops, and the page forgets its timer."""
     if epoch >= last:
-        st.session_state["playing"] = False
+        _play(False)
         st.rerun()
-    _go(epoch + 1, last)
+    epoch_choice.go(place, epoch + 1, last)
     return epoch + 1
 
 
-def _show_controls(run: Run, epoch: int, last: int, planned: int) -> None:
+def _show_controls(place: str, epoch: int, last: int, planned: int) -> None:
+    move = partial(epoch_choice.go, place)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.subheader(f"Epoch {epoch}", anchor=False, width=130)
-        _show_step("back", "Left", epoch - 1, last)
+        epoch_choice.show_step("back", "Left", epoch - 1, last, move)
         playing = st.session_state.get("playing", False)
         icon, word = (":material/pause:", "Pause") if playing else (":material/play_arrow:", "Play")
         if st.button("", icon=icon, key="play", help=f"{word} (P)", shortcut="P", disabled=last < 2):
-            st.session_state["playing"] = not playing
+            _play(not playing)
             if not playing and epoch >= last:
-                select.set_number("epoch", 1)
+                move(1, last)
             st.rerun()
-        _show_step("forward", "Right", epoch + 1, last)
-        if st.session_state.get("scrubber") != epoch:
-            st.session_state["scrubber"] = epoch
-        hidden = {"label_visibility": "collapsed"}
-        st.slider("Epoch", 1, max(2, planned), key="scrubber", on_change=_scrub, args=(last,), **hidden)
+        epoch_choice.show_step("forward", "Right", epoch + 1, last, move)
+        select.agree("scrubber", epoch)
+        wish = {"on_change": _scrub, "args": (place, last), "disabled": playing, "label_visibility": "collapsed"}
+        st.slider("Epoch", 1, max(2, planned), key="scrubber", **wish)
 
 
-def _show_step(direction: str, arrow: str, epoch: int, last: int) -> None:
-    """A button, and an arrow key, that leads to the epoch before or after."""
-    st.button(
-        "",
-        icon=f":material/chevron_{arrow.lower()}:",
-        key=direction,
-        help=f"One epoch {direction} ({arrow.lower()} arrow)",
-        shortcut=arrow,
-        disabled=not 1 <= epoch <= last,
-        on_click=_go,
-        args=(epoch, last),
-    )
+def _play(on: bool) -> None:
+    st.session_state["playing"] = on
+    if not on:
+        st.session_state["paused"] = time.monotonic()
 
 
-def _scrub(last: int) -> None:
-    _go(st.session_state["scrubber"], last)
-
-
-def _go(epoch: int, last: int) -> None:
-    """Show an epoch; the last one is no place but "the newest", so a growing run is followed."""
-    select.set_number("epoch", epoch if 1 <= epoch < last else None)
+def _scrub(place: str, last: int) -> None:
+    """A person's wish; while it plays, the timer may bring a place that the slider has left already."""
+    state = st.session_state
+    if not state.get("playing") and time.monotonic() - state.get("paused", -replay.CALM_S) > replay.CALM_S:
+        epoch_choice.go(place, state["scrubber"], last)
 
 
 def _class_names(run: Run, past: History) -> list[str]:
@@ -356,6 +346,8 @@ def _show_distribution(run: Run, past: History, epoch: int, names: list[str]) ->
     top = float(np.nanmax(past.vectors["pi_hat"].to_numpy()))
     figure = charts.class_distribution(estimated, past.seen, names, style.palette(), top)
     plot(_of(figure, run), "pi_hat", f"Estimated class distribution at epoch {epoch}, beside the prior")
+    link = {"query_params": {"run": run.id, "epoch": str(epoch)}, "icon": ":material/school:"}
+    st.page_link("pages/explain.py", label="Explain this epoch", **link)
 
 
 def _show_class_accuracy(run: Run, past: History, epoch: int, names: list[str]) -> None:
@@ -415,9 +407,8 @@ def settings_table(settings: config.Config) -> pd.DataFrame:
     """Setting, Value, Default, Changed."""
     usual = config.configure({"dataset": settings.dataset, "method": settings.method}).flat()
     flat = settings.flat()
-    text = forms.text_of
     table = pd.DataFrame(
-        {"Setting": name, "Value": text(value), "Default": text(usual[name]), "Changed": value != usual[name]}
+        {"Setting": name, "Value": text_of(value), "Default": text_of(usual[name]), "Changed": value != usual[name]}
         for name, value in flat.items()
     )
     return table.sort_values("Changed", ascending=False, kind="stable", ignore_index=True)

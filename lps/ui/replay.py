@@ -7,16 +7,17 @@ session alone, so that no step is a place to go back to; the pause writes it dow
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import streamlit as st
 
-from lps.ui import select
+from lps.ui import epoch_choice, select
 
 STEP_S = 0.7  # between two epochs at the usual speed
-SETTLE_S = 2.0  # until a new address has surely reached the browser
 CALM_S = 0.5  # after a pause, in which the slider may still report an epoch of the replay
 SPEEDS = {"1": "1×", "2": "2×", "4": "4×"}
+PLACE = "replay"  # where its epoch is chosen (`lps.ui.epoch_choice`)
 
 FOLDER = Path(__file__).parent
 SCRIPT, STYLE = ((FOLDER / name).read_text(encoding="utf-8") for name in ("replay.js", "replay.css"))
@@ -40,11 +41,11 @@ def moment(token: str, last: int) -> int:
     At the end the replay stops, and the page begins anew without its timer.
     """
     if not is_playing(token):
-        return min(max(1, _wanted() or last), last)
+        return min(max(1, epoch_choice.asked(PLACE) or last), last)
     epoch = st.session_state["replay_epoch"] + 1
     if epoch > last:
         del st.session_state["replay_of"]
-        _write(last, last)
+        epoch_choice.go(PLACE, last, last)
         st.rerun()
     st.session_state["replay_epoch"] = epoch
     return epoch
@@ -54,14 +55,13 @@ def go(epoch: int, last: int) -> None:
     """Show an epoch and pause there; the last one is no place but "the newest", so a growing run is followed."""
     if st.session_state.pop("replay_of", None):
         st.session_state["replay_paused"] = time.monotonic()
-    _write(epoch, last)
+    epoch_choice.go(PLACE, epoch, last)
 
 
 def forget() -> None:
     """Begin again at the newest epoch, as for other runs."""
-    for name in ("replay_of", "replay_written"):
-        st.session_state.pop(name, None)
-    select.set_number("epoch", None)
+    st.session_state.pop("replay_of", None)
+    epoch_choice.forget()
 
 
 def bar(token: str, epoch: int, last: int, length: int, clock: str, remember: Callable[[], None]) -> None:
@@ -70,15 +70,15 @@ def bar(token: str, epoch: int, last: int, length: int, clock: str, remember: Ca
     clock: whose line stands at the epoch (`lps.ui.plot`). The slider rests during a replay: a request of the timer may
     bring the place that it had a step ago, which is no wish of a person.
     """
-    playing = is_playing(token)
+    playing, move = is_playing(token), partial(_move, remember=remember)
     hidden = {"label_visibility": "collapsed"}
     row = {"horizontal": True, "vertical_alignment": "center"}
     with st.container(key="replay-bar", gap="small", **row):
         st.subheader(f"Epoch {epoch}", anchor=False, width=112)
         with st.container(horizontal=True, gap="xsmall", width="content"):
-            _step("back", "Left", epoch - 1, last, remember)
+            epoch_choice.show_step("back", "Left", epoch - 1, last, move)
             _show_play(token, playing, epoch, last, remember)
-            _step("forward", "Right", epoch + 1, last, remember)
+            epoch_choice.show_step("forward", "Right", epoch + 1, last, move)
         select.agree("replay_slider", epoch)
         wish = {"key": "replay_slider", "on_change": _scrub, "args": (token, last, remember)}
         st.slider("Epoch", 1, max(2, length), disabled=playing, **wish, **hidden)
@@ -90,20 +90,6 @@ def _show_play(token: str, playing: bool, epoch: int, last: int, remember: Calla
     icon, word = (":material/pause:", "Pause") if playing else (":material/play_arrow:", "Play")
     asked = {"on_click": _toggle, "args": (token, epoch, last, remember)}
     st.button("", icon=icon, key="play", help=f"{word} (space bar)", shortcut="Space", disabled=last < 2, **asked)
-
-
-def _step(direction: str, arrow: str, epoch: int, last: int, remember: Callable[[], None]) -> None:
-    """A button, and an arrow key, that leads to the epoch before or after."""
-    st.button(
-        "",
-        icon=f":material/chevron_{arrow.lower()}:",
-        key=direction,
-        help=f"One epoch {direction} ({arrow.lower()} arrow)",
-        shortcut=arrow,
-        disabled=not 1 <= epoch <= last,
-        on_click=_move,
-        args=(epoch, last, remember),
-    )
 
 
 def _toggle(token: str, epoch: int, last: int, remember: Callable[[], None]) -> None:
@@ -124,15 +110,3 @@ def _scrub(token: str, last: int, remember: Callable[[], None]) -> None:
     paused = st.session_state.get("replay_paused", -CALM_S)
     if not is_playing(token) and time.monotonic() - paused > CALM_S:
         _move(st.session_state["replay_slider"], last, remember)
-
-
-def _write(epoch: int, last: int) -> None:
-    wanted = epoch if 1 <= epoch < last else None
-    st.session_state["replay_written"] = (wanted, time.monotonic())
-    select.set_number("epoch", wanted)
-
-
-def _wanted() -> int | None:
-    """The epoch of the address; or the one just written there, as a timer of the page may still bring the old one."""
-    written, when = st.session_state.get("replay_written", (None, -SETTLE_S))
-    return written if time.monotonic() - when < SETTLE_S else select.number("epoch")

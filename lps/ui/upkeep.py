@@ -10,7 +10,7 @@ from lps import launch
 from lps.parameters import ConfigError
 from lps.runs import RUN_ID, Run, delete_run
 from lps.trash import deleted_runs, restore_run
-from lps.ui import escape, home, partners, select, shelf
+from lps.ui import dialogs, escape, home, partners, select, shelf
 from lps.ui.shelf import Entry
 
 MOST_IN_TRASH = 20  # deleted runs that the page lists
@@ -174,15 +174,10 @@ def show_question() -> None:
     if action and runs:
         if action == "tag":
             _ask_tags(runs)
+        elif action == "rename":
+            dialogs.ask_name(runs[0])
         else:
-            {"rename": _ask_name, "note": _ask_note}[action](runs[0], runs[0].meta())
-
-
-@st.dialog("Rename run")
-def _ask_name(run: Run, meta: dict) -> None:
-    name = st.text_input("Name", meta["name"], max_chars=120, placeholder=run.id, key="shelf_name")
-    if st.button("Save", type="primary"):
-        _try_in_dialog(lambda: run.write_meta(name=name))
+            _ask_note(runs[0], runs[0].meta())
 
 
 @st.dialog("Note", width="medium")
@@ -190,7 +185,7 @@ def _ask_note(run: Run, meta: dict) -> None:
     """meta: as it was when the dialog opened, so that a note of somebody else's is not overwritten unseen."""
     notes = st.text_area("Note", meta["notes"], max_chars=20_000, height=220, key="shelf_notes")
     if st.button("Save", type="primary"):
-        _try_in_dialog(lambda: run.write_meta(notes=notes, rev=meta["rev"]))
+        dialogs.try_change(lambda: run.write_meta(notes=notes, rev=meta["rev"]))
 
 
 @st.dialog("Tags")
@@ -210,17 +205,7 @@ def _ask_tags(runs: list[Run]) -> None:
     dropped = st.multiselect("Take from those that have it", some, key="shelf_some") if some else []
     if st.button("Save", type="primary"):
         change = {"add": set(chosen) - common, "drop": (common - set(chosen)) | set(dropped)}
-        _try_in_dialog(lambda: [run.write_meta(**change) for run in runs])
-
-
-def _try_in_dialog(change: Callable[[], object]) -> None:
-    """Make the change and close the dialog, or say why not."""
-    try:
-        change()
-    except (ConfigError, OSError) as error:
-        st.error(escape.markdown(str(error)))
-    else:
-        st.rerun()
+        dialogs.try_change(lambda: [run.write_meta(**change) for run in runs])
 
 
 # ---------------------------------------------------------------------------------------------------- trash

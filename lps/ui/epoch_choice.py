@@ -1,0 +1,80 @@
+"""Which epoch a page shows: it stands in the page's address, and sliders and buttons write it there.
+
+The browser's address lags behind what was written. So what was just chosen counts for a moment, whatever the address
+says: a timer of the page, or the next step of a slider that is being dragged, would bring back the epoch before.
+"""
+
+import time
+from collections.abc import Callable
+
+import streamlit as st
+
+from lps.runs import Run
+from lps.ui import select
+
+SETTLE_S = 2.0  # until a new address has surely reached the browser
+
+
+def asked(place: str) -> int | None:
+    """The epoch that was just chosen at `place`, else that of the address; None for neither.
+
+    place: the page and what it shows, so that a choice counts there alone.
+    """
+    where, epoch, when = st.session_state.get("epoch_chosen", ("", None, -SETTLE_S))
+    is_settling = where == place and time.monotonic() - when < SETTLE_S
+    return epoch if is_settling else select.number("epoch")
+
+
+def choose(place: str, epoch: int | None) -> None:
+    """Write an epoch into the address; None for none."""
+    st.session_state["epoch_chosen"] = (place, epoch, time.monotonic())
+    select.set_number("epoch", epoch)
+
+
+def go(place: str, epoch: int, last: int) -> None:
+    """Show an epoch; the last one is no number but "the newest", so a growing run is followed."""
+    choose(place, epoch if 1 <= epoch < last else None)
+
+
+def forget() -> None:
+    """Take the epoch out of the address, as for other runs."""
+    st.session_state.pop("epoch_chosen", None)
+    select.set_number("epoch", None)
+
+
+def place_of(page: str, run: Run) -> str:
+    """The place of a page that shows one run."""
+    return f"{page} {run.id}"
+
+
+def pick(page: str, run: Run, stored: list[int], usual: int, nameless: int | None = None) -> int:
+    """A slider over the stored epochs where there are several; the epoch that is chosen, else the `usual` one.
+
+    nameless: the epoch that stands in no address.
+    """
+    place, key = place_of(page, run), f"{page}_epoch"
+    wanted = asked(place)
+    epoch = wanted if wanted in stored else usual
+    if len(stored) > 1:
+        select.agree(key, epoch)
+        st.select_slider("Epoch", stored, key=key, on_change=_remember, args=(place, key, nameless))
+    return epoch
+
+
+def _remember(place: str, key: str, nameless: int | None) -> None:
+    epoch = st.session_state[key]
+    choose(place, epoch if epoch != nameless else None)
+
+
+def show_step(direction: str, arrow: str, epoch: int, last: int, move: Callable[[int, int], None]) -> None:
+    """A button, and an arrow key, that leads to the epoch before or after: calls `move` with it and the last one."""
+    st.button(
+        "",
+        icon=f":material/chevron_{arrow.lower()}:",
+        key=direction,
+        help=f"One epoch {direction} ({arrow.lower()} arrow)",
+        shortcut=arrow,
+        disabled=not 1 <= epoch <= last,
+        on_click=move,
+        args=(epoch, last),
+    )

@@ -1,0 +1,43 @@
+"""How a page begins: its title, the runs that it can show, and how to get one where there is none."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from lps.runs import Run
+from lps.ui import select
+from lps.ui.escape import markdown
+
+
+def show_title(title: str) -> None:
+    """The title of a page that offers runs, with a switch for the hidden ones."""
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom"):
+        st.title(title)
+        select.show_hidden_switch()
+
+
+def begin(title: str) -> list[Run]:
+    """All runs, under the title; what the address calls a run without there being one is said."""
+    runs = select.open_runs()
+    show_title(title)
+    if not runs:
+        offer_launch("There are no runs yet.", ":material/rocket_launch:", "Launch the first one")
+        return []
+    for name in select.missing(runs):
+        st.warning(f"There is no run {markdown(name)} any more.", icon=":material/link_off:")
+    return runs
+
+
+def begin_with(title: str, has: Callable[[Run], bool], words: str, icon: str) -> list[Run]:
+    """The runs that have what the page shows, under the title; `words` where none has."""
+    show_title(title)
+    runs = [run for run in select.open_runs() if has(run)]
+    if not runs:
+        offer_launch(words, icon, "Launch a run")
+    return runs
+
+
+def offer_launch(words: str, icon: str, label: str) -> None:
+    """Why there is nothing to see, and the way to the Launch page."""
+    st.info(words, icon=icon)
+    st.page_link("pages/launch.py", label=label, icon=":material/arrow_forward:")
