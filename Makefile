@@ -8,8 +8,8 @@ app: .venv/ready
 	$(BIN)/streamlit run app.py
 
 test: .venv/ready-for-tests check
-	$(BIN)/python -m pytest -m "not browser" -n auto
-	$(BIN)/python -m pytest -m browser
+	$(BIN)/python -m pytest -m "not browser and not slurm" -n auto
+	$(BIN)/python -m pytest -m "browser or slurm"
 
 check: .venv/ready-for-tests
 	$(BIN)/ruff check .

@@ -63,8 +63,10 @@ def check_device(name: str, processes: int = 1) -> None:
 
 
 def available_cores() -> int:
-    """How many CPU cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """How many CPU cores this process may use; in a job of a cluster, which need not bind it, no more than it got."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    given = os.environ.get("SLURM_CPUS_ON_NODE", "")
+    return min(cores, int(given)) if given.isascii() and given.isdigit() and int(given) else cores
 
 
 def _cpu() -> Device:

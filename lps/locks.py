@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+INSTEAD = ".folder.lock"
+
 
 def claim(path: Path, patience: float = 1.0) -> int | None:
     """An exclusive kernel lock on `path` as an open descriptor, None where somebody else holds it.
@@ -54,10 +56,27 @@ def locked(folder: Path) -> Iterator[None]:
     """One at a time, over all processes and threads, inside the `with`: a kernel lock on the folder itself."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if not _lock_folder(descriptor):
+            os.close(descriptor)
+            descriptor = os.open(folder / INSTEAD, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
+
+
+def _lock_folder(descriptor: int) -> bool:
+    """False on NFS, which wants a file that is open for writing (EBADF, flock(2)); the folders of a cluster are there.
+
+    All machines see the same refusal, so all of them lock the file `INSTEAD`.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError as error:
+        if error.errno != errno.EBADF:
+            raise
+        return False
+    return True
 
 
 def boot_id() -> str:

@@ -1,6 +1,7 @@
 """The parent of one training process: carries out wishes, keeps the log small, and records how the attempt ended.
 
     python -m lps.runner FOLDER --attempt N --slot NAME --gpus UUID,UUID --locks RUN SLOT... -- TRAINER...
+    python -m lps.runner FOLDER --token TOKEN -- TRAINER...     in a job of a cluster (lps.job_attempt)
 
 Started by `lps.launch` in a session of its own, with the locks of the run and of its slots as open descriptors: while
 it lives the run is alive, and its death, however it comes, takes the training process with it and frees both. Standard
@@ -11,6 +12,7 @@ the next queued run, since perhaps no browser is open.
 import argparse
 import contextlib
 import ctypes
+import errno
 import os
 import re
 import select
@@ -22,11 +24,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lps import launch
+from lps import disk, launch, memory
 from lps.events import end_of_events, read_last_event
-from lps.files import clean_line, write_json, write_whole
+from lps.files import clean_line, sweep, write_json, write_whole
 from lps.locks import boot_id, is_file_at
 from lps.parameters import ConfigError
+from lps.queue import PREEMPTED
 from lps.runs import Run
 
 POLL_S = 0.3
@@ -34,6 +37,7 @@ GRACE_S = 60.0  # from SIGTERM to SIGKILL; LPS_STOP_GRACE overrides it
 LOG_HEAD = 1 << 20  # bytes of log.txt that are always kept
 LOG_TAIL = 10 << 20  # bytes after them; when they are full, the newer half is kept
 LOG_LINE = 1 << 16  # a longer line is broken
+RESERVE, RESERVED = "reserve", 1 << 16  # file and bytes: given up where a full disk leaves no space for exit.json
 LOG_RECENT = 1 << 16  # bytes in which the reason of a failure is looked for
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # from <linux/prctl.h>
 
@@ -44,6 +48,7 @@ ESCAPES = re.compile(
     r"|\x1b[ -/]*[0-~]"
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
+DISK_FAILURE = re.compile(r"^(disk_full|io_error): (.+)\n?\Z", re.MULTILINE)  # the last line that a trainer printed
 TRACEBACK = "Traceback (most recent call last):"
 
 
@@ -52,13 +57,19 @@ def main(arguments: list[str]) -> int:
     cut = arguments.index("--")
     parser = argparse.ArgumentParser(prog="python -m lps.runner")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--attempt", type=int, required=True)
-    parser.add_argument("--slot", required=True)
+    parser.add_argument("--attempt", type=int)
+    parser.add_argument("--slot", default="")
     parser.add_argument("--gpus", default="")
-    parser.add_argument("--locks", type=int, nargs="+", required=True)
+    place = parser.add_mutually_exclusive_group(required=True)
+    place.add_argument("--locks", type=int, nargs="+")
+    place.add_argument("--token")
     options = parser.parse_args(arguments[:cut])
     trainer = arguments[cut + 1 :]
     os.umask(0o077)
+    if options.token:
+        from lps import job_attempt  # it builds on this file
+
+        return job_attempt.carry_out(options.folder, options.token, trainer)
     for lock in options.locks:
         os.set_inheritable(lock, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -95,25 +106,40 @@ class Attempt:
         self.terminated = True
 
     def carry_out(self) -> bool:
-        """Train, and record how it ended. False where no record could be written: folder gone, disk full."""
+        """Train, and record how it ended. False where nothing was recorded: folder gone, disk full, nothing begun."""
+        if self.terminated and not self._is_asked_to_end():
+            return False
         try:
             if self._want() in ("stop", "kill"):
                 ending = {"state": "stopped", "reason": "cancelled before it began"}
             else:
-                self._sweep()
+                sweep(self.run.folder)
                 self._record_start(None)
+                write_whole(self.run.folder / RESERVE, os.urandom(RESERVED))
                 ending = self._train()
         except Exception as error:  # nobody sees what a runner prints, so whatever it is goes into the record
-            reason = clean_line(f"the runner could not go on: {error}", 500)
-            ending = {"state": "failed", "kind": "bug", "reason": reason}
+            ending = {"state": "failed", **_runner_failure(error)}
         finally:
             end_descendants()
         about = {"kind": "", "code": None, "signal": None, "forced": bool(self.forced)}
-        try:
-            write_json(self.run.folder / "exit.json", {"attempt": self.number} | about | ending | {"time": time.time()})
-        except OSError:
-            return False
-        return True
+        ending = self.settle(about | ending)
+        return self._write_record(ending)
+
+    def _write_record(self, ending: dict) -> bool:
+        """exit.json; on a full disk in the space that was kept for it. False where it cannot be written."""
+        for _ in range(2):
+            try:
+                write_json(self.run.folder / "exit.json", {"attempt": self.number} | ending | {"time": time.time()})
+            except OSError:
+                disk.remove(self.run.folder / RESERVE)
+                continue
+            disk.remove(self.run.folder / RESERVE)
+            return True
+        return False
+
+    def settle(self, ending: dict) -> dict:
+        """What the record shall say, before it is written; a job of a cluster has more to say."""
+        return ending
 
     def _train(self) -> dict:
         """Start the training process, see it through, and say how it ended."""
@@ -122,6 +148,7 @@ class Attempt:
         if self.number > 1:
             self.log.write(f"--- attempt {self.number}, {time.strftime('%Y-%m-%d %H:%M:%S')} ---\n".encode())
             self.log.recent = b""
+        killed_before = memory.kills()
         self.process = self._spawn()
         try:
             self._record_start(self.process.pid)
@@ -136,8 +163,11 @@ class Attempt:
             self.process.returncode,
             read_last_event(self.run.events, since),
             self.log.recent.decode("utf-8", "replace"),
-            stop_asked=self.stopping_until is not None,
+            # A cluster tells all processes of a job, and the training process may have ended before it was told here.
+            stop_asked=self.stopping_until is not None or self.terminated,
             forced=self.forced,
+            foreign=not self._is_asked_to_end(),
+            starved=None if killed_before is None else memory.kills() != killed_before,
         )
 
     def _spawn(self) -> subprocess.Popen:
@@ -204,10 +234,14 @@ class Attempt:
 
     def _want(self) -> str:
         """What is wished for this attempt: run, stop or kill."""
-        want = self.run.read_json("want.json")
-        if want.get("attempt") == self.number and want.get("want") in ("stop", "kill"):
-            return want["want"]
+        if self._is_asked_to_end():
+            return self.run.wish().want
         return "stop" if self.terminated else "run"
+
+    def _is_asked_to_end(self) -> bool:
+        """Whether a person wants this attempt to end, in contrast to a signal from outside."""
+        wish = self.run.wish()
+        return wish.attempt == self.number and wish.want in ("stop", "kill")
 
     def _force(self, reason: str) -> None:
         self.forced = reason
@@ -219,20 +253,32 @@ class Attempt:
         more = {"runner_ticks": start_ticks(os.getpid()), "trainer_pid": trainer_pid, "slot": self.slot}
         write_json(self.run.folder / "process.json", about | more | {"started": time.time()})
 
-    def _sweep(self) -> None:
-        """Remove temporary files whose writers were killed; a writer of today needs far less than a minute."""
-        for path in self.run.folder.rglob(".*.tmp"):
-            with contextlib.suppress(OSError):
-                if time.time() - path.lstat().st_mtime > 60:
-                    path.unlink()
+
+def _runner_failure(error: Exception) -> dict:
+    """Kind and reason of an attempt that the runner itself could not carry out."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return {"kind": "disk_full", "reason": "no space left to carry out the run; free some and resume"}
+    kind = "io_error" if number in (errno.EIO, errno.EROFS, errno.ESTALE) else "bug"
+    return {"kind": kind, "reason": clean_line(f"the runner could not go on: {error}", 500)}
 
 
-def classify(code: int, last: dict | None, output: str, *, stop_asked: bool = False, forced: str = "") -> dict:
+def classify(
+    code: int,
+    last: dict | None,
+    output: str,
+    *,
+    stop_asked: bool = False,
+    forced: str = "",
+    foreign: bool = False,
+    starved: bool | None = None,
+) -> dict:
     """How an attempt ended: state, kind, reason, code and signal, as in exit.json.
 
     code: of the training process as `subprocess` states it, -n for signal n; last: its last event, None without any;
     output: the end of what it printed; stop_asked: whether it was sent SIGTERM; forced: why it was sent SIGKILL, "" if
-    it was not.
+    it was not; foreign: whether no person asked for its end, so that one that stopped did so on a signal from outside;
+    starved: whether the kernel killed processes meanwhile because memory ran out, None where it does not tell.
     """
     event = last["kind"] if last else ""
     killer = -code if code < 0 else None
@@ -242,25 +288,35 @@ def classify(code: int, last: dict | None, output: str, *, stop_asked: bool = Fa
     if event == "fail":
         reason = clean_line(last.get("reason") or "no reason was given", 500)
         return end | {"kind": clean_line(last.get("failure") or "bug"), "reason": reason}
+    kind, who = (PREEMPTED, "ended by a signal from outside") if foreign else ("", "stopped by request")
     if forced or (event == "stop" and code == 0):
-        return end | {"state": "stopped", "reason": forced or "stopped by request"}
+        is_obedience = stop_asked or not forced
+        return end | {"state": "stopped", "kind": kind if is_obedience else "", "reason": forced or who}
     if stop_asked and code in (0, -signal.SIGTERM):
-        return end | {"state": "stopped", "reason": "stopped by request before training began"}
+        return end | {"state": "stopped", "kind": kind, "reason": f"{who} before training began"}
     if killer:
-        return end | {"kind": "killed", "reason": _signal_in_words(killer)}
+        is_starved = killer == signal.SIGKILL and starved
+        about = {"kind": "out_of_memory" if is_starved else "killed", "reason": _signal_in_words(killer, starved)}
+        return end | about
     if code == 0:
         return end | {"kind": "bug", "reason": "the training process ended without saying how (exit code 0)"}
+    if told := DISK_FAILURE.search(output):  # it could not even write an event
+        return end | {"kind": told[1], "reason": clean_line(told[2], 500)}
     said = last_error(output) or f"the training process ended with exit code {code} and left no message"
     return end | {"kind": "config" if code == 2 else "bug", "reason": said}
 
 
-def _signal_in_words(number: int) -> str:
+def _signal_in_words(number: int, starved: bool | None) -> str:
     try:
         name = signal.Signals(number).name
     except ValueError:
         name = "unknown"
-    cause = "; most likely the machine ran out of memory" if number == signal.SIGKILL else ""
-    return f"the training process was killed by signal {number} ({name}){cause}"
+    causes = {
+        True: "; the machine, or the part of it that the run may use, ran out of memory",
+        False: "; somebody or the system ended it, and not for want of memory",
+        None: "; most likely the machine ran out of memory",
+    }
+    return f"the training process was killed by signal {number} ({name}){causes[starved] * (number == signal.SIGKILL)}"
 
 
 def last_error(output: str) -> str:

@@ -4,8 +4,10 @@ Standard library only. Every file has one writer; whole files are replaced atomi
 
     config.json   what was asked; written once                  writer: whoever creates the run
     meta.json     name, notes, tags, hidden, rev                writer: pages and command line
-    want.json     {"want": run | stop | kill, "attempt": n, "time": unix seconds}   writer: pages and command line
+    want.json     what is asked of the run and its place in the queue (lps.wishes)   writers, under the folder's lock:
+                  pages and command line, and whoever asks for a crashed run again
     lock          an empty file under a kernel flock while the run is alive; never unlinked
+    job.json      of a run on a cluster: its job, what it asks for   writer: whoever hands it over, then its runner
     process.json  attempt, host, boot id, pids, slot            writer: runner
     log.txt       what the trainer printed                      writer: runner
     exit.json     how the attempt ended                         writer: runner, its last act before the lock is free
@@ -17,9 +19,11 @@ Standard library only. Every file has one writer; whole files are replaced atomi
     recorded.json what a recording was made from: the folder is for looking at only; writer: `python -m lps record`
 
 Beside the runs: `.trash/` (deleted runs, for a week), `.incoming/` (folders in the making), `.slots/`, `.sched.lock`,
-`.sweeps.lock`. Recordings that come with the program are in `RECORDED`.
+`.waker.lock`, `.sweeps.lock`, `.queue.json` (lps.queue), `.slurm/` (what batch scripts printed). Recordings that come
+with the program are in `RECORDED`.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -27,16 +31,21 @@ import re
 import secrets
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from lps import disk, schema, slurm, wishes
 from lps.config import Config
-from lps.files import clean_line, read_small, sync_folder, write_json, write_whole
+from lps.events import check_version
+from lps.files import clean_line, read_small, refusal, sweep, write_json, write_whole
 from lps.locks import boot_id, claim, is_held, locked
 from lps.parameters import ConfigError, shorten
+from lps.wishes import Wish, whole
 
-ALIVE = ("starting", "running", "stopping")
+ALIVE = ("starting", "running", "stopping", "unknown")  # unknown: on a cluster that does not answer
 OVER = ("finished", "stopped", "failed", "crashed")
 STATES = ("queued", *ALIVE, *OVER, "unreadable")
 RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[a-z0-9_]+-[a-z0-9_]+-s[0-9]+-[a-z0-9]{6}")
@@ -45,6 +54,7 @@ TRASH_S = 7 * 86_400  # how long a deleted run stays in .trash
 NOTES_LIMIT, TAG_LIMIT = 20_000, 40  # characters
 RECORDED = Path(__file__).resolve().parent / "recorded"
 RECORDED_FILE = "recorded.json"
+NO_SPACE = 1 << 16  # bytes; with fewer, not even a record of the end could be written
 INCOMING_S = 3600  # after this time a half-made folder has no maker any more
 
 
@@ -115,11 +125,13 @@ class Run:
             raise ConfigError("run", f"{self.title} is a recording and stays as it is; launch a copy to have your own")
 
     def config(self) -> Config:
-        """What was asked; raises `ConfigError` where the file is missing or damaged."""
+        """What was asked; raises `ConfigError` where the file is missing or damaged, or the run of a newer program."""
         path = self.folder / "config.json"
         try:
             about = os.stat(path)
-            return _read_config(str(path), about.st_mtime_ns, about.st_size, about.st_ino)
+            config = _read_config(str(path), about.st_mtime_ns, about.st_size, about.st_ino)
+            check_version(self.events)
+            return config
         except FileNotFoundError:
             raise ConfigError("config.json", "is missing: this folder is no run") from None
         except OSError as error:
@@ -137,8 +149,20 @@ class Run:
             "notes": notes if isinstance(notes, str) else "",
             "tags": [clean_line(tag, TAG_LIMIT) for tag in tags if isinstance(tag, str)],
             "hidden": stored.get("hidden") is True,
-            "rev": _whole(stored.get("rev")),
+            "rev": whole(stored.get("rev")),
         }
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """One writer of the run's wishes and texts at a time; raises `ConfigError` for whatever the disk refuses."""
+        try:
+            with locked(self.folder):
+                sweep(self.folder, below=False)
+                yield
+        except OSError as error:
+            if not self.folder.is_dir():
+                raise ConfigError("run", f"{self.id} is not there any more") from None
+            raise ConfigError("run", f"{self.id} cannot be changed ({refusal(error)})") from None
 
     def write_meta(
         self, *, name=None, notes=None, tags=None, add=(), drop=(), hidden: bool | None = None, rev: int | None = None
@@ -149,7 +173,8 @@ class Run:
         rev: the revision that the person was looking at; `ConfigError` where somebody has saved another one meanwhile.
         """
         self.check_writable()
-        with locked(self.folder):
+        with self.changing():
+            schema.check("meta.json", self.read_json("meta.json").get("version"))
             meta = self.meta()
             if rev not in (None, meta["rev"]):
                 raise ConfigError("rev", f"{shorten(rev)} is not {meta['rev']}: somebody saved other texts meanwhile")
@@ -163,7 +188,7 @@ class Run:
                 meta["tags"] = [tag for tag in dict.fromkeys(wanted) if tag and tag not in dropped]
             if hidden is not None:
                 meta["hidden"] = bool(hidden)
-            write_json(self.folder / "meta.json", meta | {"rev": meta["rev"] + 1})
+            _write_meta(self.folder, meta | {"rev": meta["rev"] + 1})
 
     @property
     def title(self) -> str:
@@ -184,19 +209,21 @@ class Run:
         The order of reading matters: an attempt in process.json and a lock found free *after* it mean that this attempt
         is over, and its exit record, written before the lock was let go, can be read by then.
         """
-        started = self._begun_attempt()
+        started = self.begun_attempt()
         held = is_held(self.lock)
-        ended, want = self.read_json("exit.json"), self.read_json("want.json")
-        over, wanted, word = _whole(ended.get("attempt")), _whole(want.get("attempt")), want.get("want")
+        ended, wish = self.read_json("exit.json"), self.wish()
+        over, wanted = whole(ended.get("attempt")), wish.attempt
         started = max(started, over)
         if held and (wanted > started or over < started or not started):
-            return _alive(started, wanted, word)
+            return _alive(started, wanted, wish.want)
         try:
             self.config()
         except ConfigError as error:
             return State("unreadable", str(error), "config")
+        if wish.on:
+            return self._state_on_cluster(wish, started, _ended(ended))
         if wanted > started:
-            return State("queued", attempt=wanted) if word == "run" else _cancelled(wanted)
+            return State("queued", wishes.in_words(wish), attempt=wanted) if wish.want == "run" else _cancelled(wanted)
         if over and over == started:
             return _ended(ended)
         if started:
@@ -204,25 +231,75 @@ class Run:
         return State("queued", "not launched yet", attempt=1)
 
     def waiting_attempt(self) -> int:
-        """The attempt that a person has asked for and that has not begun; 0 where there is none. Looks at no lock."""
-        want = self.read_json("want.json")
-        wanted = _whole(want.get("attempt"))
-        if want.get("want") != "run" or wanted <= self._begun_attempt():
+        """The attempt that this machine's queue shall begin; 0 where there is none. Looks at no lock."""
+        wish = self.wish()
+        if wish.want != "run" or wish.on or wish.attempt <= self.begun_attempt():
             return 0
-        return wanted if wanted > _whole(self.read_json("exit.json").get("attempt")) else 0
+        return wish.attempt if wish.attempt > self.ended_attempt() else 0
 
-    def _begun_attempt(self) -> int:
+    def wish(self) -> Wish:
+        """What somebody last asked of the run."""
+        return wishes.read(self.read_json("want.json"))
+
+    def ended_attempt(self) -> int:
+        """The newest attempt that has a record of its end; 0 without any."""
+        return whole(self.read_json("exit.json").get("attempt"))
+
+    def begun_attempt(self) -> int:
         """The attempt in process.json; a damaged one counts as the newest, so that no attempt is begun twice."""
         process = self.read_json("process.json")
         if not process and os.path.lexists(self.folder / "process.json"):
-            return max(1, _whole(self.read_json("want.json").get("attempt")))
-        return _whole(process.get("attempt"))
+            return max(1, self.wish().attempt)
+        return whole(process.get("attempt"))
+
+    def _state_on_cluster(self, wish: Wish, started: int, ended: State) -> State:
+        """The state of a run whose lock is not held as far as can be seen from here: its own records, then the cluster.
+
+        A record that is there when the cluster says that the job is over was written before, so it is read once more.
+        """
+        if started and ended.attempt == started and wish.attempt <= started:
+            return ended
+        if wish.attempt > started and wish.want != "run":
+            return _cancelled(wish.attempt)
+        about, attempt = self.read_json(slurm.RECORD), max(wish.attempt, started)
+        try:
+            job = slurm.job_of(about)
+        except slurm.Silence as silence:
+            return State("unknown", f"{slurm.silence_in_words(silence)}; {self._last_news()}", attempt=attempt)
+        if job.is_over:
+            record = self.read_json("exit.json")
+            if whole(record.get("attempt")) >= max(self.begun_attempt(), wish.attempt):
+                return _ended(record)
+        begun = started >= wish.attempt
+        name, reason, kind = slurm.standing(job, begun, about.get("time"))
+        if name == "queued" and begun:  # its node failed, and the cluster puts it back
+            return State("stopping" if wish.want != "run" else "queued", reason, kind, started + 1)
+        return State("stopping" if name == "running" and wish.want != "run" else name, reason, kind, attempt)
+
+    def _last_news(self) -> str:
+        """When the run itself was last heard of."""
+        times = []
+        for path in (self.events, self.log, self.folder / "progress.json"):
+            with contextlib.suppress(OSError):
+                times.append(path.stat().st_mtime)
+        return f"last news {slurm.ago(time.time() - max(times))}" if times else "no news from the run yet"
 
     def _crash_reason(self) -> str:
         recorded = self.read_json("process.json").get("boot_id")
         if recorded and recorded != boot_id():
             return "the machine was restarted while the run was going"
+        if free_bytes(self.folder) < NO_SPACE:
+            return "it ended without a record, and the disk is full: free some space and resume"
         return "the run's processes were killed"
+
+
+def free_bytes(folder: Path) -> int:
+    """What is left for this user on the disk of `folder`; as much as there can be where that is unknown."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return 2**63
+    return disk.f_bavail * disk.f_frsize
 
 
 def _alive(started: int, wanted: int, word) -> State:
@@ -242,8 +319,8 @@ def _ended(record: dict) -> State:
     name = record.get("state")
     reason, kind = clean_line(record.get("reason") or "", 500), clean_line(record.get("kind") or "")
     if name not in OVER:
-        return State("crashed", "exit.json is damaged", "killed", _whole(record.get("attempt")))
-    return State(name, reason, kind, _whole(record.get("attempt")))
+        return State("crashed", "exit.json is damaged", "killed", whole(record.get("attempt")))
+    return State(name, reason, kind, whole(record.get("attempt")))
 
 
 @lru_cache(maxsize=4096)
@@ -262,28 +339,40 @@ def create_run(root: Path, config: Config, name: str = "", token: str | None = N
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
         tail = _tail(f"{token}\n{config.to_json()}" if token else secrets.token_hex())
         with locked(root):
+            _sweep_drafts(root)
             made = [run for run in list_runs(root) if token and run.id.endswith(f"-s{config.seed}-{tail}")]
             return made[0] if made else _make_folder(root, config, name, tail)
     except OSError as error:
-        raise ConfigError("runs", f"{shorten(str(root))} cannot hold a new run ({error.strerror})") from None
+        raise ConfigError("runs", f"{shorten(str(root))} cannot hold a new run ({refusal(error)})") from None
 
 
 def _make_folder(root: Path, config: Config, name: str, tail: str) -> Run:
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     run = Run(root / f"{stamp}-{config.dataset}-{config.method}-s{config.seed}-{tail}")
     draft = root / ".incoming" / f"{run.id}.{secrets.token_hex(4)}"
-    draft.parent.mkdir(exist_ok=True, mode=0o700)
-    draft.mkdir(mode=0o700)
+    disk.make_folder(draft.parent)
     try:
-        draft.joinpath("lock").touch(mode=0o600)
-        write_json(draft / "meta.json", {"name": clean_line(name), "notes": "", "tags": [], "rev": 1})
+        disk.make_folder(draft)
+        os.close(disk.create(draft / "lock"))
+        _write_meta(draft, {"name": clean_line(name), "notes": "", "tags": [], "rev": 1})
         write_whole(draft / "config.json", config.to_json().encode())
-        draft.rename(run.folder)
+        disk.rename(draft, run.folder)
     except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
+        disk.remove_folder(draft)
         raise
-    sync_folder(root)
+    disk.sync_folder(root)
     return run
+
+
+def _write_meta(folder: Path, meta: dict) -> None:
+    write_json(folder / "meta.json", schema.stamped("meta.json", meta))
+
+
+def _sweep_drafts(root: Path) -> None:
+    """Remove what killed makers of runs left; the caller holds the lock under which runs are made."""
+    for path in (root / ".incoming").glob("*"):
+        if RUN_ID.fullmatch(path.stem):
+            disk.remove_folder(path)
 
 
 def _tail(text: str) -> str:
@@ -308,12 +397,13 @@ def recorded_runs() -> list[Run]:
     return [run for run in reversed(list_runs(RECORDED)) if run.is_recorded]
 
 
-def find_run(root: Path, text: str) -> Run:
+def find_run(root: Path, text: str, by_path: bool = True) -> Run:
     """The run called `text`: its id, the end of its id, or the path of its folder; raises `ConfigError`.
 
-    Recordings are found where no run in `root` is called so.
+    Recordings are found where no run in `root` is called so. by_path: False for text that came over the network, which
+    only picks among the runs that are listed.
     """
-    if "/" in text and RUN_ID.fullmatch(Path(text).name) and os.path.isdir(text):
+    if by_path and "/" in text and RUN_ID.fullmatch(Path(text).name) and os.path.isdir(text):
         return Run(Path(text))
     runs = list_runs(root)
     found = _called(text, runs) or _called(text, recorded_runs())
@@ -340,13 +430,13 @@ def delete_run(run: Run) -> None:
             raise ConfigError("run", f"{run.id} is {_presence(run)}")
         try:
             trash = run.root / ".trash"
-            trash.mkdir(exist_ok=True, mode=0o700)
-            run.folder.rename(trash / f"{run.id}.{secrets.token_hex(4)}")
-            sync_folder(run.root)
+            disk.make_folder(trash)
+            disk.rename(run.folder, trash / f"{run.id}.{secrets.token_hex(4)}")
+            disk.sync_folder(run.root)
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise ConfigError("run", f"{run.id} cannot be deleted ({error.strerror})") from None
+        raise ConfigError("run", f"{run.id} cannot be deleted ({refusal(error)})") from None
     _purge(trash, TRASH_S)
     _purge(run.root / ".incoming", INCOMING_S)
 
@@ -361,8 +451,3 @@ def _purge(folder: Path, age_s: float) -> None:
     for path in folder.glob("*"):
         if time.time() - path.lstat().st_ctime > age_s:
             shutil.rmtree(path, ignore_errors=True)
-
-
-def _whole(value) -> int:
-    """An attempt number as it was stored, 0 where it is none."""
-    return value if type(value) is int and 0 < value < 2**53 else 0

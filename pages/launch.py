@@ -4,18 +4,19 @@ import streamlit as st
 
 from lps import catalog, costs
 from lps.parameters import ConfigError
-from lps.ui import counting, escape, fields, forms, routing, select, splits, starting, style
+from lps.ui import counting, escape, fields, forms, places, routing, select, splits, starting, style
 
 TITLES = {"training": "Training", "network": "Network", "pretrain": "Pretraining", "dataset": "Data set"}
 
 routing.through_app()
 draft = fields.draft()
-reading = forms.checked(forms.read(draft))
+place = places.read()
+reading = forms.checked(forms.read(draft), place.is_here)
 visit = starting.take("launch")
 failure = ""
 if visit and reading.configs:
     try:
-        started = starting.start("launch", visit, reading.configs, draft.name)
+        started = starting.start("launch", visit, reading.configs, draft.name, place)
     except ConfigError as error:
         failure = str(error)
     else:
@@ -72,13 +73,16 @@ with st.grid(columns="auto", min_column_width=fields.COLUMN, gap="medium"):
     fields.write("seeds", "Seeds", errors.get("seed"), "One run per seed, such as 0, 1, 2")
     fields.choose_device(errors.get("device"))
     fields.write("name", "Name", None, "Optional, for people", placeholder="No name", max_chars=120)
+places.show(several=len(reading.configs) > 1)
 if reading.configs:
     st.caption("The same on the command line")
-    st.code(forms.commands(draft, reading), language="bash", wrap_lines=True)
+    st.code(places.command(forms.commands(draft, reading), place), language="bash", wrap_lines=True)
 
 with st.bottom, st.container(horizontal=True, vertical_alignment="center"):
     if failure:
         st.markdown(f":red[{escape.markdown(failure)}]", width="stretch")
+    elif place.errors:
+        st.markdown(f":red[SLURM: {escape.markdown(forms.obstacle(place.errors))}]", width="stretch")
     elif reading.configs and split:
         usual = costs.usual_seconds(select.runs_root(), reading.configs[0])
         cost = f" · about {costs.in_words(usual)} each" if usual is not None else ""
@@ -87,6 +91,5 @@ with st.bottom, st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f":red[{escape.markdown(forms.obstacle(errors))}]", width="stretch")
     runs = max(1, len(reading.configs))
     label = f"Launch {runs} runs" if runs > 1 else "Launch"
-    starting.button(
-        label, "launch", type="primary", icon=":material/rocket_launch:", disabled=not (reading.configs and split)
-    )
+    blocked = not (reading.configs and split) or bool(place.errors)
+    starting.button(label, "launch", type="primary", icon=":material/rocket_launch:", disabled=blocked)

@@ -106,3 +106,10 @@ def test_the_driver_is_asked_once_in_a_while(driver, tmp_path):
 def test_cores_are_those_that_the_process_may_use(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3}, raising=False)
     assert devices._cpu().label == "CPU, 1 core"
+
+
+@pytest.mark.parametrize(("given", "expected"), [("1", 1), ("0", None), ("", None), ("many", None), ("100000", None)])
+def test_a_job_of_a_cluster_uses_no_more_cores_than_it_got(monkeypatch, given, expected):
+    whole = len(os.sched_getaffinity(0))
+    monkeypatch.setenv("SLURM_CPUS_ON_NODE", given)
+    assert devices.available_cores() == (expected or whole)

@@ -49,6 +49,8 @@ def ending(code, kind=None, output="", **more):
         ((1, "finish", TRACEBACK), {}, ("failed", "bug", "ValueError: second")),
         ((1, "train", TRACEBACK), {"stop_asked": True}, ("failed", "bug", "ValueError: second")),
         ((2, None, "lr: 0 is too small\n"), {}, ("failed", "config", "lr: 0 is too small")),
+        ((1, "train", "epoch 2\ndisk_full: no space left for x\n"), {}, ("failed", "disk_full", "no space left for x")),
+        ((1, "train", "disk_full: no space left for x\nmore"), {}, ("failed", "bug", "more")),
         ((3, None), {}, ("failed", "bug", "the training process ended with exit code 3 and left no message")),
         ((-15, "train"), {}, ("failed", "killed", "the training process was killed by signal 15 (SIGTERM)")),
     ],

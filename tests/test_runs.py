@@ -230,7 +230,7 @@ def test_a_half_made_folder_is_never_seen(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(runs, "write_whole", fail)
-    with pytest.raises(ConfigError, match="cannot hold a new run .No space left on device."):
+    with pytest.raises(ConfigError, match="cannot hold a new run .the disk is full."):
         create_run(tmp_path, CONFIG)
     assert list_runs(tmp_path) == [] and list((tmp_path / ".incoming").iterdir()) == []
     (tmp_path / "file").touch()

@@ -54,6 +54,7 @@ def show(options) -> None:
         "id": run.id,
         "state": state.name,
         "reason": state.reason,
+        "advice": _advice(run, state),
         **run.meta(),
         "config": config,
         **summarize(run),
@@ -62,6 +63,8 @@ def show(options) -> None:
         print_json(shown)
         return
     print(f"{run.id}  {shown['name']}\n{state.name}, {shown['epochs']} epochs{': ' * bool(state.reason)}{state.reason}")
+    for line in shown["advice"].values():
+        print(f"    {line}")
     for title in ("last", "best"):
         print(f"\n{title}")
         for key, value in shown[title].items():
@@ -69,6 +72,17 @@ def show(options) -> None:
     print("\nconfig")
     for key, value in config.items():
         print(f"    {key} = {value}")
+
+
+def _advice(run, state) -> dict[str, str]:
+    """For a run that failed or crashed: the likely cause, what to do, and the command that does it."""
+    from lps import failures
+
+    if state.name not in ("failed", "crashed"):
+        return {}
+    advice = failures.advise(state.kind)
+    config = run.config()
+    return {"cause": advice.cause, "remedy": advice.remedy, "command": failures.command(run.id, advice, config)}
 
 
 def _shorten(values: list, limit: int = 8) -> str:
@@ -79,7 +93,11 @@ def _shorten(values: list, limit: int = 8) -> str:
 def stop(options) -> None:
     from lps import launch
 
-    launch.stop(find_run(options.runs, options.run), kill=options.kill)
+    run = find_run(options.runs, options.run)
+    before = run.state()
+    after = launch.stop(run, kill=options.kill)
+    if before.is_over and after.is_over:
+        say(f"{run.id} is {before.name} already; there is nothing to stop")
 
 
 def resume(options) -> None:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 
-from lps.commands import Commands, print_json, say
+from lps.commands import Commands, add_place, place, print_json, say
 from lps.config import Config, configure, parse_settings
 from lps.parameters import ConfigError
 from lps.runs import Run, create_run
@@ -21,6 +21,11 @@ def add(commands: Commands) -> None:
     alone = commands.add("pretrain", pretrain, "only the SimCLR start of such a run, kept for later runs")
     count = commands.add("count-classes", count_classes, "how many classes the images may have", as_json=True)
     count.add_argument("--most", type=int, help="the largest number that is tried")
+    launch.add_argument(
+        "--retries", type=int, metavar="N", help="start a crashed run again by itself, N times (0 to 3)"
+    )
+    launch.add_argument("--priority", type=int, metavar="N", help="a higher one goes before all others that wait")
+    add_place(launch)
     for sub in (train, launch, alone, count):
         _add_settings(sub)
 
@@ -64,10 +69,14 @@ def train_here(options) -> int:
 
 
 def launch_run(options) -> None:
-    from lps import launch
+    from lps import launch, queue
 
-    run = _create(options)
-    launch.launch(run)
+    for number, check in ((options.retries, queue.check_retries), (options.priority, queue.check_priority)):
+        if number is not None:
+            check(number)
+    on = place(options)
+    run = _create(options, here=on is None)
+    launch.launch(run, retries=options.retries, priority=options.priority, on=on)
     print(run.folder)
 
 
@@ -94,12 +103,15 @@ def count_classes(options) -> None:
     print(f"{found.total} classes, {found.novel} of them novel: --set split.num_novel={found.novel}")
 
 
-def _create(options) -> Run:
-    return create_run(options.runs, _config(options), options.name)
+def _create(options, here: bool = True) -> Run:
+    return create_run(options.runs, _config(options, here=here), options.name)
 
 
-def _config(options, usual: Mapping[str, object] = MappingProxyType({})) -> Config:
-    """The checked config of the options, before anything is written. usual: settings where nobody says otherwise."""
+def _config(options, usual: Mapping[str, object] = MappingProxyType({}), here: bool = True) -> Config:
+    """The checked config of the options, before anything is written. usual: settings where nobody says otherwise.
+
+    here: whether the run is for this machine.
+    """
     from lps import datasets, preflight, start_check
 
     for text in options.settings:
@@ -109,7 +121,7 @@ def _config(options, usual: Mapping[str, object] = MappingProxyType({})) -> Conf
     own = parse_settings([f"seed={options.seed}"], "lps") | {"dataset": options.dataset, "method": options.method}
     config = configure(dict(usual) | own | parse_settings(options.settings, options.method))
     datasets.fetch(config.dataset, config.dataset_path)
-    preflight.check(config)
+    preflight.check(config, here)
     start_check.check(config)
     _tell_skipped(config)
     return config

@@ -97,11 +97,11 @@ def read(draft: Draft) -> Reading:
     return Reading(() if errors else configs, errors, values)
 
 
-def checked(reading: Reading) -> Reading:
-    """The same after a look at the data and the devices of this machine."""
+def checked(reading: Reading, here: bool = True) -> Reading:
+    """The same after a look at the data and, for runs that are to go `here`, the devices of this machine."""
     try:
         for config in reading.configs[:1]:  # they differ in nothing but the seed
-            preflight.check(config)
+            preflight.check(config, here)
     except ConfigError as error:
         return Reading((), reading.errors | {error.name: sentence(error)}, reading.values)
     return reading

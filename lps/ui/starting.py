@@ -12,7 +12,8 @@ from lps import launch, start_check
 from lps.config import Config
 from lps.parameters import ConfigError
 from lps.runs import create_run
-from lps.ui import select
+from lps.ui import places, select
+from lps.ui.places import Place
 
 
 def button(label: str, page: str, **options) -> None:
@@ -26,14 +27,19 @@ def take(page: str) -> str | None:
     return st.session_state.pop(f"{page}_asked", None)
 
 
-def start(page: str, visit: str, configs: tuple[Config, ...], name: str = "") -> list[str]:
-    """The ids of the runs that now wait or run; raises `ConfigError` where a folder or process cannot be made."""
+def start(page: str, visit: str, configs: tuple[Config, ...], name: str = "", place: Place | None = None) -> list[str]:
+    """The ids of the runs that now wait or run; raises `ConfigError` where a folder, process or job cannot be made."""
+    if place is not None:
+        places.check(place)
     for config in configs[:1]:  # they differ in nothing but the seed
         start_check.ask(config)
     try:
         made = [create_run(select.runs_root(), config, name, visit) for config in configs]
-        for run in made:
-            launch.launch(run)
+        if place is not None and place.on is not None:
+            launch.launch_all(made, on=place.on, name=name)
+        else:
+            for run in made:
+                launch.launch(run)
     except OSError as error:
         raise ConfigError("runs", f"{select.runs_root()} cannot be used ({error.strerror or error})") from None
     st.session_state.pop(f"{page}_visit", None)

@@ -59,6 +59,7 @@ BADGES = {
     "starting": ("Starting", "blue", ":material/hourglass_top:"),
     "running": ("Running", "blue", ":material/play_circle:"),
     "stopping": ("Stopping", "orange", ":material/hourglass_bottom:"),
+    "unknown": ("Unknown", "orange", ":material/help:"),
     "finished": ("Finished", "green", ":material/check_circle:"),
     "stopped": ("Stopped", "gray", ":material/stop_circle:"),
     "failed": ("Failed", "red", ":material/error:"),

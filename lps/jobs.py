@@ -1,0 +1,130 @@
+"""Runs as jobs of a cluster: how they are handed over, and how the cluster is told of a stop.
+
+Such a run's `want.json` says `"on": "slurm"`, and `job.json` has the options, the job's name and id, and a token that
+the job brings along: a job whose token is no longer the run's leaves it alone, so that a run never has two. The runner
+takes the run's lock on its own node; readers elsewhere, who may not see it, ask the cluster (lps.slurm). Standard
+library only.
+"""
+
+import contextlib
+import secrets
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from lps import queue, slurm
+from lps.files import write_json
+from lps.locks import locked
+from lps.parameters import ConfigError
+from lps.runs import Run
+from lps.slurm import Options, Silence
+
+SOURCE = Path(__file__).resolve().parent.parent
+RUNNER = (sys.executable, "-m", "lps.runner")
+MOST_TASKS = 1000  # of an array: the usual limit of a cluster is 1,001
+
+
+def submit(runs: Sequence[Run], options: Options, trainer: Sequence[str], name: str = "") -> None:
+    """Hand over the runs that nobody has asked for yet and those that are over unfinished; others are left alone.
+
+    One is a job, several are an array of jobs. All of them are in one folder. Raises `ConfigError` where the cluster
+    refuses; the runs are then as they were.
+    """
+    slurm.check_here()
+    for start in range(0, len(runs), MOST_TASKS):
+        _submit_some(runs[start : start + MOST_TASKS], options, trainer, name)
+
+
+def _submit_some(runs: Sequence[Run], options: Options, trainer: Sequence[str], name: str) -> None:
+    token = secrets.token_hex(4)
+    about = {"token": token, "name": f"{_plain(name or runs[0].id)}.{token}", "options": options.texts()}
+    earlier: dict[Run, tuple[dict, dict]] = {}
+    try:
+        for run in runs:
+            _wish(run, about, earlier)
+        if not earlier:
+            return
+        job = _hand_over(list(earlier), options, trainer, about)
+    except _Open:
+        raise
+    except BaseException:
+        _take_back(earlier, token)
+        raise
+    for task, run in enumerate(earlier):
+        _note(run, token, {"job": f"{job}_{task}" if len(earlier) > 1 else job, "task": task})
+
+
+class _Open(ConfigError):
+    """Nobody knows whether the job was taken."""
+
+
+def _hand_over(runs: list[Run], options: Options, trainer: Sequence[str], about: dict) -> str:
+    outputs = runs[0].root / ".slurm"
+    outputs.mkdir(exist_ok=True, mode=0o700)
+    token, folders = about["token"], [str(run.folder) for run in runs]
+    text = slurm.script(RUNNER, str(SOURCE), folders, ["--token", token, "--", *trainer])
+    try:
+        return slurm.submit(options, about["name"], text, str(outputs / token), len(runs) if len(runs) > 1 else 0)
+    except Silence as silence:
+        if silence.is_open:
+            raise _Open("slurm", f"nobody knows whether the job was taken: {silence}") from None
+        raise ConfigError("slurm", f"the job was not taken: {silence}{slurm.choices(str(silence))}") from None
+
+
+def _wish(run: Run, about: dict, earlier: dict[Run, tuple[dict, dict]]) -> None:
+    """Write the wish for the next attempt where one is due, and keep what was there in `earlier`."""
+    with locked(run.folder):
+        before, state = (run.read_json("want.json"), run.read_json(slurm.RECORD)), run.state()
+        if before[0] and (not state.is_over or state.name == "finished"):
+            return
+        earlier[run] = before
+        # The place in the array is known now: a submission may be cut off before its answer is written down.
+        write_json(run.folder / slurm.RECORD, about | {"task": len(earlier) - 1, "time": time.time()})
+        queue.ask(run, "run", state.attempt + 1 if before[0] else 1, on="slurm")
+
+
+def _note(run: Run, token: str, more: dict) -> None:
+    """Add to what is known of a run's job, unless it has another one by now."""
+    with locked(run.folder):
+        about = run.read_json(slurm.RECORD)
+        if about.get("token") == token:
+            write_json(run.folder / slurm.RECORD, about | more)
+
+
+def _take_back(earlier: dict[Run, tuple[dict, dict]], token: str) -> None:
+    for run, before in earlier.items():
+        with contextlib.suppress(OSError), locked(run.folder):
+            if run.read_json(slurm.RECORD).get("token") != token:
+                continue
+            for name, value in zip(("want.json", slurm.RECORD), before):
+                if value:
+                    write_json(run.folder / name, value)
+                else:
+                    (run.folder / name).unlink(missing_ok=True)
+
+
+def end(run: Run, kill: bool) -> None:
+    """Tell the cluster of a wish that stands in `want.json` already: a job that waits is cancelled, with `kill` any.
+
+    Raises `ConfigError` where the cluster cannot be told; the runner obeys the wish all the same.
+    """
+    try:
+        job = slurm.job_of(run.read_json(slurm.RECORD)).id
+        if job:
+            slurm.cancel(job, waiting_only=not kill)
+    except Silence as silence:
+        said = f"SLURM could not be told to end the job ({silence}); the run itself will obey when it can"
+        raise ConfigError("slurm", said) from None
+
+
+def options_of(run: Run) -> Options | None:
+    """What a run that belongs to the cluster asks of it; None for a run on this machine."""
+    if run.wish().on != "slurm":
+        return None
+    return slurm.read_options(run.read_json(slurm.RECORD).get("options") or [])
+
+
+def _plain(name: str) -> str:
+    """A name for squeue: letters, digits and a few signs."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in name)[:60] or "lps"
