@@ -4,6 +4,7 @@ import os
 import sys
 
 from lps.commands import parser
+from lps.files import refusal
 from lps.parameters import ConfigError
 
 
@@ -15,9 +16,12 @@ def main(arguments: list[str] | None = None) -> int:
     except ConfigError as error:
         print(f"lps: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # the reader, `head` for one, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):  # the reader, `head` for one, has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        print(f"lps: {error.filename or 'the system'}: {refusal(error)}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         return 130
 

@@ -4,12 +4,15 @@ import errno
 import json
 import math
 import os
+import stat
 import time
+from functools import lru_cache
 from pathlib import Path
 
-from lps import disk
+from lps import disk, schema
 
 LARGEST = 2**1000  # of a whole number that counts as one
+LONGEST_START = 1 << 16  # bytes of a first line
 EVENT_KINDS = ("start", "pretrain", "train", "eval", "finish", "stop", "fail")
 
 
@@ -17,6 +20,8 @@ class EventWriter:
     """Appends to `events.jsonl`. Opening it cuts off a torn last line, the only thing that is ever erased."""
 
     def __init__(self, path: Path):
+        """Raises `ConfigError` for a file that a newer program began."""
+        check_version(path)
         self._path = path
         self._file = disk.open_end(path)
         self._end = end_of_events(path)
@@ -31,6 +36,7 @@ class EventWriter:
         if not os.fstat(self._file).st_nlink:  # it would take every line without a word
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._path))
         event = {"kind": kind, "step": step, "epoch": epoch, "time": round(time.time(), 3), "values": values}
+        event |= {"version": schema.VERSIONS["events.jsonl"]} if kind == "start" else {}
         line = json.dumps(finite(event | more), allow_nan=False, separators=(",", ":")).encode() + b"\n"
         try:
             disk.write(self._file, line)
@@ -45,6 +51,34 @@ class EventWriter:
 
     def close(self) -> None:
         os.close(self._file)
+
+
+def check_version(path: Path) -> int:
+    """The version of the file, which its first line tells; raises `ConfigError` for one of a newer program.
+
+    0 where it tells none, also for a file that is missing or begins with a damaged line.
+    """
+    try:
+        about = os.stat(path)
+        if not stat.S_ISREG(about.st_mode) or not about.st_size:
+            return 0
+        moment = (about.st_size, about.st_mtime_ns) if about.st_size < LONGEST_START else None
+        version = _version(str(path), about.st_ino, moment)
+    except OSError:
+        return 0
+    return schema.check("events.jsonl", version)
+
+
+@lru_cache(maxsize=16_384)
+def _version(path: str, inode: int, moment: tuple[int, int] | None) -> object:
+    """What the first line says, which never changes once it is whole; raises `OSError`."""
+    with open(path, "rb") as file:
+        line = file.readline(LONGEST_START)
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return event.get("version") if isinstance(event, dict) else None
 
 
 def read_events(path: Path, offset: int = 0) -> tuple[list[dict], int]:

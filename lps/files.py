@@ -1,37 +1,88 @@
-"""Small files that are whole or absent: replaced atomically, read with a limit. Standard library only."""
+"""Files that are whole or absent: replaced atomically, verified, or read with a limit. Standard library only."""
 
+import contextlib
 import errno
+import fcntl
+import hashlib
 import json
 import os
 import secrets
 import unicodedata
 from pathlib import Path
 
+from lps import disk
+from lps.locks import is_file_at
+
 SMALL_FILE = 1 << 20  # bytes; a JSON file of ours that is larger is damaged
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Replace `path` by `data`, or leave it as it was: temp file, fsync, rename, fsync of the folder."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+PRIVATE, PUBLIC = 0o600, 0o666  # modes of files; the second is cut down by the person's umask
+
+
+def write_whole(path: Path, data: bytes, mode: int = PRIVATE) -> None:
+    """Replace `path` by `data`, or leave it as it was: temp file, fsync, rename, fsync of the folder.
+
+    mode: `PUBLIC` for what a person takes away; files of runs are their owner's alone.
+    """
+    temporary, descriptor = _own_temporary(path, mode)
     try:
-        with open(temporary, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        disk.write(descriptor, data)
+        disk.sync(descriptor)
+        disk.rename(temporary, path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            disk.remove(temporary)
         raise
-    sync_folder(path.parent)
+    finally:
+        os.close(descriptor)
+    disk.sync_folder(path.parent)
+
+
+def _own_temporary(path: Path, mode: int) -> tuple[Path, int]:
+    """A new file beside `path`, locked as long as its descriptor is open: `sweep` can tell that somebody writes it."""
+    while True:
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+        descriptor = disk.create(temporary, mode)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if is_file_at(descriptor, temporary):
+            return temporary, descriptor
+        os.close(descriptor)  # swept between the two calls
+
+
+def sweep(folder: Path, below: bool = True) -> None:
+    """Remove the temporary files in `folder` (and `below`) whose writers were killed: nobody holds their locks."""
+    for path in folder.glob("**/.*.tmp" if below else ".*.tmp"):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                disk.remove(path)
+            finally:
+                os.close(descriptor)
+
+
+def write_checked(path: Path, data: bytes) -> None:
+    """Replace `path`, then its record `.json` with size and sha256; the new bytes count once the record exists."""
+    write_whole(path, data)
+    write_json(path.with_suffix(".json"), {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()})
+
+
+def read_checked(path: Path) -> bytes | None:
+    """The bytes that `write_checked` wrote; None where they, or their record, are missing or damaged."""
+    try:
+        record = json.loads(read_small(path.with_suffix(".json")))
+        if not isinstance(record, dict) or not path.is_file():
+            return None
+        data = path.read_bytes()
+    except (OSError, ValueError, RecursionError):
+        return None
+    return data if hashlib.sha256(data).hexdigest() == record.get("sha256") else None
 
 
 def sync_folder(folder: Path) -> None:
     """Wait until the disk knows the folder's entries."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    disk.sync_folder(folder)
 
 
 def write_json(path: Path, value: dict) -> None:
@@ -43,6 +94,17 @@ def clean_line(text: str, limit: int = 120) -> str:
     """A name as one printable line: control and format characters become spaces, at most `limit` characters."""
     text = unicodedata.normalize("NFC", str(text)[: 4 * limit])
     return "".join(c if c.isprintable() else " " for c in text)[:limit].strip()
+
+
+def refusal(error: OSError) -> str:
+    """Why the disk refused, in words."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "the disk is full"
+    if error.errno == errno.EROFS:
+        return "the disk is read-only"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return "permission denied; the folder may belong to somebody else"
+    return error.strerror or str(error) or type(error).__name__
 
 
 def read_small(path: Path) -> bytes:

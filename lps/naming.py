@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lps.files import SMALL_FILE, clean_line, read_small, write_whole
-from lps.locks import locked
 from lps.parameters import ConfigError, shorten
 from lps.runs import Run
 
@@ -210,7 +209,7 @@ def record(run: Run, epoch: int, steps: Sequence[Mapping], snapshot: str = "") -
     snapshot: a digest of the predictions that the person was looking at.
     """
     run.check_writable()
-    with locked(run.folder):
+    with run.changing():
         stored = _stored(run)
         naming = at([entry for entry in stored if _is_entry(entry)], epoch)
         for step in steps:
@@ -221,7 +220,7 @@ def record(run: Run, epoch: int, steps: Sequence[Mapping], snapshot: str = "") -
 def undo(run: Run, epoch: int) -> str:
     """Take the last entry of an epoch back; gives it in words, "" where there is none. It stays in the file."""
     run.check_writable()
-    with locked(run.folder):
+    with run.changing():
         stored = _stored(run)
         kept = standing([entry for entry in stored if _is_entry(entry)], epoch)
         if not kept:

@@ -12,7 +12,6 @@ import hashlib
 import json
 import math
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,11 +20,12 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from lps import backbones, checkpoints, locks
+from lps import backbones, checkpoints, disk, locks
 from lps.batches import NOISE, ORDER, seeded
 from lps.config import Config
 from lps.devices import available_cores
-from lps.losses import similarities, two_view_contrastive
+from lps.files import sweep
+from lps.losses import nt_xent
 from lps.material import prepare
 from lps.network import autocast
 from lps.parameters import ConfigError
@@ -70,20 +70,22 @@ def pretrained_backbone(
     Where another process is making the same weights, waits for them; where it dies, goes on from what it left.
     """
     key = cache_key(config, images)
+    partial, lock = cache / f"{key}.partial", cache / f"{key}.lock"
     stored = checkpoints.load(cache, key)
-    if stored is None:
-        partial = cache / f"{key}.partial"
-        with _turn(cache / f"{key}.lock", should_stop, lambda: report(0, _steps_done(partial), {})) as is_ours:
+    if stored is None or partial.exists() or lock.exists():  # the latter two: their maker was killed at its last act
+        with _turn(lock, should_stop, lambda: report(0, _steps_done(partial), {})) as is_ours:
             if not is_ours:
                 return None
+            sweep(cache)
             stored = checkpoints.load(cache, key)
             if stored is None:
                 stored = train_simclr(config, images, truth, report, should_stop, partial)
                 if stored is None:
                     return None
                 checkpoints.save(cache, key, stored)
-                shutil.rmtree(partial, ignore_errors=True)
+                disk.remove_folder(partial)
                 return stored["backbone"]
+            disk.remove_folder(partial)
     report(config.pretrain_epochs, 0, {"pretrain/reused": 1, **stored["quality"]})
     return stored["backbone"]
 
@@ -91,7 +93,7 @@ def pretrained_backbone(
 @contextmanager
 def _turn(lock: Path, should_stop: Callable[[], bool], tell: Callable[[], None]) -> Iterator[bool]:
     """Whether the lock is ours inside the `with`; waits as long as another process lives that holds it, and tells."""
-    lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    disk.make_folder(lock.parent)
     descriptor = locks.claim(lock)
     if descriptor is None:
         print("another process is making the same start weights; waiting for them", flush=True)
@@ -100,12 +102,12 @@ def _turn(lock: Path, should_stop: Callable[[], bool], tell: Callable[[], None])
             yield False
             return
         tell()
-        lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)  # somebody may be tidying up
+        disk.make_folder(lock.parent)  # somebody may be tidying up
         descriptor = locks.claim(lock)
     try:
         yield True
     finally:
-        lock.unlink(missing_ok=True)  # it is ours until it is closed; whoever waits looks for the file again
+        disk.remove(lock)  # it is ours until it is closed; whoever waits looks for the file again
         os.close(descriptor)
 
 
@@ -213,7 +215,7 @@ class Pretraining:
             return
         state = {"encoder": self.encoder.state_dict(), "optimizer": self.optimizer.state_dict()}
         state |= {"epoch": self.epoch, "step": self.step, "loss_sum": self.loss_sum, "rate": self.rate}
-        self.partial.mkdir(parents=True, exist_ok=True, mode=0o700)
+        disk.make_folder(self.partial)
         checkpoints.save(self.partial, f"step-{self.epoch * self.steps + self.step:08d}", state)
         checkpoints.prune(self.partial)
         self._saved = time.monotonic()
@@ -221,7 +223,7 @@ class Pretraining:
     def discard(self) -> None:
         """Remove the checkpoints: nobody shall go on from weights that are lost."""
         if self.partial is not None:
-            shutil.rmtree(self.partial, ignore_errors=True)
+            disk.remove_folder(self.partial)
 
     def _restore(self) -> None:
         """Go on from the newest checkpoint that verifies, where there is one."""
@@ -260,12 +262,6 @@ class SimCLR(nn.Module):
         return self.projector(self.backbone(images.contiguous(memory_format=torch.channels_last)))
 
 
-def nt_xent(projections: Tensor, temperature: float) -> Tensor:
-    """Mean over the 2n rows (two stacked views) of the cross-entropy of finding the other view among 2n - 1 others."""
-    everyone = torch.ones(len(projections), dtype=torch.bool, device=projections.device)
-    return two_view_contrastive(similarities(projections, temperature), everyone)
-
-
 def _rate(config: Config, step: int, steps_per_epoch: int) -> float:
     """Linear warm-up, then cosine to 0 over all steps."""
     total, warmup = config.pretrain_epochs * steps_per_epoch, config.pretrain_warmup_steps
@@ -290,5 +286,6 @@ def pretrain_alone(config: Config, cache: Path, say: Callable[[str], None]) -> P
             say(f"epoch {epoch} of {config.pretrain_epochs}: {numbers}")
 
     backbones.check_images(config.network_name, *images.shape[1:])
+    cache.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     pretrained_backbone(config, images, truth, cache, report, lambda: False)
     return cache / f"{cache_key(config, images)}.pt"

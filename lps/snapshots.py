@@ -2,16 +2,21 @@
 
 import io
 import re
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from lps.files import write_whole
+from lps import schema
+from lps.files import refusal, write_whole
 from lps.parameters import ConfigError
 from lps.split import Classes, Split
 
+# Kind of numbers (of NumPy's dtype) and dimensions.
+FORMS = {name: ("iu", 1) for name in "labeled unlabeled test validation targets class_order".split()}
+FORMS |= {name: ("iu", 1) for name in "predicted test_predicted feature_index index".split()}
+FORMS |= {"seen": ("iu", 0), "total": ("iu", 0), "seed": ("iu", 0), "class_names": ("U", 1)}
+FORMS |= {"confidence": ("f", 1), "features": ("f", 2), "points": ("f", 2)}
 NAME = re.compile(r"epoch-([0-9]{1,9})\.npz")
 
 
@@ -56,6 +61,7 @@ def read_split(folder: Path) -> tuple[Split, np.ndarray]:
         ("labeled", "unlabeled", "targets", "class_order", "class_names", "seen", "seed"),
         optional=("total", "test", "validation"),
     )
+    _check_split(arrays)
     names = tuple(str(name) for name in arrays["class_names"])
     classes = Classes(int(arrays["seen"]), int(arrays.get("total", len(names))))
     more = {name: arrays[name] for name in ("test", "validation") if name in arrays}
@@ -72,7 +78,12 @@ def write_snapshot(folder: Path, epoch: int, snapshot: Snapshot) -> None:
 def read_snapshot(folder: Path, epoch: int) -> Snapshot:
     """The snapshot of an epoch; raises `ConfigError` where it is missing or damaged."""
     required = ("predicted", "confidence", "features", "feature_index")
-    return Snapshot(**read_arrays(folder / f"epoch-{epoch:04d}.npz", required, optional=("test_predicted",)))
+    path = folder / f"epoch-{epoch:04d}.npz"
+    found = Snapshot(**read_arrays(path, required, optional=("test_predicted",)))
+    pairs = ((found.predicted, found.confidence), (found.features, found.feature_index))
+    if any(len(one) != len(other) for one, other in pairs):
+        raise ConfigError(path.name, "is damaged (its arrays do not fit together)")
+    return found
 
 
 def snapshot_epochs(folder: Path) -> list[int]:
@@ -82,21 +93,44 @@ def snapshot_epochs(folder: Path) -> list[int]:
 
 
 def write_arrays(path: Path, **arrays: np.ndarray) -> None:
-    """A compressed .npz, whole or not at all."""
+    """A compressed .npz with its version, whole or not at all."""
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
+    np.savez_compressed(buffer, **({"version": np.array(schema.VERSIONS["arrays"])} | arrays))
     write_whole(path, buffer.getvalue())
 
 
 def read_arrays(path: Path, names, optional=()) -> dict[str, np.ndarray]:
     """The named arrays of an .npz, `optional` ones where it has them; raises `ConfigError` where it is damaged or gone.
 
-    Runs of earlier versions have fewer arrays.
+    Runs of earlier versions have fewer arrays; of one of a later version no more than its number is read.
     """
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            return {name: stored[name] for name in (*names, *(name for name in optional if name in stored))}
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
+            if "version" in stored:
+                schema.check("arrays", stored["version"].item(), path.name)
+            arrays = {name: stored[name] for name in (*names, *(name for name in optional if name in stored))}
     except FileNotFoundError:
         raise ConfigError(path.name, "is not there yet") from None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zipfile.LargeZipFile) as error:
-        raise ConfigError(path.name, f"is damaged ({str(error).partition(chr(10))[0]})") from None
+    except OSError as error:
+        raise ConfigError(path.name, f"cannot be read ({refusal(error)})") from None
+    except KeyError:
+        raise ConfigError(path.name, "is damaged (it lacks arrays that such a file has)") from None
+    except ConfigError:
+        raise
+    except Exception:  # a damaged archive fails in any layer, with any error
+        raise ConfigError(path.name, "is damaged (it cannot be read as arrays)") from None
+    for name, array in arrays.items():
+        kinds, dimensions = FORMS.get(name, (array.dtype.kind, array.ndim))
+        if array.dtype.kind not in kinds or array.ndim != dimensions:
+            raise ConfigError(path.name, f"is damaged ({name} has another form)")
+    return arrays
+
+
+def _check_split(arrays: dict[str, np.ndarray]) -> None:
+    """Raises `ConfigError` for numbers that no split has."""
+    images, classes = len(arrays["targets"]), len(arrays["class_order"])
+    ids = [arrays[name] for name in ("labeled", "unlabeled", "test", "validation") if name in arrays]
+    held = [(each, 0, images) for each in ids] + [(arrays["class_order"], 0, classes), (arrays["targets"], -1, classes)]
+    held += [(arrays[name].reshape(1), 1, 2**15) for name in ("seen", "total") if name in arrays]
+    if any(len(values) and not (least <= values.min() and values.max() < end) for values, least, end in held):
+        raise ConfigError("split.npz", "is damaged (its numbers do not fit together)")

@@ -8,6 +8,7 @@ Where several processes train a run (`lps.distributed`), all of them go through 
 and pretrains; the others get its weights, and are told of what is not the same for all: a stop, a checkpoint.
 """
 
+import contextlib
 import errno
 import math
 import resource
@@ -15,17 +16,19 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import torch
 
-from lps import backbones, checkpoints, distributed, methods, ranks, snapshots, starts
+from lps import backbones, checkpoints, disk, distributed, hardware, methods, ranks, snapshots, starts
 from lps.batches import seeded, training_batches
 from lps.config import Config
 from lps.devices import available_cores
 from lps.evaluate import baseline, evaluate, infer_features, inference
 from lps.events import EventWriter
-from lps.files import write_json
+from lps.files import refusal, sweep, write_json
 from lps.material import Material, prepare, resolve_device
 from lps.measurements import Averages
 from lps.methods import Method, Progress
@@ -35,6 +38,9 @@ from lps.pretrain import pretrained_backbone
 from lps.runs import Run
 from lps.summary import criterion
 from lps.views import FAMILIES
+
+# What a file system says when it, or somebody beside us, is at fault.
+DISK_ERRORS = {getattr(errno, f"E{name}") for name in "IO ROFS STALE ACCES PERM NODEV NXIO NOENT NOTDIR".split()}
 
 
 class Diverged(Exception):
@@ -53,31 +59,45 @@ class Position:
 
 def train(run: Run) -> int:
     """Carry out `run` from where its checkpoints stand; gives the exit code of the process (0: finished or stopped)."""
-    attempt = Attempt(run)
+    try:
+        attempt = Attempt(run)
+    except OSError as error:
+        _print(*explain(error))
+        return 1
     try:
         return attempt.carry_out()
     except Exception as error:
         failure, reason = explain(error)
-        print(f"{failure}: {reason}", file=sys.stderr)
+        if not run.folder.is_dir():
+            failure, reason = "io_error", "the run's folder was deleted while it was going"
+        _print(failure, reason)
         if failure == "bug":
             traceback.print_exc()
-        attempt.fail(failure, reason)
+        with contextlib.suppress(OSError):  # on a full disk what was printed has to do, for the runner
+            attempt.fail(failure, reason)
         return 1
     finally:
         attempt.events.close()
+
+
+def _print(failure: str, reason: str) -> None:
+    """What the runner looks for where no event says how the run failed."""
+    print(f"{failure}: {reason}", file=sys.stderr)
 
 
 def explain(error: Exception) -> tuple[str, str]:
     """(kind, one sentence) for an exception that ended a run."""
     first_line = str(error).partition("\n")[0] or "no message"
     if isinstance(error, ConfigError):
-        return "config", str(error)
+        return "data" if error.name in ("dataset", "dataset.path") else "config", str(error)
     if isinstance(error, Diverged):
         return "diverged", str(error)
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return "out_of_memory", "the device ran out of memory; a smaller batch_size needs less"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "disk_full", f"no space left for {error.filename or 'the run'}; free some and resume"
+    if isinstance(error, OSError) and error.errno in DISK_ERRORS:
+        return "io_error", f"{error.filename or 'a file of the run'}: {refusal(error)}; mend that and resume"
     if isinstance(error, torch.AcceleratorError):
         return "device", f"the GPU failed: {first_line}"
     return "bug", f"{type(error).__name__}: {first_line}"
@@ -106,6 +126,12 @@ class Attempt:
         """One event at the current position, on disk when the call returns."""
         self.events.append(kind, step=self._steps_done(), epoch=self.position.epoch, values=values, **more)
         self.events.sync()
+
+    def _log_start(self, values: Mapping[str, float] = MappingProxyType({})) -> None:
+        """What is trained, and what it is trained with."""
+        device = self.material.images.device
+        gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
+        self.log("start", facts(self.material, self.method) | dict(values), machine=hardware.facts(gpu))
 
     def fail(self, failure: str, reason: str) -> None:
         """The `fail` event; of several ranks each tells its parent, which records the first reason."""
@@ -136,8 +162,10 @@ class Attempt:
         distributed.join(config.processes, resolve_device(config.device))
         torch.set_num_threads(max(1, (config.threads or available_cores()) // config.processes))
         self._progress.write("prepare", 0, config.epochs, 0, 1)
-        self.run.checkpoints.mkdir(exist_ok=True)
-        self.run.snapshots.mkdir(exist_ok=True)
+        if self.is_first:
+            sweep(self.run.folder)
+        disk.make_folder(self.run.checkpoints)
+        disk.make_folder(self.run.snapshots)
         self.material = prepare(config)
         self.steps_per_epoch = self.material.plan.steps
         if self.is_first:
@@ -164,12 +192,14 @@ class Attempt:
         self.position = Position(state["epoch"], state["step"], averages, state["best"])
         if state["is_best"] and self.is_first:  # the attempt may have been killed before it could say so
             checkpoints.keep_as_best(self.run.checkpoints, name)
-        self.log("start", facts(self.material, self.method))
+        if self.is_first:
+            checkpoints.prune(self.run.checkpoints)  # it may have been killed in the midst of that, too
+        self.log("start", facts(self.material, self.method), **({"damaged": damaged} if damaged else {}))
         return True
 
     def _start(self) -> bool:
         """Begin from the start weights and say what they are worth alone. False when asked to stop meanwhile."""
-        self.log("start", facts(self.material, self.method))
+        self._log_start()
         loaded = not self.is_first or self._load_start_weights()
         if distributed.any_of(not loaded):
             return False
@@ -177,7 +207,7 @@ class Attempt:
         if self.is_first:
             features = infer_features(self.method.network.backbone, self.material.images, self.config)
             values = baseline(features, self.material.truth, self.material.split, self.config.seed)
-            self.log("start", facts(self.material, self.method) | values)
+            self._log_start(values)
         return True
 
     def _load_start_weights(self) -> bool:
@@ -202,6 +232,7 @@ class Attempt:
             self._progress.write("pretrain", epoch, config.pretrain_epochs, done, config.pretrain_epochs * steps)
             if values:
                 self.events.append("pretrain", step=epoch * steps, epoch=epoch, values=values)
+                self.events.sync()
 
         cache = self.run.root / ".pretrained"
         return pretrained_backbone(config, images, truth, cache, report, self.should_stop)

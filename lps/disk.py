@@ -1,0 +1,76 @@
+"""The operations that the files of runs are written with: so few that a test can make each of them fail.
+
+Whoever writes a file of a run calls them through this module (`disk.write(...)`). Standard library only. All raise
+`OSError`.
+"""
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+
+
+def create(path: Path, mode: int = 0o600) -> int:
+    """A new, empty file, open for writing; for its owner alone where `mode` does not say otherwise."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+
+
+def open_end(path: Path) -> int:
+    """A file open for reading and for writing at its end; created where it is missing."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+
+def write(descriptor: int, data: bytes) -> None:
+    """All of `data`, or some of it and an error."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def cut(descriptor: int, size: int) -> None:
+    """Leave the first `size` bytes."""
+    os.ftruncate(descriptor, size)
+
+
+def sync(descriptor: int) -> None:
+    """Wait until the disk has the file's bytes. After an error nothing is known of them: do not ask again."""
+    os.fsync(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the disk knows the folder's entries."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def rename(old: Path, new: Path) -> None:
+    """`new` is what `old` was, at once; nobody sees neither."""
+    os.replace(old, new)
+
+
+def link(old: Path, new: Path) -> None:
+    """A second name for a file."""
+    os.link(old, new)
+
+
+def remove(path: Path) -> None:
+    """Take a name away; nothing happens where it is missing."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def make_folder(path: Path) -> None:
+    """A folder for this user alone, known to the disk; nothing happens where it exists. Its parent must."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        return
+    sync_folder(path.parent)
+
+
+def remove_folder(path: Path) -> None:
+    """Take away a folder and what is in it, as far as possible."""
+    shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,187 @@
+"""The trials at full scale: `python -m tests.reliability COMMAND`; exit code 1 where one fails.
+
+operations   a fault at every operation of a training (--every N --offset K: some of them; --kinds: some kinds)
+mutants      broken variants of the store: each must be found out
+trainings    real trainings killed at random moments until they come through (--kills N --seed S)
+processes    trainers, runners and servers of real runs killed at random moments (--kills N --seed S)
+corruption   bits flipped in the newest checkpoint, and its end cut off (--flips N --cuts N --seed S)
+disk         trainings on a disk of some megabytes that is full
+launches     two servers launch the same runs and are killed meanwhile (--runs N --kills N --seed S)
+faults       faults of processes, and when what is shown is right (--trials N each; --only NAME...)
+stops        runs and real trainings stopped at random moments (--runs N --trainings N --seed S)
+"""
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from statistics import median
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.reliability", description=__doc__.partition("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    for act, numbers in (
+        (operations, {"every": 1, "offset": 0}),
+        (mutants, {}),
+        (trainings, {"kills": 200, "seed": 0}),
+        (processes, {"kills": 200, "seed": 0}),
+        (corruption, {"flips": 400, "cuts": 20, "seed": 0}),
+        (disk, {}),
+        (launches, {"runs": 1000, "kills": 30, "seed": 0}),
+        (faults, {"trials": 100}),
+        (stops, {"runs": 100, "trainings": 100, "seed": 0}),
+    ):
+        sub = commands.add_parser(act.__name__)
+        sub.set_defaults(act=act)
+        for name, usual in numbers.items():
+            sub.add_argument(f"--{name}", type=int, default=usual)
+        if act is operations:
+            sub.add_argument("--kinds", nargs="+")
+        if act is faults:
+            sub.add_argument("--only", nargs="+")
+    options = parser.parse_args()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="lps-reliability-") as folder:
+        failed = options.act(options, Path(folder))
+    print(f"{failed} failed, {time.monotonic() - began:.0f} s")
+    return 1 if failed else 0
+
+
+def operations(options, folder: Path) -> int:
+    from tests.reliability.faults import KINDS
+    from tests.reliability.operations import sweep
+    from tests.reliability.trials import Workshop
+
+    workshop = Workshop(folder)
+    print(f"{len(workshop.operations)} operations in a training", flush=True)
+    trials, failed = Counter(), Counter()
+    for kind, number, name, wrong in sweep(workshop, options.every, options.offset, options.kinds or KINDS):
+        trials[kind] += 1
+        if wrong:
+            failed[kind] += 1
+            print(f"{kind} at {number} ({name}): {wrong}", flush=True)
+    for kind, count in trials.items():
+        print(f"{kind}: {count - failed[kind]} of {count} hold")
+    return failed.total()
+
+
+def mutants(options, folder: Path) -> int:
+    from tests.reliability.mutants import MUTANTS, hunt
+    from tests.reliability.trials import Workshop
+
+    workshop, survived = Workshop(folder), 0
+    for mutant in MUTANTS:
+        found, tried = [], 0
+        for _, found in hunt(workshop, mutant):
+            tried += 1
+            if found:
+                break
+        survived += not found
+        print(f"{mutant.break_it.__name__}: {found[0][:200] if found else 'NOT FOUND'} ({tried} trials)", flush=True)
+    return survived
+
+
+def trainings(options, folder: Path) -> int:
+    from tests.reliability.trials import Workshop, kill_and_resume
+
+    workshop, draws = Workshop(folder), random.Random(options.seed)
+    runs = killed = failed = 0
+    while killed < options.kills:
+        count, wrong = kill_and_resume(workshop, draws)
+        runs, killed, failed = runs + 1, killed + count, failed + bool(wrong)
+        if wrong:
+            print(f"run {runs}, killed {count} times: {wrong}", flush=True)
+    print(f"{killed} kills over {runs} runs: {runs - failed} runs hold")
+    return failed
+
+
+def processes(options, folder: Path) -> int:
+    from tests.reliability.processes import kill_and_count, leftovers
+
+    done, wrong = kill_and_count(folder, options.kills, options.seed)
+    wrong += leftovers(folder)
+    print(", ".join(f"{name} {count}" for name, count in sorted(done.items())))
+    print("\n".join(wrong))
+    return len(wrong)
+
+
+def corruption(options, folder: Path) -> int:
+    from tests.reliability.corruption import damages
+    from tests.reliability.trials import Workshop
+
+    trials, failed = Counter(), Counter()
+    for kind, wrong in damages(Workshop(folder), options.flips, options.cuts, options.seed):
+        trials[kind] += 1
+        if wrong:
+            failed[kind] += 1
+            print(f"{kind}: {wrong}", flush=True)
+    for kind, count in trials.items():
+        print(f"{kind}: {count - failed[kind]} of {count} noticed")
+    return failed.total()
+
+
+def disk(options, folder: Path) -> int:
+    from tests.reliability.small_disk import enter, reason_against
+
+    if reason := reason_against(folder):
+        print(f"no disk can be mounted here: {reason}")
+        return 1
+    said = subprocess.run(enter(folder, "small_disk"), capture_output=True, text=True)
+    print(said.stdout.strip() or said.stderr)
+    return len(json.loads(said.stdout)["wrong"]) if said.stdout else 1
+
+
+def launches(options, folder: Path) -> int:
+    from tests.reliability.launches import launch_and_kill
+
+    done, wrong = launch_and_kill(folder, options.runs, options.kills, options.seed)
+    print(", ".join(f"{name} {count}" for name, count in sorted(done.items())))
+    print("\n".join(wrong))
+    return len(wrong)
+
+
+def faults(options, folder: Path) -> int:
+    from tests.reliability.process_faults import FAULTS, suffer
+
+    failed = 0
+    for fault in FAULTS:
+        if options.only and fault.__name__ not in options.only:
+            continue
+        scenes = [suffer(folder / f"{fault.__name__}-{number}", fault) for number in range(options.trials)]
+        wrong, seconds = (
+            [text for scene in scenes for text in scene.wrong],
+            [max(s.seconds) for s in scenes if s.seconds],
+        )
+        late = sum(longest > 2 for longest in seconds)
+        failed += len(wrong) + late
+        print(f"{fault.__name__}: {len(scenes)} trials, {len(wrong)} wrong, {late} later than 2 s, ", end="")
+        print(f"median {median(seconds):.3f} s, longest {max(seconds):.3f} s", *wrong[:5], sep="\n    ", flush=True)
+    return failed
+
+
+def stops(options, folder: Path) -> int:
+    from tests.reliability.stops import stop_at_random, stop_training
+    from tests.reliability.trials import Workshop
+
+    draws, wrong = random.Random(options.seed), []
+    stopped = [stop_at_random(folder / f"run-{number}", draws) for number in range(options.runs)]
+    if stopped:
+        print(f"{len(stopped)} runs, the longest stop took {max(seconds for seconds, _ in stopped):.3f} s", flush=True)
+        wrong += [text for _, found in stopped for text in found]
+    workshop = Workshop(folder / "trainings") if options.trainings else None
+    tried = [stop_training(workshop, draws) for _ in range(options.trainings)]
+    wrong += [text for _, found in tried for text in found]
+    print(
+        f"{len(tried)} trainings, {sum(is_stopped for is_stopped, _ in tried)} of them in their midst", *wrong, sep="\n"
+    )
+    return len(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""Files of a run as a bad disk, a bad editor or a bad copy may leave them."""
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+FILES = (
+    "config.json",
+    "meta.json",
+    "want.json",
+    "process.json",
+    "exit.json",
+    "progress.json",
+    "names.json",
+    "events.jsonl",
+    "log.txt",
+    "split.npz",
+    "snapshots/epoch-0003.npz",
+)
+VALUES = (None, True, -1, 10**400, 0.5, "", "\u0000\ud800", [], {}, [[[]]], {"a": None}, "x" * 5000, [1, "a", None])
+
+
+def emptied(data: bytes, draws: random.Random) -> bytes:
+    return b""
+
+
+def shortened(data: bytes, draws: random.Random) -> bytes:
+    return data[: draws.randrange(len(data))] if data else b""
+
+
+def flipped(data: bytes, draws: random.Random) -> bytes:
+    changed = bytearray(data or b"\0")
+    for _ in range(draws.choice((1, 1, 5, 100))):
+        changed[draws.randrange(len(changed))] ^= 1 << draws.randrange(8)
+    return bytes(changed)
+
+
+def noise(data: bytes, draws: random.Random) -> bytes:
+    return draws.randbytes(draws.choice((1, 40, 3000)))
+
+
+def zeros(data: bytes, draws: random.Random) -> bytes:
+    return b"\0" * len(data)
+
+
+def foreign(data: bytes, draws: random.Random) -> bytes:
+    """JSON that means nothing."""
+    return json.dumps(draws.choice(VALUES)).encode("utf-8", "surrogatepass")
+
+
+def retyped(data: bytes, draws: random.Random) -> bytes:
+    """The same object, or lines of objects, with one value of another type."""
+    lines = []
+    for line in data.splitlines() if data[:1] == b"{" and b"\n{" in data else [data]:
+        try:
+            value = json.loads(line)
+        except ValueError:
+            return foreign(data, draws)
+        if isinstance(value, dict) and value and draws.random() < 0.5:
+            value[draws.choice(list(value))] = draws.choice(VALUES)
+            if isinstance(inner := value.get("values"), dict) and inner:
+                inner[draws.choice(list(inner))] = draws.choice(VALUES)
+        lines.append(json.dumps(value).encode())
+    return b"\n".join(lines) + b"\n"
+
+
+DAMAGES: tuple[Callable[[bytes, random.Random], bytes], ...] = (
+    emptied,
+    shortened,
+    flipped,
+    noise,
+    zeros,
+    foreign,
+    retyped,
+)
+
+
+def damage(folder: Path, name: str, harm: Callable, draws: random.Random) -> None:
+    path = folder / name
+    path.write_bytes(harm(path.read_bytes() if path.exists() else b"{}", draws))

@@ -1,0 +1,116 @@
+"""Damaged files of runs: listed with the reason by command line and pages, and never a traceback."""
+
+import json
+import random
+import re
+import shutil
+
+import pytest
+
+from lps import snapshots
+from lps.__main__ import main
+from lps.events import read_events
+from lps.naming import record
+from lps.parameters import ConfigError
+from lps.runs import STATES, Run
+from tests.reliability.damage import DAMAGES, FILES, damage, noise, retyped, shortened
+from tests.sample_runs import make_run
+from tests.visiting import visit
+
+TIMES = 15  # of every damage to every file: more than a thousand in all
+PAGES = "home runs live pace clusters projection explain story compare effects sweeps queue".split()
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    run = make_run(tmp_path_factory.mktemp("sound") / "runs", "stopped", epochs=4, written=4, log="a line\n" * 20)
+    record(run, 3, [{"do": "name", "id": 7, "name": "zebra"}])
+    return run
+
+
+@pytest.fixture
+def run(sound, tmp_path):
+    folder = tmp_path / "runs" / sound.id
+    shutil.copytree(sound.folder, folder)
+    return Run(folder)
+
+
+def restore(run, sound, name):
+    path = run.folder / name
+    if (sound.folder / name).exists():
+        shutil.copy(sound.folder / name, path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
+def test_every_damage_is_listed_and_told_in_a_sentence(run, sound, name, capsys):
+    draws = random.Random(name)
+    for harm in DAMAGES:
+        for _ in range(TIMES):
+            damage(run.folder, name, harm, draws)
+            assert_told(run, capsys)
+            restore(run, sound, name)
+
+
+def assert_told(run, capsys):
+    here = ["--runs", str(run.root)]
+    state = run.state()
+    assert state.name in STATES and state.reason.isprintable()
+    if state.name == "unreadable":
+        assert ": " in state.reason
+    assert main(["list", *here, "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["id"] == run.id and row["state"] == state.name and row["reason"] == state.reason
+    assert main(["list", *here]) == main(["show", *here, run.id]) == main(["show", *here, run.id, "--json"]) == 0
+    capsys.readouterr()
+    for read in (snapshots.read_split, lambda folder: snapshots.read_snapshot(folder / "snapshots", 3)):
+        try:
+            read(run.folder)
+        except ConfigError as error:
+            said = str(error)
+            assert "\n" not in said and not re.search(r"pickle|magic|zip|array.*allow|0x", said), said
+    for event in read_events(run.events)[0]:
+        json.dumps(event, allow_nan=False)
+
+
+def test_what_numpy_says_of_a_damaged_file_is_not_shown(run):
+    for content in (b"PK\x03\x04 broken", b"\x93NUMPY\x01\x00garbage", b"", b"\x80\x04K\x01."):
+        (run.folder / "split.npz").write_bytes(content)
+        with pytest.raises(ConfigError, match=r"^split.npz: is damaged \(it cannot be read as arrays\)$"):
+            snapshots.read_split(run.folder)
+
+
+def test_arrays_that_do_not_fit_together_are_damage(run):
+    arrays = snapshots.read_arrays(run.folder / "split.npz", ("labeled", "unlabeled", "targets"))
+    whole = dict(snapshots.np.load(run.folder / "split.npz"))
+    for name, changed in (
+        ("labeled", arrays["labeled"] + 10_000),
+        ("labeled", arrays["labeled"].astype(float)),
+        ("unlabeled", arrays["unlabeled"].reshape(1, -1)),
+        ("targets", arrays["targets"] + 100),
+        ("seen", snapshots.np.array(-3)),
+        ("class_names", snapshots.np.array([1, 2])),
+    ):
+        snapshots.write_arrays(run.folder / "split.npz", **whole | {name: changed})
+        with pytest.raises(ConfigError, match="is damaged"):
+            snapshots.read_split(run.folder)
+
+
+def test_a_text_for_a_deleted_run_is_refused_in_a_sentence(run):
+    shutil.rmtree(run.folder)
+    with pytest.raises(ConfigError, match=f"^run: {run.id} is not there any more$"):
+        run.write_meta(name="x")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_show_damaged_runs_without_a_traceback(page, run, sound, monkeypatch):
+    monkeypatch.setenv("LPS_RUNS", str(run.root))
+    draws = random.Random(page)
+    for name in ("config.json", "events.jsonl", "split.npz", "snapshots/epoch-0003.npz", "exit.json", "names.json"):
+        for harm in (shortened, draws.choice((noise, retyped))):
+            damage(run.folder, name, harm, draws)
+            visit(page, run=run.id)  # raises where the page has an exception on it
+            restore(run, sound, name)
