@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from lps.datasets import Images
-from lps.files import sync_folder, write_whole
+from lps.files import PUBLIC, sync_folder, write_whole
 from lps.labels import Labels, label_all, pictures
 from lps.locks import locked
 from lps.parameters import ConfigError, shorten
@@ -78,7 +78,7 @@ def cell(text: str) -> str:
 def write_csv(path: Path, labels: Labels, file_names: tuple[str, ...] = ()) -> None:
     """The table as a file, whole or not at all; raises `ConfigError`."""
     try:
-        write_whole(path, as_csv(labels, file_names).encode())
+        write_whole(path, as_csv(labels, file_names).encode(), PUBLIC)
     except OSError as error:
         raise ConfigError("to", f"{shorten(str(path))} cannot be written ({error.strerror})") from None
 
@@ -132,7 +132,7 @@ def _fill(draft: Path, labels: Labels, images: Images, root: Path | None, links:
             own = f"{image:0{width}d}-{own}"
         taken.add((folder, own.casefold()))
         _place(draft / folder / own, image, images, root, links)
-    write_whole(draft / TABLE, as_csv(labels, images.file_names).encode())
+    write_whole(draft / TABLE, as_csv(labels, images.file_names).encode(), PUBLIC)
 
 
 def _place(path: Path, image: int, images: Images, root: Path | None, links: bool) -> None:

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from lps import projection
+from lps import projection, schema
 from lps.config import Config
 from lps.events import read_events, rewind
 from lps.files import clean_line, write_json, write_whole
 from lps.parameters import ConfigError
+from lps.projection import spread
 from lps.provenance import train_command
 from lps.runs import RECORDED_FILE, RUN_ID, Run, list_runs
 from lps.snapshots import Snapshot, read_snapshot, snapshot_epochs, write_arrays, write_snapshot
@@ -48,6 +49,8 @@ def record(run: Run, to: Path, name: str = "") -> Run:
     try:
         draft.mkdir(parents=True)
         _fill(Run(draft), run, config, name)
+        for path in [draft, *draft.rglob("*")]:  # to be looked at by whoever gets the program
+            path.chmod(0o755 if path.is_dir() else 0o644)
         draft.rename(to / run.id)
     except OSError as error:
         raise ConfigError("to", f"{to} cannot hold the recording ({error.strerror})") from None
@@ -70,7 +73,8 @@ def _fill(draft: Run, run: Run, config: Config, name: str) -> None:
     if not epochs:
         raise ConfigError("run", f"{run.id} has no snapshots, so there is nothing to look at")
     write_whole(folder / "config.json", config.to_json().encode())
-    write_json(folder / "meta.json", {"name": name, "notes": "", "tags": [], "rev": 1})
+    meta = {"name": name, "notes": "", "tags": [], "rev": 1}
+    write_json(folder / "meta.json", schema.stamped("meta.json", meta))
     write_json(folder / RECORDED_FILE, {"version": 1, "command": train_command(config)})
     ending = {"attempt": 1, "state": "finished", "reason": "", "kind": "", "code": 0}
     write_json(folder / "exit.json", ending)
@@ -89,7 +93,7 @@ def _events(run: Run) -> bytes:
     lines = []
     for event in rewind(read_events(run.events)[0]):
         if event["kind"] in KINDS:
-            kept = {key: event[key] for key in ("kind", "step", "epoch", "time")}
+            kept = {key: event[key] for key in ("kind", "step", "epoch", "time", "version") if key in event}
             lines.append(json.dumps(kept | {"values": _rounded(event["values"])}, separators=(",", ":")))
     return "".join(line + "\n" for line in lines).encode()
 
@@ -121,12 +125,6 @@ def _write_epochs(draft: Run, run: Run, epochs: list[int]) -> None:
 def sample(count: int) -> np.ndarray:
     """The rows that are kept of `count`: at most `SAMPLE`, ascending, the same ones every time."""
     return np.sort(np.random.default_rng(SEED).permutation(count)[:SAMPLE])
-
-
-def spread(epochs: list[int], most: int) -> list[int]:
-    """At most `most` of the epochs, but two at least where there are two: evenly, with the first and the last."""
-    places = np.linspace(0, len(epochs) - 1, min(len(epochs), max(2, most))).round().astype(int)
-    return [epochs[place] for place in sorted(set(places.tolist()))]
 
 
 def _plane(first: Snapshot, last: Snapshot) -> projection.Plane:

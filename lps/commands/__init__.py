@@ -13,6 +13,9 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
+from lps import slurm
+from lps.parameters import ConfigError
+
 
 class Parser(argparse.ArgumentParser):
     """Says what is wrong in one line."""
@@ -46,6 +49,30 @@ def parser() -> Parser:
     for name in sorted(module.name for module in pkgutil.iter_modules(__path__)):
         import_module(f"{__name__}.{name}").add(commands)
     return top
+
+
+def add_place(sub: argparse.ArgumentParser) -> None:
+    """The options that say where runs shall be carried out; `place` reads them."""
+    sub.add_argument("--on", choices=("here", "slurm"), default="here", help="this machine, or a cluster's jobs")
+    sub.add_argument(
+        "--slurm",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        dest="asked",
+        help="what jobs ask for, as often as needed: " + ", ".join([*slurm.OPTIONS, slurm.EXTRA]),
+    )
+
+
+def place(options) -> slurm.Options | None:
+    """What is asked of the cluster; None for this machine. Raises `ConfigError`."""
+    asked = slurm.read_options(options.asked)
+    if options.on == "here":
+        if options.asked:
+            raise ConfigError("slurm", "its options have no meaning here; add --on slurm")
+        return None
+    slurm.check(asked)
+    return asked
 
 
 def print_json(value) -> None:

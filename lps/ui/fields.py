@@ -189,7 +189,7 @@ def _from_query() -> tuple[Draft, list[str]]:
     if "clone" not in query:
         return forms.from_link(query)
     try:
-        run = find_run(select.runs_root(), query["clone"][-1])
+        run = find_run(select.runs_root(), query["clone"][-1], by_path=False)
         return forms.changed(forms.from_config(run.config(), run.meta()["name"]), query.get("set", []))
     except ConfigError as error:
         return Draft(), [f"This run cannot be copied. {forms.sentence(error)}"]

@@ -1,0 +1,221 @@
+"""What must not stand in the program, read from its syntax trees: code that runs what a file or a person says."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = [*(ROOT / "lps").rglob("*.py"), *(ROOT / "pages").glob("*.py"), ROOT / "app.py"]
+
+MODULES = {
+    "pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "multiprocessing", "requests", "httpx",
+    "aiohttp", "urllib.request", "urllib3", "http.client", "ftplib", "telnetlib", "yaml",
+}  # fmt: skip
+CALLS = {
+    "eval", "exec", "__import__", "os.system", "os.popen", "os.fork", "os.forkpty", "tempfile.mktemp", "yaml.load",
+    "fcntl.lockf", "st.html", "st.iframe", "np.fromfile", "numpy.fromfile",
+    *(f"{v1}.{name}" for v1 in ("v1", "components", "st.components.v1", "streamlit.components.v1")
+      for name in ("html", "iframe", "declare_component")),
+}  # fmt: skip
+KEYWORDS = {"shell": True, "unsafe_allow_html": True, "unsafe_allow_javascript": True, "allow_pickle": True}
+SIGNALS = {"os.kill", "os.killpg", "signal.pidfd_send_signal"}
+# Where one of them may stand after all, and why.
+EXCEPT = {
+    ("lps/runner.py", "os.kill"): "its own descendants",
+    ("lps/runner.py", "os.killpg"): "the group of its own child, on systems without /proc",
+    (
+        "lps/launch.py",
+        "signal.pidfd_send_signal",
+    ): "what a dead runner left behind, by a handle that no other pid reuses",
+    ("lps/ranks.py", "os.kill"): "itself",
+    (
+        "lps/ui/frames.py",
+        "st.html",
+    ): "pictures as data; what stands below goes through html.escape (test_hostile_text.py)",
+    ("lps/ui/plot.py", "v1.declare_component"): "serves the folder of plotly.js; nothing is mounted by it",
+    ("lps/ui/twins.py", "st.html"): "a style sheet of ours, without a value in it",
+}
+
+
+def dotted(node) -> str:
+    """a.b.c of an attribute chain, "" for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        inner = dotted(node.value)
+        return f"{inner}.{node.attr}" if inner else ""
+    return ""
+
+
+def banned(source: str, path: str = "lps/x.py") -> list[str]:
+    """What stands in `source` that must not."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names if _is_banned_module(alias.name)]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            found += [name for name in names if _is_banned_module(name) or name in CALLS | SIGNALS]
+        elif isinstance(node, ast.Call):
+            found += _in_call(node, path)
+    return found
+
+
+def _is_banned_module(name: str) -> bool:
+    return any(name == module or name.startswith(module + ".") for module in MODULES)
+
+
+def _in_call(call: ast.Call, path: str) -> list[str]:
+    name = dotted(call.func)
+    found = [name] if name in CALLS | SIGNALS and (path, name) not in EXCEPT else []
+    given = {word.arg: word.value for word in call.keywords}
+    for word, value in KEYWORDS.items():
+        # Only a literal False is known to be harmless.
+        if word in given and not (isinstance(given[word], ast.Constant) and given[word].value is (not value)):
+            found.append(word)
+    if name == "torch.load" or "weights_only" in given:
+        literal = given.get("weights_only")
+        if not (isinstance(literal, ast.Constant) and literal.value is True):
+            found.append("torch.load without weights_only=True")
+    if name in ("np.load", "numpy.load") and "allow_pickle" not in given:
+        found.append("np.load without allow_pickle=False")
+    return found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_nothing_dangerous_is_used(path):
+    assert banned(path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix()) == []
+
+
+def test_every_exception_is_still_needed():
+    for path, name in EXCEPT:
+        assert name in banned((ROOT / path).read_text(encoding="utf-8"), "lps/x.py")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "lps" / "ui").glob("*.js")), ids=lambda path: path.name)
+def test_our_scripts_make_no_markup_and_no_code_of_text(path):
+    words = (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "new Function",
+        "fetch(",
+        "http:",
+    )
+    assert [word for word in words if word in path.read_text(encoding="utf-8")] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    """import pickle
+import urllib.request
+from urllib import request
+from multiprocessing import Process
+subprocess.run(x, shell=True)
+subprocess.run(x, shell=flag)
+st.markdown(x, unsafe_allow_html=True)
+st.html(x)
+components.html(x)
+v1.html(x)
+np.load(path)
+np.load(path, allow_pickle=True)
+torch.load(path)
+torch.load(path, weights_only=False)
+torch.load(path, weights_only=safe)
+yaml.load(x)
+import yaml
+fcntl.lockf(f, 1)
+from fcntl import lockf
+from os import kill
+os.kill(1, 9)
+os.system("x")
+eval("1")
+exec(code)""".splitlines(),
+)
+def test_the_ban_bites(line):
+    assert banned(line)
+
+
+def test_the_ban_lets_pass_what_is_safe():
+    safe = "np.load(p, allow_pickle=False)\ntorch.load(p, weights_only=True)\nsubprocess.run(a, shell=False)\n"
+    assert banned(safe + "from urllib.parse import quote\nimport subprocess\nst.markdown(x)") == []
+    assert banned("os.kill(1, 9)", "lps/runner.py") == []
+
+
+# Text that comes from people or files, by the names it has in the program.
+FOREIGN = {"reason", "title", "label", "notes", "note", "tags", "tag", "meta", "line", "message", "error", "query"}
+MARKDOWN = {
+    "markdown", "caption", "title", "header", "subheader", "write", "success", "error", "warning", "info", "toast",
+    "button", "checkbox", "toggle", "radio", "metric", "expander", "popover", "tabs", "badge", "page_link",
+    "link_button", "download_button", "text_input", "selectbox", "multiselect", "pills", "segmented_control",
+    "progress", "spinner", "status", "dialog", "form_submit_button", "menu_button",
+}  # fmt: skip
+ESCAPES = {"escape.markdown"}
+OURS = {  # words of the program under such a name
+    "story.py: st.markdown: title",
+    "panels.py: st.markdown: title",
+    "searches.py: st.markdown: label",
+}
+
+
+def raw_text(source: str) -> list[str]:
+    """Calls that read markdown and are given an f-string with foreign text in it that is not escaped."""
+    found = []
+    for call in ast.walk(ast.parse(source)):
+        name = dotted(call.func) if isinstance(call, ast.Call) else ""
+        base, _, method = name.rpartition(".")
+        if method in MARKDOWN and base not in ("escape", "select"):
+            given = [*call.args, *(word.value for word in call.keywords if word.arg in ("label", "help", "body"))]
+            for value in given:
+                found += [f"{name}: {ast.unparse(piece)}" for piece in _pieces(value) if _is_foreign(piece)]
+    return found
+
+
+def _pieces(node):
+    """Expressions inside the f-strings of an argument, but for what is escaped."""
+    if isinstance(node, ast.Call) and dotted(node.func) in ESCAPES:
+        return
+    if isinstance(node, ast.FormattedValue):
+        yield node.value
+    for child in ast.iter_child_nodes(node):
+        yield from _pieces(child)
+
+
+def _is_foreign(node) -> bool:
+    if isinstance(node, ast.Call) and dotted(node.func) in ESCAPES:
+        return False
+    if isinstance(node, ast.Attribute) and node.attr in FOREIGN:
+        return True
+    if isinstance(node, ast.Name) and node.id in FOREIGN:
+        return True
+    return any(_is_foreign(child) for child in ast.iter_child_nodes(node))
+
+
+INTERFACE = [path for path in SOURCES if path.relative_to(ROOT).parts[:2] == ("lps", "ui") or "pages" in path.parts]
+
+
+@pytest.mark.parametrize("path", INTERFACE, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_no_foreign_text_is_read_as_markdown(path):
+    found = {f"{path.name}: {text}" for text in raw_text(path.read_text(encoding="utf-8"))}
+    assert found - OURS == set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'st.caption(f"{state.reason}")',
+        'st.button(label=f"Open {select.title(run)}")',
+        'column.markdown("**" + f"{run.title}" + "**")',
+        'st.error(f"{error}")',
+        'st.tabs([f"{x.label}"])',
+    ],
+)
+def test_the_markdown_rule_bites(line):
+    assert raw_text(line)
+
+
+def test_the_markdown_rule_lets_pass_what_is_escaped():
+    assert raw_text('st.caption(f"{escape.markdown(state.reason)} {count}")') == []

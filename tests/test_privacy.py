@@ -1,0 +1,60 @@
+"""A run is its owner's alone, whatever the umask of who starts it; what a person takes away follows that umask."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lps.files import PUBLIC, write_whole
+from lps.runs import list_runs
+
+ROOT = Path(__file__).resolve().parent.parent
+LAUNCH = """
+import os, sys
+from pathlib import Path
+os.umask(0)
+from lps import launch, sweep_records
+from lps.config import configure
+from lps.files import write_json
+from lps.runs import create_run, delete_run
+root, trainer = Path(sys.argv[1]), (sys.executable, sys.argv[2])
+run = create_run(root, configure({"device": "cpu"}), "mine")
+write_json(run.folder / "plan.json", {"do": "finish"})
+launch.launch(run, trainer)
+assert launch.wait(run, 30).name == "finished"
+run.write_meta(notes="secret")
+sweep_records.write(root, "mine", {"layout": {}})
+other = create_run(root, configure({"device": "cpu", "seed": 1}), "deleted")
+delete_run(other)
+"""
+
+
+def open_to_others(folder: Path) -> list[str]:
+    """What in a folder others may read, write or enter."""
+    paths = [folder, *folder.rglob("*")]
+    return [str(path) for path in paths if stat.S_IMODE(path.lstat().st_mode) & 0o077]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux")
+def test_a_whole_run_is_private_under_an_open_umask(tmp_path):
+    root = tmp_path / "runs"
+    words = [sys.executable, "-c", LAUNCH, str(root), str(ROOT / "tests" / "fake_trainer.py")]
+    subprocess.run(words, cwd=ROOT, check=True, timeout=60)
+    (run,) = list_runs(root)
+    names = {path.name for path in run.folder.iterdir()}
+    assert {"config.json", "meta.json", "lock", "want.json", "process.json", "exit.json", "events.jsonl"} <= names
+    assert open_to_others(root) == []
+
+
+def test_what_is_taken_away_follows_the_persons_umask(tmp_path):
+    before = os.umask(0o022)
+    try:
+        write_whole(tmp_path / "ours", b"x")
+        write_whole(tmp_path / "theirs", b"x", PUBLIC)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "ours").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "theirs").stat().st_mode) == 0o644
