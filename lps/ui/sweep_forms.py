@@ -287,7 +287,7 @@ def _show_places() -> None:
 
 
 def _preview(draft: Draft) -> None:
-    """The runs with what becomes of them, what that costs, and the button; nothing has been written so far."""
+    """What it costs, the button, and the runs with what becomes of them; nothing has been written so far."""
     root = select.runs_root()
     wanted = sweeps.sketch(draft.asked, root, draft.name)
     left = [item.config for item in wanted.items if item.action != "exists"]
@@ -295,6 +295,8 @@ def _preview(draft: Draft) -> None:
     estimate = sweeps.add_up(left, list(known.values()))
     st.subheader("Preview", anchor=False)
     st.markdown(f"**{escape.markdown(wanted.tag)}** · {counts_in_words(wanted)}  \n{cost_in_words(estimate)}")
+    place = places.read()
+    _offer_start(wanted, draft, place)
     rows = [
         {
             "Run": item.label,
@@ -310,9 +312,7 @@ def _preview(draft: Draft) -> None:
             sheet = presets.sheet(draft.asked)
             sweep_tables.show_grid(preset_tables.grid(sheet, {}))
     st.caption("The same on the command line")
-    place = places.read()
     st.code(places.command(draft.asked.command(draft.name), place), language="bash", wrap_lines=True)
-    _offer_start(wanted, draft, place)
 
 
 def counts_in_words(wanted: Sweep) -> str:
