@@ -7,21 +7,24 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from dataclasses import asdict, dataclass, fields
+from functools import cache, cached_property
+from pathlib import Path
 
 import numpy as np
 
-from lps import catalog, paper, snapshots
+from lps import catalog, metrics, paper, protocols, score_cache, snapshots
+from lps import split as split_module
 from lps.config import Config, configure, protocol_parameters
 from lps.events import read_events, rewind
 from lps.metrics import agreement
-from lps.parameters import ConfigError, text_of
+from lps.parameters import ConfigError, shorten, text_of
 from lps.protocols import PROTOCOLS, Scores, score
 from lps.runs import Run
 from lps.split import Split
 
-REPEATED = ("seed", "pretrain.seed", "device", "threads", "processes", "precision")  # what may differ within a group
+KEPT = ("snapshot.images",)  # what a run keeps for looking at
+REPEATED = ("seed", "pretrain.seed", "device", "threads", "processes", "precision", *KEPT)  # may differ within a group
 TOLD = ("split.labeled_ratio", "split.num_seen", "split.seen_classes", "split.seed")  # in labels, where they differ
 COLUMNS = ("seen", "novel", "all", "nmi", "gap", "conflict", "time")
 HIGHER_IS_BETTER = ("seen", "novel", "all", "nmi")
@@ -106,6 +109,23 @@ def score_run(
     run: Run, protocol: str = "orca", select: str = "last", seen: str = "default", images: str = "unlabeled"
 ) -> Scored:
     """The scores of a run from its stored predictions; raises `ConfigError` where that cannot be done."""
+    check_scoring(protocol, select, seen, images)
+    how = (protocol, select, seen, images)
+    try:
+        aligned = catalog.method_info(run.config().method).seen_is_aligned
+        stamp = score_cache.stamp(run, f"{_code()} {aligned}")
+        kept = _kept(run, stamp, how)
+        if kept is None:
+            kept = _score(run, *how)
+            if run.state().is_over:
+                score_cache.keep(run, stamp, how, _to_keep(kept))
+        return kept
+    except ConfigError as error:
+        raise ConfigError(run.id, str(error)) from None
+
+
+def check_scoring(protocol: str, select: str, seen: str, images: str) -> None:
+    """Raises `ConfigError` where there is no such way to score."""
     for name, value, choices in (
         ("protocol", protocol, PROTOCOLS),
         ("select", select, SELECTIONS),
@@ -113,11 +133,40 @@ def score_run(
         ("images", images, IMAGES),
     ):
         if value not in choices:
-            raise ConfigError(name, f"{value!r} is not one of {', '.join(choices)}")
+            raise ConfigError(name, f"{shorten(value)} is not one of {', '.join(choices)}")
+
+
+@cache
+def _code() -> str:
+    """A name of the code that scores: scores of another version do not count."""
+    others = (protocols, metrics, split_module, snapshots)
+    return score_cache.digest_of(Path(__file__), *(Path(module.__file__) for module in others))
+
+
+def _to_keep(scored: Scored) -> dict[str, object]:
+    """NaN as JSON's own word for nothing."""
+    scores = {name: None if value != value else value for name, value in asdict(scored.scores).items()}
+    return {"epoch": scored.epoch, "scores": scores, "time": scored.time, "split": scored.split}
+
+
+def _kept(run: Run, stamp: str, how: tuple[str, ...]) -> Scored | None:
+    """What `_score` would give, from the file in the run's folder; None where that does not have it."""
+    kept = score_cache.read(run, stamp, how)
+    if kept is None:
+        return None
     try:
-        return _score(run, protocol, select, seen, images)
-    except ConfigError as error:
-        raise ConfigError(run.id, str(error)) from None
+        forms = {"seen_is_matched": bool}
+        values = {field.name: forms.get(field.name, _or_nan)(kept["scores"][field.name]) for field in fields(Scores)}
+        epoch, time, split = int(kept["epoch"]), float(kept["time"]), str(kept["split"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    protocol, select, _, images = how
+    complete = run.state().name == "finished"
+    return Scored(run, run.config(), epoch, Scores(**values), time, protocol, select, images, split, complete)
+
+
+def _or_nan(value) -> float:
+    return math.nan if value is None else float(value)
 
 
 def score_all(

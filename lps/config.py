@@ -1,6 +1,6 @@
 """What was asked of a run: one frozen dataclass, the same names in Python, in `config.json` and after `--set`.
 
-`config.json` is flat: `{"dataset": "digits", "split.labeled_ratio": 0.5, "margin_scale": 10.0, ...}`. A field called
+`config.json` is flat: `{"version": 1, "dataset": "digits", "split.labeled_ratio": 0.5, ...}`. A field called
 `split_labeled_ratio` here is the key `split.labeled_ratio` there; the hyperparameters of the method stand beside the
 protocol's fields under their own names. Unknown keys are errors.
 """
@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from types import MappingProxyType
 
-from lps import architectures, catalog
+from lps import architectures, catalog, schema
 from lps.parameters import ConfigError, Parameter, shorten
 
-GROUPS = ("dataset", "split", "network", "pretrain")
+GROUPS = ("dataset", "split", "network", "pretrain", "snapshot")
 CLASS_RULES = ("first", "random")
 
 
@@ -152,6 +152,15 @@ class Config:
         None, "seed of the pretraining; none: the run's seed", minimum=0, maximum=2**31 - 1, kind="int", optional=True
     )
 
+    snapshot_images: int | None = setting(
+        2000,
+        "unlabeled images whose features every snapshot keeps, for maps of them; none: all",
+        minimum=1,
+        maximum=10_000_000,
+        kind="int",
+        optional=True,
+    )
+
     hyperparameters: Mapping[str, object] = field(default_factory=dict)
 
     def flat(self) -> dict[str, object]:
@@ -160,7 +169,8 @@ class Config:
         return own | dict(self.hyperparameters)
 
     def to_json(self) -> str:
-        return json.dumps(self.flat(), indent=2, allow_nan=False) + "\n"
+        """The text of `config.json`: its version, then the settings."""
+        return json.dumps(schema.stamped("config.json", self.flat()), indent=2, allow_nan=False) + "\n"
 
     @staticmethod
     def from_json(text: str) -> "Config":
@@ -171,6 +181,7 @@ class Config:
             raise ConfigError("config.json", f"is not JSON ({error})") from None
         if not isinstance(values, dict):
             raise ConfigError("config.json", f"holds {shorten(values)}, not an object of settings")
+        schema.check("config.json", values.pop("version", None))
         return configure(values)
 
 
@@ -229,7 +240,7 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
 def parse_settings(texts: list[str], method: str) -> dict[str, object]:
     """`["lr=0.1", "split.num_seen=5"]` as checked values by key; raises `ConfigError`."""
     known = parameters(method)
-    values = {}
+    values, typed = {}, {}
     for text in texts:
         key, equals, value = text.partition("=")
         key = key.strip()
@@ -237,7 +248,9 @@ def parse_settings(texts: list[str], method: str) -> dict[str, object]:
             raise ConfigError("--set", f"{shorten(text)} is not of the form name=value")
         if key not in known:
             raise ConfigError(shorten(key).strip("'\""), f"is no setting of {method}; choices: {', '.join(known)}")
-        values[key] = known[key].parse(value)
+        if key in typed:
+            raise ConfigError(key, f"is set twice, to {shorten(typed[key])} and to {shorten(value)}; name it once")
+        typed[key], values[key] = value, known[key].parse(value)
     return values
 
 

@@ -17,7 +17,6 @@ from lps.snapshots import Snapshot
 from lps.split import Split
 from lps.views import FAMILIES
 
-SAMPLE = 2000  # images whose features a snapshot keeps
 HALF = 65504  # the largest float16
 
 
@@ -75,7 +74,7 @@ def evaluate(method: Method, material: Material, config: Config) -> tuple[dict, 
     tested = _predict_test(method, material, config, seen_by)
     scores = open_world(tested, truth[split.test], split.classes, seen_is_aligned=method.seen_is_aligned)
     values |= {f"test/{name}": scores[name] for name in scores if name.startswith(("accuracy/", "nmi/"))}
-    rows = sample_rows(truth[split.unlabeled], split.seed)
+    rows = sample_rows(truth[split.unlabeled], split.seed, config.snapshot_images)
     features = seen_by.unlabeled.features
     sample = features[torch.from_numpy(rows).to(features.device)].clamp(-HALF, HALF)
     snapshot = Snapshot(
@@ -97,9 +96,9 @@ def _predict_test(method: Method, material: Material, config: Config, training: 
     return prediction.ids.cpu().numpy()
 
 
-def sample_rows(truth: np.ndarray, seed: int, size: int = SAMPLE) -> np.ndarray:
-    """At most `size` rows, the same share of every class, always the same ones for a seed; ascending."""
-    if len(truth) <= size:
+def sample_rows(truth: np.ndarray, seed: int, size: int | None) -> np.ndarray:
+    """At most `size` rows (None: all), the same share of every class, always the same ones for a seed; ascending."""
+    if size is None or len(truth) <= size:
         return np.arange(len(truth))
     shuffled = np.random.default_rng([seed, 3]).permutation(len(truth))
     by_class = shuffled[np.argsort(truth[shuffled], kind="stable")]

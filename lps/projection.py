@@ -2,22 +2,33 @@
 
 Every point carries the id of its image, from the network's output to the screen. No torch here: a map is made from a
 snapshot file; `start` makes one in the background.
+
+Points move from epoch to epoch and do not jump. PCA shows every epoch on the plane of the newest one. UMAP and t-SNE
+are fitted to the features of each epoch anew, because a plane of today's neighbours says nothing true of the
+neighbours of another epoch; but every fit begins from the stored map of the nearest epoch, and its result is turned,
+mirrored and moved (never scaled) to lie on that one as well as it can (Procrustes). The first map begins from nothing:
+from the spectrum of the neighbour graph (UMAP), from the principal plane (t-SNE).
 """
 
 import importlib.util
 import json
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from lps import background
+from lps.files import write_json
 from lps.parameters import ConfigError
 from lps.runs import Run
 from lps.snapshots import read_arrays, read_snapshot, snapshot_epochs, write_arrays
 
 METHODS = {"pca": "PCA", "umap": "UMAP", "tsne": "t-SNE"}
 SEED = 0
+MOST_EPOCHS = 24  # maps that `project_all` makes
+LATE_EXAGGERATION = 4.0  # of t-SNE that begins from a map: the usual 12 would tear apart what it begins from
 
 
 @dataclass(frozen=True)
@@ -38,6 +49,12 @@ def read_map(run: Run, method: str, epoch: int) -> Map | None:
     if points.shape != (len(index), 2):
         raise ConfigError(path.name, "is damaged (not two coordinates for every image)")
     return Map(points, index)
+
+
+def stored_epochs(run: Run, method: str) -> list[int]:
+    """The epochs that have a stored map, ascending."""
+    found = (re.fullmatch(rf"{method}-epoch-([0-9]{{1,9}})\.npz", path.name) for path in run.projections.glob("*.npz"))
+    return sorted(int(name[1]) for name in found if name)
 
 
 # ---------------------------------------------------------------------------------------------------- maps
@@ -83,10 +100,20 @@ def turn(plane: Plane, points: np.ndarray, towards: np.ndarray) -> Plane:
     return Plane(plane.center, plane.axes @ (left @ right))
 
 
+def align(points: np.ndarray, towards: np.ndarray) -> np.ndarray:
+    """`points` (m, 2) turned, mirrored and moved, not scaled, so that they lie as close as can be to `towards` (m, 2).
+
+    The least sum of squares, by orthogonal Procrustes analysis (Schoenemann 1966).
+    """
+    left, _, right = np.linalg.svd((points - points.mean(0)).T @ (towards - towards.mean(0)))
+    return (points - points.mean(0)) @ (left @ right) + towards.mean(0)
+
+
 def project(run: Run, method: str, epoch: int | None = None) -> Path:
     """Compute the map of one epoch (the last one without `epoch`), store it, return its path.
 
-    The same snapshot gives the same points: the seed is fixed. Raises `ConfigError`, also for a recording.
+    The same snapshot and the same map to begin from give the same points: the seed is fixed. Raises `ConfigError`,
+    also for a recording.
     """
     run.check_writable()
     if method not in METHODS:
@@ -99,38 +126,85 @@ def project(run: Run, method: str, epoch: int | None = None) -> Path:
     features = snapshot.features.astype(np.float32)
     count, width = features.shape
     print(f"{METHODS[method]} of {count:,} images with {width} features each", flush=True)
-    points, parameters = {"pca": _pca, "umap": _umap, "tsne": _tsne}[method](features)
-    parameters |= {"method": method, "epoch": epoch, "rows": "unit length"}
-    run.projections.mkdir(exist_ok=True)
+    begun = None if method == "pca" else _nearest_map(run, method, epoch, snapshot.feature_index)
+    start = None if begun is None else begun[1].astype(np.float64)
+    points, parameters = {"pca": _pca, "umap": _umap, "tsne": _tsne}[method](features, start)
+    if start is not None:
+        points = align(points, start)
+    parameters |= {"method": method, "epoch": epoch, "rows": "unit length", "begun_from": begun and begun[0]}
+    run.projections.mkdir(exist_ok=True, mode=0o700)
     path = _path(run, method, epoch)
     index = snapshot.feature_index.astype(np.int32)
     write_arrays(path, points=points.astype(np.float32), index=index, parameters=np.array(json.dumps(parameters)))
     return path
 
 
-def _pca(features: np.ndarray) -> tuple[np.ndarray, dict]:
+def project_all(run: Run, method: str, epoch: int | None = None) -> list[Path]:
+    """As `project` for up to `MOST_EPOCHS` epochs, evenly spread: `epoch` first, then away from it in both directions.
+
+    Epochs that have a map keep it. Raises `ConfigError`.
+    """
+    stored = snapshot_epochs(run.snapshots)
+    epoch = stored[-1] if epoch is None and stored else epoch
+    if epoch not in stored:
+        return [project(run, method, epoch)]  # which says why not
+    order = sorted({epoch, *spread(stored)}, key=lambda other: (abs(other - epoch), -other))
+    paths = []
+    for done, other in enumerate(order, 1):
+        path = _path(run, method, other)
+        paths.append(path if path.exists() else project(run, method, other))
+        print(f"{METHODS[method]}: {done} of {len(order)} epochs", flush=True)
+    write_json(_all_path(run, method, stored), {"epochs": sorted(order)})
+    return paths
+
+
+def spread(epochs: Sequence[int], most: int = MOST_EPOCHS) -> list[int]:
+    """At most `most` of the epochs, but two at least where there are two: evenly, with the first and the last."""
+    places = np.linspace(0, len(epochs) - 1, min(len(epochs), max(2, most))).round().astype(int)
+    return [epochs[place] for place in sorted(set(places.tolist()))]
+
+
+def _nearest_map(run: Run, method: str, epoch: int, index: np.ndarray) -> tuple[int, np.ndarray] | None:
+    """(epoch, points) of the stored map of the nearest epoch that shows the images `index`; None without one."""
+    for other in sorted(stored_epochs(run, method), key=lambda other: (abs(other - epoch), -other)):
+        if other == epoch:
+            continue
+        try:
+            found = read_map(run, method, other)
+        except ConfigError:
+            continue  # damaged: as good as none
+        if found is not None and np.array_equal(found.index, index) and np.isfinite(found.points).all():
+            return other, found.points
+    return None
+
+
+def _pca(features: np.ndarray, start: None) -> tuple[np.ndarray, dict]:
     return fit_plane(features).project(features), {}
 
 
-def _umap(features: np.ndarray) -> tuple[np.ndarray, dict]:
+def _umap(features: np.ndarray, start: np.ndarray | None) -> tuple[np.ndarray, dict]:
     if importlib.util.find_spec("umap") is None:
         raise ConfigError("method", "umap needs the package umap-learn: pip install umap-learn")
     from umap import UMAP  # takes seconds to import
 
     parameters = {"n_neighbors": max(2, min(15, len(features) - 1)), "min_dist": 0.1, "metric": "cosine"}
-    model = UMAP(**parameters, random_state=SEED, n_jobs=1)
+    begun = {} if start is None else {"init": start.astype(np.float32)}
+    model = UMAP(**parameters, **begun, random_state=SEED, n_jobs=1)
     return model.fit_transform(unit_rows(features)), parameters | {"random_state": SEED}
 
 
-def _tsne(features: np.ndarray) -> tuple[np.ndarray, dict]:
+def _tsne(features: np.ndarray, start: np.ndarray | None) -> tuple[np.ndarray, dict]:
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
 
     rows = unit_rows(features)
     if rows.shape[1] > 50 < len(rows):
         rows = PCA(50, svd_solver="full").fit_transform(rows)
-    parameters = {"perplexity": float(min(30, (len(rows) - 1) / 3)), "init": "pca"}
-    points = TSNE(**parameters, random_state=SEED, n_jobs=2).fit_transform(rows)
+    parameters = {"perplexity": float(min(30, (len(rows) - 1) / 3))}
+    begun = {"init": "pca"}
+    if start is not None:
+        begun = {"init": (start - start.mean(0)).astype(np.float32), "early_exaggeration": LATE_EXAGGERATION}
+    points = TSNE(**parameters, **begun, random_state=SEED, n_jobs=2).fit_transform(rows)
     return points, parameters | {"random_state": SEED, "components": rows.shape[1]}
 
 
@@ -146,6 +220,23 @@ def start(run: Run, method: str, epoch: int, command: tuple[str, ...] = ()) -> N
 def progress(run: Run, method: str, epoch: int) -> background.Standing:
     """Where the map stands, from its files alone."""
     return background.standing(_path(run, method, epoch))
+
+
+def start_all(run: Run, method: str, epoch: int, command: tuple[str, ...] = ()) -> None:
+    """As `start`, for maps of many epochs (`project_all`)."""
+    asked = ("project", str(run.folder.resolve()), "--method", method, "--epoch", str(epoch), "--all")
+    path = _all_path(run, method, snapshot_epochs(run.snapshots))
+    background.begin(path, command or background.lps_command(*asked))
+
+
+def progress_all(run: Run, method: str) -> background.Standing:
+    """Where the maps of many epochs stand, up to the newest epoch of now."""
+    return background.standing(_all_path(run, method, snapshot_epochs(run.snapshots)))
+
+
+def _all_path(run: Run, method: str, stored: Sequence[int]) -> Path:
+    """The record that maps of the epochs up to the newest one of `stored` have been made."""
+    return run.projections / f"{method}-to-{stored[-1] if stored else 0:04d}.json"
 
 
 def _path(run: Run, method: str, epoch: int) -> Path:

@@ -3,13 +3,13 @@
 import streamlit as st
 
 from lps import effects as measured
-from lps.ui import ablations, effect_matrix, effects, missing, routing, select
+from lps.ui import ablations, effect_matrix, effects, missing, openings, routing, select
 
 
 def main() -> None:
-    st.title("Effects")
+    openings.show_title("Effects")
     missing.start_asked()
-    runs = select.preferred(select.all_runs())  # a recording beside an own run of its seed would count twice
+    runs = select.preferred(select.open_runs())  # a recording beside an own run of its seed would count twice
     missing.show_started()
     chosen = effects.pick(runs)
     if chosen is None:

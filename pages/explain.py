@@ -1,13 +1,11 @@
 """How does LPS work? The method in six questions, with live numbers, made up or of a run."""
 
-import streamlit as st
-
-from lps.ui import explain, routing, select
+from lps.ui import explain, openings, routing, select
 
 
 def main() -> None:
-    st.title("Explain")
-    explain.show(select.all_runs())
+    openings.show_title("Explain")
+    explain.show(select.open_runs())
 
 
 routing.through_app()

@@ -58,8 +58,9 @@ def test_unit_rows_have_length_one_and_zero_stays_zero():
 @pytest.mark.parametrize("n", [10, 2000, 5000])
 def test_the_sample_of_a_snapshot_is_even_over_classes_and_always_the_same(n):
     truth = np.random.default_rng(1).integers(0, 10, n)
-    rows = sample_rows(truth, seed=0)
-    assert len(rows) == min(n, 2000) == len(set(rows)) and np.array_equal(rows, sample_rows(truth, seed=0))
+    rows = sample_rows(truth, 0, 2000)
+    assert len(rows) == min(n, 2000) == len(set(rows)) and np.array_equal(rows, sample_rows(truth, 0, 2000))
+    assert np.array_equal(sample_rows(truth, 0, None), np.arange(n))
     shares = np.bincount(truth[rows], minlength=10) / len(rows) - np.bincount(truth, minlength=10) / n
     assert np.abs(shares).max() < 0.01
 

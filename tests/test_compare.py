@@ -175,7 +175,7 @@ def test_damage_is_one_sentence_with_the_runs_name(tmp_path):
         (np.zeros(3, np.int16), "does not hold one class id for each of the"),
         (np.full(len(read_split(run.folder)[0].unlabeled), -1, np.int16), "holds class ids from -1 to -1"),
         (np.full(len(read_split(run.folder)[0].unlabeled), 30_000, np.int16), "holds class ids from 30000"),
-        (np.zeros(len(read_split(run.folder)[0].unlabeled)), "does not hold one class id"),
+        (np.zeros(len(read_split(run.folder)[0].unlabeled)), "predicted has another form"),
     ]:
         write_arrays(last, predicted=predicted)
         fails(run, words)

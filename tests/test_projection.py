@@ -1,5 +1,6 @@
 """Maps of features: right points for right images, the same ones every time, and work that can be watched."""
 
+import json
 import sys
 import time
 
@@ -156,3 +157,101 @@ def test_snapshot_of_another_split_is_refused(tmp_path):
     snapshots.write_snapshot(run.snapshots, 2, shorter)
     with pytest.raises(ConfigError, match="does not fit the split"):
         points.table(run, 2)
+
+
+# ---------------------------------------------------------------------------------------------------- over the epochs
+
+
+def test_align_undoes_every_rigid_motion_and_scales_nothing():
+    towards = np.random.default_rng(0).normal(size=(30, 2))
+    turn_by = np.array([[np.cos(2.0), -np.sin(2.0)], [np.sin(2.0), np.cos(2.0)]]) @ np.diag([1, -1])
+    assert np.allclose(projection.align(towards @ turn_by + [7, -3], towards), towards)
+    wider = projection.align(3 * towards @ turn_by, towards)
+    assert np.allclose(
+        np.linalg.norm(wider - wider.mean(0), axis=1), 3 * np.linalg.norm(towards - towards.mean(0), axis=1)
+    )
+
+
+def test_align_is_the_least_sum_of_squares_over_all_turns():
+    draw = np.random.default_rng(1)
+    points, towards = draw.normal(size=(2, 20, 2))
+    best = ((projection.align(points, towards) - towards) ** 2).sum()
+    centred, goal = points - points.mean(0), towards - towards.mean(0)
+    for angle in np.linspace(0, 2 * np.pi, 721):
+        turned = centred @ np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        for mirrored in (turned, turned * [1, -1]):
+            assert ((mirrored - goal) ** 2).sum() >= best - 1e-9
+
+
+@pytest.mark.parametrize(("most", "expected"), [(24, [1, 2, 3, 5, 9]), (3, [1, 3, 9]), (2, [1, 9]), (0, [1, 9])])
+def test_epochs_are_spread_evenly_with_both_ends(most, expected):
+    assert projection.spread([1, 2, 3, 5, 9], most) == expected
+
+
+@pytest.fixture
+def maker(tmp_path, monkeypatch):
+    """A run whose "maps" are recorded: which one each began from. Fits are replaced by the start, or ones."""
+    run = make_run(tmp_path, epochs=6, written=6)
+    begun = []
+
+    def fit(features, start):
+        begun.append(None if start is None else round(float(np.abs(start).max()), 4))
+        return np.full((len(features), 2), 1.0) if start is None else start + 1, {}
+
+    monkeypatch.setattr(projection, "_umap", fit)
+    monkeypatch.setattr(projection, "_tsne", fit)
+    return run, begun
+
+
+def test_every_map_begins_from_that_of_the_nearest_epoch(maker):
+    run, begun = maker
+    order = [4, 5, 3, 6, 2, 1]
+    assert [path.name for path in projection.project_all(run, "umap", 4)] == [f"umap-epoch-{e:04d}.npz" for e in order]
+    assert begun[0] is None and None not in begun[1:]
+    started = {}
+    for epoch in order:
+        path = run.projections / f"umap-epoch-{epoch:04d}.npz"
+        started[epoch] = json.loads(str(snapshots.read_arrays(path, ("parameters",))["parameters"]))["begun_from"]
+    assert started == {4: None, 5: 4, 3: 4, 6: 5, 2: 3, 1: 2}
+    assert projection.stored_epochs(run, "umap") == [1, 2, 3, 4, 5, 6] and not projection.stored_epochs(run, "tsne")
+    assert (
+        projection.progress_all(run, "umap").state == "done" and projection.progress_all(run, "tsne").state == "absent"
+    )
+
+
+def test_maps_that_are_there_stay_and_damaged_ones_are_not_begun_from(maker):
+    run, begun = maker
+    first = projection.project(run, "tsne", 3)
+    before = first.read_bytes()
+    (run.projections / "tsne-epoch-0004.npz").write_bytes(b"PK broken")
+    projection.project(run, "tsne", 5)
+    assert begun == [None, 1.0]  # from epoch 3: the nearer one is damaged
+    projection.project_all(run, "tsne")
+    assert first.read_bytes() == before and len(begun) == 5  # 6, 2, 1 and no more: 3, 4 and 5 have a file
+
+
+def test_maps_of_all_epochs_refuse_what_is_not_there(run):
+    with pytest.raises(ConfigError, match="epoch: 99 has no snapshot"):
+        projection.project_all(run, "umap", 99)
+
+
+@pytest.mark.slow
+def test_points_of_tsne_move_less_when_they_begin_from_the_map_before(tmp_path):
+    """The control is the same epoch begun from nothing, turned towards the same map."""
+    run = make_run(tmp_path, epochs=3, written=3, lucky=False)
+    projection.project(run, "tsne", 3)
+    before = projection.read_map(run, "tsne", 3).points.astype(float)
+    projection.project(run, "tsne", 2)
+    begun = projection.read_map(run, "tsne", 2).points.astype(float)
+    found = snapshots.read_snapshot(run.snapshots, 2).features.astype(np.float32)
+    alone = projection.align(projection._tsne(found, None)[0].astype(float), before)
+    moved, jumped = (np.median(np.linalg.norm(points - before, axis=1)) for points in (begun, alone))
+    assert moved < 0.8 * jumped
+
+
+def test_the_view_holds_the_points_of_every_epoch_that_it_is_made_of(run):
+    low, high = points.frame(run, "pca")
+    for epoch in (1, 2, 3):
+        places = points.table(run, epoch)[["x", "y"]].to_numpy()
+        assert (places > low).all() and (places < high).all()
+    assert points.frame(run, "umap")[0].tolist() == [-1, -1]  # no map yet

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from lps.commands import Commands, say
-from lps.parameters import ConfigError
+from lps.parameters import ConfigError, shorten
 from lps.runs import Run, find_run, list_runs
 
 
@@ -31,8 +31,9 @@ def _add_scoring(sub: argparse.ArgumentParser) -> None:
 
 
 def compare_runs(options) -> None:
-    from lps.compare import group_runs, score_all, table
+    from lps.compare import check_scoring, group_runs, score_all, table
 
+    check_scoring(options.protocol, options.select, options.seen, options.images)
     scored, left_out = score_all(_chosen(options), options.protocol, options.select, options.seen, options.images)
     for run, reason in left_out:
         say(f"left out: {run.id}: {reason}")
@@ -48,11 +49,14 @@ def write_report(options) -> None:
     except ModuleNotFoundError as error:
         needed = "plotly pandas streamlit jinja2"
         raise ConfigError("report", f"needs {error.name}, which is not installed: pip install {needed}") from None
-    from lps import sweep_records
+    from lps import compare, sweep_records
     from lps.costs import size_in_words
     from lps.files import PUBLIC, write_whole
     from lps.sweep_records import PREFIX
 
+    compare.check_scoring(options.protocol, options.select, options.seen, options.images)
+    if not options.to.parent.is_dir():
+        raise ConfigError("to", f"{shorten(str(options.to), 200)} cannot be written (its folder does not exist)")
     scoring = report.Scoring(options.protocol, options.select, options.seen, options.images)
     form = report.form_of(options.to.name)
     if options.tag and options.tag.startswith(PREFIX) and not options.ids:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from lps.commands import Commands, say
-from lps.parameters import ConfigError
+from lps.parameters import ConfigError, shorten
 from lps.runs import Run, find_run, list_runs
 
 FORMS = {
@@ -71,7 +71,7 @@ def _check_export(options) -> None:
     """Raise `ConfigError` for an option that means nothing with this `--to`."""
     labels = options.to not in FORMS
     if labels and len(options.ids) != 1:
-        raise ConfigError("to", f"{options.to!r} is for the labels of one run; or one of {', '.join(FORMS)}")
+        raise ConfigError("to", f"{shorten(options.to)} is for the labels of one run; or one of {', '.join(FORMS)}")
     allowed = {
         "into": not labels,
         "follow": options.to == "tensorboard" and options.epoch is None,

@@ -4,6 +4,7 @@ Curves are SVG lines over the epoch; the projection alone is WebGL. Arrays are h
 in binary. Every figure has a height in pixels and a transparent ground.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,8 @@ from lps.ui.style import Palette, class_colors, with_alpha
 PERCENT = ".1%"
 ROW_GAP = 0.055  # between stacked panels, share of the height
 MAX_POINTS = 50_000
+MOST_IN_LEGEND = 24  # groups of points; more would cover them
+Group = tuple[str, np.ndarray, str]  # label, rows (booleans), colour
 
 
 @dataclass(frozen=True)
@@ -288,26 +291,42 @@ def _class_bars(values: np.ndarray, seen: int, names: list[str], colors: Palette
 
 
 def projection(
-    points: pd.DataFrame, color_by: str, colors: Palette, seen: int, names: list[str], height: int = 560
+    points: pd.DataFrame,
+    color_by: str,
+    colors: Palette,
+    seen: int,
+    names: list[str],
+    height: int = 560,
+    groups: Sequence[Group] | None = None,
 ) -> go.Figure:
     """Points on the plane; every point carries its image id.
 
-    points: columns x, y, image, truth, predicted (class ids, -1 unknown), confidence, right.
-    color_by: truth, predicted, group, right or confidence.
+    points: columns x, y, image, truth, predicted (class ids, -1 unknown), confidence, right; more than `MAX_POINTS` are
+    thinned out evenly. color_by: truth, predicted, group, right or confidence; or groups: (label, rows, colour).
     """
-    points = points.iloc[:MAX_POINTS]
+    if len(points) > MAX_POINTS:
+        kept = np.linspace(0, len(points) - 1, MAX_POINTS).round().astype(int)
+        points = points.iloc[kept]
+        groups = groups and [(label, np.asarray(rows)[kept], color) for label, rows, color in groups]
     figure = go.Figure(layout=_layout(height, colors))
     size = float(np.clip(210 / np.sqrt(max(1, len(points))), 3, 9)) * min(1, 0.35 + height / 860)
     if color_by == "confidence":
         _add_points(figure, points, "Confidence", size, _confidence_scale(points, colors), names)
     else:
-        for label, rows, color in _point_groups(points, color_by, colors, seen, names):
+        for label, rows, color in groups or _point_groups(points, color_by, colors, seen, names):
             _add_points(figure, points[rows], label, size, {"color": color}, names)
+    figure.update_layout(showlegend=1 < len(figure.data) <= MOST_IN_LEGEND)
     figure.update_layout(hovermode="closest", dragmode="pan", margin={"l": 8, "r": 8, "t": 34, "b": 8})
     hidden = {"showgrid": False, "zeroline": False, "showticklabels": False, "showline": False, "title": None}
     figure.update_xaxes(**hidden, showspikes=False)
     figure.update_yaxes(**hidden, scaleanchor="x", scaleratio=1)
     return figure
+
+
+def set_frame(figure: go.Figure, low: np.ndarray, high: np.ndarray) -> None:
+    """Show the rectangle from `low` to `high` (x and y), whatever the points are: nothing jumps between epochs."""
+    figure.update_xaxes(range=[float(low[0]), float(high[0])])
+    figure.update_yaxes(range=[float(low[1]), float(high[1])])
 
 
 def mark_point(figure: go.Figure, points: pd.DataFrame, image: int | None, colors: Palette) -> None:
@@ -318,8 +337,10 @@ def mark_point(figure: go.Figure, points: pd.DataFrame, image: int | None, color
         go.Scattergl(
             x=rows["x"].to_numpy(np.float32),
             y=rows["y"].to_numpy(np.float32),
+            customdata=rows["image"].to_numpy(np.int32),
             mode="markers",
             marker=ring,
+            unselected={"marker": {"opacity": 1}},
             hoverinfo="skip",
             showlegend=False,
             name="Chosen",

@@ -159,9 +159,10 @@ def example(method: str) -> str:
     """A setting of the method with values worth a sweep."""
     if method == "lps":
         return EXAMPLE
-    own = catalog.method_info(method).parameters.values()
-    numbers = [p for p in own if p.kind == "float" and p.default and _fits(p, 2 * p.default)]
-    name, usual = (numbers[0].name, numbers[0].default) if numbers else ("lr", 0.1)
+    info = catalog.method_info(method)
+    numbers = [p for p in info.parameters.values() if p.kind == "float" and p.default and _fits(p, 2 * p.default)]
+    usual_one = ("lr", 0.1) if info.trains else ("pretrain.epochs", 20)
+    name, usual = (numbers[0].name, numbers[0].default) if numbers else usual_one
     return f"{name}={','.join(f'{factor * usual:g}' for factor in (0.25, 0.5, 1, 2))}"
 
 

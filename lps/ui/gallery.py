@@ -63,11 +63,18 @@ class Choice:
 
 
 def sheet(
-    tiles: list[Tile], pixels: np.ndarray | None, key: str, token: str, alt: str, open_image: int | None = None
+    tiles: list[Tile],
+    pixels: np.ndarray | None,
+    key: str,
+    token: str,
+    alt: str,
+    open_image: int | None = None,
+    choosable: bool = True,
 ) -> Choice:
     """Show pictures; pixels: uint8 (n, height, width, channels) of the tiles, None where they cannot be had.
 
-    token: what was chosen is forgotten when it changes. open_image: the picture that is looked at.
+    token: what was chosen is forgotten when it changes. open_image: the picture that is looked at. choosable: whether
+    pictures have a mark to choose them by.
     """
     picture, mime = (b"", "") if pixels is None or not len(tiles) else contact_sheet(pixels)
     height, width = (1, 1) if pixels is None else pixels.shape[1:3]
@@ -75,6 +82,7 @@ def sheet(
         "token": token,
         "alt": alt,
         "open": open_image,
+        "choosable": choosable,
         "mime": mime,
         "columns": columns(len(tiles)),
         "width": round(EDGE * width / max(height, width)),

@@ -1,25 +1,25 @@
-"""The parts of the Projection page: which map of which epoch, the points, the image behind a point."""
+"""The parts of the Projection page: which map of which epoch, the points, the image behind a point and those around it.
+
+The address says what is looked at: run, epoch, map, color, image. What a lasso is around stands in lps.ui.lasso.
+"""
 
 import time
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 
 from lps import projection
 from lps.parameters import ConfigError
 from lps.runs import Run
-from lps.ui import charts, escape, points, select, splits, style
+from lps.ui import charts, coloring, epoch_choice, escape, gallery, lasso, points, select, splits, style
+from lps.ui.gallery import Tile
 from lps.ui.panels import duration
-from lps.ui.plot import plot
+from lps.ui.plot import explore
 
-COLORINGS = {
-    "group": "Seen / novel",
-    "truth": "True class",
-    "predicted": "Prediction",
-    "right": "Correct",
-    "confidence": "Confidence",
-}
+COLORINGS = coloring.COLORINGS  # those that every run and epoch may have
 PICTURE = 256  # pixels on the screen
+NEIGHBOURS = 12
 WAIT_S = 1.0
 
 
@@ -31,12 +31,13 @@ def has_points(run: Run) -> bool:
 def show(runs: list[Run]) -> None:
     """Controls, then the map with the chosen image beside it, or what has to be done to get a map."""
     run, epoch = _pick_run_and_epoch(runs)
-    with st.container(horizontal=True, gap="medium"):
-        method = select.choose(st.segmented_control, "map", "Map", projection.METHODS, required=True)
-        coloring = select.choose(st.segmented_control, "color", "Colour by", COLORINGS, required=True)
     try:
+        colorings = coloring.available(run, epoch)
+        with st.container(horizontal=True, gap="medium"):
+            method = select.choose(st.segmented_control, "map", "Map", projection.METHODS, required=True)
+            by = select.choose(st.segmented_control, "color", "Colour by", colorings, required=True)
         table = points.table(run, epoch, method)
-        split = points.partition(run).split
+        groups = None if table is None else coloring.groups(run, epoch, table, by, style.palette())
     except ConfigError as error:
         st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
         return
@@ -44,45 +45,65 @@ def show(runs: list[Run]) -> None:
         _show_computation(run, method, epoch)
         return
     chart, side = st.columns([3, 1], gap="medium")
-    with chart, st.container(border=True):
-        names = list(split.class_names)
-        chosen = select.number("image")
-        figure = charts.projection(table, coloring, style.palette(), split.classes.seen, names)
-        charts.mark_point(figure, table, chosen, style.palette())
+    with chart:
+        chosen = _show_points(run, epoch, method, table, by, groups)
+    image = select.number("image")
+    rows = table[table["image"] == image]
+    with side, st.container(border=True):
+        if rows.empty:
+            st.caption("Click a point to see its image." if image is None else f"Image {image} is not on this map.")
+        else:
+            _show_image(run, rows.iloc[0])
+    if len(rows):
+        with st.container(border=True):
+            _show_neighbours(run, epoch, table, rows.iloc[0])
+    lasso.show(run, epoch, table, chosen)
+
+
+def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str, groups: list | None) -> np.ndarray:
+    """The chart; gives the ids of the images that are selected on it, ascending."""
+    split = points.partition(run).split
+    names, image, colors = list(split.class_names), select.number("image"), style.palette()
+    with st.container(border=True):
+        figure = charts.projection(table, by, colors, split.classes.seen, names, groups=groups)
+        charts.mark_point(figure, table, image, colors)
+        charts.set_frame(figure, *points.frame(run, method))
         figure.update_layout(uirevision=f"{run.id} {method}")
+        figure.update_layout(legend={"x": 0, "xanchor": "left"}, margin={"r": 40})  # the buttons are at the right
         alt = f"{projection.METHODS[method]} of the features of {len(table)} unlabeled images at epoch {epoch}"
-        clicked = plot(figure, "map", alt, clickable=True)
-        st.caption(f"Showing {len(table):,} of {len(split.unlabeled):,} unlabeled images. {_meaning(method)}")
-    if clicked is not None and clicked != chosen:
-        select.set_number("image", clicked)
+        done = explore(figure, "map", alt, lasso.token(run), epoch)
+        st.caption(
+            f"Showing {min(len(table), charts.MAX_POINTS):,} of {len(split.unlabeled):,} unlabeled images. "
+            f"{_meaning(method)} Click a point to see its image; draw around points with the lasso or the box (top "
+            "right) to see theirs."
+        )
+        _offer_all(run, method, epoch)
+    if done.clicked is not None and done.clicked != image:
+        select.set_number("image", done.clicked)
         st.rerun()
-    with side:
-        _show_image(run, table, chosen, names)
+    return np.array(done.selected, np.int64)
 
 
 def _pick_run_and_epoch(runs: list[Run]) -> tuple[Run, int]:
+    """The slider has the epochs of the chosen map, where there are several; and the one that the address names."""
     left, right = st.columns(2, gap="medium", vertical_alignment="bottom")
     with left:
         run = select.pick_run(runs)
-    epochs = points.epochs(run)
-    wanted = select.number("epoch")
-    epoch = wanted if wanted in epochs else epochs[-1]
-    if len(epochs) > 1:
-        if st.session_state.get("map_epoch") != epoch:
-            st.session_state["map_epoch"] = epoch
-        right.select_slider("Epoch", epochs, key="map_epoch", on_change=_remember_epoch, args=(epochs[-1],))
-    return run, epoch
-
-
-def _remember_epoch(last: int) -> None:
-    epoch = st.session_state["map_epoch"]
-    select.set_number("epoch", epoch if epoch != last else None)
+    stored = points.epochs(run)
+    method = select.choice("map", list(projection.METHODS))
+    if method != "pca":
+        mapped = set(projection.stored_epochs(run, method)) & set(stored)
+        asked = epoch_choice.asked(epoch_choice.place_of("map", run))
+        if len(mapped) > 1:
+            stored = sorted(mapped | {stored[-1]} | ({asked} & set(stored)))
+    with right:
+        return run, epoch_choice.pick("map", run, stored, stored[-1], nameless=stored[-1])
 
 
 def _meaning(method: str) -> str:
     if method == "pca":
         return "The plane of largest variance at the newest epoch; every epoch is seen on the same plane."
-    return "Neighbours matter, distances between groups do not. The seed is fixed: the same map for everybody."
+    return "Neighbours matter, distances between groups do not. Every epoch begins from the map of the nearest one."
 
 
 def _show_computation(run: Run, method: str, epoch: int) -> None:
@@ -102,11 +123,46 @@ def _show_computation(run: Run, method: str, epoch: int) -> None:
         st.error(escape.markdown(f"{word} of epoch {epoch} failed: {standing.message}"), icon=":material/error:")
     else:
         st.info(f"{word} of epoch {epoch} has not been computed yet.", icon=":material/scatter_plot:")
+    if projection.progress_all(run, method).state == "working":
+        _offer_all(run, method, epoch)
+        return
     again = "Try again" if standing.state == "failed" else f"Compute {word}"
-    if st.button(again, type="primary", icon=":material/play_arrow:"):
-        projection.start(run, method, epoch)
+    with st.container(horizontal=True, gap="small"):
+        if st.button(again, type="primary", icon=":material/play_arrow:"):
+            projection.start(run, method, epoch)
+            st.rerun()
+        _offer_all(run, method, epoch)
+    st.caption("It runs in a process of its own, takes up to a minute or two an epoch, and is stored with the run.")
+
+
+def _offer_all(run: Run, method: str, epoch: int) -> None:
+    """A button that computes maps of many epochs, or how far that is; nothing where there is nothing to compute."""
+    stored = points.epochs(run)
+    if method == "pca" or run.is_recorded or len(stored) < 2:
+        return
+    if projection.progress_all(run, method).state == "working":
+        st.fragment(_wait_for_all, run_every=WAIT_S)(run, method, epoch)
+        return
+    lacking = set(projection.spread(stored)) - set(projection.stored_epochs(run, method))
+    if not lacking:
+        return
+    about = f"Up to {projection.MOST_EPOCHS} epochs, evenly spread, each begun from the map of the nearest one"
+    words = f"Compute {len(lacking)} more epochs" if len(lacking) > 1 else "Compute one more epoch"
+    if st.button(words, icon=":material/animation:", key="all_epochs", help=about):
+        projection.start_all(run, method, epoch)
         st.rerun()
-    st.caption("It runs in a process of its own, takes up to a minute or two, and is stored with the run.")
+
+
+def _wait_for_all(run: Run, method: str, epoch: int) -> None:
+    standing = projection.progress_all(run, method)
+    if standing.state != "working":
+        st.rerun()
+    st.caption(f":material/hourglass_top: Computing {escape.markdown(standing.message or 'the first epoch')}")
+    known = st.session_state.get("maps_known", ("", 0))
+    count = (f"{run.id} {method}", len(projection.stored_epochs(run, method)))
+    st.session_state["maps_known"] = count
+    if known[0] == count[0] and known != count:
+        st.rerun()  # one more epoch on the slider, or the one that was waited for
 
 
 def _wait(run: Run, method: str, epoch: int) -> None:
@@ -119,29 +175,60 @@ def _wait(run: Run, method: str, epoch: int) -> None:
     st.skeleton(height=420)
 
 
-def _show_image(run: Run, table: pd.DataFrame, chosen: int | None, names: list[str]) -> None:
-    """The image of the chosen point, what it is and what the network takes it for."""
-    rows = table[table["image"] == chosen]
-    if rows.empty:
-        with st.container(border=True):
-            st.caption("Click a point to see its image." if chosen is None else f"Image {chosen} is not on this map.")
+def _show_image(run: Run, row: pd.Series) -> None:
+    """The image of a point, what it is, and what the network takes it for."""
+    image, names = row["image"], points.partition(run).split.class_names
+    pictures = lasso.pictures(run)
+    if pictures is not None:
+        st.image(splits.thumbnail(pictures.pixels[image], PICTURE), width="stretch", alt=f"Image {image}")
+    facts = {
+        "True class": names[row["truth"]] if row["truth"] >= 0 else "unknown",
+        "Prediction": names[row["predicted"]] if row["predicted"] >= 0 else "none of the classes",
+        "Confidence": f"{100 * row['confidence']:.0f} %",
+    }
+    for word, value in facts.items():
+        with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
+            st.caption(word, width="content")
+            st.text(value, width="content")
+    if row["truth"] >= 0:
+        st.badge("Correct" if row["right"] else "Wrong", color="green" if row["right"] else "red")
+    st.caption(f"Image {image}")
+
+
+def _show_neighbours(run: Run, epoch: int, table: pd.DataFrame, row: pd.Series) -> None:
+    """The images whose features at this epoch point most in the same direction; one of them can be opened."""
+    st.markdown(f"**Nearest neighbours** of image {int(row['image'])} :small[:gray[among the features of this epoch]]")
+    try:
+        found = points.neighbours(run, epoch, int(row["image"]), NEIGHBOURS)
+    except ConfigError as error:
+        st.caption(escape.markdown(f"{error}."))
         return
-    row = rows.iloc[0]
-    with st.container(border=True):
-        try:
-            pixels = points.pictures(run).pixels[row["image"]]
-            st.image(splits.thumbnail(pixels, PICTURE), width="stretch", alt=f"Image {chosen}")
-        except ConfigError as error:
-            st.caption(escape.markdown(f"{error}."))
-        facts = {
-            "True class": names[row["truth"]] if row["truth"] >= 0 else "unknown",
-            "Prediction": names[row["predicted"]] if row["predicted"] >= 0 else "none of the classes",
-            "Confidence": f"{100 * row['confidence']:.0f} %",
-        }
-        for word, value in facts.items():
-            with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
-                st.caption(word, width="content")
-                st.text(value, width="content")
-        if row["truth"] >= 0:
-            st.badge("Correct" if row["right"] else "Wrong", color="green" if row["right"] else "red")
-        st.caption(f"Image {chosen}")
+    if found is None:
+        st.caption("The features of this epoch were not kept.")
+        return
+    names = points.partition(run).split.class_names
+    near = table.set_index("image").loc[found.images]
+    tiles = []
+    for image, distance, truth, predicted in zip(
+        found.images.tolist(), found.distances, near["truth"], near["predicted"], strict=True
+    ):
+        own = names[predicted] if predicted >= 0 else "none"
+        known = names[truth] if truth >= 0 else "unknown"
+        alt = f"Image {image}, distance {distance:.2f}, predicted {own}, true class {known}"
+        tiles.append(Tile(image, f"{distance:.2f}\n{own}", alt, bool(predicted != row["predicted"])))
+    pictures = lasso.pictures(run)
+    pixels = None if pictures is None else pictures.pixels[found.images]
+    done = gallery.sheet(tiles, pixels, "neighbours", "neighbours", "Nearest neighbours", choosable=False)
+    st.caption(about_neighbours(near, row))
+    if done.clicked is not None and done.clicked != row["image"]:
+        select.set_number("image", done.clicked)
+        st.rerun()
+
+
+def about_neighbours(near: pd.DataFrame, row: pd.Series) -> str:
+    """How many of them are taken for the same, and how many are the same. near: rows of `points.table`."""
+    said = f"{int((near['predicted'] == row['predicted']).sum())} of {len(near)} have its prediction"
+    known = near["truth"] >= 0
+    if row["truth"] >= 0 and known.any():
+        said += f", {int((near['truth'] == row['truth'])[known].sum())} of {int(known.sum())} its true class"
+    return f"{said}. Below each: one minus the cosine of the features, and its prediction."

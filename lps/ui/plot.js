@@ -75,7 +75,7 @@ function download(text, name) {
   URL.revokeObjectURL(link.href);
 }
 
-function configuration(Plotly, name, figure) {
+function configuration(Plotly, { name, token }, figure) {
   const csv = {
     name: "csv",
     title: "Download data as CSV",
@@ -101,9 +101,9 @@ function configuration(Plotly, name, figure) {
     displaylogo: false,
     showSendToCloud: false,
     responsive: true,
-    displayModeBar: "hover",
+    displayModeBar: token ? true : "hover",
     scrollZoom: figure.layout.dragmode === "pan",
-    modeBarButtons: [drags, ["resetScale2d"], [png, csv]],
+    modeBarButtons: [token ? [...drags, "lasso2d", "select2d"] : drags, ["resetScale2d"], [png, csv]],
   };
 }
 
@@ -116,6 +116,108 @@ function inTheme(text, options, theme) {
   const swaps = new Map(pairs.flatMap(([from, into]) => [[from, into], [channels(from), channels(into)]]));
   return text.replace(/#[0-9a-f]{6}\b|(?<=rgba\()\d+,\d+,\d+/g, (color) => swaps.get(color) ?? color);
 }
+
+// ------------------------------------------------------------------------------------------- points with ids
+
+const KINDS = { i1: Int8Array, u1: Uint8Array, i2: Int16Array, u2: Uint16Array, i4: Int32Array, u4: Uint32Array,
+  f4: Float32Array, f8: Float64Array };
+const GLIDE_MS = 300;
+const GLIDE_POINTS = 5000;
+
+// A column of a trace as an array, also where the figure brings it as base64.
+function column(values) {
+  if (!values?.bdata) return values ?? [];
+  const bytes = Uint8Array.from(atob(values.bdata), (letter) => letter.charCodeAt(0));
+  return new KINDS[values.dtype](bytes.buffer);
+}
+
+const isId = (value) => Number.isInteger(value);
+
+// Traces whose points carry ids: their number, ids and coordinates.
+const pointTraces = (traces) =>
+  traces
+    .map(({ customdata, x, y }, at) => ({ at, ids: column(customdata), x: column(x), y: column(y) }))
+    .filter(({ ids }) => isId(ids[0]));
+
+// Ids as text: ascending, each as the gap to the one before in base 36.
+function pack(ids) {
+  const order = Int32Array.from(ids).sort();
+  return Array.from(order, (id, k) => (k ? id - order[k - 1] : id).toString(36)).join(".");
+}
+
+// What was selected stays so in a figure whose traces have changed. The outline goes: it was drawn around other places.
+function keepSelection(graph, figure, token) {
+  if (graph.token !== token) {
+    graph.token = token;
+    graph.chosen = new Set();
+  }
+  figure.layout.selectionrevision = graph.drawings = (graph.drawings ?? 0) + 1;
+  figure.layout.selections = [];
+  if (!graph.chosen.size) return;
+  for (const { at, ids } of pointTraces(figure.data)) {
+    figure.data[at].selectedpoints = Array.from(ids.keys()).filter((k) => graph.chosen.has(ids[k]));
+  }
+}
+
+function listenToSelections(graph) {
+  const report = (ids) => {
+    graph.chosen = new Set(ids);
+    graph.reportSelection({ token: graph.token, ids: pack(graph.chosen) });
+  };
+  graph.on("plotly_selected", (event) => {
+    const isByHand = event?.points.length || event?.range || event?.lassoPoints; // plotly tells of every drawing, too
+    if (isByHand) report(event.points.map((point) => point.customdata).filter(isId));
+  });
+  graph.on("plotly_deselect", () => report([]));
+}
+
+// Where every id is now, also half way through a glide.
+function places(graph) {
+  const found = new Map();
+  for (const { ids, x, y } of pointTraces(graph._fullData ?? [])) ids.forEach((id, k) => found.set(id, [x[k], y[k]]));
+  return found;
+}
+
+// Draws the figure with its points where they were, then moves them to where they are now. False: too many, or a
+// person who wants no motion.
+function glide(Plotly, graph, figure, drawn) {
+  const traces = pointTraces(figure.data);
+  const count = traces.reduce((sum, { ids }) => sum + ids.length, 0);
+  if (!count || count > GLIDE_POINTS || matchMedia("(prefers-reduced-motion: reduce)").matches) return false;
+  const before = places(graph);
+  const from = traces.map(({ ids, x, y }) => {
+    const old = Array.from(ids, (id, k) => before.get(id) ?? [x[k], y[k]]);
+    return { x: Float32Array.from(old, (place) => place[0]), y: Float32Array.from(old, (place) => place[1]) };
+  });
+  traces.forEach(({ at }, i) => Object.assign(figure.data[at], { x: from[i].x, y: from[i].y }));
+  Plotly.react(graph, figure.data, figure.layout, graph.plotConfiguration);
+  const numbers = traces.map(({ at }) => at);
+  const began = performance.now();
+  const step = () => {
+    if (graph.drawn !== drawn || !graph.isConnected) return; // something newer has come meanwhile
+    const share = Math.min(1, (performance.now() - began) / GLIDE_MS);
+    const eased = share < 1 ? share * share * (3 - 2 * share) : 1;
+    const between = (axis) => traces.map((one, i) => one[axis].map((to, k) => from[i][axis][k] + eased * (to - from[i][axis][k])));
+    const now = share < 1 ? { x: between("x"), y: between("y") } : { x: traces.map(({ x }) => x), y: traces.map(({ y }) => y) };
+    Plotly.restyle(graph, now, numbers);
+    graph.dataset.moment = share < 1 ? "" : graph.moment;
+    if (share < 1) requestAnimationFrame(step);
+  };
+  requestAnimationFrame(step);
+  return true;
+}
+
+function drawPoints(Plotly, graph, figure, options, drawn) {
+  const same = graph.moment !== undefined && graph.token === options.token;
+  const moved = same && graph.moment !== options.moment && graph.layout?.uirevision === figure.layout.uirevision;
+  keepSelection(graph, figure, options.token);
+  graph.moment = options.moment;
+  if (moved && glide(Plotly, graph, figure, drawn)) return;
+  Plotly.react(graph, figure.data, figure.layout, graph.plotConfiguration);
+  graph.dataset.moment = graph.moment;
+}
+
+// ------------------------------------------------------------------------------------------- drawing
 
 const graphs = (window.lpsPlotGraphs ??= new Set());
 
@@ -165,8 +267,9 @@ function draw(graph, text) {
       figure.layout.font = { ...figure.layout.font, family: getComputedStyle(graph).fontFamily };
       figure.layout.uirevision ??= options.name;
       graph.clock = options.clock;
-      graph.plotConfiguration ??= configuration(Plotly, options.name, figure); // a new one would make a new plot
-      Plotly.react(graph, figure.data, figure.layout, graph.plotConfiguration);
+      graph.plotConfiguration ??= configuration(Plotly, options, figure); // a new one would make a new plot
+      if (options.token) drawPoints(Plotly, graph, figure, options, drawn);
+      else Plotly.react(graph, figure.data, figure.layout, graph.plotConfiguration);
       graph.setAttribute("role", "figure");
       graph.setAttribute("aria-label", options.alt);
       if (options.clock && !graph.followsClock) {
@@ -181,6 +284,10 @@ function draw(graph, text) {
           if (id !== undefined) graph.reportClick(id);
         });
       }
+      if (options.token && !graph.listensToSelections) {
+        graph.listensToSelections = true;
+        listenToSelections(graph);
+      }
     },
     (error) => {
       const note = document.createElement("div");
@@ -193,10 +300,11 @@ function draw(graph, text) {
 }
 
 export default function (component) {
-  const { parentElement, data, setTriggerValue } = component;
+  const { parentElement, data, setTriggerValue, setStateValue } = component;
   const graph = parentElement.querySelector(".lps-plot");
   const text = decoder.decode(data);
   graph.reportClick = (id) => setTriggerValue("click", id);
+  graph.reportSelection = (selected) => setStateValue("selected", selected);
   graph.redraw = () => draw(graph, text);
   graph.followClock = () => followClock(graph);
   graphs.add(graph);

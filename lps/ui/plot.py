@@ -6,6 +6,8 @@ package, served by this server.
 """
 
 import json
+from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 import plotly
@@ -28,6 +30,14 @@ _mount = st.components.v2.component(
 )
 
 
+@dataclass(frozen=True)
+class Touch:
+    """What was done on a chart: the id clicked since the last run, and the ids that a lasso or a box is around."""
+
+    clicked: int | None = None
+    selected: tuple[int, ...] = ()
+
+
 def plot(figure: go.Figure, key: str, alt: str, clickable: bool = False, clock: str = "") -> int | None:
     """Draw `figure`, whose layout has a height in pixels, under the stable `key`.
 
@@ -36,19 +46,47 @@ def plot(figure: go.Figure, key: str, alt: str, clickable: bool = False, clock: 
     Returns the customdata of a point clicked since the last run (points of a clickable figure carry one 1-D integer
     id), else None.
     """
+    data = _data(figure, key, alt, clickable=clickable, clock=clock)
+    clicked = _clicked(_mount(key=key, data=data, on_click_change=_nothing))
+    return clicked if clickable else None
+
+
+def explore(figure: go.Figure, key: str, alt: str, token: str, moment: int) -> Touch:
+    """As `plot`, for points of which some can be selected; the browser tells their ids, the figure is not sent again.
+
+    token: what was selected is forgotten when it changes. moment: where it does, but neither token nor `uirevision`
+    does, up to 5,000 points glide to their new places.
+    """
+    data = _data(figure, key, alt, clickable=True, token=token, moment=moment)
+    result = _mount(key=key, data=data, on_click_change=_nothing, on_selected_change=_nothing)
+    return Touch(_clicked(result), selected_ids(result.selected, token))
+
+
+def selected_ids(reported, token: str) -> tuple[int, ...]:
+    """The ids that the browser reports, ascending: gaps in base 36; none where it speaks of something else."""
+    if not isinstance(reported, dict) or reported.get("token") != token or not isinstance(reported.get("ids"), str):
+        return ()
+    gaps = reported["ids"].split(".")
+    if not all(1 <= len(gap) <= 6 and gap.isascii() and gap.isalnum() for gap in gaps):
+        return ()
+    return tuple(accumulate(int(gap, 36) for gap in gaps))
+
+
+def _clicked(result) -> int | None:
+    return result.click if isinstance(result.click, int) else None
+
+
+def _data(figure: go.Figure, key: str, alt: str, **options) -> bytes:
+    """One line of options, then the figure."""
     head = {
         "library": _library_url(),
         "name": key,
         "alt": alt,
         "height": figure.layout.height,
-        "clickable": clickable,
-        "clock": clock,
         "theme": style.theme(),
         "colors": style.color_pairs(),
     }
-    data = json.dumps(head).encode() + b"\n" + figure.to_json().encode()
-    result = _mount(key=key, data=data, on_click_change=_nothing)
-    return result.click if clickable and isinstance(result.click, int) else None
+    return json.dumps(head | options).encode() + b"\n" + figure.to_json().encode()
 
 
 def _library_url() -> str:

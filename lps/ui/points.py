@@ -1,5 +1,6 @@
 """The points of a projection as a data frame: where each image lies, what it is, and what the network takes it for."""
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,11 +9,14 @@ import pandas as pd
 import streamlit as st
 
 from lps import datasets, labels, metrics, projection, snapshots
+from lps.neighbours import Neighbours, nearest
 from lps.parameters import ConfigError
 from lps.projection import Plane
 from lps.runs import Run
 from lps.snapshots import Snapshot
 from lps.split import Split
+
+ROOM = 0.06  # around the points of a view, share of their extent
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,37 @@ def table(run: Run, epoch: int, method: str = "pca") -> pd.DataFrame | None:
     if found is None:
         return None
     return _table(str(run.folder), moments[1], found.points, found.index)
+
+
+def frame(run: Run, method: str) -> tuple[np.ndarray, np.ndarray]:
+    """(lowest, highest) x and y around the points of a few epochs, so that a view of them fits every epoch.
+
+    The first, the newest and some in between for PCA; for other methods the epochs that have a map.
+    """
+    stored = epochs(run)
+    if method == "pca":
+        shown = projection.spread(stored, 7)
+    else:
+        shown = [epoch for epoch in projection.stored_epochs(run, method) if epoch in stored]
+    tables = []
+    for epoch in shown:
+        with contextlib.suppress(ConfigError):  # a damaged epoch is told where it is looked at
+            tables.append(table(run, epoch, method))
+    corners = [found[["x", "y"]].to_numpy(float) for found in tables if found is not None and len(found)]
+    if not corners:
+        return np.full(2, -1.0), np.full(2, 1.0)
+    low, high = np.min([part.min(0) for part in corners], 0), np.max([part.max(0) for part in corners], 0)
+    room = ROOM * np.maximum(high - low, 1e-6)
+    return low - room, high + room
+
+
+def neighbours(run: Run, epoch: int, image: int, count: int) -> Neighbours | None:
+    """The images with the most similar features at an epoch; None where those of `image` are not stored.
+
+    Raises `ConfigError` for missing or damaged files.
+    """
+    moment = (epoch, _stamp(run.snapshots / f"epoch-{epoch:04d}.npz"))
+    return nearest(_snapshot(str(run.folder), moment), image, count)
 
 
 def pictures(run: Run) -> datasets.Images:

@@ -9,6 +9,7 @@ import streamlit as st
 from lps.locks import is_held
 from lps.runs import RUN_ID, Run, list_runs, recorded_runs
 
+HIDDEN = "hidden"  # in the address, where hidden runs are shown
 APP = Path(__file__).resolve().parent.parent.parent
 
 
@@ -25,6 +26,23 @@ def own_runs() -> list[Run]:
 def all_runs() -> list[Run]:
     """Own runs, then the recordings that come with the program."""
     return own_runs() + recorded_runs()
+
+
+def open_runs() -> list[Run]:
+    """Those that pages offer: hidden ones only where the address names them, or asks for hidden ones."""
+    runs = all_runs()
+    if st.session_state.get(HIDDEN, st.query_params.get(HIDDEN) == "true"):
+        return runs
+    named = st.query_params.get_all("run")
+    return [run for run in runs if run.id in named or not run.meta()["hidden"]]
+
+
+def show_hidden_switch() -> None:
+    """A switch that brings hidden runs back to this page's choices, where there are any; as on the page Runs."""
+    hidden = sum(run.meta()["hidden"] for run in own_runs())
+    if hidden:
+        words = "Runs that were hidden on the page Runs"
+        st.toggle(f"{hidden} hidden too", key=HIDDEN, bind="query-params", width="content", help=words)
 
 
 def preferred(runs: list[Run]) -> list[Run]:

@@ -41,7 +41,7 @@ function draw(root, head, bytes) {
       mark.onclick = (event) => root.choose(i, event.shiftKey);
       const words = part("lps-sheet-words", "div");
       words.textContent = tile.words;
-      cell.append(face, mark, words);
+      cell.append(face, ...(head.choosable ? [mark] : []), words);
       return cell;
     }),
   );
@@ -53,7 +53,7 @@ function show(root) {
     const chosen = root.chosen.has(id);
     cell.classList.toggle("lps-sheet-chosen", chosen);
     cell.classList.toggle("lps-sheet-open", id === root.open);
-    cell.querySelector(".lps-sheet-mark").setAttribute("aria-pressed", chosen);
+    cell.querySelector(".lps-sheet-mark")?.setAttribute("aria-pressed", chosen);
   }
 }
 

@@ -1,0 +1,89 @@
+"""The pages Effects, Runs and Explain in Chromium: each is opened and used once, in light and dark, without an error.
+
+Exceptions of a page, JavaScript errors and visits elsewhere are looked for by `open_page`; the console is read here.
+"""
+
+import re
+
+import pytest
+
+from tests.browser.conftest import wait_for_run
+from tests.sample_runs import make_run
+
+NOT_HERE = "/_stcore/"  # Streamlit's page looks for its server below its own path first; these are answered 404
+
+
+@pytest.fixture(scope="module")
+def runs(studio):
+    """Three values of a setting with two seeds each."""
+    return [
+        make_run(
+            studio.runs, epochs=3, seed=seed, settings={"margin_scale": scale}, name=f"scale {scale:g} seed {seed}"
+        )
+        for scale in (0.0, 5.0, 20.0)
+        for seed in (0, 1)
+    ]
+
+
+@pytest.fixture(params=["light", "dark"])
+def visit(request, open_page, runs):
+    """visit("effects") -> (page, what its console said was an error since it was opened)."""
+    said = []
+
+    def open_quiet(path, width=1280):
+        page = open_page(path, theme=request.param, width=width)
+        page.on("console", lambda message: said.append(message) if message.type == "error" else None)
+        return page
+
+    yield open_quiet
+    assert [message.text for message in said if NOT_HERE not in (message.location or {}).get("url", "")] == []
+
+
+def plot(page, key):
+    return page.locator(f".st-key-{key} .lps-plot .main-svg").first
+
+
+def test_effects_shows_a_curve_and_turns_to_another_measure(visit):
+    page = visit("effects")
+    plot(page, "effect_curves").wait_for()
+    points = "() => document.querySelector('.st-key-effect_curves .lps-plot')._fullData.map(t => t.x?.length ?? 0)"
+    assert 3 in page.evaluate(points)  # one point a value
+    page.get_by_role("combobox", name=re.compile("Measured")).click()
+    page.get_by_role("option", name=re.compile("Gap")).click()
+    page.wait_for_url(re.compile("measure=gap"))
+    wait_for_run(page)
+    plot(page, "effect_curves").wait_for()
+
+
+def test_runs_finds_a_run_by_its_name(visit):
+    page = visit("runs")
+    page.locator("[data-testid=stDataFrame] canvas").first.wait_for()
+    box = page.get_by_placeholder("Name, id, note, tag")
+    box.fill("scale 20 seed 1")
+    box.press("Enter")
+    page.wait_for_url(re.compile("find=scale"))
+    wait_for_run(page)
+    page.locator("[data-testid=stDataFrame] canvas").first.wait_for()
+    box.fill("no run is called so")
+    box.press("Enter")
+    page.get_by_text("No run fits").wait_for()
+
+
+def test_explain_moves_a_margin(visit):
+    page = visit("explain")
+    charts = page.locator(".lps-plot .main-svg")
+    charts.first.wait_for()
+    before = page.locator("[data-testid=stMain]").inner_text()
+    dial = page.locator("[data-testid=stSlider] input[type=range]").first
+    dial.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowLeft")
+    page.wait_for_timeout(500)
+    wait_for_run(page)
+    assert page.locator("[data-testid=stMain]").inner_text() != before
+
+
+@pytest.mark.parametrize("path", ["effects", "runs", "explain", "projection", "compare"])
+def test_nothing_is_wider_than_a_phone(visit, path):
+    page = visit(path, width=390)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
