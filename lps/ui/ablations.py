@@ -68,8 +68,9 @@ def ablation_table(table: ablation.Table, on_their_way: set[str]) -> pd.DataFram
 def _offer_rows(table: ablation.Table) -> None:
     """A button for each row that lacks runs, and one for all of them."""
     lacking = {row.name: table.missing(row) for row in table.rows}
-    left = [item.config for item in missing.left([config for configs in lacking.values() for config in configs])]
-    rows = [row for row in table.rows if any(config in left for config in lacking[row.name])]
+    every = [config for configs in lacking.values() for config in configs]
+    left = {item.config.to_json() for item in missing.left(every)}  # texts: comparing each with each took seconds
+    rows = [row for row in table.rows if any(config.to_json() in left for config in lacking[row.name])]
     if not rows:
         return
     with st.container(border=True):
