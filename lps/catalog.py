@@ -10,7 +10,7 @@ class has the keyword-only arguments of `__init__` written as
 import ast
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from lps.parameters import ConfigError, Parameter, shorten
@@ -69,7 +69,13 @@ def dataset_info(name: str) -> DatasetInfo:
 
 
 def _modules(folder: Path) -> list[str]:
-    return sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
+    return list(_modules_at(folder, folder.stat().st_mtime_ns))
+
+
+@lru_cache(maxsize=16)
+def _modules_at(folder: Path, changed: int) -> tuple[str, ...]:
+    """The names as they are since `changed`: lists of thousands of runs ask for the title of every method."""
+    return tuple(sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")))
 
 
 @cache

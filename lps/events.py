@@ -5,6 +5,7 @@ import json
 import math
 import os
 import stat
+import sys
 import time
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 from lps import disk, schema
 
 LARGEST = 2**1000  # of a whole number that counts as one
+MAX = sys.float_info.max
 LONGEST_START = 1 << 16  # bytes of a first line
 EVENT_KINDS = ("start", "pretrain", "train", "eval", "finish", "stop", "fail")
 
@@ -81,9 +83,10 @@ def _version(path: str, inode: int, moment: tuple[int, int] | None) -> object:
     return event.get("version") if isinstance(event, dict) else None
 
 
-def read_events(path: Path, offset: int = 0) -> tuple[list[dict], int]:
+def read_events(path: Path, offset: int = 0, most: int = -1) -> tuple[list[dict], int]:
     """The whole lines after byte `offset`, and the offset to go on from. Damaged lines are left out.
 
+    most: bytes to read, where a long file shall be read in parts; the offset of the last part comes back unchanged.
     A file that has become shorter than `offset` is another file: it is read from its beginning, and the returned
     offset, smaller than the one passed in, tells the caller to forget what was read before.
     """
@@ -92,7 +95,9 @@ def read_events(path: Path, offset: int = 0) -> tuple[list[dict], int]:
             if os.fstat(file.fileno()).st_size < offset:
                 offset = 0
             file.seek(offset)
-            data = file.read()
+            data = file.read(most)
+            if len(data) == most and b"\n" not in data:  # a line that is longer than that
+                data += file.readline()
     except OSError:
         return [], 0
     end = data.rfind(b"\n") + 1
@@ -147,10 +152,14 @@ def is_event(line: bytes) -> bool:
 
 def _event(line: bytes) -> dict | None:
     try:
-        event = finite(json.loads(line))
+        event = json.loads(line)
+        if not isinstance(event, dict) or not isinstance(event.get("values"), dict):
+            return None
+        # Nearly all of a line are its values, which are gone through once, below: a list of runs reads many lines.
+        event |= finite({name: value for name, value in event.items() if name != "values"})
     except (ValueError, RecursionError):
         return None
-    if not isinstance(event, dict) or event.get("kind") not in EVENT_KINDS or not isinstance(event.get("values"), dict):
+    if event.get("kind") not in EVENT_KINDS:
         return None
     event["values"] = {name: _numbers(value) for name, value in event["values"].items() if _is_told(name, value)}
     counts = all(type(event.get(key)) is int and 0 <= event[key] < 2**53 for key in ("step", "epoch"))
@@ -165,8 +174,12 @@ def _is_told(name: str, value) -> bool:
 def _numbers(value):
     """Null in place of whatever is no number that a float can hold."""
     if isinstance(value, list):
-        return [_numbers(item) if type(item) in (int, float) else None for item in value]
-    return None if isinstance(value, int) and abs(value) > LARGEST else value
+        return [item if type(item) is float and abs(item) < math.inf else _number(item) for item in value]
+    return None if value is None else _number(value)
+
+
+def _number(value) -> int | float | None:
+    return value if type(value) in (int, float) and abs(value) <= (LARGEST if type(value) is int else MAX) else None
 
 
 def _end_of_last_line(file) -> int:

@@ -41,7 +41,9 @@ def test_only_new_bytes_are_read(path, monkeypatch):
     path.write_bytes(line(kl=0.5))
     offsets = []
     original = live.read_events
-    monkeypatch.setattr(live, "read_events", lambda p, offset: offsets.append(offset) or original(p, offset))
+    monkeypatch.setattr(
+        live, "read_events", lambda p, offset, most: offsets.append(offset) or original(p, offset, most)
+    )
     log = EventLog(path)
     log.read()
     first = path.stat().st_size

@@ -3,7 +3,6 @@
 Reading knows nothing of a page; every open tab asks the same `EventLog`, so n viewers cost one reader.
 """
 
-import math
 import os
 import threading
 from dataclasses import dataclass, field
@@ -17,6 +16,9 @@ from lps.events import read_events, rewind
 from lps.runs import Run
 
 MAX_LOGS = 128  # runs kept in memory
+EPOCHS = ("pretrain", "train", "eval")  # kinds of records of which there is one an epoch
+MOST_EVENTS = 8192  # records of a run kept in memory; of more, the older epochs are left out evenly
+PART = 2 << 20  # bytes of a file that are read before records are left out
 LOG_TAIL = 24_000  # bytes of log.txt that a page shows
 
 
@@ -57,7 +59,10 @@ class History:
 
 
 class EventLog:
-    """Follows one `events.jsonl`. Safe to share between threads."""
+    """Follows one `events.jsonl`. Safe to share between threads.
+
+    However long the run, it is read in parts, keeps about `MOST_EVENTS` records, and costs what is new.
+    """
 
     def __init__(self, path: Path):
         self._path = path
@@ -70,16 +75,21 @@ class EventLog:
         """The history up to now; the same object as last time where no whole line was added."""
         with self._lock:
             if self._grew():
-                events, self._offset = read_events(self._path, self._offset)
-                sound = [_compact(event) for event in events if math.isfinite(event["epoch"])]
-                if sound:
-                    self._events = rewind(self._events + sound)
-                    self._changed = True
+                self._read_parts()
             if self._changed:
                 self._changed = False
                 self._version += 1
                 self._history = _tabulate(self._events, self._version)
             return self._history
+
+    def _read_parts(self) -> None:
+        before = -1
+        while before != self._offset < self._size:
+            before = self._offset
+            events, self._offset = read_events(self._path, before, PART)
+            if events:
+                self._events = thinned(rewind(self._events + [_compact(event) for event in events]))
+                self._changed = True
 
     def _grew(self) -> bool:
         """Whether there are bytes that were not looked at; starts over where the file is another one or has shrunk."""
@@ -127,14 +137,30 @@ def log_tail(run: Run, size: int = LOG_TAIL) -> str:
     return "\n".join(line.rstrip("\r").split("\r")[-1] for line in text.split("\n"))
 
 
+def thinned(events: list[dict], most: int = MOST_EVENTS) -> list[dict]:
+    """The same where there are few; else every second, fourth, ... epoch, and all of the newest, about `most` records.
+
+    A curve of half a million points shows no more than one of some thousands, and takes a browser down.
+    """
+    if len(events) <= most:
+        return events
+    last = max(event["epoch"] for event in events)
+    a_epoch = max(1, round(len(events) / max(1, len({event["epoch"] for event in events}))))
+    all_after = last - most // (8 * a_epoch)
+    stride = 1
+    while last / stride > most / (4 * a_epoch):
+        stride *= 2
+    return [e for e in events if e["kind"] not in EPOCHS or e["epoch"] % stride == 0 or e["epoch"] > all_after]
+
+
 def _compact(event: dict) -> dict:
-    """The event with its per-class lists as float32 arrays; null is NaN, and what is no number is left out."""
+    """The event with its per-class lists as float32 arrays; null is NaN, and a list without numbers is left out."""
     values = {}
     for name, value in event["values"].items():
-        if isinstance(value, list) and all(x is None or _is_number(x) for x in value):
-            values[name] = np.array([np.nan if x is None else x for x in value], np.float32)
-        elif value is None or _is_number(value):
+        if not isinstance(value, list):
             values[name] = value
+        elif any(x is not None for x in value):
+            values[name] = np.array([np.nan if x is None else x for x in value], np.float32)
     return event | {"values": values}
 
 
@@ -179,7 +205,3 @@ def _vectors(events: list[dict]) -> dict[str, pd.DataFrame]:
         tables[name] = pd.DataFrame(np.stack(list(fitting.values())), index=list(fitting))
         tables[name].index.name = "epoch"
     return tables
-
-
-def _is_number(value) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -17,6 +17,7 @@ import streamlit as st
 
 from lps import alarms, catalog, snapshots
 from lps.alarms import Alarm
+from lps.locks import is_held
 from lps.parameters import ConfigError
 from lps.recent import Recent, read_recent
 from lps.runs import RUN_ID, Run, State
@@ -24,6 +25,9 @@ from lps.ui import select, style
 
 MOST_IN_ADDRESS = 50  # chosen runs that a link carries
 HEIGHT, ROW_HEIGHT, ROWS = 430, 35, 11  # pixels of a long table and of a row; rows of a long table
+MOST_KNOWN = 20_000  # runs whose reading is kept
+ENDED = ("finished", "stopped", "failed")  # states that stand in a file, and change with it alone
+ENTRY_FILES = ("config.json", "meta.json", "want.json", "process.json", "exit.json", "recorded.json", "events.jsonl")
 SORTS = {
     "newest": "Newest first",
     "oldest": "Oldest first",
@@ -92,10 +96,20 @@ class Wanted:
 
 @dataclass
 class _Readings:
-    """The newest reading of every run by its folder, shared by all viewers, and the state of the files it is of."""
+    """The newest reading of every run by its folder, shared by all viewers, and the state of the files it is of.
+
+    entries: of runs that are over, by what their files look like.
+    """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     known: dict[str, tuple[tuple, Measured]] = field(default_factory=dict)
+    entries: dict[str, tuple[tuple, Entry]] = field(default_factory=dict)
+
+    def keep(self, table: dict, key: str, value: tuple) -> None:
+        with self.lock:
+            if len(table) > MOST_KNOWN:  # runs that are long gone
+                table.clear()
+            table[key] = value
 
 
 @st.cache_resource(show_spinner=False)
@@ -111,10 +125,7 @@ def measure(run: Run) -> Measured:
     if known and known[0] == stamp:
         return known[1]
     found = _measure(run) if stamp[0] else Measured()
-    with readings.lock:
-        if len(readings.known) > 5000:  # runs that are long gone
-            readings.known.clear()
-        readings.known[key] = stamp, found
+    readings.keep(readings.known, key, (stamp, found))
     return found
 
 
@@ -152,7 +163,30 @@ def _true_shares(run: Run) -> list[float] | None:
 
 
 def entry(run: Run) -> Entry:
-    """The entry of a run in whatever condition its folder is."""
+    """The entry of a run in whatever condition its folder is; that of one that is over is read once."""
+    readings, key, looks = _readings(), str(run.folder), _looks(run)
+    known = readings.entries.get(key)
+    if known and known[0] == looks and not is_held(run.lock):
+        return known[1]
+    found = _entry(run)
+    if found.state.name in ENDED and not run.wish().on:
+        readings.keep(readings.entries, key, (looks, found))
+    return found
+
+
+def _looks(run: Run) -> tuple:
+    """What the files that an entry is made of look like; a new version of one is always a new file, or a longer one."""
+    looks = []
+    for name in ENTRY_FILES:
+        try:
+            found = os.stat(f"{run.folder}/{name}")
+            looks.append((found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
+        except OSError:
+            looks.append(None)
+    return tuple(looks)
+
+
+def _entry(run: Run) -> Entry:
     state, meta, is_recorded = run.state(), run.meta(), run.is_recorded
     try:
         config = run.config()

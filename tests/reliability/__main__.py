@@ -9,11 +9,17 @@ disk         trainings on a disk of some megabytes that is full
 launches     two servers launch the same runs and are killed meanwhile (--runs N --kills N --seed S)
 faults       faults of processes, and when what is shown is right (--trials N each; --only NAME...)
 stops        runs and real trainings stopped at random moments (--runs N --trainings N --seed S)
+folders      a list of many runs, at first and again (--runs N)
+events       a run of very many records, at first and when one more is there (--count N)
+output       much console output (--megabytes N)
+sessions     many browser sessions on one live run (--visitors N --seconds N)
+soak         runs, stops and random faults without end beside the app (--seconds N --every MILLISECONDS --seed S)
 """
 
 import argparse
 import json
 import random
+import resource
 import subprocess
 import sys
 import tempfile
@@ -36,6 +42,11 @@ def main() -> int:
         (launches, {"runs": 1000, "kills": 30, "seed": 0}),
         (faults, {"trials": 100}),
         (stops, {"runs": 100, "trainings": 100, "seed": 0}),
+        (folders, {"runs": 10_000}),
+        (events, {"count": 1_000_000}),
+        (output, {"megabytes": 1000}),
+        (sessions, {"visitors": 20, "seconds": 120}),
+        (soak, {"seconds": 600, "every": 2000, "seed": 0}),
     ):
         sub = commands.add_parser(act.__name__)
         sub.set_defaults(act=act)
@@ -180,6 +191,85 @@ def stops(options, folder: Path) -> int:
     print(
         f"{len(tried)} trainings, {sum(is_stopped for is_stopped, _ in tried)} of them in their midst", *wrong, sep="\n"
     )
+    return len(wrong)
+
+
+def folders(options, folder: Path) -> int:
+    from lps.runs import list_runs
+    from lps.ui import shelf
+    from tests.reliability.loads import fill
+
+    fill(folder / "runs", options.runs)
+    counts = []
+    for when in ("at first", "again"):
+        seconds, found = timed(lambda: [shelf.entry(run) for run in list_runs(folder / "runs")])
+        counts.append(sum(entry.state.name == "finished" for entry in found))
+        print(f"page Runs, {len(found)} runs {when}: {seconds}", flush=True)
+    command = [sys.executable, "-m", "lps", "list", "--json", "--runs", str(folder / "runs")]
+    began = time.monotonic()
+    listed = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    print(f"list --json, {len(listed)} runs: {time.monotonic() - began:.2f} s")
+    return sum(count != options.runs for count in [*counts, len(listed)])
+
+
+def timed(act) -> tuple[str, object]:
+    """How long it took, in words, and what it gave."""
+    began, used = time.monotonic(), time.process_time()
+    result = act()
+    return f"{time.monotonic() - began:.3f} s, {time.process_time() - used:.3f} s of a processor", result
+
+
+def events(options, folder: Path) -> int:
+    from lps.ui.live import EventLog
+    from tests import sample_runs
+    from tests.reliability.loads import write_events
+
+    run = sample_runs.make_run(folder / "runs", "running", written=0)
+    size, log, last = write_events(run, options.count), EventLog(run.events), options.count // 2
+    seconds, past = timed(log.read)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    print(f"{options.count} records, {size / 1e6:.0f} MB: {seconds}, at most {peak} MiB of memory", flush=True)
+    wrong = past.last_epoch != last
+    for epoch in range(last + 1, last + 6):
+        write_events(run, 2, epoch)
+        seconds, past = timed(log.read)
+        wrong += past.last_epoch != epoch
+        print(f"two records more: {seconds}")
+    return wrong
+
+
+def output(options, folder: Path) -> int:
+    from tests.reliability.loads import print_much
+
+    kept, seconds = print_much(folder / "log.txt", options.megabytes * 1_000_000)
+    text = (folder / "log.txt").read_bytes()
+    print(f"{options.megabytes} MB printed, {kept / 1e6:.1f} MB kept, {seconds:.1f} s")
+    return (kept > 12e6) + (not text.startswith(b"the beginning\n")) + (not text.endswith(b"the end\n"))
+
+
+def sessions(options, folder: Path) -> int:
+    from tests.reliability.soak import grown
+    from tests.reliability.visits import watch_together
+
+    usages, visits, wrong = watch_together(folder, options.visitors, options.seconds)
+    for held in usages[:: max(1, len(usages) // 8)]:
+        print(f"{held.memory >> 20} MiB, {held.descriptors} descriptors, {held.seconds:.1f} s of a processor")
+    wrong += grown(usages)
+    print(f"{visits} pages and parts of them drawn", *wrong[:20], sep="\n")
+    return len(wrong)
+
+
+def soak(options, folder: Path) -> int:
+    from tests.reliability.soak import Soak
+
+    trial = Soak(folder / "runs", options.seed)
+    wrong = trial.carry_out(options.seconds, options.every / 1000, folder / "app.txt")
+    print(", ".join(f"{name} {count}" for name, count in sorted(trial.done.items())))
+    for _, held in trial.usages[:: max(1, len(trial.usages) // 8)]:
+        print(
+            f"{held.memory >> 20} MiB, {held.descriptors} descriptors, {held.threads} threads, {held.zombies} zombies"
+        )
+    print(*wrong[:20], sep="\n")
     return len(wrong)
 
 

@@ -1,0 +1,192 @@
+"""Runs, stops and faults without end beside an app that people look at: nothing gets stuck, and nothing grows.
+
+The app is the real one, with sessions that refresh its pages (visits.py); its pages pump, as those of every person do.
+"""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+from lps import launch
+from lps.config import configure
+from lps.files import write_json
+from lps.locks import is_held
+from lps.parameters import ConfigError
+from lps.runs import Run, create_run, list_runs
+from tests.reliability.process_faults import TRAINER, left_of, until
+from tests.reliability.visits import Usage, Visitor, app, usage, zombies_of
+
+SLOTS, WAITING = 2, 4  # runs at a time, and in the queue
+GRACE_S = 1.0
+MEMORY, DESCRIPTORS = 1.25, 1.3  # how much more the app may hold at the end than after its start; browsers come and go
+PAGES = ("", "runs", "queue", "live")
+PLANS = {  # what a training process does, and how it may end where nobody touches it
+    "finish": ("finished",),
+    "wait": ("finished",),
+    "children": ("finished",),
+    "fail": ("failed diverged",),
+    "crash": ("failed bug",),
+    "refuse": ("failed config",),
+    "hang": (),
+}
+
+
+class Soak:
+    """allowed: how each run may end, by its id, given what was done to it."""
+
+    def __init__(self, root: Path, seed: int):
+        self.root, self.draws = root.resolve(), random.Random(seed)
+        self.done, self.allowed, self.usages = Counter(), {}, []
+        self.root.mkdir(parents=True, exist_ok=True)
+
+    def carry_out(self, seconds: float, every_s: float, log: Path) -> list[str]:
+        """Faults for so long, then a calm end; gives what is wrong."""
+        os.environ |= {"LPS_CPU_SLOTS": str(SLOTS), "LPS_STOP_GRACE": str(GRACE_S)}
+        with app(self.root, log, json.dumps(TRAINER)) as (host, process):
+            visitors = [Visitor(host, page) for page in PAGES]
+            for visitor in visitors:
+                visitor.start()
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                self._keep_busy()
+                time.sleep(self.draws.uniform(0, 2 * every_s))
+                self._harm()
+                self.usages.append((time.monotonic(), usage(process.pid)))
+            wrong = self._come_to_rest()
+            wrong += [] if until(lambda: not zombies_of(process.pid)) else ["the app has zombies"]
+            self.usages.append((time.monotonic(), usage(process.pid)))
+            wrong += [f"{visitor.page or 'home'}: {text}" for visitor in visitors for text in visitor.errors]
+            self.done.update(visits=sum(visitor.visits for visitor in visitors))
+            for visitor in visitors:
+                visitor.leave()
+        return wrong + self._judge() + grown([held for _, held in self.usages])
+
+    def _keep_busy(self) -> None:
+        waiting = sum(not run.state().is_over for run in list_runs(self.root))
+        for _ in range(SLOTS + WAITING - waiting):
+            plan = self.draws.choice(list(PLANS))
+            run = create_run(self.root, configure({"device": "cpu", "seed": len(self.allowed)}))
+            write_json(run.folder / "plan.json", {"do": plan, "for_s": self.draws.uniform(0, 2)})
+            self.allowed[run.id] = set(PLANS[plan])
+            launch.launch(run, TRAINER)
+            self.done["launched"] += 1
+
+    def _harm(self) -> None:
+        """One fault for one run that is alive, if there is one: what it does to it, and how it may end then."""
+        alive = [run for run in list_runs(self.root) if run.state().name == "running"]
+        harm, endings = self.draws.choice(list(HARMS.items()))
+        if alive:
+            run = self.draws.choice(alive)
+            self.allowed[run.id] |= set(endings)
+            with contextlib.suppress(ProcessLookupError, ConfigError, KeyError, TypeError):
+                harm(run)
+                self.done[harm.__name__.strip("_")] += 1
+
+    def _come_to_rest(self) -> list[str]:
+        """Stop everything, and wait until nothing moves."""
+        for run in list_runs(self.root):
+            if not run.state().is_over:
+                self.allowed[run.id] |= {"stopped"}
+                with contextlib.suppress(ConfigError):
+                    launch.stop(run, kill=self.draws.random() < 0.5)
+        runs = list_runs(self.root)
+        wrong = [] if until(lambda: all(run.state().is_over for run in runs), 120) else ["not everything ended"]
+        locks = list((self.root / ".slots").glob("*.lock"))
+        wrong += [] if until(lambda: not any(map(is_held, locks))) else ["a slot is stuck"]
+        launch._end_leftovers(self.root)  # as the next start would
+        return wrong
+
+    def _judge(self) -> list[str]:
+        wrong = []
+        for run in list_runs(self.root):
+            state = run.state()
+            shown = {state.name, f"{state.name} {state.kind}"}
+            if not shown & self.allowed[run.id]:
+                wrong.append(f"{run.id}: {state}, not one of {self.allowed[run.id]}")
+            wrong += [f"{run.id}: left behind: {path.name}" for path in run.folder.rglob(".*.tmp")]
+            wrong += [f"{run.id}: a process is left"] * bool(left_of(run))
+        return wrong
+
+
+def grown(usages: list[Usage]) -> list[str]:
+    """Where the last quarter of the time holds more than the second one; the first one is for warming up."""
+    quarter = max(1, len(usages) // 4)
+    before, after = usages[quarter : 2 * quarter] or usages, usages[-quarter:]
+    wrong = []
+    for name, factor in (("memory", MEMORY), ("descriptors", DESCRIPTORS), ("threads", DESCRIPTORS)):
+        was, now = (median(getattr(held, name) for held in part) for part in (before, after))
+        if now > factor * was:
+            wrong.append(f"{name} of the app grew from {was} to {now}")
+    return wrong
+
+
+def _recorded(run: Run, sort: str) -> int:
+    return run.read_json("process.json")[f"{sort}_pid"]
+
+
+def _kill_trainer(run: Run) -> None:
+    os.kill(_recorded(run, "trainer"), signal.SIGKILL)
+
+
+def _end_trainer(run: Run) -> None:
+    os.kill(_recorded(run, "trainer"), signal.SIGTERM)
+
+
+def _break_trainer(run: Run) -> None:
+    os.kill(_recorded(run, "trainer"), signal.SIGSEGV)
+
+
+def _freeze_trainer(run: Run) -> None:
+    """It does nothing any more, not even end; a stop helps."""
+    os.kill(_recorded(run, "trainer"), signal.SIGSTOP)
+    launch.stop(run)
+
+
+def _kill_runner(run: Run) -> None:
+    os.kill(_recorded(run, "runner"), signal.SIGKILL)
+
+
+def _kill_both(run: Run) -> None:
+    os.kill(_recorded(run, "runner"), signal.SIGKILL)
+    os.kill(_recorded(run, "trainer"), signal.SIGKILL)
+
+
+def _end_runner(run: Run) -> None:
+    os.kill(_recorded(run, "runner"), signal.SIGTERM)
+
+
+def _stop(run: Run) -> None:
+    launch.stop(run)
+
+
+def _stop_at_once(run: Run) -> None:
+    launch.stop(run, kill=True)
+
+
+def _kill_waker(run: Run) -> None:
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if b"lps.waker" in words and os.fsencode(run.root) in words:
+                os.kill(int(entry.name), signal.SIGKILL)
+
+
+HARMS: dict[Callable[[Run], None], tuple[str, ...]] = {  # and how a run may end then, beside by itself
+    _kill_trainer: ("failed killed", "failed out_of_memory"),
+    _end_trainer: ("stopped preempted", "failed killed"),  # killed by it, where it came before the handler
+    _break_trainer: ("failed killed",),
+    _freeze_trainer: ("stopped", "finished"),
+    _kill_runner: ("crashed killed",),
+    _kill_both: ("crashed killed", "failed killed"),
+    _end_runner: ("stopped preempted", "stopped"),
+    _stop: ("stopped",),
+    _stop_at_once: ("stopped",),
+    _kill_waker: (),
+}
