@@ -1,7 +1,15 @@
 """LPS Studio: watch a model learn the classes it has labels for, and discover the ones it has not."""
 
 __version__ = "0.1.0"
-API = ("ConfigError", "Run", "compare_runs", "export_runs", "find_run", "list_runs")  # of lps.api, read when asked for
+API = (
+    "ConfigError",
+    "Run",
+    "compare_runs",
+    "export_runs",
+    "find_run",
+    "launch",
+    "list_runs",
+)  # of lps.api, read when asked for
 
 
 def __getattr__(name: str):

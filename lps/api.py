@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lps import config as settings_of
 from lps import datasets, preflight, start_check
-from lps import launch as processes
+from lps import launcher as processes
 from lps import runs as folders
 from lps.events import read_events, rewind
 from lps.labels import label_all, pictures

@@ -5,7 +5,7 @@ import time
 
 from tqdm import tqdm
 
-from lps import launch
+from lps import launcher
 from lps.runs import Run, State
 from lps.summary import summarize
 
@@ -22,7 +22,7 @@ def follow(run: Run) -> State:
             time.sleep(0.2)
         except KeyboardInterrupt:
             interrupts += 1
-            launch.stop(run, kill=interrupts > 1)
+            launcher.stop(run, kill=interrupts > 1)
             print("\nstopping after a checkpoint; Ctrl-C once more ends it at once", file=sys.stderr)
 
 

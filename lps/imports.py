@@ -12,16 +12,17 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from lps import schema
 from lps.archives import CHUNK, belongs
 from lps.config import Config
-from lps.events import is_event
-from lps.files import SMALL_FILE, clean_line, read_small, sync_folder, write_json, write_whole
+from lps.events import check_version, is_event
+from lps.files import SMALL_FILE, clean_line, read_small, refusal, sync_folder, write_json, write_whole
 from lps.intake import MOST_BYTES, Allowance, Entry, entries, open_zip, zip_members
 from lps.locks import is_held, locked
 from lps.parameters import ConfigError, shorten
@@ -74,7 +75,12 @@ def import_runs(
 
 def _sources(path: Path) -> list[Path]:
     """What is read as one thing: an archive, or a run's folder each."""
-    path = path.expanduser().resolve()
+    try:
+        path = Path(os.path.expanduser(path)).resolve()  # which leaves ~nobody as it is
+        path.stat()
+    except (OSError, ValueError) as error:
+        reason = refusal(error) if isinstance(error, OSError) else "it is no path"
+        raise ConfigError("path", f"{shorten(str(path), 200)} cannot be read ({reason})") from None
     if not path.is_dir() or RUN_ID.fullmatch(path.name):
         return [path]
     folders = sorted(entry for entry in path.iterdir() if RUN_ID.fullmatch(entry.name))
@@ -88,6 +94,7 @@ def _sources(path: Path) -> list[Path]:
 def _incoming(root: Path) -> Iterator[Path]:
     """An empty folder beside the runs that goes away at the end; raises `ConfigError` where it cannot be written."""
     folder = root / ".incoming" / f"import.{secrets.token_hex(4)}"
+    is_new = not root.exists()
     try:
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder.parent.mkdir(exist_ok=True, mode=0o700)
@@ -98,6 +105,10 @@ def _incoming(root: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        if is_new and [*root.iterdir()] == [folder.parent]:  # and nothing came in: it goes again
+            with suppress(OSError):
+                folder.parent.rmdir()
+                root.rmdir()
 
 
 # ---------------------------------------------------------------------------------------------------- copying
@@ -190,9 +201,11 @@ def check(run: Run, origin: str, dataset_path: str | None = None) -> list[str]:
     """
     notes = _check_config(run, dataset_path)
     notes += _check_events(run) + _check_checkpoints(run) + _check_all_arrays(run)
+    schema.check("meta.json", run.read_json("meta.json").get("version"))
     meta = run.meta()
     texts = {key: meta[key] for key in ("name", "tags")} | {"notes": meta["notes"][:NOTES_LIMIT]}
-    write_json(run.folder / "meta.json", texts | {"hidden": False, "rev": max(1, meta["rev"])})
+    texts |= {"hidden": False, "rev": max(1, meta["rev"])}
+    write_json(run.folder / "meta.json", schema.stamped("meta.json", texts))
     (run.folder / "lock").touch(mode=0o600)
     host = run.read_json("process.json").get("host")
     host = clean_line(host, 60) if isinstance(host, str) else "another machine"
@@ -223,6 +236,7 @@ def _check_events(run: Run) -> list[str]:
     """Counts the damaged lines, which every reader skips; the last one may be torn."""
     if not run.events.is_file():
         return []
+    check_version(run.events)
     good = bad = 0
     with open(run.events, "rb") as file:
         while line := file.readline(MOST_LINE + 1):

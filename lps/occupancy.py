@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from lps import costs, launch, queue
+from lps import costs, launcher, queue
 from lps.config import Config
 from lps.locks import is_held
 from lps.parameters import ConfigError
@@ -84,7 +84,7 @@ def look(root: Path, now: float | None = None, known: "Durations | None" = None)
     root, now = Path(root), time.time() if now is None else now
     known = Durations(root) if known is None else known
     alive, broken = _unfinished(root, now, known)
-    names = [slot.name for slot in launch.every_slot()]
+    names = [slot.name for slot in launcher.every_slot()]
     names += sorted({name for item in alive for name in item.slots} - set(names))
     slots = {name: is_held(root / ".slots" / f"{name}.lock") for name in names}
     line, end, unknown = _plan(root, now, known, alive, names)
@@ -189,7 +189,7 @@ def _plan(
         config = _config(run)
         if item.wish.held or config is None:
             continue
-        candidates, needed = launch.places(config)
+        candidates, needed = launcher.places(config)
         # The first slot that may be free: one of unknown end counts as such.
         chosen = sorted((slot.name for slot in candidates), key=lambda name: free.setdefault(name, now))[:needed]
         early = item.wish.not_before if queue.is_early(item.wish, now) else now

@@ -1,7 +1,7 @@
 """The queue: which runs wait, in which order, what holds them back, and when a crashed one is tried again.
 
 It is no thing of its own but what the wishes of all runs (`want.json`, lps.wishes) add up to, and one switch for all of
-them (`.queue.json`). Who starts runs (lps.launch) and who changes their order take the same kernel lock in turn, so a
+them (`.queue.json`). Who starts runs (lps.launcher) and who changes their order take the same kernel lock in turn, so a
 run that has been held, or a queue that has been paused, starts nothing from then on. What runs goes on.
 """
 

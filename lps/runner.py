@@ -3,7 +3,7 @@
     python -m lps.runner FOLDER --attempt N --slot NAME --gpus UUID,UUID --locks RUN SLOT... -- TRAINER...
     python -m lps.runner FOLDER --token TOKEN -- TRAINER...     in a job of a cluster (lps.job_attempt)
 
-Started by `lps.launch` in a session of its own, with the locks of the run and of its slots as open descriptors: while
+Started by `lps.launcher` in a session of its own, with the locks of the run and of its slots as open descriptors: while
 it lives the run is alive, and its death, however it comes, takes the training process with it and frees both. Standard
 library only. Its last acts: end whatever the training process left behind, write exit.json, free the locks, and start
 the next queued run, since perhaps no browser is open.
@@ -24,7 +24,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lps import disk, launch, memory
+from lps import disk, launcher, memory
 from lps.events import end_of_events, read_last_event
 from lps.files import clean_line, sweep, write_json, write_whole
 from lps.locks import boot_id, is_file_at
@@ -82,7 +82,7 @@ def main(arguments: list[str]) -> int:
     # An attempt that could not even begin would be started again and again; a machine that shuts down starts nothing.
     if attempt.run.waiting_attempt() != attempt.number and not attempt.terminated:
         with contextlib.suppress(ConfigError, OSError):
-            launch.pump(options.folder.parent, trainer)
+            launcher.pump(options.folder.parent, trainer)
     return 0 if recorded else 1
 
 

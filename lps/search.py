@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lps import costs, launch, preflight
+from lps import costs, launcher, preflight, schema
 from lps.background import SOURCE, lps_command
 from lps.config import Config, configure, parse_settings, protocol_parameters
 from lps.files import read_small, write_json
@@ -100,6 +100,7 @@ class Search:
         """What was asked; raises `ConfigError` where the file is missing or damaged."""
         try:
             stored = json.loads(read_small(self.folder / "search.json"))
+            schema.check("search.json", stored.get("version"))
             base = configure(stored["base"])
             about = {key: stored[key] for key in ("objective", "trials", "prune", "sampler_seed", "parallel")}
             space = read_space(stored["space"], base.method)
@@ -176,7 +177,7 @@ def checked(request: Request) -> Request:
 
 def check(request: Request) -> None:
     """Data, split and device; raises `ConfigError`."""
-    launch.cpu_slots()
+    launcher.cpu_slots()
     preflight.check(request.base)
 
 
@@ -242,7 +243,8 @@ def ask(request: Request, root: Path) -> Search:
             if (search.folder / "search.json").exists():
                 _check_same(search.request(), request)
                 kept = {"id": search.identity, "begun": _begun_at(search)}
-            write_json(search.folder / "search.json", {"version": 1} | kept | request.as_json())
+            asked = schema.stamped("search.json", kept | request.as_json())
+            write_json(search.folder / "search.json", asked)
     except OSError as error:
         raise ConfigError("runs", f"{shorten(str(root))} cannot hold a search ({error.strerror})") from None
     return search

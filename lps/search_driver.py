@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from lps import launch, queue
+from lps import launcher, queue
 from lps.config import Config
 from lps.devices import available_gpus
 from lps.events import end_of_events, read_events, rewind
@@ -34,7 +34,7 @@ def carry_out(
     search: Search,
     say: Callable[[str], None] = print,
     lock: int | None = None,
-    trainer=launch.TRAINER,
+    trainer=launcher.TRAINER,
     pause_s: float = PAUSE_S,
 ) -> str:
     """Go on until all trials have ended or somebody wants it to stop; "finished" or "stopped".
@@ -130,7 +130,7 @@ class Driver:
                     courses.append(course)
             if not courses and begun >= self.request.trials:
                 return "finished"
-            launch.pump(self.root, self.trainer)  # the runner that should have started the next run may be gone
+            launcher.pump(self.root, self.trainer)  # the runner that should have started the next run may be gone
             time.sleep(pause_s)
 
     # ------------------------------------------------------------------------------------------------ trials
@@ -195,7 +195,7 @@ class Driver:
             course.trial.set_user_attr("runs", [*noted, run.id])
         course.take(run, is_own)
         if run.state().name == "queued":
-            launch.launch(run, self.trainer, retries=ATTEMPTS - 1)
+            launcher.launch(run, self.trainer, retries=ATTEMPTS - 1)
 
     def _equal_run(self, config: Config) -> Run | None:
         """A run with these very settings that serves: a finished one, or one of this search that may yet."""
@@ -274,7 +274,7 @@ class Driver:
     def _stop_pruned(self, course: Course, state: State) -> bool:
         """Stop a hopeless run; the trial has ended once it is over."""
         if not state.is_over:
-            launch.stop(course.run)
+            launcher.stop(course.run)
             return False
         epochs = course.evaluations()[-1:]
         reason = f"stopped after epoch {epochs[0][0]}: " if epochs else ""
@@ -288,7 +288,7 @@ class Driver:
         if queue.is_due(course.run, state):  # the queue itself will try it again
             return False
         if (state.name == "stopped" and paused) or (was_killed and state.attempt < ATTEMPTS):
-            launch.resume(course.run, self.trainer)
+            launcher.resume(course.run, self.trainer)
             if paused:
                 course.trial.set_user_attr("paused", False)
             return False
@@ -338,7 +338,7 @@ class Driver:
         for course in courses:
             if course.run is not None and course.is_own and not course.run.state().is_over:
                 course.trial.set_user_attr("paused", True)
-                launch.stop(course.run)
+                launcher.stop(course.run)
         words = f"{len(courses)} trial{'s' * (len(courses) != 1)} under way"
         self.say(f"stopped with {words}; the same search goes on from there")
 
@@ -381,4 +381,4 @@ def places(config: Config) -> int:
     gpus = [] if config.device == "cpu" else available_gpus()
     if config.device.startswith("cuda:"):
         return 1
-    return max(1, len(gpus) // config.processes) if gpus else launch.cpu_slots()
+    return max(1, len(gpus) // config.processes) if gpus else launcher.cpu_slots()

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lps import schema
 from lps.files import write_json
+from lps.parameters import ConfigError, shorten
 from lps.runs import Run, list_runs
 
 PREFIX = "sweep:"  # of the tag that says which sweep a run belongs to
@@ -19,12 +21,16 @@ FOLDER = ".sweeps"
 
 @dataclass(frozen=True)
 class Known:
-    """A sweep that was started. runs: newest first. asked: see `write`, {} where nothing was kept. time: unix."""
+    """A sweep that was started. runs: newest first. asked: see `write`, {} where nothing was kept. time: unix.
+
+    problem: why what was asked for cannot be read; "" where it can, or nothing was kept.
+    """
 
     name: str
     runs: tuple[Run, ...]
     asked: Mapping[str, object] = field(default_factory=dict)
     time: float = 0.0
+    problem: str = ""
 
     @property
     def tag(self) -> str:
@@ -34,12 +40,17 @@ class Known:
 def write(root: Path, name: str, asked: Mapping[str, object]) -> None:
     """Keep what was asked for: {"layout": {...}} or {"preset": {...}}, in JSON's own kinds. Raises `OSError`."""
     (root / FOLDER).mkdir(exist_ok=True, mode=0o700)
-    write_json(_path(root, name), {"name": name, "time": round(time.time(), 3), "asked": dict(asked)})
+    about = {"name": name, "time": round(time.time(), 3), "asked": dict(asked)}
+    write_json(_path(root, name), schema.stamped("sweep", about))
 
 
 def read(root: Path, name: str) -> tuple[dict, float]:
-    """(what was asked for, when); ({}, 0) where nothing was kept or the file is damaged."""
+    """(what was asked for, when); ({}, 0) where nothing was kept or the file is damaged.
+
+    Raises `ConfigError` for a record of a newer program.
+    """
     stored = Run(root / FOLDER).read_json(_path(root, name).name)
+    schema.check("sweep", stored.get("version"), f"record of sweep {shorten(name)}")
     asked, when = stored.get("asked"), stored.get("time")
     if stored.get("name") != name or not isinstance(asked, dict):
         return {}, 0.0
@@ -53,7 +64,14 @@ def known(root: Path) -> list[Known]:
         for tag in run.meta()["tags"]:
             if tag.startswith(PREFIX) and tag != PREFIX:
                 found.setdefault(tag.removeprefix(PREFIX), []).append(run)
-    return [Known(name, tuple(runs), *read(root, name)) for name, runs in found.items()]
+    return [_known(root, name, tuple(runs)) for name, runs in found.items()]
+
+
+def _known(root: Path, name: str, runs: tuple[Run, ...]) -> Known:
+    try:
+        return Known(name, runs, *read(root, name))
+    except ConfigError as error:
+        return Known(name, runs, problem=str(error))
 
 
 def _path(root: Path, name: str) -> Path:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
-from lps import catalog, costs, forecasts, launch, preflight, presets, queue, slurm, sweep_records
+from lps import catalog, costs, forecasts, launcher, preflight, presets, queue, slurm, sweep_records
 from lps.compare import setting_in_words
 from lps.config import Config, configure, parameters, protocol_parameters
 from lps.files import clean_line
@@ -307,7 +307,7 @@ def from_kept(kept: Mapping) -> Layout | presets.Asked | None:
 
 def check(configs: Sequence[Config], here: bool = True) -> None:
     """Data, split and device of every config, each distinct one once; raises `ConfigError`."""
-    launch.cpu_slots()
+    launcher.cpu_slots()
     shared = [key for key in protocol_parameters() if key not in UNCHECKED]
     distinct: dict[str, Config] = {}
     for config in configs:
@@ -399,7 +399,7 @@ def _digest(configs: Sequence[Config]) -> str:
 def start(
     sweep: Sweep,
     root: Path,
-    trainer=launch.TRAINER,
+    trainer=launcher.TRAINER,
     *,
     retries: int | None = None,
     on: slurm.Options | None = None,
@@ -423,7 +423,7 @@ def start(
             _tag(item.run, sweep.tag)
         if sweep.asked:
             _keep(sweep, root)
-        launch.launch_all([item.run for item in made], trainer, retries=retries, on=on, name=sweep.name)
+        launcher.launch_all([item.run for item in made], trainer, retries=retries, on=on, name=sweep.name)
     finally:
         os.close(turn)
     return replace(sweep, items=tuple(replace(item, state=item.run.state()) for item in made))
@@ -436,7 +436,7 @@ def _keep(sweep: Sweep, root: Path) -> None:
         raise ConfigError("runs", f"{shorten(str(root))} cannot hold a sweep ({error.strerror})") from None
 
 
-def watch(items: Sequence[Item], trainer=launch.TRAINER, pause_s: float = 0.5) -> Iterator[Item]:
+def watch(items: Sequence[Item], trainer=launcher.TRAINER, pause_s: float = 0.5) -> Iterator[Item]:
     """Every item with the state that it has come to, as soon as its run is over, finished ones first; stops nothing."""
     waiting = list(items)
     while waiting:
@@ -447,7 +447,7 @@ def watch(items: Sequence[Item], trainer=launch.TRAINER, pause_s: float = 0.5) -
                 yield replace(item, state=state)
         if waiting:
             for root in {item.run.root for item in waiting}:
-                launch.pump(root, trainer)  # the runner that should have started the next run may have been killed
+                launcher.pump(root, trainer)  # the runner that should have started the next run may have been killed
             time.sleep(pause_s)
 
 

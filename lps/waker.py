@@ -2,9 +2,9 @@
 
     python -m lps.waker FOLDER --lock DESCRIPTOR -- TRAINER...
 
-Started by `lps.launch.pump`, never by a person. It lives as long as it holds the kernel lock `.waker.lock`, so there is
-one at most, and starts nothing but through `pump`, as everybody does: it may be killed at any time, and the next pump
-(a runner's, a page's, a command's) starts another. It is there for what nobody else would notice: the runner that
+Started by `lps.launcher.pump`, never by a person. It lives as long as it holds the kernel lock `.waker.lock`, so there
+is one at most, and starts nothing but through `pump`, as everybody does: it may be killed at any time, and the next
+pump (a runner's, a page's, a command's) starts another. It is there for what nobody else would notice: the runner that
 should have started the next run was killed, or the time has come to try a crashed one again. Standard library only.
 """
 
@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from lps import launch, queue
+from lps import launcher, queue
 from lps.locks import claim
 from lps.parameters import ConfigError
 
@@ -46,7 +46,7 @@ def watch(root: Path, lock: int, trainer: list[str]) -> None:
         time.sleep(max(pause, SPARING * spent))
         began, started = time.process_time(), {}
         with contextlib.suppress(ConfigError, OSError):  # no process can be started now; perhaps later
-            started = {run.id: run.wish().attempt for run in launch.pump(root, trainer)}
+            started = {run.id: run.wish().attempt for run in launcher.pump(root, trainer)}
         pause = min(2 * pause, LONGEST_S) if started.items() & before.items() else POLL_S
         before, spent = started or before, time.process_time() - began
 

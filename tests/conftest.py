@@ -7,7 +7,7 @@ import pytest
 def no_training_from_pages(request, monkeypatch):
     """Pages heal the queue as they refresh; in their tests, sample runs that look queued must stay where they are."""
     if request.module.__name__.rpartition(".")[2].startswith("test_pages"):
-        monkeypatch.setattr("lps.launch.pump", lambda root, trainer=None: [])
+        monkeypatch.setattr("lps.launcher.pump", lambda root, trainer=None: [])
 
 
 @pytest.fixture(autouse=True)

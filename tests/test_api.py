@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lps import api
-from lps import launch as processes
+from lps import launcher as processes
 from lps.events import read_events
 from lps.labels import label_all
 from lps.parameters import ConfigError
@@ -225,7 +225,8 @@ except AttributeError as error:
     assert "no_such_name" in str(error)
 else:
     raise AssertionError
-from lps import runs, launch
+from lps import launcher, runs
+assert callable(lps.launch)
 assert runs.__name__ == "lps.runs"
 """
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
@@ -238,22 +239,11 @@ def examples() -> str:
     return "\n".join(blocks)
 
 
-def as_now(source: str) -> str:
-    """Until `lps.launch` is the function and no module, the examples find it in lps.api."""
-    return source.replace("import lps\n", "from lps import api as lps\n") if "launch" not in api_names() else source
-
-
-def api_names() -> tuple[str, ...]:
-    import lps
-
-    return lps.API
-
-
 @pytest.mark.slow
 def test_the_examples_of_the_documentation_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     less = "pretrain_epochs=1, threads=1, dataset_images_per_class=30"  # the same in a few seconds
-    source = as_now(examples()).replace("pretrain_epochs=1", less)
+    source = examples().replace("pretrain_epochs=1", less)
     exec(compile(source, "docs/api.md", "exec"), {"__name__": "examples"})
     said = capsys.readouterr().out
     assert said.startswith("finished\n") and "lr: -1.0 is not a number from 1e-08 to 100" in said

@@ -13,9 +13,10 @@ TORCH = {"torch", "torchvision"}
 
 # A layer may import itself where it says so, and the layers below it.
 STANDARD = set(
-    "parameters schema architectures catalog config disk files locks events runs costs summary devices wishes queue launch "
-    "runner waker slurm jobs job_attempt occupancy usage ranks drafts intake archives "
-    "background score_cache schedules naming class_count trash recent alarms search_space sweep_records guard failures memory".split()
+    "parameters schema architectures catalog config disk files locks events runs costs summary devices wishes queue "
+    "launcher runner waker slurm jobs job_attempt occupancy usage ranks drafts intake archives "
+    "background score_cache schedules naming class_count trash recent alarms search_space sweep_records "
+    "guard failures memory".split()
 )
 ARRAYS = set(
     "datasets split metrics protocols paper pace marks adoption snapshots compare projection preflight sweeps "
@@ -147,7 +148,7 @@ def test_the_package_imports_without_the_dashboard_libraries():
 import sys
 for name in {blocked}:
     sys.modules[name] = None
-import lps.train, lps.pretrain, lps.projection, lps.launch, lps.runner, lps.__main__
+import lps.train, lps.pretrain, lps.projection, lps.launcher, lps.runner, lps.__main__
 from lps.methods import lps as _
 """
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

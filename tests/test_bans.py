@@ -25,7 +25,7 @@ EXCEPT = {
     ("lps/runner.py", "os.kill"): "its own descendants",
     ("lps/runner.py", "os.killpg"): "the group of its own child, on systems without /proc",
     (
-        "lps/launch.py",
+        "lps/launcher.py",
         "signal.pidfd_send_signal",
     ): "what a dead runner left behind, by a handle that no other pid reuses",
     ("lps/ranks.py", "os.kill"): "itself",

@@ -11,7 +11,7 @@ import torch
 from short_runs import assert_same_end, events, finished_run, numbers
 from torch import nn
 
-from lps import catalog, distributed, launch, ranks
+from lps import catalog, distributed, launcher, ranks
 from lps.config import configure
 from lps.parameters import ConfigError
 from lps.runs import Run, create_run
@@ -109,15 +109,15 @@ def test_a_run_of_two_ranks_is_close_to_that_of_one_process(unbroken):
 @pytest.mark.slow
 def test_two_ranks_stop_together_and_resume_where_they_were(unbroken):
     run = create_run(unbroken.root, configure(SHORT | {"processes": 2}))
-    launch.launch(run)
+    launcher.launch(run)
     while run.read_json("progress.json").get("phase") != "train":
-        assert not launch.wait(run, 0.05).is_over, run.log.read_text()
-    launch.stop(run)
-    state = launch.wait(run, 120)
+        assert not launcher.wait(run, 0.05).is_over, run.log.read_text()
+    launcher.stop(run)
+    state = launcher.wait(run, 120)
     assert (state.name, state.reason) == ("stopped", "stopped by request"), run.log.read_text()
     assert events(run)[-1]["kind"] == "stop" and 0 < events(run)[-1]["step"] < 42
-    launch.resume(run)
-    assert launch.wait(run, 120).name == "finished", run.log.read_text()
+    launcher.resume(run)
+    assert launcher.wait(run, 120).name == "finished", run.log.read_text()
     assert_same_end(run, unbroken)
 
 

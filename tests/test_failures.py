@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lps import failures, launch
+from lps import failures, launcher
 from lps.__main__ import main
 from lps.config import configure
 from lps.files import write_json
@@ -31,7 +31,7 @@ def failed_run(root: Path, kind: str, **settings) -> Run:
 def root(tmp_path, monkeypatch):
     """A folder of runs; nothing is started."""
     monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setattr(launch, "pump", lambda *given: [])
+    monkeypatch.setattr(launcher, "pump", lambda *given: [])
     return tmp_path / "runs"
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lps import imports, launch
+from lps import imports, launcher
 from lps.__main__ import main
 from lps.config import configure
 from lps.parameters import ConfigError
@@ -20,7 +20,7 @@ PAGES = sorted(path.stem for path in (Path(__file__).parent.parent / "pages").gl
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     """A folder of runs with one run, and beside it one that nobody may reach; nothing is started."""
-    monkeypatch.setattr(launch, "pump", lambda *given: [])
+    monkeypatch.setattr(launcher, "pump", lambda *given: [])
     folder, outside = tmp_path / "inside" / "runs", tmp_path / "outside"
     create_run(folder, configure({}), "mine")
     create_run(outside, configure({"lr": 0.123}), "SECRET").folder.rename(outside / GOOD)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lps import launch, queue, slurm, sweeps
+from lps import launcher, queue, slurm, sweeps
 from lps.config import configure
 from lps.events import read_events
 from lps.files import write_json
@@ -74,7 +74,7 @@ def make(root, do="finish", **plan) -> Run:
 
 
 def submitted(run: Run, on=LOW) -> Run:
-    launch.launch(run, TRAINER, on=on)
+    launcher.launch(run, TRAINER, on=on)
     return run
 
 
@@ -95,7 +95,7 @@ def until(condition, patience=PATIENCE):
 
 
 def over(run: Run, name: str):
-    state = launch.wait(run, PATIENCE)
+    state = launcher.wait(run, PATIENCE)
     outputs = "\n".join(path.read_text() for path in (run.root / ".slurm").glob("*.txt"))
     assert state.name == name, (state, outputs, run.log.read_text() if run.log.exists() else "")
     return state
@@ -124,16 +124,16 @@ def test_a_run_is_submitted_and_finishes(root):
     assert over(run, "finished").attempt == 1
     process = run.read_json("process.json")
     assert process["slot"] == f"slurm-{job_of(run)}" and process["boot_id"] and kinds(run) == ["start", "finish"]
-    assert launch.launch(run, TRAINER, on=LOW).name == "finished", "the second call changes nothing"
+    assert launcher.launch(run, TRAINER, on=LOW).name == "finished", "the second call changes nothing"
     assert run.log.read_text() == "doing finish\n" and until(lambda: not squeue())
 
 
 def test_the_queue_of_this_machine_leaves_it_alone(root, monkeypatch):
     monkeypatch.setenv("LPS_RETRY_S", "0")
     run = make(root)
-    launch.launch(run, TRAINER, on=HELD, retries=3)
+    launcher.launch(run, TRAINER, on=HELD, retries=3)
     assert run.state().name == "queued" and "JobHeldUser" in run.state().reason
-    assert launch.pump(root, TRAINER) == [] and queue.waiting(root) == [] and not queue.has_future(root)
+    assert launcher.pump(root, TRAINER) == [] and queue.waiting(root) == [] and not queue.has_future(root)
     with pytest.raises(ConfigError, match="only runs that wait"):
         queue.move(run, "first")
     assert not (run.folder / "process.json").exists()
@@ -141,10 +141,10 @@ def test_the_queue_of_this_machine_leaves_it_alone(root, monkeypatch):
 
 def test_a_waiting_job_is_cancelled_and_resumed(root):
     run = submitted(make(root), HELD)
-    assert launch.stop(run).name == "stopped" and run.state().reason == "cancelled before it began"
+    assert launcher.stop(run).name == "stopped" and run.state().reason == "cancelled before it began"
     until(lambda: not squeue())
     first = job_of(run)
-    launch.resume(run, TRAINER)
+    launcher.resume(run, TRAINER)
     assert job_of(run) != first and run.state().name == "queued" and run.state().attempt == 2
     subprocess.run(["scontrol", "release", job_of(run)], check=True)
     over(run, "finished")
@@ -152,7 +152,7 @@ def test_a_waiting_job_is_cancelled_and_resumed(root):
 
 def test_a_stop_lets_the_training_process_write_its_checkpoint(root):
     run = at_work(submitted(make(root, "wait")))
-    launch.stop(run)
+    launcher.stop(run)
     assert over(run, "stopped").reason == "stopped by request" and kinds(run)[-1] == "stop"
     until(lambda: not squeue())
     assert run.state().name == "stopped", "nobody puts it back"
@@ -160,7 +160,7 @@ def test_a_stop_lets_the_training_process_write_its_checkpoint(root):
 
 def test_a_kill_ends_a_deaf_training_process(root):
     run = at_work(submitted(make(root, "hang")))
-    launch.stop(run, kill=True)
+    launcher.stop(run, kill=True)
     assert "ended at once by request" in over(run, "stopped").reason
     until(lambda: not squeue())
 
@@ -193,7 +193,7 @@ def test_a_killed_runner_is_a_crash_that_can_be_resumed(root):
     state = until(lambda: state if (state := run.state()).is_over else None)
     assert state.name == "crashed" and f"job {job_of(run)} ended as FAILED" in state.reason
     write_json(run.folder / "plan.json", {"do": "finish"})
-    launch.resume(run, TRAINER)
+    launcher.resume(run, TRAINER)
     assert over(run, "finished").attempt == 2
 
 
@@ -202,16 +202,16 @@ def test_what_the_cluster_refuses_leaves_the_run_as_it_was(root, option, words):
     run = make(root)
     before = sorted(path.name for path in run.folder.iterdir())
     with pytest.raises(ConfigError, match=f"the job was not taken: .*{words}"):
-        launch.launch(run, TRAINER, on=read_options([option]))
+        launcher.launch(run, TRAINER, on=read_options([option]))
     assert sorted(path.name for path in run.folder.iterdir()) == before
     with pytest.raises(ConfigError, match=f"no job like this is taken: .*{words}"):
         slurm.check(read_options([option]))
     stopped = submitted(make(root), HELD)
-    launch.stop(stopped)
+    launcher.stop(stopped)
     about, wish = stopped.read_json(slurm.RECORD), stopped.wish()
     write_json(stopped.folder / slurm.RECORD, about | {"options": [option]})
     with pytest.raises(ConfigError, match=words):
-        launch.resume(stopped, TRAINER)
+        launcher.resume(stopped, TRAINER)
     assert stopped.wish() == wish and stopped.state().name == "stopped" and not squeue()
 
 
@@ -230,7 +230,7 @@ def test_a_submission_that_was_cut_off_is_found_by_its_name(root):
     about = run.read_json(slurm.RECORD)
     write_json(run.folder / slurm.RECORD, {key: value for key, value in about.items() if key != "job"})
     assert run.state().name == "queued" and about["job"] in run.state().reason
-    launch.stop(run)
+    launcher.stop(run)
     until(lambda: not squeue())
 
 
@@ -264,7 +264,7 @@ def test_a_time_limit_is_an_interruption_too(root):
     record = until(lambda: run.read_json("exit.json"), 90)
     assert (record["state"], record["kind"]) == ("stopped", "preempted") and "goes on" in record["reason"]
     until(lambda: run.state().name == "queued")
-    launch.stop(run)
+    launcher.stop(run)
 
 
 def test_a_run_that_never_comes_to_a_step_is_not_put_back_for_ever(root, monkeypatch):
@@ -279,7 +279,7 @@ def test_a_stop_while_it_waits_for_its_next_attempt(root):
     run = at_work(submitted(make(root, "wait"), WHOLE_NODE))
     urgent = submitted(make(root, "wait"), HIGH)
     until(lambda: run.state().name == "queued")
-    launch.stop(run)
+    launcher.stop(run)
     assert run.state().name == "stopped"
     until(lambda: squeue("--states=PENDING,RUNNING") == [job_of(urgent)])
 
@@ -305,11 +305,11 @@ def test_a_sweep_is_one_array_of_jobs(root):
 def test_the_end_of_one_task_is_not_that_of_the_others(root):
     """`scancel --state=PENDING ARRAY_TASK` would cancel all waiting tasks of the array."""
     runs = [make(root, "wait") for _ in range(4)]
-    launch.launch_all(runs, TRAINER, on=read_options(["partition=low", "at_once=2"]), name="four")
+    launcher.launch_all(runs, TRAINER, on=read_options(["partition=low", "at_once=2"]), name="four")
     at_work(runs[0]), at_work(runs[1])
     assert "JobArrayTaskLimit" in until(lambda: runs[3].state().reason)
-    launch.stop(runs[3])
-    launch.stop(runs[0])
+    launcher.stop(runs[3])
+    launcher.stop(runs[0])
     over(runs[0], "stopped")
     assert at_work(runs[2]).state().name == "running" and runs[1].state().name == "running"
     assert runs[3].state().reason == "cancelled before it began"
@@ -319,7 +319,7 @@ def test_the_end_of_one_task_is_not_that_of_the_others(root):
 
 def test_tasks_of_a_sweep_are_preempted_and_go_on_each_for_itself(root):
     runs = [make(root, "wait") for _ in range(2)]
-    launch.launch_all(runs, TRAINER, on=read_options(["partition=low", "cpus=2"]), name="two")
+    launcher.launch_all(runs, TRAINER, on=read_options(["partition=low", "cpus=2"]), name="two")
     ids = [job_of(at_work(run)) for run in runs]
     for run in runs:
         write_json(run.folder / "plan.json", {"do": "finish"})
@@ -336,7 +336,7 @@ def test_what_is_seen_from_a_machine_that_does_not_see_the_lock(root, monkeypatc
     run = submitted(make(root, "wait"))
     until(lambda: run.state().name == "running")
     assert run.state().reason.startswith(f"job {job_of(run)} of SLURM on ")
-    launch.stop(run)
+    launcher.stop(run)
     assert run.state().name in ("stopping", "stopped")
     assert over(run, "stopped").reason.startswith("stopped by request")
 
@@ -361,12 +361,12 @@ def numbers(run: Run) -> list:
 def test_real_training_is_preempted_and_ends_with_the_numbers_of_a_run_that_was_not(root):
     config = configure({"epochs": 3, "pretrain.epochs": 1, "threads": 1, "device": "cpu"})
     calm, hurried = (create_run(root, config) for _ in range(2))
-    launch.launch(calm, on=WHOLE_NODE)
-    assert launch.wait(calm, 200).name == "finished"
-    launch.launch(hurried, on=WHOLE_NODE)
+    launcher.launch(calm, on=WHOLE_NODE)
+    assert launcher.wait(calm, 200).name == "finished"
+    launcher.launch(hurried, on=WHOLE_NODE)
     until(lambda: any(event["kind"] == "eval" for event in read_events(hurried.events)[0]), 200)
     urgent = submitted(make(root), HIGH)
-    assert launch.wait(hurried, 200).name == "finished"
+    assert launcher.wait(hurried, 200).name == "finished"
     over(urgent, "finished")
     assert hurried.state().attempt == 2 and "stop" in kinds(hurried)
     last = [item for item in numbers(hurried) if item[0] == "eval" and item[1] == 3][-1]
@@ -378,8 +378,8 @@ def test_a_run_on_several_processes_has_them_inside_its_job(root):
     """A node with GPUs is not here; the processes are started and stopped in the same way."""
     settings = {"epochs": 1, "pretrain.epochs": 1, "threads": 2, "device": "cpu", "processes": 2}
     run = create_run(root, configure(settings))
-    launch.launch(run, on=read_options(["partition=low", "cpus=2", "time=10"]))
-    state = launch.wait(run, 200)
+    launcher.launch(run, on=read_options(["partition=low", "cpus=2", "time=10"]))
+    state = launcher.wait(run, 200)
     assert state.name == "finished", (state, run.log.read_text())
     assert kinds(run)[-1] == "finish" and "accuracy/all" in summarize(run)["last"]
 
@@ -387,7 +387,7 @@ def test_a_run_on_several_processes_has_them_inside_its_job(root):
 def test_the_command_line_hands_a_run_over(root):
     command = [sys.executable, "-m", "lps", "launch", "--runs", str(root), "--on", "slurm", "--slurm", "extra=--hold"]
     command += ["--slurm", "partition=low", "--set", "device=cuda", "--set", "epochs=1"]  # no GPU is needed here
-    folder = subprocess.run(command, check=True, capture_output=True, text=True, cwd=launch.SOURCE).stdout.strip()
+    folder = subprocess.run(command, check=True, capture_output=True, text=True, cwd=launcher.SOURCE).stdout.strip()
     run = Run(Path(folder))
     assert run.state().name == "queued" and job_of(run) in squeue()
     said = subprocess.run(
@@ -395,7 +395,7 @@ def test_the_command_line_hands_a_run_over(root):
         check=True,
         capture_output=True,
         text=True,
-        cwd=launch.SOURCE,
+        cwd=launcher.SOURCE,
     )
     assert "JobHeldUser" in json.loads(said.stdout)[0]["reason"]
 
@@ -416,10 +416,10 @@ def test_a_cluster_that_does_not_answer(root, monkeypatch):
         monkeypatch.setattr("lps.runs.is_held", lambda path: False)  # seen from another node
         assert "last news" in running.state().reason and running.state().name == "unknown"
         with pytest.raises(ConfigError, match="could not be told"):
-            launch.stop(running)
-        assert launch.wait(running, PATIENCE).name == "stopped", "the wish was enough"
+            launcher.stop(running)
+        assert launcher.wait(running, PATIENCE).name == "stopped", "the wish was enough"
         with pytest.raises(ConfigError, match="was not taken|was taken"):
-            launch.launch(make(root), TRAINER, on=LOW)
+            launcher.launch(make(root), TRAINER, on=LOW)
     finally:
         subprocess.run([SETUP], check=True, timeout=120)
     until(lambda: waiting.state().name == "queued")

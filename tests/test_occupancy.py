@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lps import costs, launch, occupancy, queue
+from lps import costs, launcher, occupancy, queue
 from lps.config import configure
 from lps.files import write_json
 from lps.locks import boot_id, claim
@@ -210,5 +210,5 @@ def test_the_date_is_said_where_it_is_another_one():
 
 
 def test_the_slots_are_those_that_runs_are_started_on(root):
-    assert [slot.name for slot in launch.every_slot()][-2:] == ["cpu-0", "cpu-1"]
-    assert launch.places(configure({"device": "cpu"}))[1] == 1
+    assert [slot.name for slot in launcher.every_slot()][-2:] == ["cpu-0", "cpu-1"]
+    assert launcher.places(configure({"device": "cpu"}))[1] == 1

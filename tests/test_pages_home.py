@@ -3,7 +3,7 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from lps import launch
+from lps import launcher
 from lps.config import configure
 from lps.parameters import ConfigError
 from lps.runs import list_runs
@@ -15,8 +15,8 @@ from tests.visiting import visit
 def root(tmp_path, monkeypatch):
     """An empty folder of runs; no process is started."""
     monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setattr(launch, "launch", lambda run: None)
-    monkeypatch.setattr(launch, "pump", lambda root: [])
+    monkeypatch.setattr(launcher, "launch", lambda run: None)
+    monkeypatch.setattr(launcher, "pump", lambda root: [])
     (tmp_path / "runs").mkdir()
     return tmp_path / "runs"
 
@@ -135,8 +135,8 @@ def test_alive_runs_can_be_stopped_and_foreign_folders_be_left_alone(root):
 
 def test_stop_and_resume_are_passed_on(root, monkeypatch):
     asked = []
-    monkeypatch.setattr(launch, "stop", lambda run, kill=False: asked.append(("stop", run.id, kill)))
-    monkeypatch.setattr(launch, "resume", lambda run: asked.append(("resume", run.id)))
+    monkeypatch.setattr(launcher, "stop", lambda run, kill=False: asked.append(("stop", run.id, kill)))
+    monkeypatch.setattr(launcher, "resume", lambda run: asked.append(("resume", run.id)))
     alive, over = sample_runs.make_run(root, "running"), sample_runs.make_run(root, "stopped")
     with sample_runs.held(alive):
         menu(visit(), alive).click("stop").run()
@@ -148,7 +148,7 @@ def test_what_cannot_be_done_is_a_sentence(root, monkeypatch):
     def refuse(run):
         raise ConfigError("device", "cuda:0 is not available")
 
-    monkeypatch.setattr(launch, "resume", refuse)
+    monkeypatch.setattr(launcher, "resume", refuse)
     run = sample_runs.make_run(root, "stopped")
     at = visit()
     menu(at, run).click("resume").run()

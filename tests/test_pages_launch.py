@@ -3,7 +3,7 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from lps import background, class_count, launch
+from lps import background, class_count, launcher
 from lps.config import configure
 from lps.parameters import ConfigError
 from lps.runs import list_runs
@@ -16,8 +16,8 @@ from tests.visiting import visit
 def root(tmp_path, monkeypatch):
     """A folder of runs that does not exist yet; no process is started."""
     monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setattr(launch, "launch", lambda run: None)
-    monkeypatch.setattr(launch, "pump", lambda root: [])
+    monkeypatch.setattr(launcher, "launch", lambda run: None)
+    monkeypatch.setattr(launcher, "pump", lambda root: [])
     return tmp_path / "runs"
 
 
@@ -210,10 +210,10 @@ def test_a_launch_that_fails_is_a_sentence_and_can_be_tried_again(root, monkeypa
         raise ConfigError("runs", "no process can be started")
 
     at = visit("launch")
-    monkeypatch.setattr(launch, "launch", refuse)
+    monkeypatch.setattr(launcher, "launch", refuse)
     start(at).click().run()
     assert at.title[0].value == "Launch" and "no process can be started" in texts(at)
-    monkeypatch.setattr(launch, "launch", lambda run: None)
+    monkeypatch.setattr(launcher, "launch", lambda run: None)
     start(at).click().run()
     assert at.title[0].value == "Live" and len(list_runs(root)) == 1
 

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from lps import launch, slurm
+from lps import launcher, slurm
 from lps.commands import parser, place
 from lps.config import configure
 from lps.files import write_json
@@ -18,7 +18,7 @@ from tests.visiting import visit
 def root(tmp_path, monkeypatch):
     """A folder of runs that does not exist yet; no process is started."""
     monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setattr(launch, "launch", lambda run: None)
+    monkeypatch.setattr(launcher, "launch", lambda run: None)
     return tmp_path / "runs"
 
 
@@ -29,7 +29,7 @@ def handed_over(monkeypatch):
     monkeypatch.setattr(slurm, "is_here", lambda: True)
     monkeypatch.setattr(slurm, "partitions", lambda: ["low", "gpu"])
     monkeypatch.setattr(slurm, "check", lambda options: None)
-    monkeypatch.setattr(launch, "launch_all", lambda runs, on, name: asked.append((runs, on, name)))
+    monkeypatch.setattr(launcher, "launch_all", lambda runs, on, name: asked.append((runs, on, name)))
     return asked
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from lps import devices, launch, queue, usage
+from lps import devices, launcher, queue, usage
 from lps.config import configure
 from lps.files import write_json
 from lps.locks import boot_id, claim
@@ -20,8 +20,8 @@ def root(tmp_path, monkeypatch):
     """An empty folder of runs; no process is started, and the driver is not asked."""
     monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("LPS_CPU_SLOTS", "2")
-    monkeypatch.setattr(launch, "_spawn", lambda *_: None)
-    monkeypatch.setattr(launch, "_keep_waker", lambda *_: None)
+    monkeypatch.setattr(launcher, "_spawn", lambda *_: None)
+    monkeypatch.setattr(launcher, "_keep_waker", lambda *_: None)
     monkeypatch.setattr(usage, "gpus", lambda: [])
     monkeypatch.setattr(os, "fsync", lambda _: None)
     page._asked_devices.clear()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import lps.runs
-from lps import launch
+from lps import launcher
 from lps.files import write_json
 from lps.parameters import ConfigError
 from lps.runs import Run, delete_run, list_runs, recorded_runs
@@ -243,7 +243,7 @@ def test_hidden_runs_are_left_out_until_asked_for(root, shelved):
 
 def test_stop_and_resume_reach_those_they_are_for(root, shelved, monkeypatch):
     asked = []
-    monkeypatch.setattr(launch, "resume", lambda run: asked.append(run.id))
+    monkeypatch.setattr(launcher, "resume", lambda run: asked.append(run.id))
     at = visit("runs", run=[run.id for run in shelved.values()])
     at.button(key="shelf_resume").click().run()
     assert sorted(asked) == sorted([shelved["failed"].id, shelved["stopped"].id])
@@ -253,7 +253,7 @@ def test_a_refusal_is_a_sentence(root, shelved, monkeypatch):
     def refuse(run):
         raise ConfigError("device", "cuda:0 is not available")
 
-    monkeypatch.setattr(launch, "resume", refuse)
+    monkeypatch.setattr(launcher, "resume", refuse)
     at = visit("runs", run=[shelved["stopped"].id])
     at.button(key="shelf_resume").click().run()
     assert not at.exception and "is not available" in at.error[0].value

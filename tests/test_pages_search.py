@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from lps import launch, search, sweeps
+from lps import launcher, search, sweeps
 from lps.parameters import ConfigError
 from lps.runs import list_runs
 from lps.search import list_searches, read_request
@@ -41,7 +41,7 @@ def hunted(root, monkeypatch):
     monkeypatch.setenv("LPS_CPU_SLOTS", "2")
     found = asked(root, trials=6)
     assert drive(found) == "finished"
-    monkeypatch.setattr(launch, "pump", lambda root, trainer=None: [])
+    monkeypatch.setattr(launcher, "pump", lambda root, trainer=None: [])
     return found
 
 
@@ -212,7 +212,7 @@ def test_a_search_under_way_can_be_stopped(root, monkeypatch):
 
 
 def test_the_best_is_run_with_several_seeds_and_its_own_run_is_used_again(root, hunted, monkeypatch):
-    monkeypatch.setattr(launch, "launch_all", lambda runs, *rest, **more: None)
+    monkeypatch.setattr(launcher, "launch_all", lambda runs, *rest, **more: None)
     app = visit("search", search="hunt")
     best = read(hunted).best
     before = {run.id for run in list_runs(root)}

@@ -16,15 +16,15 @@ LAUNCH = """
 import os, sys
 from pathlib import Path
 os.umask(0)
-from lps import launch, sweep_records
+from lps import launcher, sweep_records
 from lps.config import configure
 from lps.files import write_json
 from lps.runs import create_run, delete_run
 root, trainer = Path(sys.argv[1]), (sys.executable, sys.argv[2])
 run = create_run(root, configure({"device": "cpu"}), "mine")
 write_json(run.folder / "plan.json", {"do": "finish"})
-launch.launch(run, trainer)
-assert launch.wait(run, 30).name == "finished"
+launcher.launch(run, trainer)
+assert launcher.wait(run, 30).name == "finished"
 run.write_meta(notes="secret")
 sweep_records.write(root, "mine", {"layout": {}})
 other = create_run(root, configure({"device": "cpu", "seed": 1}), "deleted")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lps import launch, queue, wishes
+from lps import launcher, queue, wishes
 from lps.__main__ import main
 from lps.config import configure
 from lps.files import write_json
@@ -41,9 +41,9 @@ def root(tmp_path, monkeypatch):
 def started(monkeypatch):
     """What would have been started, in order; slots are free again at once."""
     found = []
-    monkeypatch.setattr(launch, "_spawn", lambda run, attempt, *_: found.append((run.id, attempt)))
-    monkeypatch.setattr(launch, "_keep_waker", lambda *_: None)
-    monkeypatch.setattr(launch, "_end_leftovers", lambda *_: None)
+    monkeypatch.setattr(launcher, "_spawn", lambda run, attempt, *_: found.append((run.id, attempt)))
+    monkeypatch.setattr(launcher, "_keep_waker", lambda *_: None)
+    monkeypatch.setattr(launcher, "_end_leftovers", lambda *_: None)
     return found
 
 
@@ -204,9 +204,9 @@ def test_only_what_waits_can_be_moved(root):
 
 def test_launching_many_keeps_their_order_and_looks_for_slots_once(root, started, monkeypatch):
     pumps = []
-    monkeypatch.setattr(launch, "pump", lambda *_: pumps.append(1))
+    monkeypatch.setattr(launcher, "pump", lambda *_: pumps.append(1))
     runs = [make(root, seed=seed) for seed in (3, 1, 2)]
-    launch.launch_all(runs, retries=2, priority=7)
+    launcher.launch_all(runs, retries=2, priority=7)
     assert queue.waiting(root) == runs and len(pumps) == 1
     assert {(run.wish().retries, run.wish().priority) for run in runs} == {(2, 7)}
 
@@ -217,7 +217,7 @@ def test_launching_many_resumes_what_broke_off_and_leaves_the_rest_alone(root, s
     end(failed, state="failed", kind="bug")
     queue.ask(waits, "run", 1)
     before = stored(waits)
-    launch.launch_all(runs)
+    launcher.launch_all(runs)
     assert (new.wish().attempt, failed.wish().attempt, stored(waits)) == (1, 2, before)
     assert not (finished.folder / "want.json").exists()
 
@@ -226,7 +226,7 @@ def test_nothing_is_asked_for_where_one_of_many_cannot_be(root, started):
     good, bad = make(root), make(root, seed=1)
     (bad.folder / "config.json").write_text("{")
     with pytest.raises(ConfigError):
-        launch.launch_all([good, bad])
+        launcher.launch_all([good, bad])
     assert not (good.folder / "want.json").exists()
 
 
@@ -238,10 +238,10 @@ def test_a_held_run_keeps_its_place_and_is_passed_over(root, started):
     queue.hold(runs[0])
     assert names(root, runs) == "abc" and [queue.position(run) for run in runs] == [0, 0, 1]
     assert runs[0].state().name == "queued" and runs[0].state().reason == "held until it is released"
-    launch.pump(root)
+    launcher.pump(root)
     assert [name for name, _ in started] == [runs[1].id, runs[2].id]
     queue.release(runs[0])
-    launch.pump(root)
+    launcher.pump(root)
     assert started[2][0] == runs[0].id and runs[0].state().reason == ""
 
 
@@ -256,10 +256,10 @@ def test_a_held_run_does_not_keep_a_waker(root):
 def test_a_paused_queue_starts_nothing_and_goes_on(root, started):
     run = make(root)
     queue.set_paused(root, True)
-    assert launch.launch(run).name == "queued" and not started and not queue.has_future(root)
+    assert launcher.launch(run).name == "queued" and not started and not queue.has_future(root)
     assert queue.read_switch(root).paused and abs(queue.read_switch(root).since - time.time()) < 60
     queue.set_paused(root, False)
-    launch.pump(root)
+    launcher.pump(root)
     assert started == [(run.id, 1)]
 
 
@@ -270,7 +270,7 @@ def test_a_damaged_queue_file_pauses_nothing_and_is_said(root, started, text):
     asked(root, 1)
     (root / queue.SWITCH).write_text(text, encoding="utf-8")
     assert queue.read_switch(root).problem == ".queue.json is damaged and was left out of account: the queue goes on"
-    launch.pump(root)
+    launcher.pump(root)
     assert len(started) == 1
     queue.set_paused(root, False)
     assert queue.read_switch(root) == replace(queue.Switch(), since=queue.read_switch(root).since)
@@ -287,10 +287,10 @@ def test_nobody_starts_a_run_while_somebody_changes_the_queue(root, started, mon
     monkeypatch.setattr(queue, "TURN_PATIENCE_S", 0.05)
     (run,) = asked(root, 1)
     with queue.turn(root):
-        assert launch.pump(root) == [] and started == []
+        assert launcher.pump(root) == [] and started == []
         with pytest.raises(ConfigError, match="^queue: is busy; try again in a moment$"):
             queue.hold(run)
-    assert launch.pump(root) == [run]
+    assert launcher.pump(root) == [run]
 
 
 def test_there_is_no_queue_where_there_is_no_folder(tmp_path):
@@ -301,7 +301,7 @@ def test_there_is_no_queue_where_there_is_no_folder(tmp_path):
 
 def test_a_cancelled_run_leaves_the_line(root, started):
     runs = asked(root, 3)
-    assert launch.stop(runs[1]).name == "stopped"
+    assert launcher.stop(runs[1]).name == "stopped"
     assert names(root, runs) == "ac"
     with pytest.raises(ConfigError, match="is stopped; only runs that wait"):
         queue.move(runs[1], "up")
@@ -317,11 +317,11 @@ def test_a_crashed_run_waits_longer_each_time_and_at_last_stays_crashed(root, st
     queue.hold(second)
     waits = []
     for attempt in (1, 2, 3, 4):
-        launch.pump(root)
+        launcher.pump(root)
         assert started[-1] == (first.id, attempt)
         crash(first, attempt)
         assert first.state().name == "crashed"
-        launch.pump(root)
+        launcher.pump(root)
         if attempt == 4:
             break
         state = first.state()
@@ -330,7 +330,7 @@ def test_a_crashed_run_waits_longer_each_time_and_at_last_stays_crashed(root, st
         assert names(root, [first, second]) == "ab"  # its old place
         begin = clock[0]
         clock[0] = first.wish().not_before - 0.01
-        assert launch.pump(root) == []
+        assert launcher.pump(root) == []
         clock[0] = first.wish().not_before
         waits.append(clock[0] - begin)
     assert waits == [30, 120, 480]
@@ -361,7 +361,7 @@ ENDINGS = [
 def test_what_is_tried_again_by_itself(root, started, record, again, retries):
     (run,) = asked(root, 1, retries=retries)
     crash(run) if record is None else end(run, **record)
-    launch.pump(root)
+    launcher.pump(root)
     assert (run.wish().attempt == 2) == (run.state().name == "queued") == (again and retries == 1)
 
 
@@ -370,15 +370,15 @@ def test_what_a_person_wanted_to_end_is_not_tried_again_after_a_crash(root, star
     (run,) = asked(root, 1, retries=3)
     queue.ask(run, want, 1)
     crash(run)
-    launch.pump(root)
+    launcher.pump(root)
     assert run.state().name == "crashed"
 
 
 def test_a_crashed_run_that_is_stopped_before_it_comes_back_stays(root, started):
     (run,) = asked(root, 1, retries=3)
     crash(run)
-    launch.stop(run)
-    launch.pump(root)
+    launcher.stop(run)
+    launcher.pump(root)
     assert run.state().name == "crashed" and started == []
 
 
@@ -394,18 +394,18 @@ def test_a_running_run_with_retries_keeps_a_waker_and_one_without_does_not(root)
 def test_released_means_now(root, started):
     (run,) = asked(root, 1, retries=1)
     crash(run)
-    assert launch.pump(root) == []
+    assert launcher.pump(root) == []
     queue.release(run)
-    assert launch.pump(root) == [run] and started == [(run.id, 2)]
+    assert launcher.pump(root) == [run] and started == [(run.id, 2)]
 
 
 def test_priority_and_retries_stay_when_a_person_resumes_and_count_from_the_beginning(root, started):
     (run,) = asked(root, 1, retries=2, priority=4)
     crash(run)
-    launch.pump(root)
+    launcher.pump(root)
     assert run.wish().retried == 1
-    launch.stop(run)
-    launch.resume(run)
+    launcher.stop(run)
+    launcher.resume(run)
     wish = run.wish()
     assert (wish.attempt, wish.priority, wish.retries, wish.retried, wish.not_before) == (3, 4, 2, 0, 0)
 
@@ -414,7 +414,7 @@ def test_priority_and_retries_stay_when_a_person_resumes_and_count_from_the_begi
 def test_retries_are_few(root, number):
     run = make(root)
     with pytest.raises(ConfigError, match="^retries: .* is not a whole number from 0 to 3$"):
-        launch.launch(run, retries=number)
+        launcher.launch(run, retries=number)
     assert not (run.folder / "want.json").exists()
 
 
@@ -422,14 +422,14 @@ def test_a_time_that_no_back_off_explains_holds_nothing_back(root, started):
     """The clock was wrong when it was written, or the file came from elsewhere."""
     (run,) = asked(root, 1)
     queue.write(run, replace(run.wish(), not_before=time.time() + 10 * 365 * 86_400))
-    assert launch.pump(root) == [run]
+    assert launcher.pump(root) == [run]
 
 
 def test_two_pumps_at_once_ask_for_one_retry(root, started):
     (run,) = asked(root, 1, retries=3)
     crash(run)
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda _: launch.pump(root), range(8)))
+        list(pool.map(lambda _: launcher.pump(root), range(8)))
     assert run.wish().attempt == 2 and run.wish().retried == 1 and started == []
 
 
@@ -454,7 +454,7 @@ def test_wishes_of_before_are_read_as_before(root, started):
     for run, asked_at in zip(runs, (2.0, 3.0, 1.0)):
         write_json(run.folder / "want.json", {"want": "run", "attempt": 1, "time": asked_at})
     assert names(root, runs) == "cab"
-    launch.pump(root)
+    launcher.pump(root)
     assert started == [(runs[number].id, 1) for number in (2, 0, 1)]
 
 
@@ -536,7 +536,7 @@ def test_what_is_remembered_is_what_is_there(tmp_path_factory, steps):
 def test_a_run_that_cannot_be_read_keeps_no_waker_and_stops_nobody(root, started):
     bad, good = asked(root, 2)
     (bad.folder / "config.json").write_text("{")
-    assert launch.pump(root) == [good]
+    assert launcher.pump(root) == [good]
     queue.ask(good, "stop", 1)
     assert queue.waiting(root) == [bad] and not queue.has_future(root)
 
@@ -548,12 +548,12 @@ def test_a_recording_is_neither_launched_nor_stopped_nor_moved(root, started):
     run = make(root)
     write_json(run.folder / "recorded.json", {"version": 1})
     acts = (
-        launch.launch,
-        launch.resume,
-        launch.stop,
+        launcher.launch,
+        launcher.resume,
+        launcher.stop,
         queue.hold,
         lambda run: queue.move(run, "up"),
-        lambda r: launch.launch_all([r]),
+        lambda r: launcher.launch_all([r]),
     )
     for act in acts:
         with pytest.raises(ConfigError, match="is a recording and stays as it is"):
@@ -579,7 +579,7 @@ def lps(root, capsys):
 
 
 def test_the_command_line_changes_the_line(root, started, lps, monkeypatch):
-    monkeypatch.setattr(launch, "pump", lambda *_: [])
+    monkeypatch.setattr(launcher, "pump", lambda *_: [])
     runs = asked(root, 4)
     short = [run.id[-6:] for run in runs]
     assert lps("queue", "first", short[2]) == (0, "0\n", "")

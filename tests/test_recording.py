@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lps import __main__, launch, naming, projection, recording, runs
+from lps import __main__, launcher, naming, projection, recording, runs
 from lps.config import configure, parse_settings
 from lps.parameters import ConfigError
 from lps.recording import record
@@ -197,9 +197,9 @@ def test_nothing_changes_a_recording(recorded):
         lambda: naming.record(recorded, EPOCHS, [step]),
         lambda: naming.undo(recorded, EPOCHS),
         lambda: projection.project(recorded, "pca"),
-        lambda: launch.launch(recorded),
-        lambda: launch.resume(recorded),
-        lambda: launch.stop(recorded, kill=True),
+        lambda: launcher.launch(recorded),
+        lambda: launcher.resume(recorded),
+        lambda: launcher.stop(recorded, kill=True),
     ]
     for change in changes:
         with pytest.raises(ConfigError, match="stays as it is"):

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lps import launch, search, search_driver, search_results
+from lps import launcher, search, search_driver, search_results
 from lps.__main__ import main
 from lps.config import configure, parameters
 from lps.locks import claim, is_held
@@ -41,7 +41,7 @@ def root(tmp_path, monkeypatch):
     monkeypatch.setenv("LPS_RETRY_S", "0")
     yield tmp_path / "runs"
     for run in list_runs(tmp_path / "runs"):
-        launch.stop(run, kill=True)
+        launcher.stop(run, kill=True)
     end = time.monotonic() + PATIENCE
     while any(is_held(run.lock) for run in list_runs(tmp_path / "runs")):
         assert time.monotonic() < end, "a run outlives its test"
@@ -335,7 +335,7 @@ def test_a_driver_that_dies_anywhere_leaves_nothing_twice(root, monkeypatch, whe
         "create": (search_driver, "create_run"),
         "tag": (Run, "write_meta"),
         "note": (optuna.trial.Trial, "set_user_attr"),
-        "launch": (launch, "launch"),
+        "launch": (launcher, "launch"),
         "report": (optuna.trial.Trial, "report"),
         "tell": (optuna.study.Study, "tell"),
     }
@@ -466,7 +466,7 @@ def test_a_run_that_somebody_stopped_gives_its_trial_up(root):
     driver = search_driver.Driver(found, found.request(), search.open_study(found, create=True), print, TRAINER)
     course = driver._next()
     wait_for(lambda: not driver._advance(course) and course.reported == 3)
-    launch.stop(course.run)
+    launcher.stop(course.run)
     wait_for(lambda: driver._advance(course))
     assert read(found).trials[0].reason == "somebody stopped its run"
 
@@ -496,8 +496,8 @@ def test_a_search_is_stopped_with_its_runs_and_goes_on_from_there(root, monkeypa
 def test_an_equal_run_that_is_finished_is_used_as_it_is(root):
     found = asked(root, trials=1)
     run = create_run(root, found.request().config({"margin_scale": 10.0, "lr": 0.05}, 0), "by hand")
-    launch.launch(run, TRAINER)
-    assert launch.wait(run, PATIENCE).name == "finished"
+    launcher.launch(run, TRAINER)
+    assert launcher.wait(run, PATIENCE).name == "finished"
     drive(found)
     assert list_runs(root) == [run] and read(found).trials[0].runs == (run.id,)
     assert run.meta()["tags"] == ["search:hunt"] and run.meta()["name"] == "by hand"

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from lps import jobs, launch, slurm
+from lps import jobs, launcher, slurm
 from lps.config import configure
 from lps.files import write_json
 from lps.parameters import ConfigError
@@ -139,10 +139,10 @@ def test_each_process_of_a_run_needs_a_gpu_of_its_job(cluster, tmp_path):
     cluster.say("sbatch", "7\n")
     make = [create_run(tmp_path / "runs", configure({"processes": 3, "device": device})) for device in ("auto", "cpu")]
     with pytest.raises(ConfigError, match="^slurm gpus: 2 is fewer than the processes, 3; each needs one$"):
-        launch.launch(make[0], on=read_options(["gpus=a100:2"]))
+        launcher.launch(make[0], on=read_options(["gpus=a100:2"]))
     assert not cluster.calls("sbatch") and not (make[0].folder / "want.json").exists()
-    launch.launch(make[0], on=read_options(["gpus=3"]))
-    launch.launch(make[1], on=read_options(["gpus=2"]))
+    launcher.launch(make[0], on=read_options(["gpus=3"]))
+    launcher.launch(make[1], on=read_options(["gpus=2"]))
     assert len(cluster.calls("sbatch")) == 2
 
 
@@ -232,7 +232,7 @@ def test_the_script_outlives_a_signal_and_waits_for_its_step(tmp_path):
 def test_no_sbatch_is_one_sentence(cluster, run):
     assert not slurm.is_here()
     with pytest.raises(ConfigError, match="^on: slurm is not available: sbatch is not installed here; choices: here$"):
-        launch.launch(run, on=read_options([]))
+        launcher.launch(run, on=read_options([]))
     assert not (run.folder / "want.json").exists()
 
 
@@ -243,7 +243,7 @@ def test_a_refusal_names_what_there_is_and_leaves_the_run_as_it_was(cluster, run
     cluster.say("sbatch", err=err, code=1)
     cluster.say("sinfo", "low\nhigh*\nlow\n")
     with pytest.raises(ConfigError) as caught:
-        launch.launch(run, on=read_options(["partition=x"]))
+        launcher.launch(run, on=read_options(["partition=x"]))
     words = "slurm: the job was not taken: Batch job submission failed: Invalid partition; choices: high, low"
     assert str(caught.value) == words
     assert not (run.folder / "want.json").exists() and not (run.folder / slurm.RECORD).exists()
@@ -257,7 +257,7 @@ def test_a_submission_without_an_answer_may_have_been_taken(cluster, run, monkey
     with pytest.raises(
         ConfigError, match="nobody knows whether the job was taken: sbatch does not answer within 0.3 s"
     ):
-        launch.launch(run, on=read_options([]))
+        launcher.launch(run, on=read_options([]))
     about = run.read_json(slurm.RECORD)
     time.sleep(0.3)
     assert run.state().name == "stopped" and "cut off" in run.state().reason
@@ -268,7 +268,7 @@ def test_a_submission_without_an_answer_may_have_been_taken(cluster, run, monkey
 def test_many_runs_are_one_array_and_know_their_place(cluster, tmp_path):
     cluster.say("sbatch", "40\n")
     runs = [create_run(tmp_path / "runs", configure({"seed": seed, "device": "cpu"})) for seed in range(3)]
-    launch.launch_all(runs, on=read_options(["at_once=2"]), name="a sweep; rm")
+    launcher.launch_all(runs, on=read_options(["at_once=2"]), name="a sweep; rm")
     assert [run.read_json(slurm.RECORD)["job"] for run in runs] == ["40_0", "40_1", "40_2"]
     (call,) = cluster.calls("sbatch")
     assert "--array=0-2%2" in call["argv"] and "--at_once" not in " ".join(call["argv"])
@@ -276,7 +276,7 @@ def test_many_runs_are_one_array_and_know_their_place(cluster, tmp_path):
     assert re.fullmatch(r"--job-name=a-sweep--rm\.[0-9a-f]{8}", name)
     listed = next(line for line in call["stdin"].splitlines() if line.startswith("folders="))
     assert shlex.split(listed.removeprefix("folders=(").removesuffix(")")) == [str(run.folder) for run in runs]
-    launch.launch_all(runs, on=read_options([]))
+    launcher.launch_all(runs, on=read_options([]))
     assert len(cluster.calls("sbatch")) == 1, "what is asked for already is not asked for again"
 
 
@@ -464,7 +464,7 @@ def test_a_cluster_that_does_not_answer_makes_no_end_of_a_run(cluster, run):
         state.reason,
     )
     with pytest.raises(ConfigError, match="is unknown; only stopped"):
-        launch.resume(run)
+        launcher.resume(run)
 
 
 def test_the_way_there_and_what_was_never_handed_over(cluster, run):
@@ -489,14 +489,14 @@ def test_a_waiting_job_is_cancelled_by_its_own_id_and_a_running_one_left_to_its_
     record(run, job="7_2")
     cluster.say("scancel")
     cluster.say("squeue", "7_2|PENDING|None||a.t\n7_3|PENDING|None||a.t\n")
-    launch.stop(run)
+    launcher.stop(run)
     assert [call["argv"] for call in cluster.calls("scancel")] == [["scancel", "7_2"]]
     assert run.state().reason == "cancelled before it began"
     record(run)
     write_json(run.folder / "process.json", {"attempt": 1})
     cluster.say("squeue", "7|RUNNING|None|n|a.t\n")
-    assert launch.stop(run).name == "stopping" and len(cluster.calls("scancel")) == 1
-    launch.stop(run, kill=True)
+    assert launcher.stop(run).name == "stopping" and len(cluster.calls("scancel")) == 1
+    launcher.stop(run, kill=True)
     assert cluster.calls("scancel")[1]["argv"] == ["scancel", "7"]
 
 
@@ -507,7 +507,7 @@ def test_a_stop_that_the_cluster_cannot_be_told_of_stays_a_wish(cluster, run):
         "scancel", code=1, err="scancel: error: Kill job error on job id 7: Unable to contact slurm controller\n"
     )
     with pytest.raises(ConfigError, match="^slurm: SLURM could not be told to end the job .* will obey when it can$"):
-        launch.stop(run)
+        launcher.stop(run)
     assert run.wish().want == "stop" and run.wish().on == "slurm"
 
 

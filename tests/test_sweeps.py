@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lps import catalog, launch, presets, sweep_records, sweeps
+from lps import catalog, launcher, presets, sweep_records, sweeps
 from lps.__main__ import main
 from lps.commands import parser
 from lps.commands.sweep import _asked
@@ -34,13 +34,13 @@ ON_CPU = {"device": "cpu"}
 def root(tmp_path, monkeypatch):
     monkeypatch.delenv("LPS_CPU_SLOTS", raising=False)
     monkeypatch.setattr("lps.runs.RECORDED", tmp_path / "no recordings")
-    monkeypatch.setattr(launch.launch, "__defaults__", (TRAINER,))
-    for start in (launch.resume, launch.pump, sweeps.start):
+    monkeypatch.setattr(launcher.launch, "__defaults__", (TRAINER,))
+    for start in (launcher.resume, launcher.pump, sweeps.start):
         monkeypatch.setattr(start, "__defaults__", (TRAINER,))
     monkeypatch.setattr(sweeps.watch, "__defaults__", (TRAINER, 0.02))
     yield tmp_path / "runs"
     for run in list_runs(tmp_path / "runs"):
-        launch.stop(run, kill=True)
+        launcher.stop(run, kill=True)
     until(lambda: not any(is_held(run.lock) for run in list_runs(tmp_path / "runs")))
 
 
@@ -239,9 +239,9 @@ def test_a_stopping_run_is_waited_for_by_the_person(root):
     wanted = plan(Layout(fixed=ON_CPU), root)
     run = create_run(root, wanted.items[0].config)
     write_json(run.folder / "plan.json", {"do": "hang"})
-    launch.launch(run)
+    launcher.launch(run)
     until(lambda: run.log.exists() and b"doing" in run.log.read_bytes())
-    launch.stop(run)
+    launcher.stop(run)
     with pytest.raises(ConfigError, match="is stopping; start the sweep again"):
         sweeps.start(wanted, root)
     assert run.meta()["tags"] == []
@@ -360,22 +360,22 @@ def test_ctrl_c_while_waiting_leaves_the_runs_going(root):
     write_json(run.folder / "plan.json", {"do": "wait"})
     code = f"""
 import sys
-from lps import launch, sweeps
+from lps import launcher, sweeps
 from lps.__main__ import main
-for start in (launch.launch, launch.resume, launch.pump, sweeps.start):
+for start in (launcher.launch, launcher.resume, launcher.pump, sweeps.start):
     start.__defaults__ = ({TRAINER!r},)
 watch = sweeps.watch
 sweeps.watch = lambda items: (print("waiting", file=sys.stderr, flush=True), watch(items, {TRAINER!r}, 0.02))[1]
 sys.exit(main(["sweep", "--set", "device=cpu", "--seeds", "0,1", "--wait", "--runs", {str(root)!r}]))
 """
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen([sys.executable, "-c", code], cwd=launch.SOURCE, start_new_session=True, **pipes)
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=launcher.SOURCE, start_new_session=True, **pipes)
     assert any(line == "waiting\n" for line in process.stderr)
     until(lambda: run.log.exists() and b"doing" in run.log.read_bytes())
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130 and "2 runs go on or wait for their turn" in err and "Traceback" not in err
-    assert len(out.splitlines()) == 2 and run.state().name == "running" and len(launch.queue.waiting(root)) == 1
+    assert len(out.splitlines()) == 2 and run.state().name == "running" and len(launcher.queue.waiting(root)) == 1
 
 
 def test_compare_takes_the_runs_of_a_sweep(root, capsys, monkeypatch):

@@ -14,14 +14,44 @@ from importlib import import_module
 from pathlib import Path
 
 from lps import slurm
-from lps.parameters import ConfigError
+from lps.files import clean_line
+from lps.parameters import ConfigError, Parameter, shorten
+
+MOST_WORDS = 1000  # characters of a complaint
+LARGEST = 2**63  # of whole numbers
 
 
 class Parser(argparse.ArgumentParser):
     """Says what is wrong in one line."""
 
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        for kind, read in ((int, _whole), (float, _number), (Path, _path)):
+            self.register("type", kind, read)
+
     def error(self, message):
-        self.exit(2, f"{self.prog}: {message}\n")
+        self.exit(2, f"{self.prog}: {clean_line(message, MOST_WORDS)}\n")
+
+
+def _whole(text: str) -> int:
+    """Python's `int` also takes underscores and the digits of every script."""
+    try:
+        return Parameter("", "int", 0, "", -LARGEST, LARGEST).parse(text)
+    except ConfigError:
+        raise argparse.ArgumentTypeError(f"{shorten(text)} is not a whole number") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return Parameter("", "float", 0.0, "").parse(text)
+    except ConfigError:
+        raise argparse.ArgumentTypeError(f"{shorten(text)} is not a number") from None
+
+
+def _path(text: str) -> Path:
+    if not text or "\0" in text:
+        raise argparse.ArgumentTypeError(f"{shorten(text)} is no path")
+    return Path(text)
 
 
 class Commands:

@@ -4,7 +4,9 @@ import sys
 from pathlib import Path
 
 from lps.commands import Commands, print_json, say
-from lps.parameters import ConfigError
+from lps.parameters import ConfigError, shorten
+
+MOST_GB = 1_000_000
 
 
 def add(commands: Commands) -> None:
@@ -25,12 +27,14 @@ def add(commands: Commands) -> None:
 def import_paths(options) -> int:
     from lps.imports import as_json, import_runs
 
+    if not 0 < options.most_gb <= MOST_GB:
+        raise ConfigError("most-gb", f"{options.most_gb:g} is not a number above 0, up to {MOST_GB}")
     found, code = [], 0
     for path in options.paths:
         try:
             found += import_runs(path, options.runs, options.dataset_path, int(options.most_gb * 1e9))
         except ConfigError as error:  # the others may still be fine
-            print(f"lps: {path}: {error}", file=sys.stderr)
+            print(f"lps: {shorten(str(path), 200)}: {error}", file=sys.stderr)
             code = 2
     if options.json:
         print_json([as_json(item) for item in found])

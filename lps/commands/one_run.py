@@ -3,7 +3,7 @@
 import argparse
 
 from lps.commands import Commands, print_json, say
-from lps.parameters import ConfigError
+from lps.parameters import ConfigError, shorten
 from lps.runs import delete_run, find_run, list_runs, recorded_runs
 
 
@@ -91,20 +91,20 @@ def _shorten(values: list, limit: int = 8) -> str:
 
 
 def stop(options) -> None:
-    from lps import launch
+    from lps import launcher
 
     run = find_run(options.runs, options.run)
     before = run.state()
-    after = launch.stop(run, kill=options.kill)
+    after = launcher.stop(run, kill=options.kill)
     if before.is_over and after.is_over:
         say(f"{run.id} is {before.name} already; there is nothing to stop")
 
 
 def resume(options) -> None:
-    from lps import launch
+    from lps import launcher
 
     run = find_run(options.runs, options.run)
-    launch.resume(run)
+    launcher.resume(run)
     print(run.folder)
 
 
@@ -126,7 +126,7 @@ def tag(options) -> None:
     run, changes = find_run(options.runs, options.run), options.changes
     wrong = next((change for change in changes if change[:1] not in ("+", "-") or len(change) < 2), None)
     if wrong is not None:
-        raise ConfigError("tag", f"{wrong!r} is not +NAME or -NAME")
+        raise ConfigError("tag", f"{shorten(wrong)} is not +NAME or -NAME")
     if changes:
         run.write_meta(
             add=[change[1:] for change in changes if change[0] == "+"],

@@ -83,42 +83,42 @@ def set_priority(options) -> None:
 
 
 def cancel(options) -> None:
-    from lps import launch, queue
+    from lps import launcher, queue
     from lps.parameters import ConfigError
 
     run = _run(options)
     if run.state().name != "queued":
         hint = "; stop it with: python -m lps stop" if run.state().is_alive else ""
         raise ConfigError("run", f"{run.id} is {queue.standing_in_words(run)} and does not wait{hint}")
-    launch.stop(run)
+    launcher.stop(run)
 
 
 def retry(options) -> None:
-    from lps import launch, queue
+    from lps import launcher, queue
 
     run = _run(options)
     if run.waiting_attempt():
         _change(options, queue.release)
     else:
-        launch.resume(run)
+        launcher.resume(run)
     print(run.folder)
 
 
 def _set_paused(options, paused: bool) -> None:
-    from lps import launch, queue
+    from lps import launcher, queue
 
     queue.set_paused(options.runs, paused)
     if not paused:
-        launch.pump(options.runs)
+        launcher.pump(options.runs)
 
 
 def _change(options, change) -> None:
     """Change the wish of a run, then start what may start now."""
-    from lps import launch
+    from lps import launcher
 
     run = _run(options)
     change(run)
-    launch.pump(run.root)
+    launcher.pump(run.root)
 
 
 def _run(options):

@@ -57,11 +57,11 @@ def train_here(options) -> int:
         from lps.train import train
 
         return train(run)
-    from lps import launch
+    from lps import launcher
     from lps.follow import follow
 
     run = _create(options)
-    launch.launch(run)
+    launcher.launch(run)
     state = follow(run)
     say(f"{state.name}{': ' + state.reason if state.reason else ''}")
     print(run.folder)
@@ -69,29 +69,30 @@ def train_here(options) -> int:
 
 
 def launch_run(options) -> None:
-    from lps import launch, queue
+    from lps import launcher, queue
 
     for number, check in ((options.retries, queue.check_retries), (options.priority, queue.check_priority)):
         if number is not None:
             check(number)
     on = place(options)
     run = _create(options, here=on is None)
-    launch.launch(run, retries=options.retries, priority=options.priority, on=on)
+    launcher.launch(run, retries=options.retries, priority=options.priority, on=on)
     print(run.folder)
 
 
 def pretrain(options) -> int:
+    config = _config(options)  # before torch is imported, which takes seconds
     from lps.pretrain import pretrain_alone
 
-    path = pretrain_alone(_config(options), options.runs / ".pretrained", say)
+    path = pretrain_alone(config, options.runs / ".pretrained", say)
     print(path)
     return 0
 
 
 def count_classes(options) -> None:
+    config = _config(options, {"split.num_novel": 1})
     from lps.class_search import search
 
-    config = _config(options, {"split.num_novel": 1})
     found = search(config, options.runs, options.most, lambda line: print(line, file=sys.stderr, flush=True))
     if options.json:
         print_json(asdict(found) | {"novel": found.novel})
@@ -128,8 +129,11 @@ def _config(options, usual: Mapping[str, object] = MappingProxyType({}), here: b
 
 
 def _tell_skipped(config: Config) -> None:
-    """Which files of a data set could not be used."""
-    from lps import datasets
+    """Which files of a data set could not be used, and what else a person may not expect of it."""
+    from lps import datasets, preflight
+
+    for line in preflight.notices(config):
+        say(line)
 
     skipped = datasets.of(config).skipped
     if skipped:

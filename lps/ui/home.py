@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from lps import catalog, launch, queue
+from lps import catalog, launcher, queue
 from lps.parameters import ConfigError
 from lps.runs import RUN_ID, Run, State, delete_run, find_run
 from lps.ui import dialogs, drawings, escape, live, select, style
@@ -134,7 +134,7 @@ def _show_rows(runs: list[Run], was_moving: bool) -> None:
 def start_waiting() -> None:
     """Let the next queued run begin where a slot is free."""
     try:
-        launch.pump(select.runs_root())
+        launcher.pump(select.runs_root())
     except (ConfigError, OSError) as error:
         st.error(escape.markdown(str(error)), icon=":material/error:")
 
@@ -197,9 +197,9 @@ def _act(action: str, run: Run) -> None:
         st.rerun()
     try:
         if action == "resume":
-            launch.resume(run)
+            launcher.resume(run)
         else:
-            launch.stop(run, kill=action == "kill")
+            launcher.stop(run, kill=action == "kill")
     except (ConfigError, OSError) as error:
         st.toast(escape.markdown(str(error)), icon=":material/error:")
         return

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from lps import catalog, config, costs, launch, queue, slurm, usage, wishes
+from lps import catalog, config, costs, launcher, queue, slurm, usage, wishes
 from lps.parameters import ConfigError, text_of
 from lps.runs import Run, State
 from lps.ui import charts, epoch_choice, escape, failures, fields, points, replay, select, style
@@ -54,7 +54,7 @@ def _show_actions(run: Run, state: State) -> None:
     if state.name in ("starting", "running", "queued"):
         word = "Cancel" if state.name == "queued" else "Stop"
         if st.button(word, key=key, icon=":material/stop:", help="Saves a checkpoint first; the run can be resumed."):
-            _ask(launch.stop, run)
+            _ask(launcher.stop, run)
         return
     if run.is_recorded:
         link = {"query_params": {"clone": run.id}, "help": "Opens the form with the settings of this recording."}
@@ -63,7 +63,7 @@ def _show_actions(run: Run, state: State) -> None:
     if state.name == "stopped" and st.button(
         "Resume", key=key, icon=":material/play_arrow:", help="Goes on from the last checkpoint."
     ):
-        _ask(launch.resume, run)
+        _ask(launcher.resume, run)
 
 
 def _ask(action, run: Run) -> None:
@@ -101,7 +101,7 @@ def _show_standing(run: Run, state: State, past: History) -> None:
         words = f"This folder cannot be read as a run. {state.reason}."
         st.error(escape.markdown(words), icon=":material/broken_image:")
     elif state.name in ("failed", "crashed"):
-        failures.show(run, state, lambda: _ask(launch.resume, run))
+        failures.show(run, state, lambda: _ask(launcher.resume, run))
 
 
 def progress(run: Run, state: State, past: History, now: float) -> tuple[float, str]:
@@ -145,7 +145,7 @@ def duration(seconds: float) -> str:
 def _show_queued(run: Run) -> None:
     """The run's place in the queue; the first of it begins where a place is free."""
     try:
-        launch.pump(run.root)  # nobody else may be left to notice
+        launcher.pump(run.root)  # nobody else may be left to notice
     except (ConfigError, OSError) as error:
         st.error(escape.markdown(str(error)), icon=":material/error:")
     before, reason = queue.position(run), wishes.in_words(run.wish())

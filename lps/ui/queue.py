@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import pandas as pd
 import streamlit as st
 
-from lps import costs, devices, launch, occupancy, queue, usage, wishes
+from lps import costs, devices, launcher, occupancy, queue, usage, wishes
 from lps.occupancy import Going, Occupancy, Waiting
 from lps.parameters import ConfigError
 from lps.runs import RUN_ID, Run
@@ -356,7 +356,7 @@ def _button(
 def _cancel(run: Run) -> None:
     """Only while it still waits: what has begun meanwhile is not stopped by a click on a row of before."""
     if run.waiting_attempt() and run.state().name == "queued":
-        launch.stop(run)
+        launcher.stop(run)
     else:
         raise ConfigError("run", f"{run.id} is {queue.standing_in_words(run)} by now and was left alone")
 
@@ -393,6 +393,6 @@ def _show_broken(found: Occupancy) -> None:
                 style.badge(state.name)
                 words = f"{escape.markdown(select.label(run))} :gray[{escape.markdown(state.reason)}]"
                 st.markdown(words, width="stretch")
-                _button("Retry", f"queue_retry_{run.id}", ":material/replay:", None, [run], launch.resume)
+                _button("Retry", f"queue_retry_{run.id}", ":material/replay:", None, [run], launcher.resume)
         if len(found.broken) > MOST_BROKEN:
             st.caption(f"and {len(found.broken) - MOST_BROKEN} more, on the page Runs")

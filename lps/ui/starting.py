@@ -8,7 +8,7 @@ import secrets
 
 import streamlit as st
 
-from lps import launch, start_check
+from lps import launcher, start_check
 from lps.config import Config
 from lps.parameters import ConfigError
 from lps.runs import create_run
@@ -36,10 +36,10 @@ def start(page: str, visit: str, configs: tuple[Config, ...], name: str = "", pl
     try:
         made = [create_run(select.runs_root(), config, name, visit) for config in configs]
         if place is not None and place.on is not None:
-            launch.launch_all(made, on=place.on, name=name)
+            launcher.launch_all(made, on=place.on, name=name)
         else:
             for run in made:
-                launch.launch(run)
+                launcher.launch(run)
     except OSError as error:
         raise ConfigError("runs", f"{select.runs_root()} cannot be used ({error.strerror or error})") from None
     st.session_state.pop(f"{page}_visit", None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
-from lps import catalog, costs, launch, preset_tables, presets, queue, start_check, sweeps
+from lps import catalog, costs, launcher, preset_tables, presets, queue, start_check, sweeps
 from lps.config import Config, parameters, recipe
 from lps.costs import Cost
 from lps.parameters import ConfigError, Parameter, text_of
@@ -272,7 +272,7 @@ def _show_places() -> None:
     if not places.read().is_here:
         return
     try:
-        slots = launch.cpu_slots()
+        slots = launcher.cpu_slots()
     except ConfigError as error:
         st.error(escape.markdown(str(error)), icon=":material/error:")
         return
@@ -327,7 +327,7 @@ def cost_in_words(estimate: Estimate) -> str:
     if not estimate.runs:
         return "Nothing is left to do."
     said, known = [], estimate.runs - estimate.missing
-    slots = min(launch.cpu_slots(), known or 1)
+    slots = min(launcher.cpu_slots(), known or 1)
     if known:
         share = "" if known == estimate.runs else f"{known} of {estimate.runs} runs: "
         at_once = f" (about {costs.in_words(estimate.seconds / slots)} on {slots} CPU slots)" if slots > 1 else ""

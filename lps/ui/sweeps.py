@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import pandas as pd
 import streamlit as st
 
-from lps import costs, jobs, launch, presets, sweep_records, sweeps
+from lps import costs, jobs, launcher, presets, sweep_records, sweeps
 from lps.compare import Scored
 from lps.parameters import ConfigError
 from lps.runs import Run, State
@@ -22,6 +22,7 @@ from lps.ui import comparison, escape, home, report, select, style, sweep_forms,
 from lps.ui.comparison import Scoring
 from lps.ui.places import Place
 
+UNKNOWN = "what was laid out is not known, only its runs"
 TICK_S = 3.0  # while a run moves
 FEW = 8  # sweeps that are listed at once
 SCORING = Scoring("orca", "last", "default")
@@ -123,7 +124,7 @@ def show(known: Known) -> None:
         st.subheader(escape.markdown(known.name), anchor=False, width="stretch")
         st.page_link("pages/sweeps.py", label="All sweeps", icon=":material/arrow_back:", width="content")
     when = datetime.fromtimestamp(known.time, UTC) if known.time else None
-    started = f"started {when:%Y-%m-%d %H:%M} UTC" if when else "what was laid out is not known, only its runs"
+    started = f"started {when:%Y-%m-%d %H:%M} UTC" if when else escape.markdown(known.problem) or UNKNOWN
     st.caption(" · ".join(filter(None, [_about(now.asked), started])))
     tick = TICK_S if now.is_moving else None
     st.fragment(_show_course, run_every=tick)(known.name, now.is_moving)
@@ -180,7 +181,7 @@ def remaining_in_words(now: Course) -> str:
     usual = [None if cost is None else cost.seconds for cost in expected]
     left = [_left_s(item.run, whole) for item, whole in zip(moving, usual)]
     unknown, seconds = left.count(None), sum(filter(None, left))
-    slots = min(launch.cpu_slots(), len(moving))
+    slots = min(launcher.cpu_slots(), len(moving))
     if unknown == len(moving):
         return "When it ends is not known before the first run has finished."
     at_once = f" with {slots} at a time on the CPU" if slots > 1 else ""
@@ -225,11 +226,11 @@ def _broken(now: Course) -> list[str]:
 
 
 def _stop(folders: Sequence[str]) -> None:
-    _for_each(folders, launch.stop)
+    _for_each(folders, launcher.stop)
 
 
 def _resume(folders: Sequence[str]) -> None:
-    _for_each(folders, launch.resume)
+    _for_each(folders, launcher.resume)
 
 
 def _for_each(folders: Sequence[str], change) -> None:

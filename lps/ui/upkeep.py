@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from lps import launch
+from lps import launcher
 from lps.parameters import ConfigError
 from lps.runs import RUN_ID, Run, delete_run
 from lps.trash import deleted_runs, restore_run
@@ -106,11 +106,11 @@ def _hide(entries: list[Entry], hidden: bool = True) -> None:
 
 
 def _stop(entries: list[Entry]) -> None:
-    _for_each(entries, launch.stop)
+    _for_each(entries, launcher.stop)
 
 
 def _resume(entries: list[Entry]) -> None:
-    _for_each(entries, launch.resume)
+    _for_each(entries, launcher.resume)
 
 
 def _delete(entries: list[Entry]) -> None:

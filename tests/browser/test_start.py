@@ -6,7 +6,7 @@ import shutil
 import pytest
 from playwright.sync_api import expect
 
-from lps import launch
+from lps import launcher
 from lps.runs import list_runs
 from tests import sample_runs
 from tests.browser.conftest import wait_for_run
@@ -23,8 +23,8 @@ def runs(studio):
     """The folder of runs; whatever trains is ended and the folder emptied after the test."""
     yield studio.runs
     for run in list_runs(studio.runs):
-        launch.stop(run, kill=True)
-        launch.wait(run, 20)
+        launcher.stop(run, kill=True)
+        launcher.wait(run, 20)
         shutil.rmtree(run.folder)
 
 

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from lps import launch
+from lps import launcher
 from lps.config import configure
 from lps.parameters import ConfigError
 from lps.runs import Run, create_run
@@ -20,9 +20,9 @@ def look_after(run: Run) -> None:
     state = run.state()
     with contextlib.suppress(ConfigError):  # it changed since
         if state.reason == "not launched yet":
-            launch.launch(run, TRAINER)
+            launcher.launch(run, TRAINER)
         elif state.is_over and state.name != "finished":
-            launch.resume(run, TRAINER)
+            launcher.resume(run, TRAINER)
 
 
 def main(root: Path, count: int) -> None:
@@ -31,7 +31,7 @@ def main(root: Path, count: int) -> None:
         runs = [create_run(root, config, token=str(number)) for number in range(count)]
         for run in runs:
             look_after(run)
-        launch.pump(root, TRAINER)
+        launcher.pump(root, TRAINER)
         if all(run.state().name == "finished" for run in runs):
             return
         time.sleep(0.05)

@@ -11,7 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-from lps import launch
+from lps import launcher
 from lps.config import configure
 from lps.parameters import ConfigError
 from lps.runs import create_run, list_runs
@@ -24,7 +24,7 @@ def launch_one(root: Path, number: int) -> None:
     """What a click on Launch does; the number is the form's token, so that a second click asks for the same run."""
     with contextlib.suppress(ConfigError):  # another server is at it
         run = create_run(root, configure({"device": "cpu", "seed": number}), token=str(number))
-        launch.launch(run, TRAINER)
+        launcher.launch(run, TRAINER)
 
 
 def missing(root: Path, count: int) -> list[int]:
@@ -39,13 +39,13 @@ def serve(root: Path, count: int, thread: int, done: threading.Event) -> None:
     while not done.is_set():
         launch_one(root, random.randrange(count))
         with contextlib.suppress(ConfigError):
-            launch.pump(root, TRAINER)
+            launcher.pump(root, TRAINER)
         time.sleep(0.05)
 
 
 def unlock() -> None:
     """The mutant: everybody gets every lock."""
-    launch.claim = lambda path, patience=1.0: os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    launcher.claim = lambda path, patience=1.0: os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def main(root: Path, count: int) -> None:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lps import launch
+from lps import launcher
 from lps.__main__ import main as lps
 from lps.config import configure
 from lps.files import write_json
@@ -28,11 +28,11 @@ GRACE_S, PATIENCE_S = 0.5, 60.0
 LAUNCHER = """
 import sys, threading, time
 from pathlib import Path
-from lps import launch
+from lps import launcher
 from lps.runs import Run
 if sys.argv[1] == "careless":  # it never looks at its children again, so they become zombies
     threading.Thread.start = lambda self: None
-launch.launch(Run(Path(sys.argv[2])), sys.argv[3:])
+launcher.launch(Run(Path(sys.argv[2])), sys.argv[3:])
 time.sleep(600)
 """
 
@@ -89,7 +89,7 @@ class Scene:
     def resume(self) -> None:
         """Again, with a training process that ends at once."""
         write_json(self.run.folder / "plan.json", {"do": "finish"})
-        launch.resume(self.run, TRAINER)
+        launcher.resume(self.run, TRAINER)
         until(lambda: self.run.state().name == "finished")
 
 
@@ -165,13 +165,13 @@ def server_killed(scene: Scene) -> None:
     """The run goes on, and is stopped by another server."""
     end(scene.beside.pop())
     scene.expect("running")
-    launch.stop(scene.run)
+    launcher.stop(scene.run)
     scene.expect("stopped")
 
 
 def trainer_hangs(scene: Scene) -> None:
     """It does not hear a stop, so it is ended by force."""
-    launch.stop(scene.run)
+    launcher.stop(scene.run)
     scene.expect("stopping")
     began = time.monotonic()
     until(lambda: scene.run.state().is_over)
@@ -197,7 +197,7 @@ def pid_is_reused(scene: Scene) -> None:
     pids = {"runner_pid": stranger.pid, "trainer_pid": stranger.pid}
     write_json(scene.run.folder / "process.json", scene.run.read_json("process.json") | pids)
     scene.expect("crashed", "killed", "the run's processes were killed")
-    launch.stop(scene.run, kill=True)
+    launcher.stop(scene.run, kill=True)
     scene.resume()
     scene.check(stranger.poll() is None, "the stranger was ended")
 
@@ -264,14 +264,14 @@ def at_work(folder: Path, do: str, launcher: str = "") -> Iterator[Scene]:
             command = [sys.executable, "-c", LAUNCHER, launcher, str(scene.run.folder), *TRAINER]
             scene.beside.append(subprocess.Popen(command, cwd=ROOT))
         else:
-            launch.launch(scene.run, TRAINER)
+            launcher.launch(scene.run, TRAINER)
         ready = scene.run.folder / ("children.txt" if do == "children" else "log.txt")
         until(lambda: ready.exists() and ready.stat().st_size)
         scene.check(scene.run.state().name == "running", f"{scene.run.state()} at work")
         yield scene
     finally:
         del os.environ["LPS_STOP_GRACE"]
-        launch.stop(scene.run, kill=True)
+        launcher.stop(scene.run, kill=True)
         until(lambda: not scene.run.state().is_alive)
         for process in scene.beside:
             end(process)

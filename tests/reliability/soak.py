@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from lps import launch
+from lps import launcher
 from lps.config import configure
 from lps.files import write_json
 from lps.locks import is_held
@@ -75,7 +75,7 @@ class Soak:
             run = create_run(self.root, configure({"device": "cpu", "seed": len(self.allowed)}))
             write_json(run.folder / "plan.json", {"do": plan, "for_s": self.draws.uniform(0, 2)})
             self.allowed[run.id] = set(PLANS[plan])
-            launch.launch(run, TRAINER)
+            launcher.launch(run, TRAINER)
             self.done["launched"] += 1
 
     def _harm(self) -> None:
@@ -95,12 +95,12 @@ class Soak:
             if not run.state().is_over:
                 self.allowed[run.id] |= {"stopped"}
                 with contextlib.suppress(ConfigError):
-                    launch.stop(run, kill=self.draws.random() < 0.5)
+                    launcher.stop(run, kill=self.draws.random() < 0.5)
         runs = list_runs(self.root)
         wrong = [] if until(lambda: all(run.state().is_over for run in runs), 120) else ["not everything ended"]
         locks = list((self.root / ".slots").glob("*.lock"))
         wrong += [] if until(lambda: not any(map(is_held, locks))) else ["a slot is stuck"]
-        launch._end_leftovers(self.root)  # as the next start would
+        launcher._end_leftovers(self.root)  # as the next start would
         return wrong
 
     def _judge(self) -> list[str]:
@@ -146,7 +146,7 @@ def _break_trainer(run: Run) -> None:
 def _freeze_trainer(run: Run) -> None:
     """It does nothing any more, not even end; a stop helps."""
     os.kill(_recorded(run, "trainer"), signal.SIGSTOP)
-    launch.stop(run)
+    launcher.stop(run)
 
 
 def _kill_runner(run: Run) -> None:
@@ -163,11 +163,11 @@ def _end_runner(run: Run) -> None:
 
 
 def _stop(run: Run) -> None:
-    launch.stop(run)
+    launcher.stop(run)
 
 
 def _stop_at_once(run: Run) -> None:
-    launch.stop(run, kill=True)
+    launcher.stop(run, kill=True)
 
 
 def _kill_waker(run: Run) -> None:

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from lps import launch
+from lps import launcher
 from lps.config import configure
 from lps.events import read_events, read_last_event
 from lps.runs import Run, create_run
@@ -20,11 +20,11 @@ TRAINER = (sys.executable, "-m", "tests.reliability.counting_trainer")
 def stop_at_random(root: Path, draws: random.Random) -> tuple[float, list[str]]:
     """A run through the real runner, stopped in its midst: seconds until it was shown as stopped, and what is wrong."""
     run = Run(create_run(root, configure({"device": "cpu"})).folder.resolve())
-    launch.launch(run, TRAINER)
+    launcher.launch(run, TRAINER)
     until(lambda: read_events(run.events)[0])
     time.sleep(draws.uniform(0, 0.8 * counting_trainer.EPOCHS * counting_trainer.EPOCH_S))
     began = time.monotonic()
-    launch.stop(run)
+    launcher.stop(run)
     until(lambda: run.state().is_over)
     seconds, state, last = time.monotonic() - began, run.state(), read_last_event(run.events)
     if state.name == "finished":  # the stop came too late for the last epoch

@@ -8,7 +8,7 @@ import tempfile
 
 import pytest
 
-from lps import launch
+from lps import launcher
 from lps.config import configure
 from lps.runs import Run, create_run
 from tests.reliability.processes import ROOT, kill_and_count, leftovers
@@ -82,20 +82,20 @@ def fill_disk(folder) -> dict:
     """What the records say of a run whose disk is full in its midst, at its start, and not any more."""
 
     def standing() -> list[str]:
-        state = launch.wait(run, 60)
+        state = launcher.wait(run, 60)
         return [state.name, state.kind]
 
     os.environ["COUNTING_FILL"] = str(folder)
     run = Run(create_run(folder / "runs", configure({})).folder)
-    launch.launch(run, TRAINER)
+    launcher.launch(run, TRAINER)
     found = {"full": standing(), "reason": run.state().reason}
     del os.environ["COUNTING_FILL"]
     make_room(folder)
     fill_bytes(folder, 30_000)
-    launch.resume(run, TRAINER)
+    launcher.resume(run, TRAINER)
     found["full at the start"] = standing()
     make_room(folder)
-    launch.resume(run, TRAINER)
+    launcher.resume(run, TRAINER)
     return found | {"resumed": standing()}
 
 

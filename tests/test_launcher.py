@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lps import launch, queue
+from lps import launcher, queue
 from lps.config import configure
 from lps.events import read_events
 from lps.files import write_json
@@ -26,7 +26,7 @@ PATIENCE = 20  # seconds; a deadline, never a sleep
 SERVER = """
 import sys, time
 from pathlib import Path
-from lps import launch
+from lps import launcher
 from lps.runs import Run
 print("ready", flush=True)
 {body}
@@ -40,7 +40,7 @@ def root(tmp_path, monkeypatch):
     monkeypatch.delenv("LPS_CPU_SLOTS", raising=False)
     yield tmp_path / "runs"
     for run in list_runs(tmp_path / "runs"):
-        launch.stop(run, kill=True)
+        launcher.stop(run, kill=True)
     for run in list_runs(tmp_path / "runs"):
         until(lambda run=run: not is_held(run.lock))
 
@@ -52,7 +52,7 @@ def make(root, do="finish", device="cpu", seed=0, **plan) -> Run:
 
 
 def go(run) -> Run:
-    launch.launch(run, TRAINER)
+    launcher.launch(run, TRAINER)
     return run
 
 
@@ -74,7 +74,7 @@ def until(condition, patience=PATIENCE):
 
 
 def over(run, *names):
-    state = launch.wait(run, PATIENCE)
+    state = launcher.wait(run, PATIENCE)
     assert state.name in names, (state, run.log.read_text() if run.log.exists() else "")
     return state
 
@@ -120,7 +120,7 @@ def starts(root) -> list[str]:
 def server(body: str, **options) -> subprocess.Popen:
     """A process that launches runs, as the dashboard's server does."""
     process = subprocess.Popen(
-        [sys.executable, "-c", SERVER.format(body=body)], stdout=subprocess.PIPE, cwd=launch.SOURCE, **options
+        [sys.executable, "-c", SERVER.format(body=body)], stdout=subprocess.PIPE, cwd=launcher.SOURCE, **options
     )
     assert process.stdout.readline() == b"ready\n"
     return process
@@ -158,18 +158,18 @@ def test_launching_again_starts_nothing(root):
 
 def test_stop_ends_with_the_trainers_own_checkpoint(root):
     run = running(root)
-    assert launch.stop(run).name == "stopping"
-    assert launch.stop(run).name in ("stopping", "stopped")
+    assert launcher.stop(run).name == "stopping"
+    assert launcher.stop(run).name in ("stopping", "stopped")
     assert over(run, "stopped").reason == "stopped by request"
     assert [event["kind"] for event in read_events(run.events)[0]] == ["start", "stop"]
-    assert launch.stop(run).name == "stopped"
+    assert launcher.stop(run).name == "stopped"
 
 
 def test_a_deaf_trainer_is_ended_after_the_grace_time(root, monkeypatch):
     monkeypatch.setenv("LPS_STOP_GRACE", "0.5")
     run = running(root, "hang")
     asked = time.monotonic()
-    launch.stop(run)
+    launcher.stop(run)
     state = over(run, "stopped")
     assert 0.5 <= time.monotonic() - asked < 5
     assert "0.5 s" in state.reason and run.read_json("exit.json")["forced"]
@@ -177,18 +177,18 @@ def test_a_deaf_trainer_is_ended_after_the_grace_time(root, monkeypatch):
 
 def test_kill_does_not_wait_and_is_not_softened_by_a_later_stop(root):
     run = running(root, "hang")
-    launch.stop(run)
-    launch.stop(run, kill=True)
-    launch.stop(run)
+    launcher.stop(run)
+    launcher.stop(run, kill=True)
+    launcher.stop(run)
     assert "by request" in over(run, "stopped").reason
 
 
 def test_stop_before_the_trainer_listens(root):
     """SIGTERM during the seconds of imports, before a handler exists, is a stop and no failure."""
     run = make(root)
-    launch.launch(run, (sys.executable, "-c", "import time; time.sleep(60)"))
+    launcher.launch(run, (sys.executable, "-c", "import time; time.sleep(60)"))
     pids(run)
-    launch.stop(run)
+    launcher.stop(run)
     assert over(run, "stopped").reason == "stopped by request before training began"
 
 
@@ -209,14 +209,14 @@ def test_failures_say_what_happened(root, plan, kind, reason):
 
 def test_a_trainer_that_cannot_be_started(root):
     run = make(root)
-    launch.launch(run, ("/no/such/program",))
+    launcher.launch(run, ("/no/such/program",))
     assert "No such file" in over(run, "failed").reason
 
 
 def test_nothing_is_left_of_a_run_with_children(root):
     run = running(root, "children")
     children = children_of(run)
-    launch.stop(run)
+    launcher.stop(run)
     over(run, "stopped")
     assert all(is_gone(pid) for pid in (*pids(run)[1:], *children))
 
@@ -253,7 +253,8 @@ def test_kill_9_of_the_runner_takes_the_trainer_along(root):
 def test_a_zombie_runner_counts_as_dead(root):
     run = make(root, "wait")
     launcher = server(
-        f"import threading; threading.Thread.start = print; launch.launch(Run(Path({str(run.folder)!r})), {TRAINER!r})"
+        "import threading; threading.Thread.start = print; "
+        f"launcher.launch(Run(Path({str(run.folder)!r})), {TRAINER!r})"
     )
     runner, _ = pids(run)
     os.kill(runner, signal.SIGKILL)
@@ -277,7 +278,7 @@ def test_leftovers_of_a_killed_runner_are_ended_before_the_next_start(root):
     over(run, "crashed")
     assert not any(is_gone(pid) for pid in children)  # the control: nobody else ends them
     write_json(run.folder / "plan.json", {"do": "finish"})
-    launch.resume(run, TRAINER)
+    launcher.resume(run, TRAINER)
     over(run, "finished")
     assert all(is_gone(pid) for pid in children)
 
@@ -285,13 +286,13 @@ def test_leftovers_of_a_killed_runner_are_ended_before_the_next_start(root):
 @pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGTERM])
 def test_runs_and_queue_go_on_when_the_server_dies(root, death):
     first, second = make(root, "wait"), make(root)
-    launched = "; ".join(f"launch.launch(Run(Path({str(run.folder)!r})), {TRAINER!r})" for run in (first, second))
+    launched = "; ".join(f"launcher.launch(Run(Path({str(run.folder)!r})), {TRAINER!r})" for run in (first, second))
     process = server(launched)
     pids(first)
     until(lambda: queue.position(second) == 0)
     end(process, death)
     assert first.state().is_alive and second.state().name == "queued"
-    launch.stop(first)
+    launcher.stop(first)
     over(first, "stopped", "finished")
     over(second, "finished")
 
@@ -299,14 +300,14 @@ def test_runs_and_queue_go_on_when_the_server_dies(root, death):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
 def test_ctrl_c_and_a_closed_terminal_end_no_run(root, number):
     run = make(root, "wait")
-    process = server(f"launch.launch(Run(Path({str(run.folder)!r})), {TRAINER!r})", start_new_session=True)
+    process = server(f"launcher.launch(Run(Path({str(run.folder)!r})), {TRAINER!r})", start_new_session=True)
     runner, trainer = pids(run)
     os.killpg(process.pid, number)
     process.wait(PATIENCE)
     process.stdout.close()
     if number != signal.SIGQUIT:
         os.kill(runner, number)
-    launch.stop(run)
+    launcher.stop(run)
     assert over(run, "stopped").kind == ""
     assert is_gone(trainer)
 
@@ -320,7 +321,7 @@ def test_sigterm_to_the_runner_is_a_stop_and_starts_nothing_new(root):
     assert (state.kind, state.reason) == ("preempted", "ended by a signal from outside")
     until(lambda: not is_held(first.lock))
     assert second.state().name == "queued" and starts(root) == [first.id]
-    launch.pump(root, TRAINER)
+    launcher.pump(root, TRAINER)
     over(second, "finished")
 
 
@@ -340,15 +341,15 @@ def test_runs_wait_for_their_slot_in_order(root, monkeypatch):
     first = running(root)
     rest = [go(make(root, "exclusive")) for _ in range(3)]
     assert [queue.position(run) for run in (first, *rest)] == [None, 0, 1, 2]
-    assert launch.stop(rest[1]) == rest[1].state() and rest[1].state().reason == "cancelled before it began"
+    assert launcher.stop(rest[1]) == rest[1].state() and rest[1].state().reason == "cancelled before it began"
     assert queue.waiting(root) == [rest[0], rest[2]]
     with monkeypatch.context() as patch:  # a pump that looked at the queue before the cancel, with a slot free
         patch.setenv("LPS_CPU_SLOTS", "2")
-        assert not launch._start(rest[1], TRAINER, set())
-    launch.stop(first)
+        assert not launcher._start(rest[1], TRAINER, set())
+    launcher.stop(first)
     over(rest[2], "finished")
     assert starts(root) == [first.id, rest[0].id, rest[2].id]
-    launch.resume(rest[1], TRAINER)
+    launcher.resume(rest[1], TRAINER)
     assert over(rest[1], "finished").attempt == 2
 
 
@@ -357,7 +358,7 @@ def test_two_servers_start_every_run_once_and_never_share_a_slot(root, monkeypat
     runs = [make(root, "exclusive") for _ in range(8)]
     for run in runs:
         queue.ask(run, "run", 1)
-    pumping = f"\nwhile True: launch.pump(Path({str(root)!r}), {TRAINER!r}); time.sleep(0.005)"
+    pumping = f"\nwhile True: launcher.pump(Path({str(root)!r}), {TRAINER!r}); time.sleep(0.005)"
     servers = [server(pumping) for _ in range(2)]
     until(lambda: len(starts(root)) >= 2)
     end(servers.pop())
@@ -379,8 +380,8 @@ def test_launchers_that_are_killed_again_and_again_start_every_run_once(root, mo
     folders = [str(run.folder) for run in runs]
     body = f"""
 runs = [Run(Path(folder)) for folder in {folders!r}]
-launch.launch_all(runs, {TRAINER!r})
-while True: launch.pump(Path({str(root)!r}), {TRAINER!r}); time.sleep(0.001)
+launcher.launch_all(runs, {TRAINER!r})
+while True: launcher.pump(Path({str(root)!r}), {TRAINER!r}); time.sleep(0.001)
 """
     chance = random.Random(0)
     for _ in range(12):
@@ -390,7 +391,7 @@ while True: launch.pump(Path({str(root)!r}), {TRAINER!r}); time.sleep(0.001)
             os.kill(pid, signal.SIGKILL)
         for process in servers:
             end(process)
-    launch.launch_all(runs, TRAINER)
+    launcher.launch_all(runs, TRAINER)
     for run in runs:
         over(run, "finished")
     assert sorted(starts(root)) == sorted(run.id for run in runs)
@@ -404,8 +405,8 @@ def test_a_queue_that_is_reordered_paused_and_held_all_the_time_starts_every_run
     monkeypatch.setenv("LPS_CPU_SLOTS", "2")
     runs = [make(root, "exclusive", seed=seed) for seed in range(20)]
     queue.set_paused(root, True)
-    launch.launch_all(runs, TRAINER)
-    pumping = f"\nwhile True: launch.pump(Path({str(root)!r}), {TRAINER!r}); time.sleep(0.005)"
+    launcher.launch_all(runs, TRAINER)
+    pumping = f"\nwhile True: launcher.pump(Path({str(root)!r}), {TRAINER!r}); time.sleep(0.005)"
     servers = [server(pumping) for _ in range(2)]
 
     def fumble(seed):
@@ -446,7 +447,7 @@ def test_the_queue_goes_on_when_a_runner_is_killed_and_nobody_looks(root):
     """Its last act would have been to start the next one."""
     first, second = make(root, "wait"), make(root)
     process = server(
-        f"launch.launch_all([Run(Path(f)) for f in {[str(first.folder), str(second.folder)]}], {TRAINER!r})"
+        f"launcher.launch_all([Run(Path(f)) for f in {[str(first.folder), str(second.folder)]}], {TRAINER!r})"
     )
     runner, _ = pids(first)
     until(lambda: starts(root) and second.state().name == "queued" and wakers(root))
@@ -461,7 +462,7 @@ def test_the_queue_goes_on_when_a_runner_is_killed_and_nobody_looks(root):
 def test_a_crashed_run_is_tried_again_when_nobody_looks(root, monkeypatch):
     monkeypatch.setenv("LPS_RETRY_S", "0.3")
     run = make(root, "wait")
-    process = server(f"launch.launch(Run(Path({str(run.folder)!r})), {TRAINER!r}, retries=1)")
+    process = server(f"launcher.launch(Run(Path({str(run.folder)!r})), {TRAINER!r}, retries=1)")
     runner, _ = pids(run)
     until(lambda: starts(root) and wakers(root))
     end(process)
@@ -477,33 +478,33 @@ def test_a_crashed_run_is_tried_again_when_nobody_looks(root, monkeypatch):
 def test_whoever_waits_for_a_run_waits_for_its_retry_too(root, monkeypatch):
     monkeypatch.setenv("LPS_RETRY_S", "0.1")
     run = make(root, "suicide", signal=signal.SIGKILL)
-    launch.launch(run, TRAINER, retries=2)
-    assert launch.wait(run, PATIENCE).name == "failed" and starts(root) == [run.id]  # out of memory: no second try
+    launcher.launch(run, TRAINER, retries=2)
+    assert launcher.wait(run, PATIENCE).name == "failed" and starts(root) == [run.id]  # out of memory: no second try
     run = make(root, "wait")
-    launch.launch(run, TRAINER, retries=1)
+    launcher.launch(run, TRAINER, retries=1)
     os.kill(pids(run)[0], signal.SIGKILL)
     write_json(run.folder / "plan.json", {"do": "finish"})
-    assert launch.wait(run, PATIENCE).name == "finished"
+    assert launcher.wait(run, PATIENCE).name == "finished"
 
 
 def test_there_is_one_waker_and_another_when_it_was_killed(root):
     first, second = running(root), go(make(root))
     waker = waker_of(root)
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda _: launch.pump(root, TRAINER), range(8)))
+        list(pool.map(lambda _: launcher.pump(root, TRAINER), range(8)))
     assert wakers(root) == [waker]
     os.kill(waker, signal.SIGKILL)
     until(lambda: not wakers(root))
-    launch.pump(root, TRAINER)
+    launcher.pump(root, TRAINER)
     assert waker_of(root) != waker and second.state().name == "queued"
-    launch.stop(second)
-    launch.stop(first)
+    launcher.stop(second)
+    launcher.stop(first)
 
 
 def test_a_run_alone_leaves_no_waker(root):
     run = running(root)
     assert wakers(root) == []
-    launch.stop(run)
+    launcher.stop(run)
     over(run, "stopped")
 
 
@@ -511,13 +512,13 @@ def test_a_paused_queue_starts_nothing_when_a_run_ends(root):
     first, second = running(root), go(make(root))
     queue.set_paused(root, True)
     until(lambda: not wakers(root))
-    launch.stop(first)
+    launcher.stop(first)
     over(first, "stopped")
     until(lambda: not is_held(first.lock) and not is_held(root / ".slots" / "cpu-0.lock"))
-    launch.pump(root, TRAINER)
+    launcher.pump(root, TRAINER)
     assert second.state().name == "queued" and starts(root) == [first.id]
     queue.set_paused(root, False)
-    launch.pump(root, TRAINER)
+    launcher.pump(root, TRAINER)
     over(second, "finished")
 
 
@@ -526,7 +527,7 @@ def test_a_foreign_sigterm_is_not_called_a_request(root, asked_too):
     """The trainer obeys with a checkpoint either way; who wanted it is what the record says."""
     run = running(root)
     if asked_too:
-        launch.stop(run)
+        launcher.stop(run)
     os.kill(pids(run)[1], signal.SIGTERM)
     state = over(run, "stopped")
     expected = ("", "stopped by request") if asked_too else ("preempted", "ended by a signal from outside")
@@ -539,14 +540,14 @@ def test_a_foreign_sigterm_is_not_called_a_request(root, asked_too):
 def test_a_server_killed_between_claim_and_start_loses_nothing(root):
     run = make(root)
     queue.ask(run, "run", 1)
-    body = "launch.subprocess.Popen = lambda *a, **k: (print('claimed', flush=True), time.sleep(60))\n"
-    body += f"launch.pump(Path({str(root)!r}))"
+    body = "launcher.subprocess.Popen = lambda *a, **k: (print('claimed', flush=True), time.sleep(60))\n"
+    body += f"launcher.pump(Path({str(root)!r}))"
     process = server(body)
     assert process.stdout.readline() == b"claimed\n"
     assert run.state().name == "starting"
     end(process)
     assert run.state().name == "queued"
-    launch.pump(root, TRAINER)
+    launcher.pump(root, TRAINER)
     assert over(run, "finished").attempt == 1
 
 
@@ -565,7 +566,7 @@ sys.exit(runner.main(sys.argv[1:]))
 """
     options = ["--attempt", "1", "--slot", "cpu-0", "--locks", *map(str, locks), "--", *TRAINER]
     command = [sys.executable, "-c", code, str(run.folder), *options]
-    done = subprocess.run(command, pass_fds=locks, cwd=launch.SOURCE, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, pass_fds=locks, cwd=launcher.SOURCE, capture_output=True, text=True, check=False)
     for lock in locks:
         os.close(lock)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
@@ -577,7 +578,7 @@ def test_double_click_gives_one_run(root):
 
     def click(_):
         run = create_run(root, config, token="form-4711")
-        launch.launch(run, TRAINER)
+        launcher.launch(run, TRAINER)
         return run
 
     with ThreadPoolExecutor(4) as pool:
@@ -590,22 +591,22 @@ def test_double_click_gives_one_run(root):
 def test_resume_only_what_is_over_and_not_finished(root):
     run = running(root)
     with pytest.raises(ConfigError, match="is running; only stopped, failed and crashed runs can be resumed"):
-        launch.resume(run)
-    launch.stop(run)
+        launcher.resume(run)
+    launcher.stop(run)
     over(run, "stopped")
     write_json(run.folder / "plan.json", {"do": "finish"})
-    launch.resume(run, TRAINER)
+    launcher.resume(run, TRAINER)
     assert over(run, "finished").attempt == 2
     assert "--- attempt 2" in run.log.read_text()
     with pytest.raises(ConfigError, match="is finished"):
-        launch.resume(run)
+        launcher.resume(run)
 
 
 def test_an_attempt_is_judged_by_its_own_events(root):
     run = running(root)
-    launch.stop(run)
+    launcher.stop(run)
     over(run, "stopped")
-    launch.resume(run, (sys.executable, "-c", "pass"))
+    launcher.resume(run, (sys.executable, "-c", "pass"))
     state = over(run, "failed")
     assert state.attempt == 2 and "without saying how" in state.reason
 
@@ -614,12 +615,12 @@ def test_delete_is_refused_while_alive(root):
     run = running(root)
     with pytest.raises(ConfigError, match="is running; stop it before you delete it"):
         delete_run(run)
-    launch.stop(run)
+    launcher.stop(run)
     over(run, "stopped")
     delete_run(run)
     assert list_runs(root) == [] and len(list((root / ".trash").iterdir())) == 1
     with pytest.raises(ConfigError, match="not there any more"):
-        launch.stop(run)
+        launcher.stop(run)
     with pytest.raises(ConfigError, match="already deleted"):
         delete_run(run)
 
@@ -629,7 +630,7 @@ def test_a_claimed_run_is_not_started(root):
     lock = claim(run.lock)
     assert go(run).state().name == "starting" and starts(root) == []
     os.close(lock)
-    launch.pump(root, TRAINER)
+    launcher.pump(root, TRAINER)
     over(run, "finished")
 
 
@@ -652,7 +653,7 @@ def test_no_descriptor_but_the_two_locks_is_handed_on(root):
 def test_a_device_that_is_not_there_is_refused_before_the_queue(root, no_gpu):
     run = make(root, device="cuda:1")
     with pytest.raises(ConfigError, match="device: cuda:1 is not available: .*; choices: auto, cpu"):
-        launch.launch(run, TRAINER)
+        launcher.launch(run, TRAINER)
     assert not (run.folder / "want.json").exists()
 
 
@@ -675,12 +676,12 @@ def test_a_run_of_two_processes_takes_two_gpus_at_once_and_is_not_overtaken(root
     assert (both.state().name, behind.state().name) == ("queued", "queued")
     locks = [root / ".slots" / f"cuda-{number}.lock" for number in (0, 1)]
     assert [is_held(lock) for lock in locks] == [False, True]
-    launch.stop(alone)
+    launcher.stop(alone)
     until(lambda: both.log.exists() and b"doing" in both.log.read_bytes())
     assert both.read_json("process.json")["slot"] == "cuda-0,cuda-1" and all(map(is_held, locks))
     seen = Path(f"/proc/{pids(both)[1]}/environ").read_bytes().split(b"\0")
     assert b"CUDA_VISIBLE_DEVICES=GPU-a,GPU-b" in seen and behind.state().name == "queued"
-    launch.stop(both)
+    launcher.stop(both)
     over(behind, "finished")
     assert starts(root) == [alone.id, both.id, behind.id]
     until(lambda: not any(map(is_held, locks)))  # a runner lets go a moment after its record
@@ -696,13 +697,13 @@ def test_on_cpus_one_slot_is_enough_for_several_processes(root):
 def test_more_processes_than_gpus_are_refused_before_the_queue(root, two_gpus):
     run = create_run(root, configure({"device": "cuda", "processes": 3}))
     with pytest.raises(ConfigError, match="^processes: 3 is more than the GPUs here, which are 2; each needs one$"):
-        launch.launch(run, TRAINER)
+        launcher.launch(run, TRAINER)
     assert not (run.folder / "want.json").exists()
 
 
 def test_a_run_whose_gpus_have_become_fewer_starts_so_that_its_trainer_says_why(root, two_gpus, monkeypatch):
     run = create_run(root, configure({"device": "cuda", "processes": 3}))
-    monkeypatch.setattr(launch, "check_device", lambda *_: None)
+    monkeypatch.setattr(launcher, "check_device", lambda *_: None)
     over(go(run), "finished")
     assert run.read_json("process.json")["slot"] == "cuda-0,cuda-1"
 
@@ -729,12 +730,12 @@ def test_the_number_of_cpu_slots_is_checked(root, monkeypatch):
     for text in ("0", "-1", "two", "1e3", "٢", ""):
         monkeypatch.setenv("LPS_CPU_SLOTS", text)
         with pytest.raises(ConfigError, match="is not a whole number from 1 to 1024"):
-            launch.cpu_slots()
+            launcher.cpu_slots()
 
 
 def test_wait_gives_up_at_its_timeout(root):
     run = make(root)
-    assert launch.wait(run, 0.05).name == "queued"
+    assert launcher.wait(run, 0.05).name == "queued"
 
 
 def test_exit_record_is_json_for_other_programs(root):
