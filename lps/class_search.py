@@ -26,6 +26,7 @@ from lps.train import build
 
 ENOUGH = 10_000  # images that are clustered
 FEW = 48  # numbers that are all tried; of more, some, and then more around the best
+ENOUGH_LABELS, LABELS_A_CLASS = 100, 10  # labeled images; with fewer there is a caution
 COMPARED = 2_000  # images for the silhouette
 
 
@@ -114,9 +115,22 @@ def search(config: Config, root: Path, most: int | None, say: Callable[[str], No
             "most", f"{most} is not a whole number from {split.classes.seen + 1} to {len(split.training) - 1}"
         )
     features, labels, seen = start_features(searched(config), root, say)
+    if caution := few_labels(int((labels >= 0).sum()), seen):
+        say(caution)
     count = count_classes(features, labels, seen, config.seed, most, say)
     write(path_of(config, root), count)
     return count
+
+
+def few_labels(count: int, seen: int) -> str:
+    """A caution where `count` labeled images of `seen` classes are too few to tell numbers apart; "" else.
+
+    With n labels the accuracy that decides has a standard error of up to 0.5 / sqrt(n): 5 % at 100.
+    """
+    if count >= max(ENOUGH_LABELS, LABELS_A_CLASS * seen):
+        return ""
+    error = f"{50 / math.sqrt(max(count, 1)):.0f} %"
+    return f"caution: {count} labels of {seen} classes are few; accuracies may be {error} off, and so may be the number"
 
 
 def start_features(config: Config, root: Path, say: Callable[[str], None]) -> tuple[np.ndarray, np.ndarray, int]:

@@ -110,6 +110,8 @@ def _plain(limit: float) -> str:
 
 def _number(text: str, kind: str):
     """`text` as a number of `kind`, or unchanged where it is none (the check then names it)."""
+    if not text.isascii() or "_" in text:  # Python takes 1_0 and the digits of every script
+        return text
     try:
         return int(text) if kind == "int" else float(text)
     except ValueError:

@@ -10,6 +10,7 @@ import numpy as np
 from lps.config import Config, seen_class_ids
 from lps.parameters import ConfigError
 
+FEW = 20  # training images of a class that are so few that another setting than the share of labels is to blame
 CLASSES, STRATIFIED, TEST, VALIDATION = 1, 2, 4, 5  # streams of random numbers under one seed (3: evaluate.sample_rows)
 
 
@@ -87,11 +88,11 @@ def open_world_split(labels: np.ndarray, class_names: tuple[str, ...], config: C
     of_seen = learned[np.isin(labels[learned], seen)]
     draw = _bernoulli if config.split_rule == "bernoulli" else _stratified
     labeled = of_seen[draw(labels[of_seen], config.split_labeled_ratio, config.split_seed)]
-    _check_labeled(labels[labeled], seen, class_names, config)
+    _check_labeled(labels[labeled], labels[learned], seen, class_names, config)
     validation = _withheld(labeled, labels[labeled], config)
     labeled = np.setdiff1d(labeled, validation)
     unlabeled = np.setdiff1d(learned, labeled)
-    _check_sizes(len(unlabeled), len(test), classes, config)
+    _check_sizes(len(unlabeled), len(learned), len(test), classes, config)
     return Split(labeled, unlabeled, classes, order, names, config.split_seed, test, validation)
 
 
@@ -177,24 +178,43 @@ def _withheld(labeled: np.ndarray, labels: np.ndarray, config: Config) -> np.nda
     return found
 
 
-def _check_labeled(labels: np.ndarray, seen: np.ndarray, class_names: tuple[str, ...], config: Config) -> None:
+def _check_labeled(
+    labels: np.ndarray, learned: np.ndarray, seen: np.ndarray, class_names: tuple[str, ...], config: Config
+) -> None:
+    """labels: of the labeled images; learned: of all but the test images."""
     missing = np.setdiff1d(seen, labels)
-    if len(missing):
-        raise ConfigError(
-            "split.labeled_ratio",
-            f"{config.split_labeled_ratio:g} leaves class {class_names[missing[0]]!r} without a labeled image; "
-            "raise it, or set split.rule to stratified",
-        )
+    if not len(missing):
+        return
+    images = int((learned == missing[0]).sum())
+    name, value, remedy = _too_little(images, config)
+    class_name = class_names[missing[0]]
+    raise ConfigError(
+        name,
+        f"{value} leaves class {class_name!r}, {images} training image{'s' * (images != 1)}, without a labeled image; "
+        f"{remedy}, or set split.rule to stratified",
+    )
 
 
-def _check_sizes(unlabeled: int, test: int, classes: Classes, config: Config) -> None:
+def _too_little(images: float, config: Config) -> tuple[str, str, str]:
+    """The setting that leaves a class of so many training images too few of them, its value, and what to do."""
+    ratio = f"{config.split_labeled_ratio:g}"
+    if images < FEW and config.dataset_images_per_class:
+        return "dataset.images_per_class", str(config.dataset_images_per_class), "raise it"
+    if images < FEW and config.split_test_ratio:
+        return "split.test_ratio", f"{config.split_test_ratio:g}", "lower it"
+    return "split.labeled_ratio", ratio, "raise it"
+
+
+def _check_sizes(unlabeled: int, learned: int, test: int, classes: Classes, config: Config) -> None:
     if unlabeled < classes.total:
+        name = _too_little(learned / classes.total, config)[0]
         raise ConfigError(
-            "split.labeled_ratio" if config.split_num_novel is None else "split.num_novel",
+            name if config.split_num_novel is None else "split.num_novel",
             f"{unlabeled} unlabeled images are left for {classes.total} classes; there must be as many at least",
         )
     if 0 < test < classes.total:
+        usual = "dataset.images_per_class" if config.dataset_images_per_class else "dataset.path"
         raise ConfigError(
-            "split.test_ratio",
+            "split.test_ratio" if config.split_test_ratio else usual,
             f"{test} test images are too few for {classes.total} classes; there must be as many at least",
         )

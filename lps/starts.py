@@ -20,7 +20,8 @@ from lps.config import Config
 from lps.parameters import ConfigError, shorten
 
 OTHER_NAMES = (("stem.0.", "conv1."), ("stem.1.", "bn1."))  # of the stem; ours first
-SHOWN = 3  # keys that an error names
+SHOWN = 10  # keys that an error names
+PICKLE = b"\x80"  # how files of torch.save begin that are no archives
 
 
 def load(config: Config, backbone: nn.Module) -> str:
@@ -90,11 +91,14 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     architectures.check_file(str(path))
     try:
         _check_archive(path)
+        _check_beginning(path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             state = torch.load(path, map_location="cpu", weights_only=True)
     except PermissionError:
         raise ConfigError("network.checkpoint", f"{shown} may not be read by this user") from None
+    except ConfigError:
+        raise
     except Exception as error:  # a damaged pickle can raise any of them
         if type(error).__name__ == "UnpicklingError" or "weights_only" in str(error):
             raise ConfigError(
@@ -156,6 +160,16 @@ def _check_archive(path: Path) -> None:
             broken = archive.testzip()
         if broken:
             raise zipfile.BadZipFile(f"{broken} is not what was written")
+
+
+def _check_beginning(path: Path) -> None:
+    """Raise `ConfigError` for a file that begins as no file of PyTorch does; what torch says of it misleads."""
+    with open(path, "rb") as file:
+        first = file.read(2)
+    if first[:1] != PICKLE and not zipfile.is_zipfile(path):
+        what = "it is cut short" if first == b"PK" else "it begins as none does" if first else "it is empty"
+        shown = shorten(str(path), 120)
+        raise ConfigError("network.checkpoint", f"{shown} is damaged or no checkpoint of PyTorch ({what})")
 
 
 def _tensors(state, path: str = "", depth: int = 0):

@@ -147,8 +147,8 @@ def decode(path: Path, size: int) -> np.ndarray:
         raise Unreadable("holds no picture of a known kind") from None
     except MemoryError:
         raise Unreadable("does not fit in memory") from None
-    except Exception as error:  # a damaged file can make a decoder fail in any way
-        raise Unreadable(f"cannot be decoded ({clean_line(type(error).__name__, 60)})") from None
+    except Exception:  # a damaged file can make a decoder fail in any way
+        raise Unreadable("cannot be decoded: it is cut short or damaged") from None
 
 
 def resized(images: Images, size: int, source: tuple, content: str) -> Images:

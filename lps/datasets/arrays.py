@@ -39,6 +39,7 @@ RECIPE = {
 
 KNOWN = ("x_train", "y_train", "x_test", "y_test", "class_names")
 LARGEST = 64 << 30  # bytes of one array
+SMALLEST = 4  # pixels of a side; fewer tell no classes apart
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, NotImplementedError, RuntimeError, KeyError)
 
 
@@ -158,6 +159,11 @@ def _check_part(x_name: str, x: Header, y_name: str, y: Header) -> None:
         raise ConfigError("dataset.path", f"{y_name} is {_words(y)}; expected one whole number an image")
     if y.shape[0] != x.shape[0]:
         raise ConfigError("dataset.path", f"{x_name} has {x.shape[0]} images and {y_name} {y.shape[0]} labels")
+    if min(x.shape[1:3]) < SMALLEST:
+        height, width = x.shape[1:3]
+        raise ConfigError(
+            "dataset.path", f"{x_name} holds images of {height} x {width} pixels; expected {SMALLEST} a side at least"
+        )
 
 
 def _words(header: Header) -> str:

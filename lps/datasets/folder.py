@@ -104,3 +104,5 @@ def _add_test(listing: Listing, folder: Path, classes: list[str]) -> None:
             raise ConfigError("dataset.path", f"test has a class {shorten(path.name)} that has no training pictures")
         else:
             listing.num_test += listing.add(path, classes.index(path.name))
+    if not listing.num_test:
+        raise ConfigError("dataset.path", "test has no class folder with pictures; expected test/CLASS/, or no test")

@@ -7,7 +7,7 @@ import numpy as np
 import streamlit as st
 from PIL import Image
 
-from lps import catalog, datasets
+from lps import catalog, datasets, preflight
 from lps.config import CLASS_RULES, Config, parameters, seen_class_ids
 from lps.datasets import Source
 from lps.parameters import ConfigError, text_of
@@ -301,6 +301,8 @@ def show_chips(config: Config, split: Preview, colors: Palette) -> None:
     apart = [words for count, words in zip((split.validation, split.test), apart) if count]
     if apart:
         st.caption("; ".join(apart) + ".")
+    for notice in preflight.notices(config):
+        st.caption(escape.markdown(notice))
     if split.unlabeled_unknown:
         st.caption(f"{split.unlabeled_unknown:,} more unlabeled images, of unknown class.")
 
