@@ -41,3 +41,13 @@ def test_effects_counts_open_runs_alone(monkeypatch, runs):
     monkeypatch.setenv("LPS_RUNS", str(runs[0].root))
     assert "1 run" in visit("effects").selectbox[0].options[0]
     assert "2 runs" in visit("effects", hidden="true").selectbox[0].options[0]
+
+
+def test_home_lists_open_runs_alone_and_says_where_the_others_are(monkeypatch, runs, tmp_path):
+    monkeypatch.setenv("LPS_RUNS", str(runs[0].root))
+    app = visit("home")
+    texts = " ".join(element.value for element in [*app.markdown, *app.text, *app.caption])
+    assert "open one" in texts and "put away" not in texts
+    make_run(tmp_path, epochs=2).write_meta(hidden=True)
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path))
+    assert "All are hidden; the page Runs shows them." in [caption.value for caption in visit("home").caption]

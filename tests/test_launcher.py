@@ -561,7 +561,7 @@ import sys
 from lps import runner
 def full(path, value): raise OSError(28, "No space left on device")
 runner.write_json = full
-runner.launch.pump = lambda *arguments: print("pumped")
+runner.launcher.pump = lambda *arguments: print("pumped")
 sys.exit(runner.main(sys.argv[1:]))
 """
     options = ["--attempt", "1", "--slot", "cpu-0", "--locks", *map(str, locks), "--", *TRAINER]

@@ -30,7 +30,7 @@ def visit(monkeypatch):
     AppTest takes every run for the first of a server; beginning again with app.py would lose what was pressed.
     """
     monkeypatch.setattr(routing, "through_app", lambda: None)
-    monkeypatch.setattr(panels.launch, "pump", lambda root: [])  # a queued sample run stays queued
+    monkeypatch.setattr(panels.launcher, "pump", lambda root: [])  # a queued sample run stays queued
 
     def open_page(root: Path, page: str, **query) -> AppTest:
         monkeypatch.setenv("LPS_RUNS", str(root))
@@ -128,7 +128,7 @@ def test_a_refusal_is_a_sentence(visit, tmp_path, monkeypatch):
     def refuse(run):
         raise panels.ConfigError("device", "'cuda' is not there")
 
-    monkeypatch.setattr(panels.launch, "resume", refuse)
+    monkeypatch.setattr(panels.launcher, "resume", refuse)
     next(button for button in app.button if button.label == "Resume").click().run()
     assert "device: 'cuda' is not there" in words_of(app)
 

@@ -604,7 +604,7 @@ def test_the_queue_in_words_and_as_json(root, lps):
     code, out, err = lps("queue")
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert lines[0] == "cpu-0    free" and lines[1].startswith("3 waiting, 1 of them held; paused since ")
+    assert lines[0] == "cpu-0  free" and lines[1].startswith("3 waiting, 1 of them held; paused since ")
     assert [line.split()[:2] for line in lines[2:5]] == [[str(n), run.id] for n, run in enumerate(runs, 1)]
     assert "held until it is released" in lines[3]
     told = json.loads(lps("queue", "--json")[1])
@@ -617,7 +617,7 @@ def test_the_queue_in_words_and_as_json(root, lps):
 
 def test_an_empty_queue_in_words(root, lps):
     root.mkdir()
-    assert lps("queue") == (0, "cpu-0    free\n0 waiting\n", "")
+    assert lps("queue") == (0, "cpu-0  free\n0 waiting\n", "")
 
 
 @pytest.mark.parametrize(
@@ -625,7 +625,7 @@ def test_an_empty_queue_in_words(root, lps):
     [
         (["queue", "hold", "nobody"], "run: 'nobody' is not in "),
         (["queue", "sideways"], "invalid choice: 'sideways'"),
-        (["queue", "priority", "{run}", "high"], "invalid int value: 'high'"),
+        (["queue", "priority", "{run}", "high"], "'high' is not a whole number"),
         (["queue", "priority", "{run}", "5000"], "priority: '5000' is not a whole number from -1000 to 1000"),
         (["queue", "cancel", "{over}"], "is finished and does not wait"),
         (["queue", "retry", "{over}"], "is finished; only stopped, failed and crashed runs can be resumed"),

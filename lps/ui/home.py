@@ -90,9 +90,10 @@ def moving(runs: list[Run]) -> bool:
 
 def show_list() -> None:
     """The page of the list that the URL asks for; goes on refreshing itself while one of its runs moves."""
-    runs = select.own_runs()
+    everything = select.own_runs()
+    runs = [run for run in everything if not run.meta()["hidden"]]
     if not runs:
-        show_nothing()
+        show_nothing(hidden=len(everything))
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.subheader("Runs", anchor=False)
@@ -103,10 +104,13 @@ def show_list() -> None:
     st.fragment(_show_rows, run_every=2 if is_moving else None)(shown, is_moving)
 
 
-def show_nothing() -> None:
-    """What stands in the place of the list before the first run."""
+def show_nothing(hidden: int = 0) -> None:
+    """What stands in the place of the list before the first run, or where all are hidden."""
     st.subheader("Runs", anchor=False)
-    st.caption("None yet. The demo takes about a minute on two CPU cores; its run will be listed here.")
+    if hidden:
+        st.caption("All are hidden; the page Runs shows them.")
+    else:
+        st.caption("None yet. The demo takes about a minute on two CPU cores; its run will be listed here.")
 
 
 def show_question() -> None:

@@ -254,14 +254,14 @@ def suffer(folder: Path, fault: Callable[[Scene], None]) -> Scene:
 
 
 @contextmanager
-def at_work(folder: Path, do: str, launcher: str = "") -> Iterator[Scene]:
-    """A run whose training process is at its work. launcher: of which sort the server is; "" for this process."""
+def at_work(folder: Path, do: str, server: str = "") -> Iterator[Scene]:
+    """A run whose training process is at its work. server: of which sort the server is; "" for this process."""
     scene = Scene(create_run(folder.resolve() / "runs", configure({"device": "cpu"})))
     write_json(scene.run.folder / "plan.json", {"do": do})
     os.environ["LPS_STOP_GRACE"] = str(GRACE_S)
     try:
-        if launcher:
-            command = [sys.executable, "-c", LAUNCHER, launcher, str(scene.run.folder), *TRAINER]
+        if server:
+            command = [sys.executable, "-c", LAUNCHER, server, str(scene.run.folder), *TRAINER]
             scene.beside.append(subprocess.Popen(command, cwd=ROOT))
         else:
             launcher.launch(scene.run, TRAINER)
