@@ -54,7 +54,6 @@ class Workshop:
 
     def __init__(self, folder: Path, notes: Path | None = None):
         torch.set_num_threads(1)
-        pretrain.SAVE_EVERY_S = 0.0  # a checkpoint at every step, or none would be written in so short a time
         self.folder, self.notes, self._made = folder, notes or folder, 0
         trial = self.trial()
         assert trial.carry_out().code == 0, trial.last.printed
@@ -103,6 +102,7 @@ class Trial:
             os.dup2(descriptor, 1), os.dup2(descriptor, 2)
             sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # pytest has its own
             os.umask(0o077)
+            pretrain.SAVE_EVERY_S = 0.0  # a checkpoint at every step, or none would be written in so short a time
             self.change()
             self._note_commits()
             faulty = FaultyDisk(kind, at)
