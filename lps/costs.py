@@ -1,43 +1,118 @@
 """What a run will cost in time and disk, judged by finished runs that asked for the same. Standard library only."""
 
+import heapq
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from statistics import median
 
 from lps.config import Config
+from lps.events import read_events, read_last_event
 from lps.parameters import ConfigError
-from lps.runs import Run, list_runs
+from lps.runs import Run, list_runs, recorded_runs
 
-LOOK_BACK = 60  # runs
 FREE = ("seed", "split.seed", "pretrain.seed", "split.seen_classes")  # settings that do not change the cost
+REUSED = "pretrain/reused"  # of a `pretrain` event: no time was spent on it
+START_S = 7.0  # seconds from a process to its first event; ten runs on two shared cores took 6.9 to 41.9
+CHUNK, LONGEST_HEAD = 1 << 14, 1 << 22  # bytes of events that are read at a time, and at most
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a finished run has taken: seconds from its first process to its end, bytes of its folder."""
+    """What a finished run has taken: seconds from its first process to its end, bytes of its folder.
+
+    pretrain_s: the seconds in which it pretrained, 0 where it reused start weights. epoch_s, epoch_bytes: the share of
+    one training epoch; None where the run does not tell, and all of it counts as that of its epochs.
+    """
 
     config: Config
     seconds: float
     bytes: int
+    pretrain_s: float = 0.0
+    epoch_s: float | None = None
+    epoch_bytes: float | None = None
+
+    def scaled(self, config: Config) -> tuple[float, float]:
+        """Seconds and bytes with the epochs of `config`: start-up and checkpoints stay as they are."""
+        own, more = self.config, config.epochs - self.config.epochs
+        longer = config.pretrain_epochs / own.pretrain_epochs - 1 if own.pretrain_epochs else 0.0
+        epoch_s = self.seconds / own.epochs if self.epoch_s is None else self.epoch_s
+        epoch_bytes = self.bytes / own.epochs if self.epoch_bytes is None else self.epoch_bytes
+        seconds = self.seconds + more * epoch_s + longer * self.pretrain_s
+        return max(0.0, seconds), max(0.0, self.bytes + more * epoch_bytes)
+
+
+class Known:
+    """What runs will take, by the nearest of those that are known: own ones first, then recordings."""
+
+    def __init__(self, own: Iterable[Cost], recorded: Iterable[Cost] = ()):
+        self._own, self._recorded = _Nearest(own), _Nearest(recorded)
+
+    def of(self, config: Config) -> Cost | None:
+        """The median of the nearest ones, as if they had the epochs of `config`; None where no run of the kind is."""
+        chosen = self._own.to(config) or self._recorded.to(config)
+        if not chosen:
+            return None
+        scaled = [cost.scaled(config) for cost in chosen]
+        return Cost(config, median(seconds for seconds, _ in scaled), round(median(size for _, size in scaled)))
+
+
+class _Nearest:
+    """Costs by how much their runs have in common with another."""
+
+    def __init__(self, costs: Iterable[Cost]):
+        self._found: dict[object, list[Cost]] = {}
+        for cost in costs:
+            for key in self._keys(cost.config):
+                self._found.setdefault(key, []).append(cost)
+
+    def to(self, config: Config) -> list[Cost]:
+        """Of runs with these settings, else of their kind with as many epochs, else of their kind."""
+        return next((self._found[key] for key in self._keys(config) if key in self._found), [])
+
+    @staticmethod
+    def _keys(config: Config) -> tuple:
+        return tuple(_costly(config).items()), (kind(config), config.epochs), kind(config)
 
 
 def usual_seconds(root: Path, config: Config) -> float | None:
-    """The median duration of the newest finished runs with these settings, whatever the seeds; None without any."""
-    wanted = _costly(config)
-    alike = [run for run in list_runs(root)[:LOOK_BACK] if (asked := _asked(run)) and _costly(asked) == wanted]
-    known = [seconds for run in alike if (seconds := run_seconds(run)) is not None]
-    return median(known) if known else None
+    """The median duration of finished runs of this kind, as if they had its epochs; by recordings without any."""
+    kinds = {kind(config)}
+    recorded = [cost for _, cost in recorded_costs(kinds)]
+    cost = Known(finished_costs(root, kinds, with_bytes=False), recorded).of(config)
+    return None if cost is None else cost.seconds
 
 
-def finished_costs(root: Path, kinds: set[tuple]) -> list[Cost]:
-    """The costs of all finished runs whose `kind` is one of `kinds`."""
+def finished_costs(root: Path, kinds: set[tuple] | None = None, with_bytes: bool = True) -> list[Cost]:
+    """The costs of all finished runs, of those whose `kind` is one of `kinds` where some are given."""
     found = []
     for run in list_runs(root):
-        config, seconds = _asked(run), run_seconds(run)
-        if config is not None and seconds is not None and kind(config) in kinds:
-            found.append(Cost(config, seconds, folder_bytes(run.folder)))
+        seconds = run_seconds(run)
+        config = _asked(run) if seconds is not None else None
+        if config is None or (kinds is not None and kind(config) not in kinds):
+            continue
+        size = folder_bytes(run.folder) if with_bytes else 0
+        of_epoch = folder_bytes(run.snapshots) / config.epochs if with_bytes and run.snapshots.is_dir() else None
+        found.append(Cost(config, seconds, size, *_split(run, config, seconds), of_epoch))
+    return found
+
+
+def recorded_costs(kinds: set[tuple] | None = None) -> list[tuple[Run, Cost]]:
+    """The recordings that come with the program with their seconds; what they take of the disk is `forecasts`' matter.
+
+    A recording begins with its first event, so the start of its process is added.
+    """
+    found = []
+    for run in recorded_runs():
+        config = _asked(run)
+        if config is None or (kinds is not None and kind(config) not in kinds):
+            continue
+        head, last = events_head(run), read_last_event(run.events)
+        if head and last and last["kind"] == "finish":
+            seconds = START_S + max(0.0, last["time"] - head[0]["time"])
+            found.append((run, Cost(config, seconds, 0, *_split(run, config, seconds))))
     return found
 
 
@@ -46,20 +121,59 @@ def kind(config: Config) -> tuple[str, str, str | None]:
     return config.method, config.dataset, config.dataset_path
 
 
-def usual_cost(costs: Sequence[Cost], config: Config) -> Cost | None:
-    """The median cost of runs with these settings, else of their kind with as many epochs, else of their kind.
+def usual_cost(costs: Iterable[Cost], config: Config) -> Cost | None:
+    """As `Known.of`, for one config."""
+    return Known(costs).of(config)
 
-    The last are scaled to the epochs of `config`. None where no run of the kind is known.
+
+def side_by_side(seconds: Iterable[float], slots: int) -> float:
+    """How long runs take on so many slots, each begun in its turn on the slot that is free first, as the queue does."""
+    free = [0.0] * max(1, slots)
+    for one in seconds:
+        heapq.heapreplace(free, free[0] + one)
+    return max(free)
+
+
+def _split(run: Run, config: Config, seconds: float) -> tuple[float, float | None]:
+    """Of a finished run's seconds: those of its pretraining, and those of one epoch; (0, None) where it does not tell.
+
+    An epoch is what lies between the first `train` event, which ends the first epoch, and the end, shared among the
+    others; where there is but one, what lies before that event since the one before.
     """
-    alike = [cost for cost in costs if kind(cost.config) == kind(config)]
-    as_long = [cost for cost in alike if cost.config.epochs == config.epochs]
-    same = [cost for cost in as_long if _costly(cost.config) == _costly(config)]
-    chosen = same or as_long or alike
-    if not chosen:
-        return None
-    scales = [config.epochs / cost.config.epochs for cost in chosen]
-    seconds = median(cost.seconds * scale for cost, scale in zip(chosen, scales))
-    return Cost(config, seconds, round(median(cost.bytes * scale for cost, scale in zip(chosen, scales))))
+    head, last = events_head(run), read_last_event(run.events)
+    if not last or len(head) < 2 or head[-1]["kind"] != "train":
+        return 0.0, None
+    first, before = head[-1], head[-2]
+    others = last["epoch"] - first["epoch"]
+    epoch_s = (last["time"] - first["time"]) / others if others > 0 else first["time"] - before["time"]
+    done = [i for i, event in enumerate(head) if event["kind"] == "pretrain" and REUSED not in event["values"]]
+    pretrain_s = head[done[-1]]["time"] - head[max(0, done[0] - 1)]["time"] if done else 0.0
+    fits = epoch_s >= 0 and pretrain_s >= 0 and config.epochs * epoch_s + pretrain_s <= seconds
+    return (pretrain_s, epoch_s) if fits else (0.0, None)
+
+
+def events_head(run: Run) -> list[dict]:
+    """The events of a run up to its first `train` event."""
+    try:
+        about = os.stat(run.events)
+    except OSError:
+        return []
+    return _head(run.events, about.st_size, about.st_mtime_ns)
+
+
+@lru_cache(maxsize=4096)
+def _head(path: Path, size: int, _changed: int) -> list[dict]:
+    found, offset = [], 0
+    while offset < min(size, LONGEST_HEAD):
+        events, end = read_events(path, offset, CHUNK)
+        for event in events:
+            found.append(event)
+            if event["kind"] == "train":
+                return found
+        if end <= offset:
+            break
+        offset = end
+    return found
 
 
 def in_words(seconds: float) -> str:

@@ -1,15 +1,17 @@
 """What a run will cost where none of its kind has finished here: by the recordings that come with the program.
 
-Seconds are those of the machine that recorded; bytes follow from what a run writes: three checkpoints with weights and
-momentum, and a snapshot an epoch with predictions of all unlabeled images and features of a sample.
+Seconds are those of the machine that recorded, from start weights that were there; bytes follow from what a run
+writes: three checkpoints with weights and momentum, and a snapshot an epoch with predictions of all unlabeled images
+and features of a sample.
 """
 
-from lps import snapshots
-from lps.config import Config
-from lps.costs import Cost, kind
-from lps.events import read_events
+from dataclasses import replace
+from pathlib import Path
+
+from lps import costs, snapshots
+from lps.costs import Cost
 from lps.parameters import ConfigError
-from lps.runs import Run, recorded_runs
+from lps.runs import Run
 
 CHECKPOINTS = 3  # two newest and the best
 WEIGHT_BYTES = 8  # float32 weight and momentum
@@ -17,30 +19,28 @@ PREDICTION_BYTES, FEATURE_BYTES = 4, 2  # int16 and float16 an image; float16 a 
 SAMPLED = 1000  # images whose features a snapshot holds, at most
 
 
-def recorded_costs(kinds: set[tuple]) -> list[Cost]:
-    """The costs of the recordings whose `costs.kind` is one of `kinds`."""
-    found = []
-    for run in recorded_runs():
-        try:
-            config = run.config()
-        except ConfigError:
-            continue
-        cost = _cost(run, config) if kind(config) in kinds else None
-        found += [cost] if cost else []
-    return found
+def known(root: Path, kinds: set[tuple]) -> costs.Known:
+    """The finished runs in `root` and the recordings, to be asked what another run of these kinds will cost."""
+    own = costs.finished_costs(root, kinds)
+    missing = kinds - {costs.kind(cost.config) for cost in own}
+    return costs.Known(own, recorded_costs(missing) if missing else [])
 
 
-def _cost(run: Run, config: Config) -> Cost | None:
-    events = read_events(run.events)[0]
-    if not events or events[-1]["kind"] != "finish":
-        return None
-    facts = next((event["values"] for event in reversed(events) if event["kind"] == "start"), {})
+def recorded_costs(kinds: set[tuple] | None = None) -> list[Cost]:
+    """The costs of the recordings, of those whose `costs.kind` is one of `kinds` where some are given."""
+    found = [_with_bytes(run, cost) for run, cost in costs.recorded_costs(kinds)]
+    return [cost for cost in found if cost is not None]
+
+
+def _with_bytes(run: Run, cost: Cost) -> Cost | None:
+    starts = (event["values"] for event in reversed(costs.events_head(run)) if event["kind"] == "start")
+    facts = next(starts, {})
     weights, images = facts.get("parameters"), facts.get("images/unlabeled")
     if not isinstance(weights, (int, float)) or not isinstance(images, (int, float)):
         return None
-    sample = min(SAMPLED, int(images)) * _features(run) * FEATURE_BYTES
-    size = CHECKPOINTS * WEIGHT_BYTES * weights + config.epochs * (PREDICTION_BYTES * images + sample)
-    return Cost(config, max(0.0, events[-1]["time"] - events[0]["time"]), round(size))
+    an_epoch = PREDICTION_BYTES * images + min(SAMPLED, int(images)) * _features(run) * FEATURE_BYTES
+    size = CHECKPOINTS * WEIGHT_BYTES * weights + cost.config.epochs * an_epoch
+    return replace(cost, bytes=round(size), epoch_bytes=an_epoch)
 
 
 def _features(run: Run) -> int:

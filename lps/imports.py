@@ -36,7 +36,7 @@ MOST_ARRAYS = 256 << 20  # unpacked bytes of an .npz
 MOST_LOG = 16 << 20
 HEADER = 1 << 16  # bytes that the head of an array has at most
 RESERVE = 500 << 20  # bytes of the disk that stay free
-IDENTITY = ("config.json", "events.jsonl", "split.npz")  # two runs with these in common are one
+IDENTITY = ("events.jsonl", "split.npz")  # two runs with these and their settings in common are one
 
 
 class Damaged(ConfigError):
@@ -69,7 +69,7 @@ def import_runs(
                 raise ConfigError("path", f"{shorten(path.name)} holds no run: no folder is called as runs are")
             for run_id in ids:
                 notes[run_id] = notes.get(run_id, []) + check(Run(drafts / run_id), path.name, dataset_path)
-            found += [_place(drafts / run_id, root, tuple(notes[run_id])) for run_id in ids]
+            found += _place([drafts / run_id for run_id in ids], root, notes)
     return found
 
 
@@ -174,17 +174,53 @@ def _write(entry: Entry, target: Path, root: Path) -> None:
         os.fsync(target.fileno())
 
 
-def _place(draft: Path, root: Path, notes: tuple[str, ...]) -> Imported:
-    """Put a checked run among the others; one that is there already stays, and must be the same one."""
-    run = Run(root / draft.name)
+def _place(drafts: list[Path], root: Path, notes: dict[str, list[str]]) -> list[Imported]:
+    """Put checked runs among the others, all or none; those that are there already stay, and must be the same ones."""
+    found, moved = [], []
     with locked(root):
-        if not os.path.lexists(run.folder):
-            draft.rename(run.folder)
-            sync_folder(root)
-            return Imported(run, True, notes)
-    if all(_bytes(draft / name) == _bytes(run.folder / name) for name in IDENTITY):
-        return Imported(run, False)
-    raise ConfigError("run", f"{run.id} is there already with other results; delete that one first, or keep it")
+        present = [draft for draft in drafts if os.path.lexists(root / draft.name)]
+        for draft in present:
+            if not _is_same(draft, root / draft.name):
+                said = "is there already with other results; delete that one first, or keep it"
+                raise ConfigError("run", f"{draft.name} {said}")
+        try:
+            for draft in drafts:
+                if draft not in present:
+                    draft.rename(root / draft.name)
+                    moved.append(draft)
+        except OSError as error:
+            for draft in moved:
+                (root / draft.name).rename(draft)
+            raise ConfigError("runs", f"{shorten(str(root))} cannot hold another run ({error.strerror})") from None
+        sync_folder(root)
+    for draft in drafts:
+        run, is_new = Run(root / draft.name), draft in moved
+        found.append(Imported(run, is_new, tuple(notes[run.id]) if is_new else _find_data(Run(draft), run)))
+    return found
+
+
+def _is_same(draft: Path, folder: Path) -> bool:
+    """Whether two runs have the same settings and results, wherever their data lie."""
+    if any(_bytes(draft / name) != _bytes(folder / name) for name in IDENTITY):
+        return False
+    try:
+        one, other = (replace(Run(path).config(), dataset_path=None).to_json() for path in (draft, folder))
+    except ConfigError:
+        return False
+    return one == other
+
+
+def _find_data(draft: Run, run: Run) -> tuple[str, ...]:
+    """Let a run that came in before know where its data are, where this import says so."""
+    place = draft.config().dataset_path
+    if not place or not (run.folder / IMPORTED_FILE).exists():
+        return ()
+    with run.changing():
+        config = run.config()
+        if config.dataset_path == place:
+            return ()
+        write_whole(run.folder / "config.json", replace(config, dataset_path=place).to_json().encode())
+    return (f"its data set is taken from {shorten(place, 200)} from now on",)
 
 
 def _bytes(path: Path) -> bytes | None:

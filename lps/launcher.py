@@ -16,7 +16,6 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +27,10 @@ from lps.parameters import ConfigError, shorten
 from lps.runs import Run, State
 
 SOURCE = Path(__file__).resolve().parent.parent
+ELSEWHERE = {
+    "retries": "which starts again by itself what it interrupted or lost with a node",
+    "priority": "which has an order of its own (--slurm qos=NAME)",
+}
 TRAINER = (sys.executable, "-m", "lps", "train", "--run")  # the run's folder follows
 
 
@@ -50,8 +53,9 @@ def launch(
     """Ask for the first attempt of a run and start it if a slot is free; the second call for a run changes nothing.
 
     trainer: the command that trains, to which the run's folder is added. retries: how often a crashed run is started
-    again by itself (0 unless said). on: what to ask of a cluster that shall carry it out. Raises `ConfigError` where
-    the run is a recording or unreadable, its device is not there, no process can be started, or the cluster refuses.
+    again by itself (0 unless said). on: what to ask of a cluster that shall carry it out; it goes without retries and
+    priority. Raises `ConfigError` where the run is a recording or unreadable, its device is not there, no process can
+    be started, or the cluster refuses.
     """
     _ask_for([run], _first_attempt, trainer, retries, priority, on)
     return run.state()
@@ -68,8 +72,9 @@ def launch_all(
 ) -> None:
     """Ask for many runs in this order, and look for free slots once; on a cluster they are one array of jobs, `name`.
 
-    What is over and not finished is resumed; what is asked for already, or finished, stays as it is. Everything is
-    checked before the first wish is written. Raises `ConfigError` as `launch` does, and for a run that is stopping.
+    What is over and not finished is resumed, here or there as `on` says and wherever it was before; what is asked for
+    already, or finished, stays as it is. Everything is checked before the first wish is written. Raises `ConfigError`
+    as `launch` does, and for a run that is stopping.
     """
     _ask_for(runs, _next_attempt, trainer, retries, priority, on, name)
 
@@ -85,9 +90,7 @@ def _ask_for(
 ) -> None:
     """Write a wish for every run for which `find_attempt` finds one to ask for, then start what can be."""
     runs = [Run(run.folder.resolve()) for run in runs]
-    for number, check in ((retries, queue.check_retries), (priority, queue.check_priority)):
-        if number is not None:
-            check(number)
+    check_wish(retries, priority, on)
     for run in runs:
         run.check_writable()
         _check_place(run.config(), on)
@@ -97,11 +100,26 @@ def _ask_for(
         return
     after = 0.0
     for run in runs:
-        with _locked_run(run):
+        with run.changing():
             if attempt := find_attempt(run):
-                after = queue.ask(run, "run", attempt, retries=retries, priority=priority, after=after).order
+                more = {"retries": retries, "priority": priority, "after": after, "on": ""}
+                after = queue.ask(run, "run", attempt, **more).order
+                (run.folder / slurm.RECORD).unlink(missing_ok=True)  # of the job that carried it out before
     for root in dict.fromkeys(run.root for run in runs):
         pump(root, trainer)
+
+
+def check_wish(retries: int | None, priority: int | None, on: slurm.Options | None = None) -> None:
+    """Raise `ConfigError` for numbers out of range, and for any with `on`: they are of this machine's queue."""
+    for name, number, check in (
+        ("retries", retries, queue.check_retries),
+        ("priority", priority, queue.check_priority),
+    ):
+        if number is None:
+            continue
+        check(number)
+        if on is not None:
+            raise ConfigError(name, f"{number} has no meaning on a cluster, {ELSEWHERE[name]}; leave it out")
 
 
 def resume(run: Run, trainer=TRAINER, *, retries: int | None = None) -> State:
@@ -112,7 +130,7 @@ def resume(run: Run, trainer=TRAINER, *, retries: int | None = None) -> State:
     """
     run = Run(run.folder.resolve())
     run.check_writable()
-    with _locked_run(run):
+    with run.changing():
         state = run.state()
         if not state.is_over or state.name == "finished":
             raise ConfigError("run", f"{run.id} is {state.name}; only stopped, failed and crashed runs can be resumed")
@@ -134,7 +152,7 @@ def stop(run: Run, kill: bool = False) -> State:
     """
     run = Run(run.folder.resolve())
     run.check_writable()
-    with _locked_run(run):
+    with run.changing():
         state = run.state()
         pressing = run.wish().want == "kill" and state.name == "stopping"
         if (state.is_alive or state.name == "queued") and not pressing:
@@ -372,10 +390,3 @@ def _next_attempt(run: Run) -> int:
     if state.is_over:
         return 0 if state.name == "finished" else state.attempt + 1
     return _first_attempt(run)
-
-
-@contextmanager
-def _locked_run(run: Run):
-    """The lock under which wishes are written; raises `ConfigError` for a run that has been deleted."""
-    with run.changing():
-        yield

@@ -8,16 +8,15 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
 
 from lps import costs, launcher, queue
-from lps.config import Config
 from lps.locks import is_held
 from lps.parameters import ConfigError
 from lps.runs import Run, State, list_runs
 from lps.wishes import Wish
 
 LONGEST_S = 1e9  # an estimate above it is none
+ENDING_S = 5.0  # what comes after the last step, said and planned
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,8 @@ class Going:
 class Waiting:
     """A run that waits, with the seconds that it will take and the times at which it may start and end (unix s).
 
-    seconds: None where no finished run tells. start, end: None while it is held; with `certain` false they are the
-    earliest ones, since something before it is of unknown length.
+    seconds: None where nothing tells. start, end: None while it is held or the queue is paused; with `certain` false
+    they are the earliest ones, since something before it is of unknown length.
     """
 
     run: Run
@@ -58,8 +57,8 @@ class Occupancy:
 
     slots: names of all slots, with whether their lock is held. broken: runs whose processes vanished or were ended by
     a signal from outside, the newest first: they can be tried again. end: when the last run that is not held will be
-    over, None where nothing goes on or is known; unknown: how many runs of unknown length there are, so that the end is
-    the earliest one.
+    over, while the queue is paused the last one that runs; None where nothing goes on or is known; unknown: how many of
+    those runs are of unknown length, so that the end is the earliest one.
     """
 
     slots: Mapping[str, bool]
@@ -87,44 +86,23 @@ def look(root: Path, now: float | None = None, known: "Durations | None" = None)
     names = [slot.name for slot in launcher.every_slot()]
     names += sorted({name for item in alive for name in item.slots} - set(names))
     slots = {name: is_held(root / ".slots" / f"{name}.lock") for name in names}
-    line, end, unknown = _plan(root, now, known, alive, names)
-    return Occupancy(slots, alive, line, broken, queue.read_switch(root), end, unknown)
+    switch = queue.read_switch(root)
+    line, end, unknown = _plan(root, now, known, alive, names, switch.paused)
+    return Occupancy(slots, alive, line, broken, switch, end, unknown)
 
 
 class Durations:
-    """What a run takes, judged by the finished ones as `costs.usual_cost` does, for many runs at a time."""
+    """What a run takes, judged by finished ones and recordings as `costs.Known` does, for many looks."""
 
     def __init__(self, root: Path):
-        self._alike: dict[object, list[float]] = {}
-        self._as_long: dict[object, list[float]] = {}
-        self._of_kind: dict[object, list[float]] = {}  # seconds an epoch
-        for run in list_runs(Path(root)):
-            seconds = costs.run_seconds(run)
-            config = _config(run) if seconds is not None else None
-            if config is not None:
-                self._add(config, seconds)
-
-    def _add(self, config: Config, seconds: float) -> None:
-        kind = costs.kind(config)
-        self._alike.setdefault(_costly(config), []).append(seconds)
-        self._as_long.setdefault((kind, config.epochs), []).append(seconds)
-        self._of_kind.setdefault(kind, []).append(seconds / config.epochs)
+        recorded = [cost for _, cost in costs.recorded_costs()]
+        self._known = costs.Known(costs.finished_costs(Path(root), with_bytes=False), recorded)
 
     def of(self, run: Run) -> float | None:
-        """Seconds that the run usually takes; None where no finished run tells, or its settings cannot be read."""
+        """Seconds that the run usually takes; None where nothing tells, or its settings cannot be read."""
         config = _config(run)
-        if config is None:
-            return None
-        kind = costs.kind(config)
-        exact = self._alike.get(_costly(config)) or self._as_long.get((kind, config.epochs))
-        if exact:
-            return median(exact)
-        scaled = self._of_kind.get(kind)
-        return median(scaled) * config.epochs if scaled else None
-
-
-def _costly(config: Config) -> tuple:
-    return tuple((key, value) for key, value in config.flat().items() if key not in costs.FREE)
+        cost = None if config is None else self._known.of(config)
+        return None if cost is None else cost.seconds
 
 
 def _unfinished(root: Path, now: float, known: Durations) -> tuple[list[Going], list[Run]]:
@@ -150,8 +128,12 @@ def _look_at(run: Run, state: State, now: float, known: Durations) -> Going:
         progress = {}  # of the attempt before
     step, steps = _number(progress.get("step")), _number(progress.get("steps"))
     share = min(max(step / steps, 0.0), 1.0) if step is not None and steps else None
+    is_phase_over = share == 1.0
+    share = None if is_phase_over else share  # "100 %" beside the time of what follows would contradict it
     slots = tuple(name for name in slot.split(",") if name) if isinstance(slot, str) else ()
     left = _left(progress, now)
+    if is_phase_over and progress.get("phase") == "train":
+        left = ENDING_S
     if left is None:
         whole = known.of(run)
         left = None if whole is None or since is None else max(0.0, whole - max(0.0, now - since))
@@ -167,12 +149,12 @@ def _left(progress: Mapping, now: float) -> float | None:
 
 
 def _plan(
-    root: Path, now: float, known: Durations, alive: Sequence[Going], names: Sequence[str]
+    root: Path, now: float, known: Durations, alive: Sequence[Going], names: Sequence[str], is_paused: bool
 ) -> tuple[list[Waiting], float | None, int]:
     """Who waits with the times to expect, the end of all, and how many runs are of unknown length.
 
     Every slot takes the next run of the line that may use it. A run of unknown length counts as if it took no time:
-    what comes after it on its slot is not certain.
+    what comes after it on its slot is not certain. While the queue is paused, what waits has no times at all.
     """
     free, vague = dict.fromkeys(names, now), set()
     unknown, ends = 0, []
@@ -187,7 +169,7 @@ def _plan(
         item = Waiting(run, wish, known.of(run))
         line.append(item)
         config = _config(run)
-        if item.wish.held or config is None:
+        if item.wish.held or is_paused or config is None:
             continue
         candidates, needed = launcher.places(config)
         # The first slot that may be free: one of unknown end counts as such.
@@ -206,18 +188,27 @@ def _plan(
 
 def end_in_words(found: Occupancy, now: float) -> str:
     """One sentence on when the queue will be done; "" where there is nothing to wait for."""
-    count = len(found.going) + len(found.waiting) - found.held
-    if not count:
+    waiting = len(found.waiting) - found.held
+    if not found.going and not waiting:
         return ""
-    paused = "; what waits does not start while the queue is paused" if found.switch.paused else ""
+    if not found.switch.paused or not waiting:
+        return _end_in_words(found, now, "done", len(found.going) + waiting)
+    rest = "when the rest will be done is open while the queue is paused"
+    if not found.going:
+        return rest.replace("the rest", "it")
+    return f"{_end_in_words(found, now, 'what runs is done', len(found.going))}; {rest}"
+
+
+def _end_in_words(found: Occupancy, now: float, what: str, count: int) -> str:
     if found.end is None:
+        subject = "what runs" if what != "done" else "it"
         like = "it" if count == 1 else "these"
-        return f"when it will be done is not known before a run like {like} has finished{paused}"
+        return f"when {subject} will be done is not known before a run like {like} has finished"
     when, span = clock(found.end, now), f"in about {costs.in_words(found.end - now)}"
     if found.unknown:
         runs = "1 run" if found.unknown == 1 else f"{found.unknown} runs"
-        return f"done at {when} at the earliest ({span}): how long {runs} will take is not known yet{paused}"
-    return f"done at about {when} ({span}){paused}"
+        return f"{what} at {when} at the earliest ({span}): how long {runs} will take is not known yet"
+    return f"{what} at about {when} ({span})"
 
 
 def left_in_words(left_s: float | None) -> str:
@@ -233,7 +224,7 @@ def clock(when: float, now: float) -> str:
     return time.strftime("%H:%M" if then[:3] == today[:3] else "%Y-%m-%d %H:%M", then)
 
 
-def _config(run: Run) -> Config | None:
+def _config(run: Run):
     try:
         return run.config()
     except ConfigError:

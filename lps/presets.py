@@ -19,7 +19,7 @@ from lps.runs import TAG_LIMIT
 from lps.sweep_records import PREFIX
 
 SCALES = {
-    "demo": "scikit-learn's digits, a small network, 40 epochs: about a minute a run on two CPU cores",
+    "demo": "scikit-learn's digits, a small network, 40 epochs unless set otherwise: two CPU cores will do",
     "paper": "the paper's data sets, networks, epochs and batches: a GPU and days",
 }
 SEEDS = (0, 1, 2)  # the paper's numbers are means of three runs

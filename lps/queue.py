@@ -330,7 +330,7 @@ def _change(run: Run, **changes) -> None:
 
 def _rewrite(run: Run, **changes) -> None:
     """Change the wish of a run that waits. The caller has the turn, so that nobody starts it meanwhile."""
-    with _locked(run):
+    with run.changing():
         if not run.waiting_attempt() or is_held(run.lock):
             raise _not_waiting(run)
         wish = run.wish()
@@ -346,13 +346,6 @@ def standing_in_words(run: Run) -> str:
     """The state, told apart from "queued" where nobody has asked for the run."""
     state = run.state()
     return "not launched" if state.name == "queued" and not run.waiting_attempt() else state.name
-
-
-@contextmanager
-def _locked(run: Run) -> Iterator[None]:
-    """The lock under which wishes are written; raises `ConfigError` for a run that has been deleted."""
-    with run.changing():
-        yield
 
 
 def _resolved(run: Run) -> Run:
@@ -387,7 +380,7 @@ def ask_again(root: Path, now: float) -> list[Run]:
     for run, standing in list(_standings(root)):
         if not standing.retriable or standing.attempt:
             continue
-        with suppress(ConfigError, OSError), _locked(run):  # deleted meanwhile, or the disk is full
+        with suppress(ConfigError, OSError), run.changing():  # deleted meanwhile, or the disk is full
             if is_due(run):
                 wish = run.wish()
                 number = wish.retried + 1

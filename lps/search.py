@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lps import costs, launcher, preflight, schema
+from lps import costs, forecasts, launcher, preflight, schema
 from lps.background import SOURCE, lps_command
 from lps.config import Config, configure, parse_settings, protocol_parameters
 from lps.files import read_small, write_json
@@ -189,9 +189,8 @@ def _digest(request: Request) -> str:
 
 
 def estimate(request: Request, root: Path) -> float | None:
-    """Seconds of all its runs one after another and to their end, by finished runs; None where there are none."""
-    known = costs.finished_costs(root, {costs.kind(request.base)})
-    cost = costs.usual_cost(known, request.base)
+    """Seconds of all its runs one after another and to their end, by finished and recorded ones; None without any."""
+    cost = forecasts.known(root, {costs.kind(request.base)}).of(request.base)
     return None if cost is None else cost.seconds * request.trials * len(request.seeds)
 
 

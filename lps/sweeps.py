@@ -362,16 +362,9 @@ def estimate(sweep: Sweep, root: Path) -> Estimate:
 
 
 def expected(configs: Sequence[Config], root: Path) -> list[costs.Cost | None]:
-    """The cost of each, by the finished runs in `root`; None where none is of its kind.
-
-    Recordings help out where no own run has as many epochs: a short run says little of a long one.
-    """
-    own = costs.finished_costs(root, {costs.kind(config) for config in configs})
-    as_long = {(costs.kind(cost.config), cost.config.epochs) for cost in own}
-    others = {costs.kind(config) for config in configs if (costs.kind(config), config.epochs) not in as_long}
-    recorded = forecasts.recorded_costs(others) if others else []
-    known = {True: own, False: own + recorded}
-    return [costs.usual_cost(known[(costs.kind(c), c.epochs) in as_long], c) for c in configs]
+    """The cost of each, by the finished runs in `root`, else by recordings; None where none is of its kind."""
+    known = forecasts.known(root, {costs.kind(config) for config in configs})
+    return [known.of(config) for config in configs]
 
 
 def add_up(left: Sequence[Config], expected: Sequence[costs.Cost | None]) -> Estimate:
@@ -407,11 +400,12 @@ def start(
     """Make what does not exist, resume what broke off, queue all of it; the same sweep with its runs.
 
     retries: how often a crashed run is started again by itself (lps.queue). on: what to ask of a cluster that shall
-    carry out what is still to be done, as one array of jobs.
+    carry out what is still to be done, as one array of jobs; what waits here already stays (`staying_in_words`).
 
     Two equal sweeps that are started at once make every run once: they take turns, and the second one looks again.
     Every run carries the sweep's tag, those that existed before too. Raises `ConfigError`.
     """
+    launcher.check_wish(retries, None, on)
     turn = _turn(root)
     try:
         items = recognise(sweep.items, root)
@@ -427,6 +421,21 @@ def start(
     finally:
         os.close(turn)
     return replace(sweep, items=tuple(replace(item, state=item.run.state()) for item in made))
+
+
+def staying_in_words(items: Sequence[Item], on: slurm.Options | None) -> str:
+    """A sentence on the runs that wait in another place than the one that is asked for; "" where none does.
+
+    on: as of `start`. Nothing is taken out of a queue that it waits in already: it would lose its place there.
+    """
+    wishes = [item.run.wish() for item in items if item.state is not None and item.state.name == "queued"]
+    staying = sum(bool(wish.on) != (on is not None) for wish in wishes if wish.want)
+    if not staying:
+        return ""
+    where = "in SLURM" if on is None else "on this machine"
+    if staying == 1:
+        return f"1 of them waits {where} and stays there; to move it, stop it and start the sweep again"
+    return f"{staying} of them wait {where} and stay there; to move them, stop them and start the sweep again"
 
 
 def _keep(sweep: Sweep, root: Path) -> None:

@@ -280,6 +280,7 @@ def test_paths_to_nothing_are_one_sentence():
             assert refusal(datasets.load, name, path).name == "dataset.path"
 
 
+@pytest.mark.slow
 def test_files_of_arrays_and_checkpoints_that_are_none_are_one_sentence(tmp_path):
     from lps import starts
 

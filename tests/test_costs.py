@@ -1,5 +1,9 @@
 """What runs cost: medians by hand, and what does not count."""
 
+import json
+
+import pytest
+
 from lps import costs
 from lps.config import configure
 from lps.files import write_json
@@ -27,8 +31,69 @@ def test_the_nearest_runs_count_first(tmp_path):
     assert seconds(tmp_path, epochs=10) == 30  # as long
     for taken, seed in ((10, 1), (50, 2), (12, 3)):
         made(tmp_path, taken, epochs=10, seed=seed)
-    assert seconds(tmp_path, epochs=10) == costs.usual_seconds(tmp_path, configure({"epochs": 10})) == 12  # the same
+    assert seconds(tmp_path, epochs=10) == 12  # the same
     assert seconds(tmp_path, epochs=10, method="orca") is None
+
+
+def told(run, *, start, pretrained, reused, epoch, ending=0.0):
+    """Events of a run: `start` s to the first, `pretrained` s of pretraining, `epoch` s an epoch, `ending` s."""
+    now, config = 1000.0 + start, run.config()
+    lines = [("start", 0, now, {})]
+    for number in range(1, config.pretrain_epochs + 1) if not reused else (config.pretrain_epochs,):
+        now += 0 if reused else pretrained / config.pretrain_epochs
+        lines.append(("pretrain", number, now, {"pretrain/reused": 1} if reused else {}))
+    for number in range(1, config.epochs + 1):
+        now += epoch
+        lines.append(("train", number, now, {"loss": 1.0}))
+    lines.append(("finish", config.epochs, now, {}))
+    named = [{"kind": k, "step": 0, "epoch": e, "time": t, "values": v} for k, e, t, v in lines]
+    run.events.write_text("".join(json.dumps(line) + "\n" for line in named))
+    write_json(run.folder / "exit.json", {"attempt": 1, "state": "finished", "time": now + ending})
+
+
+@pytest.mark.parametrize("reused", [True, False])
+def test_start_up_stays_and_only_epochs_grow(tmp_path, reused):
+    """By hand: 8 s to begin, 100 s of pretraining in 20 epochs where it is not reused, 3 s an epoch, 1 s to end."""
+    run = made(tmp_path, 0, epochs=2, **{"pretrain.epochs": 20})
+    told(run, start=8, pretrained=100, reused=reused, epoch=3, ending=1)
+    pretrained = 0 if reused else 100
+    for epochs, pretrain in ((2, 20), (200, 20), (200, 10), (1, 40), (5, 0)):
+        wanted = {"epochs": epochs, "pretrain.epochs": pretrain}
+        assert seconds(tmp_path, **wanted) == pytest.approx(9 + pretrained * pretrain / 20 + 3 * epochs)
+
+
+def test_one_epoch_is_what_lies_before_its_event(tmp_path):
+    told(made(tmp_path, 0, epochs=1), start=8, pretrained=0, reused=True, epoch=3)
+    assert seconds(tmp_path, epochs=11) == pytest.approx(8 + 33)
+
+
+def test_events_that_do_not_fit_count_for_nothing(tmp_path):
+    run = made(tmp_path, 0, epochs=2)
+    told(run, start=8, pretrained=100, reused=False, epoch=3)
+    write_json(run.folder / "exit.json", {"attempt": 1, "state": "finished", "time": 1010.0})  # the clock was set back
+    assert seconds(tmp_path, epochs=4) == 20
+
+
+def test_checkpoints_stay_and_snapshots_grow(tmp_path):
+    run = made(tmp_path, 4, epochs=2)
+    rest = costs.folder_bytes(run.folder)
+    run.snapshots.mkdir(exist_ok=True)
+    (run.snapshots / "epoch-0001.npz").write_bytes(bytes(2000))
+    config = configure({"epochs": 10})
+    assert costs.usual_cost(costs.finished_costs(tmp_path), config).bytes == rest + 5 * 2000
+
+
+def test_own_runs_go_before_recordings(tmp_path):
+    own, other = configure({"epochs": 2}), configure({"epochs": 2, "method": "orca"})
+    recorded = [costs.Cost(configure({"epochs": 40}), 400.0, 1), costs.Cost(other, 7.0, 1)]
+    known = costs.Known([costs.Cost(own, 20.0, 1, 0.0, 1.0)], recorded)
+    assert known.of(configure({"epochs": 40})).seconds == 58 and known.of(other).seconds == 7
+    assert known.of(configure({"method": "fixmatch"})) is None
+
+
+def test_runs_side_by_side_take_whole_turns():
+    assert costs.side_by_side([35, 35, 35], 2) == 70 and costs.side_by_side([35, 35, 35], 1) == 105
+    assert costs.side_by_side([100, 10, 20, 30], 2) == 100 and costs.side_by_side([], 2) == 0
 
 
 def test_only_runs_that_were_finished_in_one_go_count(tmp_path):
@@ -38,7 +103,7 @@ def test_only_runs_that_were_finished_in_one_go_count(tmp_path):
     damaged = made(tmp_path, 5)
     (damaged.folder / "exit.json").write_text('{"attempt": 1, "state": "finished", "time": NaN}')
     (made(tmp_path, 5).folder / "config.json").write_text("{")
-    assert seconds(tmp_path) is None and costs.usual_seconds(tmp_path, configure({})) is None
+    assert seconds(tmp_path) is None
 
 
 def test_bytes_are_those_of_all_files_below(tmp_path):

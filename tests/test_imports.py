@@ -116,6 +116,30 @@ def test_several_runs_in_one_archive_come_in_together(tmp_path, root):
     refused(as_tar(tmp_path / "in", tmp_path / "bad.tgz"), tmp_path / "others", "config.json: ")
 
 
+def test_a_conflict_on_the_last_run_leaves_the_others_out(tmp_path, root):
+    first, last = sorted((make_run(tmp_path / "in", epochs=1, pretrain=1, seed=seed) for seed in (0, 1)), key=str)
+    packed = as_tar(tmp_path / "in", tmp_path / "in.tgz")
+    (there,) = imports.import_runs(last.folder, root)
+    with there.run.events.open("a") as file:
+        file.write('{"kind":"finish","step":1,"epoch":9,"time":1.0,"values":{}}\n')
+    with pytest.raises(ConfigError, match=f"{last.id} is there already with other results"):
+        imports.import_runs(packed, root)
+    assert [run.id for run in list_runs(root)] == [last.id] and not list((root / ".incoming").iterdir())
+
+
+def test_runs_that_cannot_all_be_placed_are_taken_back(tmp_path, root, monkeypatch):
+    runs = [make_run(tmp_path / "in", epochs=1, pretrain=1, seed=seed) for seed in (0, 1)]
+    last, rename = max(run.id for run in runs), Path.rename
+
+    def refuse(path, target):
+        if target == root / last:
+            raise OSError(28, "No space left on device")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    refused(as_tar(tmp_path / "in", tmp_path / "in.tgz"), root, "cannot hold another run .No space left")
+
+
 def test_one_bad_path_does_not_stop_the_others(original, tmp_path, root, capsys):
     good, bad = archives.pack(original, tmp_path), tmp_path / "bad.zip"
     bad.write_bytes(b"PK nothing")
@@ -199,6 +223,12 @@ def test_a_place_of_another_machine_means_nothing_here(tmp_path, root):
     assert found.run.config().dataset_path is None and "--dataset-path" in found.notes[0]
     (other,) = imports.import_runs(run.folder, tmp_path / "b", dataset_path=str(tmp_path))
     assert other.run.config().dataset_path == str(tmp_path) and not other.notes
+    (same,) = imports.import_runs(run.folder, root, dataset_path=str(tmp_path))
+    assert not same.is_new and same.notes == (f"its data set is taken from {str(tmp_path)!r} from now on",)
+    assert found.run.config().dataset_path == str(tmp_path), "the advice of the first import can be followed"
+    for place in (None, str(tmp_path)):
+        (again,) = imports.import_runs(run.folder, root, dataset_path=place)
+        assert not again.is_new and not again.notes and found.run.config().dataset_path == str(tmp_path)
     assert datasets.of(found.run.config())
 
 

@@ -131,8 +131,9 @@ def test_a_run_is_submitted_and_finishes(root):
 def test_the_queue_of_this_machine_leaves_it_alone(root, monkeypatch):
     monkeypatch.setenv("LPS_RETRY_S", "0")
     run = make(root)
-    launcher.launch(run, TRAINER, on=HELD, retries=3)
-    assert run.state().name == "queued" and "JobHeldUser" in run.state().reason
+    write_json(run.folder / "want.json", {"want": "stop", "attempt": 1, "time": 1.0, "retries": 3})
+    launcher.launch_all([run], TRAINER, on=HELD)
+    assert run.state().name == "queued" and "JobHeldUser" in run.state().reason and run.wish().retries == 3
     assert launcher.pump(root, TRAINER) == [] and queue.waiting(root) == [] and not queue.has_future(root)
     with pytest.raises(ConfigError, match="only runs that wait"):
         queue.move(run, "first")
@@ -300,6 +301,18 @@ def test_a_sweep_is_one_array_of_jobs(root):
     assert [over(item.run, "finished").attempt for item in started.items] == [1, 1, 1]
     again = sweeps.start(sweeps.plan(layout, root, "three"), root, TRAINER, on=LOW)
     assert [item.action for item in again.items] == ["exists"] * 3 and [job_of(item.run) for item in again.items] == ids
+
+
+def test_a_stopped_job_that_is_started_again_here_runs_here(root):
+    layout = sweeps.Layout(seeds=(0,), fixed={"device": "cpu"})
+    (item,) = sweeps.start(sweeps.plan(layout, root, "one"), root, TRAINER, on=HELD).items
+    launcher.stop(item.run)
+    over(item.run, "stopped")
+    write_json(item.run.folder / "plan.json", {"do": "finish"})
+    (again,) = sweeps.start(sweeps.plan(layout, root, "one"), root, TRAINER).items
+    assert again.action == "resumed" and again.run.id == item.run.id
+    assert over(again.run, "finished").attempt == 2 and not again.run.wish().on
+    assert not again.run.read_json("process.json")["slot"].startswith("slurm")
 
 
 def test_the_end_of_one_task_is_not_that_of_the_others(root):

@@ -22,6 +22,7 @@ NOW = 1_800_000_000.0
 def root(tmp_path, monkeypatch):
     monkeypatch.setenv("LPS_CPU_SLOTS", "2")
     monkeypatch.setattr(os, "fsync", lambda _: None)
+    monkeypatch.setattr("lps.runs.RECORDED", tmp_path / "recorded")
     return tmp_path / "runs"
 
 
@@ -118,7 +119,30 @@ def test_where_nothing_is_known_no_end_is_said(root):
     assert found.end is None and occupancy.end_in_words(found, NOW) == words
     queue.set_paused(root, True)
     found = occupancy.look(root, NOW)
-    assert occupancy.end_in_words(found, NOW).endswith("; what waits does not start while the queue is paused")
+    assert occupancy.end_in_words(found, NOW) == "when it will be done is open while the queue is paused"
+
+
+def test_a_paused_queue_promises_the_end_of_what_runs_alone(root, alive):
+    finished(root, 500.0, seed=99)
+    alive(make(root, seed=1), "cpu-0", phase="train", step=70, steps=100, eta_s=30.0)
+    asked(root, 2, 3)
+    assert occupancy.look(root, NOW).end == NOW + 530
+    queue.set_paused(root, True)
+    found = occupancy.look(root, NOW)
+    hour = time.strftime("%H:%M", time.localtime(NOW + 30))
+    assert found.end == NOW + 30 and all(item.start is None is item.end for item in found.waiting)
+    assert occupancy.end_in_words(found, NOW) == (
+        f"what runs is done at about {hour} (in about 30 s); when the rest will be done is open while the queue is "
+        "paused"
+    )
+
+
+@pytest.mark.parametrize(("phase", "left"), [("train", occupancy.ENDING_S), ("pretrain", 140.0)])
+def test_a_phase_that_is_over_is_not_said_beside_the_time_of_the_next(root, alive, phase, left):
+    finished(root, 200.0, seed=99)
+    alive(make(root, seed=1), "cpu-0", phase=phase, step=100, steps=100, eta_s=None)
+    (item,) = occupancy.look(root, NOW).going
+    assert item.share is None and item.left_s == left
 
 
 def test_the_time_of_the_next_try_is_waited_for(root):
@@ -194,12 +218,13 @@ def test_durations_are_those_of_costs(tmp_path_factory, done, wanted):
     root = tmp_path_factory.mktemp("durations") / "runs"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
+        patch.setattr("lps.runs.RECORDED", root / "none")
         for settings_, seconds in done:
             finished(root, seconds, **settings_)
         run = make(root, **wanted)
-    config = run.config()
-    expected = costs.usual_cost(costs.finished_costs(root, {costs.kind(config)}), config)
-    found = Durations(root).of(run)
+        config = run.config()
+        expected = costs.usual_cost(costs.finished_costs(root, {costs.kind(config)}), config)
+        found = Durations(root).of(run)
     assert found == (None if expected is None else pytest.approx(expected.seconds))
 
 

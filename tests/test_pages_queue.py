@@ -100,6 +100,7 @@ def test_an_empty_queue_says_what_to_do(root):
     at = visit("queue")
     said = words(at)
     assert "Nothing runs and nothing waits." in said and "Launch a run" in said and "Lay out a sweep" in said
+    assert "Nothing waits for a slot." not in said
     assert "cpu-0 · free" in said and "cpu-1 · free" in said and not at.dataframe
     assert not [button for button in at.button if button.key == "queue_switch"]
 

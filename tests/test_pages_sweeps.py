@@ -5,8 +5,9 @@ import io
 
 import pytest
 
-from lps import preset_tables, presets, sweep_records, sweeps
+from lps import preset_tables, presets, slurm, sweep_records, sweeps
 from lps.config import configure
+from lps.files import write_json
 from lps.runs import list_runs
 from lps.sweeps import Layout
 from lps.ui import sweep_forms, sweep_report, sweep_tables
@@ -66,6 +67,21 @@ def test_an_empty_page_lays_out_the_ablation_and_starts_nothing(root):
     assert table.loc["w/o R_Entropy", ("Paper: CIFAR-10", "Novel")] == "55.4"
     assert "--preset ablation --scale demo --seeds 0,1,2" in at.code[0].value
     assert not list_runs(root) and not (root / ".sweeps").exists()
+
+
+def test_what_waits_on_this_machine_is_not_said_to_be_handed_over(root, monkeypatch):
+    monkeypatch.setattr(slurm, "is_here", lambda: True)
+    monkeypatch.setattr(slurm, "partitions", lambda: ["low"])
+    fill(root, ASKED, ["queued"] * 2)
+    for run in list_runs(root):
+        write_json(run.folder / "want.json", {"want": "run", "attempt": 1, "time": 1.0})
+    at = visit("sweeps")
+    at.multiselect(key="sweep_fixed").set_value(["epochs"]).run()
+    at.text_input(key="fix:epochs").set_value("2").run()
+    assert "2 exist already" in plain(at) and not at.info
+    at.segmented_control(key="place:on").set_value("slurm").run()
+    (said,) = at.info
+    assert said.value.startswith("2 of them wait on this machine and stay there; to move them, stop them")
 
 
 @pytest.mark.slow
@@ -217,7 +233,7 @@ def test_remaining_time_is_what_runs_say_and_finished_ones_took(root, monkeypatc
     (runs[2].folder / "progress.json").write_text('{"phase": "train", "eta_s": 40}')
     with held(runs[2]):
         now = page.course(sweep_records.known(root)[0])
-        assert page.remaining_in_words(now) == "About 70 s to go with 2 at a time on the CPU."
+        assert page.remaining_in_words(now) == "About 2 min to go with 2 at a time on the CPU."  # the longer one: 100 s
 
 
 # ---------------------------------------------------------------------------------------------------- report

@@ -322,8 +322,20 @@ def test_the_command_writes_the_file(runs, tmp_path, capsys):
     assert "2 runs in 2 groups" in page.text and [path.name for path in tmp_path.iterdir()] == ["report.html"]
     assert main(["report", runs[0].id, *where]) == 0 and "epochs, batches of" in Page(to.read_text("utf-8")).text
     assert main(["report", runs[0].id, *where[:2], "--to", str(tmp_path / "no" / "x.html")]) == 2
-    assert "to: " in (said := capsys.readouterr().err) and "cannot be written (No such file" in said
+    assert "to: " in (said := capsys.readouterr().err) and "cannot be written (its folder does not exist" in said
     assert main(["report", runs[0].id, runs[1].id, "--protocol", "x", *where]) == 2
+
+
+@pytest.mark.parametrize("name", ["x.pdf", "html", "x", "x.tex.gz", "tex"])
+def test_a_name_that_promises_another_kind_of_file_is_refused(runs, tmp_path, capsys, name):
+    assert main(["report", runs[0].id, "--runs", str(runs[0].root), "--to", str(tmp_path / name)]) == 2
+    said = f"to: {name!r} does not end as a report does; choices: .html, .tex"
+    assert said in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
+def test_the_ending_says_the_form():
+    forms = {"a.html": "html", "a.HTM": "html", "a.tex": "latex", "a.b.LTX": "latex"}
+    assert {name: report.form_of(name) for name in forms} == forms
 
 
 @pytest.mark.slow

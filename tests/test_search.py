@@ -4,17 +4,22 @@ import json
 import math
 import os
 import random
+import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from lps import launcher, search, search_driver, search_results
 from lps.__main__ import main
+from lps.commands import parser
+from lps.commands.search import _carry_out
 from lps.config import configure, parameters
 from lps.locks import claim, is_held
 from lps.metrics import agreement
@@ -606,7 +611,8 @@ def test_the_best_can_be_run_again_with_other_seeds(root, capsys):
     assert len(lines) == 3 and result.best.runs[0] in lines[0], "seed 0 is the trial's own run"
 
 
-def test_an_estimate_counts_every_run(root):
+def test_an_estimate_counts_every_run(root, monkeypatch):
+    monkeypatch.setattr("lps.runs.RECORDED", root / "none")
     request = read_request("digits", "lps", SPACE, FIXED, seeds="0,1", trials=5)
     assert search.estimate(request, root) is None
     found = asked(root, trials=1)
@@ -661,3 +667,14 @@ def test_a_driver_that_is_killed_again_and_again_ends_with_what_an_undisturbed_o
     assert [t.values for t in result.trials] == [t.values for t in undisturbed.trials]
     assert [t.value for t in result.trials] == [t.value for t in undisturbed.trials]
     assert len(list_runs(root)) == trials and sorted(started(root)) == sorted({t.runs[0] for t in result.trials})
+
+
+def test_the_advice_to_go_on_is_a_command_that_can_be_pasted(monkeypatch, capsys):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(search_driver, "begin_here", stopped)
+    asked = parser().parse_args(["search", "m", "--resume"])
+    assert _carry_out(SimpleNamespace(name="m", tag="search:m"), asked) == 130
+    advice = re.findall(r"python -m lps (.+)$", capsys.readouterr().err, re.MULTILINE)
+    assert len(advice) == 2 and all(parser().parse_args(shlex.split(line)) == asked for line in advice)

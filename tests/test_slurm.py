@@ -12,11 +12,12 @@ import time
 
 import pytest
 
-from lps import jobs, launcher, slurm
+from lps import jobs, launcher, queue, slurm
+from lps.__main__ import main
 from lps.config import configure
 from lps.files import write_json
 from lps.parameters import ConfigError
-from lps.runs import create_run
+from lps.runs import create_run, list_runs
 from lps.slurm import Board, Job, Silence, read_jobs, read_options, standing
 
 COMMAND = f"""#!{sys.executable}
@@ -278,6 +279,58 @@ def test_many_runs_are_one_array_and_know_their_place(cluster, tmp_path):
     assert shlex.split(listed.removeprefix("folders=(").removesuffix(")")) == [str(run.folder) for run in runs]
     launcher.launch_all(runs, on=read_options([]))
     assert len(cluster.calls("sbatch")) == 1, "what is asked for already is not asked for again"
+
+
+def test_a_stopped_job_started_here_waits_in_the_queue_of_this_machine(cluster, run, monkeypatch):
+    monkeypatch.setattr(launcher, "pump", lambda *_: [])
+    cluster.say("sbatch", "12\n")
+    cluster.say("squeue", "")
+    record(run, job="7")
+    write_json(run.folder / "process.json", {"attempt": 1, "started": 1000.0})
+    write_json(run.folder / "exit.json", {"attempt": 1, "state": "stopped", "time": 1060.0})
+    launcher.launch_all([run])
+    assert (run.state().name, run.waiting_attempt(), run.wish().on) == ("queued", 2, "")
+    assert queue.waiting(run.root) == [run] and not (run.folder / slurm.RECORD).exists()
+    assert jobs.options_of(run) is None and not cluster.calls("sbatch"), "resuming it stays here from now on"
+
+
+def test_resuming_a_stopped_job_goes_back_to_the_cluster(cluster, run):
+    cluster.say("sbatch", "12\n")
+    cluster.say("squeue", "12|PENDING|Priority||a\n")
+    record(run, options=["partition=low"])
+    write_json(run.folder / "process.json", {"attempt": 1, "started": 1000.0})
+    write_json(run.folder / "exit.json", {"attempt": 1, "state": "stopped", "time": 1060.0})
+    assert main(["queue", "retry", run.id, "--runs", str(run.root)]) == 0
+    assert (run.wish().on, run.wish().attempt, run.read_json(slurm.RECORD)["job"]) == ("slurm", 2, "12")
+    (call,) = cluster.calls("sbatch")
+    assert "--partition=low" in call["argv"] and not run.waiting_attempt()
+
+
+@pytest.mark.parametrize("more", [{"retries": 2}, {"priority": 1}])
+def test_what_only_this_machines_queue_has_is_refused_for_a_cluster(cluster, run, more):
+    cluster.say("sbatch", "12\n")
+    for launch in (launcher.launch, lambda one, **how: launcher.launch_all([one], **how)):
+        with pytest.raises(
+            ConfigError, match=f"^{next(iter(more))}: . has no meaning on a cluster, which .*leave it out"
+        ):
+            launch(run, on=read_options([]), **more)
+    command = ["launch", "--runs", str(run.root), "--on", "slurm", *(f"--{k}={v}" for k, v in more.items())]
+    assert main(command) == 2 and list_runs(run.root) == [run], "no folder is made"
+    assert not cluster.calls("sbatch")[1:] and not (run.folder / "want.json").exists()
+
+
+def test_a_sweep_says_what_stays_where_it_waits(cluster, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(launcher, "pump", lambda *_: [])
+    cluster.say("sbatch", "40\n")
+    cluster.say("squeue", "40_0|PENDING|Priority||a\n40|PENDING|Priority||a\n")
+    words = ["sweep", "--runs", str(tmp_path / "runs"), "--set", "device=cpu", "--seeds"]
+    assert main([*words, "0,1"]) == 0 and "stay" not in capsys.readouterr().err
+    assert main([*words, "0,1,2", "--on", "slurm"]) == 0
+    said = "2 of them wait on this machine and stay there; to move them, stop them and start the sweep again"
+    assert said in capsys.readouterr().err
+    assert sorted(run.wish().on for run in list_runs(tmp_path / "runs")) == ["", "", "slurm"]
+    assert main([*words, "2", "--dry-run"]) == 0
+    assert "1 of them waits in SLURM and stays there" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------------------------------------------- answers

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lps import catalog, launcher, presets, sweep_records, sweeps
+from lps import catalog, costs, launcher, presets, sweep_records, sweeps
 from lps.__main__ import main
 from lps.commands import parser
 from lps.commands.sweep import _asked
@@ -298,7 +298,7 @@ def command(root, *arguments):
         (["--vary", "split.seen_classes=0,1|2,99"], "split.seen_classes: names class 99"),
         (["--mode", "best"], "mode: 'best' is not one of grid, list, random"),
         (["--mode", "random", "--samples", "2"], "samples: 2 is not a whole number from 1 to 1"),
-        (["--samples", "x"], "argument --samples: invalid int value: 'x'"),
+        (["--samples", "x"], "argument --samples: 'x' is not a whole number"),
         (["--name", "a" * 35], "is not a printable line of at most 34 characters"),
     ],
 )
@@ -481,7 +481,7 @@ def test_a_dry_run_of_what_cannot_be_run_lists_it_and_says_why(root, capsys, mon
 
 
 def test_where_nothing_has_finished_recordings_tell_the_cost(root, monkeypatch, tmp_path):
-    """A recording of 30 s and 40 epochs: half as long for 20 epochs; own runs go before it."""
+    """A recording of 30 s and 40 epochs, of which it tells none: half as long for 20, start too; own runs first."""
     recording = create_run(tmp_path / "recorded", configure({"epochs": 40}))
     write_json(recording.folder / "recorded.json", {"version": 1})
     values = {"parameters": 1000, "images/unlabeled": 100}
@@ -491,6 +491,6 @@ def test_where_nothing_has_finished_recordings_tell_the_cost(root, monkeypatch, 
     monkeypatch.setattr("lps.runs.RECORDED", tmp_path / "recorded")
     wanted = plan(Layout(seeds=(0, 1), fixed=ON_CPU | {"epochs": "20"}), root)
     found = sweeps.estimate(wanted, root)
-    assert (found.missing, found.seconds, found.bytes) == (0, 2 * 15, 2 * (3 * 8 * 1000 + 40 * 4 * 100) // 2)
+    assert (found.missing, found.seconds, found.bytes) == (0, 30 + costs.START_S, 2 * (3 * 8 * 1000 + 20 * 4 * 100))
     in_state(root, "finished", {"seed": 5, "epochs": 20})  # 60 s
     assert sweeps.estimate(wanted, root).seconds == 2 * 60

@@ -134,18 +134,22 @@ def _slots_in_words(found, now: float) -> list[str]:
     from lps.occupancy import clock, left_in_words
 
     lines = []
+    width = max((len(name) for name in [*found.slots, "..."]), default=0)
+    run_width = max((len(item.run.id) for item in found.going), default=0)
     is_starting = any(not item.slots for item in found.going)
     unknown = "in use by a run that is starting" if is_starting else "in use by a run that is not here any more"
     for name, is_held in found.slots.items():
         item = found.on(name)
         if item is None:
-            lines.append(f"{name:8} {unknown if is_held else 'free'}")
+            lines.append(f"{name:{width}}  {unknown if is_held else 'free'}")
             continue
         words = [item.state.name, f"since {clock(item.since, now)}" if item.since else ""]
         words.append(f"{100 * item.share:.0f} % of this phase" if item.share is not None else "")
         words.append(left_in_words(item.left_s))
-        lines.append(f"{name:8} {item.run.id}  {', '.join(filter(None, words))}  {item.run.meta()['name']}".rstrip())
-    return lines + [f"{'...':8} {item.run.id}  {item.state.name}" for item in found.going if not item.slots]
+        said = ", ".join(filter(None, words))
+        lines.append(f"{name:{width}}  {item.run.id:{run_width}}  {said}  {item.run.meta()['name']}".rstrip())
+    waiting = [item for item in found.going if not item.slots]
+    return lines + [f"{'...':{width}}  {item.run.id:{run_width}}  {item.state.name}" for item in waiting]
 
 
 def _line_in_words(found, now: float) -> list[str]:
@@ -156,11 +160,15 @@ def _line_in_words(found, now: float) -> list[str]:
     counts = [f"{len(found.waiting)} waiting"] + [f"{found.held} of them held"] * bool(found.held)
     paused = f"; paused since {clock(found.switch.since, now)}" if found.switch.paused else ""
     lines = [", ".join(counts) + paused]
-    for place, item in enumerate(found.waiting, 1):
+    told = []
+    for item in found.waiting:
         words = [f"priority {item.wish.priority}"] if item.wish.priority else []
         words += [text] if (text := wishes.in_words(item.wish, now)) else []
         words += [f"takes about {in_words(item.seconds)}"] if item.seconds is not None else []
-        lines.append(f"{place:4}  {item.run.id}  {', '.join(words)}  {item.run.meta()['name']}".rstrip())
+        told.append((item.run.id, ", ".join(words), item.run.meta()["name"]))
+    widths = [max((len(row[column]) for row in told), default=0) for column in (0, 1)]
+    for place, (name, words, title) in enumerate(told, 1):
+        lines.append(f"{place:4}  {name:{widths[0]}}  {words:{widths[1]}}  {title}".rstrip())
     return lines
 
 

@@ -111,7 +111,7 @@ def _carry_out(found, options) -> int:
     if options.lock is not None:
         os.set_inheritable(options.lock, False)
     else:
-        say(f"search {found.name}: runs are tagged {found.tag}; go on with: search {found.name} --resume")
+        say(f"search {found.name}: runs are tagged {found.tag}; go on with: python -m lps search {found.name} --resume")
     try:
         how = search_driver.begin_here(found, lambda line: print(line, flush=True), options.lock)
     except KeyboardInterrupt:

@@ -39,21 +39,21 @@ def _add_layout(sub: argparse.ArgumentParser) -> None:
 
 
 def sweep(options) -> int:
-    from lps import queue
+    from lps import launcher
 
-    if options.retries is not None:
-        queue.check_retries(options.retries)
+    launcher.check_wish(options.retries, None)
     from lps import sweeps
 
     if options.list_presets:
         return _list_presets(options.json)
     asked, on = _asked(options), place(options)
+    launcher.check_wish(options.retries, None, on)
     if options.dry_run:
-        return _tell(sweeps.sketch(asked, options.runs, options.name), options)
+        return _tell(sweeps.sketch(asked, options.runs, options.name), options, on)
     wanted = sweeps.sketch(asked, options.runs, options.name)
     _check([item.config for item in wanted.items], here=on is None)
     estimate = sweeps.estimate(wanted, options.runs)
-    say(_sweep_in_words(wanted, estimate))
+    say(_sweep_in_words(wanted, estimate, on))
     wanted = sweeps.start(wanted, options.runs, retries=options.retries, on=on)
     code = _await(wanted.items) if options.wait else 0
     if options.json:
@@ -64,17 +64,17 @@ def sweep(options) -> int:
     return code
 
 
-def _tell(wanted, options) -> int:
+def _tell(wanted, options, on) -> int:
     """What would be started; ends with what stands in the way of it, if anything does."""
     from lps import sweeps
 
     estimate = sweeps.estimate(wanted, options.runs)
-    say(_sweep_in_words(wanted, estimate))
+    say(_sweep_in_words(wanted, estimate, on))
     if options.json:
         print_json(_as_json(wanted, estimate))
     for item in () if options.json else wanted.items:
         print(f"{item.action:8} {item.label}" + (f"  {item.run.id}, {item.state.name}" if item.run else ""))
-    _check([item.config for item in wanted.items], here=options.on == "here")
+    _check([item.config for item in wanted.items], here=on is None)
     return 0
 
 
@@ -131,12 +131,14 @@ def _start_of(config: Config) -> tuple:
     return tuple(value for key, value in config.flat().items() if key.startswith("network."))
 
 
-def _sweep_in_words(wanted, estimate) -> str:
-    """Two lines: how many runs there are and what becomes of them; what they will cost."""
+def _sweep_in_words(wanted, estimate, on) -> str:
+    """How many runs there are and what becomes of them; which of them stay where they wait; what they will cost."""
     from lps.costs import in_words, size_in_words
+    from lps.sweeps import staying_in_words
 
     counts = ", ".join(f"{wanted.count(a)} {a}" for a in ("new", "exists", "resumed") if wanted.count(a))
     lines = [f"{wanted.tag}: {len(wanted.items)} runs ({counts})"]
+    lines += [staying] if (staying := staying_in_words(wanted.items, on)) else []
     known = estimate.runs - estimate.missing
     if known:
         cost = f"about {in_words(estimate.seconds)} one after another and {size_in_words(estimate.bytes)}"

@@ -69,12 +69,11 @@ def train_here(options) -> int:
 
 
 def launch_run(options) -> None:
-    from lps import launcher, queue
+    from lps import launcher
 
-    for number, check in ((options.retries, queue.check_retries), (options.priority, queue.check_priority)):
-        if number is not None:
-            check(number)
+    launcher.check_wish(options.retries, options.priority)
     on = place(options)
+    launcher.check_wish(options.retries, options.priority, on)
     run = _create(options, here=on is None)
     launcher.launch(run, retries=options.retries, priority=options.priority, on=on)
     print(run.folder)

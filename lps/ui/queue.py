@@ -173,8 +173,8 @@ def _show_memory(used: int | None, total: int | None) -> None:
 def _show_bar(name: str, share: float | None, more: str) -> None:
     """A share as a bar; without one the words alone, since an empty bar would say that nothing is in use."""
     words = " · ".join(filter(None, [name if share is None else f"{name} {100 * share:.0f} %", more]))
-    if share is None:
-        st.caption(f"{words} · share unknown")
+    if share is None:  # on a fresh page the processor's is known at the second look; the load says enough until then
+        st.caption(words if more else f"{words} · share unknown")
     else:
         st.progress(min(1.0, max(0.0, share)), text=f":small[{words}]")
 
@@ -232,6 +232,8 @@ def _show_elsewhere(items: Sequence[Going], now: float) -> None:
 
 def _show_line(found: Occupancy, now: float) -> None:
     """The table of what waits, and what can be done with the ticked rows."""
+    if not found.going and not found.waiting:
+        return  # said at the top
     st.subheader("Waiting", anchor=False)
     if not found.waiting:
         st.caption("Nothing waits for a slot.")

@@ -15,7 +15,7 @@ from lps import catalog, clusters, compare, hardware, labels, naming, provenance
 from lps.compare import Group, Scored
 from lps.config import Config
 from lps.files import clean_line
-from lps.parameters import ConfigError
+from lps.parameters import ConfigError, shorten
 from lps.protocols import PROTOCOLS
 from lps.runs import Run
 from lps.split import Split
@@ -50,6 +50,7 @@ ABOUT_CURVES = (
 )
 MISSING = "–"
 FORMS = ("html", "latex")
+ENDINGS = {"html": "html", "htm": "html", "tex": "latex", "ltx": "latex"}
 FOOTER = "Made by LPS Studio. This file holds everything that it shows and asks for nothing from elsewhere."
 ORACLE = "the best epoch by accuracy on all unlabeled images, an oracle: it looks at truth that nobody has in use"
 WITHHELD = "the best epoch by accuracy on labeled images whose label was withheld from training"
@@ -81,8 +82,11 @@ def written(title: str, about: Sequence[str], sections: Sequence[Section], form:
 
 
 def form_of(name: str) -> str:
-    """Which of `FORMS` a file of that name has."""
-    return "latex" if name.lower().endswith((".tex", ".ltx")) else "html"
+    """Which of `FORMS` a file of that name has; raises `ConfigError` for one that no report is written as."""
+    ending = name.lower().rpartition(".")[2] if "." in name else ""
+    if ending not in ENDINGS:
+        raise ConfigError("to", f"{shorten(name)} does not end as a report does; choices: .html, .tex")
+    return ENDINGS[ending]
 
 
 def of(runs: Sequence[Run], scoring: Scoring, now: datetime | None = None, form: str = "html") -> str:

@@ -23,7 +23,7 @@ BEGINNING = {"lps": ("margin_scale", "lr")}  # what is searched before anybody s
 TITLES = {
     "balanced": "Withheld labels and even use of classes",
     "validation": "Withheld labels alone",
-    "oracle": "Oracle: uses the hidden labels",
+    "oracle": "Oracle",
 }
 
 
@@ -80,16 +80,17 @@ def show() -> None:
         with st.container(gap="xxsmall"):
             prune = st.toggle("Stop hopeless trials", True, key="search_prune", bind="query-params")
             fields.say(None, "Those whose best value so far is below the median of the finished ones at that epoch")
-        at_once = _whole(
-            "Trials at a time", "search_parallel", 0, search.MOST_PARALLEL, "0: as many as there are slots"
-        )
+        at_once = st.number_input(
+            "Trials at a time", 1, search.MOST_PARALLEL, None, key="search_parallel", bind="query-params",
+            placeholder="Automatic", help="Automatic: as many as there are slots",
+        )  # fmt: skip
         draw = _whole("Seed of the draws", "search_draw", 0, 2**31 - 1, "Trials follow from it and from those before")
         about = "Its runs carry the tag search:NAME. Without one it is called after what it searches"
         name = st.text_input("Name", key="search_name", bind="query-params", max_chars=32, placeholder="Automatic",
                              help=about)  # fmt: skip
     if errors:
         return
-    more = {"trials": trials, "prune": prune, "sampler_seed": draw, "parallel": at_once or None}
+    more = {"trials": trials, "prune": prune, "sampler_seed": draw, "parallel": int(at_once) if at_once else None}
     settings = [f"{key}={text}" for key, text in fixed.items()]
     try:
         request = search.read_request(dataset, method, texts, settings, seeds, objective, name.strip(), **more)
@@ -224,7 +225,8 @@ def cost_in_words(request: Request) -> str:
     if seconds is None:
         said.append("time unknown, since no run of this method on this data set has finished")
     else:
-        said.append(f"at most about {costs.in_words(seconds / at_once)}, judged by finished runs")
+        rounds = costs.side_by_side([seconds / request.trials] * request.trials, at_once)
+        said.append(f"at most about {costs.in_words(rounds)}, judged by finished and recorded runs")
     if not OBJECTIVES[request.objective].hidden:
         said.append(f"{100 * request.base.split_validation_ratio:g} % of the labels are withheld from training")
     return "; ".join(said)

@@ -31,7 +31,6 @@ STATES = {
     "finished": ("Finished", "green"),
 }
 VIEWS = {"history": "History", "importance": "What mattered", "settings": "Settings"}
-EXAMPLE = "python -m lps search --space margin_scale=1..20 --space lr=0.005..0.2:log --trials 20"
 
 
 # ---------------------------------------------------------------------------------------------------- list
@@ -40,8 +39,7 @@ EXAMPLE = "python -m lps search --space margin_scale=1..20 --space lr=0.005..0.2
 def show_list(found: Sequence[Search]) -> None:
     """Every search as a line that opens it."""
     if not found:
-        st.caption("No search has been started yet. The same from a terminal:")
-        st.code(EXAMPLE, language="bash", wrap_lines=True)
+        st.caption("No search has been started yet.")
         return
     st.subheader("Started", anchor=False)
     for one in found[:FEW]:

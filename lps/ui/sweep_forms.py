@@ -26,6 +26,10 @@ ACTIONS = {"new": "new", "exists": "exists: {}, used as it is", "resumed": "goes
 MOST_ROWS = 12  # of the preview that are seen at once
 COLUMN = 250  # pixels, the least width of a field
 HERE = Place(None, {})
+# Of the preview: what it takes stands beside the run, where a telephone still shows it.
+COLUMNS = {"Run": st.column_config.TextColumn(width="medium")} | dict.fromkeys(
+    ("Time", "What becomes of it"), st.column_config.TextColumn(width="small")
+)
 
 
 @dataclass(frozen=True)
@@ -292,11 +296,14 @@ def _preview(draft: Draft) -> None:
     wanted = sweeps.sketch(draft.asked, root, draft.name)
     left = [item.config for item in wanted.items if item.action != "exists"]
     known = dict(zip((config.to_json() for config in left), known_costs(left)))
-    estimate = sweeps.add_up(left, list(known.values()))
+    found = list(known.values())
+    estimate = sweeps.add_up(left, found)
     st.subheader("Preview", anchor=False)
-    st.markdown(f"**{escape.markdown(wanted.tag)}** · {counts_in_words(wanted)}  \n{cost_in_words(estimate)}")
+    st.markdown(f"**{escape.markdown(wanted.tag)}** · {counts_in_words(wanted)}  \n{cost_in_words(estimate, found)}")
     place = places.read()
     _offer_start(wanted, draft, place)
+    if not place.errors and (staying := sweeps.staying_in_words(wanted.items, place.on)):
+        st.info(f"{staying}.", icon=":material/schedule:")
     rows = [
         {
             "Run": item.label,
@@ -306,7 +313,14 @@ def _preview(draft: Draft) -> None:
         for item in wanted.items
     ]
     height = 38 + 35 * min(MOST_ROWS, len(rows))
-    st.dataframe(pd.DataFrame(rows), width="stretch", height=height, hide_index=True, alt="The runs of this sweep")
+    st.dataframe(
+        pd.DataFrame(rows, columns=list(COLUMNS)),
+        width="stretch",
+        height=height,
+        hide_index=True,
+        column_config=COLUMNS,
+        alt="The runs of this sweep",
+    )
     if isinstance(draft.asked, presets.Asked):
         with st.expander("The table that it fills, beside the paper's numbers", icon=":material/table:"):
             sheet = presets.sheet(draft.asked)
@@ -322,15 +336,16 @@ def counts_in_words(wanted: Sweep) -> str:
     return f"{len(wanted.items)} run{'s' * (len(wanted.items) != 1)}: {', '.join(found)}"
 
 
-def cost_in_words(estimate: Estimate) -> str:
-    """What is left will take so long on the slots of this machine, and so much disk."""
+def cost_in_words(estimate: Estimate, each: Sequence[Cost | None]) -> str:
+    """What is left will take so long on the slots of this machine, and so much disk. each: what each run will cost."""
     if not estimate.runs:
         return "Nothing is left to do."
     said, known = [], estimate.runs - estimate.missing
     slots = min(launcher.cpu_slots(), known or 1)
     if known:
         share = "" if known == estimate.runs else f"{known} of {estimate.runs} runs: "
-        at_once = f" (about {costs.in_words(estimate.seconds / slots)} on {slots} CPU slots)" if slots > 1 else ""
+        at_once = costs.side_by_side((cost.seconds for cost in each if cost is not None), slots)
+        at_once = f" (about {costs.in_words(at_once)} on {slots} CPU slots)" if slots > 1 else ""
         said.append(f"{share}about {costs.in_words(estimate.seconds)} one after another{at_once}")
         said.append(f"{costs.size_in_words(estimate.bytes)} of disk, judged by finished and recorded runs")
     if estimate.missing:

@@ -72,7 +72,7 @@ def course(known: Known) -> Course:
 def show_list(found: Sequence[Known]) -> None:
     """Every sweep as a line that opens it."""
     if not found:
-        st.caption("No sweep has been started yet. The same from a terminal:")
+        st.caption("No sweep has been started yet. An example from a terminal:")
         st.code(EXAMPLE, language="bash")
         return
     st.subheader("Started", anchor=False)
@@ -180,13 +180,14 @@ def remaining_in_words(now: Course) -> str:
     expected = sweep_forms.known_costs([item.config for item in moving])
     usual = [None if cost is None else cost.seconds for cost in expected]
     left = [_left_s(item.run, whole) for item, whole in zip(moving, usual)]
-    unknown, seconds = left.count(None), sum(filter(None, left))
+    unknown = left.count(None)
     slots = min(launcher.cpu_slots(), len(moving))
+    together = costs.side_by_side(filter(None, left), slots)
     if unknown == len(moving):
         return "When it ends is not known before the first run has finished."
     at_once = f" with {slots} at a time on the CPU" if slots > 1 else ""
     more = f", and {unknown} of which nothing is known yet" if unknown else ""
-    return f"About {costs.in_words(seconds / slots)} to go{at_once}{more}."
+    return f"About {costs.in_words(together)} to go{at_once}{more}."
 
 
 def _left_s(run: Run, whole: float | None) -> float | None:
@@ -319,7 +320,7 @@ def _made(name: str, kind: str) -> str:
         return ""
     now = course(known)
     if kind in ("html", "report.tex"):
-        return sweep_report.of(known, select.runs_root(), SCORING, form=report.form_of(kind))
+        return sweep_report.of(known, select.runs_root(), SCORING, form=report.form_of(f"sweep.{kind}"))
     scored, sheet = finished_scores(now), sweep_tables.sheet_of(now.asked)
     if kind == "csv":
         return sweep_tables.as_csv(sheet, scored)
