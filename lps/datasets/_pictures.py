@@ -96,8 +96,8 @@ def existing_folder(path: str | None, expected: str) -> Path:
     """`path` as a folder that is there; raises `ConfigError`."""
     if path is None:
         raise ConfigError("dataset.path", f"is missing; expected {expected}")
-    if not Path(path).is_dir():
-        what = "is a file" if Path(path).exists() else "does not exist"
+    if not os.path.isdir(path):  # which, unlike a Path, takes a name of any length
+        what = "is a file" if os.path.exists(path) else "does not exist"
         raise ConfigError("dataset.path", f"{quoted(path)} {what}; expected {expected}")
     return Path(path)
 

@@ -4,6 +4,7 @@
 downloaded to the cache folder. torchvision verifies the checksums, of the download and of what it reads.
 """
 
+import os
 import socket
 import sys
 from contextlib import redirect_stdout
@@ -49,7 +50,7 @@ class Remote:
         root = self._root(path)
         if path is None:
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        elif not root.is_dir():
+        elif not os.path.isdir(root):
             raise ConfigError("dataset.path", f"{quoted(path)} is no folder; expected one for {self.title}")
         if self._found(root):
             try:
@@ -90,7 +91,7 @@ class Remote:
         return [file for files in found for file in files] if all(found) else []
 
     def _absent(self, path: str | None, root: Path) -> ConfigError:
-        if path is not None and not root.is_dir():
+        if path is not None and not os.path.isdir(root):
             return ConfigError("dataset.path", f"{quoted(path)} is no folder; expected one that holds {self.title}")
         where = f"{quoted(path)} does not hold {self.title}" if path else f"{self.title} is not on this machine yet"
         return ConfigError(

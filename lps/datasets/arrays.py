@@ -6,6 +6,7 @@ before anything is unpacked, and nothing in the file can run code.
 """
 
 import math
+import os
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -76,8 +77,8 @@ def _read(path: str | None) -> dict[str, np.ndarray]:
     """The known arrays of the file, checked for types, shapes and lengths."""
     if path is None:
         raise ConfigError("dataset.path", "is missing; expected a .npz file with x_train and y_train")
-    if not Path(path).is_file():
-        what = "is no file" if Path(path).exists() else "does not exist"
+    if not os.path.isfile(path):  # which, unlike a Path, takes a name of any length
+        what = "is no file" if os.path.exists(path) else "does not exist"
         raise ConfigError("dataset.path", f"{quoted(path)} {what}; expected a .npz file with x_train and y_train")
     try:
         with zipfile.ZipFile(path) as archive:
