@@ -37,18 +37,23 @@ def begin(result: Path, command: Sequence[str]) -> None:
         return
     try:
         if not result.exists():
-            with open(result.with_suffix(".log"), "wb") as log:
-                subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    cwd=SOURCE,
-                    start_new_session=True,
-                    pass_fds=(lock,),
-                )
+            detach(command, result.with_suffix(".log"), lock)
     finally:
         os.close(lock)
+
+
+def detach(command: Sequence[str], log: Path, lock: int) -> None:
+    """Run `command` in a session of its own, with what it says in the new file `log`; it holds the lock from here on."""
+    with open(log, "wb") as output:
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=SOURCE,
+            start_new_session=True,
+            pass_fds=(lock,),
+        )
 
 
 def standing(result: Path) -> Standing:

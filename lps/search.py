@@ -14,14 +14,13 @@ import json
 import logging
 import os
 import re
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lps import costs, forecasts, launcher, preflight, schema
-from lps.background import SOURCE, lps_command
+from lps.background import detach, lps_command
 from lps.config import Config, configure, parse_settings, protocol_parameters
 from lps.files import read_small, write_json
 from lps.locks import claim, locked
@@ -286,16 +285,7 @@ def begin(search: Search) -> bool:
     try:
         wish(search, "run")
         command = lps_command("search", search.name, "--resume", "--runs", str(search.root), "--lock", str(lock))
-        with open(search.log, "wb") as log:
-            subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=SOURCE,
-                start_new_session=True,
-                pass_fds=(lock,),
-            )
+        detach(command, search.log, lock)
     except OSError as error:
         raise ConfigError("search", f"{search.name} cannot be begun ({error.strerror})") from None
     finally:
