@@ -43,7 +43,7 @@ def begin(result: Path, command: Sequence[str]) -> None:
 
 
 def detach(command: Sequence[str], log: Path, lock: int) -> None:
-    """Run `command` in a session of its own, with what it says in the new file `log`; it holds the lock from here on."""
+    """Run `command` in a session of its own; what it says goes into `log`, and it holds the lock from then on."""
     with open(log, "wb") as output:
         subprocess.Popen(
             command,
