@@ -20,6 +20,24 @@ def test_the_server_listens_to_this_machine_alone_and_tells_nobody():
     assert not {"enableCORS", "enableXsrfProtection", "enableAgentApi"} & CONFIG["server"].keys()
 
 
+@pytest.mark.parametrize("size, asked", [(1, "as ours"), (50_000_000, "as ours"), (50_000_000, "as Streamlit's own")])
+def test_no_message_refers_to_one_that_the_browser_may_have_dropped(size, asked, monkeypatch):
+    """The browser forgets messages by age while a refresh that counts on them is under way: an error over the page."""
+    from streamlit import config
+    from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+    from streamlit.runtime.forward_msg_cache import populate_hash_if_needed
+
+    ours = CONFIG["global"]["minCachedMessageSize"]
+    usual = config.get_config_options(force_reparse=False)["global.minCachedMessageSize"].default_val
+    least = ours if asked == "as ours" else usual
+    monkeypatch.setattr(config, "get_option", {"global.minCachedMessageSize": least}.__getitem__)
+    message = ForwardMsg()
+    message.delta.new_element.text.body = "x" * size
+    populate_hash_if_needed(message)
+    assert message.hash
+    assert message.metadata.cacheable == (asked != "as ours")
+
+
 def test_nothing_of_the_theme_comes_from_elsewhere():
     assert "://" not in str(CONFIG["theme"])
 
