@@ -1,6 +1,5 @@
 """The Effects page in every state, through app.py, without a browser: curves, matrix, ablation; what a click starts."""
 
-import json
 from base64 import b64decode
 
 import numpy as np
@@ -16,7 +15,7 @@ from lps.ui import effects as page
 from lps.ui.effect_charts import Axis
 from lps.ui.style import LIGHT
 from tests.sample_runs import held, make_foreign, make_run, make_unreadable
-from tests.visiting import visit
+from tests.visiting import charts_of, visit, words_of
 
 SHORT = {"epochs": 2}
 
@@ -40,21 +39,8 @@ def make_grid(root, seeds=(0,)):
     return {(c, t, s): make(root, s, margin_scale=c, temperature=t) for c, t in pairs for s in seeds}
 
 
-def words_of(app) -> str:
-    parts = [*app.markdown, *app.caption, *app.info, *app.subheader, *app.title, *app.error]
-    return "\n".join([part.value for part in parts] + [box.label for box in app.expander]).replace("\\", "")
-
-
 def keys_of(app) -> set[str]:
     return {button.key for button in app.button if (button.key or "").startswith("missing_")}
-
-
-def figure_of(app, name: str) -> dict | None:
-    for element in app.get("bidi_component"):
-        head, _, figure = element.proto.bytes.partition(b"\n")
-        if json.loads(head)["name"] == name:
-            return json.loads(figure)
-    return None
 
 
 def array(value) -> list:
@@ -93,7 +79,7 @@ def test_one_run_says_what_to_vary(root):
     command = app.code[0].value
     assert command.startswith("python -m lps sweep --vary margin_scale=0,2,5,10,20 --seeds 0,1,2")
     assert "--set epochs=2" in command and "--set margin_scale=5" in command
-    assert figure_of(app, "effect_curves") is None and len(app.dataframe) == 1  # the ablation table
+    assert "effect_curves" not in charts_of(app) and len(app.dataframe) == 1  # the ablation table
     assert "missing_ablation" in keys_of(app)
 
 
@@ -144,7 +130,7 @@ def test_many_runs_of_two_splits_and_two_methods(root):
 def test_strange_links_mean_the_usual(root):
     make_grid(root)
     app = visit("effects", split="x", method="../etc", setting="rm", background="?", cell=["1", "2", "3"], rows="no")
-    assert app.selectbox(key="picked_setting").value == "margin_scale" and figure_of(app, "effect_matrix")
+    assert app.selectbox(key="picked_setting").value == "margin_scale" and "effect_matrix" in charts_of(app)
     app = visit("effects", cell=["99", "0.4"], measure="x", columns="margin_scale")
     assert "2 cells" not in words_of(app) and "3 of 4 cells have runs, 1 is empty" in words_of(app)
 
@@ -221,7 +207,7 @@ def test_what_cannot_start_is_a_sentence(root, monkeypatch):
 def test_the_matrix_shows_numbers_where_runs_are_and_nothing_elsewhere(root):
     made = make_grid(root)
     app = visit("effects", rows="margin_scale", measure="seen")
-    empty, full = figure_of(app, "effect_matrix")["data"]
+    empty, full = charts_of(app)["effect_matrix"]["data"]
     scores = {key[:2]: compare.score_run(run).scores.seen for key, run in made.items()}
     values = np.array(array(full["z"]), float)
     assert values[0].tolist() == pytest.approx([scores[5.0, 0.2], scores[5.0, 0.4]])
@@ -243,7 +229,7 @@ def test_no_line_passes_over_a_value_that_was_not_run_and_it_can_be_started(root
         make(root, margin_scale=margin)
     make(root, margin_scale=10.0, temperature=0.2)  # another background
     app = visit("effects")
-    seen = next(t for t in figure_of(app, "effect_curves")["data"] if t["name"] == "Seen")
+    seen = next(t for t in charts_of(app)["effect_curves"]["data"] if t["name"] == "Seen")
     assert array(seen["x"]) == [0, 5, 10, 20] and np.isnan(array(seen["y"])[2]) and not seen["connectgaps"]
     said = words_of(app)
     assert "Not run here, though elsewhere: 10; no line passes over it" in said and "other backgrounds" in said
@@ -305,6 +291,22 @@ def test_parallel_coordinates_have_one_line_a_run(root):
     assert trace.line.color == pytest.approx([member.scores.novel for member in made])
 
 
+def test_of_many_settings_those_that_matter_most_have_axes_until_others_are_chosen(root):
+    make(root)
+    others = {"margin_scale": 5.0, "temperature": 0.2, "entropy_weight": 0.0, "lr": 0.1, "momentum": 0.5,
+              "pseudo_label_weight": 0.0, "weight_decay": 0.01, "contrast_variant": "out"}  # fmt: skip
+    for key, value in others.items():
+        make(root, lucky=key != "contrast_variant", **{key: value})
+    app = visit("effects")
+    (axes,) = [box for box in app.multiselect if box.label == "Axes (8 settings differ)"]
+    shown = [axis["label"] for axis in charts_of(app)["effect_parallel"]["data"][0]["dimensions"]]
+    assert len(axes.value) == page.MOST_AXES and shown == [*axes.value, "Novel accuracy"]
+    assert "contrast_variant" in shown, "the only setting that made a difference"
+    axes.set_value(["lr"]).run()
+    shown = [axis["label"] for axis in charts_of(app)["effect_parallel"]["data"][0]["dimensions"]]
+    assert shown == ["lr", "Novel accuracy"]
+
+
 def test_too_few_setups_have_no_importance(root):
     make_grid(root)
     assert "setups: 3 different ones are not enough; expected at least 8" in words_of(visit("effects"))
@@ -317,7 +319,7 @@ def test_importance_says_what_it_is_not(root):
     app = visit("effects", measure="all")
     said = words_of(app)
     assert "Always changed together, so not told apart: entropy_weight, temperature" in said
-    bars, marks = figure_of(app, "effect_importance")["data"]
+    bars, marks = charts_of(app)["effect_importance"]["data"]
     assert array(bars["x"])[-1] == pytest.approx(1) and array(bars["x"])[0] == pytest.approx(0)
     assert array(marks["x"]) == pytest.approx([3 / 7, 1 / 7, 1 / 7])
 

@@ -27,6 +27,7 @@ from lps.ui.plot import plot
 
 EXAMPLE = "margin_scale=0,2,5,10,20"  # of a sweep worth looking at
 ON_ITS_WAY = ("queued", "starting", "running", "stopping")
+MOST_AXES = 7  # side by side with names that can be read
 
 
 @dataclass(frozen=True)
@@ -269,26 +270,53 @@ def curve_table(setting: str, groups: Mapping[object, Group]) -> pd.DataFrame:
 def show_all(scored: Sequence[Scored], varied: Mapping[str, list], measure: str) -> None:
     """Every run as a line through its settings, and how much of what differs goes with each setting."""
     st.subheader("All settings", anchor=False)
-    kept = [member for member in scored if not math.isnan(member.value(measure))]
-    if kept:
-        figure = effect_charts.parallel(kept, varied, measure, style.palette())
-        figure.update_layout(uirevision=f"{' '.join(varied)} {measure}")
-        alt = f"{len(kept)} runs as lines through {len(varied)} settings, by {MEASURES[measure].lower()}"
-        plot(figure, "effect_parallel", alt)
-        st.caption(
-            f"One line a run, coloured by {MEASURES[measure].lower()}: blue low, orange high. Drag along an axis to "
-            "keep only the lines through that part; drag a name to move its axis."
-        )
-    st.markdown(f"**What goes with {MEASURES[measure].lower()}**")
     try:
         found, left_out = effects.importance(scored, measure)
+        trouble = None
     except ConfigError as error:
-        st.caption(escape.markdown(f"No shares of variance: {error}."))
+        found, left_out, trouble = [], {}, error
+    _show_lines(scored, varied, measure, [item.setting for item in found])
+    st.markdown(f"**What goes with {MEASURES[measure].lower()}**")
+    if trouble:
+        st.caption(escape.markdown(f"No shares of variance: {trouble}."))
         return
     if found:
         alt = ", ".join(f"{item.setting} {item.share:.0%}" for item in found)
         plot(effect_charts.importance(found, style.palette()), "effect_importance", f"Share of variance: {alt}")
     st.caption("  \n".join(about_importance(scored, left_out)))
+
+
+def _show_lines(
+    scored: Sequence[Scored], varied: Mapping[str, list], measure: str, by_importance: Sequence[str]
+) -> None:
+    """Parallel coordinates; of many settings those that matter most, until others are chosen."""
+    kept = [member for member in scored if not math.isnan(member.value(measure))]
+    if not kept:
+        return
+    axes = _pick_axes(varied, by_importance)
+    figure = effect_charts.parallel(kept, axes, measure, style.palette())
+    figure.update_layout(uirevision=f"{' '.join(axes)} {measure}")
+    alt = f"{len(kept)} runs as lines through {len(axes)} settings, by {MEASURES[measure].lower()}"
+    plot(figure, "effect_parallel", alt)
+    st.caption(
+        f"One line a run, coloured by {MEASURES[measure].lower()}: blue low, orange high. Drag along an axis to "
+        "keep only the lines through that part; drag a name to move its axis."
+    )
+
+
+def _pick_axes(varied: Mapping[str, list], by_importance: Sequence[str]) -> dict[str, list]:
+    """The settings that get an axis, with their values."""
+    if len(varied) <= MOST_AXES:
+        return dict(varied)
+    usual = list(dict.fromkeys([*by_importance, *varied]))[:MOST_AXES]
+    chosen = st.multiselect(
+        f"Axes ({len(varied)} settings differ)",
+        list(varied),
+        [setting for setting in varied if setting in usual],
+        key=f"effect_axes_{' '.join(varied)}",
+        placeholder="Choose at least one",
+    )
+    return {setting: varied[setting] for setting in chosen or usual}
 
 
 def about_importance(scored: Sequence[Scored], left_out: Mapping[str, str]) -> list[str]:
