@@ -17,6 +17,7 @@ from lps.parameters import ConfigError, Parameter, shorten
 
 METHODS = Path(__file__).parent / "methods"
 DATASETS = Path(__file__).parent / "datasets"
+FIRST_DATASETS = ("digits", "folder", "arrays")  # of a menu: needs nothing, and one's own
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,16 @@ def method_names() -> list[str]:
 def dataset_names() -> list[str]:
     """The names that `--dataset` takes, in alphabetical order."""
     return _modules(DATASETS)
+
+
+def dataset_titles() -> dict[str, str]:
+    """Title of every data set by name, as a menu shows them: what is there at once, one's own, then the others."""
+    return {name: dataset_info(name).title for name in dict.fromkeys((*FIRST_DATASETS, *dataset_names()))}
+
+
+def method_titles() -> dict[str, str]:
+    """Title of every method by name, as a menu shows them: LPS, then the others."""
+    return {name: method_info(name).title for name in dict.fromkeys(("lps", *method_names()))}
 
 
 def method_info(name: str) -> MethodInfo:

@@ -4,7 +4,7 @@ import streamlit as st
 
 from lps import catalog, costs
 from lps.parameters import ConfigError
-from lps.ui import counting, escape, fields, forms, places, routing, select, splits, starting, style
+from lps.ui import counting, escape, fields, forms, notices, places, routing, select, splits, starting, style
 
 TITLES = {"training": "Training", "network": "Network", "pretrain": "Pretraining", "dataset": "Data set"}
 
@@ -35,7 +35,7 @@ for notice in st.session_state.pop("launch_notices", []):
     st.warning(escape.markdown(notice), icon=":material/link_off:")
 
 st.subheader("Data set", anchor=False)
-fields.choose("dataset", "Data set", {name: catalog.dataset_info(name).title for name in catalog.dataset_names()})
+fields.choose("dataset", "Data set", catalog.dataset_titles())
 st.caption(catalog.dataset_info(draft.dataset).summary)
 about = catalog.dataset_info(draft.dataset)
 if about.path:
@@ -56,7 +56,7 @@ with chips:
 
 st.subheader("Method", anchor=False)
 method = catalog.method_info(draft.method)
-fields.choose("method", "Method", {name: catalog.method_info(name).title for name in catalog.method_names()})
+fields.choose("method", "Method", catalog.method_titles())
 fields.show_method(method)
 
 groups = forms.groups(draft.method)
@@ -74,6 +74,7 @@ with st.grid(columns="auto", min_column_width=fields.COLUMN, gap="medium"):
     fields.choose_device(errors.get("device"))
     fields.write("name", "Name", None, "Optional, for people", placeholder="No name", max_chars=120)
 places.show(several=len(reading.configs) > 1)
+notices.show_shortage(reading.configs)
 if reading.configs:
     st.caption("The same on the command line")
     st.code(places.command(forms.commands(draft, reading), place), language="bash", wrap_lines=True)

@@ -225,7 +225,7 @@ def test_the_reason_why_there_is_no_gpu_is_shown(root, monkeypatch):
     monkeypatch.setattr(devices, "list_devices", lambda: found)
     at = visit("launch")
     assert "no NVIDIA driver found" in texts(at)
-    assert at.selectbox(key="set:device").options == ["Automatic", "CPU\\, 2 cores"]
+    assert at.selectbox(key="set:device").options == ["Automatic", "CPU, 2 cores"]
     at = visit("launch", set=["device=cuda:0"])
     assert start(at).disabled and "not available" in texts(at)
 

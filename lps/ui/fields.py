@@ -90,8 +90,8 @@ def choose(key: str, label: str, titles: Mapping[str, str]) -> None:
     """The data set or the method of the form."""
     widget = f"form:{key}"
     st.session_state[widget] = getattr(draft(), key)
-    st.selectbox(label, list(titles), format_func=lambda name: escape.markdown(titles[name]), key=widget,
-                 on_change=_take_choice, args=(key,), label_visibility="collapsed")  # fmt: skip
+    st.selectbox(label, list(titles), format_func=titles.get, key=widget, on_change=_take_choice, args=(key,),
+                 label_visibility="collapsed")  # fmt: skip
 
 
 def show_method(method: MethodInfo) -> None:
@@ -126,8 +126,8 @@ def choose_device(error: str | None) -> None:
     missing = [f"{device.label}: {device.reason}" for device in found if not device.available]
     st.session_state["set:device"] = asked
     with st.container(gap="xxsmall"):
-        st.selectbox("Device", list(labels), format_func=lambda name: escape.markdown(labels[name]), key="set:device",
-                     on_change=take, args=("device", str))  # fmt: skip
+        st.selectbox("Device", list(labels), format_func=labels.get, key="set:device", on_change=take,
+                     args=("device", str))  # fmt: skip
         say(error, escape.markdown("; ".join(missing)))
 
 
