@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lps.locks import claim, is_held
 
-SOURCE = Path(__file__).resolve().parent.parent
+SOURCE = Path(__file__).resolve().parent.parent  # the folder that holds the package: our processes begin there
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 from lps import catalog, metrics, paper, protocols, score_cache, snapshots
 from lps import split as split_module
 from lps.config import Config, configure, protocol_parameters
-from lps.events import read_events, rewind
+from lps.events import read_history
 from lps.metrics import agreement
 from lps.parameters import ConfigError, shorten, text_of
 from lps.protocols import PROTOCOLS, Scores, score
@@ -243,7 +243,7 @@ def split_digest(split: Split, truth: np.ndarray) -> str:
 def training_seconds(run: Run) -> float:
     """Seconds in training steps and evaluations, every epoch counted once; pretraining is not in it."""
     seconds, step = 0.0, 0
-    for event in rewind(read_events(run.events)[0]):
+    for event in read_history(run.events):
         if event["kind"] == "train":
             seconds += _number(event["values"].get("time/step_s")) * (event["step"] - step)
             step = event["step"]

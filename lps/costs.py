@@ -121,11 +121,6 @@ def kind(config: Config) -> tuple[str, str, str | None]:
     return config.method, config.dataset, config.dataset_path
 
 
-def usual_cost(costs: Iterable[Cost], config: Config) -> Cost | None:
-    """As `Known.of`, for one config."""
-    return Known(costs).of(config)
-
-
 def side_by_side(seconds: Iterable[float], slots: int) -> float:
     """How long runs take on so many slots, each begun in its turn on the slot that is free first, as the queue does."""
     free = [0.0] * max(1, slots)

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from lps import provenance
-from lps.events import read_events
+from lps.events import read_history
 from lps.files import clean_line
 from lps.runs import Run
 
@@ -38,6 +38,6 @@ def processor() -> str:
 
 def of(run: Run) -> dict[str, object]:
     """What the run's newest process was trained with; {} where it did not say."""
-    told = [event["machine"] for event in read_events(run.events)[0] if isinstance(event.get("machine"), dict)]
+    told = [event["machine"] for event in read_history(run.events) if isinstance(event.get("machine"), dict)]
     known = told[-1] if told else {}
     return {key: known[key] if key == "cores" else clean_line(str(known[key])) for key in KEPT if known.get(key)}

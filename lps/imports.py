@@ -16,31 +16,23 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
-from lps import schema
+from lps import foreign_arrays, schema
 from lps.archives import CHUNK, belongs
 from lps.config import Config
 from lps.events import check_version, is_event
 from lps.files import SMALL_FILE, clean_line, read_small, refusal, sync_folder, write_json, write_whole
-from lps.intake import MOST_BYTES, Allowance, Entry, entries, open_zip, zip_members
+from lps.foreign_arrays import MOST_ARRAYS
+from lps.intake import MOST_BYTES, Entry, entries
 from lps.locks import is_held, locked
 from lps.parameters import ConfigError, shorten
 from lps.runs import NOTES_LIMIT, RUN_ID, Run
-from lps.snapshots import read_arrays, read_snapshot, read_split
 
 IMPORTED_FILE = "imported.json"
 MOST_TEXT = 256 << 20  # bytes of events.jsonl
 MOST_LINE = 4 << 20  # bytes of an event
-MOST_ARRAYS = 256 << 20  # unpacked bytes of an .npz
 MOST_LOG = 16 << 20
-HEADER = 1 << 16  # bytes that the head of an array has at most
 RESERVE = 500 << 20  # bytes of the disk that stay free
 IDENTITY = ("events.jsonl", "split.npz")  # two runs with these and their settings in common are one
-
-
-class Damaged(ConfigError):
-    """A file that is not what was written. Nothing worse: a run can do without most of them."""
 
 
 @dataclass(frozen=True)
@@ -236,8 +228,10 @@ def check(run: Run, origin: str, dataset_path: str | None = None) -> list[str]:
     Gives sentences on what is damaged and does no harm.
     """
     notes = _check_config(run, dataset_path)
-    notes += _check_events(run) + _check_checkpoints(run) + _check_all_arrays(run)
+    notes += _check_events(run) + _check_checkpoints(run) + foreign_arrays.check(run)
     schema.check("meta.json", run.read_json("meta.json").get("version"))
+    notes += run.damages()
+    run.keep_damaged("meta.json")
     meta = run.meta()
     texts = {key: meta[key] for key in ("name", "tags")} | {"notes": meta["notes"][:NOTES_LIMIT]}
     texts |= {"hidden": False, "rev": max(1, meta["rev"])}
@@ -256,7 +250,8 @@ def _check_config(run: Run, dataset_path: str | None) -> list[str]:
     try:
         config = Config.from_json(read_small(run.folder / "config.json").decode("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("config.json", f"of {run.id} is missing or damaged ({error})") from None
+        reason = refusal(error) if isinstance(error, OSError) else "it is no text"
+        raise ConfigError("config.json", f"of {run.id} is missing or damaged ({reason})") from None
     if f"-{config.dataset}-{config.method}-s{config.seed}-" not in run.id:
         raise ConfigError("config.json", f"of {run.id} is that of another run")
     notes = []
@@ -297,116 +292,6 @@ def _check_checkpoints(run: Run) -> list[str]:
         path.unlink()
         path.with_suffix(".json").unlink(missing_ok=True)
     return [f"checkpoint {path.stem} is damaged and was left out" for path in damaged]
-
-
-def _check_all_arrays(run: Run) -> list[str]:
-    """Removes damaged snapshots and maps; raises `ConfigError` for a damaged split, and for whatever lies."""
-    paths = [*sorted(run.snapshots.glob("*.npz")), *sorted(run.projections.glob("*.npz"))]
-    if not (run.folder / "split.npz").exists():
-        if paths:
-            raise ConfigError("split.npz", f"of {run.id} is missing")
-        return []
-    check_arrays(run.folder / "split.npz")
-    sizes, notes = _check_split(run.folder), []
-    for path in paths:
-        try:
-            check_arrays(path)
-            (_check_snapshot if path.parent == run.snapshots else _check_map)(path, *sizes)
-        except Damaged as error:
-            path.unlink()
-            notes.append(f"{error}; it was left out")
-    return notes
-
-
-def check_arrays(path: Path) -> None:
-    """Raise `ConfigError` unless an .npz unpacks to the plain arrays that its heads describe, and to no more.
-
-    Only heads are read. A `Damaged` one may have suffered on its way; any other was made to be so.
-    """
-    packed = path.stat().st_size
-    with _named(path), open(path, "rb") as file, open_zip(file) as archive:
-        for member in zip_members(archive, Allowance(packed, MOST_ARRAYS), packed):
-            with archive.open(member) as stream:
-                described = _described(stream)
-            if described != member.file_size:
-                raise ConfigError(shorten(member.filename), "is not the array that it says it is")
-
-
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """What is wrong inside the `with` becomes a `ConfigError` that names the file."""
-    try:
-        yield
-    except Damaged:
-        raise
-    except ConfigError as error:
-        raise ConfigError(path.name, f"is refused: {error}") from None
-    except Exception as error:  # numpy and zipfile raise whatever a damaged head makes them stumble over
-        raise Damaged(path.name, f"is damaged ({clean_line(str(error)) or type(error).__name__})") from None
-
-
-def _described(stream) -> int:
-    """Bytes of an .npy file by its own head; raises `ValueError` for objects and foreign formats."""
-    version = np.lib.format.read_magic(stream)
-    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
-    if read is None:
-        raise ValueError("an array of another version")
-    shape, _, dtype = read(stream, max_header_size=HEADER)
-    if dtype.hasobject or dtype.names or any(side < 0 for side in shape):
-        raise ConfigError("array", "holds something else than numbers or text")
-    count = 1
-    for side in shape:
-        count *= side
-    return stream.tell() + count * dtype.itemsize
-
-
-def _check_split(folder: Path) -> tuple[int, int]:
-    """(unlabeled images, all images) of the split; raises `Damaged`."""
-    with _named(folder / "split.npz"):
-        split, targets = _read(read_split, folder)
-        images, classes = len(targets), split.classes
-        _expect(targets.ndim == 1 and 1 <= classes.seen <= classes.total <= 100_000)
-        _expect(split.class_order.ndim == 1 and len(split.class_names) <= classes.total)
-        _expect(images == 0 or -1 <= targets.min() <= targets.max() < classes.total)
-        for ids in (split.labeled, split.unlabeled, split.test, split.validation):
-            _expect(_are_ids(ids, images))
-        return len(split.unlabeled), images
-
-
-def _check_snapshot(path: Path, unlabeled: int, images: int) -> None:
-    with _named(path):
-        found = _read(read_snapshot, path.parent, int(path.stem.removeprefix("epoch-")))
-        for predicted in (found.predicted, found.test_predicted):
-            _expect(predicted.ndim == 1 and predicted.dtype.kind in "iu" and (predicted >= 0).all())
-        _expect(len(found.predicted) == unlabeled and found.confidence.shape == (unlabeled,))
-        _expect(found.confidence.dtype.kind == found.features.dtype.kind == "f" and found.features.ndim == 2)
-        _expect(_are_ids(found.feature_index, images) and len(found.feature_index) == len(found.features))
-
-
-def _check_map(path: Path, unlabeled: int, images: int) -> None:
-    with _named(path):
-        stored = _read(read_arrays, path, ("points", "index"))
-        _expect(_are_ids(stored["index"], images) and stored["points"].shape == (len(stored["index"]), 2))
-        _expect(stored["points"].dtype.kind == "f")
-
-
-def _read(read, *where):
-    """What `read` gives; that it cannot is damage here, whatever it says."""
-    try:
-        return read(*where)
-    except ConfigError as error:
-        raise Damaged(error.name, str(error).removeprefix(f"{error.name}: ")) from None
-
-
-def _are_ids(ids: np.ndarray, images: int) -> bool:
-    """Whether these are ids of `images` images."""
-    plain = ids.ndim == 1 and ids.dtype.kind in "iu"
-    return plain and (len(ids) == 0 or bool(0 <= ids.min() <= ids.max() < images))
-
-
-def _expect(holds: bool) -> None:
-    if not holds:
-        raise ValueError("its arrays do not fit each other")
 
 
 def _settle(run: Run, host: str) -> None:

@@ -11,16 +11,15 @@ import secrets
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from lps import queue, slurm
+from lps.background import SOURCE
 from lps.files import write_json
 from lps.locks import locked
 from lps.parameters import ConfigError
 from lps.runs import Run
 from lps.slurm import Options, Silence
 
-SOURCE = Path(__file__).resolve().parent.parent
 RUNNER = (sys.executable, "-m", "lps.runner")
 MOST_TASKS = 1000  # of an array: the usual limit of a cluster is 1,001
 

@@ -15,18 +15,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lps import jobs, queue, slurm
+from lps.background import SOURCE
 from lps.config import Config
 from lps.devices import available_gpus, check_device
 from lps.locks import claim, is_held
 from lps.parameters import ConfigError, shorten
 from lps.runs import Run, State
 
-SOURCE = Path(__file__).resolve().parent.parent
 ELSEWHERE = {
     "retries": "which starts again by itself what it interrupted or lost with a node",
     "priority": "which has an order of its own (--slurm qos=NAME)",
@@ -207,7 +207,7 @@ def _start_waiting(root: Path, trainer) -> list[Run]:
         return []
     now = time.time()
     queue.ask_again(root, now)
-    taken, every = set(), {slot.name for slot in every_slot()}
+    taken, every = set(), {slot.name for slot in every_slot(root)}
     started = []
     for run in queue.startable(root, now):
         if _start(run, trainer, taken):
@@ -227,7 +227,7 @@ def _start(run: Run, trainer, taken: set[str]) -> bool:
         config = run.config()
     except ConfigError:
         return False
-    candidates, needed = places(config)
+    candidates, needed = places(config, run.root)
     slots = _free_slots(run.root, [slot for slot in candidates if slot.name not in taken], needed)
     if not slots:
         taken.update(slot.name for slot in candidates)
@@ -263,18 +263,28 @@ def _free_slots(root: Path, candidates: list[Slot], needed: int) -> dict[Slot, i
     return {}
 
 
-def places(config: Config) -> tuple[list[Slot], int]:
+def places(config: Config, root: Path) -> tuple[list[Slot], int]:
     """The slots that a run may use, and how many of them it takes."""
-    candidates = _slots(config.device)
+    candidates = _slots(config.device, root)
     return candidates, 1 if candidates[0].name.startswith("cpu") else min(config.processes, len(candidates))
 
 
-def every_slot() -> list[Slot]:
+def at_once(configs: Iterable[Config], root: Path) -> int:
+    """How many of these runs the machine trains at a time where it has nothing else to do."""
+    names, most = set(), 1
+    for config in {(config.device, config.processes): config for config in configs}.values():
+        candidates, needed = places(config, root)
+        names |= {slot.name for slot in candidates}
+        most = max(most, needed)
+    return max(1, len(names) // most)
+
+
+def every_slot(root: Path) -> list[Slot]:
     """All slots of this machine: the GPUs, then those of the CPU."""
-    return [Slot(f"cuda-{gpu.index}", (gpu.uuid,)) for gpu in available_gpus()] + _slots("cpu")
+    return [Slot(f"cuda-{gpu.index}", (gpu.uuid,)) for gpu in available_gpus()] + _slots("cpu", root)
 
 
-def _slots(device: str) -> list[Slot]:
+def _slots(device: str, root: Path) -> list[Slot]:
     """Where a run with this `device` setting may go, at least one: `auto` to a GPU where there is one."""
     gpus = [] if device == "cpu" else available_gpus()
     uuids = tuple(gpu.uuid for gpu in gpus)
@@ -283,15 +293,33 @@ def _slots(device: str) -> list[Slot]:
     else:
         named = [Slot(f"cuda-{gpu.index}", (gpu.uuid,)) for gpu in gpus]
     # A run whose GPU has gone since it was launched starts on a CPU slot, so that its trainer ends with the reason.
-    return named or [Slot(f"cpu-{number}") for number in range(cpu_slots())]
+    return named or [Slot(name) for name in _cpu_slot_names(root)]
 
 
-def cpu_slots() -> int:
-    """How many runs may use the CPU at a time: LPS_CPU_SLOTS, else 1."""
-    text = os.environ.get("LPS_CPU_SLOTS", "1")
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1024):
-        raise ConfigError("LPS_CPU_SLOTS", f"{shorten(text)} is not a whole number from 1 to 1024")
-    return int(text)
+def _cpu_slot_names(root: Path) -> list[str]:
+    """As many as `cpu_slots` says. Where it was more before, runs on slots beyond count until they end."""
+    number, folder = cpu_slots(root), Path(root) / ".slots"
+    usual = [f"cpu-{place}" for place in range(number)]
+    beyond = sorted(path.stem for path in folder.glob("cpu-*.lock") if path.stem not in usual and is_held(path))
+    if not beyond:
+        return usual
+    busy = [name for name in usual if is_held(folder / f"{name}.lock")]
+    free = [name for name in usual if name not in busy]
+    return [*busy, *beyond, *free[: max(0, number - len(busy) - len(beyond))]]
+
+
+def cpu_slots(root: Path) -> int:
+    """How many runs may use the CPU at a time: LPS_CPU_SLOTS, else what the queue says, else 1."""
+    return demanded_cpu_slots() or queue.read_switch(root).cpu_slots or 1
+
+
+def demanded_cpu_slots() -> int | None:
+    """What LPS_CPU_SLOTS says, None where it is not there; raises `ConfigError`."""
+    text = os.environ.get("LPS_CPU_SLOTS")
+    if text is None:
+        return None
+    is_number = text.isascii() and text.isdigit() and len(text) <= 9
+    return queue.check_cpu_slots(int(text) if is_number else text, "LPS_CPU_SLOTS")
 
 
 def _spawn(run: Run, attempt: int, slots: list[Slot], locks: tuple[int, ...], trainer) -> None:

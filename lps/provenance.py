@@ -7,11 +7,11 @@ from importlib import metadata
 from pathlib import Path
 
 import lps
+from lps.background import SOURCE
 from lps.compare import usual
 from lps.config import Config
 from lps.parameters import text_of
 
-ROOT = Path(__file__).resolve().parent.parent
 PATHS = ("dataset.path", "network.checkpoint")  # settings that name a place on the machine of the run
 PACKAGES = "torch torchvision numpy scipy scikit-learn pillow pandas plotly streamlit umap-learn".split()
 GIT_S = 5.0  # seconds that git may take to answer
@@ -45,7 +45,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def commit(root: Path = ROOT) -> str:
+def commit(root: Path = SOURCE) -> str:
     """The commit of the program, with "-dirty" where files differ from it; "" where it is no git checkout."""
     if not (root / ".git").exists():  # a package inside somebody else's checkout has not their commit
         return ""

@@ -18,7 +18,7 @@ import time
 from lps.events import EventWriter
 from lps.files import clean_line
 from lps.parameters import ConfigError
-from lps.runner import die_with_parent
+from lps.processes import die_with_parent
 from lps.runs import Run
 
 REPORT = "LPS_REPORT"  # descriptor on which a rank tells its parent why it fails

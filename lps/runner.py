@@ -11,7 +11,6 @@ the next queued run, since perhaps no browser is open.
 
 import argparse
 import contextlib
-import ctypes
 import errno
 import os
 import re
@@ -25,29 +24,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lps import disk, launcher, memory
+from lps.console import Log
 from lps.events import end_of_events, read_last_event
 from lps.files import clean_line, sweep, write_json, write_whole
 from lps.locks import boot_id, is_file_at
 from lps.parameters import ConfigError
+from lps.processes import become_subreaper, die_with_parent, end_descendants, prefer_as_victim, start_ticks
 from lps.queue import PREEMPTED
 from lps.runs import Run
 
 POLL_S = 0.3
 GRACE_S = 60.0  # from SIGTERM to SIGKILL; LPS_STOP_GRACE overrides it
-LOG_HEAD = 1 << 20  # bytes of log.txt that are always kept
-LOG_TAIL = 10 << 20  # bytes after them; when they are full, the newer half is kept
-LOG_LINE = 1 << 16  # a longer line is broken
 RESERVE, RESERVED = "reserve", 1 << 16  # file and bytes: given up where a full disk leaves no space for exit.json
-LOG_RECENT = 1 << 16  # bytes in which the reason of a failure is looked for
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # from <linux/prctl.h>
-
-# Escape sequences of terminals (colours, cursor, titles), and control characters but for tab and newline.
-ESCAPES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"
-    r"|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"
-    r"|\x1b[ -/]*[0-~]"
-    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
-)
 DISK_FAILURE = re.compile(r"^(disk_full|io_error): (.+)\n?\Z", re.MULTILINE)  # the last line that a trainer printed
 TRACEBACK = "Traceback (most recent call last):"
 
@@ -97,7 +85,7 @@ class Attempt:
     lock: int
     trainer: list[str]
     process: subprocess.Popen = field(init=False)
-    log: "Log" = field(init=False)
+    log: Log = field(init=False)
     terminated: bool = False  # this runner itself was asked to end
     stopping_until: float | None = None  # monotonic seconds; None before a stop was passed on
     forced: str = ""  # why the training process was killed
@@ -185,7 +173,7 @@ class Attempt:
             preexec_fn=die_with_parent(),
         )
         os.set_blocking(process.stdout.fileno(), False)
-        _prefer_as_victim(process.pid)
+        prefer_as_victim(process.pid)
         return process
 
     def _watch(self) -> None:
@@ -327,149 +315,12 @@ def last_error(output: str) -> str:
     return clean_line(messages[0], 500) if messages else ""
 
 
-class Log:
-    """log.txt: readable text without terminal codes, its first `head` bytes and at least half of the last `tail`."""
-
-    def __init__(self, path: Path, head: int = LOG_HEAD, tail: int = LOG_TAIL):
-        self.path, self.head, self.tail = path, head, tail
-        self.recent = b""
-        self._line = b""
-        self._file = open(path, "ab", buffering=0)
-        self._size = self._file.tell()
-
-    def write(self, data: bytes) -> None:
-        """Add what was printed. A last line without its end waits for it."""
-        text = self._line + data
-        cut = text.rfind(b"\n") + 1
-        whole, self._line = text[:cut], text[cut:]
-        if len(self._line) > LOG_LINE:
-            whole, self._line = text + b"\n", b""
-        if whole:
-            self._append(readable(whole))
-
-    def close(self) -> None:
-        if self._line:
-            self.write(b"\n")
-        self._file.close()
-
-    def _append(self, data: bytes) -> None:
-        self.recent = (self.recent + data)[-LOG_RECENT:]
-        with contextlib.suppress(OSError):  # a full disk shall cost the output, not the run
-            self._size += self._file.write(data)
-            if self._size > self.head + self.tail:
-                self._shorten()
-
-    def _shorten(self) -> None:
-        """Leave the middle out."""
-        with open(self.path, "rb") as file:
-            first = file.read(self.head)
-            file.seek(-self.tail // 2, os.SEEK_END)
-            last = file.read()
-        first, last = first[: first.rfind(b"\n") + 1], last[last.find(b"\n") + 1 :]
-        write_whole(self.path, first + b"[the middle of this log was left out]\n" + last)
-        self._file.close()
-        self._file = open(self.path, "ab", buffering=0)
-        self._size = self._file.tell()
-
-
-def readable(data: bytes) -> bytes:
-    """UTF-8 lines as a terminal would end up showing them: \\r starts a line again, codes and colours are dropped."""
-    text = data.decode("utf-8", "replace")
-    if "\r" in text:
-        text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
-    return ESCAPES.sub("", text).encode()
-
-
 def grace_s() -> float:
     """Seconds that a training process has between a stop and its end."""
     try:
         return max(0.0, float(os.environ["LPS_STOP_GRACE"]))
     except (KeyError, ValueError):
         return GRACE_S
-
-
-# ---------------------------------------------------------------------------------------------------- processes
-
-
-def become_subreaper() -> None:
-    """Orphans among our descendants become our children, so that none can escape (Linux; elsewhere nothing happens)."""
-    if _prctl is not None:
-        _prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def end_descendants(session: int | None = None) -> None:
-    """Kill and reap every process that descends from this one, and on systems without /proc the group `session`."""
-    while True:
-        for pid in descendants(os.getpid()):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        if session is not None and not Path("/proc/self/stat").exists():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(session, signal.SIGKILL)
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            return
-        time.sleep(0.01)
-
-
-def descendants(ancestor: int) -> list[int]:
-    """The pids of all children, their children and so on, from /proc; empty without it."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            parent = int(_stat_fields(int(entry.name))[1])
-            children.setdefault(parent, []).append(int(entry.name))
-    found, next_ones = [], children.get(ancestor, [])
-    while next_ones:
-        found += next_ones
-        next_ones = [child for pid in next_ones for child in children.get(pid, [])]
-    return found
-
-
-def start_ticks(pid: int) -> int | None:
-    """When a process began, in clock ticks since the machine did; with the boot id it tells a reused pid."""
-    try:
-        return int(_stat_fields(pid)[19])
-    except OSError:
-        return None
-
-
-def _stat_fields(pid: int) -> list[str]:
-    """/proc/PID/stat from the third field on: state, parent, ..., start (20th of these)."""
-    return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-
-
-def die_with_parent():
-    """What a child does before it becomes its program: ask the kernel to kill it when this process dies (Linux)."""
-    if _prctl is None:
-        return None
-    parent = os.getpid()
-
-    def ask():
-        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it died before the kernel was asked
-            os._exit(1)
-
-    return ask
-
-
-def _prefer_as_victim(pid: int) -> None:
-    """Where memory runs out, the kernel shall take the training process and not the dashboard."""
-    with contextlib.suppress(OSError):
-        Path(f"/proc/{pid}/oom_score_adj").write_text("500")
-
-
-def _find_prctl():
-    """The C function, loaded before any fork; None where the system has none."""
-    try:
-        return ctypes.CDLL(None).prctl if sys.platform == "linux" else None
-    except (OSError, AttributeError):
-        return None
-
-
-_prctl = _find_prctl()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lps.devices import available_cores
-from lps.runner import descendants, start_ticks
+from lps.processes import descendants, start_ticks
 from lps.runs import Run
 
 PATIENCE_S = 5.0

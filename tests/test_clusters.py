@@ -15,7 +15,6 @@ from lps.runs import create_run
 from lps.snapshots import Snapshot, write_snapshot
 from lps.split import Classes, Split
 
-ids_of = st.lists(st.integers(0, 4), min_size=1, max_size=40)
 pairs = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40)
 
 

@@ -19,7 +19,7 @@ def made(root, seconds, *, state="finished", attempt=1, **settings):
 
 def seconds(root, **settings):
     config = configure(settings)
-    cost = costs.usual_cost(costs.finished_costs(root, {costs.kind(config)}), config)
+    cost = costs.Known(costs.finished_costs(root, {costs.kind(config)})).of(config)
     return cost and cost.seconds
 
 
@@ -80,7 +80,7 @@ def test_checkpoints_stay_and_snapshots_grow(tmp_path):
     run.snapshots.mkdir(exist_ok=True)
     (run.snapshots / "epoch-0001.npz").write_bytes(bytes(2000))
     config = configure({"epochs": 10})
-    assert costs.usual_cost(costs.finished_costs(tmp_path), config).bytes == rest + 5 * 2000
+    assert costs.Known(costs.finished_costs(tmp_path)).of(config).bytes == rest + 5 * 2000
 
 
 def test_own_runs_go_before_recordings(tmp_path):

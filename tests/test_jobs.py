@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from lps.parameters import ConfigError
 from lps.runs import Run, create_run, delete_run, list_runs
 from lps.slurm import read_options
 from lps.summary import summarize
+from tests.patience import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 TRAINER = (sys.executable, str(Path(__file__).with_name("fake_trainer.py")))
@@ -83,15 +83,6 @@ def at_work(run: Run) -> Run:
     until(lambda: run.log.exists() and b"doing" in run.log.read_bytes())
     assert until(lambda: run.state().name == "running")
     return run
-
-
-def until(condition, patience=PATIENCE):
-    """The first true value of `condition()`, asked for again and again until a deadline."""
-    end = time.monotonic() + patience
-    while not (value := condition()):
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.05)
-    return value
 
 
 def over(run: Run, name: str):

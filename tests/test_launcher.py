@@ -20,6 +20,7 @@ from lps.files import write_json
 from lps.locks import claim, is_held
 from lps.parameters import ConfigError
 from lps.runs import Run, create_run, delete_run, list_runs
+from tests.patience import is_gone, until
 
 TRAINER = (sys.executable, str(Path(__file__).with_name("fake_trainer.py")))
 PATIENCE = 20  # seconds; a deadline, never a sleep
@@ -64,27 +65,10 @@ def running(root, do="wait", **plan) -> Run:
     return run
 
 
-def until(condition, patience=PATIENCE):
-    """The first true value of `condition()`, asked for again and again until a deadline."""
-    end = time.monotonic() + patience
-    while not (value := condition()):
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.01)
-    return value
-
-
 def over(run, *names):
     state = launcher.wait(run, PATIENCE)
     assert state.name in names, (state, run.log.read_text() if run.log.exists() else "")
     return state
-
-
-def is_gone(pid: int) -> bool:
-    """Whether the process has ended, reaped or not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
 
 
 def pids(run):
@@ -730,7 +714,7 @@ def test_the_number_of_cpu_slots_is_checked(root, monkeypatch):
     for text in ("0", "-1", "two", "1e3", "٢", ""):
         monkeypatch.setenv("LPS_CPU_SLOTS", text)
         with pytest.raises(ConfigError, match="is not a whole number from 1 to 1024"):
-            launcher.cpu_slots()
+            launcher.cpu_slots(root)
 
 
 def test_wait_gives_up_at_its_timeout(root):

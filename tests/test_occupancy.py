@@ -13,7 +13,8 @@ from lps.config import configure
 from lps.files import write_json
 from lps.locks import boot_id, claim
 from lps.occupancy import Durations
-from lps.runs import Run, create_run
+from lps.runs import Run
+from tests.queued_runs import asked, beginning, make
 
 NOW = 1_800_000_000.0
 
@@ -26,10 +27,6 @@ def root(tmp_path, monkeypatch):
     return tmp_path / "runs"
 
 
-def make(root, **settings) -> Run:
-    return create_run(root, configure({"device": "cpu"} | settings))
-
-
 def finished(root, seconds, **settings) -> Run:
     run = make(root, **settings)
     write_json(run.folder / "want.json", {"want": "run", "attempt": 1, "time": 1.0})
@@ -38,32 +35,10 @@ def finished(root, seconds, **settings) -> Run:
     return run
 
 
-def asked(root, *seeds, **settings) -> list[Run]:
-    runs = [make(root, seed=seed, **settings) for seed in seeds]
-    for run in runs:
-        queue.ask(run, "run", 1)
-    return runs
-
-
 @pytest.fixture
 def alive(root):
-    """Makes a run alive on slots, as its runner would: all locks held until the end of the test."""
-    locks = []
-
-    def begin(run, *slots, since=NOW - 60, **progress):
-        queue.ask(run, "run", 1)
-        process = {"attempt": 1, "slot": ",".join(slots), "started": since, "boot_id": boot_id()}
-        write_json(run.folder / "process.json", process)
-        if progress:
-            write_json(run.folder / "progress.json", {"time": NOW} | progress)
-        (root / ".slots").mkdir(exist_ok=True)
-        locks.extend(claim(path) for path in (run.lock, *(root / ".slots" / f"{slot}.lock" for slot in slots)))
-        assert None not in locks
-        return run
-
-    yield begin
-    for lock in locks:
-        os.close(lock)
+    with beginning(root, NOW) as begin:
+        yield begin
 
 
 def by_id(found):
@@ -223,7 +198,7 @@ def test_durations_are_those_of_costs(tmp_path_factory, done, wanted):
             finished(root, seconds, **settings_)
         run = make(root, **wanted)
         config = run.config()
-        expected = costs.usual_cost(costs.finished_costs(root, {costs.kind(config)}), config)
+        expected = costs.Known(costs.finished_costs(root, {costs.kind(config)})).of(config)
         found = Durations(root).of(run)
     assert found == (None if expected is None else pytest.approx(expected.seconds))
 
@@ -235,5 +210,5 @@ def test_the_date_is_said_where_it_is_another_one():
 
 
 def test_the_slots_are_those_that_runs_are_started_on(root):
-    assert [slot.name for slot in launcher.every_slot()][-2:] == ["cpu-0", "cpu-1"]
-    assert launcher.places(configure({"device": "cpu"}))[1] == 1
+    assert [slot.name for slot in launcher.every_slot(root)][-2:] == ["cpu-0", "cpu-1"]
+    assert launcher.places(configure({"device": "cpu"}), root)[1] == 1

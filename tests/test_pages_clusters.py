@@ -18,7 +18,7 @@ from lps.split import Classes, Split
 from lps.ui import assignments, biography, clusters, confusion, gallery, names
 from lps.ui.style import DARK, LIGHT
 from tests.sample_runs import ALIVE, held, make_damaged, make_one_of_each, make_run
-from tests.visiting import visit
+from tests.visiting import visit, words_of
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +41,6 @@ def open_page(monkeypatch):
         return visit("clusters", **{key: str(value) for key, value in query.items()})
 
     return open_one
-
-
-def words_of(app) -> str:
-    parts = [*app.markdown, *app.caption, *app.info, *app.warning, *app.error, *app.subheader, *app.title]
-    return "\n".join(part.value for part in parts).replace("\\", "").replace("\u2060", "")
 
 
 def heads(app) -> dict[str, dict]:

@@ -13,7 +13,7 @@ from lps.ui import beliefs, explain_charts, margins, objective, thresholds
 from lps.ui.live import history
 from lps.ui.style import LIGHT
 from tests.sample_runs import held, make_damaged, make_foreign, make_run, make_unreadable
-from tests.visiting import visit
+from tests.visiting import charts_of, visit, words_of
 
 
 @pytest.fixture(scope="module")
@@ -69,16 +69,6 @@ def root_of(made):
     return made["lps"].root
 
 
-def charts_of(app) -> dict[str, dict]:
-    """The figures of the page by key, with their alternative texts."""
-    found = {}
-    for element in app.get("bidi_component"):
-        head, _, figure = element.proto.bytes.partition(b"\n")
-        options = json.loads(head)
-        found[options["name"]] = json.loads(figure) | {"alt": options["alt"]}
-    return found
-
-
 def numbers(values) -> np.ndarray:
     """An array of a figure's JSON, which may be binary."""
     if isinstance(values, dict):
@@ -89,11 +79,6 @@ def numbers(values) -> np.ndarray:
 def bars(figure: dict) -> np.ndarray:
     """The heights of all bars, trace after trace."""
     return np.concatenate([numbers(trace["y"]) for trace in figure["data"] if trace["type"] == "bar"])
-
-
-def words_of(app) -> str:
-    parts = [*app.markdown, *app.caption, *app.info, *app.error, *app.subheader]
-    return "\n".join(part.value for part in parts).replace("\\", "").replace("\u2060", "")
 
 
 def formulas(app) -> str:

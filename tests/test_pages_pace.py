@@ -13,7 +13,7 @@ from lps.snapshots import read_split
 from lps.ui import replay, style
 from lps.ui.live import history
 from tests.sample_runs import RunWriter, held, make_foreign, make_run
-from tests.visiting import visit
+from tests.visiting import charts_of, visit, words_of
 
 ROOT = Path(__file__).parent.parent
 MOVING = ("classes", "points")
@@ -58,19 +58,6 @@ def opened(made, monkeypatch):
     return open_page
 
 
-def charts_of(app) -> dict[str, dict]:
-    """Figures by key, with their alternative text; the line's moment as "clock"."""
-    found = {}
-    for element in app.get("bidi_component"):
-        if element.proto.bytes:
-            head, _, figure = element.proto.bytes.partition(b"\n")
-            options = json.loads(head)
-            found[options["name"]] = {**options, "figure": json.loads(figure)}
-        else:
-            found["clock"] = json.loads(element.proto.json)
-    return found
-
-
 def values(array) -> np.ndarray:
     """An array of a figure as plotly writes it."""
     if isinstance(array, dict):
@@ -78,9 +65,10 @@ def values(array) -> np.ndarray:
     return np.array(array)
 
 
-def words_of(app) -> str:
-    parts = [*app.markdown, *app.caption, *app.info, *app.warning, *app.error, *app.subheader, *app.title]
-    return "\n".join(part.value for part in parts).replace("\\", "").replace("\u2060", "")
+def clock(app) -> dict:
+    """The moment that the line of epochs shows."""
+    (moment,) = [element for element in app.get("bidi_component") if not element.proto.bytes]
+    return json.loads(moment.proto.json)
 
 
 def shown(app, letters="AB") -> set[int]:
@@ -91,7 +79,7 @@ def shown(app, letters="AB") -> set[int]:
 
 
 def said(app, letter: str) -> list[str]:
-    notes = charts_of(app)[f"pace-{letter}"]["figure"]["layout"]["annotations"]
+    notes = charts_of(app)[f"pace-{letter}"]["layout"]["annotations"]
     return [note["text"] for note in notes]
 
 
@@ -119,10 +107,10 @@ def test_begins_with_lps_and_other_methods_of_its_split(opened, made):
 
 def test_two_runs_are_drawn_on_the_same_axes(opened):
     drawn = charts_of(opened("lps", "orca"))
-    layouts = [drawn[f"pace-{letter}"]["figure"]["layout"] for letter in "AB"]
+    layouts = [drawn[f"pace-{letter}"]["layout"] for letter in "AB"]
     assert layouts[0]["xaxis"]["range"] == layouts[1]["xaxis"]["range"] == [0, 20.4]
     assert layouts[0]["yaxis"]["range"] == layouts[1]["yaxis"]["range"]
-    bars = [drawn[f"classes-{letter}"]["figure"]["layout"]["yaxis"]["range"] for letter in "AB"]
+    bars = [drawn[f"classes-{letter}"]["layout"]["yaxis"]["range"] for letter in "AB"]
     assert bars[0] == bars[1]
     assert all(chart["alt"] for chart in drawn.values() if "alt" in chart)
 
@@ -176,7 +164,7 @@ def test_what_a_method_does_not_measure_is_said(opened):
     app = opened("lps", "orca")
     assert said(app, "B").count("not measured by ORCA") == 3
     assert not [text for text in said(app, "A") if "not measured" in text]
-    layout = charts_of(app)["pace-B"]["figure"]["layout"]
+    layout = charts_of(app)["pace-B"]["layout"]
     assert [layout[f"yaxis{row}"].get("visible", True) for row in ("", 2, 3, 4)] == [True, False, False, False]
     assert sum("KL **" in text.value for text in app.markdown) == 1
 
@@ -192,7 +180,7 @@ def test_no_estimate_is_a_sentence(tmp_path, monkeypatch):
 
 
 def test_bars_are_the_records_beside_the_truth(opened, made):
-    bars = charts_of(opened("lps", "orca", epoch="4"))["classes-B"]["figure"]["data"]
+    bars = charts_of(opened("lps", "orca", epoch="4"))["classes-B"]["data"]
     counts = history(made["orca"]).vectors["class/count_predicted"].loc[4].to_numpy()
     drawn = np.concatenate([values(trace["y"]) for trace in bars[:2]])
     assert drawn == pytest.approx(counts / counts.sum(), rel=1e-5)
@@ -203,7 +191,7 @@ def test_bars_are_the_records_beside_the_truth(opened, made):
 
 
 def test_an_estimate_stands_beside_equal_shares(opened, made):
-    bars = charts_of(opened("lps", "orca", epoch="4", classes="estimated"))["classes-A"]["figure"]["data"]
+    bars = charts_of(opened("lps", "orca", epoch="4", classes="estimated"))["classes-A"]["data"]
     drawn = np.concatenate([values(trace["y"]) for trace in bars[:2]])
     assert drawn == pytest.approx(history(made["lps"]).vectors["pi_hat"].loc[4].to_numpy(), rel=1e-5)
     assert values(bars[2]["y"]) == pytest.approx([0.1, 0.1])
@@ -221,13 +209,13 @@ def test_numbers_are_those_of_the_epoch(opened, made):
 
 def test_one_epoch_for_all(opened):
     app = opened("lps", "orca", epoch="3")
-    assert shown(app) == {3} and charts_of(app)["clock"] == {"clock": "pace", "at": 3}
+    assert shown(app) == {3} and clock(app) == {"clock": "pace", "at": 3}
     app.button(key="forward").click().run()
     assert shown(app) == {4} and app.query_params["epoch"] in ("4", ["4"])
     app.button(key="back").click().run()
     assert shown(app) == {3}
     app.slider(key="replay_slider").set_value(9).run()
-    assert shown(app) == {9} and charts_of(app)["clock"]["at"] == 9
+    assert shown(app) == {9} and clock(app)["at"] == 9
     app.slider(key="replay_slider").set_value(20).run()
     assert shown(app) == {20} and "epoch" not in app.query_params
     assert not app.exception
@@ -240,9 +228,9 @@ def test_a_step_leaves_the_curves_as_they_are(opened):
     after = charts_of(app)
     still = [key for key in before if key.startswith(("pace", "difference"))]
     assert len(still) == 4 and all(before[key] == after[key] for key in still)
-    assert before["points-A"]["figure"]["data"] != after["points-A"]["figure"]["data"]
-    view = [before["points-A"]["figure"]["layout"][axis]["range"] for axis in ("xaxis", "yaxis")]
-    assert view == [after["points-A"]["figure"]["layout"][axis]["range"] for axis in ("xaxis", "yaxis")]
+    assert before["points-A"]["data"] != after["points-A"]["data"]
+    view = [before["points-A"]["layout"][axis]["range"] for axis in ("xaxis", "yaxis")]
+    assert view == [after["points-A"]["layout"][axis]["range"] for axis in ("xaxis", "yaxis")]
 
 
 def test_plays_to_the_end_and_stops(opened):
@@ -290,7 +278,7 @@ def test_a_mark_leads_to_its_epoch(opened):
     epoch = int(button.label.split("epoch ")[1].rstrip("]"))
     button.click().run()
     assert not app.exception
-    assert shown(app) == {epoch} and charts_of(app)["clock"]["at"] == epoch
+    assert shown(app) == {epoch} and clock(app)["at"] == epoch
 
 
 @pytest.mark.parametrize("epoch", ["0", "-4", "999", "x"])
@@ -304,7 +292,7 @@ def test_a_shorter_run_stays_at_its_end_and_says_so(opened):
     assert "at epoch 12" in drawn["points-A"]["alt"] and "at epoch 8" in drawn["points-B"]["alt"]
     assert "at its end, epoch 8" in words_of(app)
     assert "ended at epoch 8" in said(app, "B") and "ended at epoch 20" not in said(app, "A")
-    difference = drawn["difference-novel"]["figure"]["data"][0]
+    difference = drawn["difference-novel"]["data"][0]
     assert values(difference["x"]).tolist() == list(range(1, 9))
 
 
@@ -344,5 +332,5 @@ def test_the_bar_has_the_ground_of_the_page():
 
 
 def test_seen_and_novel_have_their_colours(opened):
-    traces = {trace["name"]: trace for trace in charts_of(opened("lps", "orca"))["pace-A"]["figure"]["data"]}
+    traces = {trace["name"]: trace for trace in charts_of(opened("lps", "orca"))["pace-A"]["data"]}
     assert (traces["Seen"]["line"]["color"], traces["Novel"]["line"]["color"]) == (style.LIGHT.seen, style.LIGHT.novel)

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from lps.material import prepare
 from lps.parameters import ConfigError
 from lps.quality import feature_quality, linear_accuracy
 from lps.views import FAMILIES
+from tests.patience import until
 
 ROOT = Path(__file__).resolve().parent.parent
 TINY = {"pretrain.epochs": 3, "pretrain.batch_size": 8, "threads": 1}
@@ -194,13 +194,6 @@ def in_thread(*args, **settings):
     return thread, results
 
 
-def wait_for(condition):
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_who_needs_what_another_is_making_waits_and_reuses_it(unbroken, tmp_path):
     key = pretrain.cache_key(config(), IMAGES)
     lock = locks.claim(tmp_path / f"{key}.lock")
@@ -208,7 +201,7 @@ def test_who_needs_what_another_is_making_waits_and_reuses_it(unbroken, tmp_path
     (tmp_path / f"{key}.partial" / "step-00000007.json").touch()
     told, asked = [], []
     thread, results = in_thread(tmp_path, lambda *a: told.append(a), lambda: asked.append(1) and False)
-    wait_for(lambda: (0, 7, {}) in told)
+    until(lambda: (0, 7, {}) in told)
     checkpoints.save(tmp_path, key, {"backbone": unbroken, "quality": {"pretrain/knn_accuracy": 0.5}})
     os.close(lock)
     thread.join(60)
@@ -235,7 +228,7 @@ def test_who_waits_takes_over_from_one_who_died(unbroken, tmp_path):
             steps.append((epoch, step))
 
     thread, results = in_thread(tmp_path, report)
-    wait_for(lambda: told)
+    until(lambda: told)
     os.close(lock)
     thread.join(60)
     assert_same(results[0], unbroken)
@@ -250,7 +243,7 @@ def test_kill_9_of_a_real_process_and_another_that_was_waiting(tmp_path):
     command[-1] += f"from lps.__main__ import main; import sys; sys.exit(main(['pretrain', *{words!r}]))"
     about = {"cwd": ROOT, "env": os.environ | {"PYTHONPATH": str(ROOT)}, "stdout": subprocess.PIPE, "text": True}
     first = subprocess.Popen(command, **about)
-    wait_for(lambda: list(tmp_path.glob(".pretrained/*.partial/step-*.json")))
+    until(lambda: list(tmp_path.glob(".pretrained/*.partial/step-*.json")))
     first.send_signal(signal.SIGSTOP)  # alive, but it gets no further before the other one is there
     second = subprocess.Popen(command, **about)
     assert "waiting for them" in second.stdout.readline()

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from lps import ranks
 from lps.config import configure
 from lps.events import read_events
 from lps.runs import create_run
+from tests.patience import is_gone, until
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 20  # seconds; a deadline, never a sleep
@@ -58,18 +58,8 @@ def outcome(run, body: str, grace: float = PATIENCE) -> tuple[int, list[dict]]:
 
 def pids(run) -> list[int]:
     paths = [run.folder / f"pid-{rank}" for rank in (0, 1)]
-    end = time.monotonic() + PATIENCE
-    while not all(path.exists() and path.read_text() for path in paths):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(lambda: all(path.exists() and path.read_text() for path in paths))
     return [int(path.read_text()) for path in paths]
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
 
 
 def test_every_rank_is_told_its_place_and_where_to_meet(run):
@@ -132,10 +122,7 @@ until(folder / "agreed")
 sys.exit(0)
 """
     process = start(run, body)
-    end = time.monotonic() + PATIENCE
-    while not all((run.folder / f"ready-{rank}").exists() for rank in (0, 1)):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(lambda: all((run.folder / f"ready-{rank}").exists() for rank in (0, 1)))
     process.terminate()
     assert process.wait(PATIENCE) == 0 and (run.folder / "agreed").exists()
     process.stdout.close()
@@ -155,10 +142,7 @@ def test_ranks_die_with_their_parent(run):
     process.kill()
     process.wait(PATIENCE)
     process.stdout.close()
-    end = time.monotonic() + PATIENCE
-    while not all(is_gone(pid) for pid in both):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(lambda: all(is_gone(pid) for pid in both))
 
 
 def test_who_becomes_a_parent(run, tmp_path, monkeypatch):

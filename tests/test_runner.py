@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lps.runner import Log, classify, descendants, grace_s, last_error, readable, start_ticks
+from lps.console import Log, readable
+from lps.processes import descendants, start_ticks
+from lps.runner import classify, grace_s, last_error
 
 TRACEBACK = """epoch 1
 Traceback (most recent call last):

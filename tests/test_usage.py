@@ -10,7 +10,7 @@ import pytest
 from lps import usage
 from lps.config import configure
 from lps.files import write_json
-from lps.runner import start_ticks
+from lps.processes import start_ticks
 from lps.runs import create_run
 
 MIB = 1 << 20

@@ -1,11 +1,17 @@
 """Visits to the app without a browser."""
 
+import functools
+import json
 from pathlib import Path
 
+from streamlit.components.v2 import manifest_scanner
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.testing.v1 import AppTest
 
 APP = Path(__file__).parent.parent / "app.py"
+
+# A server looks for components among all installed packages once; every `AppTest` would, longer than most pages take.
+manifest_scanner.scan_component_manifests = functools.cache(manifest_scanner.scan_component_manifests)
 
 
 class Visit(AppTest):
@@ -36,3 +42,21 @@ def visit(page: str = "home", /, **query) -> Visit:
     at.run()
     assert not at.exception
     return at
+
+
+def words_of(at: AppTest) -> str:
+    """All texts of a page as a person reads them, without the marks that make them literal."""
+    parts = [*at.markdown, *at.caption, *at.info, *at.warning, *at.error, *at.subheader, *at.title]
+    words = [part.value for part in parts] + [box.label for box in at.expander]
+    return "\n".join(words).replace("\\", "").replace("\u2060", "")
+
+
+def charts_of(at: AppTest) -> dict[str, dict]:
+    """The figures of a page by key, with their alternative texts as "alt"."""
+    found = {}
+    for element in at.get("bidi_component"):
+        if element.proto.bytes:
+            head, _, figure = element.proto.bytes.partition(b"\n")
+            options = json.loads(head)
+            found[options["name"]] = json.loads(figure) | {"alt": options["alt"]}
+    return found

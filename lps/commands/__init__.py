@@ -81,6 +81,17 @@ def parser() -> Parser:
     return top
 
 
+def add_task(sub: argparse.ArgumentParser) -> None:
+    """What is trained, on what."""
+    sub.add_argument("--dataset", default="digits", help="see `datasets`")
+    sub.add_argument("--method", default="lps", help="see `methods`")
+
+
+def add_settings(sub: argparse.ArgumentParser, help: str = "for all runs") -> None:
+    """The option for every setting that has none of its own; `settings` are its texts."""
+    sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="settings", help=help)
+
+
 def add_place(sub: argparse.ArgumentParser) -> None:
     """The options that say where runs shall be carried out; `place` reads them."""
     sub.add_argument("--on", choices=("here", "slurm"), default="here", help="this machine, or a cluster's jobs")

@@ -28,5 +28,6 @@ def doctor(options) -> int:
     elif problems:
         print(f"\n{problems} problem{'s' if problems > 1 else ''}")
     else:
-        print("\nno problems")
+        notes = sum(finding.level == examination.NOTE for finding in findings)
+        print(f"\nno problems{f', {notes} things worth knowing' if notes > 1 else ''}")
     return 1 if problems else 0

@@ -24,14 +24,14 @@ def add(commands: Commands) -> None:
 
 
 def list_all(options) -> None:
-    from lps.summary import summarize
+    from lps.recent import read_recent
 
     rows = []
     for run in recorded_runs() if options.recorded else list_runs(options.runs):
-        state, summary = run.state(), summarize(run)
-        scores = {key: summary["last"].get(f"accuracy/{key}") for key in ("seen", "novel", "all")}
+        state, recent = run.state(), read_recent(run.events, epochs=1)
+        scores = {key: recent.number(f"accuracy/{key}") for key in ("seen", "novel", "all")}
         row = {"id": run.id, "name": run.meta()["name"], "state": state.name, "reason": state.reason}
-        rows.append(row | {"epochs": summary["epochs"]} | scores)
+        rows.append(row | {"damages": run.damages()} | {"epochs": recent.epoch} | scores)
     if options.json:
         print_json(rows)
         return
@@ -39,9 +39,8 @@ def list_all(options) -> None:
         say(f"no runs in {options.runs}; start one with: python -m lps train")
     for row in rows:
         scores = " ".join(f"{key} {row[key]:.3f}" for key in ("seen", "novel", "all") if row[key] is not None)
-        print(
-            f"{row['id']}  {row['state']:10} epoch {row['epochs']:<4} {scores}  {row['name']}  {row['reason']}".rstrip()
-        )
+        why = "; ".join(text for text in (row["reason"], *row["damages"]) if text)
+        print(f"{row['id']}  {row['state']:10} epoch {row['epochs']:<4} {scores}  {row['name']}  {why}".rstrip())
 
 
 def show(options) -> None:
@@ -54,6 +53,7 @@ def show(options) -> None:
         "id": run.id,
         "state": state.name,
         "reason": state.reason,
+        "damages": run.damages(),
         "advice": _advice(run, state),
         **run.meta(),
         "config": config,
@@ -63,7 +63,7 @@ def show(options) -> None:
         print_json(shown)
         return
     print(f"{run.id}  {shown['name']}\n{state.name}, {shown['epochs']} epochs{': ' * bool(state.reason)}{state.reason}")
-    for line in shown["advice"].values():
+    for line in (*shown["damages"], *shown["advice"].values()):
         print(f"    {line}")
     for title in ("last", "best"):
         print(f"\n{title}")

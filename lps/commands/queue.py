@@ -20,6 +20,10 @@ def add(commands: Commands) -> None:
     actions = top.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
     _action(actions, "pause", lambda options: _set_paused(options, True), "start nothing more; what runs goes on")
     _action(actions, "resume", lambda options: _set_paused(options, False), "start again what waits")
+    slots = _action(
+        actions, "slots", set_slots, "how many runs the processor takes at a time; without N: how many it does"
+    )
+    slots.add_argument("number", type=int, nargs="?", metavar="N", help="a whole number; LPS_CPU_SLOTS goes before it")
     _action(actions, "hold", hold, "keep a run in its place without starting it", run=True)
     _action(actions, "release", release, "let a held run start when its turn comes", run=True)
     for place, words in MOVES.items():
@@ -102,6 +106,19 @@ def retry(options) -> None:
     else:
         launcher.resume(run)
     print(run.folder)
+
+
+def set_slots(options) -> None:
+    from lps import launcher, occupancy, queue
+
+    if options.number is not None:
+        queue.set_cpu_slots(options.runs, options.number)
+        launcher.pump(options.runs)
+    else:
+        say(occupancy.suggestion_in_words(occupancy.look(options.runs)))
+    if launcher.demanded_cpu_slots() is not None:
+        say("LPS_CPU_SLOTS is set here and goes before what is set for the queue")
+    print(launcher.cpu_slots(options.runs))
 
 
 def _set_paused(options, paused: bool) -> None:
@@ -192,6 +209,7 @@ def _as_json(found) -> dict:
     return {
         "paused": found.switch.paused,
         "problem": found.switch.problem,
+        "cpu_slots": found.switch.cpu_slots,
         "slots": [{"slot": name, "free": not is_held} for name, is_held in found.slots.items()],
         "running": running,
         "waiting": waiting,

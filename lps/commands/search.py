@@ -3,8 +3,9 @@
 import argparse
 import os
 import shlex
+from pathlib import Path
 
-from lps.commands import Commands, print_json, say
+from lps.commands import Commands, add_settings, add_task, print_json, say
 from lps.parameters import ConfigError
 
 
@@ -19,8 +20,7 @@ def add(commands: Commands) -> None:
     sub.add_argument("--list", action="store_true", help="all searches beside these runs")
     sub.add_argument("--resume", action="store_true", help="go on with NAME, which may have been killed")
     sub.add_argument("--stop", action="store_true", help="end NAME and its runs after a checkpoint; it can be resumed")
-    sub.add_argument("--dataset", default="digits", help="see `datasets`")
-    sub.add_argument("--method", default="lps", help="see `methods`")
+    add_task(sub)
     sub.add_argument(
         "--space",
         action="append",
@@ -28,7 +28,7 @@ def add(commands: Commands) -> None:
         metavar="NAME=VALUES",
         help="what is searched, as often as needed: margin_scale=1..10, lr=1e-4..1e-1:log, use_margin=true,false",
     )
-    sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="settings", help="for all runs")
+    add_settings(sub)
     sub.add_argument("--seeds", default="0", help="runs of every trial, one after another; their mean counts")
     sub.add_argument(
         "--objective",
@@ -111,11 +111,11 @@ def _carry_out(found, options) -> int:
     if options.lock is not None:
         os.set_inheritable(options.lock, False)
     else:
-        say(f"search {found.name}: runs are tagged {found.tag}; go on with: python -m lps search {found.name} --resume")
+        say(f"search {found.name}: runs are tagged {found.tag}; go on with: {_way_on(found.name, options.runs)}")
     try:
         how = search_driver.begin_here(found, lambda line: print(line, flush=True), options.lock)
     except KeyboardInterrupt:
-        say(f"not searching any more; runs under way go on. To resume: python -m lps search {found.name} --resume")
+        say(f"not searching any more; runs under way go on. To resume: {_way_on(found.name, options.runs)}")
         return 130
     if options.lock is None:
         result = search_results.read(found)
@@ -123,9 +123,15 @@ def _carry_out(found, options) -> int:
     return 0 if how == "finished" else 1
 
 
+def _way_on(name: str, runs: Path) -> str:
+    """The command that resumes a search, from any folder and with any LPS_RUNS."""
+    return shlex.join(["python", "-m", "lps", "search", name, "--resume", "--runs", str(Path(runs).resolve())])
+
+
 def _say_request(request, root) -> None:
     from lps import search as searches
     from lps.costs import in_words
+    from lps.preflight import shortage
 
     objective = searches.objective_of(request.objective)
     say(f"{request.trials} trials of {', '.join(item.text for item in request.space)}")
@@ -137,6 +143,8 @@ def _say_request(request, root) -> None:
         say("time unknown: no finished run of this method on this data set yet")
     else:
         say(f"at most about {in_words(seconds)} of one slot, by finished runs")
+    if words := shortage([request.base] * request.trials * len(request.seeds), root):
+        say(words)
 
 
 def _list(options) -> int:

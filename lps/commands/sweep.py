@@ -3,7 +3,7 @@
 import argparse
 from dataclasses import asdict
 
-from lps.commands import Commands, add_place, place, print_json, say
+from lps.commands import Commands, add_place, add_settings, place, print_json, say
 from lps.config import Config
 from lps.parameters import ConfigError
 
@@ -19,7 +19,7 @@ def _add_layout(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--dataset", help="one or several, comma-separated; of a preset those that are wanted")
     sub.add_argument("--method", help="one or several, comma-separated, or all")
     sub.add_argument("--seeds", help="seeds of every combination, comma-separated (0; 0,1,2 for presets)")
-    sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="settings", help="for all runs")
+    add_settings(sub)
     sub.add_argument(
         "--vary",
         action="append",
@@ -54,6 +54,7 @@ def sweep(options) -> int:
     _check([item.config for item in wanted.items], here=on is None)
     estimate = sweeps.estimate(wanted, options.runs)
     say(_sweep_in_words(wanted, estimate, on))
+    _say_shortage(wanted, options)
     wanted = sweeps.start(wanted, options.runs, retries=options.retries, on=on)
     code = _await(wanted.items) if options.wait else 0
     if options.json:
@@ -70,12 +71,20 @@ def _tell(wanted, options, on) -> int:
 
     estimate = sweeps.estimate(wanted, options.runs)
     say(_sweep_in_words(wanted, estimate, on))
+    _say_shortage(wanted, options)
     if options.json:
         print_json(_as_json(wanted, estimate))
     for item in () if options.json else wanted.items:
         print(f"{item.action:8} {item.label}" + (f"  {item.run.id}, {item.state.name}" if item.run else ""))
     _check([item.config for item in wanted.items], here=on is None)
     return 0
+
+
+def _say_shortage(wanted, options) -> None:
+    from lps.preflight import shortage
+
+    if words := shortage([item.config for item in wanted.items if item.action != "exists"], options.runs):
+        say(words)
 
 
 def _check(configs, here: bool = True) -> None:

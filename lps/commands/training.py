@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 
-from lps.commands import Commands, add_place, place, print_json, say
+from lps.commands import Commands, add_place, add_settings, add_task, place, print_json, say
 from lps.config import Config, configure, parse_settings
 from lps.parameters import ConfigError
 from lps.runs import Run, create_run
@@ -27,22 +27,10 @@ def add(commands: Commands) -> None:
     launch.add_argument("--priority", type=int, metavar="N", help="a higher one goes before all others that wait")
     add_place(launch)
     for sub in (train, launch, alone, count):
-        _add_settings(sub)
-
-
-def _add_settings(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--dataset", default="digits", help="see `datasets`")
-    sub.add_argument("--method", default="lps", help="see `methods`")
-    sub.add_argument("--seed", default="0", help="seed of the run")
-    sub.add_argument("--name", default="", help="a name for people")
-    sub.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        dest="settings",
-        help="any setting, as often as needed",
-    )
+        add_task(sub)
+        sub.add_argument("--seed", default="0", help="seed of the run")
+        sub.add_argument("--name", default="", help="a name for people")
+        add_settings(sub, "any setting, as often as needed")
 
 
 def train_here(options) -> int:
@@ -104,7 +92,12 @@ def count_classes(options) -> None:
 
 
 def _create(options, here: bool = True) -> Run:
-    return create_run(options.runs, _config(options, here=here), options.name)
+    from lps.preflight import shortage
+
+    config = _config(options, here=here)
+    if words := shortage([config], options.runs):
+        say(words)
+    return create_run(options.runs, config, options.name)
 
 
 def _config(options, usual: Mapping[str, object] = MappingProxyType({}), here: bool = True) -> Config:

@@ -8,6 +8,7 @@ import streamlit as st
 
 from lps import clusters, labels, naming, snapshots
 from lps.clusters import Assignment, Cluster
+from lps.files import looks
 from lps.naming import Naming
 from lps.parameters import ConfigError
 from lps.runs import Run
@@ -133,9 +134,5 @@ def _heirs(folder: str, epoch: int, stamp, now, key: str, _assigned: np.ndarray)
     return clusters.heirs(assignment(Run(Path(folder)), epoch).predicted, _assigned)
 
 
-def _stamp(run: Run, epoch: int) -> tuple[int, int]:
-    try:
-        found = (run.snapshots / f"epoch-{epoch:04d}.npz").stat()
-    except OSError:
-        return (0, 0)
-    return (found.st_mtime_ns, found.st_size)
+def _stamp(run: Run, epoch: int) -> tuple | None:
+    return looks(run.snapshots / f"epoch-{epoch:04d}.npz")

@@ -192,43 +192,50 @@ def matrix(
     shape = len(rows.values), len(columns.values)
     pairs = [[(row, column) for column in columns.values] for row in rows.values]
     means = np.array([[groups[p].mean(measure) if p in groups else np.nan for p in line] for line in pairs])
-    codes = np.arange(means.size).reshape(shape)
     words = np.array([[_cell_words(groups.get(p), p in waiting, measure) for p in line] for line in pairs])
     hints = np.array([[_cell_hint(rows, columns, p, groups.get(p), p in waiting) for p in line] for line in pairs])
     is_small = max(shape) <= FEW_TICKS
     figure = charts.blank(shape[0] * (ROW if is_small else SMALL_ROW) + 92, colors)
-    shared = {"customdata": codes, "texttemplate": "%{text}" if is_small else None, "hovertext": hints}
+    shared = {"texttemplate": "%{text}" if is_small else None, "hovertext": hints}
     shared |= {"xgap": 2 if is_small else 1, "ygap": 2 if is_small else 1}
     shared |= {"hovertemplate": "%{hovertext}<extra></extra>", "showscale": False, "hoverongaps": False}
-    ground = with_alpha(colors.muted, 0.13)
-    empty = {"colorscale": [[0, ground], [1, ground]], "textfont": {"color": colors.muted, "size": 15}}
+    shared["customdata"] = np.arange(means.size).reshape(shape)
     is_empty = np.isnan(means)
-    empty |= {"z": np.where(is_empty, 0.0, np.nan), "text": np.where(is_empty, words, ""), "zmin": 0, "zmax": 1}
-    figure.add_trace(go.Heatmap(name="Empty", meta="no values", **empty, **shared))
+    figure.add_trace(go.Heatmap(**_empty_cells(is_empty, words, colors), **shared))
     if not is_empty.all():
-        low, high = float(np.nanmin(means)), float(np.nanmax(means))
-        tint = colors.ink if measure == "gap" else getattr(colors, measure)
-        # a tinted ground only, so that text in ink is legible on every cell
-        shades = [[0, with_alpha(tint, 0.08)], [1, with_alpha(tint, 0.55 if measure == "novel" else 0.45)]]
-        full = {
-            "z": means,
-            "text": np.where(is_empty, "", words),
-            "colorscale": shades,
-            "textfont": {"color": colors.ink, "size": 13},
-        }
-        span = {"zmin": low, "zmax": high if high > low else low + 1e-6}
-        figure.add_trace(go.Heatmap(name=NAMES[measure], **span, **full, **shared))
+        figure.add_trace(go.Heatmap(**_full_cells(means, words, measure, colors), **shared))
     for update, axis in ((figure.update_xaxes, columns), (figure.update_yaxes, rows)):
-        title = axis.layout(colors)["title"]
-        places = np.arange(0, len(axis.values), -(-len(axis.values) // MOST_TICKS))
-        ticks = {"tickvals": places, "ticktext": [_short(axis.values[place]) for place in places]}
-        update(title=title, showgrid=False, fixedrange=True, range=[-0.5, len(axis.values) - 0.5], **ticks)
+        update(**_cell_axis(axis, colors))
     if marked is not None:
         y, x = marked
         line = {"color": colors.ink, "width": 2}
         figure.add_shape(type="rect", x0=x - 0.5, x1=x + 0.5, y0=y - 0.5, y1=y + 0.5, line=line)
     room = 34 + 8 * max(len(_short(value)) for value in rows.values)
     return figure.update_layout(hovermode="closest", margin={"l": room + 14, "r": 12, "t": 34, "b": 58})
+
+
+def _empty_cells(is_empty: np.ndarray, words: np.ndarray, colors: Palette) -> dict:
+    ground = with_alpha(colors.muted, 0.13)
+    found = {"z": np.where(is_empty, 0.0, np.nan), "text": np.where(is_empty, words, ""), "zmin": 0, "zmax": 1}
+    found |= {"colorscale": [[0, ground], [1, ground]], "textfont": {"color": colors.muted, "size": 15}}
+    return found | {"name": "Empty", "meta": "no values"}
+
+
+def _full_cells(means: np.ndarray, words: np.ndarray, measure: str, colors: Palette) -> dict:
+    low, high = float(np.nanmin(means)), float(np.nanmax(means))
+    tint = colors.ink if measure == "gap" else getattr(colors, measure)
+    # a tinted ground only, so that text in ink is legible on every cell
+    shades = [[0, with_alpha(tint, 0.08)], [1, with_alpha(tint, 0.55 if measure == "novel" else 0.45)]]
+    found = {"z": means, "text": np.where(np.isnan(means), "", words), "colorscale": shades}
+    found |= {"zmin": low, "zmax": high if high > low else low + 1e-6}
+    return found | {"name": NAMES[measure], "textfont": {"color": colors.ink, "size": 13}}
+
+
+def _cell_axis(axis: Axis, colors: Palette) -> dict:
+    places = np.arange(0, len(axis.values), -(-len(axis.values) // MOST_TICKS))
+    ticks = {"tickvals": places, "ticktext": [_short(axis.values[place]) for place in places]}
+    about = {"title": axis.layout(colors)["title"], "showgrid": False, "fixedrange": True}
+    return about | {"range": [-0.5, len(axis.values) - 0.5]} | ticks
 
 
 def _cell_words(group: Group | None, is_waiting: bool, measure: str) -> str:

@@ -70,16 +70,23 @@ def _carry(here: View, epoch: int) -> None:
 
 def show(here: View, entries: Sequence[Mapping], cluster: int, ticked: tuple[int, ...]) -> None:
     """Name a cluster, merge it, say that it is no class, split images off, take the last thing back."""
-    standing = naming.standing(entries, here.epoch)
-    version = len(entries)  # widgets that must start afresh once something was said
     _show_flags(here, cluster)
     if here.run.is_recorded:
-        st.caption(
-            "This is a recording: names cannot be kept with it. In a copy of your own you can name the clusters."
-        )
-        link = {"query_params": {"clone": here.run.id}, "icon": ":material/content_copy:"}
-        st.page_link("pages/launch.py", label="Launch a copy", **link)
+        _offer_copy(here)
         return
+    _ask_name(here, cluster)
+    _ask_merge(here, cluster, version=len(entries))
+    _show_verdicts(here, cluster, ticked)
+    _show_steps(here, cluster, naming.standing(entries, here.epoch))
+
+
+def _offer_copy(here: View) -> None:
+    st.caption("This is a recording: names cannot be kept with it. In a copy of your own you can name the clusters.")
+    link = {"query_params": {"clone": here.run.id}, "icon": ":material/content_copy:"}
+    st.page_link("pages/launch.py", label="Launch a copy", **link)
+
+
+def _ask_name(here: View, cluster: int) -> None:
     key = f"name of {here.run.id} {here.epoch} {cluster}"
     select.agree(key, here.said.names.get(cluster, ""))
     st.text_input(
@@ -90,6 +97,10 @@ def show(here: View, entries: Sequence[Mapping], cluster: int, ticked: tuple[int
         on_change=_name,
         args=(here, cluster, key),
     )
+
+
+def _ask_merge(here: View, cluster: int, version: int) -> None:
+    """A choice that starts afresh with every `version`: once something was said."""
     others = {c.id: here.title(c.id) for c in here.clusters if c.id != cluster}
     st.selectbox(
         "Merge into",
@@ -101,6 +112,10 @@ def show(here: View, entries: Sequence[Mapping], cluster: int, ticked: tuple[int
         on_change=_merge,
         args=(here, cluster, f"merge {version} {cluster}"),
     )
+
+
+def _show_verdicts(here: View, cluster: int, ticked: tuple[int, ...]) -> None:
+    """It is no class, or not all of it is."""
     with st.container(horizontal=True, gap="small"):
         rejected = cluster in here.said.rejected
         st.button(
@@ -121,6 +136,10 @@ def show(here: View, entries: Sequence[Mapping], cluster: int, ticked: tuple[int
             on_click=_split,
             args=(here, ticked),
         )
+
+
+def _show_steps(here: View, cluster: int, standing: Sequence[Mapping]) -> None:
+    """One step back, and on to the next cluster."""
     with st.container(horizontal=True, gap="small"):
         last = naming.words(standing[-1]) if standing else ""
         st.button(

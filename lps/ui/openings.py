@@ -1,12 +1,14 @@
-"""How a page begins: its title, the runs that it can show, and how to get one where there is none."""
+"""How a page begins: its title, what it can show, and how to get something to show where there is nothing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
 from lps.runs import Run
 from lps.ui import select
 from lps.ui.escape import markdown
+
+FEW = 8  # things begun earlier that are listed at once
 
 
 def show_title(title: str) -> None:
@@ -41,3 +43,14 @@ def offer_launch(words: str, icon: str, label: str) -> None:
     """Why there is nothing to see, and the way to the Launch page."""
     st.info(words, icon=icon)
     st.page_link("pages/launch.py", label=label, icon=":material/arrow_forward:")
+
+
+def list_started(found: Sequence, show_line: Callable[[object], None]) -> None:
+    """What was started on this page before, a line each that opens it; the older ones are folded away."""
+    st.subheader("Started", anchor=False)
+    for one in found[:FEW]:
+        show_line(one)
+    if len(found) > FEW:
+        with st.expander(f"{len(found) - FEW} more"):
+            for one in found[FEW:]:
+                show_line(one)

@@ -15,11 +15,10 @@ from lps.parameters import ConfigError, text_of
 from lps.search import Search
 from lps.search_results import Result, Trial
 from lps.sweeps import Layout
-from lps.ui import escape, search_charts, select, style
+from lps.ui import escape, openings, search_charts, select, style
 from lps.ui.plot import plot
 
 TICK_S = 2.0  # while a driver is at work
-FEW = 8  # searches that are listed at once
 SEEDS = (0, 1, 2)  # with which the best settings are run again
 SWEEP_ASKED, SAID = "search_best_asked", "search_said"
 STATES = {
@@ -41,13 +40,7 @@ def show_list(found: Sequence[Search]) -> None:
     if not found:
         st.caption("No search has been started yet.")
         return
-    st.subheader("Started", anchor=False)
-    for one in found[:FEW]:
-        _show_line(one)
-    if len(found) > FEW:
-        with st.expander(f"{len(found) - FEW} more"):
-            for one in found[FEW:]:
-                _show_line(one)
+    openings.list_started(found, _show_line)
 
 
 def _show_line(one: Search) -> None:
@@ -193,11 +186,16 @@ def _show_best(one: Search, result: Result) -> None:
             "One number of one search: settings that were picked as the best of many look better than they are. Run "
             "them with several seeds before you believe it."
         )
+        try:
+            link = launch_link(result, best)
+        except ConfigError as error:
+            st.error(escape.markdown(f"These settings do not go together: {error}."), icon=":material/error:")
+            return
         with st.container(horizontal=True, gap="small", vertical_alignment="center"):
             st.button(f"Run with seeds {', '.join(map(str, SEEDS))}", key="search_best", on_click=_ask_best,
                       icon=":material/rocket_launch:", args=(str(one.folder), best.number))  # fmt: skip
             st.page_link("pages/launch.py", label="Open in the launch form", icon=":material/edit:", width="content",
-                         query_params=launch_link(result, best))  # fmt: skip
+                         query_params=link)  # fmt: skip
         with st.expander("The same on the command line"):
             st.code(shlex.join(search_results.sweep_command(result.request, best, SEEDS)), language="bash",
                     wrap_lines=True)  # fmt: skip

@@ -18,13 +18,12 @@ from lps.parameters import ConfigError
 from lps.runs import Run, State
 from lps.sweep_records import Known
 from lps.sweeps import Item, Layout
-from lps.ui import comparison, escape, home, report, select, style, sweep_forms, sweep_report, sweep_tables
+from lps.ui import comparison, escape, home, openings, report, select, style, sweep_forms, sweep_report, sweep_tables
 from lps.ui.comparison import Scoring
 from lps.ui.places import Place
 
 UNKNOWN = "what was laid out is not known, only its runs"
 TICK_S = 3.0  # while a run moves
-FEW = 8  # sweeps that are listed at once
 SCORING = Scoring("orca", "last", "default")
 WAITING = ("queued", "starting", "running", "stopping")
 MOST_IN_ADDRESS = 60  # runs that a link to another page carries
@@ -73,15 +72,9 @@ def show_list(found: Sequence[Known]) -> None:
     """Every sweep as a line that opens it."""
     if not found:
         st.caption("No sweep has been started yet. An example from a terminal:")
-        st.code(EXAMPLE, language="bash")
+        st.code(EXAMPLE, language="bash", wrap_lines=True)
         return
-    st.subheader("Started", anchor=False)
-    for known in found[:FEW]:
-        _show_line(known)
-    if len(found) > FEW:
-        with st.expander(f"{len(found) - FEW} more"):
-            for known in found[FEW:]:
-                _show_line(known)
+    openings.list_started(found, _show_line)
 
 
 def _show_line(known: Known) -> None:
@@ -181,11 +174,11 @@ def remaining_in_words(now: Course) -> str:
     usual = [None if cost is None else cost.seconds for cost in expected]
     left = [_left_s(item.run, whole) for item, whole in zip(moving, usual)]
     unknown = left.count(None)
-    slots = min(launcher.cpu_slots(), len(moving))
+    slots = min(launcher.at_once([item.config for item in moving], select.runs_root()), len(moving))
     together = costs.side_by_side(filter(None, left), slots)
     if unknown == len(moving):
         return "When it ends is not known before the first run has finished."
-    at_once = f" with {slots} at a time on the CPU" if slots > 1 else ""
+    at_once = f" with {slots} at a time" if slots > 1 else ""
     more = f", and {unknown} of which nothing is known yet" if unknown else ""
     return f"About {costs.in_words(together)} to go{at_once}{more}."
 

@@ -25,6 +25,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -71,14 +72,20 @@ def operations(options, folder: Path) -> int:
 
     workshop = Workshop(folder)
     print(f"{len(workshop.operations)} operations in a training", flush=True)
+    tried = sweep(workshop, options.every, options.offset, options.kinds or KINDS)
+    return count_kinds(((kind, f"{kind} at {number} ({name})", wrong) for kind, number, name, wrong in tried), "hold")
+
+
+def count_kinds(tried: Iterable[tuple[str, str, object]], verb: str) -> int:
+    """Tell what goes wrong, then how many of each kind hold; gives how many do not. tried: kind, words, fault."""
     trials, failed = Counter(), Counter()
-    for kind, number, name, wrong in sweep(workshop, options.every, options.offset, options.kinds or KINDS):
+    for kind, words, wrong in tried:
         trials[kind] += 1
         if wrong:
             failed[kind] += 1
-            print(f"{kind} at {number} ({name}): {wrong}", flush=True)
+            print(f"{words}: {wrong}", flush=True)
     for kind, count in trials.items():
-        print(f"{kind}: {count - failed[kind]} of {count} hold")
+        print(f"{kind}: {count - failed[kind]} of {count} {verb}")
     return failed.total()
 
 
@@ -116,9 +123,13 @@ def processes(options, folder: Path) -> int:
     from tests.reliability.processes import kill_and_count, leftovers
 
     done, wrong = kill_and_count(folder, options.kills, options.seed)
-    wrong += leftovers(folder)
+    return tell(done, wrong + leftovers(folder))
+
+
+def tell(done: Mapping[str, int], wrong: Sequence[str]) -> int:
+    """Tell how much of what was done, and what went wrong; gives how much did."""
     print(", ".join(f"{name} {count}" for name, count in sorted(done.items())))
-    print("\n".join(wrong))
+    print(*wrong, sep="\n")
     return len(wrong)
 
 
@@ -126,15 +137,8 @@ def corruption(options, folder: Path) -> int:
     from tests.reliability.corruption import damages
     from tests.reliability.trials import Workshop
 
-    trials, failed = Counter(), Counter()
-    for kind, wrong in damages(Workshop(folder), options.flips, options.cuts, options.seed):
-        trials[kind] += 1
-        if wrong:
-            failed[kind] += 1
-            print(f"{kind}: {wrong}", flush=True)
-    for kind, count in trials.items():
-        print(f"{kind}: {count - failed[kind]} of {count} noticed")
-    return failed.total()
+    found = damages(Workshop(folder), options.flips, options.cuts, options.seed)
+    return count_kinds(((kind, kind, wrong) for kind, wrong in found), "noticed")
 
 
 def disk(options, folder: Path) -> int:
@@ -152,9 +156,7 @@ def launches(options, folder: Path) -> int:
     from tests.reliability.launches import launch_and_kill
 
     done, wrong = launch_and_kill(folder, options.runs, options.kills, options.seed)
-    print(", ".join(f"{name} {count}" for name, count in sorted(done.items())))
-    print("\n".join(wrong))
-    return len(wrong)
+    return tell(done, wrong)
 
 
 def faults(options, folder: Path) -> int:
@@ -208,7 +210,9 @@ def folders(options, folder: Path) -> int:
     command = [sys.executable, "-m", "lps", "list", "--json", "--runs", str(folder / "runs")]
     began = time.monotonic()
     listed = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-    print(f"list --json, {len(listed)} runs: {time.monotonic() - began:.2f} s")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = f"{time.monotonic() - began:.2f} s, {used.ru_utime + used.ru_stime:.2f} s of a processor"
+    print(f"list --json, {len(listed)} runs: {seconds}")
     return sum(count != options.runs for count in [*counts, len(listed)])
 
 
@@ -220,16 +224,24 @@ def timed(act) -> tuple[str, object]:
 
 
 def events(options, folder: Path) -> int:
+    from lps.summary import summarize
     from lps.ui.live import EventLog
     from tests import sample_runs
     from tests.reliability.loads import write_events
 
     run = sample_runs.make_run(folder / "runs", "running", written=0)
     size, log, last = write_events(run, options.count), EventLog(run.events), options.count // 2
+    for when in ("at first", "again", "two records more"):
+        seconds, found = timed(lambda: summarize(run))
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+        print(f"summary, {when}: {seconds}, at most {peak} MiB of memory", flush=True)
+        if when == "again":
+            write_events(run, 2, last := last + 1)
+    wrong = found["epochs"] != last
     seconds, past = timed(log.read)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     print(f"{options.count} records, {size / 1e6:.0f} MB: {seconds}, at most {peak} MiB of memory", flush=True)
-    wrong = past.last_epoch != last
+    wrong += past.last_epoch != last
     for epoch in range(last + 1, last + 6):
         write_events(run, 2, epoch)
         seconds, past = timed(log.read)

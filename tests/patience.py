@@ -1,0 +1,24 @@
+"""Waiting for what other processes do, and whether they are still there."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+PATIENCE_S = 60
+
+
+def until(condition: Callable[[], object], patience_s: float = PATIENCE_S, pause_s: float = 0.01):
+    """The first true value of `condition()`, asked for again and again until a deadline."""
+    end = time.monotonic() + patience_s
+    while not (value := condition()):
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(pause_s)
+    return value
+
+
+def is_gone(pid: int) -> bool:
+    """Whether the process has ended, reaped or not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True

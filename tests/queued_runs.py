@@ -1,0 +1,49 @@
+"""Runs in a queue for tests of what shows it: asked for, and alive on slots without a process."""
+
+import os
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from lps import queue
+from lps.config import configure
+from lps.files import write_json
+from lps.locks import boot_id, claim
+from lps.runs import Run, create_run
+
+
+def make(root: Path, name: str = "", **settings) -> Run:
+    return create_run(root, configure({"device": "cpu"} | settings), name)
+
+
+def asked(root: Path, *seeds: int, **settings) -> list[Run]:
+    """New runs that wait, one a seed, in this order."""
+    runs = [make(root, seed=seed, **settings) for seed in seeds]
+    for run in runs:
+        queue.ask(run, "run", 1)
+    return runs
+
+
+@contextmanager
+def beginning(root: Path, now: float | None = None):
+    """Gives `begin(run, *slots, **progress)`, which makes a run alive as its runner would: all locks held to the end.
+
+    It began a minute before `now` (unix seconds; the present without it).
+    """
+    locks = []
+
+    def begin(run: Run, *slots: str, **progress) -> Run:
+        moment = time.time() if now is None else now
+        queue.ask(run, "run", 1)
+        process = {"attempt": 1, "slot": ",".join(slots), "started": moment - 60, "boot_id": boot_id()}
+        write_json(run.folder / "process.json", process)
+        if progress:
+            write_json(run.folder / "progress.json", {"time": moment} | progress)
+        (root / ".slots").mkdir(exist_ok=True)
+        locks.extend(claim(path) for path in (run.lock, *(root / ".slots" / f"{slot}.lock" for slot in slots)))
+        assert None not in locks
+        return run
+
+    yield begin
+    for lock in locks:
+        os.close(lock)
