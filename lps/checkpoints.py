@@ -1,12 +1,17 @@
 """Files of tensors that are whole or absent: written atomically, verified by sha256 before they are read."""
 
 import io
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
 
 from lps import disk
 from lps.files import read_checked, write_checked
+
+ASIDE = "damaged-"  # begins the names of those that could not be used
+DAMAGED = "is damaged"
+FOREIGN = "has the right checksum but is no file of weights alone, as if another program had written it,"
 
 
 def save(folder: Path, name: str, state: dict) -> Path:
@@ -18,30 +23,49 @@ def save(folder: Path, name: str, state: dict) -> Path:
 
 
 def load(folder: Path, name: str) -> dict | None:
-    """The state saved as `name` on the CPU, None where it is missing or does not verify."""
+    """The state saved as `name` on the CPU; None where it is missing, does not verify, or is more than tensors."""
+    return _read(folder, name)[0]
+
+
+def _read(folder: Path, name: str) -> tuple[dict | None, str]:
+    """(state, what is wrong with it); never another try without `weights_only`, which would run what it finds."""
     data = read_checked(folder / f"{name}.pt")
-    return None if data is None else torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    if data is None:
+        return None, DAMAGED
+    try:
+        state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except (MemoryError, torch.OutOfMemoryError):
+        raise  # it may well be sound
+    except Exception:  # whoever wrote it can make every layer of the reader fail
+        return None, FOREIGN
+    return (state, "") if isinstance(state, dict) else (None, FOREIGN)
 
 
-def load_newest(folder: Path) -> tuple[str | None, dict | None, list[str]]:
-    """(name, state) of the newest `step-*` checkpoint that verifies, and the names of newer ones that do not.
+def load_newest(folder: Path) -> tuple[str | None, dict | None, dict[str, str]]:
+    """(name, state) of the newest `step-*` checkpoint that can be used, and by name what is wrong with newer ones.
 
     One without a record was never finished, which is no damage.
     """
-    damaged = []
+    damaged = {}
     for path in sorted(folder.glob("step-*.pt"), reverse=True):
-        state = load(folder, path.stem)
+        state, wrong = _read(folder, path.stem)
         if state is not None:
             return path.stem, state, damaged
         if path.with_suffix(".json").exists():
-            damaged.append(path.stem)
+            damaged[path.stem] = wrong
     return None, None, damaged
 
 
-def set_aside(folder: Path, name: str) -> None:
-    """Rename a damaged checkpoint, so that it neither counts as new nor pushes a good one out."""
-    disk.rename(folder / f"{name}.pt", folder / f"damaged-{name}.pt")
-    disk.remove(folder / f"{name}.json")
+def set_aside(folder: Path, names: Iterable[str]) -> None:
+    """Rename damaged checkpoints, so that they neither count as new nor push good ones out.
+
+    Only the newest of all that were ever set aside here is kept, to be looked into: they are as large as good ones.
+    """
+    for name in names:
+        disk.rename(folder / f"{name}.pt", folder / f"{ASIDE}{name}.pt")
+        disk.remove(folder / f"{name}.json")
+    for path in sorted(folder.glob(f"{ASIDE}*.pt"))[:-1]:
+        disk.remove(path)
 
 
 def keep_as_best(folder: Path, name: str) -> None:

@@ -5,9 +5,41 @@ Whoever writes a file of a run calls them through this module (`disk.write(...)`
 """
 
 import contextlib
+import errno
 import os
 import shutil
 from pathlib import Path
+
+UNKNOWN = 2**63  # bytes that are free where the file system does not tell
+
+
+class TooSmall(OSError):
+    """A file does not fit on its disk, which showed before anything of it was written; needed and free in bytes."""
+
+    def __init__(self, path: Path, needed: int, free: int):
+        super().__init__(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        self.needed, self.free = needed, free
+
+    def in_words(self) -> str:
+        """ "2.7 MB are needed and 0.1 MB free", in powers of ten."""
+        return f"{self.needed / 1e6:.1f} MB are needed and {int(self.free / 1e5) / 10:.1f} MB free"
+
+
+def free(folder: Path) -> int:
+    """The bytes that this user can still write on the disk of `folder`; `UNKNOWN` where nobody says."""
+    try:
+        about = os.statvfs(folder)
+    except OSError:
+        return UNKNOWN
+    blocks = about.f_bavail if os.geteuid() else about.f_bfree  # some are kept for the administrator
+    return blocks * about.f_frsize if about.f_blocks else UNKNOWN
+
+
+def check_fits(path: Path, size: int) -> None:
+    """Raise `TooSmall` where a file of `size` bytes has no room; what is free stays free for words about it."""
+    left = free(path.parent)
+    if size > left:
+        raise TooSmall(path, size, left)
 
 
 def create(path: Path, mode: int = 0o600) -> int:

@@ -25,12 +25,13 @@ from importlib import import_module, metadata
 from pathlib import Path
 
 from lps import catalog, devices, guard
+from lps.background import SOURCE
+from lps.costs import size_in_words
 from lps.locks import boot_id, is_held
 from lps.memory import free as free_memory
 from lps.runs import INCOMING_S, Run, list_runs
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
-SOURCE = Path(__file__).resolve().parent.parent
 OLDEST_PYTHON = (3, 11)
 TRAINING = ("torch", "torchvision", "numpy", "scipy", "scikit-learn", "pillow", "tqdm")  # the others are for pages
 IMPORT_NAMES = {"scikit-learn": "sklearn", "pillow": "PIL", "umap-learn": "umap"}
@@ -42,6 +43,9 @@ PORT = 8501
 NETWORK = set("nfs nfs4 cifs smb3 smbfs 9p afs lustre gpfs beegfs ceph glusterfs orangefs".split())
 EARLIEST = 1_750_000_000  # unix seconds: an earlier clock is wrong
 FUTURE_S = 300.0
+SHOWN = 5  # damaged files that are named one by one
+# Damaged files that were set aside (lps.checkpoints, lps.runs): of runs, and of weights in the making.
+ASIDE = "*/checkpoints/damaged-*.pt", "*/damaged-*.json", ".pretrained/*/damaged-*.pt"
 OWN_FOLDER = "Set LPS_RUNS to a folder of your own."
 
 # Imports every package and asks torch about the GPU, in a process of its own: a broken package may crash.
@@ -375,7 +379,14 @@ def leftovers(machine: Machine) -> Iterator[Finding]:
     if torn:
         says = f"{len(torn)} unfinished files of writers that were killed, such as {torn[0]}"
         yield Finding(NOTE, "leftovers", says, "Resume the run, which removes them, or rm them.")
-    if not (orphans or drafts or torn):
+    aside = [path for pattern in ASIDE for path in machine.runs.glob(pattern)]
+    if aside:
+        size = sum(path.lstat().st_size for path in aside)
+        count = "1 damaged file was" if len(aside) == 1 else f"{len(aside)} damaged files were"
+        says = f"{count} set aside ({size_in_words(size)}): {aside[0]}{', ...' * (len(aside) > 1)}"
+        mend = "Nothing needs it any more: rm it once you have looked. If it comes again, look at the disk (smartctl)."
+        yield Finding(NOTE, "leftovers", says, mend)
+    if not (orphans or drafts or torn or aside):
         yield Finding(OK, "leftovers", "none")
 
 
@@ -405,15 +416,27 @@ def orphaned(machine: Machine) -> list[tuple[int, Run]]:
 def runs(machine: Machine) -> Iterator[Finding]:
     """How the runs stand that are not well."""
     states: dict[str, list[Run]] = {}
+    damaged = []
     for run in list_runs(machine.runs):
-        states.setdefault(run.state().name, []).append(run)
+        state = run.state().name
+        states.setdefault(state, []).append(run)
+        damaged += [(run, words) for words in run.damages() if state != "unreadable"]
     for name, mend in (
-        ("unreadable", "python -m lps show says why; folders that are no runs belong elsewhere."),
-        ("crashed", "python -m lps resume goes on from the last checkpoint."),
+        ("unreadable", "python -m lps show RUN says why; folders that are no runs belong elsewhere."),
+        ("crashed", "python -m lps resume RUN goes on from the last checkpoint."),
     ):
         if name in states:
             some = ", ".join(run.id for run in states[name][:3])
             yield Finding(NOTE, "runs", f"{len(states[name])} {name}: {some}", mend)
+    for run, words in damaged[:SHOWN]:
+        mend = f"python -m lps rename {run.id} NAME writes a sound one and keeps this one beside it."
+        if words.startswith("want.json"):
+            mend = f"python -m lps resume {run.id} (or stop) writes a sound one and keeps this one beside it."
+        if "newer" in words:
+            mend = "Use the LPS Studio that wrote it; this one leaves it alone."
+        yield Finding(NOTE, "runs", f"{run.id}: {words}", mend)
+    if len(damaged) > SHOWN:
+        yield Finding(NOTE, "runs", f"{len(damaged) - SHOWN} more files like that", "python -m lps list names them.")
 
 
 # ---------------------------------------------------------------------------------------------------- around

@@ -14,6 +14,7 @@ from lps import disk
 from lps.locks import is_file_at
 
 SMALL_FILE = 1 << 20  # bytes; a JSON file of ours that is larger is damaged
+READ_SIZE = 1 << 16  # bytes
 
 
 PRIVATE, PUBLIC = 0o600, 0o666  # modes of files; the second is cut down by the person's umask
@@ -22,8 +23,10 @@ PRIVATE, PUBLIC = 0o600, 0o666  # modes of files; the second is cut down by the 
 def write_whole(path: Path, data: bytes, mode: int = PRIVATE) -> None:
     """Replace `path` by `data`, or leave it as it was: temp file, fsync, rename, fsync of the folder.
 
-    mode: `PUBLIC` for what a person takes away; files of runs are their owner's alone.
+    mode: `PUBLIC` for what a person takes away; files of runs are their owner's alone. Raises `OSError`, of these
+    `disk.TooSmall` before anything is written.
     """
+    disk.check_fits(path, len(data))
     temporary, descriptor = _own_temporary(path, mode)
     try:
         disk.write(descriptor, data)
@@ -98,6 +101,8 @@ def clean_line(text: str, limit: int = 120) -> str:
 
 def refusal(error: OSError) -> str:
     """Why the disk refused, in words."""
+    if isinstance(error, disk.TooSmall):
+        return f"the disk is full: {error.in_words()}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "the disk is full"
     if error.errno == errno.EROFS:
@@ -107,11 +112,24 @@ def refusal(error: OSError) -> str:
     return error.strerror or str(error) or type(error).__name__
 
 
-def read_small(path: Path) -> bytes:
+def read_small(path: str | os.PathLike) -> bytes:
     """The bytes of one of our small files; raises `OSError`, also for links and huge files. Pipes do not block it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
-    with open(descriptor, "rb") as file:
-        data = file.read(SMALL_FILE + 1)
+    data = b""
+    try:
+        while len(data) <= SMALL_FILE and (part := os.read(descriptor, READ_SIZE)):
+            data += part
+    finally:
+        os.close(descriptor)
     if len(data) > SMALL_FILE:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     return data
+
+
+def looks(path: str | os.PathLike) -> tuple[int, int, int, int] | None:
+    """What a file looks like unread: identity, bytes, times. Another content has other looks; None without a file."""
+    try:
+        about = os.stat(path)
+    except OSError:
+        return None
+    return about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.neighbors import NearestNeighbors
 
 from lps.snapshots import Snapshot
 
@@ -22,6 +21,8 @@ def nearest(snapshot: Snapshot, image: int, count: int) -> Neighbours | None:
     None where the snapshot does not hold the features of `image`. The length of features does not matter: the cosine
     classifier does not look at it either.
     """
+    from sklearn.neighbors import NearestNeighbors  # half a second, only where neighbours are asked for
+
     index = snapshot.feature_index.astype(np.int64)
     own = np.flatnonzero(index == image)
     others = np.flatnonzero(index != image)

@@ -228,9 +228,9 @@ class Pretraining:
     def _restore(self) -> None:
         """Go on from the newest checkpoint that verifies, where there is one."""
         _, state, damaged = checkpoints.load_newest(self.partial)
-        for name in damaged:
-            print(f"pretraining checkpoint {name} is damaged and was not used", flush=True)
-            checkpoints.set_aside(self.partial, name)
+        for name, what in damaged.items():
+            print(f"pretraining checkpoint {name} {what} and was not used", flush=True)
+        checkpoints.set_aside(self.partial, list(damaged))
         if state is None:
             return
         self.encoder.load_state_dict(state["encoder"])

@@ -16,7 +16,7 @@ import numpy as np
 
 from lps import projection, schema
 from lps.config import Config
-from lps.events import read_events, rewind
+from lps.events import read_history
 from lps.files import clean_line, write_json, write_whole
 from lps.parameters import ConfigError
 from lps.projection import spread
@@ -91,7 +91,7 @@ def _fill(draft: Run, run: Run, config: Config, name: str) -> None:
 def _events(run: Run) -> bytes:
     """The records of the run as it went in the end, without texts, with `DIGITS` digits a number."""
     lines = []
-    for event in rewind(read_events(run.events)[0]):
+    for event in read_history(run.events):
         if event["kind"] in KINDS:
             kept = {key: event[key] for key in ("kind", "step", "epoch", "time", "version") if key in event}
             lines.append(json.dumps(kept | {"values": _rounded(event["values"])}, separators=(",", ":")))

@@ -33,7 +33,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -60,12 +60,16 @@ INCOMING_S = 3600  # after this time a half-made folder has no maker any more
 
 @dataclass(frozen=True)
 class State:
-    """Where a run stands, derived on every read. `kind` and `reason` explain a failure, a crash or a damage."""
+    """Where a run stands, derived on every read. `kind` and `reason` explain a failure, a crash or a damage.
+
+    is_settled: it follows from the run's files, whether or not its lock is held.
+    """
 
     name: str
     reason: str = ""
     kind: str = ""
     attempt: int = 0
+    is_settled: bool = field(default=False, compare=False)
 
     @property
     def is_alive(self) -> bool:
@@ -117,7 +121,7 @@ class Run:
     @property
     def is_recorded(self) -> bool:
         """Whether it is a recording (lps.recording), which nothing may change."""
-        return os.path.lexists(self.folder / RECORDED_FILE)
+        return os.path.lexists(f"{self.folder}/{RECORDED_FILE}")
 
     def check_writable(self) -> None:
         """Raises `ConfigError` for a recording."""
@@ -126,10 +130,10 @@ class Run:
 
     def config(self) -> Config:
         """What was asked; raises `ConfigError` where the file is missing or damaged, or the run of a newer program."""
-        path = self.folder / "config.json"
+        path = f"{self.folder}/config.json"
         try:
             about = os.stat(path)
-            config = _read_config(str(path), about.st_mtime_ns, about.st_size, about.st_ino)
+            config = _read_config(path, about.st_mtime_ns, about.st_size, about.st_ino)
             check_version(self.events)
             return config
         except FileNotFoundError:
@@ -151,6 +155,39 @@ class Run:
             "hidden": stored.get("hidden") is True,
             "rev": whole(stored.get("rev")),
         }
+
+    def damages(self) -> list[str]:
+        """What a person should know of texts and wishes that cannot be read and count as none, a sentence each.
+
+        The state does not depend on them: the run goes on, or can be resumed, all the same.
+        """
+        found = {name: self._damage_to(name) for name in ("meta.json", "want.json")}
+        return [f"{name} {words}" for name, words in found.items() if words]
+
+    def _damage_to(self, name: str) -> str:
+        """What is wrong with a file of people's texts or wishes; "" for nothing, and where there is none."""
+        if not os.path.lexists(self.folder / name):
+            return ""
+        stored = self.read_json(name)
+        if name == "want.json":
+            return "" if wishes.is_sound(stored) else "is damaged: what was last asked of the run is not known"
+        try:
+            schema.check(name, stored.get("version"), name)
+        except ConfigError as error:
+            return str(error).partition(": ")[2]
+        return "" if _is_sound_meta(stored) else "is damaged: name, note and tags cannot all be read"
+
+    def keep_damaged(self, name: str) -> None:
+        """Give a damaged `meta.json` or `want.json` a second name, before it is replaced; raises `OSError`.
+
+        Nothing is lost that way: a person may still read in it what the program cannot.
+        """
+        path = self.folder / name
+        if self._damage_to(name) and not path.is_dir():
+            kept = self.folder / f"damaged-{path.stem}-{path.lstat().st_mtime_ns}.json"
+            if not os.path.lexists(kept):
+                disk.link(path, kept)
+                disk.sync_folder(self.folder)
 
     @contextmanager
     def changing(self) -> Iterator[None]:
@@ -174,7 +211,9 @@ class Run:
         """
         self.check_writable()
         with self.changing():
-            schema.check("meta.json", self.read_json("meta.json").get("version"))
+            version = self.read_json("meta.json").get("version")
+            if schema.is_newer("meta.json", version):
+                schema.check("meta.json", version)
             meta = self.meta()
             if rev not in (None, meta["rev"]):
                 raise ConfigError("rev", f"{shorten(rev)} is not {meta['rev']}: somebody saved other texts meanwhile")
@@ -188,6 +227,7 @@ class Run:
                 meta["tags"] = [tag for tag in dict.fromkeys(wanted) if tag and tag not in dropped]
             if hidden is not None:
                 meta["hidden"] = bool(hidden)
+            self.keep_damaged("meta.json")
             _write_meta(self.folder, meta | {"rev": meta["rev"] + 1})
 
     @property
@@ -198,7 +238,7 @@ class Run:
     def read_json(self, name: str) -> dict:
         """The object in one of the run's small files; empty where it is missing or damaged."""
         try:
-            value = json.loads(read_small(self.folder / name))
+            value = json.loads(read_small(f"{self.folder}/{name}"))
         except (OSError, ValueError, RecursionError):
             return {}
         return value if isinstance(value, dict) else {}
@@ -225,7 +265,7 @@ class Run:
         if wanted > started:
             return State("queued", wishes.in_words(wish), attempt=wanted) if wish.want == "run" else _cancelled(wanted)
         if over and over == started:
-            return _ended(ended)
+            return replace(_ended(ended), is_settled=True)
         if started:
             return State("crashed", self._crash_reason(), "killed", started)
         return State("queued", "not launched yet", attempt=1)
@@ -288,18 +328,9 @@ class Run:
         recorded = self.read_json("process.json").get("boot_id")
         if recorded and recorded != boot_id():
             return "the machine was restarted while the run was going"
-        if free_bytes(self.folder) < NO_SPACE:
+        if disk.free(self.folder) < NO_SPACE:
             return "it ended without a record, and the disk is full: free some space and resume"
         return "the run's processes were killed"
-
-
-def free_bytes(folder: Path) -> int:
-    """What is left for this user on the disk of `folder`; as much as there can be where that is unknown."""
-    try:
-        disk = os.statvfs(folder)
-    except OSError:
-        return 2**63
-    return disk.f_bavail * disk.f_frsize
 
 
 def _alive(started: int, wanted: int, word) -> State:
@@ -323,10 +354,10 @@ def _ended(record: dict) -> State:
     return State(name, reason, kind, whole(record.get("attempt")))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16_384)
 def _read_config(path: str, mtime_ns: int, size: int, inode: int) -> Config:
     """The settings in the version of the file that the other arguments name."""
-    return Config.from_json(read_small(Path(path)).decode("utf-8"))
+    return Config.from_json(read_small(path).decode("utf-8"))
 
 
 def create_run(root: Path, config: Config, name: str = "", token: str | None = None) -> Run:
@@ -362,6 +393,14 @@ def _make_folder(root: Path, config: Config, name: str, tail: str) -> Run:
         raise
     disk.sync_folder(root)
     return run
+
+
+def _is_sound_meta(stored: dict) -> bool:
+    """Whether everything in a `meta.json` is of its kind; what is missing is so in older ones."""
+    kinds = {"name": str, "notes": str, "tags": list, "hidden": bool, "rev": int}
+    found = {key: stored[key] for key in kinds if key in stored}
+    is_typed = all(type(value) is kinds[key] for key, value in found.items())
+    return bool(found) and is_typed and all(isinstance(tag, str) for tag in found.get("tags", []))
 
 
 def _write_meta(folder: Path, meta: dict) -> None:

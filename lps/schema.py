@@ -17,12 +17,18 @@ VERSIONS = {
     "arrays": 1,  # split.npz, snapshots and projections
     "search.json": 1,
     "sweep": 1,  # what was laid out under a sweep's name
+    "queue": 1,  # .queue.json: whether it is paused, how many runs the processor takes
 }
 
 
 def stamped(kind: str, values: Mapping[str, object]) -> dict[str, object]:
     """`values` behind the version that files of `kind` have now."""
     return {"version": VERSIONS[kind]} | dict(values)
+
+
+def is_newer(kind: str, version: object) -> bool:
+    """Whether a file of `kind` with this version is of a newer program: what it says must not be written over."""
+    return type(version) is int and version > VERSIONS[kind]
 
 
 def check(kind: str, version: object, name: str = "") -> int:
@@ -35,7 +41,7 @@ def check(kind: str, version: object, name: str = "") -> int:
     known = VERSIONS[kind]
     if type(version) is not int or version < 0:
         raise ConfigError(name or kind, f"is damaged (its version is {shorten(version)}, not a whole number)")
-    if version > known:
+    if is_newer(kind, version):
         newest = f"version {shorten(version)}; this one reads up to {known}"
         raise ConfigError(name or kind, f"was made by a newer LPS Studio ({newest})")
     return version

@@ -167,7 +167,8 @@ def checked(request: Request) -> Request:
         least = 0 if key == "sampler-seed" else 1
         if type(value) is not int or not least <= value <= most:
             raise ConfigError(key, f"{shorten(value)} is not a whole number from {least} to {most}")
-    if not 1 <= len(request.seeds) <= MOST_SEEDS or len(set(request.seeds)) != len(request.seeds):
+    seeds = {seed for seed in request.seeds if type(seed) is int}
+    if not 1 <= len(seeds) == len(request.seeds) <= MOST_SEEDS:
         raise ConfigError("seeds", f"{shorten(list(request.seeds))} are not 1 to {MOST_SEEDS} different whole numbers")
     if request.prune and any(dimension.name == "epochs" for dimension in request.space):
         raise ConfigError("epochs", "cannot be searched while hopeless runs are stopped, which compares epoch by epoch")
@@ -176,7 +177,7 @@ def checked(request: Request) -> Request:
 
 def check(request: Request) -> None:
     """Data, split and device; raises `ConfigError`."""
-    launcher.cpu_slots()
+    launcher.demanded_cpu_slots()
     preflight.check(request.base)
 
 
@@ -233,7 +234,7 @@ def ask(request: Request, root: Path) -> Search:
 
     Raises `ConfigError` where a search of this name asks something else.
     """
-    search = Search(Path(root).resolve() / FOLDER / request.name)
+    search = Search(Path(root).resolve() / FOLDER / checked(request).name)
     try:
         search.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with locked(search.folder):

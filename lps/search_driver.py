@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from lps import launcher, queue
 from lps.config import Config
-from lps.devices import available_gpus
 from lps.events import end_of_events, read_events, rewind
 from lps.locks import claim
 from lps.parameters import ConfigError, shorten, text_of
@@ -106,7 +105,7 @@ class Driver:
         self.search, self.request, self.study, self.say, self.trainer = search, request, study, say, trainer
         self.objective: Objective = objective_of(request.objective)
         self.root = search.root
-        self.parallel = request.parallel or places(request.base)
+        self.parallel = request.parallel or launcher.at_once([request.base], self.root)
         self.failures, self.last_failure = 0, ""  # one after another
         self.study.pruner = pruner(request)
 
@@ -374,11 +373,3 @@ def suggest(trial, dimension: Dimension):
 def in_words(values: Mapping[str, object]) -> str:
     """ "lr=0.0123, use_margin=true": numbers with four digits."""
     return ", ".join(f"{name}={f'{v:.4g}' if type(v) is float else text_of(v)}" for name, v in values.items())
-
-
-def places(config: Config) -> int:
-    """How many runs with these settings the machine trains at a time."""
-    gpus = [] if config.device == "cpu" else available_gpus()
-    if config.device.startswith("cuda:"):
-        return 1
-    return max(1, len(gpus) // config.processes) if gpus else launcher.cpu_slots()

@@ -307,7 +307,7 @@ def from_kept(kept: Mapping) -> Layout | presets.Asked | None:
 
 def check(configs: Sequence[Config], here: bool = True) -> None:
     """Data, split and device of every config, each distinct one once; raises `ConfigError`."""
-    launcher.cpu_slots()
+    launcher.demanded_cpu_slots()
     shared = [key for key in protocol_parameters() if key not in UNCHECKED]
     distinct: dict[str, Config] = {}
     for config in configs:
@@ -406,6 +406,7 @@ def start(
     Every run carries the sweep's tag, those that existed before too. Raises `ConfigError`.
     """
     launcher.check_wish(retries, None, on)
+    _checked_name(sweep.name)
     turn = _turn(root)
     try:
         items = recognise(sweep.items, root)

@@ -18,6 +18,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 
 import torch
@@ -62,14 +63,12 @@ def train(run: Run) -> int:
     try:
         attempt = Attempt(run)
     except OSError as error:
-        _print(*explain(error))
+        _print(*_explain(run, error))
         return 1
     try:
         return attempt.carry_out()
     except Exception as error:
-        failure, reason = explain(error)
-        if not run.folder.is_dir():
-            failure, reason = "io_error", "the run's folder was deleted while it was going"
+        failure, reason = _explain(run, error)
         _print(failure, reason)
         if failure == "bug":
             traceback.print_exc()
@@ -85,6 +84,13 @@ def _print(failure: str, reason: str) -> None:
     print(f"{failure}: {reason}", file=sys.stderr)
 
 
+def _explain(run: Run, error: Exception) -> tuple[str, str]:
+    """As `explain`; where the folder is gone, nothing else is the reason."""
+    if not run.folder.is_dir():
+        return "io_error", "the run's folder was deleted while it was going"
+    return explain(error)
+
+
 def explain(error: Exception) -> tuple[str, str]:
     """(kind, one sentence) for an exception that ended a run."""
     first_line = str(error).partition("\n")[0] or "no message"
@@ -95,7 +101,11 @@ def explain(error: Exception) -> tuple[str, str]:
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return "out_of_memory", "the device ran out of memory; a smaller batch_size needs less"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return "disk_full", f"no space left for {error.filename or 'the run'}; free some and resume"
+        if isinstance(error, disk.TooSmall):
+            what = f"{Path(error.filename).name} ({error.in_words()})"
+        else:
+            what = error.filename or "the run"
+        return "disk_full", f"no space left for {what}; free some and resume"
     if isinstance(error, OSError) and error.errno in DISK_ERRORS:
         return "io_error", f"{error.filename or 'a file of the run'}: {refusal(error)}; mend that and resume"
     if isinstance(error, torch.AcceleratorError):
@@ -175,10 +185,10 @@ class Attempt:
 
     def _restore(self) -> bool:
         """Go on from the newest checkpoint that verifies; False where there is none."""
-        name, state, damaged = checkpoints.load_newest(self.run.checkpoints) if self.is_first else (None, None, [])
-        for damaged_name in damaged:
-            print(f"checkpoint {damaged_name} is damaged and was not used", flush=True)
-            checkpoints.set_aside(self.run.checkpoints, damaged_name)
+        name, state, damaged = checkpoints.load_newest(self.run.checkpoints) if self.is_first else (None, None, {})
+        for damaged_name, what in damaged.items():
+            print(f"checkpoint {damaged_name} {what} and was not used", flush=True)
+        checkpoints.set_aside(self.run.checkpoints, list(damaged))
         number = distributed.from_first(int(name.removeprefix("step-")) if name else -1)
         if number < 0:
             return False
@@ -194,7 +204,7 @@ class Attempt:
             checkpoints.keep_as_best(self.run.checkpoints, name)
         if self.is_first:
             checkpoints.prune(self.run.checkpoints)  # it may have been killed in the midst of that, too
-        self.log("start", facts(self.material, self.method), **({"damaged": damaged} if damaged else {}))
+        self.log("start", facts(self.material, self.method), **({"damaged": list(damaged)} if damaged else {}))
         return True
 
     def _start(self) -> bool:

@@ -49,7 +49,7 @@ def read(stored: Mapping) -> Wish:
     asked = _seconds(stored.get("time"))
     return Wish(
         want=want if want in WANTS else "",
-        attempt=whole(stored.get("attempt")),
+        attempt=whole(stored.get("attempt")) if want in WANTS else 0,
         time=asked,
         priority=max(-MOST_PRIORITY, min(MOST_PRIORITY, _integer(stored.get("priority")))),
         order=_seconds(stored.get("order"), asked),
@@ -59,6 +59,11 @@ def read(stored: Mapping) -> Wish:
         not_before=_seconds(stored.get("not_before")),
         on=stored["on"] if stored.get("on") in AWAY else "",
     )
+
+
+def is_sound(stored: Mapping) -> bool:
+    """Whether a JSON object says what was asked, and for which attempt: less than that is no wish of ours."""
+    return stored.get("want") in WANTS and whole(stored.get("attempt")) > 0
 
 
 def in_words(wish: Wish, now: float | None = None) -> str:

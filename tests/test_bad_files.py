@@ -4,7 +4,9 @@ At least 100 contents for `meta.json`, `want.json` and `.queue.json` that are no
 folders of pictures that mean something else than a person thinks.
 """
 
+import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -98,8 +100,14 @@ def bad_arrays() -> dict[str, dict]:
         {"x_test": good["x_train"], "y_test": np.array(ids)} for ids in ([5] * 8, [-2] * 8, [0.5] * 8, [True] * 8)
     ]
     found |= {f"test {place}": more for place, more in enumerate(tests)}
-    names = [["a"], ["a", "a"], [1, 2], [[b"a", b"b"]], 3, "ab", [0.5, 1.5], ["a", "b", "c"]]
+    names = [["a"], ["a", "a"], [1, 2], [[b"a", b"b"]], [], 3, "ab", [0.5, 1.5], ["a", "b", "c"]]
     found |= {f"names {name}": {"class_names": np.array(name)} for name in names}
+    found |= {
+        f"y from {first}": {"y_train": np.arange(8) % 2 + first} for first in (-9, -3, -2, 1, 2, 3, 5, 7, 100, 2**31)
+    }
+    kinds = "bool int8 uint16 int64 float32 complex64 S3 U3".split()
+    labels = {"y_test": good["y_train"]}
+    found |= {f"test {kind}": labels | {"x_test": np.zeros((8, 6, 6, 3), kind)} for kind in kinds}
     return {what: good | more for what, more in found.items()}
 
 
@@ -111,7 +119,74 @@ def test_arrays_of_wrong_kinds_and_shapes(tmp_path):
         path = tmp_path / f"{place}.npz"
         np.savez(path, **arrays)
         assert refusal(datasets.load, "arrays", str(path)).name == "dataset.path", list(BAD_ARRAYS)[place]
-    assert len(BAD_ARRAYS) > 70
+    assert len(BAD_ARRAYS) >= ENOUGH
+
+
+def bad_archives(whole: bytes) -> list[bytes]:
+    """Files called .npz that are none, or less than one: cut short, overwritten, of other kinds."""
+    found = [whole[:end] for end in range(0, len(whole) - 22, len(whole) // 60)]
+    found += [b"\0" * len(whole), b"x" * 50, b"PK\x03\x04", b"\x93NUMPY\x01\x00", b"\x80\x04K\x01.", b"{}", b"<html>"]
+    for place in range(0, len(whole), len(whole) // 30):
+        changed = whole[:place] + b"\xff" * 60 + whole[place + 60 :]
+        found.append(changed)
+    return found
+
+
+def test_archives_that_are_none_or_damaged(tmp_path):
+    """One sentence each; where the harm lies in what nobody reads, the very arrays come back."""
+    good = {"x_train": np.random.default_rng(0).integers(0, 256, (8, 6, 6, 3), np.uint8), "y_train": np.arange(8) % 2}
+    np.savez(tmp_path / "whole.npz", **good)
+    found, refused = bad_archives((tmp_path / "whole.npz").read_bytes()), 0
+    for place, content in enumerate(found):
+        path = tmp_path / f"{place}.npz"
+        path.write_bytes(content)
+        try:
+            images = datasets.load("arrays", str(path))
+        except ConfigError as error:
+            refused += 1
+            assert error.name == "dataset.path" and str(error).isprintable(), content[:40]
+        else:
+            assert (images.pixels == good["x_train"]).all() and (images.labels == good["y_train"]).all()
+    assert refused >= 80 and len(found) >= 90
+
+
+FORMS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF")
+
+
+def bad_pictures() -> list[bytes]:
+    """What is called a picture and is none: cut short, of other kinds, nothing but a head, larger than is safe."""
+    noise, found = np.random.default_rng(0).integers(0, 256, (40, 40, 3), np.uint8), []
+    for form in FORMS:
+        buffer = io.BytesIO()
+        Image.fromarray(noise).save(buffer, form)
+        whole = buffer.getvalue()
+        found += [whole[: len(whole) * share // 20] for share in range(1, 15)]
+        found += [whole[:8] + b"\0" * 500, b"\0" * 16 + whole[16:], whole[::-1], b"x" + whole]
+    heads = [b"%PDF-1.7", b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"PK\x03\x04", b"\x7fELF", b"\x80\x04K\x01."]
+    heads += [
+        b"<html><img src=x>",
+        b"\x00\x00\x00 ftypheic",
+        b"%!PS-Adobe-3.0 EPSF-3.0",
+        b"SIMPLE  =",
+        b"{}",
+        b"",
+        b"\n",
+    ]
+    return found + [head + tail for head in heads for tail in (b"", b"\0" * 300)]
+
+
+def test_pictures_that_are_none_are_left_out_with_words(animals):
+    """At least 100 of them: none stops the data set, each is named with a reason, and the good ones are all there."""
+    bad = list(dict.fromkeys(bad_pictures()))
+    assert len(bad) >= ENOUGH
+    for place, content in enumerate(bad):
+        (animals / f"ant/bad{place}.png").write_bytes(content)
+    images = datasets.load("folder", str(animals))
+    assert len(images.labels) == 120 and {name for name, _ in images.skipped} == {
+        f"ant/bad{k}.png" for k in range(len(bad))
+    }
+    for _, reason in images.skipped:
+        assert reason.isprintable() and not re.search("Error|Exception|Traceback|0x", reason), reason
 
 
 def test_images_of_few_pixels_are_refused_with_their_size(tmp_path):

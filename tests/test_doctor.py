@@ -290,6 +290,18 @@ def test_what_was_never_finished(root):
     assert len(found(doctor.leftovers, later, NOTE)) == 2
 
 
+def test_damaged_files_that_were_set_aside_are_named(root):
+    run = create_run(root, configure({}), "")
+    run.checkpoints.mkdir()
+    path = run.checkpoints / "damaged-step-00000007.pt"
+    path.write_bytes(b"x" * 3_000_000)
+    assert found(doctor.leftovers, Fake(root), NOTE) == [("leftovers", f"1 damaged file was set aside (3 MB): {path}")]
+    (root / ".pretrained" / "a.partial").mkdir(parents=True)
+    (root / ".pretrained" / "a.partial" / "damaged-step-00000001.pt").write_bytes(b"x")
+    (run.folder / "damaged-meta-1.json").write_bytes(b"x")
+    assert found(doctor.leftovers, Fake(root), NOTE)[0][1].startswith("3 damaged files were set aside (3 MB): ")
+
+
 def test_runs_that_are_not_well(root):
     crashed = create_run(root, configure({}), "")
     write_json(crashed.folder / "want.json", {"want": "run", "attempt": 1})

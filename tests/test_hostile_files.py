@@ -103,10 +103,10 @@ def test_start_weights(tmp_path, nest, kind):
 def test_checkpoints_of_a_run_even_with_the_right_checksum(tmp_path, nest, kind):
     folder = create_run(tmp_path / "runs", configure({}), "").checkpoints
     folder.mkdir()
-    write_checked(folder / "epoch-0001.pt", bait(kind, nest))
-    with pytest.raises(Exception):  # noqa: B017 - whatever it is, the trainer records it as a failure
-        assert checkpoints.load(folder, "epoch-0001") is None
-        raise ValueError
+    checkpoints.save(folder, "step-00000001", {"epoch": 1})
+    write_checked(folder / "step-00000002.pt", bait(kind, nest))
+    assert checkpoints.load(folder, "step-00000002") is None
+    assert checkpoints.load_newest(folder) == ("step-00000001", {"epoch": 1}, {"step-00000002": checkpoints.FOREIGN})
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,12 +1,15 @@
 """Texts that are no ids, at every way in: command line, pages, archives. One sentence each, and nothing is touched."""
 
 import zipfile
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from lps import __main__ as command_line
 from lps import imports, launcher
 from lps.__main__ import main
+from lps.commands import parser
 from lps.config import configure
 from lps.parameters import ConfigError
 from lps.runs import RUN_ID, create_run, find_run, list_runs
@@ -17,9 +20,15 @@ from tests.visiting import visit
 PAGES = sorted(path.stem for path in (Path(__file__).parent.parent / "pages").glob("*.py"))
 
 
+@cache
+def the_parser():
+    return parser()
+
+
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     """A folder of runs with one run, and beside it one that nobody may reach; nothing is started."""
+    monkeypatch.setattr(command_line, "parser", the_parser)
     monkeypatch.setattr(launcher, "pump", lambda *given: [])
     folder, outside = tmp_path / "inside" / "runs", tmp_path / "outside"
     create_run(folder, configure({}), "mine")

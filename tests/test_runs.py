@@ -381,7 +381,7 @@ def test_reading_in_pieces_is_reading_at_once(tmp_path, items, data):
 @given(contents)
 @settings(max_examples=200, deadline=None)
 def test_no_line_breaks_the_reader(line):
-    event = events._event(line)
+    event = events.event_of(line)
     assert event is None or event["kind"] in runs.EVENT_KINDS
 
 

@@ -32,6 +32,7 @@ from lps.search_results import read
 from lps.search_space import Dimension, can_be_searched, read_dimension, read_space, suggested, usual_point
 from lps.snapshots import read_snapshot, read_split, write_arrays
 from tests import sample_runs
+from tests.patience import until
 from tests.search_trainer import peak
 
 TRAINER = (sys.executable, str(Path(__file__).with_name("search_trainer.py")))
@@ -47,10 +48,7 @@ def root(tmp_path, monkeypatch):
     yield tmp_path / "runs"
     for run in list_runs(tmp_path / "runs"):
         launcher.stop(run, kill=True)
-    end = time.monotonic() + PATIENCE
-    while any(is_held(run.lock) for run in list_runs(tmp_path / "runs")):
-        assert time.monotonic() < end, "a run outlives its test"
-        time.sleep(0.01)
+    until(lambda: not any(is_held(run.lock) for run in list_runs(tmp_path / "runs")))
 
 
 def asked(root, trials=4, space=SPACE, fixed=FIXED, objective="validation", name="hunt", plan=None, **more):
@@ -470,27 +468,20 @@ def test_a_run_that_somebody_stopped_gives_its_trial_up(root):
     found = asked(root, trials=1, plan={"waits": [0, 12]})
     driver = search_driver.Driver(found, found.request(), search.open_study(found, create=True), print, TRAINER)
     course = driver._next()
-    wait_for(lambda: not driver._advance(course) and course.reported == 3)
+    until(lambda: not driver._advance(course) and course.reported == 3)
     launcher.stop(course.run)
-    wait_for(lambda: driver._advance(course))
+    until(lambda: driver._advance(course))
     assert read(found).trials[0].reason == "somebody stopped its run"
-
-
-def wait_for(condition):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def test_a_search_is_stopped_with_its_runs_and_goes_on_from_there(root, monkeypatch):
     found = asked(root, trials=2, plan={"waits": [0, 12]})
     driver = search_driver.Driver(found, found.request(), search.open_study(found, create=True), print, TRAINER)
     course = driver._next()
-    wait_for(lambda: not driver._advance(course) and course.reported == 3)
+    until(lambda: not driver._advance(course) and course.reported == 3)
     search.wish(found, "stop")
     assert driver.drive(0.01) == "stopped" and read(found).state == "stopped"
-    wait_for(lambda: all(run.state().name == "stopped" for run in list_runs(root)))
+    until(lambda: all(run.state().name == "stopped" for run in list_runs(root)))
     (root / "search_trainer.json").write_text("{}")
     search.wish(found, "run")
     assert drive(found) == "finished"
@@ -657,7 +648,7 @@ def test_a_driver_that_is_killed_again_and_again_ends_with_what_an_undisturbed_o
     generator = random.Random(1)
     for begun in (1, 1, 2, 4, 5):  # runs that have begun when the driver dies, a moment later
         driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(root), *TRAINER], stdout=subprocess.DEVNULL)
-        wait_for(lambda begun=begun: len(started(root)) >= begun and is_held(found.lock))
+        until(lambda begun=begun: len(started(root)) >= begun and is_held(found.lock))
         time.sleep(generator.uniform(0, 0.4))
         driver.send_signal(signal.SIGKILL)
         assert driver.wait() == -signal.SIGKILL

@@ -22,10 +22,42 @@ def test_a_checkpoint_comes_back_and_damage_falls_back_to_the_one_before(tmp_pat
     for damaged in (whole[:-1], b"", whole[:100] + bytes([whole[100] ^ 1]) + whole[101:], b"\0" * len(whole)):
         newest.write_bytes(damaged)
         name, state, bad = checkpoints.load_newest(tmp_path)
-        assert (name, state["epoch"], bad) == ("step-00000001", 1, ["step-00000002"])
+        assert (name, state["epoch"], bad) == ("step-00000001", 1, {"step-00000002": checkpoints.DAMAGED})
     newest.with_suffix(".json").unlink()
     newest.write_bytes(whole)
     assert checkpoints.load_newest(tmp_path)[0] == "step-00000001"  # without its record it never counted
+
+
+@pytest.mark.parametrize("state", [[1, 2], torch.ones(2), "text", None, 3, Averages()])
+def test_a_whole_file_that_is_no_checkpoint_is_passed_over_in_its_own_words(tmp_path, state):
+    checkpoints.save(tmp_path, "step-00000001", {"epoch": 1})
+    checkpoints.save(tmp_path, "step-00000002", state)
+    assert checkpoints.load_newest(tmp_path) == ("step-00000001", {"epoch": 1}, {"step-00000002": checkpoints.FOREIGN})
+
+
+def test_memory_that_runs_out_is_no_damage(tmp_path, monkeypatch):
+    checkpoints.save(tmp_path, "step-00000001", {"epoch": 1})
+
+    def load(*arguments, **options):
+        raise MemoryError
+
+    monkeypatch.setattr(torch, "load", load)
+    with pytest.raises(MemoryError):
+        checkpoints.load_newest(tmp_path)
+
+
+def test_of_damaged_checkpoints_the_newest_alone_is_kept(tmp_path):
+    def save_and_damage(*steps):
+        for step in steps:
+            checkpoints.save(tmp_path, f"step-{step:08d}", {"epoch": step})
+            (tmp_path / f"step-{step:08d}.pt").write_bytes(b"damaged")
+        checkpoints.set_aside(tmp_path, list(checkpoints.load_newest(tmp_path)[2]))
+        return sorted(path.name for path in tmp_path.iterdir())
+
+    assert save_and_damage(1, 2, 3) == ["damaged-step-00000003.pt"]
+    assert save_and_damage(4) == ["damaged-step-00000004.pt"]
+    checkpoints.set_aside(tmp_path, [])
+    assert save_and_damage() == ["damaged-step-00000004.pt"]
 
 
 def test_only_the_newest_two_and_the_best_are_kept(tmp_path):

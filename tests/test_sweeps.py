@@ -7,7 +7,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from lps.locks import is_held
 from lps.parameters import ConfigError
 from lps.runs import Run, create_run, list_runs
 from lps.sweeps import Layout, combinations, lay_out, plan, read_layout
+from tests.patience import until
 
 TRAINER = (sys.executable, str(Path(__file__).with_name("fake_trainer.py")))
 PATIENCE = 20  # seconds; a deadline, never a sleep
@@ -42,14 +42,6 @@ def root(tmp_path, monkeypatch):
     for run in list_runs(tmp_path / "runs"):
         launcher.stop(run, kill=True)
     until(lambda: not any(is_held(run.lock) for run in list_runs(tmp_path / "runs")))
-
-
-def until(condition):
-    end = time.monotonic() + PATIENCE
-    while not (value := condition()):
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.01)
-    return value
 
 
 def starts(root) -> list[str]:

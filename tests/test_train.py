@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,11 +14,12 @@ import numpy as np
 import pytest
 import torch
 
-from lps import checkpoints, datasets, snapshots
+from lps import checkpoints, datasets, disk, snapshots
 from lps import train as training
 from lps.compare import score_run
 from lps.config import configure
 from lps.events import read_events, rewind
+from lps.files import write_checked
 from lps.runs import create_run
 from lps.summary import summarize
 
@@ -202,6 +204,46 @@ def test_a_damaged_checkpoint_is_passed_over(finished, tmp_path, capsys):
     newest.write_bytes(data)
     assert training.train(run) == 0
     assert f"checkpoint {newest.stem} is damaged" in capsys.readouterr().out
+    assert numbers(run) == numbers(finished)
+
+
+def test_a_checkpoint_that_is_no_weights_is_passed_over_in_its_own_words(finished, tmp_path, capsys):
+    run = make_run(tmp_path)
+    training.train(run)
+    newest = sorted(run.checkpoints.glob("step-*.pt"))[-1]
+    write_checked(newest, b"\x80\x02].")  # an empty list, and its checksum is right
+    assert training.train(run) == 0
+    assert f"checkpoint {newest.stem} has the right checksum but is no file of weights" in capsys.readouterr().out
+    assert [event["kind"] for event in read_events(run.events)[0] if event["kind"] == "fail"] == []
+    assert numbers(run) == numbers(finished)
+
+
+@pytest.mark.parametrize("name", ["split.npz", "epoch-0002.npz", "newest"])
+def test_a_disk_that_is_too_small_is_told_before_anything_is_written(finished, tmp_path, monkeypatch, name):
+    """The check itself: the file that would not fit is not begun, others stay, and space is all it takes."""
+    run, before = make_run(tmp_path), {}
+    if name == "newest":
+        name = sorted(finished.checkpoints.glob("step-*.pt"))[-1].name
+
+    def check(path, size):
+        if path.name == name:
+            before.update({p: p.read_bytes() for p in run.folder.rglob("*") if p.suffix in (".npz", ".pt")})
+            monkeypatch.setattr(disk, "free", lambda folder: size - 1)
+        return real(path, size)
+
+    real = disk.check_fits
+    monkeypatch.setattr(disk, "check_fits", check)
+    assert training.train(run) == 1
+    last = history(run)[-1]
+    assert before or name == "split.npz"
+    assert (last["kind"], last["failure"]) == ("fail", "disk_full")
+    assert re.fullmatch(
+        rf"no space left for {re.escape(name)} \([0-9.]+ MB are needed and [0-9.]+ MB free\); free some and resume",
+        last["reason"],
+    )
+    assert {p: p.read_bytes() for p in before} == before and not list(run.folder.rglob(f"*{name}*"))
+    monkeypatch.undo()
+    assert training.train(run) == 0
     assert numbers(run) == numbers(finished)
 
 

@@ -6,9 +6,11 @@ Chromium reports every such case in its console.
 
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from urllib.parse import quote
 
 import pytest
 
+from tests import hostile_records
 from tests.browser.conftest import ROOT, wait_for_run
 from tests.hostile_runs import STRANGER, TEXTS, make_data, make_runs
 from tests.test_guard import STREAM, Server
@@ -100,6 +102,24 @@ def open_everything(page) -> None:
             summary.click()
     wait_for_run(page)
     page.wait_for_timeout(300)
+
+
+def test_sweeps_and_searches_do_nothing_that_a_text_says(chromium, studio, tmp_path):
+    """Both lists, one sweep of each hostile name, a search with hostile trials; each name is there as it is written."""
+    hostile_records.make_sweeps(studio.runs)
+    hunt = hostile_records.make_search(studio.runs)
+    addresses = ["sweeps", "search", f"search?search={hunt.name}"]
+    addresses += [f"sweeps?sweep={quote(name)}" for name in hostile_records.NAMES]
+    for address in addresses:
+        page, watch = visit(chromium, studio, address)
+        open_everything(page)
+        assert watch.found() == [], address
+        assert page.locator("[data-testid=stException]").count() == 0, address
+        if "sweep=" in address:
+            shown = page.locator("h3").first.inner_text().replace("\u2060", "")
+            name = hostile_records.NAMES[len(hostile_records.NAMES) + addresses.index(address) - len(addresses)]
+            assert " ".join(name.split()) in " ".join(shown.split()), address
+        page.context.close()
 
 
 @pytest.mark.parametrize("number", range(6))

@@ -39,7 +39,8 @@ def _damage_and_load(trial: Trial, damage: Callable, draws: random.Random) -> li
     name, state, damaged = checkpoints.load_newest(folder)
     newest.write_bytes(whole)
     assert checkpoints.load_newest(folder)[0] == newest.stem  # it was the damage that was noticed
-    wrong = [] if (name, damaged) == (before.stem, [newest.stem]) else [f"used {name}, damaged {damaged}"]
+    is_noticed = (name, damaged) == (before.stem, {newest.stem: checkpoints.DAMAGED})
+    wrong = [] if is_noticed else [f"used {name}, damaged {damaged}"]
     return wrong if state and state["epoch"] == 2 else [*wrong, "another state than that of the epoch before"]
 
 

@@ -1,0 +1,112 @@
+"""Records of sweeps and searches whose every text tries to be more than text, and runs that belong to them."""
+
+import json
+from pathlib import Path
+
+from lps import search, sweep_records
+from lps.config import configure
+from lps.files import clean_line, write_json
+from lps.presets import NAME_LIMIT
+from lps.runs import Run, create_run
+from lps.schema import stamped
+from tests.hostile_runs import TEXTS
+from tests.sample_runs import make_run
+
+NAMES = tuple(dict.fromkeys(name for text in TEXTS if (name := clean_line(text, NAME_LIMIT))))  # as tags keep them
+
+
+def layout(text: str, **different) -> dict:
+    """What is kept of an own layout that can be laid out: paths may be any text, and so may values to vary."""
+    kept = {"datasets": ["arrays"], "methods": ["lps"], "seeds": [0, 1], "mode": "grid", "samples": None}
+    kept |= {
+        "fixed": {"dataset.path": text, "network.start": "checkpoint"},
+        "varied": {"network.checkpoint": [text, f"{text} too"]},
+        "sample_seed": 0,
+    }
+    return {"layout": kept | different}
+
+
+def layouts(text: str) -> list[dict]:
+    """One that can be laid out, then those that cannot: the text in every place, and in place of everything."""
+    wrong = [{key: [text]} for key in ("datasets", "methods", "seeds")] + [{"mode": text}, {"samples": text}]
+    wrong += [{"fixed": {text: text}}, {"varied": {text: [text]}}, {"varied": [text]}, {"fixed": text}]
+    wrong += [{"sample_seed": text}, {text: text}, {"seeds": text}, {"varied": {"lr": text}}]
+    preset = {"preset": "ablation", "scale": "demo", "seeds": [0], "datasets": [], "fixed": {}}
+    presets = [preset | {"preset": text}, preset | {"scale": text}, preset | {"fixed": {text: text}}, preset]
+    return [
+        layout(text),
+        *(layout(text, **one) for one in wrong),
+        *({"preset": one} for one in presets),
+        {"layout": text},
+        {"preset": [text]},
+        {text: text},
+    ]
+
+
+def make_sweeps(root: Path) -> list[str]:
+    """Sweeps called by hostile names, a finished run in each; their records are hostile in turn. Gives the names."""
+    for number, name in enumerate(NAMES):
+        run = make_run(root, epochs=2, seed=number, name=name)
+        run.write_meta(tags=[f"{sweep_records.PREFIX}{name}"], notes=TEXTS[number])
+        kept = layouts(TEXTS[number])
+        sweep_records.write(root, name, kept[0] if number % 2 == 0 else kept[number % len(kept)])
+    return list(NAMES)
+
+
+def put_newer_record(root: Path, name: str, version: object) -> None:
+    """A record of a version that is none of ours."""
+    path = sweep_records._path(root, name)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": version}))
+
+
+def make_search(root: Path, name: str = "hostile", network: str = "cifar_resnet18") -> search.Search:
+    """A search with a hostile path of its data set, and trials whose runs and reasons are hostile."""
+    import optuna
+
+    base = configure(
+        {"dataset": "arrays", "dataset.path": TEXTS[0], "network.start": "checkpoint", "network.checkpoint": TEXTS[4]}
+    )
+    space = search.read_space(["margin_scale=1..10", f"network.name=digits_resnet,{network}"], "lps")
+    found = search.ask(search.Request(name, base, space, trials=len(TEXTS)), root)
+    study = search.open_study(found, create=True)
+    shapes = {dimension.name: dimension for dimension in space}
+    drawn = {"margin_scale": optuna.distributions.FloatDistribution(1, 10)}
+    drawn["network.name"] = optuna.distributions.CategoricalDistribution(shapes["network.name"].choices)
+    for number, text in enumerate(TEXTS):
+        about = {"runs": [text], "reason": text, "usual": not number}
+        state = optuna.trial.TrialState.PRUNED if number % 3 == 0 else optuna.trial.TrialState.COMPLETE
+        values = {"margin_scale": 1.0 + number / 2, "network.name": network if number % 2 else "digits_resnet"}
+        study.add_trial(
+            optuna.trial.create_trial(
+                state=state, params=values, distributions=drawn, user_attrs=about, value=number / 20
+            )
+        )
+    return found
+
+
+def spoil_search(found: search.Search, key: str, text: str) -> None:
+    """Put a text in the place of one of the things that were asked."""
+    path = found.folder / "search.json"
+    kept = json.loads(path.read_text())
+    kept[key] = [text] if isinstance(kept[key], list) else {text: text} if isinstance(kept[key], dict) else text
+    write_json(path, kept)
+
+
+def make_foreign_searches(root: Path) -> list[str]:
+    """Folders among the searches that are called what no search can be called, with a record in them."""
+    made = []
+    for name in (*(text.replace("/", "_").replace("\0", "_") for text in TEXTS), "a\n", " a", ".hidden", "a" * 33):
+        folder = root / search.FOLDER / name
+        try:
+            folder.mkdir(parents=True)
+        except OSError:
+            continue  # longer than the file system takes
+        write_json(folder / "search.json", stamped("search.json", {"begun": 9e9}))
+        made.append(name)
+    return made
+
+
+def make_trial_run(root: Path, found: search.Search) -> Run:
+    run = create_run(root, configure({}), TEXTS[1])
+    run.write_meta(tags=[found.tag])
+    return run
