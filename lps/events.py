@@ -7,14 +7,19 @@ import os
 import stat
 import sys
 import time
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
+from typing import BinaryIO
 
 from lps import disk, schema
 
 LARGEST = 2**1000  # of a whole number that counts as one
 MAX = sys.float_info.max
 LONGEST_START = 1 << 16  # bytes of a first line
+NESTED = (list, dict)
+UNTOLD = (str, dict, bool)  # what no measurement can be
 EVENT_KINDS = ("start", "pretrain", "train", "eval", "finish", "stop", "fail")
 
 
@@ -101,7 +106,7 @@ def read_events(path: Path, offset: int = 0, most: int = -1) -> tuple[list[dict]
     except OSError:
         return [], 0
     end = data.rfind(b"\n") + 1
-    return [event for line in data[:end].split(b"\n") if (event := _event(line)) is not None], offset + end
+    return [event for line in data[:end].split(b"\n") if (event := event_of(line)) is not None], offset + end
 
 
 def read_last_event(path: Path, since: int = 0, window: int = 1 << 18) -> dict | None:
@@ -116,7 +121,7 @@ def read_last_event(path: Path, since: int = 0, window: int = 1 << 18) -> dict |
         return None
     whole = data[: data.rfind(b"\n") + 1]
     lines = (whole if start == since else whole.partition(b"\n")[2]).split(b"\n")
-    return next((event for line in reversed(lines) if (event := _event(line)) is not None), None)
+    return next((event for line in reversed(lines) if (event := event_of(line)) is not None), None)
 
 
 def rewind(events: list[dict]) -> list[dict]:
@@ -136,6 +141,58 @@ def rewind(events: list[dict]) -> list[dict]:
     return history
 
 
+def read_history(path: Path, end: int | None = None) -> Iterator[dict]:
+    """The events that `rewind` leaves of the whole lines of a file, up to byte `end`; one is in memory at a time.
+
+    What makes earlier records void is looked for first, so the file is gone through twice and its lines read once.
+    """
+    try:
+        with open(path, "rb", buffering=1 << 18) as file:
+            end = _end_of_last_line(file) if end is None else end
+            turns = _turns(_lines(file, end))
+            for number, line in enumerate(_lines(file, end)):
+                event = event_of(line)
+                if event is None:
+                    continue
+                later = turns[event["kind"] if event["kind"] == "pretrain" else "start"]
+                while later and later[-1][0] <= number:
+                    later.pop()
+                limit = later[-1][1] if later else None
+                if limit is None or event["kind"] == "start" or event["epoch"] + (event["kind"] == "pretrain") <= limit:
+                    yield event
+    except OSError:
+        return
+
+
+def turns_back(event: dict) -> bool:
+    """Whether it is of the kind that makes earlier records void, as `rewind` says."""
+    return event["kind"] == "start" or event["kind"] == "pretrain" and "pretrain/reused" not in event["values"]
+
+
+def _turns(lines: Iterator[bytes]) -> dict[str, list[tuple[int, int]]]:
+    """Of `start` and `pretrain`: (number of a line that makes earlier ones void, smallest epoch in it and those after).
+
+    The last line comes first.
+    """
+    found: dict[str, list[tuple[int, int]]] = {"start": [], "pretrain": []}
+    for number, line in enumerate(lines):
+        if (b'"start"' in line or b'"pretrain"' in line) and (event := event_of(line)) and turns_back(event):
+            found[event["kind"]].append((number, event["epoch"]))
+    for turns in found.values():
+        turns.reverse()
+        smallest = accumulate((epoch for _, epoch in turns), min)
+        turns[:] = [(number, epoch) for (number, _), epoch in zip(turns, smallest)]
+    return found
+
+
+def _lines(file: BinaryIO, end: int) -> Iterator[bytes]:
+    """The lines of a file from its beginning up to byte `end`."""
+    position = file.seek(0)
+    while position < end and (line := file.readline()):
+        position += len(line)
+        yield line
+
+
 def end_of_events(path: Path) -> int:
     """The byte after the last whole line: where the next event begins. 0 for a missing file."""
     try:
@@ -147,35 +204,43 @@ def end_of_events(path: Path) -> int:
 
 def is_event(line: bytes) -> bool:
     """Whether a line of `events.jsonl` is an event, and no damaged one."""
-    return _event(line) is not None
+    return event_of(line) is not None
 
 
-def _event(line: bytes) -> dict | None:
+def event_of(line: bytes) -> dict | None:
+    """The event in a line of `events.jsonl`, None for a damaged one."""
     try:
         event = json.loads(line)
         if not isinstance(event, dict) or not isinstance(event.get("values"), dict):
             return None
         # Nearly all of a line are its values, which are gone through once, below: a list of runs reads many lines.
-        event |= finite({name: value for name, value in event.items() if name != "values"})
+        for name, value in event.items():
+            if name != "values" and (type(value) in NESTED or type(value) is float and not math.isfinite(value)):
+                event[name] = finite(value)
     except (ValueError, RecursionError):
         return None
     if event.get("kind") not in EVENT_KINDS:
         return None
-    event["values"] = {name: _numbers(value) for name, value in event["values"].items() if _is_told(name, value)}
-    counts = all(type(event.get(key)) is int and 0 <= event[key] < 2**53 for key in ("step", "epoch"))
-    return event if counts and type(event.get("time")) in (int, float) and abs(event["time"]) < 2**53 else None
-
-
-def _is_told(name: str, value) -> bool:
-    """Whether this is a number, a list of them, or their absence, under a name that can be shown."""
-    return name.isprintable() and not isinstance(value, (str, dict, bool))
+    event["values"] = {
+        name: value if type(value) is float and abs(value) <= MAX else _numbers(value)
+        for name, value in event["values"].items()
+        if type(value) not in UNTOLD and name.isprintable()
+    }
+    step, epoch, time_s = event.get("step"), event.get("epoch"), event.get("time")
+    counts = type(step) is int and type(epoch) is int and 0 <= step < 2**53 and 0 <= epoch < 2**53
+    return event if counts and type(time_s) in (int, float) and abs(time_s) < 2**53 else None
 
 
 def _numbers(value):
     """Null in place of whatever is no number that a float can hold."""
-    if isinstance(value, list):
-        return [item if type(item) is float and abs(item) < math.inf else _number(item) for item in value]
-    return None if value is None else _number(value)
+    if type(value) is not list:
+        return None if value is None else _number(value)
+    kinds = set(map(type, value))
+    if kinds == {float} and math.isfinite(sum(value)):  # a sum is finite only where its parts are
+        return value
+    if kinds == {int} and min(value) >= -LARGEST and max(value) <= LARGEST:
+        return value
+    return [_number(item) for item in value]
 
 
 def _number(value) -> int | float | None:

@@ -6,8 +6,8 @@ import time
 from tqdm import tqdm
 
 from lps import launcher
+from lps.recent import read_recent
 from lps.runs import Run, State
-from lps.summary import summarize
 
 
 def follow(run: Run) -> State:
@@ -59,7 +59,7 @@ class Bars:
         )
 
     def _show_accuracies(self) -> None:
-        last = summarize(self._run)["last"]
+        last = read_recent(self._run.events, epochs=1).last
         scores = {key: last.get(f"accuracy/{key}") for key in ("seen", "novel", "all")}
         if None not in scores.values():
             self._bar.set_postfix({key: f"{value:.3f}" for key, value in scores.items()})

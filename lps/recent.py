@@ -1,13 +1,17 @@
 """The newest epochs of a run, read from the end of its events: for lists of many runs. Standard library only."""
 
 import os
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
 
-from lps.events import read_events, rewind
+from lps.events import event_of, turns_back
 
 EPOCHS = 10  # evaluations that are enough for the list and the alarms
 FIRST_WINDOW = 3 << 13  # bytes from the end that are looked at first: ten epochs of ten classes
+TRAINING = re.compile(rb'\s*\{\s*"kind"\s*:\s*"train"')
 
 
 @dataclass(frozen=True)
@@ -29,51 +33,76 @@ class Recent:
 
 
 def read_recent(path: Path, epochs: int = EPOCHS) -> Recent:
-    """The newest records in `events.jsonl`; reads no more of a long file than it needs. Empty for a missing file."""
+    """The newest records in `events.jsonl`; reads no more of a long file than it needs. Empty where it cannot be read.
+
+    It goes from the last line backwards and skips training records but the newest, so `last` holds none of names that
+    only older ones have.
+    """
     try:
-        size = os.stat(path).st_size
+        with open(path, "rb", buffering=0) as file:
+            found = list(_newest(_lines_backwards(file), epochs))[::-1]
+            first = _seen(file)
     except OSError:
         return Recent()
-    window = FIRST_WINDOW
-    while True:
-        events = rewind(read_events(path, _line_start(path, size - window))[0])
-        evaluations = [(event["epoch"], event["values"]) for event in events if event["kind"] == "eval"]
-        if len(evaluations) >= epochs or window >= size:
-            break
-        window *= 4
     last: dict = {}
-    for event in events:
+    for event in found:
         last |= event["values"]
-    seen = last.get("classes/seen", 0) if window >= size else _seen(path)
+    seen = last.get("classes/seen", first)
+    evaluations = [(event["epoch"], event["values"]) for event in found if event["kind"] == "eval"]
     return Recent(
         seen=seen if type(seen) is int else 0,
         epoch=max((epoch for epoch, _ in evaluations), default=0),
         last=last,
-        training=next((event["values"] for event in reversed(events) if event["kind"] == "train"), {}),
-        evaluations=tuple(evaluations[-epochs:]),
-        failure=str(events[-1].get("failure", "")) if events and events[-1]["kind"] == "fail" else "",
-        time=events[-1]["time"] if events else None,
+        training=next((event["values"] for event in reversed(found) if event["kind"] == "train"), {}),
+        evaluations=tuple(evaluations),
+        failure=str(found[-1].get("failure", "")) if found and found[-1]["kind"] == "fail" else "",
+        time=found[-1]["time"] if found else None,
     )
 
 
-def _line_start(path: Path, position: int) -> int:
-    """The byte at which the first whole line at or after `position` begins."""
-    if position <= 0:
-        return 0
-    with open(path, "rb") as file:
-        file.seek(position - 1)
-        file.readline()
-        return file.tell()
+def _newest(lines: Iterable[bytes], epochs: int) -> Iterator[dict]:
+    """The events that count, the newest first, up to as many evaluations; of the training records the newest."""
+    resumed = repeated = 2**53  # epochs that later records make void: those after it, and from it on in pretraining
+    is_trained, evaluations = False, 0
+    for line in lines:
+        if is_trained and TRAINING.match(line):
+            continue
+        event = event_of(line)
+        if event is None:
+            continue
+        kind, epoch = event["kind"], event["epoch"]
+        if kind == "start":
+            resumed = min(resumed, epoch)
+        elif epoch >= repeated if kind == "pretrain" else epoch > resumed:
+            continue
+        elif turns_back(event):
+            repeated = epoch
+        yield event
+        is_trained = is_trained or kind == "train"
+        evaluations += kind == "eval"
+        if evaluations == epochs:
+            return
 
 
-def _seen(path: Path) -> int:
-    """The number of seen classes in the first record of a long file."""
-    with open(path, "rb") as file:
-        head = file.read(1 << 14)
-    from_head = [line for line in head.split(b"\n")[:3] if b"classes/seen" in line]
-    return _whole_after(from_head[0], b'"classes/seen":') if from_head else 0
+def _lines_backwards(file: FileIO) -> Iterator[bytes]:
+    """The whole lines of a file, the last one first; every byte is read once, the last `FIRST_WINDOW` at first."""
+    position, window = file.seek(0, os.SEEK_END), FIRST_WINDOW
+    later, is_torn = b"", True  # the beginning of a line whose own beginning is further ahead; after the last line end
+    while position:
+        before, position = position, max(0, position - window)
+        file.seek(position)
+        first, *lines = (file.read(before - position) + later).split(b"\n")
+        later, lines = (first, lines) if position else (b"", [first, *lines])
+        if lines and is_torn:
+            is_torn = False
+            lines.pop()
+        yield from reversed(lines)
+        window *= 4
 
 
-def _whole_after(line: bytes, name: bytes) -> int:
-    digits = line.partition(name)[2].lstrip()[:9].split(b",")[0].split(b"}")[0].strip()
+def _seen(file: FileIO) -> int:
+    """The number of seen classes in the first records of a file."""
+    file.seek(0)
+    line = next((line for line in file.read(1 << 14).split(b"\n") if b"classes/seen" in line), b"")
+    digits = line.partition(b'"classes/seen":')[2].lstrip()[:9].split(b",")[0].split(b"}")[0].strip()
     return int(digits) if digits.isdigit() else 0

@@ -10,14 +10,16 @@ The history is that which counts in the end (`events.rewind`). A number that was
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 from lps.drafts import draft_of
-from lps.events import read_events, rewind
+from lps.events import read_history
 from lps.exports import cell
 from lps.parameters import ConfigError
 from lps.runs import Run
 
+GROUP = 1 << 15  # rows of Parquet that are in memory at a time
 FORMS = ("csv", "parquet")
 # columns by name, each text, whole (a whole number) or number
 WHERE = {"run": "text", "kind": "text", "epoch": "whole", "step": "whole", "time": "number"}
@@ -30,7 +32,7 @@ Row = dict[str, object]
 def export(runs: Sequence[Run], into: Path, form: str) -> list[Path]:
     """Write the three tables of `runs` into the folder `into`, all or none; raises `ConfigError`.
 
-    form: csv or parquet. One run's events are in memory at a time.
+    form: csv or parquet. However long the runs, few of their events are in memory at a time.
     """
     write = {"csv": _write_csv, "parquet": _write_parquet}[form]
     wide = WHERE | dict.fromkeys(scalar_names(runs), "number")
@@ -42,9 +44,9 @@ def export(runs: Sequence[Run], into: Path, form: str) -> list[Path]:
     return [Path(into) / f"{name}.{form}" for name in ("events", "scalars", "runs")]
 
 
-def history(run: Run) -> list[dict]:
+def history(run: Run) -> Iterator[dict]:
     """The events of a run as it went in the end."""
-    return rewind(read_events(run.events)[0])
+    return read_history(run.events)
 
 
 def long_rows(run: Run) -> Iterator[Row]:
@@ -108,18 +110,24 @@ def _plain(value) -> object:
 
 
 def _write_parquet(path: Path, columns: Mapping[str, str], parts: Iterable[Iterable[Row]]) -> None:
-    """One row group a run."""
+    """One row group for every `GROUP` rows of a run."""
     pyarrow, parquet = _pyarrow()
     types = {"text": pyarrow.string(), "number": pyarrow.float64(), "whole": pyarrow.int64()}
     schema = pyarrow.schema([(column, types[kind]) for column, kind in columns.items()])
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
-        for part in parts:
-            rows = list(part)
+        for rows in (rows for part in parts for rows in _groups(part)):
             arrays = [
                 pyarrow.array([_typed(row.get(column), kind) for row in rows], types[kind])
                 for column, kind in columns.items()
             ]
             writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
+
+
+def _groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """`GROUP` rows at a time."""
+    left = iter(rows)
+    while group := list(islice(left, GROUP)):
+        yield group
 
 
 def _typed(value, kind: str):

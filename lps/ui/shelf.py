@@ -4,12 +4,13 @@ Every choice stands in the page's address. Records are read from their ends, and
 """
 
 import hashlib
-import os
+import sys
 import threading
 from calendar import timegm
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache
 from time import strptime
 
 import pandas as pd
@@ -17,7 +18,8 @@ import streamlit as st
 
 from lps import alarms, catalog, snapshots
 from lps.alarms import Alarm
-from lps.locks import is_held
+from lps.background import SOURCE
+from lps.files import looks
 from lps.parameters import ConfigError
 from lps.recent import Recent, read_recent
 from lps.runs import RUN_ID, Run, State
@@ -26,7 +28,6 @@ from lps.ui import select, style
 MOST_IN_ADDRESS = 50  # chosen runs that a link carries
 HEIGHT, ROW_HEIGHT, ROWS = 430, 35, 11  # pixels of a long table and of a row; rows of a long table
 MOST_KNOWN = 20_000  # runs whose reading is kept
-ENDED = ("finished", "stopped", "failed")  # states that stand in a file, and change with it alone
 ENTRY_FILES = ("config.json", "meta.json", "want.json", "process.json", "exit.json", "recorded.json", "events.jsonl")
 SORTS = {
     "newest": "Newest first",
@@ -40,11 +41,12 @@ SORTS = {
 }
 CHIP_COLORS = {"green": "#2f8f83", "blue": "#1f6fb4", "orange": "#d9661f", "red": "#b3265e", "violet": "#8a5fb0"}
 GRAY = "#77808c"
+DAMAGED = "Damaged file"
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a run's records say now."""
+    """What a run's records say now; of these only numbers, since thousands of runs are kept in memory."""
 
     recent: Recent = Recent()
     alarms: tuple[Alarm, ...] = ()
@@ -72,6 +74,12 @@ class Entry:
     notes: str
     hidden: bool
     measured: Measured
+    damages: tuple[str, ...] = ()  # what cannot be read of its texts and wishes, a sentence each
+
+    @property
+    def troubles(self) -> list[str]:
+        """The titles of its alarms, and of files that cannot be read."""
+        return [*(alarm.title for alarm in self.measured.alarms), *([DAMAGED] * bool(self.damages))]
 
     @property
     def method_title(self) -> str:
@@ -98,12 +106,12 @@ class Wanted:
 class _Readings:
     """The newest reading of every run by its folder, shared by all viewers, and the state of the files it is of.
 
-    entries: of runs that are over, by what their files look like.
+    entries: of runs that are over and whose files alone say so.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    known: dict[str, tuple[tuple, Measured]] = field(default_factory=dict)
-    entries: dict[str, tuple[tuple, Entry]] = field(default_factory=dict)
+    known: dict[str, tuple[tuple | None, Measured]] = field(default_factory=dict)
+    entries: dict[str, tuple[list, Entry]] = field(default_factory=dict)
 
     def keep(self, table: dict, key: str, value: tuple) -> None:
         with self.lock:
@@ -112,41 +120,29 @@ class _Readings:
             table[key] = value
 
 
-@st.cache_resource(show_spinner=False)
-def _readings() -> _Readings:
-    return _Readings()
+_readings = cache(_Readings)
 
 
 def measure(run: Run) -> Measured:
     """What `run`'s records say; read again only where its events have changed."""
     readings, key = _readings(), str(run.folder)
-    stamp = _stamp(run)
+    present = looks(run.events)
     known = readings.known.get(key)
-    if known and known[0] == stamp:
+    if known and known[0] == present:
         return known[1]
-    found = _measure(run) if stamp[0] else Measured()
-    readings.keep(readings.known, key, (stamp, found))
+    found = _measure(run) if present else Measured()
+    readings.keep(readings.known, key, (present, found))
     return found
 
 
-def _stamp(run: Run) -> tuple[int, int, int]:
-    try:
-        found = os.stat(run.events)
-    except OSError:
-        return 0, 0, 0
-    return found.st_mtime_ns, found.st_size, found.st_ino
-
-
 def _measure(run: Run) -> Measured:
-    try:
-        recent = read_recent(run.events)
-    except OSError:
-        return Measured()
+    recent = read_recent(run.events)
     how = {"training": recent.training, "failure": recent.failure}
     found = alarms.find(recent.evaluations, recent.seen, **how)
     if any(alarm.kind == "collapse" for alarm in found) and (shares := _true_shares(run)) is not None:
         found = alarms.find(recent.evaluations, recent.seen, shares=shares, **how)
-    return Measured(recent, tuple(found))
+    numbers = {sys.intern(name): value for name, value in recent.last.items() if type(value) in (int, float)}
+    return Measured(replace(recent, last=numbers, training={}, evaluations=()), tuple(found))
 
 
 def _true_shares(run: Run) -> list[float] | None:
@@ -164,26 +160,15 @@ def _true_shares(run: Run) -> list[float] | None:
 
 def entry(run: Run) -> Entry:
     """The entry of a run in whatever condition its folder is; that of one that is over is read once."""
-    readings, key, looks = _readings(), str(run.folder), _looks(run)
+    readings, key = _readings(), str(run.folder)
+    present = [looks(f"{key}/{name}") for name in ENTRY_FILES]
     known = readings.entries.get(key)
-    if known and known[0] == looks and not is_held(run.lock):
+    if known and known[0] == present:
         return known[1]
     found = _entry(run)
-    if found.state.name in ENDED and not run.wish().on:
-        readings.keep(readings.entries, key, (looks, found))
+    if found.state.is_settled:
+        readings.keep(readings.entries, key, (present, found))
     return found
-
-
-def _looks(run: Run) -> tuple:
-    """What the files that an entry is made of look like; a new version of one is always a new file, or a longer one."""
-    looks = []
-    for name in ENTRY_FILES:
-        try:
-            found = os.stat(f"{run.folder}/{name}")
-            looks.append((found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
-        except OSError:
-            looks.append(None)
-    return tuple(looks)
 
 
 def _entry(run: Run) -> Entry:
@@ -208,7 +193,13 @@ def _entry(run: Run) -> Entry:
         notes=meta["notes"],
         hidden=meta["hidden"],
         measured=measure(run),
+        damages=tuple(run.damages()),
     )
+
+
+def is_moving(entries: Sequence[Entry]) -> bool:
+    """Whether any of these runs changes by itself."""
+    return any(entry.state.is_alive or entry.state.name == "queued" for entry in entries)
 
 
 def method_title(name: str) -> str:
@@ -249,8 +240,8 @@ def _fits(entry: Entry, wanted: Wanted, words: list[str]) -> bool:
 def searched(entry: Entry) -> str:
     """The text in which words are looked for."""
     about = (entry.run.id, entry.name, entry.method, entry.method_title, entry.dataset, f"seed {entry.seed}")
-    more = (entry.standing, entry.state.reason, entry.notes, *entry.tags)
-    return " ".join([*about, *more, *(alarm.title for alarm in entry.measured.alarms)]).casefold()
+    more = (entry.standing, entry.state.reason, entry.notes, *entry.tags, *entry.troubles)
+    return " ".join([*about, *more]).casefold()
 
 
 def in_order(entries: list[Entry], sort: str) -> list[Entry]:
@@ -266,7 +257,7 @@ def in_order(entries: list[Entry], sort: str) -> list[Entry]:
     have = [entry for entry in entries if key(entry) is not None]
     ordered = sorted(have, key=key) + [entry for entry in entries if key(entry) is None]
     # by date, recordings stay behind a person's own runs: they are as old as the program
-    return sorted(ordered, key=lambda e: e.run.is_recorded) if sort in ("newest", "oldest") else ordered
+    return sorted(ordered, key=lambda e: e.standing == "recorded") if sort in ("newest", "oldest") else ordered
 
 
 def _down(value: float | None) -> float | None:
@@ -383,7 +374,7 @@ def _row(entry: Entry) -> dict[str, object]:
         **{name: None if value is None else round(100 * value, 1) + 0.0 for name, value in numbers.items()},
         "Epochs": recent.epoch or None,
         "Of": entry.epochs,
-        "Alarms": [alarm.title for alarm in entry.measured.alarms],
+        "Alarms": entry.troubles,
         "Method": entry.method_title,
         "Data set": entry.dataset,
         "Seed": entry.seed,
@@ -394,7 +385,7 @@ def _row(entry: Entry) -> dict[str, object]:
     }
 
 
-_NOTHING = Entry(Run(select.APP), State("queued"), "queued", "", "", "", None, None, None, (), "", False, Measured())
+_NOTHING = Entry(Run(SOURCE), State("queued"), "queued", "", "", "", None, None, None, (), "", False, Measured())
 
 
 def _columns(entries: Sequence[Entry]) -> dict:
@@ -410,7 +401,10 @@ def _columns(entries: Sequence[Entry]) -> dict:
         "Epochs": columns.NumberColumn(width=64, help="Epochs that are over"),
         "Of": columns.NumberColumn(width=48, help="Planned epochs"),
         "Alarms": columns.MultiselectColumn(
-            options=list(alarms.TITLES.values()), color=CHIP_COLORS["red"], width=130, help="Wrong at the newest epoch"
+            options=[*alarms.TITLES.values(), DAMAGED],
+            color=CHIP_COLORS["red"],
+            width=130,
+            help="Wrong at the newest epoch, or with its files",
         ),
         "Method": columns.TextColumn(width=90),
         "Data set": columns.TextColumn(width=80),

@@ -6,7 +6,7 @@ import shutil
 import time
 from pathlib import Path
 
-from lps.runner import Log
+from lps.console import Log
 from lps.runs import Run
 from tests import sample_runs
 
