@@ -1,35 +1,58 @@
-"""Do the quick tests pass with the oldest versions that requirements.txt admits, and with the newest?
+"""Does everything work with the oldest libraries that requirements.txt admits, with the newest, and with few?
 
-    python -m tests.dependencies lower|upper [FOLDER]
+    python -m tests.dependencies lower|upper|bare [--python PATH] [--into FOLDER]
 
-makes an environment with uv in FOLDER (several GB with PyTorch; a temporary one without it) and runs the tests there.
+makes an environment with uv, of the Python at PATH, in FOLDER (several GB with PyTorch; a temporary one without it),
+and runs the quick tests there and `tests/test_first_hour.py`, which trains, resumes, compares, reports and opens pages.
+bare: the newest, but those alone that training needs, and of the tests what needs no dashboard.
 """
 
+import argparse
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from lps.doctor import TRAINING, required
+
 ROOT = Path(__file__).resolve().parent.parent
-RESOLUTION = {"lower": "lowest-direct", "upper": "highest"}
-QUICK = "not slow and not browser and not slurm"
+RESOLUTION = {"lower": "lowest-direct", "upper": "highest", "bare": "highest"}
+QUICK = ["-m", "not slow and not browser and not slurm"]
+REAL = ["tests/test_first_hour.py"]
+NO_DASHBOARD = ["-k", "not dashboard"]
 
 
-def main(edge: str, folder: Path) -> int:
-    """The exit code of the tests."""
+def packages(edge: str) -> list[str]:
+    """What uv is to install."""
+    if edge != "bare":
+        return ["-r", "tests/requirements.txt"]
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    return [f"{name}>={least}" for name, least in required(lines) if name in TRAINING] + ["pytest", "pytest-timeout"]
+
+
+def suites(edge: str) -> list[list[str]]:
+    """The arguments of pytest, one list a call."""
+    return [REAL + NO_DASHBOARD] if edge == "bare" else [QUICK, REAL]
+
+
+def main(edge: str, base: str, folder: Path) -> int:
+    """The worst exit code of the tests."""
     python = folder / "env" / "bin" / "python"
     uv = [sys.executable, "-m", "uv"]
-    needed = ["--resolution", RESOLUTION[edge], "-r", "tests/requirements.txt"]
-    subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, folder / "env"], cwd=ROOT, check=True)
+    needed = ["--resolution", RESOLUTION[edge], *packages(edge)]
+    subprocess.run([*uv, "venv", "--quiet", "--python", base, folder / "env"], cwd=ROOT, check=True)
     subprocess.run([*uv, "pip", "install", "--quiet", "--python", python, *needed], cwd=ROOT, check=True)
+    subprocess.run([python, "--version"], check=True)
     subprocess.run([*uv, "pip", "list", "--python", python], cwd=ROOT, check=True)
-    return subprocess.run([python, "-m", "pytest", "-m", QUICK, "-p", "no:cacheprovider"], cwd=ROOT).returncode
+    pytest = [python, "-m", "pytest", "-p", "no:cacheprovider"]
+    return max(subprocess.run([*pytest, *suite], cwd=ROOT).returncode for suite in suites(edge))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3) or sys.argv[1] not in RESOLUTION:
-        sys.exit(__doc__)
-    if len(sys.argv) == 3:
-        sys.exit(main(sys.argv[1], Path(sys.argv[2]).resolve()))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("edge", choices=RESOLUTION)
+    parser.add_argument("--python", default=sys.executable, metavar="PATH", help="this one without it")
+    parser.add_argument("--into", type=Path, metavar="FOLDER", help="where the environment goes and stays")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        sys.exit(main(sys.argv[1], Path(place)))
+        sys.exit(main(options.edge, options.python, (options.into or Path(place)).resolve()))
