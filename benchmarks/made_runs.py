@@ -60,7 +60,8 @@ def _finish(run: Run, config: Config, classes: int, seen: int) -> Run:
     """Events of all epochs, and the records of a run that has ended well."""
     began = time.time() - EPOCH_S * config.epochs
     draw = np.random.default_rng(config.seed)
-    lines = []
+    about = {"classes/seen": seen, "classes/total": classes}
+    lines = [json.dumps({"kind": "start", "step": 0, "epoch": 0, "time": began, "values": about})]
     for epoch in range(1, config.epochs + 1):
         for kind, values in (("train", _training(draw, epoch, classes)), ("eval", _scores(draw, epoch, classes, seen))):
             event = {"kind": kind, "step": epoch * STEPS, "epoch": epoch, "time": began + EPOCH_S * epoch}

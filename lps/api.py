@@ -8,16 +8,16 @@ a `ConfigError` of one sentence.
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from lps import config as settings_of
-from lps import datasets, preflight, start_check
+from lps import datasets, preflight, slurm, start_check
 from lps import launcher as processes
 from lps import runs as folders
-from lps.events import read_events, rewind
+from lps.events import read_events, read_history
 from lps.labels import label_all, pictures
-from lps.parameters import ConfigError
+from lps.parameters import ConfigError, shorten
 from lps.snapshots import Snapshot, read_snapshot, read_split, snapshot_epochs
 from lps.summary import summarize
 
@@ -105,12 +105,12 @@ class Run:
 
         Each is {"kind", "step", "epoch", "time", "values": {name: number, list or None}}; the names: docs/formats.md.
         """
-        events = rewind(read_events(self._run.events)[0])
-        return [event for event in events if kind in (None, event["kind"])]
+        return [event for event in read_history(self._run.events) if kind in (None, event["kind"])]
 
     def curve(self, name: str) -> tuple[list[int], list]:
         """(epochs, values) of a measurement such as "accuracy/novel": `plt.plot(*run.curve("kl"))`."""
-        found = [(event["epoch"], event["values"][name]) for event in self.events() if name in event["values"]]
+        events = read_history(self._run.events)
+        found = [(event["epoch"], event["values"][name]) for event in events if name in event["values"]]
         return [epoch for epoch, _ in found], [value for _, value in found]
 
     def summary(self) -> dict:
@@ -163,20 +163,36 @@ def launch(
     *,
     name: str = "",
     runs: Path | str | None = None,
+    on: Mapping[str, object] | None = None,
     **settings,
 ) -> Run:
     """Start a run in the background and give it; raises `ConfigError` before anything is written.
 
     settings: any setting by the name it has after --set; a dot may be an underscore: `split_labeled_ratio=0.1`,
-    `margin_scale=5`. runs: the folder of the runs; without it LPS_RUNS, else `runs`.
+    `margin_scale=5`. runs: the folder of the runs; without it LPS_RUNS, else `runs`. on: what to ask of SLURM, which
+    then carries the run out, by the names they have after --slurm: `{"partition": "gpu", "time": "4:00:00"}`, or `{}`
+    for whatever the cluster does by itself; `extra` may be a list.
     """
     config = _configure(dataset, method, seed, settings)
+    place = None if on is None else _options(on)
     datasets.fetch(config.dataset, config.dataset_path)
-    preflight.check(config)
+    preflight.check(config, place is None)
     start_check.ask(config)
     run = folders.create_run(_root(runs), config, name)
-    processes.launch(run)
+    processes.launch(run, on=place)
     return Run(run.folder)
+
+
+def _options(asked: Mapping[str, object]) -> slurm.Options:
+    """What a person asks of the cluster, after the cluster was asked whether it takes such a job."""
+    if not isinstance(asked, Mapping):
+        raise ConfigError("on", f"{shorten(asked)} is no dictionary of options, such as {{'partition': 'gpu'}}")
+    texts = []
+    for name, value in asked.items():
+        texts += [f"{name}={one}" for one in (value if isinstance(value, (list, tuple)) else [value])]
+    place = slurm.read_options(texts)
+    slurm.check(place)
+    return place
 
 
 def _configure(dataset: str, method: str, seed: int, settings: dict[str, object]) -> settings_of.Config:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lps import costs, launcher, queue
+from lps import costs, devices, launcher, queue
 from lps.locks import is_held
 from lps.parameters import ConfigError
 from lps.runs import Run, State, list_runs
@@ -83,12 +83,36 @@ def look(root: Path, now: float | None = None, known: "Durations | None" = None)
     root, now = Path(root), time.time() if now is None else now
     known = Durations(root) if known is None else known
     alive, broken = _unfinished(root, now, known)
-    names = [slot.name for slot in launcher.every_slot()]
+    names = [slot.name for slot in launcher.every_slot(root)]
     names += sorted({name for item in alive for name in item.slots} - set(names))
     slots = {name: is_held(root / ".slots" / f"{name}.lock") for name in names}
     switch = queue.read_switch(root)
     line, end, unknown = _plan(root, now, known, alive, names, switch.paused)
     return Occupancy(slots, alive, line, broken, switch, end, unknown)
+
+
+def suggested_cpu_slots(found: Occupancy) -> int:
+    """How many runs like those that wait or run fit beside each other on the processor."""
+    return max(1, devices.available_cores() // _most_threads(found))
+
+
+def _most_threads(found: Occupancy) -> int:
+    """Threads of the run that takes most of them; all cores where none says less. Those for GPUs do not count."""
+    cores, gpus = devices.available_cores(), devices.available_gpus()
+    configs = filter(None, (_config(item.run) for item in [*found.going, *found.waiting] if not item.run.wish().on))
+    return max((config.threads or cores for config in configs if config.device == "cpu" or not gpus), default=cores)
+
+
+def suggestion_in_words(found: Occupancy) -> str:
+    """ "Suggested: 4, since this machine has 8 cores and its runs take up to 2 (threads)." """
+    number, threads, cores = suggested_cpu_slots(found), _most_threads(found), devices.available_cores()
+    if threads < cores:
+        return f"Suggested: {number}, since this machine has {cores} cores and its runs take up to {threads} (threads)."
+    if cores == 1:
+        return "Suggested: 1, since this machine has 1 core."
+    return (
+        f"Suggested: 1, since a run takes all {cores} cores here; with threads=1, {cores} runs fit beside each other."
+    )
 
 
 class Durations:
@@ -157,7 +181,7 @@ def _plan(
     what comes after it on its slot is not certain. While the queue is paused, what waits has no times at all.
     """
     free, vague = dict.fromkeys(names, now), set()
-    unknown, ends = 0, []
+    unknown, ends, places = 0, [], {}
     for item in alive:
         unknown += item.left_s is None
         ends.append(now + (item.left_s or 0.0))
@@ -171,7 +195,8 @@ def _plan(
         config = _config(run)
         if item.wish.held or is_paused or config is None:
             continue
-        candidates, needed = launcher.places(config)
+        kind = (config.device, config.processes)
+        candidates, needed = places[kind] = places.get(kind) or launcher.places(config, root)
         # The first slot that may be free: one of unknown end counts as such.
         chosen = sorted((slot.name for slot in candidates), key=lambda name: free.setdefault(name, now))[:needed]
         early = item.wish.not_before if queue.is_early(item.wish, now) else now

@@ -1,8 +1,9 @@
 """The queue: which runs wait, in which order, what holds them back, and when a crashed one is tried again.
 
-It is no thing of its own but what the wishes of all runs (`want.json`, lps.wishes) add up to, and one switch for all of
-them (`.queue.json`). Who starts runs (lps.launcher) and who changes their order take the same kernel lock in turn, so a
-run that has been held, or a queue that has been paused, starts nothing from then on. What runs goes on.
+It is no thing of its own but what the wishes of all runs (`want.json`, lps.wishes) add up to, and one file for all of
+them (`.queue.json`): whether it is paused, and how many runs the processor takes at a time. Who starts runs
+(lps.launcher) and who changes their order take the same kernel lock in turn, so a run that has been held, or a queue
+that has been paused, starts nothing from then on. What runs goes on.
 """
 
 import os
@@ -12,7 +13,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lps.files import clean_line, write_json
+from lps import schema
+from lps.files import clean_line, looks, write_json
 from lps.locks import claim, is_held
 from lps.parameters import ConfigError, shorten
 from lps.runs import Run, State, list_runs
@@ -20,9 +22,11 @@ from lps.wishes import MOST_PRIORITY, Wish, whole
 
 TURN_PATIENCE_S = 10.0
 SWITCH = ".queue.json"
+STANDING_FILES = ("want.json", "process.json", "exit.json")  # say whether a run waits; a new version is a new file
 PREEMPTED = "preempted"  # the kind of a run that a signal from outside ended
 PLACES = ("first", "up", "down", "last")
 MOST_RETRIES = 3
+MOST_CPU_SLOTS = 1024
 RETRY_AFTER_S = 30.0  # before the first retry, then 2 and 8 minutes; LPS_RETRY_S replaces it
 LONGEST_WAIT_S = 86_400.0
 RENUMBER_S = 1e-3  # between the orders of runs where no number lies between two of them
@@ -33,11 +37,15 @@ MOST_KNOWN = 20_000
 
 @dataclass(frozen=True)
 class Switch:
-    """Whether the whole queue is paused, since when (unix s), and what is wrong with the file that says so."""
+    """Whether the whole queue is paused, since when (unix s), and what is wrong with the file that says so.
+
+    cpu_slots: how many runs the processor may train at a time, None where nobody has said.
+    """
 
     paused: bool = False
     since: float = 0.0
     problem: str = ""
+    cpu_slots: int | None = None
 
 
 @dataclass(frozen=True)
@@ -120,27 +128,15 @@ def _standings(root: Path) -> Iterator[tuple[Run, Standing]]:
     if len(_known) > MOST_KNOWN:
         _known.clear()
     for run in list_runs(Path(root)):
-        looks = _looks(run.folder)
-        if looks[0] is None:
+        present = tuple(looks(f"{run.folder}/{name}") for name in STANDING_FILES)
+        if present[0] is None:
             continue
         key = str(run.folder)
         kept = _known.get(key)
-        if kept is None or kept[0] != looks:
+        if kept is None or kept[0] != present:
             # Looked at first and read then: what changes in between is read again the next time.
-            kept = _known[key] = looks, _read_standing(run)
+            kept = _known[key] = present, _read_standing(run)
         yield run, kept[1]
-
-
-def _looks(folder: Path) -> tuple:
-    """Identity, size and time of the three files that say whether a run waits. A new version is always a new file."""
-    found = []
-    for name in ("want.json", "process.json", "exit.json"):
-        try:
-            about = os.lstat(f"{folder}/{name}")
-            found.append((about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns))
-        except OSError:
-            found.append(None)
-    return tuple(found)
 
 
 def _read_standing(run: Run) -> Standing:
@@ -193,6 +189,7 @@ def ask(
 
 
 def write(run: Run, wish: Wish) -> None:
+    run.keep_damaged("want.json")
     write_json(run.folder / "want.json", wish.to_json())
 
 
@@ -270,8 +267,35 @@ def move(run: Run, place: str) -> None:
 def set_paused(root: Path, paused: bool) -> None:
     """Pause the whole queue, or let it go on; runs that run do so either way."""
     with turn(root):
-        if read_switch(root).paused != paused or read_switch(root).problem:
-            write_json(Path(root) / SWITCH, {"paused": paused, "time": round(time.time(), 3)})
+        switch = read_switch(root)
+        if switch.paused != paused or switch.problem:
+            _write_switch(root, replace(switch, paused=paused, since=round(time.time(), 3)))
+
+
+def set_cpu_slots(root: Path, number: int) -> None:
+    """How many runs the processor may train at a time from now on; what runs goes on where it is fewer."""
+    check_cpu_slots(number)
+    with suppress(OSError):  # said by what follows
+        Path(root).mkdir(parents=True, exist_ok=True, mode=0o700)
+    with turn(root):
+        switch = read_switch(root)
+        if switch.cpu_slots != number or switch.problem:
+            _write_switch(root, replace(switch, cpu_slots=number))
+
+
+def check_cpu_slots(number: int, name: str = "slots") -> int:
+    if type(number) is not int or not 1 <= number <= MOST_CPU_SLOTS:
+        raise ConfigError(name, f"{shorten(number)} is not a whole number from 1 to {MOST_CPU_SLOTS}")
+    return number
+
+
+def _write_switch(root: Path, switch: Switch) -> None:
+    """The caller has the turn. Raises `ConfigError` where a newer program's file is there, which stays as it is."""
+    version = Run(Path(root)).read_json(SWITCH).get("version")
+    if schema.is_newer("queue", version):
+        schema.check("queue", version, SWITCH)
+    values = {"paused": switch.paused, "time": switch.since, "cpu_slots": switch.cpu_slots}
+    write_json(Path(root) / SWITCH, schema.stamped("queue", values))
 
 
 def read_switch(root: Path) -> Switch:
@@ -280,10 +304,16 @@ def read_switch(root: Path) -> Switch:
     if not os.path.lexists(path):
         return Switch()
     stored = Run(Path(root)).read_json(SWITCH)
+    since, slots = stored.get("time"), stored.get("cpu_slots")
+    damaged = Switch(problem=f"{SWITCH} is damaged and was left out of account: the queue goes on")
     if type(stored.get("paused")) is not bool:
-        return Switch(problem=f"{SWITCH} is damaged and was left out of account: the queue goes on")
-    since = stored.get("time")
-    return Switch(stored["paused"], since if type(since) in (int, float) and abs(since) < 2**53 else 0.0)
+        return damaged
+    if schema.is_newer("queue", stored.get("version")):
+        return Switch(problem=f"{SWITCH} was made by a newer LPS Studio and was left out of account: the queue goes on")
+    if slots is not None and not (type(slots) is int and 1 <= slots <= MOST_CPU_SLOTS):
+        return damaged
+    since = since if type(since) in (int, float) and abs(since) < 2**53 else 0.0
+    return Switch(stored["paused"], since, cpu_slots=slots)
 
 
 def _insert(run: Run, before: list[tuple[Run, Wish]], after: list[tuple[Run, Wish]], now: float) -> None:

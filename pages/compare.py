@@ -22,11 +22,12 @@ def main() -> None:
         return
     groups = comparison.sorted_groups(scored)
     comparison.show_table(groups)
+    comparison.show_downloads(groups)
     comparison.show_runs(groups)
     comparison.show_published()
     comparison.show_curves(scored)
     comparison.show_differences(groups)
-    comparison.show_export(groups, scoring)
+    comparison.show_texts(groups, scoring)
     report.offer(lambda: report.of_comparison(scored, left_out, scoring), "comparison")
 
 

@@ -40,14 +40,13 @@ st.caption(catalog.dataset_info(draft.dataset).summary)
 about = catalog.dataset_info(draft.dataset)
 if about.path:
     fields.type_into("dataset.path", about.path, errors.get("dataset.path"))
-names = splits.show_samples(draft)
+images = splits.show_samples(draft)
 
 st.subheader("Split", anchor=False)
 controls, chips = st.columns([2, 3], gap="large")
 with controls:
-    if names:
-        splits.show_controls(names, split, errors)
-        counting.show(counting.config_of(reading, draft))
+    if images:
+        splits.show_controls(images, split, errors, lambda: counting.show(counting.config_of(reading, draft)))
 with chips:
     if split:
         splits.show_chips(split_config, split, style.palette())
@@ -71,7 +70,7 @@ for group, members in groups.items():
 st.subheader("Run", anchor=False)
 with st.grid(columns="auto", min_column_width=fields.COLUMN, gap="medium"):
     fields.write("seeds", "Seeds", errors.get("seed"), "One run per seed, such as 0, 1, 2")
-    fields.choose_device(errors.get("device"))
+    fields.choose_device(errors.get("device"), place.is_here)
     fields.write("name", "Name", None, "Optional, for people", placeholder="No name", max_chars=120)
 places.show(several=len(reading.configs) > 1)
 notices.show_shortage(reading.configs)

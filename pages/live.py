@@ -45,6 +45,7 @@ def follow(run, was_alive: bool) -> None:
     if was_alive and state.is_over:
         st.rerun()  # once more as a whole, without timers
     panels.show_head(run, state, past)
+    notices.show_damages(run)
     notices.show_alarms(run)
     if len(past.epochs):
         panels.show_numbers(past)
@@ -58,11 +59,13 @@ def scrub(run) -> None:
 def rest(run) -> None:
     """Loss terms, pseudo-labels, log and settings."""
     panels.show_terms(run, history(run))
-    log, settings = st.tabs(["Log", "Settings"])
+    log, settings = st.tabs(["Log", "Settings"], key="log_or_settings", on_change="rerun")
     with log:
-        panels.show_log(run)
+        if log.open:
+            panels.show_log(run)
     with settings:
-        panels.show_settings(run)
+        if settings.open:  # its table and formulas are most of what the page would load
+            panels.show_settings(run)
 
 
 def compare(runs, was_alive: bool) -> None:

@@ -41,13 +41,32 @@ def started(monkeypatch):
         return run
 
     monkeypatch.setattr(api.folders, "create_run", planned)
-    monkeypatch.setattr(api.processes, "launch", lambda run: begin(run, FAKE))
+    monkeypatch.setattr(api.processes, "launch", lambda run, **more: begin(run, FAKE, **more))
     resume = processes.resume
     monkeypatch.setattr(api.processes, "resume", lambda run: resume(run, FAKE))
     return plan
 
 
 # ---------------------------------------------------------------------------------------------------- starting
+
+
+def test_a_run_is_handed_to_a_cluster_with_what_was_asked(tmp_path, monkeypatch):
+    asked, checked = [], []
+    monkeypatch.setattr(api.slurm, "check", checked.append)
+    monkeypatch.setattr(api.processes, "launch", lambda run, on: asked.append((run.folder, on)))
+    more = {"partition": "gpu", "cpus": 4, "extra": ["--constraint=a100", "--exclusive"]}
+    run = api.launch(runs=tmp_path, device="cuda", on=more)  # a GPU that this machine need not have
+    plain = api.launch(runs=tmp_path, on={})
+    texts = ["partition=gpu", "cpus=4", "extra=--constraint=a100", "extra=--exclusive"]
+    assert asked == [(run.folder, api.slurm.read_options(texts)), (plain.folder, api.slurm.read_options([]))]
+    assert checked == [on for _, on in asked]
+
+
+@pytest.mark.parametrize("on", ["slurm", ["partition=gpu"], {"color": "red"}, {"cpus": 0}, {"extra": "rm -rf /"}])
+def test_what_no_cluster_understands_writes_nothing(tmp_path, on):
+    with pytest.raises(ConfigError, match="^(on|slurm[a-z ]*): "):
+        api.launch(runs=tmp_path, on=on)
+    assert not list(tmp_path.iterdir())
 
 
 def test_launch_wait_events(tmp_path, started):

@@ -14,13 +14,13 @@ TORCH = {"torch", "torchvision"}
 # A layer may import itself where it says so, and the layers below it.
 STANDARD = set(
     "parameters schema architectures catalog config disk files locks events runs costs summary devices wishes queue "
-    "launcher runner waker slurm jobs job_attempt occupancy usage ranks drafts intake archives "
+    "launcher runner console processes waker slurm jobs job_attempt occupancy usage ranks drafts intake archives "
     "background score_cache schedules naming class_count trash recent alarms search_space sweep_records "
     "guard failures memory".split()
 )
 ARRAYS = set(
     "datasets split metrics protocols paper pace marks adoption snapshots compare projection preflight sweeps "
-    "tables tensorboard projector imports api neighbours "
+    "tables tensorboard projector imports foreign_arrays api neighbours "
     "clusters labels exports recording effects ablation provenance start_check presets preset_tables hardware "
     "forecasts "
     "doctor search_objective search search_results search_driver".split()

@@ -10,6 +10,8 @@ from lps import catalog
 from lps.config import Config, configure, parameters, parse_settings, protocol_parameters
 from lps.parameters import ConfigError, Parameter
 
+OF_LPS = parameters("lps")
+
 
 def test_a_config_survives_its_own_json():
     config = configure({"seed": 3, "margin_scale": 5, "split.seen_classes": "3,1", "split.num_seen": None})
@@ -54,7 +56,7 @@ def test_a_damaged_config_is_one_sentence(text):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", list(parameters("lps")))
+@pytest.mark.parametrize("name", OF_LPS)
 @settings(deadline=None, max_examples=100)
 @given(
     value=st.one_of(
@@ -62,7 +64,7 @@ def test_a_damaged_config_is_one_sentence(text):
     )
 )
 def test_any_value_is_taken_or_named(name, value):
-    parameter = parameters("lps")[name]
+    parameter = OF_LPS[name]
     try:
         taken = parameter.check(value)
     except ConfigError as error:
@@ -71,7 +73,7 @@ def test_any_value_is_taken_or_named(name, value):
         assert parameter.check(taken) == taken
 
 
-@pytest.mark.parametrize("name", list(parameters("lps")))
+@pytest.mark.parametrize("name", OF_LPS)
 @settings(deadline=None, max_examples=100)
 @given(text=st.text(max_size=40))
 def test_any_typed_text_is_taken_or_named(name, text):

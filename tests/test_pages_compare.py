@@ -1,7 +1,5 @@
 """The Compare page in every state, through app.py, without a browser; its curves, tables and colours on their own."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +10,7 @@ from lps.ui import charts, comparison, style
 from lps.ui.live import History, history
 from lps.ui.style import DARK, LIGHT
 from tests.sample_runs import ALIVE, held, make_damaged, make_foreign, make_one_of_each, make_run, make_unreadable
-from tests.visiting import visit
+from tests.visiting import charts_of, visit, words_of
 
 # What eyes without one kind of cones see (Machado et al. 2009, severity 1), linear RGB.
 EYES = {
@@ -68,21 +66,8 @@ def numbers(app) -> pd.DataFrame:
     return next(table for table in tables(app) if "Paper" in table)
 
 
-def words_of(app) -> str:
-    parts = [*app.markdown, *app.caption, *app.info, *app.subheader, *app.title]
-    return "\n".join([part.value for part in parts] + [box.label for box in app.expander]).replace("\\", "")
-
-
-def figure_of(app) -> dict | None:
-    for element in app.get("bidi_component"):
-        head, _, figure = element.proto.bytes.partition(b"\n")
-        if json.loads(head)["name"] == "curves_of_groups":
-            return json.loads(figure)
-    return None
-
-
 def legend(app) -> set[str]:
-    return {trace["name"] for trace in figure_of(app)["data"] if trace.get("showlegend")}
+    return {trace["name"] for trace in charts_of(app)["curves_of_groups"]["data"] if trace.get("showlegend")}
 
 
 def scored_of(*runs) -> list[compare.Scored]:
@@ -248,9 +233,9 @@ def test_settings_that_differ_and_no_others(made):
 
 def test_every_format_is_offered(open_page, made):
     app = open_page(root_of(made))
-    assert [tab.label for tab in app.tabs] == ["Markdown", "LaTeX", "CSV"]
+    assert [tab.label for tab in app.tabs] == ["LaTeX", "Markdown", "CSV"]
     texts = [block.value for block in app.code]
-    assert texts[0].startswith("| method |") and "\\toprule" in texts[1] and texts[2].startswith("method,protocol,")
+    assert texts[1].startswith("| method |") and "\\toprule" in texts[0] and texts[2].startswith("method,protocol,")
     labels = {button.label for button in app.get("download_button")}
     assert labels == {"Download Markdown", "Download LaTeX", "Download CSV", "Report"}
 

@@ -1,9 +1,10 @@
 """The launch form: every kind of field, good and bad; copies and links; one click, one run per seed."""
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from lps import background, class_count, launcher
+from lps import background, class_count, datasets, launcher
 from lps.config import configure
 from lps.parameters import ConfigError
 from lps.runs import list_runs
@@ -228,6 +229,20 @@ def test_the_reason_why_there_is_no_gpu_is_shown(root, monkeypatch):
     assert at.selectbox(key="set:device").options == ["Automatic", "CPU, 2 cores"]
     at = visit("launch", set=["device=cuda:0"])
     assert start(at).disabled and "not available" in texts(at)
+
+
+def test_half_labeled_pictures_ask_first_how_many_kinds_they_may_be(root, tmp_path):
+    digits = datasets.load("digits")
+    labels = np.where(digits.labels[:200] < 2, digits.labels[:200], -1)
+    np.savez(tmp_path / "half.npz", x_train=digits.pixels[:200], y_train=labels)
+    at = visit("launch", dataset="arrays", set=[f"dataset.path={tmp_path / 'half.npz'}"])
+    (more,) = [box for box in at.expander if box.label.startswith("More")]
+    inside = {field.key for field in more.text_input}
+    assert "set:split.num_novel" not in inside and "set:split.seed" in inside
+    assert "expected how many others to look for" in texts(at) and start(at).disabled
+    type_into(at, "set:split.num_novel", "3")
+    assert not start(at).disabled and "**3 novel**" not in texts(at)
+    assert "2 seen" in texts(at) and "3 are looked for" in texts(at)
 
 
 def test_the_number_of_novel_classes_is_searched_and_taken_over(root, monkeypatch):

@@ -12,8 +12,7 @@ from lps.runs import Run, State
 from lps.ui import epoch_choice, panels, replay, routing, select
 from lps.ui.live import History
 from tests.sample_runs import ALIVE, held, make_foreign, make_one_of_each, make_run
-
-APP = str(Path(__file__).resolve().parent.parent / "app.py")
+from tests.visiting import APP, charts_of, words_of
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +33,7 @@ def visit(monkeypatch):
 
     def open_page(root: Path, page: str, **query) -> AppTest:
         monkeypatch.setenv("LPS_RUNS", str(root))
-        app = AppTest.from_file(APP, default_timeout=60)
+        app = AppTest.from_file(str(APP), default_timeout=60)
         for name, value in query.items():
             app.query_params[name] = value
         app.switch_page(f"pages/{page}.py").run()
@@ -42,21 +41,6 @@ def visit(monkeypatch):
         return app
 
     return open_page
-
-
-def charts_of(app: AppTest) -> dict[str, dict]:
-    """The figures of the page by key, with the options they were drawn with."""
-    found = {}
-    for element in app.get("bidi_component"):
-        head, _, figure = element.proto.bytes.partition(b"\n")
-        options = json.loads(head)
-        found[options["name"]] = {"alt": options["alt"], "figure": json.loads(figure)}
-    return found
-
-
-def words_of(app: AppTest) -> str:
-    parts = [*app.markdown, *app.caption, *app.info, *app.error, *app.subheader, *app.title]
-    return "\n".join(part.value for part in parts).replace("\\", "").replace("\u2060", "")
 
 
 @pytest.mark.parametrize("page", ["live", "projection"])
@@ -194,7 +178,7 @@ def test_a_strange_epoch_in_a_link_is_no_accident(visit, made, epoch):
 def test_several_runs_share_a_figure(visit, made):
     ids = [made[name].id for name in ("finished", "no margin", "failed", "queued")]
     app = visit(made["finished"].root, "live", run=ids)
-    names = {trace["name"] for trace in charts_of(app)["pace_of_runs"]["figure"]["data"]}
+    names = {trace["name"] for trace in charts_of(app)["pace_of_runs"]["data"]}
     assert len(names) == 3  # the queued one has nothing to show
     assert app.multiselect(key="picked_runs").value == ids
 
@@ -231,7 +215,7 @@ def test_projection_by_every_colour(visit, made, coloring):
 
 
 def test_projection_shows_the_image_of_the_link(visit, made):
-    drawn = charts_of(visit(made["finished"].root, "projection", run=made["finished"].id))["map"]["figure"]["data"]
+    drawn = charts_of(visit(made["finished"].root, "projection", run=made["finished"].id))["map"]["data"]
     assert {trace["type"] for trace in drawn} == {"scattergl"}
     image = int(projection.read_snapshot(made["finished"].snapshots, 20).feature_index[0])
     app = visit(made["finished"].root, "projection", run=made["finished"].id, image=str(image))

@@ -10,7 +10,7 @@ from lps.config import configure
 from lps.files import write_json
 from lps.parameters import ConfigError
 from lps.runs import create_run, list_runs
-from lps.ui import escape
+from lps.ui import escape, places
 from tests.visiting import visit
 
 
@@ -26,10 +26,11 @@ def root(tmp_path, monkeypatch):
 def handed_over(monkeypatch):
     """A cluster that takes every job: what it was asked for."""
     asked = []
+    places._partitions.clear()
     monkeypatch.setattr(slurm, "is_here", lambda: True)
     monkeypatch.setattr(slurm, "partitions", lambda: ["low", "gpu"])
     monkeypatch.setattr(slurm, "check", lambda options: None)
-    monkeypatch.setattr(launcher, "launch_all", lambda runs, on, name: asked.append((runs, on, name)))
+    monkeypatch.setattr(launcher, "launch_all", lambda runs, *_, on, name, **more: asked.append((runs, on, name)))
     return asked
 
 
@@ -129,3 +130,37 @@ def test_the_live_page_says_what_the_cluster_says(root, monkeypatch, answer, bad
     at = visit("live", run=run.id)
     said = "\n".join(element.value for element in [*at.markdown, *at.info, *at.warning]).replace("\\", "")
     assert badge in said and words in said
+
+
+def test_a_node_of_the_cluster_has_devices_of_its_own(root, handed_over):
+    at = visit("launch")
+    assert (
+        "cuda" not in at.selectbox(key="set:device").options
+        and "GPU of the node" not in at.selectbox(key="set:device").options
+    )
+    at = choose_slurm()
+    box = at.selectbox(key="set:device")
+    assert box.options == ["Automatic", "CPU of the node", "GPU of the node"]
+    box.set_value("cuda").run()
+    at.button(key="launch_start").click().run()
+    ((runs, _, _),) = handed_over
+    assert runs[0].config().device == "cuda" and not at.exception
+
+
+def test_a_sweep_on_a_cluster_asks_for_no_retries_of_this_machine(root, handed_over):
+    """The refusal of both together cannot be met any more."""
+    at = visit("sweeps")
+    at.number_input(key="sweep_retries").set_value(2).run()
+    at.segmented_control(key="place:on").set_value("slurm").run()
+    box = at.number_input(key="sweep_retries")
+    assert box.disabled and box.value == 0 and "SLURM" in box.help
+    at.button(key="sweep_start").click().run()
+    assert not at.exception and not at.error
+    ((runs, on, _),) = handed_over
+    assert runs and on is not None
+
+
+def test_a_search_says_that_it_asks_no_cluster(root, handed_over, monkeypatch):
+    assert "a cluster is not asked for them" in texts(visit("search"))
+    monkeypatch.setattr(slurm, "is_here", lambda: False)
+    assert "a cluster is not asked for them" not in texts(visit("search"))

@@ -8,7 +8,8 @@ import pytest
 
 from lps import naming, snapshots
 from lps.runs import Run
-from lps.ui import coloring, lasso, maps, plot, points
+from lps.ui import charts, coloring, conditions, lasso, maps, plot, points
+from lps.ui.conditions import Conditions
 from lps.ui.live import history
 from lps.ui.style import LIGHT
 from tests.sample_runs import make_run
@@ -160,3 +161,138 @@ def test_maps_of_all_epochs_can_be_asked_for(run, open_page, monkeypatch):
     app = open_page(run, map="umap", epoch="2")
     app.button(key="all_epochs").click().run()
     assert asked == [("umap", 2)] and not app.exception
+
+
+# ---------------------------------------------------------------------------------------------------- conditions
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {},
+        {"predicted": 7},
+        {"truth": 3, "below": 80},
+        {"image": 0, "nearest": 9},
+        {"predicted": -1, "cluster": 12, "truth": 0, "below": 1, "image": 999, "nearest": 5000},
+    ],
+)
+def test_conditions_come_back_from_an_address(wanted):
+    assert conditions.parse(Conditions(**wanted).text()) == Conditions(**wanted)
+
+
+@pytest.mark.parametrize(
+    "text", ["", ":", "predicted", "predicted:x", "text:3", "__class__:3", "truth:²", "below:" + 40 * "9"]
+)
+def test_what_means_nothing_in_an_address_is_no_condition(text):
+    assert conditions.parse(text) == Conditions() and not Conditions()
+
+
+def naive(run, epoch, wanted) -> list[int]:
+    """The ids of the images that fit, asked of every image by itself."""
+    features = snapshots.read_snapshot(run.snapshots, epoch)
+    vectors = {int(i): v.astype(float) for i, v in zip(features.feature_index, features.features, strict=True)}
+    near = set(vectors)
+    if wanted.image is not None:
+        own = vectors[wanted.image]
+        cosine = {i: own @ v / np.linalg.norm(own) / np.linalg.norm(v) for i, v in vectors.items()}
+        others = sorted((i for i in vectors if i != wanted.image), key=lambda i: -cosine[i])
+        near = {wanted.image, *others[: wanted.nearest]}
+    found = []
+    for row in points.table(run, epoch).itertuples():
+        fits = wanted.predicted is None or row.predicted == wanted.predicted
+        fits = fits and (wanted.truth is None or row.truth == wanted.truth)
+        fits = fits and (wanted.below is None or 100 * row.confidence < wanted.below)
+        if fits and row.image in near:
+            found.append(int(row.image))
+    return sorted(found)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"predicted": 8},
+        {"truth": 9},
+        {"below": 60},
+        {"image": "first", "nearest": 15},
+        {"truth": 9, "below": 90},
+        {"predicted": 6, "below": 95, "image": "first", "nearest": 300},
+    ],
+)
+def test_the_images_that_fit_are_those_of_a_loop_over_all(run, wanted):
+    table = points.table(run, 3)
+    wanted = Conditions(**wanted | ({"image": int(table["image"].iloc[4])} if "image" in wanted else {}))
+    expected = naive(run, 3, wanted)
+    assert 0 < len(expected) < len(table)
+    assert conditions.matching(run, 3, table, wanted).tolist() == expected
+
+
+def fill(at, **values):
+    for name, value in values.items():
+        (at.selectbox if name in conditions.CLASSES else at.number_input)(key=f"where_{name}").set_value(value)
+    at.button(key="where_select").click().run()
+    assert not at.exception
+    return at
+
+
+def test_the_form_chooses_what_fits_and_a_link_brings_it_back(run, open_page):
+    expected = naive(run, 3, Conditions(predicted=6, below=95))
+    assert len(expected) > 1
+    at = fill(open_page(run), predicted=6, below=95)
+    assert at.query_params["where"] == "predicted:6,below:95"
+    assert [head.value for head in at.subheader] == [f"{len(expected)} selected images"]
+    again = open_page(run, where="predicted:6,below:95")
+    assert [head.value for head in again.subheader] == [f"{len(expected)} selected images"]
+    assert again.number_input(key="where_below").value == 95 and again.selectbox(key="where_predicted").value == 6
+    again.button(key="lasso_clear").click().run()
+    assert not again.subheader and "where" not in again.query_params
+    assert again.number_input(key="where_below").value is None
+
+
+def test_what_fits_nothing_is_said(run, open_page):
+    labeled = int(points.partition(run).split.labeled[0])
+    at = open_page(run, where=f"image:{labeled}")
+    assert not at.subheader and f"image\\: {labeled} is not on this map" in at.error[0].value.replace("\u2060", "")
+    image = int(points.table(run, 3)["image"].iloc[0])
+    truth = int(points.table(run, 3)["truth"].iloc[0])
+    at = open_page(run, where=f"truth:{(truth + 1) % 10},image:{image},nearest:1,below:1")
+    assert not at.subheader and not at.error and "No image fits all of it" in at.info[0].value
+
+
+def test_the_last_of_form_and_lasso_counts(run, open_page, monkeypatch):
+    images = points.table(run, 3)["image"].to_numpy()[:7].tolist()
+    at = open_page(run, where="predicted:9")
+    monkeypatch.setattr(maps, "explore", lambda *how: plot.Touch(None, tuple(images), True))
+    at.run()
+    assert [head.value for head in at.subheader] == ["7 selected images"] and "where" not in at.query_params
+    tokens = []
+    monkeypatch.setattr(maps, "explore", lambda *how: tokens.append(how[3]) or plot.Touch())
+    fill(at, below=50)
+    assert tokens[-1] != f"{run.id} 0"  # the browser forgets what was drawn
+    assert at.query_params["where"] == "below:50" and at.subheader
+
+
+def test_clusters_that_a_person_made_can_be_chosen(tmp_path, open_page, monkeypatch):
+    run = make_run(tmp_path, epochs=2)
+    images = sorted(points.table(run, 2)["image"].to_numpy()[[3, 9, 11]].tolist())
+    at = open_page(run)
+    assert not [box for box in at.selectbox if box.key == "where_cluster"]
+    select_images(monkeypatch, *images)
+    open_page(run).button(key="lasso_split").click().run()
+    found = conditions.matching(run, 2, points.table(run, 2), Conditions(cluster=10))
+    assert found.tolist() == images
+    assert fill(open_page(run), cluster=10).query_params["where"] == "cluster:10"
+
+
+def test_without_a_truth_no_condition_asks_for_one(blind, open_page):
+    at = open_page(blind)
+    assert [box.key for box in at.selectbox if (box.key or "").startswith("where")] == ["where_predicted"]
+
+
+def test_points_that_do_not_fit_fade(run):
+    table = points.table(run, 3)
+    figure = charts.projection(table, "truth", LIGHT, 5, [str(i) for i in range(10)])
+    charts.mark_point(figure, table, None, LIGHT)
+    chosen = table["image"].to_numpy()[::7]
+    conditions.mark(figure, chosen)
+    found = [int(t.customdata[k]) for t in figure.data for k in t.selectedpoints]
+    assert sorted(found) == sorted(chosen.tolist())

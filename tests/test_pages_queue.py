@@ -7,11 +7,10 @@ from datetime import datetime
 import pytest
 
 from lps import devices, launcher, queue, usage
-from lps.config import configure
 from lps.files import write_json
-from lps.locks import boot_id, claim
-from lps.runs import Run, create_run
+from lps.locks import boot_id
 from lps.ui import queue as page
+from tests.queued_runs import asked, beginning, make
 from tests.visiting import APP, Visit, visit
 
 
@@ -30,34 +29,10 @@ def root(tmp_path, monkeypatch):
     return tmp_path / "runs"
 
 
-def make(root, name="", **settings) -> Run:
-    return create_run(root, configure({"device": "cpu"} | settings), name)
-
-
-def asked(root, *seeds, **settings) -> list[Run]:
-    runs = [make(root, seed=seed, **settings) for seed in seeds]
-    for run in runs:
-        queue.ask(run, "run", 1)
-    return runs
-
-
 @pytest.fixture
 def alive(root):
-    """Makes a run alive on a slot until the end of the test."""
-    locks = []
-
-    def begin(run, slot, **progress):
-        queue.ask(run, "run", 1)
-        process = {"attempt": 1, "slot": slot, "started": time.time() - 60, "boot_id": boot_id()}
-        write_json(run.folder / "process.json", process)
-        write_json(run.folder / "progress.json", {"time": time.time()} | progress)
-        (root / ".slots").mkdir(exist_ok=True)
-        locks.extend([claim(run.lock), claim(root / ".slots" / f"{slot}.lock")])
-        return run
-
-    yield begin
-    for lock in locks:
-        os.close(lock)
+    with beginning(root) as begin:
+        yield begin
 
 
 def words(at) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import lps.runs
-from lps import launcher
+from lps import failures, launcher
 from lps.files import write_json
 from lps.parameters import ConfigError
 from lps.runs import Run, delete_run, list_runs, recorded_runs
@@ -182,7 +182,7 @@ def test_a_chosen_run_tells_what_it_costs_and_what_is_wrong(root, shelved):
     assert {m.label: m.value for m in at.metric} == {
         "Memory": "0.70 GB", "Throughput": "2,700 images/s", "Step": "0.047 s",
     }  # fmt: skip
-    assert "the loss is not finite" in texts(at).replace("\\", "")
+    assert "the loss is not finite" in at.error[0].value.replace("\\", "")
     assert buttons(at)[:-1] == ["Rename", "Note", "Tags", "Launch a copy", "Hide", "Resume"]
     assert at.query_params["run"] == [shelved["failed"].id] or at.query_params["run"] == shelved["failed"].id
 
@@ -368,3 +368,23 @@ def test_a_collapse_is_told_when_it_begins_and_not_again(root, made):
         assert notices.news(watched, [run]) == []
         write(range(21, 27), [1000] + [10] * 9)
         assert len(notices.news(watched, [run])) == 1, "it had recovered"
+
+
+@pytest.mark.parametrize("name", ["failed", "finished"])
+def test_a_failed_run_that_is_picked_says_what_to_do(root, shelved, name):
+    run = shelved[name]
+    at = visit("runs", run=run.id)
+    advice = [button.label for button in at.button if button.key in (f"{run.id}-action", f"{run.id}-copy")]
+    reasons = [error.value.replace("\\", "") for error in at.error]
+    assert bool(advice) == bool(reasons) == (name == "failed")
+    if advice:
+        assert "Resume" in advice and run.state().reason in reasons[0]
+        assert failures.advise(run.state().kind).remedy in "".join(caption.value for caption in at.caption)
+
+
+def test_resume_in_the_advice_does_it(root, shelved, monkeypatch):
+    asked = []
+    monkeypatch.setattr(launcher, "resume", asked.append)
+    run = shelved["failed"]
+    visit("runs", run=run.id).button(key=f"{run.id}-action").click().run()
+    assert asked == [run]

@@ -1,6 +1,5 @@
 """The Search page in every state, through app.py, without a browser: the form, a search that goes on, what it found."""
 
-import json
 import sys
 
 import numpy as np
@@ -14,7 +13,7 @@ from lps.search_results import read
 from lps.ui import search_charts, searches
 from lps.ui.style import DARK, LIGHT
 from tests.test_search import asked, drive
-from tests.visiting import visit
+from tests.visiting import charts_of, visit, words_of
 
 
 @pytest.fixture
@@ -42,19 +41,6 @@ def hunted(root, monkeypatch):
     found = asked(root, trials=6)
     assert drive(found) == "finished"
     monkeypatch.setattr(launcher, "pump", lambda root, trainer=None: [])
-    return found
-
-
-def words_of(app) -> str:
-    parts = [*app.markdown, *app.caption, *app.info, *app.subheader, *app.title, *app.error, *app.warning]
-    return "\n".join(part.value for part in parts).replace("\\", "").replace("\u2060", "")
-
-
-def figures_of(app) -> dict[str, dict]:
-    found = {}
-    for element in app.get("bidi_component"):
-        head, _, figure = element.proto.bytes.partition(b"\n")
-        found[json.loads(head)["name"]] = json.loads(figure)
     return found
 
 
@@ -170,17 +156,17 @@ def test_what_a_search_has_found(root, hunted):
     assert list(table["Trial"]) == [5, 4, 3, 2, 1, 0] and list(table["Value"]) == [t.value for t in result.trials[::-1]]
     assert [link for link in table["Run"]] == [f"live?run={t.runs[0]}" for t in result.trials[::-1]]
     assert table["State"].str.contains("★").sum() == 1 and "(usual)" in table["State"].iloc[-1]
-    assert "search_history_hunt" in figures_of(app)
+    assert "search_history_hunt" in charts_of(app)
     assert button(app, "search_more").label == "10 more trials"
 
 
 def test_what_mattered_and_every_setting(root, hunted):
     app = visit("search", search="hunt", view="importance")
-    assert "search_importance_hunt" in figures_of(app)
+    assert "search_importance_hunt" in charts_of(app)
     assert "From 6 finished trials" in words_of(app) and "a guess, not a finding" in words_of(app)
     app = visit("search", search="hunt", view="settings")
     slices = {"search_slice_hunt_lr", "search_slice_hunt_margin_scale", "search_parallel_hunt"}
-    assert slices <= set(figures_of(app))
+    assert slices <= set(charts_of(app))
 
 
 def test_the_list_has_every_search_and_a_damaged_one(root, begun):

@@ -233,7 +233,7 @@ def test_remaining_time_is_what_runs_say_and_finished_ones_took(root, monkeypatc
     (runs[2].folder / "progress.json").write_text('{"phase": "train", "eta_s": 40}')
     with held(runs[2]):
         now = page.course(sweep_records.known(root)[0])
-        assert page.remaining_in_words(now) == "About 2 min to go with 2 at a time on the CPU."  # the longer one: 100 s
+        assert page.remaining_in_words(now) == "About 2 min to go with 2 at a time."  # the longer one: 100 s
 
 
 # ---------------------------------------------------------------------------------------------------- report

@@ -134,6 +134,24 @@ def test_every_point_keeps_its_image(color_by):
     assert drawn == {row.image: (np.float32(row.x), np.float32(row.y)) for row in table.itertuples()}
 
 
+def test_hover_codes_stand_for_the_names_of_truth_and_prediction():
+    table = points(500)
+    figure = charts.projection(table, "group", LIGHT, 4, ["<i>0</i>", *NAMES[1:]])
+    words = figure.layout.meta["classes"]
+    said = {}
+    for t in figure.data:
+        codes = (t.customdata, t.meta["truth"], t.meta["predicted"])
+        said |= {int(i): (words[a], words[b]) for i, a, b in zip(*codes, strict=True)}
+    names = {-1: "unknown", 0: "&lt;i&gt;0&lt;/i&gt;"} | {int(name): name for name in NAMES[1:]}
+    assert said == {row.image: (names[row.truth], names[row.predicted]) for row in table.itertuples()}
+
+
+def test_a_small_chart_shows_fewer_points():
+    figure = charts.projection(points(20_000), "confidence", LIGHT, 4, NAMES, height=260)
+    assert len(figure.data[0].x) == charts.FEW_POINTS
+    assert len(set(figure.data[0].customdata.tolist())) == charts.FEW_POINTS
+
+
 def test_groups_are_where_they_belong():
     table = points(500)
     figure = charts.projection(table, "group", LIGHT, 4, NAMES)

@@ -18,6 +18,8 @@ from lps.ui.style import Palette, class_colors, with_alpha
 PERCENT = ".1%"
 ROW_GAP = 0.055  # between stacked panels, share of the height
 MAX_POINTS = 50_000
+FEW_POINTS = 12_000  # in a chart of a third of the page's width, where more would lie on one another
+SMALL = 300  # pixels of height of such a chart
 MOST_IN_LEGEND = 24  # groups of points; more would cover them
 Group = tuple[str, np.ndarray, str]  # label, rows (booleans), colour
 
@@ -255,7 +257,7 @@ def class_distribution(
     word = "Prior" if truth is None else "Truth"
     hover = word + " %{y:.1%}<extra></extra>"
     figure.add_trace(go.Scatter(x=x, y=y, name=word, mode="lines", line=line, hovertemplate=hover))
-    figure.update_yaxes(range=[0, max(top, prior.max()) * 1.1], tickformat=".0%")
+    figure.update_yaxes(range=[0, max(top, prior.max()) * 1.1], tickformat=".1~%")
     return figure
 
 
@@ -301,11 +303,11 @@ def projection(
 ) -> go.Figure:
     """Points on the plane; every point carries its image id.
 
-    points: columns x, y, image, truth, predicted (class ids, -1 unknown), confidence, right; more than `MAX_POINTS` are
-    thinned out evenly. color_by: truth, predicted, group, right or confidence; or groups: (label, rows, colour).
+    points: columns x, y, image, truth, predicted (class ids, -1 unknown), confidence, right; more than `most_points`
+    are thinned out evenly. color_by: truth, predicted, group, right or confidence; or groups: (label, rows, colour).
     """
-    if len(points) > MAX_POINTS:
-        kept = np.linspace(0, len(points) - 1, MAX_POINTS).round().astype(int)
+    if len(points) > most_points(height):
+        kept = np.linspace(0, len(points) - 1, most_points(height)).round().astype(int)
         points = points.iloc[kept]
         groups = groups and [(label, np.asarray(rows)[kept], color) for label, rows, color in groups]
     figure = go.Figure(layout=_layout(height, colors))
@@ -315,12 +317,18 @@ def projection(
     else:
         for label, rows, color in groups or _point_groups(points, color_by, colors, seen, names):
             _add_points(figure, points[rows], label, size, {"color": color}, names)
+    figure.update_layout(meta={"classes": [*map(plain, names), "unknown"]})
     figure.update_layout(showlegend=1 < len(figure.data) <= MOST_IN_LEGEND)
     figure.update_layout(hovermode="closest", dragmode="pan", margin={"l": 8, "r": 8, "t": 34, "b": 8})
     hidden = {"showgrid": False, "zeroline": False, "showticklabels": False, "showline": False, "title": None}
     figure.update_xaxes(**hidden, showspikes=False)
     figure.update_yaxes(**hidden, scaleanchor="x", scaleratio=1)
     return figure
+
+
+def most_points(height: int) -> int:
+    """How many points a chart of this height shows."""
+    return MAX_POINTS if height > SMALL else FEW_POINTS
 
 
 def set_frame(figure: go.Figure, low: np.ndarray, high: np.ndarray) -> None:
@@ -370,13 +378,16 @@ def _add_points(
 ) -> None:
     if not len(points):
         return
-    words = np.array([plain(name) for name in names] + ["unknown"])  # the last one for -1
+    dtype = np.min_scalar_type(len(names))
+    codes = {
+        name: np.where(points[name] < 0, len(names), points[name]).astype(dtype) for name in ("truth", "predicted")
+    }
     figure.add_trace(
         go.Scattergl(
             x=points["x"].to_numpy(np.float32),
             y=points["y"].to_numpy(np.float32),
             customdata=points["image"].to_numpy(np.int32),
-            text=words[points["truth"]] + " → " + words[points["predicted"]],
+            meta=codes,  # of layout.meta.classes; plot.js writes the text out of them
             name=label,
             mode="markers",
             marker={"size": size, "opacity": 0.8, "line_width": 0} | marker,

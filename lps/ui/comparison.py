@@ -3,7 +3,6 @@
 Every choice stands in the page's address. What cannot be read is named and left out.
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +15,7 @@ import streamlit as st
 from lps import catalog, compare, paper
 from lps.compare import Group, Scored
 from lps.config import Config
+from lps.files import looks
 from lps.parameters import ConfigError, text_of
 from lps.protocols import PROTOCOLS
 from lps.runs import RUN_ID, Run
@@ -57,7 +57,7 @@ HEADS = {
     "conflict": ("Conflict", "Weighted mean of seen and novel minus all, points: what the matchings disagree about"),
     "time": ("Time, s", "Seconds of training and evaluation, without pretraining"),
 }
-FILES = {"markdown": ("Markdown", "md"), "latex": ("LaTeX", "tex"), "csv": ("CSV", "csv")}
+FILES = {"latex": ("LaTeX", "tex"), "markdown": ("Markdown", "md"), "csv": ("CSV", "csv")}
 
 
 @dataclass(frozen=True)
@@ -169,15 +169,7 @@ def _scored(folder: str, stamp: tuple, scoring: Scoring) -> Scored:
 
 def _stamp(run: Run) -> tuple:
     """Changes when one of the files does from which the scores follow."""
-    return tuple(_version(run.folder / name) for name in SCORED_FILES)
-
-
-def _version(path: os.PathLike) -> tuple[int, int]:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return 0, 0
-    return found.st_mtime_ns, found.st_size
+    return tuple(looks(run.folder / name) for name in SCORED_FILES)
 
 
 def show_left_out(left_out: Sequence[tuple[Run, str]]) -> None:
@@ -424,22 +416,27 @@ def settings_table(groups: Sequence[Group]) -> pd.DataFrame:
 # ---------------------------------------------------------------------------------------------------- to take away
 
 
-def show_export(groups: list[Group], scoring: Scoring) -> None:
-    """The table as Markdown, LaTeX and CSV: to copy, and as a file."""
-    st.subheader("Take it away", anchor=False)
-    for tab, (form, (word, ending)) in zip(st.tabs([word for word, _ in FILES.values()]), FILES.items()):
-        with tab:
-            text = compare.table(groups, form)
-            st.code(text, language=None, height=min(360, 60 + 21 * text.count("\n")))
+def show_downloads(groups: list[Group]) -> None:
+    """The table as a file of each form."""
+    with st.container(horizontal=True, gap="small"):
+        for form, (word, ending) in FILES.items():
             st.download_button(
                 f"Download {word}",
-                text,
+                compare.table(groups, form),
                 file_name=f"comparison.{ending}",
                 mime="text/csv" if form == "csv" else "text/plain",
                 key=f"download_{form}",
                 on_click="ignore",
                 icon=":material/download:",
             )
+
+
+def show_texts(groups: list[Group], scoring: Scoring) -> None:
+    """The table in each form, and the command that prints it, to copy."""
+    st.subheader("To copy", anchor=False)
+    for tab, form in zip(st.tabs([word for word, _ in FILES.values()]), FILES):
+        text = compare.table(groups, form)
+        tab.code(text, language=None, height=min(360, 60 + 21 * text.count("\n")))
     st.caption("The same on the command line")
     st.code(command(groups, scoring), language="bash", wrap_lines=True)
 

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -113,6 +114,7 @@ def _environment() -> jinja2.Environment:
     )
 
 
+@cache
 def _script(path: Path) -> str:
     """A script as it stands between tags, lines ended as a browser reads them."""
     text = path.read_bytes().decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
@@ -120,6 +122,7 @@ def _script(path: Path) -> str:
     return text
 
 
+@cache
 def _hash(script: str) -> str:
     """How the policy names a script that may run."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

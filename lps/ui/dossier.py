@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from lps.ui import escape, style
+from lps.ui import escape, failures, style, upkeep
 from lps.ui.shelf import Entry
 
 COSTS = {
@@ -22,6 +22,8 @@ def show(entry: Entry) -> None:
             for alarm in entry.measured.alarms:
                 st.badge(alarm.title, color="red", icon=":material/warning:")
         st.code(entry.run.id, language=None)
+        if is_advised(entry):
+            failures.show(entry.run, entry.state, lambda: upkeep.resume(entry))
         for words in remarks(entry):
             st.markdown(f":red[{escape.markdown(words)}]")
         show_costs(entry)
@@ -31,11 +33,17 @@ def show(entry: Entry) -> None:
             st.caption("A recording: it stays as it is. Launch a copy to have a run of your own.")
 
 
+def is_advised(entry: Entry) -> bool:
+    """Whether the box with cause and remedy is shown, which names the reason too."""
+    return entry.state.name in ("failed", "crashed") and not entry.run.is_recorded
+
+
 def remarks(entry: Entry) -> list[str]:
-    """Why it ended badly, and what is wrong at its newest epoch."""
-    reason = entry.state.reason if entry.state.name in ("failed", "crashed", "unknown", "unreadable") else ""
+    """Why it ended badly, which of its files cannot be read, and what is wrong at its newest epoch."""
+    is_bad = entry.state.name in ("failed", "crashed", "unknown", "unreadable") and not is_advised(entry)
+    reason = entry.state.reason if is_bad else ""
     alarms = [f"Epoch {alarm.epoch}: {alarm.words}" for alarm in entry.measured.alarms]
-    return [words for words in [reason, *alarms] if words]
+    return [words for words in [reason, *entry.damages, *alarms] if words]
 
 
 def costs(entry: Entry) -> list[tuple[str, str, str]]:

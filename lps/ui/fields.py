@@ -117,13 +117,16 @@ def write(key: str, label: str, error: str | None, explanation: str, **options) 
         say(error, explanation)
 
 
-def choose_device(error: str | None) -> None:
-    """Where to train; says why there is no GPU where there is none."""
-    found = devices.list_devices()
+def choose_device(error: str | None, is_here: bool = True) -> None:
+    """Where to train; says why there is no GPU where there is none. is_here: False where a cluster's nodes train."""
+    found = devices.list_devices() if is_here else []
     labels = {"auto": "Automatic"} | {device.name: device.label for device in found if device.available}
+    if not is_here:
+        labels |= {"cpu": "CPU of the node", "cuda": "GPU of the node"}
     asked = draft().text("device")
     labels |= {} if asked in labels else {asked: asked}
     missing = [f"{device.label}: {device.reason}" for device in found if not device.available]
+    missing += [] if is_here else ["What the job gets of its node; ask for a GPU below"]
     st.session_state["set:device"] = asked
     with st.container(gap="xxsmall"):
         st.selectbox("Device", list(labels), format_func=labels.get, key="set:device", on_change=take,

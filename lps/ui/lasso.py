@@ -1,4 +1,8 @@
-"""The images that a lasso or a box on the projection is around: counts, pictures, a table to take away."""
+"""The images of the projection that a person has chosen: counts, pictures, a table to take away.
+
+They are those that a lasso or a box is around, or those that fit the conditions of a form (lps.ui.conditions),
+whichever came last.
+"""
 
 import csv
 import io
@@ -11,7 +15,8 @@ from lps import exports, labels, naming
 from lps.datasets import Images
 from lps.parameters import ConfigError
 from lps.runs import Run
-from lps.ui import assignments, escape, gallery, points, select
+from lps.ui import assignments, conditions, escape, gallery, points, select
+from lps.ui.conditions import Conditions
 from lps.ui.gallery import Tile
 
 PAGE = 48  # pictures on a sheet
@@ -25,12 +30,36 @@ def token(run: Run) -> str:
     return f"{run.id} {st.session_state.get(CLEARED, 0)}"
 
 
+def show_form(run: Run, epoch: int, table: pd.DataFrame) -> None:
+    """Choose images by conditions; a lasso that was drawn before is forgotten."""
+    conditions.show(run, epoch, table, _choose)
+
+
+def _choose(wanted: Conditions) -> None:
+    _clear()
+    conditions.keep(wanted)
+
+
+def fitting(run: Run, epoch: int, table: pd.DataFrame) -> np.ndarray | None:
+    """Ids of the images that fit the conditions, which may be none; None where there are no conditions."""
+    wanted = conditions.asked()
+    if not wanted:
+        return None
+    try:
+        return conditions.matching(run, epoch, table, wanted)
+    except ConfigError as error:
+        st.session_state[ERROR] = str(error)
+        return np.array([], np.int64)
+
+
 def show(run: Run, epoch: int, table: pd.DataFrame, chosen: np.ndarray) -> None:
     """Everything about the images `chosen` (ids) of `table` (of `points.table`); nothing where none is chosen."""
     if error := st.session_state.pop(ERROR, ""):
         st.error(escape.markdown(f"{error}."), icon=":material/error:")
     rows = table[table["image"].isin(chosen)]
     if rows.empty:
+        if conditions.asked() and not error:
+            st.info("No image fits all of it. Take back a condition above.", icon=":material/filter_alt_off:")
         return
     names, images = points.partition(run).split.class_names, pictures(run)
     _show_head(run, epoch, rows, names, images)
@@ -172,6 +201,7 @@ def as_csv(rows: pd.DataFrame, names: tuple[str, ...], files: tuple[str, ...]) -
 
 def _clear() -> None:
     st.session_state[CLEARED] = st.session_state.get(CLEARED, 0) + 1
+    conditions.keep(Conditions())
     st.session_state.pop("lasso_made", None)
 
 

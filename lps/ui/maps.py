@@ -1,6 +1,6 @@
 """The parts of the Projection page: which map of which epoch, the points, the image behind a point and those around it.
 
-The address says what is looked at: run, epoch, map, color, image. What a lasso is around stands in lps.ui.lasso.
+The address says what is looked at: run, epoch, map, color, image, where. What is chosen stands in lps.ui.lasso.
 """
 
 import time
@@ -12,7 +12,7 @@ import streamlit as st
 from lps import projection
 from lps.parameters import ConfigError
 from lps.runs import Run
-from lps.ui import charts, coloring, epoch_choice, escape, gallery, lasso, points, select, splits, style
+from lps.ui import charts, coloring, conditions, epoch_choice, escape, gallery, lasso, points, select, splits, style
 from lps.ui.gallery import Tile
 from lps.ui.panels import duration
 from lps.ui.plot import explore
@@ -70,6 +70,9 @@ def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str
         charts.set_frame(figure, *points.frame(run, method))
         figure.update_layout(uirevision=f"{run.id} {method}")
         figure.update_layout(legend={"x": 0, "xanchor": "left"}, margin={"r": 40})  # the buttons are at the right
+        fitting = lasso.fitting(run, epoch, table)
+        if fitting is not None:
+            conditions.mark(figure, fitting)
         alt = f"{projection.METHODS[method]} of the features of {len(table)} unlabeled images at epoch {epoch}"
         done = explore(figure, "map", alt, lasso.token(run), epoch)
         st.caption(
@@ -77,11 +80,15 @@ def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str
             f"{_meaning(method)} Click a point to see its image; draw around points with the lasso or the box (top "
             "right) to see theirs."
         )
+        lasso.show_form(run, epoch, table)
         _offer_all(run, method, epoch)
     if done.clicked is not None and done.clicked != image:
         select.set_number("image", done.clicked)
         st.rerun()
-    return np.array(done.selected, np.int64)
+    if done.drawn and fitting is not None:  # the hand came last
+        conditions.keep(conditions.Conditions())
+        st.rerun()
+    return np.array(done.selected, np.int64) if fitting is None else fitting
 
 
 def _pick_run_and_epoch(runs: list[Run]) -> tuple[Run, int]:

@@ -4,10 +4,13 @@ Looking costs a few file-system calls a run; records are read only where a file 
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import streamlit as st
 
+from lps import preflight
+from lps.config import Config
 from lps.locks import is_held
 from lps.parameters import ConfigError
 from lps.runs import Run
@@ -95,6 +98,23 @@ def show_alarms(run: Run) -> None:
     for alarm in measured.alarms:
         words = escape.markdown(f"{alarm.title} at epoch {alarm.epoch}: {alarm.words}.")
         st.warning(words, icon=":material/warning:")
+
+
+def show_damages(run: Run) -> None:
+    """A line for each file of texts or wishes that cannot be read, and how to come by a sound one."""
+    mend = {
+        "meta.json": "Naming the run anew writes a sound one",
+        "want.json": "Stopping or resuming the run writes a sound one",
+    }
+    for words in run.damages():
+        what = "" if "newer" in words else f" {mend[words.split()[0]]}, and keeps this one beside it as damaged-…."
+        st.warning(escape.markdown(f"{words}.{what}"), icon=":material/broken_image:")
+
+
+def show_shortage(configs: Sequence[Config]) -> None:
+    """A line where the disk of the runs has no room for what is about to be started."""
+    if words := preflight.shortage(configs, select.runs_root()):
+        st.warning(escape.markdown(words), icon=":material/hard_drive:")
 
 
 def _change_time(path: os.PathLike) -> tuple[int, int]:

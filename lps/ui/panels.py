@@ -15,7 +15,7 @@ import streamlit as st
 from lps import catalog, config, costs, launcher, queue, slurm, usage, wishes
 from lps.parameters import ConfigError, text_of
 from lps.runs import Run, State
-from lps.ui import charts, epoch_choice, escape, failures, fields, points, replay, select, style
+from lps.ui import cards, charts, epoch_choice, escape, failures, fields, points, replay, select, style
 from lps.ui.live import History, history, log_tail
 from lps.ui.plot import plot
 
@@ -168,16 +168,10 @@ def _number(stored: dict, name: str, otherwise: float = 0.0) -> float:
 
 def show_numbers(past: History) -> None:
     """Seen, novel, all, gap and KL, now and as a line over the epochs."""
-    with st.grid(5, min_column_width=130):
-        for name, word in NUMBERS.items():
-            _show_number(word, past.column(f"accuracy/{name}"), lambda value: f"{100 * value:.1f} %")
-        _show_number("Gap, points", past.column("accuracy/gap"), lambda value: f"{100 * value:+z.1f}")
-        _show_number("KL", past.column("kl"), lambda value: f"{value:.3f}")
-
-
-def _show_number(word: str, values: pd.Series, as_text) -> None:
-    text = as_text(values.iloc[-1]) if len(values) else "–"
-    st.metric(word, text, border=True, chart_data=values.tolist() if len(values) > 1 else None)
+    shown = [(word, f"accuracy/{name}", lambda value: f"{100 * value:.1f} %") for name, word in NUMBERS.items()]
+    shown += [("Gap, points", "accuracy/gap", lambda value: f"{100 * value:+z.1f}"), ("KL", "kl", "{:.3f}".format)]
+    columns = [(word, past.column(name), as_text) for word, name, as_text in shown]
+    cards.show([(word, as_text(values.iloc[-1]) if len(values) else "–", values) for word, values, as_text in columns])
 
 
 def show_curves(run: Run, past: History) -> None:
@@ -361,11 +355,14 @@ def _show_class_accuracy(run: Run, past: History, epoch: int, names: list[str]) 
 
 
 def _show_points(run: Run, epoch: int, names: list[str]) -> None:
-    _show_title("Projection", "PCA of the features")
     try:
         table = points.table(run, epoch)
         seen = points.partition(run).split.classes.seen
+        shown = min(len(table), charts.FEW_POINTS)
+        thinned = f"PCA, {shown:,} of {len(table):,}"
+        _show_title("Projection", thinned if shown < len(table) else "PCA of the features")
     except ConfigError as error:
+        _show_title("Projection", "PCA of the features")
         st.caption(escape.markdown(f"{error}."))
         return
     figure = charts.projection(table, "group", style.palette(), seen, names, height=260)

@@ -24,6 +24,35 @@ function loadPlotly(url) {
   return libraries.get(url);
 }
 
+// First drawings wait here. What people see comes first, from the top, each in a task of its own so that the page
+// answers in between; what is out of sight waits until the page is likely to be complete and the browser idle.
+const waiting = (window.lpsPlotWaiting ??= new Map());
+const whenIdle = window.requestIdleCallback ?? setTimeout;
+const OUT_OF_SIGHT_MS = 1000;
+
+function drawInTurn(graph, job) {
+  if (graph.isDrawn) return job();
+  waiting.set(graph, job);
+  setTimeout(() => drawNext(false));
+}
+
+function drawNext(isIdle) {
+  const graphs = [...waiting.keys()];
+  const inSight = graphs.find((graph) => {
+    const { top, bottom } = graph.getBoundingClientRect();
+    return top < innerHeight && bottom > 0;
+  });
+  const graph = inSight ?? (isIdle ? graphs[0] : undefined);
+  if (graph) {
+    const job = waiting.get(graph);
+    waiting.delete(graph);
+    graph.isDrawn = true;
+    job();
+  } else if (graphs.length) {
+    setTimeout(() => whenIdle(() => drawNext(true), { timeout: 500 }), OUT_OF_SIGHT_MS);
+  }
+}
+
 const quote = (value) => `"${String(value ?? "").replaceAll('"', '""')}"`;
 
 // What an axis writes at a value, or the value.
@@ -145,6 +174,17 @@ function pack(ids) {
   return Array.from(order, (id, k) => (k ? id - order[k - 1] : id).toString(36)).join(".");
 }
 
+// A text a point, out of the words of the figure: sent as numbers, they are a tenth as long.
+function writeTexts({ data, layout }) {
+  const words = layout.meta?.classes;
+  if (!words) return;
+  for (const trace of data) {
+    if (!trace.meta?.truth) continue;
+    const predicted = column(trace.meta.predicted);
+    trace.text = Array.from(column(trace.meta.truth), (truth, k) => `${words[truth]} → ${words[predicted[k]]}`);
+  }
+}
+
 // What was selected stays so in a figure whose traces have changed. The outline goes: it was drawn around other places.
 function keepSelection(graph, figure, token) {
   if (graph.token !== token) {
@@ -260,35 +300,37 @@ function draw(graph, text) {
   const cut = text.indexOf("\n");
   const options = JSON.parse(text.slice(0, cut));
   graph.style.minHeight = `${options.height}px`;
+  const write = (Plotly) => {
+    if (graph.drawn !== drawn) return; // something newer has come meanwhile
+    const figure = JSON.parse(inTheme(text.slice(cut + 1), options, theme));
+    writeTexts(figure);
+    figure.layout.font = { ...figure.layout.font, family: getComputedStyle(graph).fontFamily };
+    figure.layout.uirevision ??= options.name;
+    graph.clock = options.clock;
+    graph.plotConfiguration ??= configuration(Plotly, options, figure); // a new one would make a new plot
+    if (options.token) drawPoints(Plotly, graph, figure, options, drawn);
+    else Plotly.react(graph, figure.data, figure.layout, graph.plotConfiguration);
+    graph.setAttribute("role", "figure");
+    graph.setAttribute("aria-label", options.alt);
+    if (options.clock && !graph.followsClock) {
+      graph.followsClock = true;
+      graph.on("plotly_afterplot", () => followClock(graph)); // another size or zoom
+      followClock(graph);
+    }
+    if (options.clickable && !graph.listensToClicks) {
+      graph.listensToClicks = true;
+      graph.on("plotly_click", (event) => {
+        const id = event.points.map((point) => point.customdata).find(Number.isInteger);
+        if (id !== undefined) graph.reportClick(id);
+      });
+    }
+    if (options.token && !graph.listensToSelections) {
+      graph.listensToSelections = true;
+      listenToSelections(graph);
+    }
+  };
   loadPlotly(options.library).then(
-    (Plotly) => {
-      if (graph.drawn !== drawn) return; // something newer has come meanwhile
-      const figure = JSON.parse(inTheme(text.slice(cut + 1), options, theme));
-      figure.layout.font = { ...figure.layout.font, family: getComputedStyle(graph).fontFamily };
-      figure.layout.uirevision ??= options.name;
-      graph.clock = options.clock;
-      graph.plotConfiguration ??= configuration(Plotly, options, figure); // a new one would make a new plot
-      if (options.token) drawPoints(Plotly, graph, figure, options, drawn);
-      else Plotly.react(graph, figure.data, figure.layout, graph.plotConfiguration);
-      graph.setAttribute("role", "figure");
-      graph.setAttribute("aria-label", options.alt);
-      if (options.clock && !graph.followsClock) {
-        graph.followsClock = true;
-        graph.on("plotly_afterplot", () => followClock(graph)); // another size or zoom
-        followClock(graph);
-      }
-      if (options.clickable && !graph.listensToClicks) {
-        graph.listensToClicks = true;
-        graph.on("plotly_click", (event) => {
-          const id = event.points.map((point) => point.customdata).find(Number.isInteger);
-          if (id !== undefined) graph.reportClick(id);
-        });
-      }
-      if (options.token && !graph.listensToSelections) {
-        graph.listensToSelections = true;
-        listenToSelections(graph);
-      }
-    },
+    (Plotly) => drawInTurn(graph, () => write(Plotly)),
     (error) => {
       const note = document.createElement("div");
       note.className = "lps-plot-missing";

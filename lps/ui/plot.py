@@ -2,7 +2,7 @@
 
 `st.plotly_chart` makes a new element for new data. Here one element is kept under its key and handed to `Plotly.react`,
 with a constant `uirevision` (the key, where the figure sets none). plotly.js is the file of the installed plotly
-package, served by this server.
+package, served by this server (lps.ui.serving).
 """
 
 import json
@@ -13,11 +13,11 @@ from pathlib import Path
 import plotly
 import plotly.graph_objects as go
 import streamlit as st
-from streamlit.components import v1
 
 from lps.ui import style
 
 LIBRARY = Path(plotly.__file__).parent / "package_data"
+LIBRARY_NAME = f"plotly-{plotly.__version__}.js"  # its address on the server: another version is another file
 SCRIPT = (Path(__file__).parent / "plot.js").read_text(encoding="utf-8")
 STYLE = """
 .lps-plot { width: 100%; position: relative; }
@@ -32,10 +32,14 @@ _mount = st.components.v2.component(
 
 @dataclass(frozen=True)
 class Touch:
-    """What was done on a chart: the id clicked since the last run, and the ids that a lasso or a box is around."""
+    """What was done on a chart: the id clicked since the last run, and the ids that a lasso or a box is around.
+
+    drawn: a person has selected something by hand since the token changed, or taken that back.
+    """
 
     clicked: int | None = None
     selected: tuple[int, ...] = ()
+    drawn: bool = False
 
 
 def plot(figure: go.Figure, key: str, alt: str, clickable: bool = False, clock: str = "") -> int | None:
@@ -59,7 +63,8 @@ def explore(figure: go.Figure, key: str, alt: str, token: str, moment: int) -> T
     """
     data = _data(figure, key, alt, clickable=True, token=token, moment=moment)
     result = _mount(key=key, data=data, on_click_change=_nothing, on_selected_change=_nothing)
-    return Touch(_clicked(result), selected_ids(result.selected, token))
+    drawn = isinstance(result.selected, dict) and result.selected.get("token") == token
+    return Touch(_clicked(result), selected_ids(result.selected, token), drawn)
 
 
 def selected_ids(reported, token: str) -> tuple[int, ...]:
@@ -79,7 +84,7 @@ def _clicked(result) -> int | None:
 def _data(figure: go.Figure, key: str, alt: str, **options) -> bytes:
     """One line of options, then the figure."""
     head = {
-        "library": _library_url(),
+        "library": library_path(),
         "name": key,
         "alt": alt,
         "height": figure.layout.height,
@@ -89,11 +94,10 @@ def _data(figure: go.Figure, key: str, alt: str, **options) -> bytes:
     return json.dumps(head | options).encode() + b"\n" + figure.to_json().encode()
 
 
-def _library_url() -> str:
-    """The address of plotly.min.js on this server; the folder is registered with the running server on every call."""
-    served = v1.declare_component("plotly", path=LIBRARY)
+def library_path() -> str:
+    """Where this server has plotly.js."""
     base = st.get_option("server.baseUrlPath").strip("/")
-    return f"{'/' + base if base else ''}/component/{served.name}/plotly.min.js?v={plotly.__version__}"
+    return f"{'/' + base if base else ''}/{LIBRARY_NAME}"
 
 
 def _nothing() -> None:

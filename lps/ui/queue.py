@@ -33,14 +33,21 @@ MOVES = {
 
 def is_moving() -> bool:
     """Whether the page has something to follow."""
-    return _is_moving(_look())
+    try:
+        return _is_moving(_look())
+    except ConfigError:
+        return False  # said by `show`
 
 
 def show() -> bool:
     """The whole page below its title; returns whether something runs or waits."""
     if not queue.read_switch(select.runs_root()).paused:
         home.start_waiting()
-    found, now = _look(), time.time()
+    try:
+        found, now = _look(), time.time()
+    except ConfigError as error:  # LPS_CPU_SLOTS is no number
+        st.error(escape.markdown(str(error)), icon=":material/block:")
+        return False
     _show_head(found, now)
     _show_refusals()
     _show_devices(found, now)
@@ -119,6 +126,7 @@ def _show_devices(found: Occupancy, now: float) -> None:
         with st.container(border=True):
             _show_machine(usage.machine(), share)
             _show_slots(found, rest, on_gpus, now)
+            _show_number(found)
         for gpu in gpus:
             with st.container(border=True):
                 _show_gpu(gpu, labels.get(gpu.index, ""))
@@ -155,6 +163,32 @@ def _show_machine(machine: usage.Machine, share: float | None) -> None:
     st.markdown(f"**CPU** :gray[{cores}]")
     _show_bar("Processor", share, "" if machine.load is None else f"load {machine.load:.1f}")
     _show_memory(machine.memory_used, machine.memory_total)
+
+
+def _show_number(found: Occupancy) -> None:
+    """How many runs the processor takes at a time, and where that is said."""
+    number, demanded = launcher.cpu_slots(select.runs_root()), launcher.demanded_cpu_slots()
+    words = f"{number} run{'s' * (number != 1)} at a time on the processor"
+    if demanded is not None:
+        st.caption(f"{words}, by LPS_CPU_SLOTS where this dashboard was started: it goes before what is set here.")
+        return
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
+        st.caption(words, width="content")
+        with st.popover("Change", icon=":material/tune:", type="tertiary"):
+            _ask_number(found, number)
+
+
+def _ask_number(found: Occupancy, number: int) -> None:
+    new = st.number_input("Runs at a time", 1, queue.MOST_CPU_SLOTS, number, 1, key="queue_slots")
+    st.caption(f"{occupancy.suggestion_in_words(found)} What runs goes on.")
+    root = select.runs_root()
+    st.button(
+        "Set",
+        key="queue_slots_set",
+        type="primary",
+        on_click=_try,
+        args=([lambda: queue.set_cpu_slots(root, int(new)), lambda: launcher.pump(root)],),
+    )
 
 
 def _show_gpu(gpu: usage.Gpu, label: str) -> None:

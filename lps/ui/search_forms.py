@@ -8,17 +8,16 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from lps import catalog, costs, search, start_check
+from lps import catalog, costs, launcher, search, slurm, start_check
 from lps.config import parameters, recipe
 from lps.parameters import ConfigError, Parameter, text_of
 from lps.search import Request
-from lps.search_driver import places
 from lps.search_objective import OBJECTIVES
 from lps.search_space import can_be_searched, suggested
-from lps.ui import escape, fields, forms, select
+from lps.ui import escape, fields, forms, notices, select
 
 ASKED, FAILED = "search_asked", "search_failed"
-COLUMN = 250  # pixels, the least width of a field
+COLUMN = 205  # pixels, the least width of a field: four of them at 1280
 BEGINNING = {"lps": ("margin_scale", "lr")}  # what is searched before anybody says so; of other methods the first ones
 TITLES = {
     "balanced": "Withheld labels and even use of classes",
@@ -65,10 +64,8 @@ def show() -> None:
     """The form, what it means, and the button."""
     errors: dict[str, str] = {}
     with st.grid(columns="auto", min_column_width=COLUMN, gap="medium"):
-        methods = {name: catalog.method_info(name).title for name in ["lps", *catalog.method_names()]}
-        method = select.choose(st.selectbox, "method", "Method", methods)
-        datasets = {name: catalog.dataset_info(name).title for name in ["digits", *catalog.dataset_names()]}
-        dataset = select.choose(st.selectbox, "dataset", "Data set", datasets)
+        method = select.choose(st.selectbox, "method", "Method", catalog.method_titles())
+        dataset = select.choose(st.selectbox, "dataset", "Data set", catalog.dataset_titles())
         trials = _whole("Trials", "search_trials", 20, search.MOST_TRIALS, "Points of the space that are tried")
         seeds = st.text_input(
             "Seeds", "0", key="search_seeds", bind="query-params", help="Runs of a trial; their mean counts"
@@ -208,6 +205,9 @@ def _ask_objective() -> str:
 
 def _offer(request: Request, command_line: str) -> None:
     """What it takes, the same as a command, and the button."""
+    notices.show_shortage([request.base] * request.trials * len(request.seeds))
+    if slurm.is_here():
+        st.caption("The runs of a search wait in the queue of this machine; a cluster is not asked for them.")
     st.caption("The same on the command line")
     st.code(command_line, language="bash", wrap_lines=True)
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -219,7 +219,7 @@ def _offer(request: Request, command_line: str) -> None:
 def cost_in_words(request: Request) -> str:
     """How long all runs take where none is stopped early, and the labels that it costs."""
     runs = request.trials * len(request.seeds)
-    at_once = min(request.parallel or places(request.base), request.trials)
+    at_once = min(request.parallel or launcher.at_once([request.base], select.runs_root()), request.trials)
     seconds = search.estimate(request, select.runs_root())
     said = [f"{runs} runs, {at_once} at a time"]
     if seconds is None:

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import streamlit as st
 
+from lps.background import SOURCE
 from lps.locks import is_held
 from lps.runs import RUN_ID, Run, list_runs, recorded_runs
 
 HIDDEN = "hidden"  # in the address, where hidden runs are shown
-APP = Path(__file__).resolve().parent.parent.parent
 
 
 def runs_root() -> Path:
     """The folder of runs: the environment's LPS_RUNS, or `runs` beside app.py."""
-    return Path(os.environ.get("LPS_RUNS") or APP / "runs")
+    return Path(os.environ.get("LPS_RUNS") or SOURCE / "runs")
 
 
 def own_runs() -> list[Run]:
@@ -177,7 +177,7 @@ def _remember_runs() -> None:
 
 def _remember_run() -> None:
     st.query_params["run"] = st.session_state["picked_run"]
-    for name in ("epoch", "image"):
+    for name in ("epoch", "image", "where"):
         st.query_params.pop(name, None)
 
 

@@ -1,18 +1,29 @@
-"""How the dashboard is served: the guard before every request, the link that is printed, the browser that opens."""
+"""How the dashboard is served: the guard before every request, plotly.js, the link that is printed, the browser."""
 
+import gzip
+import importlib
 import os
+import pkgutil
 import sys
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
 
 import streamlit as st
 from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
 from streamlit import cli_util, config
 from streamlit.runtime.pages_manager import PagesManager
 
-from lps import guard
+from lps import guard, ui
 from lps.parameters import ConfigError
+from lps.ui.plot import LIBRARY, library_path
 from lps.ui.select import runs_root
+
+CHARTED = set("live pace explain compare effects clusters projection story".split())  # pages that need plotly.js
+FOR_GOOD = "public, immutable, max-age=31536000"
 
 
 def options() -> dict:
@@ -27,7 +38,49 @@ def options() -> dict:
             guard.keep(door.token, _token_file())
     except ConfigError as error:
         sys.exit(f"lps: {error}")
-    return {"middleware": [Middleware(guard.Guard, door=door, index=_index())], "lifespan": _life(door, address)}
+    _import_pages()
+    return {
+        "middleware": [Middleware(guard.Guard, door=door, index=_index()), Middleware(Herald, library=library_path())],
+        "routes": [Route(library_path(), _library)],
+        "lifespan": _life(door, address),
+    }
+
+
+def _import_pages() -> None:
+    """Whatever pages are made of, before there are visitors: the first one would wait for it."""
+    for module in pkgutil.iter_modules(ui.__path__):
+        importlib.import_module(f"{ui.__name__}.{module.name}")
+
+
+class Herald:
+    """ASGI middleware: a page with charts says in its head that it needs plotly.js, long before a chart asks for it."""
+
+    def __init__(self, app, library: str):
+        self.app, self.link = app, (b"link", f"<{library}>; rel=preload; as=script".encode())
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] != "http" or scope["path"].rstrip("/").rpartition("/")[2] not in CHARTED:
+            return await self.app(scope, receive, send)
+
+        async def send_with_link(message):
+            if message["type"] == "http.response.start" and message["status"] == 200:
+                message = message | {"headers": [*message.get("headers", []), self.link]}
+            await send(message)
+
+        return await self.app(scope, receive, send_with_link)
+
+
+def _library(request: Request) -> Response:
+    """plotly.js, to be kept: a browser also keeps what it has compiled of a script that stays the same."""
+    headers = {"cache-control": FOR_GOOD, "vary": "accept-encoding"}
+    if "gzip" not in request.headers.get("accept-encoding", ""):
+        return FileResponse(LIBRARY / "plotly.min.js", media_type="text/javascript", headers=headers)
+    return Response(_packed(), media_type="text/javascript", headers=headers | {"content-encoding": "gzip"})
+
+
+@cache
+def _packed() -> bytes:
+    return gzip.compress((LIBRARY / "plotly.min.js").read_bytes(), 6)
 
 
 def _index() -> str:

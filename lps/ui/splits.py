@@ -1,6 +1,7 @@
 """The split designer: which classes are seen, what that leaves to label and to discover, and how the classes look."""
 
 import io
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ from PIL import Image
 
 from lps import catalog, datasets, preflight
 from lps.config import CLASS_RULES, Config, parameters, seen_class_ids
-from lps.datasets import Source
+from lps.datasets import Images, Source
 from lps.parameters import ConfigError, text_of
 from lps.split import open_world_split
 from lps.ui import escape, fields, forms
@@ -24,6 +25,7 @@ FEW_CLASSES = 20
 SKIPPED = 100  # names of files that are listed
 BY_HAND = "by hand"
 MODES = {"first": "The first", "random": "Random", BY_HAND: "By hand"}
+SEEN = ("split.seen_classes", "split.num_seen", "split.labeled_ratio", "split.rule", "split.seed")
 REST = {
     "split.num_novel": "Novel classes to look for",
     "split.validation_ratio": "Share of labels withheld for validation",
@@ -127,8 +129,37 @@ def picked_classes(text: str, total: int) -> list[int]:
         return []
 
 
-def show_controls(class_names: tuple[str, ...], split: Preview | None, errors: dict[str, str]) -> None:
-    """The fields of the split. split: as it is now, where picking by hand starts from."""
+def show_controls(images: Images, split: Preview | None, errors: dict[str, str], count: Callable[[], None]) -> None:
+    """The fields of the split. split: as it is now, where picking by hand starts from. count: shows `lps.ui.counting`.
+
+    Where pictures come without a class, the one thing to decide is how many kinds they may be; the rest is under More.
+    """
+    known = parameters(fields.draft().method)
+    half_labeled = bool((images.labels < 0).any())
+    if half_labeled:
+        _type_rest(["split.num_novel"], errors)
+        count()
+    else:
+        _show_seen(images.class_names, split, errors)
+    kept_back = [key for key in REST if not (half_labeled and key == "split.num_novel")]
+    own = (*SEEN, *kept_back) if half_labeled else kept_back
+    with st.expander(fields.heading("More", [known[key] for key in own], errors)):
+        if half_labeled:
+            _show_seen(images.class_names, split, errors)
+        _type_rest(kept_back, errors)
+    if not half_labeled:
+        count()
+
+
+def _type_rest(keys: Iterable[str], errors: dict[str, str]) -> None:
+    known = parameters(fields.draft().method)
+    for key in keys:
+        about = known[key].help
+        fields.type_into(key, REST[key], errors.get(key), help=about[:1].upper() + about[1:])
+
+
+def _show_seen(class_names: tuple[str, ...], split: Preview | None, errors: dict[str, str]) -> None:
+    """Which classes are seen, and what of them keeps its label."""
     seen = split.seen if split else ()
     usual_seen = len(class_names) if split and split.unlabeled_unknown else len(class_names) // 2
     text = fields.draft().text("split.seen_classes")
@@ -156,11 +187,6 @@ def show_controls(class_names: tuple[str, ...], split: Preview | None, errors: d
         "Stratified: the same share of every class.",
     )  # fmt: skip
     fields.type_into("split.seed", "Split seed", errors.get("split.seed"), help="The same for every run seed")
-    known = parameters(fields.draft().method)
-    with st.expander(fields.heading("More", [known[key] for key in REST], errors)):
-        for key, label in REST.items():
-            about = known[key].help
-            fields.type_into(key, label, errors.get(key), help=about[:1].upper() + about[1:])
 
 
 def _show_picks(text: str, class_names: tuple[str, ...], errors: dict[str, str]) -> None:
@@ -226,19 +252,19 @@ def _pick() -> None:
     fields.keep(fields.draft().with_text("split.seen_classes", ",".join(map(str, picks))))
 
 
-def show_samples(draft: Draft) -> tuple[str, ...]:
-    """The contact sheet of a data set, a strip of images a class; gives the names of the classes, () without data."""
+def show_samples(draft: Draft) -> Images | None:
+    """The contact sheet of a data set, a strip of images a class; gives the data, None where there is none."""
     try:
         source = forms.source(draft)
     except ConfigError:  # the sentence stands beside the field that does not fit
-        return ()
+        return None
     try:
         images = datasets.load(*source)
     except ConfigError as error:
         if not catalog.dataset_info(draft.dataset).path:  # else the field for the path is just above, with the sentence
             fields.say(forms.sentence(error))
         _offer_download(draft)
-        return ()
+        return None
     count = SAMPLES if images.num_classes <= FEW_CLASSES else 1
     with st.container(height=320 if images.num_classes > 2 * FEW_CLASSES else "content", border=False):
         st.image(
@@ -248,7 +274,7 @@ def show_samples(draft: Draft) -> tuple[str, ...]:
             alt=[f"Images of class {name}" for name in images.class_names],
         )
     _show_skipped(images.skipped)
-    return images.class_names
+    return images
 
 
 def _moment(source: Source) -> object:

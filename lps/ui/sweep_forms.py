@@ -15,7 +15,7 @@ from lps.config import Config, parameters, recipe
 from lps.costs import Cost
 from lps.parameters import ConfigError, Parameter, text_of
 from lps.sweeps import Estimate, Layout, Sweep
-from lps.ui import escape, fields, forms, places, select, sweep_tables
+from lps.ui import escape, fields, forms, notices, places, select, sweep_tables
 from lps.ui.places import Place
 
 KINDS = {"preset": "A table of the paper", "own": "Own layout"}
@@ -121,10 +121,8 @@ def _ask_preset() -> Draft:
 
 def _ask_layout() -> Draft:
     with st.grid(columns="auto", min_column_width=COLUMN, gap="medium"):
-        titles = {name: catalog.dataset_info(name).title for name in catalog.dataset_names()}
-        datasets = _many("Data sets", "sweep_datasets", titles, ["digits"])
-        titles = {name: catalog.method_info(name).title for name in catalog.method_names()}
-        methods = _many("Methods", "sweep_methods", titles, ["lps"])
+        datasets = _many("Data sets", "sweep_datasets", catalog.dataset_titles(), ["digits"])
+        methods = _many("Methods", "sweep_methods", catalog.method_titles(), ["lps"])
         seeds, wrong = _ask_seeds()
         name, retries = _ask_name(), _ask_retries()
     if not datasets or not methods:
@@ -177,9 +175,13 @@ def _ask_name() -> str:
 
 
 def _ask_retries() -> int:
-    about = "How often a run whose processes were killed starts again by itself"
-    key = {"key": "sweep_retries", "bind": "query-params"}
-    return int(st.number_input("Retries after a crash", 0, queue.MOST_RETRIES, 0, help=about, **key))
+    """How often; a cluster has its own way of doing it, so there is nothing to ask."""
+    about, is_away = "How often a run whose processes were killed starts again by itself", not places.read().is_here
+    if is_away:
+        about = f"SLURM is a cluster, {launcher.ELSEWHERE['retries']}"
+        st.session_state["sweep_retries"] = 0
+    options = {"key": "sweep_retries", "bind": "query-params", "disabled": is_away, "help": about}
+    return int(st.number_input("Retries after a crash", 0, queue.MOST_RETRIES, 0, **options))
 
 
 def _ask_datasets(preset: presets.Preset) -> tuple[str, ...]:
@@ -276,14 +278,14 @@ def _show_places() -> None:
     if not places.read().is_here:
         return
     try:
-        slots = launcher.cpu_slots()
+        slots = launcher.cpu_slots(select.runs_root())
     except ConfigError as error:
         st.error(escape.markdown(str(error)), icon=":material/error:")
         return
     words = "one run at a time" if slots == 1 else f"{slots} runs at a time"
     st.caption(
         f"On this machine: {words} on the CPU, one on each GPU; the others wait in the queue, which goes on when this "
-        f"page is closed. More at a time: start the dashboard with `LPS_CPU_SLOTS={slots + 1}`."
+        "page is closed. The page Queue says how many at a time."
     )
 
 
@@ -299,8 +301,11 @@ def _preview(draft: Draft) -> None:
     found = list(known.values())
     estimate = sweeps.add_up(left, found)
     st.subheader("Preview", anchor=False)
-    st.markdown(f"**{escape.markdown(wanted.tag)}** · {counts_in_words(wanted)}  \n{cost_in_words(estimate, found)}")
     place = places.read()
+    slots = launcher.at_once(left, root) if place.is_here else 1
+    cost = cost_in_words(estimate, found, slots)
+    st.markdown(f"**{escape.markdown(wanted.tag)}** · {counts_in_words(wanted)}  \n{cost}")
+    notices.show_shortage(left)
     _offer_start(wanted, draft, place)
     if not place.errors and (staying := sweeps.staying_in_words(wanted.items, place.on)):
         st.info(f"{staying}.", icon=":material/schedule:")
@@ -336,16 +341,16 @@ def counts_in_words(wanted: Sweep) -> str:
     return f"{len(wanted.items)} run{'s' * (len(wanted.items) != 1)}: {', '.join(found)}"
 
 
-def cost_in_words(estimate: Estimate, each: Sequence[Cost | None]) -> str:
-    """What is left will take so long on the slots of this machine, and so much disk. each: what each run will cost."""
+def cost_in_words(estimate: Estimate, each: Sequence[Cost | None], slots: int) -> str:
+    """How long what is left will take, and how much disk. each: cost of each run; slots: how many run at a time."""
     if not estimate.runs:
         return "Nothing is left to do."
     said, known = [], estimate.runs - estimate.missing
-    slots = min(launcher.cpu_slots(), known or 1)
+    slots = min(slots, known)
     if known:
         share = "" if known == estimate.runs else f"{known} of {estimate.runs} runs: "
         at_once = costs.side_by_side((cost.seconds for cost in each if cost is not None), slots)
-        at_once = f" (about {costs.in_words(at_once)} on {slots} CPU slots)" if slots > 1 else ""
+        at_once = f" (about {costs.in_words(at_once)} with {slots} at a time)" if slots > 1 else ""
         said.append(f"{share}about {costs.in_words(estimate.seconds)} one after another{at_once}")
         said.append(f"{costs.size_in_words(estimate.bytes)} of disk, judged by finished and recorded runs")
     if estimate.missing:

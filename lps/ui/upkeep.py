@@ -113,6 +113,12 @@ def _resume(entries: list[Entry]) -> None:
     _for_each(entries, launcher.resume)
 
 
+def resume(entry: Entry) -> None:
+    """Let a run go on, or say why not, and draw the page anew."""
+    _resume([entry])
+    st.rerun()
+
+
 def _delete(entries: list[Entry]) -> None:
     deleted = _for_each(entries, delete_run)
     if deleted:

@@ -148,3 +148,35 @@ def test_on_a_phone_everything_is_there(run, open_page):
     draw_box(page, 0.1, 0.6)
     page.locator(SHEET).first.wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def press_until(page, key, reached, most=60):
+    for _ in range(most):
+        if page.evaluate(reached):
+            return
+        page.keyboard.press(key)
+    raise AssertionError(f"{key} never reached {reached}")
+
+
+def test_the_same_images_without_a_mouse(run, open_page):
+    """From the head of the page to a gallery by tab, letters and enter; a lasso drawn after it takes its place."""
+    page = open_map(open_page, run)
+    page.locator("h1").first.focus()
+    summary = "document.activeElement.tagName === 'SUMMARY' && document.activeElement.innerText.includes('without')"
+    press_until(page, "Tab", summary)
+    page.keyboard.press("Enter")
+    press_until(page, "Tab", "document.activeElement.getAttribute('aria-label')?.startsWith('Confidence below')")
+    page.keyboard.type("60")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("where=below"))
+    wait_for_run(page)
+    table = points.table(run, 4)
+    expected = set(table["image"][table["confidence"] < 0.6].tolist())
+    assert 0 < len(expected) < 990 and set(page.evaluate(SELECTED)) == expected
+    assert page.get_by_role("heading", name=f"{len(expected)} selected images").count() == 1
+    draw_box(page, 0.02, 0.5)
+    page.wait_for_function("() => !location.search.includes('where')")
+    wait_for_run(page)
+    drawn = set(page.evaluate(SELECTED))
+    assert len(drawn) > 10 and drawn != expected
+    assert page.get_by_role("heading", name=f"{len(drawn)} selected images").count() == 1

@@ -1,0 +1,66 @@
+"""What people come for, from the first page to the file on their disk, in a real browser."""
+
+import csv
+import io
+import re
+
+import pytest
+from PIL import Image
+from playwright.sync_api import expect
+
+from tests.browser.conftest import wait_for_run
+from tests.sample_runs import make_run
+
+expect.set_options(timeout=30_000)
+
+VARIANTS = ({}, {"use_margin": False}, {"entropy_weight": 0.0}, {"margin_scale": 5.0})
+
+
+@pytest.fixture(scope="module")
+def twelve_runs(studio):
+    """Four settings, three seeds each."""
+    return [make_run(studio.runs, epochs=4, seed=seed, settings=v) for v in VARIANTS for seed in range(3)]
+
+
+def test_from_twelve_runs_to_a_latex_table_and_a_figure_in_three_clicks(twelve_runs, open_page):
+    page = open_page("runs")
+    page.get_by_role("link", name="Compare").click()  # 1
+    table = page.get_by_role("button", name="Download LaTeX")
+    table.wait_for()
+    wait_for_run(page)
+    with page.expect_download() as latex:
+        table.click()  # 2
+    text = latex.value.path().read_text()
+    assert latex.value.suggested_filename == "comparison.tex"
+    rows = [line for line in text.splitlines() if line.count("&") > 3 and "Method" not in line and "method" not in line]
+    assert len(rows) == len(VARIANTS) and all(row.count(r"\pm") >= 3 for row in rows)
+    chart = page.locator(".js-plotly-plot").first
+    chart.scroll_into_view_if_needed()
+    chart.hover()
+    with page.expect_download() as figure:
+        chart.locator("[data-title='Download as PNG']").click()  # 3
+    picture = Image.open(io.BytesIO(figure.value.path().read_bytes()))
+    box = chart.bounding_box()
+    assert picture.width >= 2 * int(box["width"]) and len(picture.convert("RGB").getcolors(2**24)) > 20
+
+
+def test_a_cluster_is_named_and_the_labels_are_on_the_disk(twelve_runs, open_page):
+    run = twelve_runs[0]
+    page = open_page(f"clusters?run={run.id}&cluster=7")
+    name = page.get_by_role("textbox", name="Name")
+    name.fill("a seven, I think")
+    name.press("Enter")
+    expect(page.get_by_role("button", name="Undo")).to_be_enabled()
+    wait_for_run(page)
+    with page.expect_download() as taken:
+        page.get_by_role("button", name="Download CSV").click()
+    rows = list(csv.DictReader(io.StringIO(taken.value.path().read_text())))
+    assert len(rows) == 1797
+    named = [row for row in rows if "a seven, I think" in row.values()]
+    assert len(named) > 50
+    page.get_by_role("button", name="Write a folder of pictures").click()
+    written = page.get_by_text(re.compile(r"exports/epoch-0004"))
+    written.first.wait_for()
+    (folder,) = (run.folder.parent / run.id).glob("exports/epoch-0004*")
+    pictures = list((folder / "a seven, I think").glob("*.png"))
+    assert len(pictures) == len(named)
