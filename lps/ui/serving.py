@@ -12,7 +12,7 @@ from pathlib import Path
 import streamlit as st
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from streamlit import cli_util, config
 from streamlit.runtime.pages_manager import PagesManager
@@ -74,7 +74,7 @@ def _library(request: Request) -> Response:
     """plotly.js, to be kept: a browser also keeps what it has compiled of a script that stays the same."""
     headers = {"cache-control": FOR_GOOD, "vary": "accept-encoding"}
     if "gzip" not in request.headers.get("accept-encoding", ""):
-        return FileResponse(LIBRARY / "plotly.min.js", media_type="text/javascript", headers=headers)
+        return Response((LIBRARY / "plotly.min.js").read_bytes(), media_type="text/javascript", headers=headers)
     return Response(_packed(), media_type="text/javascript", headers=headers | {"content-encoding": "gzip"})
 
 
