@@ -225,8 +225,9 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
         if key not in known:
             raise ConfigError(shorten(key).strip("'\""), f"is no setting of {method}; choices: {', '.join(known)}")
     dataset = protocol_parameters()["dataset"].check(values.get("dataset", "digits"))
-    chosen = {key: p.default for key, p in known.items()} | recipe(dataset) | dict(values)
-    chosen = {key: known[key].check(value) for key, value in chosen.items()}
+    usual = {key: p.default for key, p in known.items()} | recipe(dataset)
+    changed = {key: value for key, value in values.items() if not _is_same(value, usual[key])}
+    chosen = usual | {key: known[key].check(value) for key, value in changed.items()}
     if chosen["dataset.path"] is not None:  # the trainer works in another folder than the person who typed it
         chosen["dataset.path"] = os.path.abspath(os.path.expanduser(chosen["dataset.path"]))
     if chosen["network.checkpoint"]:
@@ -235,6 +236,11 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
     own = catalog.method_info(method).parameters
     protocol = {name: chosen[key] for name, key in _keys().items()}
     return Config(**protocol, hyperparameters=MappingProxyType({key: chosen[key] for key in own}))
+
+
+def _is_same(value, other) -> bool:
+    """Whether a value is the other one, type and all: 1, 1.0 and true are three."""
+    return type(value) is type(other) and value == other
 
 
 def parse_settings(texts: list[str], method: str) -> dict[str, object]:

@@ -210,7 +210,7 @@ def is_event(line: bytes) -> bool:
 def event_of(line: bytes) -> dict | None:
     """The event in a line of `events.jsonl`, None for a damaged one."""
     try:
-        event = json.loads(line)
+        event = json.loads(str(line, "utf-8"))  # given bytes, json would ask which encoding they have
         if not isinstance(event, dict) or not isinstance(event.get("values"), dict):
             return None
         # Nearly all of a line are its values, which are gone through once, below: a list of runs reads many lines.

@@ -238,7 +238,7 @@ class Run:
     def read_json(self, name: str) -> dict:
         """The object in one of the run's small files; empty where it is missing or damaged."""
         try:
-            value = json.loads(read_small(f"{self.folder}/{name}"))
+            value = json.loads(str(read_small(f"{self.folder}/{name}"), "utf-8"))
         except (OSError, ValueError, RecursionError):
             return {}
         return value if isinstance(value, dict) else {}

@@ -25,6 +25,15 @@ def test_recipe_of_the_data_set_stands_between_defaults_and_wishes():
     assert configure({"dataset": "digits", "epochs": 7}).epochs == 7
 
 
+@pytest.mark.parametrize("dataset", catalog.dataset_names())
+def test_every_recipe_passes_the_checks_of_its_settings(dataset):
+    """A value equal to the usual one is not checked again, so the usual ones have to be sound."""
+    known = protocol_parameters()
+    for key, value in catalog.dataset_info(dataset).recipe.items():
+        checked = known[key].check(value)
+        assert type(checked) is type(value) and checked == value, key
+
+
 def test_paths_become_absolute_because_the_trainer_works_elsewhere():
     assert configure({"dataset.path": "images"}).dataset_path.startswith("/")
 

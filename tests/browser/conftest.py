@@ -1,6 +1,7 @@
 """A real Chromium in front of a real server. Without a browser these tests are skipped; in CI that is a failure."""
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -135,3 +136,8 @@ def wait_for_run(page) -> None:
     page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")
     page.wait_for_timeout(200)
     page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")
+
+
+def wait_for_address(page, pattern: str) -> None:
+    """Until the address matches. Pages change it without loading anything, so nothing else is waited for."""
+    page.wait_for_url(re.compile(pattern), wait_until="commit")

@@ -1,10 +1,9 @@
 """The Clusters page in Chromium: rows, cells and pictures that are clicked, images that are chosen, names that stay."""
 
-import re
-
 import pytest
 
 from lps import naming
+from tests.browser.conftest import wait_for_address
 from tests.sample_runs import make_run
 
 SHEET = ".st-key-sheet .lps-sheet-tile"
@@ -21,10 +20,6 @@ def said(run) -> naming.Naming:
 
 def ids(page) -> list[int]:
     return page.eval_on_selector_all(SHEET, "tiles => tiles.map(tile => Number(tile.dataset.id))")
-
-
-def wait_for_address(page, pattern: str) -> None:
-    page.wait_for_url(re.compile(pattern))
 
 
 def tick(page, i: int, **how) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from lps.snapshots import read_split
 from lps.ui.style import DARK, LIGHT
+from tests.browser.conftest import wait_for_address
 from tests.sample_runs import ALIVE, RunWriter, held, make_one_of_each, make_run
 
 PACE = ".st-key-pace .lps-plot"
@@ -188,7 +189,7 @@ def test_a_click_shows_the_picture_of_that_point(open_page, runs):
     page.mouse.move(spot[0], spot[1])
     page.wait_for_timeout(300)
     page.mouse.click(spot[0], spot[1])
-    page.wait_for_url(re.compile(rf"image={spot[2]}\b"))
+    wait_for_address(page, rf"image={spot[2]}\b")
     page.get_by_text(f"Image {spot[2]}", exact=True).wait_for()
     split, targets = read_split(run.folder)
     assert spot[2] in np.asarray(split.unlabeled)

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.browser.conftest import wait_for_run
+from tests.browser.conftest import wait_for_address, wait_for_run
 from tests.sample_runs import make_run
 
 NOT_HERE = "/_stcore/"  # Streamlit's page looks for its server below its own path first; these are answered 404
@@ -50,7 +50,7 @@ def test_effects_shows_a_curve_and_turns_to_another_measure(visit):
     assert 3 in page.evaluate(points)  # one point a value
     page.get_by_role("combobox", name=re.compile("Measured")).click()
     page.get_by_role("option", name=re.compile("Gap")).click()
-    page.wait_for_url(re.compile("measure=gap"))
+    wait_for_address(page, "measure=gap")
     wait_for_run(page)
     plot(page, "effect_curves").wait_for()
 
@@ -61,7 +61,7 @@ def test_runs_finds_a_run_by_its_name(visit):
     box = page.get_by_placeholder("Name, id, note, tag")
     box.fill("scale 20 seed 1")
     box.press("Enter")
-    page.wait_for_url(re.compile("find=scale"))
+    wait_for_address(page, "find=scale")
     wait_for_run(page)
     page.locator("[data-testid=stDataFrame] canvas").first.wait_for()
     box.fill("no run is called so")

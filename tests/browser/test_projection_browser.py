@@ -8,7 +8,7 @@ import pytest
 
 from lps import naming
 from lps.ui import points
-from tests.browser.conftest import wait_for_run
+from tests.browser.conftest import wait_for_address, wait_for_run
 from tests.sample_runs import make_run
 
 PLOT = ".st-key-map .lps-plot"
@@ -59,7 +59,7 @@ def within(page, places) -> set[int]:
 def go_back_one_epoch(page) -> None:
     page.locator("[data-testid=stSlider] input[type=range]").first.focus()
     page.keyboard.press("ArrowLeft")
-    page.wait_for_url(re.compile("epoch=3"))
+    wait_for_address(page, "epoch=3")
     page.wait_for_function(f"() => document.querySelector('{PLOT}').dataset.moment === '3'")
     wait_for_run(page)
 
@@ -80,7 +80,7 @@ def test_a_box_shows_its_images_and_stays_over_epochs_and_colours(run, open_page
     rows = list(csv.DictReader(open(download.value.path(), newline="")))
     assert {int(row["image"]) for row in rows} == expected
     page.get_by_role("radio", name="Prediction").or_(page.get_by_role("button", name="Prediction")).first.click()
-    page.wait_for_url(re.compile("color=predicted"))
+    wait_for_address(page, "color=predicted")
     wait_for_run(page)
     assert set(page.evaluate(SELECTED)) == expected
     go_back_one_epoch(page)
@@ -121,13 +121,13 @@ def test_a_neighbour_and_a_selected_picture_open(run, open_page):
     assert near.count() == 12 and page.locator(".st-key-neighbours .lps-sheet-mark").count() == 0
     other = int(near.nth(1).get_attribute("data-id"))
     near.nth(1).locator(".lps-sheet-picture").click()
-    page.wait_for_url(re.compile(f"image={other}(&|$)"))
+    wait_for_address(page, f"image={other}(&|$)")
     draw_box(page, 0.3, 0.9)
     page.locator(SHEET).first.wait_for()
     wait_for_run(page)
     chosen = int(page.locator(SHEET).nth(2).get_attribute("data-id"))
     page.locator(SHEET).nth(2).locator(".lps-sheet-picture").click()
-    page.wait_for_url(re.compile(f"image={chosen}(&|$)"))
+    wait_for_address(page, f"image={chosen}(&|$)")
 
 
 def test_a_selection_becomes_a_cluster_with_a_name_of_its_own(studio, open_page):
@@ -168,7 +168,7 @@ def test_the_same_images_without_a_mouse(run, open_page):
     press_until(page, "Tab", "document.activeElement.getAttribute('aria-label')?.startsWith('Confidence below')")
     page.keyboard.type("60")
     page.keyboard.press("Enter")
-    page.wait_for_url(re.compile("where=below"))
+    wait_for_address(page, "where=below")
     wait_for_run(page)
     table = points.table(run, 4)
     expected = set(table["image"][table["confidence"] < 0.6].tolist())
