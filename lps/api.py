@@ -17,6 +17,7 @@ from lps import launcher as processes
 from lps import runs as folders
 from lps.events import read_events, read_history
 from lps.labels import label_all, pictures
+from lps.light import settings as light_settings
 from lps.parameters import ConfigError, shorten
 from lps.snapshots import Snapshot, read_snapshot, read_split, snapshot_epochs
 from lps.summary import summarize
@@ -162,6 +163,7 @@ def launch(
     seed: int = 0,
     *,
     name: str = "",
+    light: bool = False,
     runs: Path | str | None = None,
     on: Mapping[str, object] | None = None,
     **settings,
@@ -169,11 +171,13 @@ def launch(
     """Start a run in the background and give it; raises `ConfigError` before anything is written.
 
     settings: any setting by the name it has after --set; a dot may be an underscore: `split_labeled_ratio=0.1`,
-    `margin_scale=5`. runs: the folder of the runs; without it LPS_RUNS, else `runs`. on: what to ask of SLURM, which
-    then carries the run out, by the names they have after --slurm: `{"partition": "gpu", "time": "4:00:00"}`, or `{}`
-    for whatever the cluster does by itself; `extra` may be a list.
+    `margin_scale=5`. light: smaller pictures and a smaller network where the settings do not say otherwise, for
+    machines without a GPU. runs: the folder of the runs; without it LPS_RUNS, else `runs`. on: what to ask of SLURM,
+    which then carries the run out, by the names they have after --slurm: `{"partition": "gpu", "time": "4:00:00"}`, or
+    `{}` for whatever the cluster does by itself; `extra` may be a list.
     """
-    config = _configure(dataset, method, seed, settings)
+    lighter = light_settings(dataset) if light else {}
+    config = _configure(dataset, method, seed, lighter | settings)
     place = None if on is None else _options(on)
     datasets.fetch(config.dataset, config.dataset_path)
     preflight.check(config, place is None)

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from lps import catalog, costs
+from lps import catalog
 from lps.parameters import ConfigError
 from lps.ui import counting, escape, fields, forms, notices, places, routing, select, splits, starting, style
 
@@ -40,6 +40,7 @@ st.caption(catalog.dataset_info(draft.dataset).summary)
 about = catalog.dataset_info(draft.dataset)
 if about.path:
     fields.type_into("dataset.path", about.path, errors.get("dataset.path"))
+fields.choose_effort()
 images = splits.show_samples(draft)
 
 st.subheader("Split", anchor=False)
@@ -84,9 +85,8 @@ with st.bottom, st.container(horizontal=True, vertical_alignment="center"):
     elif place.errors:
         st.markdown(f":red[SLURM: {escape.markdown(forms.obstacle(place.errors))}]", width="stretch")
     elif reading.configs and split:
-        usual = costs.usual_seconds(select.runs_root(), reading.configs[0])
-        cost = f" · about {costs.in_words(usual)} each" if usual is not None else ""
-        st.markdown(f"{forms.summary(draft, reading)}{cost}", width="stretch")
+        usual = forms.usual_time(reading.configs[0], images, select.runs_root())
+        st.markdown(f"{forms.summary(draft, reading)}{usual}", width="stretch")
     else:
         st.markdown(f":red[{escape.markdown(forms.obstacle(errors))}]", width="stretch")
     runs = max(1, len(reading.configs))

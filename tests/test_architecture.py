@@ -13,7 +13,8 @@ TORCH = {"torch", "torchvision"}
 
 # A layer may import itself where it says so, and the layers below it.
 STANDARD = set(
-    "parameters schema architectures catalog config disk files locks events runs costs summary devices wishes queue "
+    "parameters schema architectures catalog config light guesses disk files locks events runs costs summary devices "
+    "wishes queue "
     "launcher runner console processes waker slurm jobs job_attempt occupancy usage ranks drafts intake archives "
     "background score_cache schedules naming class_count trash recent alarms search_space sweep_records "
     "guard failures memory".split()

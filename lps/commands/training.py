@@ -28,6 +28,7 @@ def add(commands: Commands) -> None:
     add_place(launch)
     for sub in (train, launch, alone, count):
         add_task(sub)
+        sub.add_argument("--light", action="store_true", help="smaller pictures and network, for a CPU")
         sub.add_argument("--seed", default="0", help="seed of the run")
         sub.add_argument("--name", default="", help="a name for people")
         add_settings(sub, "any setting, as often as needed")
@@ -105,14 +106,15 @@ def _config(options, usual: Mapping[str, object] = MappingProxyType({}), here: b
 
     here: whether the run is for this machine.
     """
-    from lps import datasets, preflight, start_check
+    from lps import datasets, light, preflight, start_check
 
     for text in options.settings:
         name = text.partition("=")[0].strip()
         if name in ("dataset", "method"):
             raise ConfigError(name, f"cannot be set by --set; use --{name}")
     own = parse_settings([f"seed={options.seed}"], "lps") | {"dataset": options.dataset, "method": options.method}
-    config = configure(dict(usual) | own | parse_settings(options.settings, options.method))
+    lighter = light.settings(options.dataset) if options.light else {}
+    config = configure(dict(usual) | lighter | own | parse_settings(options.settings, options.method))
     datasets.fetch(config.dataset, config.dataset_path)
     preflight.check(config, here)
     start_check.check(config)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import streamlit as st
 
-from lps import devices
+from lps import devices, light
 from lps.catalog import MethodInfo
 from lps.parameters import ConfigError, Parameter, text_of
 from lps.runs import find_run
@@ -12,6 +12,9 @@ from lps.ui import escape, forms, select
 from lps.ui.forms import Draft
 
 SIDE_BY_SIDE = 20  # letters of choices that fit beside each other
+EFFORTS = {"light": "Light", "full": "Full"}
+LIGHT = "Small pictures and a small network: minutes on a CPU, and less accurate. A good first look."
+FULL = "Larger pictures, a larger network, more epochs: made for a GPU; hours on a CPU."
 COLUMN = 250  # pixels, the least width of a field
 
 
@@ -94,6 +97,16 @@ def choose(key: str, label: str, titles: Mapping[str, str]) -> None:
                  label_visibility="collapsed")  # fmt: skip
 
 
+def choose_effort() -> None:
+    """Light or full training, where the data set offers both."""
+    if not light.is_offered(draft().dataset):
+        return
+    st.session_state["form:effort"] = draft().effort
+    st.segmented_control("Training", list(EFFORTS), format_func=EFFORTS.get, key="form:effort", required=True,
+                         on_change=_take_effort)  # fmt: skip
+    st.caption(LIGHT if draft().effort == "light" else FULL)
+
+
 def show_method(method: MethodInfo) -> None:
     """What a method does, its objective as formulas, where it comes from and where it differs from there."""
     meaning = method.summary.partition(": ")[2] or method.summary
@@ -140,7 +153,12 @@ def take(key: str, as_text: Callable) -> None:
 
 
 def _take_choice(key: str) -> None:
-    keep(draft().with_choice(**{key: st.session_state[f"form:{key}"]}))
+    new = draft().with_choice(**{key: st.session_state[f"form:{key}"]})
+    keep(new.with_effort("full" if devices.available_gpus() else "light") if key == "dataset" else new)
+
+
+def _take_effort() -> None:
+    keep(draft().with_effort(st.session_state["form:effort"]))
 
 
 def reset(keys: list[str]) -> None:

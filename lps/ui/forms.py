@@ -9,10 +9,11 @@ import shlex
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from lps import catalog, datasets, preflight
+from lps import catalog, costs, datasets, devices, guesses, light, preflight
 from lps.config import GROUPS, Config, configure, parameters, recipe
-from lps.datasets import Source
+from lps.datasets import Images, Source
 from lps.parameters import ConfigError, Parameter, shorten, text_of
 
 OWN_PLACE = ("dataset", "method", "seed", "device")  # keys that the page asks for outside the groups of settings
@@ -35,9 +36,8 @@ class Draft:
         """The draft after another data set or method was chosen; what its defaults say anyway counts as untouched."""
         draft = replace(self, **changes)
         plain = defaults(draft.dataset, draft.method)
-        return replace(
-            draft, texts={k: v for k, v in self.texts.items() if k not in plain or v.strip() != text_of(plain[k])}
-        )
+        kept = self.with_effort("full").texts if "dataset" in changes else self.texts
+        return replace(draft, texts={k: v for k, v in kept.items() if k not in plain or v.strip() != text_of(plain[k])})
 
     def with_text(self, key: str, text: str) -> "Draft":
         """The draft after `text` was typed into the field of `key`; a default counts as untouched."""
@@ -48,6 +48,20 @@ class Draft:
     def without(self, keys: Iterable[str]) -> "Draft":
         """The draft with these settings back at their defaults."""
         return replace(self, texts={k: v for k, v in self.texts.items() if k not in set(keys)})
+
+    @property
+    def effort(self) -> str:
+        """ "light" where every setting is that of a light training (`lps.light`), else "full"."""
+        lighter = light.settings(self.dataset)
+        return "light" if lighter and all(self.text(k) == text_of(v) for k, v in lighter.items()) else "full"
+
+    def with_effort(self, effort: str) -> "Draft":
+        """The draft with the settings of a light training, or without them; others stay as they are."""
+        if effort == self.effort:
+            return self
+        lighter = {key: text_of(value) for key, value in light.settings(self.dataset).items()}
+        plain = self.without(lighter)
+        return plain if effort == "full" else replace(plain, texts=plain.texts | lighter)
 
     def text(self, key: str) -> str:
         """What the field of `key` shows."""
@@ -231,8 +245,11 @@ def commands(draft: Draft, reading: Reading) -> str:
     for config in reading.configs:
         words = ["python", "-m", "lps", "launch", "--dataset", config.dataset, "--method", config.method]
         words += ["--seed", str(config.seed)]
+        lighter = light.settings(draft.dataset) if draft.effort == "light" else {}
+        words += ["--light"] * bool(lighter)
         for key, value in reading.values.items():
-            words += ["--set", f"{key}={text_of(value)}"]
+            if key not in lighter:
+                words += ["--set", f"{key}={text_of(value)}"]
         if draft.name.strip():
             words += ["--name", draft.name.strip()]
         lines.append(shlex.join(words))
@@ -245,6 +262,20 @@ def summary(draft: Draft, reading: Reading) -> str:
     count = "One run" if runs == 1 else f"{runs} runs"
     changed = f" · {len(reading.values)} changed" if reading.values else ""
     return f"**{count}** · {draft.dataset} · {catalog.method_info(draft.method).title}{changed}"
+
+
+def usual_time(config: Config, images: Images | None, root: Path) -> str:
+    """How long such a run takes, to follow `summary`; "" where nothing is known."""
+    usual = costs.usual_seconds(root, config)
+    if usual is not None:
+        return f" · about {costs.in_words(usual)} each"
+    on_cpu = config.device == "cpu" or (config.device == "auto" and not devices.available_gpus())
+    if not on_cpu or images is None:
+        return ""
+    cores = devices.available_cores()
+    rough = guesses.seconds(config, *images.pixels.shape[:3], cores)
+    cores_in_words = f"{cores} CPU core{'s' if cores > 1 else ''}"
+    return "" if rough is None else f" · very roughly {costs.in_words(rough)} on {cores_in_words}"
 
 
 def obstacle(errors: Mapping[str, str]) -> str:
