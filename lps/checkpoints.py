@@ -1,7 +1,7 @@
 """Files of tensors that are whole or absent: written atomically, verified by sha256 before they are read."""
 
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import torch
@@ -11,6 +11,7 @@ from lps.files import read_checked, write_checked
 
 ASIDE = "damaged-"  # begins the names of those that could not be used
 DAMAGED = "is damaged"
+UNFIT = "is that of another training, with other settings or by another version,"
 FOREIGN = "has the right checksum but is no file of weights alone, as if another program had written it,"
 
 
@@ -41,19 +42,44 @@ def _read(folder: Path, name: str) -> tuple[dict | None, str]:
     return (state, "") if isinstance(state, dict) else (None, FOREIGN)
 
 
-def load_newest(folder: Path) -> tuple[str | None, dict | None, dict[str, str]]:
+def load_newest(
+    folder: Path, fits: Callable[[dict], bool] = lambda state: True
+) -> tuple[str | None, dict | None, dict[str, str]]:
     """(name, state) of the newest `step-*` checkpoint that can be used, and by name what is wrong with newer ones.
 
-    One without a record was never finished, which is no damage.
+    fits: whether a whole one belongs to what shall go on. One without a record was never finished, which is no damage.
     """
     damaged = {}
     for path in sorted(folder.glob("step-*.pt"), reverse=True):
         state, wrong = _read(folder, path.stem)
+        if state is not None and not fits(state):
+            state, wrong = None, UNFIT
         if state is not None:
             return path.stem, state, damaged
         if path.with_suffix(".json").exists():
             damaged[path.stem] = wrong
     return None, None, damaged
+
+
+def is_state_of(stored: object, own: dict) -> bool:
+    """Whether a module takes `stored` for a state of its own: the same keys, and tensors of the same shapes."""
+    if not isinstance(stored, dict) or stored.keys() != own.keys():
+        return False
+    return all(isinstance(stored[key], type(value)) for key, value in own.items()) and all(
+        stored[key].shape == value.shape for key, value in own.items() if isinstance(value, torch.Tensor)
+    )
+
+
+def is_optimizer_state_of(stored: object, own: dict) -> bool:
+    """Whether an optimizer takes `stored` for a state of its own: as many groups, of as many parameters."""
+
+    def counts(state) -> list[int]:
+        return [len(group["params"]) for group in state["param_groups"]]
+
+    try:
+        return counts(stored) == counts(own)
+    except (KeyError, TypeError):
+        return False
 
 
 def set_aside(folder: Path, names: Iterable[str]) -> None:

@@ -185,7 +185,8 @@ class Attempt:
 
     def _restore(self) -> bool:
         """Go on from the newest checkpoint that verifies; False where there is none."""
-        name, state, damaged = checkpoints.load_newest(self.run.checkpoints) if self.is_first else (None, None, {})
+        found = checkpoints.load_newest(self.run.checkpoints, self._fits) if self.is_first else (None, None, {})
+        name, state, damaged = found
         for damaged_name, what in damaged.items():
             print(f"checkpoint {damaged_name} {what} and was not used", flush=True)
         checkpoints.set_aside(self.run.checkpoints, list(damaged))
@@ -206,6 +207,17 @@ class Attempt:
             checkpoints.prune(self.run.checkpoints)  # it may have been killed in the midst of that, too
         self.log("start", facts(self.material, self.method), **({"damaged": list(damaged)} if damaged else {}))
         return True
+
+    def _fits(self, state: dict) -> bool:
+        """Whether a checkpoint is one of this training: what is missing in it, or has another shape, is another's."""
+        counted = all(isinstance(state.get(key), int) for key in ("epoch", "step", "is_best"))
+        return (
+            counted
+            and isinstance(state.get("best"), float)
+            and isinstance(state.get("averages"), dict)
+            and checkpoints.is_state_of(state.get("method"), self.method.state_dict())
+            and checkpoints.is_optimizer_state_of(state.get("optimizer"), self.optimizer.state_dict())
+        )
 
     def _start(self) -> bool:
         """Begin from the start weights and say what they are worth alone. False when asked to stop meanwhile."""

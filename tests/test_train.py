@@ -218,6 +218,29 @@ def test_a_checkpoint_that_is_no_weights_is_passed_over_in_its_own_words(finishe
     assert numbers(run) == numbers(finished)
 
 
+@pytest.mark.parametrize("how", ["keys", "shape", "optimizer", "part", "type"])
+def test_a_checkpoint_of_another_training_is_passed_over_in_its_own_words(finished, tmp_path, capsys, how):
+    run = make_run(tmp_path)
+    training.train(run)
+    name, state, _ = checkpoints.load_newest(run.checkpoints)
+    method, first = state["method"], next(iter(state["method"]))
+    if how == "keys":
+        method["other"] = method.pop(first)
+    elif how == "shape":
+        method[first] = torch.zeros(3, 3, 3)
+    elif how == "optimizer":
+        state["optimizer"]["param_groups"][0]["params"].pop()
+    elif how == "part":
+        del state["averages"]
+    else:
+        state["epoch"] = "two"
+    checkpoints.save(run.checkpoints, name, state)
+    assert training.train(run) == 0
+    assert f"checkpoint {name} is that of another training" in capsys.readouterr().out
+    assert [event["kind"] for event in read_events(run.events)[0] if event["kind"] == "fail"] == []
+    assert numbers(run) == numbers(finished)
+
+
 @pytest.mark.parametrize("name", ["split.npz", "epoch-0002.npz", "newest"])
 def test_a_disk_that_is_too_small_is_told_before_anything_is_written(finished, tmp_path, monkeypatch, name):
     """The check itself: the file that would not fit is not begun, others stay, and space is all it takes."""
