@@ -9,6 +9,9 @@ from lps.ui import drawings, notices, routing, serving
 
 ABOUT = "LPS Studio watches a model learn the classes it has labels for, and discover the ones it has not."
 
+# Streamlit's own button ends a script that draws a page; beside it, "Stop" shall mean a run alone.
+ONE_STOP = "<style>[data-testid=stStatusWidget] button { display: none }</style>"
+
 
 def pages() -> dict:
     """The pages by their place in the menu; drawn up on every visit, since Streamlit knows pages during visits only."""
@@ -46,6 +49,7 @@ def visit() -> None:
         initial_sidebar_state=220,
         menu_items={"About": ABOUT},
     )
+    st.html(ONE_STOP)
     st.logo(drawings.LOGO, size="large", icon_image=drawings.MARK)
     page = st.navigation(pages())
     notices.watch()

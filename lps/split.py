@@ -117,7 +117,8 @@ def _numbering(
     wanted = config.split_num_novel or len(novel)
     if wanted == 0:
         raise ConfigError(
-            "split.num_novel", f"none, but all {known} classes are seen; expected how many others to look for"
+            "split.num_novel",
+            f"none is given, and all {known} classes are seen; expected how many others to look for, such as 3",
         )
     nameless = max(0, wanted - len(novel))
     order = np.concatenate([seen, novel, known + np.arange(nameless)])

@@ -9,7 +9,7 @@ from lps.ui import ablations, effect_matrix, effects, missing, openings, routing
 def main() -> None:
     openings.show_title("Effects")
     missing.start_asked()
-    runs = select.preferred(select.open_runs())  # a recording beside an own run of its seed would count twice
+    runs = select.comparable(select.open_runs())
     missing.show_started()
     chosen = effects.pick(runs)
     if chosen is None:

@@ -241,8 +241,8 @@ def test_half_labeled_pictures_ask_first_how_many_kinds_they_may_be(root, tmp_pa
     assert "set:split.num_novel" not in inside and "set:split.seed" in inside
     assert "expected how many others to look for" in texts(at) and start(at).disabled
     type_into(at, "set:split.num_novel", "3")
-    assert not start(at).disabled and "**3 novel**" not in texts(at)
-    assert "2 seen" in texts(at) and "3 are looked for" in texts(at)
+    assert not start(at).disabled and "**3 novel**" in texts(at)
+    assert "2 seen" in texts(at) and "to be found among 160 unlabeled images of unknown class" in texts(at)
 
 
 def test_the_number_of_novel_classes_is_searched_and_taken_over(root, monkeypatch):

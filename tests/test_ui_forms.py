@@ -174,3 +174,20 @@ def test_labels_and_formulas_are_made_for_people():
     assert forms.label("lr") == "Learning rate" and forms.label("kl_direction") == "KL direction"
     assert forms.formulas("$$a,\n  \\qquad b$$") == ["a", "b"]
     assert forms.formulas("no formula") == [] and forms.formulas("$$a$$ and $$b$$") == []
+
+
+def test_no_value_is_an_empty_field():
+    draft = Draft().with_text("threads", "4")
+    assert Draft().shown("threads") == "" and draft.shown("threads") == "4"
+    assert draft.with_text("threads", " ") == Draft() and forms.read(Draft()).configs[0].threads is None
+    assert Draft().with_text("lr", "").shown("lr") == "", "what needs a value keeps the misfit that was typed"
+    assert "lr" in forms.read(Draft().with_text("lr", "")).errors
+
+
+def test_another_data_set_begins_with_its_own_images_and_split():
+    draft = Draft().with_text("split.labeled_ratio", "0.1").with_text("dataset.image_size", "16").with_text("seed", "1")
+    assert dict(draft.with_choice(dataset="folder").with_text("margin_scale", "5").texts) == {
+        "seed": "1",
+        "margin_scale": "5",
+    }
+    assert draft.with_choice(method="orca").text("split.labeled_ratio") == "0.1"

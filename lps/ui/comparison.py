@@ -97,7 +97,7 @@ def pick_runs(runs: list[Run]) -> list[Run]:
 
 def usual_choice(runs: list[Run], states: dict[str, str]) -> list[Run]:
     """The finished runs that have the split settings of the newest finished one: whole groups, at most `MOST` runs."""
-    finished = select.preferred([run for run in runs if states[run.id] == "finished"])
+    finished = select.comparable([run for run in runs if states[run.id] == "finished"])
     settings = {run: flat for run in finished if (flat := _settings(run))}
     groups: dict[str, list[Run]] = {}
     for run, flat in settings.items():

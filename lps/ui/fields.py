@@ -84,7 +84,7 @@ def say(error: str | None, otherwise: str = "") -> None:
 def type_into(key: str, label: str, error: str | None, **options) -> None:
     """A line of text for the setting `key`."""
     widget = f"set:{key}"
-    st.session_state[widget] = draft().text(key)
+    st.session_state[widget] = draft().shown(key)
     st.text_input(label, key=widget, on_change=take, args=(key, str), **options)
     say(error)
 
@@ -188,7 +188,8 @@ def _widget(parameter: Parameter, label: str) -> None:
     elif parameter.choices:
         st.selectbox(label, parameter.choices, format_func=_words, **about)
     else:
-        st.text_input(label, **about)
+        st.session_state[key] = draft().shown(parameter.name)
+        st.text_input(label, placeholder=forms.NONE if parameter.optional else None, **about)
 
 
 def _words(choice: str) -> str:

@@ -17,6 +17,7 @@ from lps.datasets import Images, Source
 from lps.parameters import ConfigError, Parameter, shorten, text_of
 
 OWN_PLACE = ("dataset", "method", "seed", "device")  # keys that the page asks for outside the groups of settings
+NONE = text_of(None)
 LINK_KEYS = ("dataset", "method", "seeds", "name")  # in the address of the page, beside `set`
 MAXIMUM_SEEDS = 32
 SPELLED = {"lr": "learning rate", "kl": "KL", "num": "number of"}
@@ -33,14 +34,22 @@ class Draft:
     texts: Mapping[str, str] = field(default_factory=dict)
 
     def with_choice(self, **changes: str) -> "Draft":
-        """The draft after another data set or method was chosen; what its defaults say anyway counts as untouched."""
+        """The draft after another data set or method was chosen; what its defaults say anyway counts as untouched.
+
+        Where images lie and how they are split is said of one data set: another one begins without.
+        """
         draft = replace(self, **changes)
         plain = defaults(draft.dataset, draft.method)
-        kept = self.with_effort("full").texts if "dataset" in changes else self.texts
+        kept = self.texts
+        if draft.dataset != self.dataset:
+            others = self.with_effort("full").texts
+            kept = {key: text for key, text in others.items() if key.partition(".")[0] not in ("dataset", "split")}
         return replace(draft, texts={k: v for k, v in kept.items() if k not in plain or v.strip() != text_of(plain[k])})
 
     def with_text(self, key: str, text: str) -> "Draft":
         """The draft after `text` was typed into the field of `key`; a default counts as untouched."""
+        if not text.strip() and parameters(self.method)[key].optional:
+            text = NONE
         others = {k: v for k, v in self.texts.items() if k != key}
         untouched = text.strip() == text_of(defaults(self.dataset, self.method)[key])
         return replace(self, texts=others if untouched else others | {key: text})
@@ -48,6 +57,10 @@ class Draft:
     def without(self, keys: Iterable[str]) -> "Draft":
         """The draft with these settings back at their defaults."""
         return replace(self, texts={k: v for k, v in self.texts.items() if k not in set(keys)})
+
+    def shown(self, key: str) -> str:
+        """What a line of text for `key` shows: nothing where there is no value."""
+        return "" if self.text(key) == NONE and parameters(self.method)[key].optional else self.text(key)
 
     @property
     def effort(self) -> str:
@@ -64,7 +77,7 @@ class Draft:
         return plain if effort == "full" else replace(plain, texts=plain.texts | lighter)
 
     def text(self, key: str) -> str:
-        """What the field of `key` shows."""
+        """What stands for `key`, as it is typed."""
         return self.texts.get(key, text_of(defaults(self.dataset, self.method)[key]))
 
 

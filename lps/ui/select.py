@@ -2,14 +2,17 @@
 
 import os
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 import streamlit as st
 
 from lps.background import SOURCE
 from lps.locks import is_held
+from lps.parameters import ConfigError
 from lps.runs import RUN_ID, Run, list_runs, recorded_runs
 
+FEW = 2  # finished runs that can be held against each other
 HIDDEN = "hidden"  # in the address, where hidden runs are shown
 
 
@@ -48,6 +51,26 @@ def show_hidden_switch() -> None:
 def preferred(runs: list[Run]) -> list[Run]:
     """Those that a page begins with where nobody has chosen: own ones, recordings only where there are no others."""
     return [run for run in runs if not run.is_recorded] or runs
+
+
+def comparable(runs: list[Run]) -> list[Run]:
+    """What pages of many runs begin with: own ones, and the recordings where fewer than two of them have finished.
+
+    A recording that an own run repeats is left out: the two would count twice.
+    """
+    own = [run for run in runs if not run.is_recorded]
+    if len(list(islice((run for run in own if run.state().name == "finished"), FEW))) == FEW:
+        return own
+    asked = [_settings(run) for run in own]
+    return own + [run for run in runs if run.is_recorded and _settings(run) not in asked]
+
+
+def _settings(run: Run) -> dict[str, object]:
+    """What was asked for, wherever it was carried out; {} where it cannot be read."""
+    try:
+        return {key: value for key, value in run.config().flat().items() if key not in ("device", "threads")}
+    except ConfigError:
+        return {}
 
 
 def outputs(run: Run) -> Path:

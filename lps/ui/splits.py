@@ -145,7 +145,7 @@ def show_controls(images: Images, split: Preview | None, errors: dict[str, str],
     own = (*SEEN, *kept_back) if half_labeled else kept_back
     with st.expander(fields.heading("More", [known[key] for key in own], errors)):
         if half_labeled:
-            _show_seen(images.class_names, split, errors)
+            _show_seen(images.class_names, split, errors, half_labeled)
         _type_rest(kept_back, errors)
     if not half_labeled:
         count()
@@ -158,10 +158,12 @@ def _type_rest(keys: Iterable[str], errors: dict[str, str]) -> None:
         fields.type_into(key, REST[key], errors.get(key), help=about[:1].upper() + about[1:])
 
 
-def _show_seen(class_names: tuple[str, ...], split: Preview | None, errors: dict[str, str]) -> None:
-    """Which classes are seen, and what of them keeps its label."""
+def _show_seen(
+    class_names: tuple[str, ...], split: Preview | None, errors: dict[str, str], half_labeled: bool = False
+) -> None:
+    """Which classes are seen, and what of them keeps its label. half_labeled: usually all that have a name."""
     seen = split.seen if split else ()
-    usual_seen = len(class_names) if split and split.unlabeled_unknown else len(class_names) // 2
+    usual_seen = len(class_names) if half_labeled else len(class_names) // 2
     text = fields.draft().text("split.seen_classes")
     mode = text if text in CLASS_RULES else BY_HAND
     st.session_state["split_mode"] = mode
@@ -203,12 +205,13 @@ def _show_count(total: int, usual: int, error: str | None) -> None:
     """A slider; a line of text where a link asks for a number that the slider does not have."""
     text = fields.draft().text("split.num_seen")
     number = usual if text == "none" else int(text) if text.isascii() and text.isdigit() else 0
-    if total < 3 or not 1 <= number < total:
+    most = max(total - 1, usual)
+    if most < 2 or not 1 <= number <= most:
         fields.type_into("split.num_seen", "How many are seen", error)
         return
     st.session_state["set:split.num_seen"] = number
     st.slider(
-        "How many are seen", 1, total - 1, key="set:split.num_seen", on_change=fields.take,
+        "How many are seen", 1, most, key="set:split.num_seen", on_change=fields.take,
         args=("split.num_seen", lambda value: "none" if value == usual else str(value)),
     )  # fmt: skip
     fields.say(error)
@@ -309,10 +312,12 @@ def show_chips(config: Config, split: Preview, colors: Palette) -> None:
     """Two rows of classes with pictures, seen and novel, each under its counts."""
     source = datasets.source(config)
     looked_for = f" · {split.looked_for} are looked for" if split.looked_for != len(split.novel) else ""
-    rows = (
+    rows = [
         ("seen", "blue", split.seen, colors.seen, f"{split.labeled:,} labeled · {split.unlabeled_seen:,} unlabeled"),
         ("novel", "orange", split.novel, colors.novel, f"{split.unlabeled_novel:,} unlabeled{looked_for}"),
-    )
+    ]
+    if not split.novel:
+        rows.pop()
     for word, markdown_color, class_ids, color, counts in rows:
         names = [split.class_names[i] for i in class_ids]
         st.markdown(f":{markdown_color}[**{len(class_ids)} {word}**] :gray[· {counts}]")
@@ -322,6 +327,10 @@ def show_chips(config: Config, split: Preview, colors: Palette) -> None:
             width=THUMBNAIL + 2 * (FRAME + 5),
             alt=[f"Class {name}, {word}" for name in names],
         )
+    if split.unlabeled_unknown:
+        among = f"among {split.unlabeled_unknown:,}{' more' if split.novel else ''} unlabeled images of unknown class"
+        count = "" if split.novel else f":orange[**{split.looked_for} novel**] "
+        st.markdown(f"{count}:gray[{'to be found ' if count else ''}{among}]")
     apart = [f"{split.validation:,} of the unlabeled images are labeled ones whose label is withheld for validation"]
     apart += [f"{split.test:,} images are set aside for testing"]
     apart = [words for count, words in zip((split.validation, split.test), apart) if count]
@@ -329,8 +338,6 @@ def show_chips(config: Config, split: Preview, colors: Palette) -> None:
         st.caption("; ".join(apart) + ".")
     for notice in preflight.notices(config):
         st.caption(escape.markdown(notice))
-    if split.unlabeled_unknown:
-        st.caption(f"{split.unlabeled_unknown:,} more unlabeled images, of unknown class.")
 
 
 def _png(pixels: np.ndarray) -> bytes:
