@@ -63,6 +63,7 @@ def test_command_script_and_form_mean_the_same(tmp_path, pictures, monkeypatch):
     assert reading.configs == (configure(light.SETTINGS | asked | {"epochs": light.SETTINGS["epochs"]}),)
     line = forms.commands(draft, reading)
     assert "--light" in line and "network.name" not in line
+    assert forms.summary(draft, reading) == "**One run** · folder, light · LPS · 2 changed"
     assert _config(parser().parse_args(shlex.split(line)[3:])) == reading.configs[0]
 
 

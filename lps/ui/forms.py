@@ -273,8 +273,11 @@ def summary(draft: Draft, reading: Reading) -> str:
     """What a click on Launch would do, as markdown."""
     runs = len(reading.configs)
     count = "One run" if runs == 1 else f"{runs} runs"
-    changed = f" · {len(reading.values)} changed" if reading.values else ""
-    return f"**{count}** · {draft.dataset} · {catalog.method_info(draft.method).title}{changed}"
+    is_light = draft.effort == "light"
+    own = reading.values.keys() - (light.SETTINGS.keys() if is_light else set())
+    changed = f" · {len(own)} changed" if own else ""
+    dataset = f"{draft.dataset}, light" if is_light else draft.dataset
+    return f"**{count}** · {dataset} · {catalog.method_info(draft.method).title}{changed}"
 
 
 def usual_time(config: Config, images: Images | None, root: Path) -> str:

@@ -86,6 +86,7 @@ class Trial:
     ) -> Outcome:
         """One attempt in a process of its own, with a fault of the disk, or a signal after some time."""
         output = self.notes / "printed.txt"
+        output.touch()  # it may be killed before it can open it
         began = time.monotonic()
         sys.stdout.flush(), sys.stderr.flush()
         pid = os.fork()
