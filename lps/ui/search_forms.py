@@ -17,7 +17,8 @@ from lps.search_space import can_be_searched, suggested
 from lps.ui import escape, fields, forms, notices, select
 
 ASKED, FAILED = "search_asked", "search_failed"
-COLUMN = 205  # pixels, the least width of a field: four of them at 1280
+COLUMN = 195  # pixels, the least width of a field: four of them at 1280
+CARD = 250  # of a setting that is searched: two fields side by side
 BEGINNING = {"lps": ("margin_scale", "lr")}  # what is searched before anybody says so; of other methods the first ones
 TITLES = {
     "balanced": "Withheld labels and even use of classes",
@@ -123,7 +124,7 @@ def _ask_space(method: str, dataset: str, errors: dict[str, str]) -> list[str]:
     chosen = st.multiselect("Settings to search", list(known), list(dict.fromkeys(usual)), key=f"search_space_{method}",
                             bind="query-params", placeholder="Choose at least one")  # fmt: skip
     texts = []
-    with st.grid(columns="auto", min_column_width=COLUMN, gap="medium"):
+    with st.grid(columns="auto", min_column_width=CARD, gap="medium"):
         for name in chosen:
             with st.container(gap="xxsmall", border=True):
                 text = _ask_dimension(known[name], dataset)

@@ -279,7 +279,7 @@ def ask(entries: Sequence[Entry]) -> Wanted:
             placeholder="Name, id, note, tag",
             icon=":material/search:",
             max_chars=120,
-            width=180,
+            width=160,
         )
         wanted = Wanted(
             find=find or "",
@@ -288,7 +288,7 @@ def ask(entries: Sequence[Entry]) -> Wanted:
             datasets=_some("Data set", "datasets", {e.dataset: e.dataset for e in entries if e.dataset}),
             tags=_some("Tags", "tags", {tag: tag for tag in tags}) if tags else (),
         )
-        sort = select.choose(st.selectbox, "sort", "Sort by", SORTS, width=155)
+        sort = select.choose(st.selectbox, "sort", "Sort by", SORTS, width=150)
         show = st.toggle(f"{hidden} hidden too", key="hidden", bind="query-params") if hidden else False
     return replace(wanted, sort=sort, hidden=show)
 
@@ -305,7 +305,7 @@ def _some(label: str, key: str, words: dict[str, str]) -> tuple[str, ...]:
         on_change=_remember_some,
         args=(key,),
         placeholder="Any",
-        width=130,
+        width=122,
     )
     return tuple(chosen)
 
