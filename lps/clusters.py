@@ -21,11 +21,11 @@ LARGE_PART = 1 / 3  # of a class: a cluster that holds as much of two classes ha
 STABLE = 0.5  # mean overlap (Jaccard) with the clusters of earlier epochs below which a cluster is unstable
 WINDOW = 5  # earlier snapshots that stability looks back at
 MOST_IDS = 4096
-FLAGS = {
-    "split": "another cluster has most of its images from the same class",
-    "merge": "holds a third or more of each of two classes",
-    "empty": "no image was put in it",
-    "unstable": "less than half of it overlaps with any one cluster of the epochs before",
+FLAGS = {  # -> (what people read, what it means)
+    "split": ("part of a class", "its most frequent class is the most frequent one of another cluster too"),
+    "merge": ("mixes classes", "it holds a third or more of the images of each of two classes"),
+    "empty": ("empty", "no image was put in it"),
+    "unstable": ("unstable", f"its mean overlap with the clusters of the epochs before is below {100 * STABLE:.0f} %"),
 }
 
 
@@ -41,9 +41,10 @@ class Assignment:
 class Cluster:
     """One id. Classes are class ids, -1 for none; shares and confidence are fractions, NaN where nothing is known.
 
-    known: images whose class is known. matched: its class under the one matching of accuracy/all. majority, purity,
-    runner_up, runner_up_share: the two most frequent classes among `known`, and their shares of it. withheld: images
-    whose label was withheld for validation. stability: see `stability`. nearest, similarity: see `neighbours`.
+    known: images whose class is known. matched, matched_share: its class under the one matching of accuracy/all, which
+    need not be a frequent one, and that one's share of `known`. majority, purity, runner_up, runner_up_share: the two
+    most frequent classes among `known`, and their shares of it. withheld: images whose label was withheld for
+    validation. stability: see `stability`. nearest, similarity: see `neighbours`.
     """
 
     id: int
@@ -52,6 +53,7 @@ class Cluster:
     withheld: int
     confidence: float
     matched: int
+    matched_share: float
     majority: int
     purity: float
     runner_up: int
@@ -179,8 +181,10 @@ def describe(
     sizes = np.bincount(here[here >= 0], minlength=len(ids))
     known = counts.sum(axis=1)
     trusted = (sizes > 0) & (known >= TRUSTED * sizes)
+    shares = _over(counts, known[:, None])
+    matched = np.where(trusted, matching(counts), -1)
     order = np.argsort(-counts, axis=1, kind="stable")[:, :2]
-    sorted_shares = np.take_along_axis(_over(counts, known[:, None]), order, axis=1)
+    sorted_shares = np.take_along_axis(shares, order, axis=1)
     leading = np.where(np.take_along_axis(counts, order, axis=1) > 0, order, -1)
     withheld_sizes = np.bincount(here[withheld][here[withheld] >= 0], minlength=len(ids)) if withheld is not None else 0
     sums = np.bincount(here[here >= 0], weights=confidence[here >= 0].astype(float), minlength=len(ids))
@@ -192,7 +196,8 @@ def describe(
         "known": known,
         "withheld": np.broadcast_to(withheld_sizes, len(ids)),
         "confidence": _over(sums, sizes),
-        "matched": np.where(trusted, matching(counts), -1),
+        "matched": matched,
+        "matched_share": np.where(matched >= 0, shares[np.arange(len(ids)), matched], np.nan),
         "majority": leading[:, 0],
         "purity": sorted_shares[:, 0],
         "runner_up": leading[:, 1] if num_classes > 1 else np.full(len(ids), -1),
@@ -216,7 +221,7 @@ def matching(counts: np.ndarray) -> np.ndarray:
 
 
 def flags(counts: np.ndarray, sizes: np.ndarray, trusted: np.ndarray, stable: np.ndarray) -> list[tuple[str, ...]]:
-    """What is suspicious about every cluster, in the words of `FLAGS`; see there.
+    """What is suspicious about every cluster, as keys of `FLAGS`; see there.
 
     counts (clusters, classes); trusted: clusters whose class counts as known; stable: `stability`.
     """

@@ -20,6 +20,7 @@ from lps.runs import Run
 
 FILE = "names.json"
 NAME_LIMIT = 80  # characters
+REMEDY = "merge the two, or choose another name"
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def _named(naming: Naming, step: Mapping) -> Naming:
     cluster, name = _own(naming, step), clean_name(step.get("name"))
     for other, taken in naming.names.items():
         if other != cluster and other not in naming.parents and taken.casefold() == name.casefold():
-            raise ConfigError("name", f"{name!r} is already the name of cluster {other}; merge the two")
+            raise ConfigError("name", f"{name!r} is already the name of cluster {other}; {REMEDY}")
     return replace(naming, names={**naming.names, cluster: name}, rejected=naming.rejected - {cluster})
 
 
@@ -141,7 +142,7 @@ def check_name(name: str, cluster: int, naming: Naming, defaults: Mapping[int, s
     for other, taken in defaults.items():
         free = other == cluster or other in naming.names or other in naming.parents
         if not free and taken.casefold() == clean_name(name).casefold():
-            raise ConfigError("name", f"{name!r} is already the name of cluster {other}; merge the two")
+            raise ConfigError("name", f"{name!r} is already the name of cluster {other}; {REMEDY}")
 
 
 # ---------------------------------------------------------------------------------------------------- what holds

@@ -1,4 +1,4 @@
-"""What did the network put together? Every cluster with its images; name them, and take the labels away."""
+"""What did the network put together? Every cluster with its images; name them, and export the labels."""
 
 from lps.ui import clusters, openings, routing
 

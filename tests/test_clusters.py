@@ -111,12 +111,28 @@ def test_sizes_shares_and_confidence_are_those_of_a_loop(rows, random):
             assert c.runner_up == -1 if counts[1] == 0 else known.count(c.runner_up) == counts[1]
         else:
             assert c.majority == c.matched == -1 and math.isnan(c.purity)
+        if c.matched >= 0:
+            assert c.matched_share == pytest.approx(known.count(c.matched) / len(known)) and c.matched_share <= c.purity
+        else:
+            assert math.isnan(c.matched_share)
 
 
 def test_the_matching_is_one_to_one_and_leaves_strangers_without_a_class():
     found = described([0] * 5 + [1] * 3 + [2], [0] * 5 + [0, 0, 1] + [0])
     assert [c.matched for c in found] == [0, 1, -1]
     assert [c.majority for c in found] == [0, 0, 0]
+
+
+def test_the_matched_class_is_not_always_the_most_frequent_one():
+    one, other = described([0] * 9 + [1] * 10, [1] * 9 + [1] * 5 + [2] * 3 + [3] * 2, num_classes=4)
+    assert (one.matched, one.matched_share, one.majority, one.purity) == (1, 1.0, 1, 1.0)
+    assert (other.matched, other.matched_share) == (2, 0.3) == (other.runner_up, other.runner_up_share)
+    assert (other.majority, other.purity) == (1, 0.5), "purity is the share of the most frequent class, not the matched"
+
+
+def test_flags_have_words_for_people():
+    titles = {key: title for key, (title, _) in clusters.FLAGS.items()}
+    assert titles == {"split": "part of a class", "merge": "mixes classes", "empty": "empty", "unstable": "unstable"}
 
 
 def test_flags():

@@ -3,6 +3,7 @@
 import io
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,12 +11,12 @@ import pytest
 from PIL import Image
 
 from lps import datasets, labels, naming, snapshots
-from lps.clusters import Moment
+from lps.clusters import FLAGS, Moment
 from lps.config import configure
 from lps.runs import Run, create_run
 from lps.snapshots import Snapshot, write_snapshot, write_split
 from lps.split import Classes, Split
-from lps.ui import assignments, biography, clusters, confusion, gallery, names
+from lps.ui import assignments, biography, clusters, confusion, exports, gallery, names
 from lps.ui.style import DARK, LIGHT
 from tests.sample_runs import ALIVE, held, make_damaged, make_one_of_each, make_run
 from tests.visiting import visit, words_of
@@ -170,7 +171,58 @@ def test_the_table_says_what_the_split_says(open_page, stored):
         inside = truth[split.unlabeled][predicted == cluster]
         assert found.loc[cluster, "Purity"] == pytest.approx(100 * np.bincount(inside).max() / len(inside), abs=0.06)
     assert found["Name"].tolist() == [*map(str, range(5)), *[""] * 5]
-    assert "Known labels" not in found and found["Class"].tolist()[:5] == list(map(str, range(5)))
+    assert "Known labels" not in found and found["Top class"].tolist()[:5] == list(map(str, range(5)))
+
+
+def make_mixed(run: Run) -> None:
+    """Let cluster 7 of epoch 6 hold half of class 1 and fewer images of class 9, and cluster 8 most of 8 and 9."""
+    split, truth = snapshots.read_split(run.folder)
+    predicted = truth[split.unlabeled].copy()
+    ones, nines, sevens = (np.flatnonzero(predicted == i) for i in (1, 9, 7))
+    predicted[nines] = 8
+    predicted[sevens] = 6
+    predicted[[*ones[::2], *nines[:30], *sevens[:12]]] = 7
+    snapshot = snapshots.read_snapshot(run.snapshots, 6)
+    write_snapshot(run.snapshots, 6, replace(snapshot, predicted=predicted.astype(np.int16)))
+
+
+def test_a_matched_class_that_is_not_the_most_frequent_one_is_told_from_it(open_page, run):
+    make_mixed(run)
+    split, truth = snapshots.read_split(run.folder)
+    inside = truth[split.unlabeled][snapshots.read_snapshot(run.snapshots, 6).predicted == 7]
+    ones, nines = (f"{100 * (inside == i).mean():.0f} %" for i in (1, 9))
+    app = open_page(run.root, cluster=7)
+    row = table(app).loc[7]
+    assert (row["Matched class"], row["Top class"], row["Second class"]) == (f"9, {nines}", "1", f"9, {nines}")
+    assert row["Purity"] == pytest.approx(100 * (inside == 1).mean(), abs=0.06)
+    assert f"Matched class **9**, {nines} of its images. Most frequent class **1**, {ones}." in words_of(app)
+    assert "Most frequent class" not in words_of(open_page(run.root, cluster=8))
+    assert "The true class, written below the picture, is not 9." in words_of(app)
+
+
+def test_a_cluster_that_no_class_is_left_for_says_so(stored):
+    here = assignments.view(stored, 6)
+    left_over = replace(here.clusters[7], matched=-1, matched_share=np.nan)
+    assert clusters.table(replace(here, clusters=[left_over])).loc[0, "Matched class"] == "none"
+    said = clusters.class_account(here, left_over)
+    assert said.startswith("Matched with no class") and "Most frequent class **7**, 100 %." in said
+
+
+def test_flags_are_explained_where_they_are_shown(open_page, run):
+    make_mixed(run)
+    app = open_page(run.root, cluster=7)
+    assert "**Part of a class**: its most frequent class" in words_of(app)
+    assert "**Mixes classes**: it holds a third" in words_of(open_page(run.root, cluster=8))
+    assert list(table(app).loc[7, "Flags"])[0] == "split", "what is shown has other words; the keys stay"
+    column = clusters._columns()["Flags"]
+    assert [option["label"] for option in column["type_config"]["options"]] == [t for t, _ in FLAGS.values()]
+    assert all(words in column["help"] for _, words in FLAGS.values())
+
+
+def test_frames_are_explained_where_there_are_some(open_page, stored):
+    assert "Magenta frame: wrongly assigned" in words_of(open_page(stored.root, cluster=2, order="wrong"))
+    app = open_page(stored.root, cluster=7)
+    assert not any(tile["wrong"] for tile in heads(app)["sheet"]["tiles"]) and "Magenta" not in words_of(app)
 
 
 def test_a_link_restores_everything(open_page, stored):
@@ -231,8 +283,28 @@ def test_a_name_that_is_taken_is_refused(open_page, run, taken):
     naming.record(run, 6, [{"do": "name", "id": 8, "name": "eight"}])
     app = open_page(run.root, cluster=7)
     app.text_input[0].set_value(taken).run()
-    assert "is already the name of cluster" in words_of(app) and 7 not in said(run).names
-    assert app.text_input[0].value == ""
+    assert "is already the name of cluster" in refusal(app) and len(app.error) == 1 and 7 not in said(run).names
+    assert app.text_input[0].value == taken, "what was typed can be mended"
+    app.query_params["image"] = str(shown(app)[0])
+    app.run()
+    assert app.text_input[0].value == taken and refusal(app), "looking at a picture changes nothing"
+    app.text_input[0].set_value(f"{taken} too").run()
+    assert said(run).names[7] == f"{taken} too" and not app.error
+
+
+def refusal(app) -> str:
+    """What is said against a name in the column of its field."""
+    beside = next(column for column in app.columns if column.text_input)
+    return " ".join(error.value for error in beside.error)
+
+
+def test_a_refused_name_is_forgotten_with_its_cluster(open_page, run):
+    app = open_page(run.root, cluster=7)
+    app.text_input[0].set_value("3").run()
+    for cluster in ("8", "7"):
+        app.query_params["cluster"] = cluster
+        app.run()
+        assert not app.error and app.text_input[0].value == ""
 
 
 def test_clusters_are_merged_and_rejected(open_page, run):
@@ -297,7 +369,14 @@ def test_damaged_names_are_said_to_be_damaged(open_page, run):
     assert "names.json: is damaged and was left as it is" in words_of(open_page(run.root))
 
 
-# ---------------------------------------------------------------------------------------------------- to take away
+# ---------------------------------------------------------------------------------------------------- to export
+
+
+def test_the_columns_of_the_table_are_explained(open_page, stored):
+    app = open_page(stored.root)
+    assert "Export labels" in words_of(app) and "`file` is empty" in words_of(app), "digits are no files"
+    assert "`cluster` the one after your merges and splits" in words_of(app)
+    assert "empty" not in exports.columns_account(has_files=True)
 
 
 @pytest.mark.slow

@@ -16,6 +16,11 @@ from lps.ui.plot import plot
 from lps.ui.style import Palette
 
 PICTURE = 256  # pixels
+HELPS = {
+    "Confidence": "How sure the network is of the predicted id. With most methods it is this id's probability, with "
+    "those that cluster features how much nearer the image is to its own cluster's centre than to the next one",
+    "Predicted": "The id that the network gave, before your merges and splits",
+}
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ def _show_facts(here: View, images: Images | None, image: int, row: int) -> None
     if images is not None and images.file_names:
         facts["File"] = images.file_names[image]
     for word, value in facts.items():
-        st.caption(f"{word} **{escape.markdown(value)}**")
+        st.caption(f"{word} **{escape.markdown(value)}**", help=HELPS.get(word))
     if image in here.split.validation:
         st.caption("Its label was withheld for validation.")
 

@@ -35,6 +35,10 @@ WATCH_S = 4.0
 OVERVIEWS = {"table": "Table", "confusion": "Confusion matrix"}
 ORDERS = {"typical": "Most typical", "least": "Least confident", "wrong": "Wrongly assigned"}
 FLAG_COLORS = {"split": "orange", "merge": "red", "empty": "gray", "unstable": "violet"}
+MATCHING = (
+    "The one-to-one matching of clusters and classes that makes most images right, as the accuracies count them. Each "
+    "class goes to one cluster at most, so the matched class need not be the most frequent one in a cluster"
+)
 
 
 def has_clusters(run: Run) -> bool:
@@ -130,11 +134,11 @@ def pictures(here: View) -> Images | None:
 
 def show_overview(here: View, chosen: int) -> None:
     """All clusters: as a table, or against the true classes."""
-    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.caption(summary(here), width="content")
+    with st.container(horizontal=True, vertical_alignment="center"):  # the table's own buttons appear on the right
         kind = select.choose(
             st.segmented_control, "overview", "Overview", OVERVIEWS, required=True, label_visibility="collapsed"
         )
+        st.caption(summary(here), width="content")
     if kind == "table":
         show_table(here, chosen)
     else:
@@ -163,13 +167,24 @@ def table(here: View) -> pd.DataFrame:
         row: dict[str, object] = {"Cluster": c.id, "Name": _shown_name(here, c.id), "Images": c.size}
         row["Flags"] = list(c.flags)
         if some_trusted:
-            row |= {"Class": here.class_name(c.matched), "Purity": _percent(c.purity if c.is_trusted else np.nan)}
-            row["Runner-up"] = _share(here, c.runner_up, c.runner_up_share) if c.is_trusted else ""
+            row |= _classes(here, c)
         if some_unknown:
             row["Known labels"] = f"{c.known}: {_share(here, c.majority, c.purity)}" if c.known else ""
         row |= {"Confidence": _percent(c.confidence), "Stability": _percent(c.stability), "Nearest": _nearest(c)}
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _classes(here: View, c: Cluster) -> dict[str, object]:
+    """The cells about the true classes of a cluster."""
+    if not c.is_trusted:
+        return {"Matched class": "", "Top class": "", "Purity": np.nan, "Second class": ""}
+    return {
+        "Matched class": _share(here, c.matched, c.matched_share) or "none",
+        "Top class": here.class_name(c.majority),
+        "Purity": _percent(c.purity),
+        "Second class": _share(here, c.runner_up, c.runner_up_share),
+    }
 
 
 def _percent(share: float) -> float:
@@ -213,22 +228,29 @@ def show_table(here: View, chosen: int) -> None:
 def _columns() -> dict:
     """How the columns of `table` look, and what they mean."""
     column, percent = st.column_config, "%.0f %%"
-    marks = "; ".join(f"{name}: {words}" for name, words in FLAGS.items())
+    marks = "\n\n".join(f"**{title}**: {words}" for title, words in FLAGS.values())
     before = f"mean over the {clusters.WINDOW} epochs before"
     overlap = f"Overlap with the cluster that it was (images in both over images in either), {before}"
     bar = {"min_value": 0, "max_value": 100, "format": percent}
     return {
         "Cluster": column.NumberColumn(width=58, pinned=True, help="The id; ids of seen classes first"),
-        "Name": column.TextColumn(width=96, help="Yours, or that of the seen class that the id stands for"),
+        "Name": column.TextColumn(width=78, help="Yours, or that of the seen class that the id stands for"),
         "Images": column.NumberColumn(width=62, format="localized", help="Unlabeled images in the cluster"),
         "Flags": column.MultiselectColumn(
-            width=104, options=list(FLAGS), color=[FLAG_COLORS[name] for name in FLAGS], help=marks
+            width=118,
+            options=list(FLAGS),
+            color=[FLAG_COLORS[name] for name in FLAGS],
+            format_func=lambda name: FLAGS[name][0],
+            help=marks,
         ),
-        "Class": column.TextColumn(width=72, help="True class under the best one-to-one matching of all clusters"),
-        "Purity": column.ProgressColumn(width=92, help="Share of its most frequent true class", **bar),
-        "Runner-up": column.TextColumn(width=84, help="Its second most frequent true class, and that one's share"),
+        "Matched class": column.TextColumn(width=98, help=f"{MATCHING}. Per cent: its share of the cluster"),
+        "Top class": column.TextColumn(width=72, help="The most frequent true class of its images"),
+        "Purity": column.ProgressColumn(width=88, help="Share of the top class, matched or not", **bar),
+        "Second class": column.TextColumn(width=90, help="Second most frequent true class, and that one's share"),
         "Known labels": column.TextColumn(width=130, help="Images of known class: how many, and the most frequent one"),
-        "Confidence": column.NumberColumn(width=82, format=percent, help="Mean confidence of its images"),
+        "Confidence": column.NumberColumn(
+            width=82, format=percent, help=f"Mean over its images. {biography.HELPS['Confidence']}"
+        ),
         "Stability": column.NumberColumn(width=74, format=percent, help=overlap),
         "Nearest": column.TextColumn(width=70, help="The cluster with the most similar mean features, and the cosine"),
     }
@@ -261,7 +283,8 @@ def show_confusion(here: View, chosen: int) -> None:
     clicked = plot(drawn, "confusion", alt, clickable=True)
     st.caption(
         "Colour: share of the cluster. Left of the dotted line are seen classes, right of it novel ones. "
-        "Click a cell to see its images."
+        "Click a cell to see its images. Clusters are in the order of their matched classes.",
+        help=MATCHING,
     )
     if clicked is not None and 0 <= clicked < counts.size:
         row, class_id = confusion.cell_of(clicked, counts.shape[1])
@@ -281,6 +304,8 @@ def show_sheet(here: View, chosen: int, images: Images | None) -> tuple[int, ...
     class_id = class_id if class_id is not None and class_id < len(here.split.class_names) else None
     orders = {key: word for key, word in ORDERS.items() if key != "wrong" or (about.known and class_id is None)}
     st.subheader(escape.markdown(heading(here, about)), anchor=False)
+    if said := class_account(here, about):
+        st.caption(said, help=MATCHING)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         how = {"required": True, "label_visibility": "collapsed"}
         order = select.choose(st.segmented_control, "order", "Order", orders, **how)
@@ -303,11 +328,15 @@ def show_sheet(here: View, chosen: int, images: Images | None) -> tuple[int, ...
     pixels = images.pixels[ids] if images is not None else None
     token = f"{key} {sorted(here.said.moved.items())!r}"
     alt = f"{len(ids)} images of cluster {chosen}"
-    done = gallery.sheet(tiles(here, about, part), pixels, "sheet", names.short(token), alt, select.number("image"))
+    pictured = tiles(here, about, part)
+    if any(tile.wrong for tile in pictured):
+        name = escape.markdown(here.class_name(class_of(here, about)))
+        st.caption(f"Magenta frame: wrongly assigned. The true class, written below the picture, is not {name}.")
+    done = gallery.sheet(pictured, pixels, "sheet", names.short(token), alt, select.number("image"))
     start = (number - 1) * PAGE
     st.caption(
-        f"{start + 1:,}–{start + len(ids):,} of {len(rows):,} images. Click one to open it; tick the round mark in its "
-        "corner to choose it, with Shift a whole row."
+        f"{start + 1:,}–{start + len(ids):,} of {len(rows):,} images, with the network's confidence. Click one to open "
+        "it; tick the round mark in its corner to choose it, with Shift a whole row."
     )
     if done.clicked is not None and done.clicked != select.number("image"):
         select.set_number("image", done.clicked)
@@ -319,6 +348,23 @@ def heading(here: View, about: Cluster) -> str:
     parts = here.said.parts(about.id)
     joined = f" (with {', '.join(map(str, parts))})" if parts else ""
     return f"Cluster {here.title(about.id)}{joined}"
+
+
+def class_account(here: View, about: Cluster) -> str:
+    """Which class a cluster is matched with, how much of it is of that class, and which one is more frequent."""
+    if not about.is_trusted:
+        return ""
+    of = "of its images" if about.known == about.size else "of its images of known class"
+    said = f"Matched class {_bold_share(here, about.matched, about.matched_share)} {of}."
+    if about.matched < 0:
+        said = f"Matched with no class: each went to a cluster that fits better. Shares are {of}."
+    if about.majority != about.matched:
+        said += f" Most frequent class {_bold_share(here, about.majority, about.purity)}."
+    return said
+
+
+def _bold_share(here: View, class_id: int, share: float) -> str:
+    return f"**{escape.markdown(here.class_name(class_id))}**, {100 * share:.0f} %"
 
 
 def _nothing_to_show(about: Cluster, order: str) -> str:
@@ -339,13 +385,16 @@ def ordered_rows(here: View, about: Cluster, order: str, class_id: int | None) -
 
 
 def is_wrong(here: View, about: Cluster, rows: np.ndarray) -> np.ndarray:
-    """Which images in these rows are known not to be of the cluster's class.
-
-    That is the matched one; where too little is known for a matching, the seen class of the id, else the most frequent.
-    """
-    expected = about.id if about.id in here.defaults else about.majority
+    """Which images in these rows are known not to be of the cluster's class, `class_of`."""
     truth = here.truth[rows]
-    return (truth >= 0) & (truth != (about.matched if about.matched >= 0 else expected))
+    return (truth >= 0) & (truth != class_of(here, about))
+
+
+def class_of(here: View, about: Cluster) -> int:
+    """The matched class; where there is none, the seen class of the id, else the most frequent one."""
+    if about.matched >= 0:
+        return about.matched
+    return about.id if about.id in here.defaults else about.majority
 
 
 def tiles(here: View, about: Cluster, rows: np.ndarray) -> list[Tile]:

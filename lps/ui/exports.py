@@ -1,4 +1,4 @@
-"""Take the labels away from the page: as a table, or as a folder of pictures that is written beside the run's files."""
+"""Export the labels: as a table, or as a folder of pictures that is written beside the run's files."""
 
 from collections import Counter
 from functools import partial
@@ -19,8 +19,8 @@ KINDS = {"copies": "Copies", "links": "Links"}
 
 
 def show(here: View, images: Images | None) -> None:
-    """What the labels are by now, and both ways to take them away."""
-    st.subheader("Take the labels away", anchor=False)
+    """What the labels are by now, and both ways to export them."""
+    st.subheader("Export labels", anchor=False)
     found = labels.assemble(here.epoch, here.split, here.targets, here.network, here.said, here.defaults)
     st.caption(account(found, here))
     files = images.file_names if images is not None else ()
@@ -48,6 +48,7 @@ def show(here: View, images: Images | None) -> None:
             on_click=_write,
             args=(here, found, images, links),
         )
+    st.caption(columns_account(bool(files)))
     _show_written(here)
     st.caption("The same on the command line")
     st.code(command(here), language="bash", wrap_lines=True)
@@ -63,6 +64,14 @@ def account(found: Labels, here: View) -> str:
     said.append(f"{counts['predicted'] - named:,} in clusters without one")
     said += [f"{counts['rejected']:,} rejected"] if counts["rejected"] else []
     return ", ".join(said) + "."
+
+
+def columns_account(has_files: bool) -> str:
+    """What the columns of the table are that look alike, or may be empty."""
+    said = (
+        "In the table, `predicted` is the id that the network gave, and `cluster` the one after your merges and splits."
+    )
+    return said if has_files else f"{said} `file` is empty: there are no image files that it could name."
 
 
 def command(here: View) -> str:

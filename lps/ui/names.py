@@ -13,6 +13,7 @@ from lps.ui import assignments, epoch_choice, escape, select
 from lps.ui.assignments import View
 
 ERROR, NOTE = "naming_error", "naming_note"  # what the last action had to say
+REFUSED = "naming_refused"  # (key of the field, text, why) of the last name that could not be given
 
 
 def short(text: str) -> str:
@@ -57,7 +58,7 @@ def _carry(here: View, epoch: int) -> None:
         total, images = here.split.classes.total, here.split.unlabeled
         steps, lost = labels.carry(said, then, here.network.predicted, images, total)
         if steps:
-            naming.record(here.run, here.epoch, steps, labels.digest(here.network.predicted))
+            _record(here, steps)
     except (ConfigError, OSError) as error:
         st.session_state[ERROR] = str(error)
         return
@@ -88,7 +89,10 @@ def _offer_copy(here: View) -> None:
 
 def _ask_name(here: View, cluster: int) -> None:
     key = f"name of {here.run.id} {here.epoch} {cluster}"
-    select.agree(key, here.said.names.get(cluster, ""))
+    refused, text, why = st.session_state.get(REFUSED, ("", "", ""))
+    is_refused = refused == key and st.session_state.get(key) == text
+    if not is_refused:
+        select.agree(key, here.said.names.get(cluster, ""))
     st.text_input(
         "Name",
         key=key,
@@ -97,6 +101,8 @@ def _ask_name(here: View, cluster: int) -> None:
         on_change=_name,
         args=(here, cluster, key),
     )
+    if is_refused:
+        st.error(escape.markdown(f"{why}."), icon=":material/error:")
 
 
 def _ask_merge(here: View, cluster: int, version: int) -> None:
@@ -166,7 +172,7 @@ def _show_steps(here: View, cluster: int, standing: Sequence[Mapping]) -> None:
 
 def _show_flags(here: View, cluster: int) -> None:
     about = next(c for c in here.clusters if c.id == cluster)
-    words = [f"**{flag.capitalize()}**: {FLAGS[flag]}." for flag in about.flags]
+    words = [f"**{FLAGS[flag][0].capitalize()}**: {FLAGS[flag][1]}." for flag in about.flags]
     if about.similarity > 0.9 and about.nearest >= 0:
         words.append(f"Its features are close to those of cluster {about.nearest}.")
     if words:
@@ -182,14 +188,14 @@ def next_unnamed(here: View, cluster: int) -> int | None:
 
 def _name(here: View, cluster: int, key: str) -> None:
     text = st.session_state[key]
+    st.session_state.pop(REFUSED, None)
     if not text.strip() or text == here.said.names.get(cluster):
         return
     try:
         naming.check_name(text, cluster, here.said, here.defaults)
-    except ConfigError as error:
-        st.session_state[ERROR] = str(error)
-        return
-    _say(here, [{"do": "name", "id": cluster, "name": naming.clean_name(text)}])
+        _record(here, [{"do": "name", "id": cluster, "name": naming.clean_name(text)}])
+    except (ConfigError, OSError) as error:
+        st.session_state[REFUSED] = key, text, str(error).removeprefix("name: ")
 
 
 def _merge(here: View, cluster: int, key: str) -> None:
@@ -205,6 +211,7 @@ def _split(here: View, ticked: tuple[int, ...]) -> None:
 
 
 def _undo(here: View) -> None:
+    st.session_state.pop(REFUSED, None)
     try:
         naming.undo(here.run, here.epoch)
     except (ConfigError, OSError) as error:
@@ -213,12 +220,17 @@ def _undo(here: View) -> None:
 
 def _say(here: View, steps: list[dict]) -> bool:
     """Whether it could be recorded; if not, the page says why."""
+    st.session_state.pop(REFUSED, None)
     try:
-        naming.record(here.run, here.epoch, steps, labels.digest(here.network.predicted))
+        _record(here, steps)
     except (ConfigError, OSError) as error:
         st.session_state[ERROR] = str(error)
         return False
     return True
+
+
+def _record(here: View, steps: list[dict]) -> None:
+    naming.record(here.run, here.epoch, steps, labels.digest(here.network.predicted))
 
 
 def _open(cluster: int) -> None:

@@ -41,6 +41,15 @@ def test_a_row_and_a_picture_open(run, open_page):
     page.wait_for_selector(".st-key-biography .main-svg")
 
 
+def test_the_buttons_of_the_table_cover_nothing_that_can_be_clicked(run, open_page):
+    page = open_page(f"clusters?run={run.id}")
+    page.wait_for_selector(SHEET)
+    page.locator(".st-key-clusters_table").hover()
+    bar = page.locator(".st-key-clusters_table [data-testid=stElementToolbar]").bounding_box()
+    tab = page.locator(".st-key-picked_overview").bounding_box()
+    assert tab["x"] + tab["width"] <= bar["x"] or tab["y"] + tab["height"] <= bar["y"]
+
+
 def test_a_cell_of_the_matrix_opens_its_images(run, open_page):
     page = open_page(f"clusters?run={run.id}&overview=confusion", theme="dark")
     page.wait_for_selector(".st-key-confusion .main-svg")
