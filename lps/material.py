@@ -1,6 +1,8 @@
 """What a run trains on, on the device it trains on: images, truth, split and batch plan."""
 
+import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -23,6 +25,16 @@ class Material:
     truth: np.ndarray
     split: Split
     plan: BatchPlan
+
+    @cached_property
+    def digest(self) -> str:
+        """A name for every pixel and label, and for which of them are used how; other data have another name."""
+        found = hashlib.sha256(str(tuple(self.images.shape)).encode())
+        for start in range(0, len(self.images), PIECE):
+            found.update(self.images[start : start + PIECE].cpu().contiguous().numpy())
+        for ids in (self.truth, self.split.labeled, self.split.unlabeled, self.split.test, self.split.validation):
+            found.update(np.ascontiguousarray(ids, np.int64).tobytes() + b"|")
+        return found.hexdigest()
 
     @property
     def training(self) -> tuple[Tensor, Tensor]:

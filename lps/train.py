@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
 import torch
 
 from lps import backbones, checkpoints, disk, distributed, hardware, methods, ranks, snapshots, starts
@@ -42,6 +43,11 @@ from lps.views import FAMILIES
 
 # What a file system says when it, or somebody beside us, is at fault.
 DISK_ERRORS = {getattr(errno, f"E{name}") for name in "IO ROFS STALE ACCES PERM NODEV NXIO NOENT NOTDIR".split()}
+
+CHANGED = (
+    "its images or labels are not those that this run began with, and it goes on with nothing else; put them back and "
+    "resume, or launch a copy"
+)
 
 
 class Diverged(Exception):
@@ -180,8 +186,20 @@ class Attempt:
         self.steps_per_epoch = self.material.plan.steps
         if self.is_first:
             snapshots.write_split(self.run.folder, self.material.split, self.material.truth)
+            self._check_split()
         backbones.check_images(config.network_name, *self.material.images.shape[1:])
         self.method, self.optimizer = build(config, self.material)
+
+    def _check_split(self) -> None:
+        """Raises `ConfigError` where an earlier attempt divided other images, or the same ones otherwise."""
+        try:
+            split, truth = snapshots.read_split(self.run.folder)
+        except ConfigError:
+            return  # it is damaged, which pages say; the run does not need it
+        ours, arrays = self.material.split, ("labeled", "unlabeled", "class_order", "test", "validation")
+        same = all(np.array_equal(getattr(split, name), getattr(ours, name)) for name in arrays)
+        if not same or not np.array_equal(truth, self.material.truth):
+            raise ConfigError("dataset", CHANGED)
 
     def _restore(self) -> bool:
         """Go on from the newest checkpoint that verifies; False where there is none."""
@@ -197,6 +215,8 @@ class Attempt:
             print(f"resuming from checkpoint {name}", flush=True)
         else:
             state = checkpoints.load(self.run.checkpoints, _checkpoint_name(number))
+        if self.is_first and state.get("data", self.material.digest) != self.material.digest:
+            raise ConfigError("dataset", CHANGED)
         self.method.load_state_dict(state["method"])
         self.optimizer.load_state_dict(state["optimizer"])
         averages = Averages(state["averages"])
@@ -210,9 +230,13 @@ class Attempt:
 
     def _fits(self, state: dict) -> bool:
         """Whether a checkpoint is one of this training: what is missing in it, or has another shape, is another's."""
-        counted = all(isinstance(state.get(key), int) for key in ("epoch", "step", "is_best"))
+        epoch, step = (state.get(key) for key in ("epoch", "step"))
         return (
-            counted
+            isinstance(epoch, int)
+            and isinstance(step, int)
+            and 0 <= epoch <= max(1, self.config.epochs)
+            and 0 <= step <= self.steps_per_epoch
+            and isinstance(state.get("is_best"), bool)
             and isinstance(state.get("best"), float)
             and isinstance(state.get("averages"), dict)
             and checkpoints.is_state_of(state.get("method"), self.method.state_dict())
@@ -323,7 +347,7 @@ class Attempt:
             return name
         state = {"method": self.method.state_dict(), "optimizer": self.optimizer.state_dict()}
         state |= {"averages": at.averages.state_dict(), "epoch": at.epoch, "step": at.step}
-        state |= {"best": at.best, "is_best": is_best}
+        state |= {"best": at.best, "is_best": is_best, "data": self.material.digest}
         checkpoints.save(self.run.checkpoints, name, state)
         checkpoints.prune(self.run.checkpoints)
         return name

@@ -218,7 +218,7 @@ def test_a_checkpoint_that_is_no_weights_is_passed_over_in_its_own_words(finishe
     assert numbers(run) == numbers(finished)
 
 
-@pytest.mark.parametrize("how", ["keys", "shape", "optimizer", "part", "type"])
+@pytest.mark.parametrize("how", ["keys", "shape", "optimizer", "part", "type", "far"])
 def test_a_checkpoint_of_another_training_is_passed_over_in_its_own_words(finished, tmp_path, capsys, how):
     run = make_run(tmp_path)
     training.train(run)
@@ -233,12 +233,36 @@ def test_a_checkpoint_of_another_training_is_passed_over_in_its_own_words(finish
     elif how == "part":
         del state["averages"]
     else:
-        state["epoch"] = "two"
+        state["epoch"] = "two" if how == "type" else 10**6
     checkpoints.save(run.checkpoints, name, state)
     assert training.train(run) == 0
     assert f"checkpoint {name} is that of another training" in capsys.readouterr().out
     assert [event["kind"] for event in read_events(run.events)[0] if event["kind"] == "fail"] == []
     assert numbers(run) == numbers(finished)
+
+
+@pytest.mark.parametrize("changed", ["pixels", "labels", "count"])
+def test_other_data_than_the_run_began_with_are_refused(tmp_path, changed):
+    digits, path = datasets.load("digits"), tmp_path / "half.npz"
+    pixels, labels = digits.pixels[:200], digits.labels[:200]
+    np.savez(path, x_train=pixels, y_train=labels)
+    settings = {"dataset": "arrays", "dataset.path": str(path), "network.name": "digits_resnet", "batch_size": 64}
+    settings |= {"network.freeze_until": "none", "network.start": "random", "epochs": 1, "threads": 1}
+    run = create_run(tmp_path / "runs", configure(settings))
+    assert training.train(run) == 0 and training.train(run) == 0, "the same data may be gone on with"
+    before = {p: p.read_bytes() for p in run.folder.rglob("*") if p.suffix in (".npz", ".pt")}
+    if changed == "pixels":
+        pixels = pixels[:, ::-1]
+    elif changed == "labels":
+        labels = (labels + 1) % 10
+    else:
+        pixels, labels = pixels[:190], labels[:190]
+    np.savez(path, x_train=pixels, y_train=labels)
+    assert training.train(run) == 1
+    last = history(run)[-1]
+    assert last["kind"] == "fail" and last["failure"] == "data"
+    assert "are not those that this run began with" in last["reason"]
+    assert {p: p.read_bytes() for p in run.folder.rglob("*") if p.suffix in (".npz", ".pt")} == before
 
 
 @pytest.mark.parametrize("name", ["split.npz", "epoch-0002.npz", "newest"])
