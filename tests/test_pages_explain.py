@@ -104,6 +104,8 @@ def test_without_any_run_the_page_teaches_with_presets(open_page, tmp_path):
     assert all(figure["alt"] for figure in figures.values())
     np.testing.assert_allclose(bars(figures["explain_shares"]), beliefs.mixture(0.75, 0.1, 0.35))
     assert "From a run" not in str(app.segmented_control) and "made-up beliefs" in words_of(app)
+    assert "Nobody tells LPS the true shares" in words_of(app)
+    assert figures["explain_shares"]["layout"]["xaxis"]["ticktext"] == [f"{g}{i}" for g in "SN" for i in range(1, 6)]
     for term in objective.LPS_TERMS:
         assert objective.TERMS[term].formula in formulas(app)
 
@@ -126,7 +128,7 @@ def test_presets(open_page, tmp_path, preset):
     assert f"**{divergence:.3f}**" in words_of(app) and f"**{pace.kl_from_estimate(shares):.3f}**" in words_of(app)
     assert ("Every margin is 0" in words_of(app)) == (preset == "balanced")
     if preset == "one":
-        assert ":orange[**F**] (novel) gets" in words_of(app)  # a novel class can be the one that is held back
+        assert ":orange[**N1**] (novel) gets" in words_of(app)  # a novel class can be the one that is held back
 
 
 def test_sliders_move_the_distribution_and_stand_in_the_address(open_page, tmp_path):

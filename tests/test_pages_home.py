@@ -108,7 +108,8 @@ def test_a_finished_run_shows_its_last_accuracies(root):
     assert r"**LPS\, defaults**" in texts(at) and "20 epochs" in texts(at)
     last = [line for line in texts(at).splitlines() if line.startswith((":blue[**", ":orange[**", ":gray[**"))]
     assert len(last) == 3 and all(0 < float(line.split("**")[1]) <= 100 for line in last)
-    assert at.page_link[1].label == "Open" and run.id in at.page_link[1].proto.query_string
+    opened = next(link for link in at.page_link if link.label == "Open")
+    assert run.id in opened.proto.query_string
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,22 @@
 """Recordings on the pages: the gallery of a fresh installation, the story, and that they are for looking at only."""
 
+import re
+from itertools import permutations
+
 import numpy as np
+import pandas as pd
 import pytest
 
-from lps import runs
+from lps import launcher, runs
+from lps.pace import kl_from_prior
 from lps.runs import Run, recorded_runs
 from lps.snapshots import read_snapshot, read_split
-from lps.ui import recordings, select, showcase, story
+from lps.ui import beliefs, drawings, recordings, select, showcase, story
+from lps.ui.live import history
+from lps.ui.style import LIGHT
 from tests import sample_runs
 from tests.test_recording import digest
-from tests.visiting import visit
+from tests.visiting import charts_of, visit
 
 LPS = "20261121-055831-digits-lps-s0-nufncd"
 NAMES = ["LPS", "ORCA", "FixMatch", "LPS without margin", "LPS without entropy"]
@@ -31,6 +38,13 @@ def texts(at) -> str:
 
 def named(name: str) -> Run:
     return next(run for run in recorded_runs() if run.title == name)
+
+
+def _height(path: str) -> float:
+    """How far an area of a picture reaches from top to bottom where it is widest, taken at its corners by place."""
+    found = [tuple(map(float, pair.split())) for pair in re.search(r'd="M([^Z]+)Z', path)[1].split("L")]
+    across = {x for x, _ in found}
+    return max(max(y for x, y in found if x == at) - min(y for x, y in found if x == at) for at in across)
 
 
 def counts(run: Run) -> tuple[int, int, list[int]]:
@@ -58,13 +72,28 @@ def test_a_fresh_installation_shows_the_gallery_beside_the_demo(root):
     assert [link.proto.query_string for link in at.page_link if link.label == "Open"][0] == f"run={LPS}"
 
 
-def test_own_runs_come_first_and_the_gallery_behind_an_expander(root):
+def test_own_runs_come_first_and_a_small_gallery_below_them(root):
     own = sample_runs.make_run(root, "finished", name="mine")
     at = visit()
     assert [button.key for button in at.menu_button] == [f"menu-{own.id}"]
-    assert [word.value for word in at.subheader] == ["Runs"]
-    (gallery,) = at.expander
-    assert gallery.label == "Recorded runs" and "**FixMatch**" in [word.value for word in gallery.markdown]
+    assert [word.value for word in at.subheader] == ["Runs", "Recorded runs"] and not at.expander
+    shown, links = texts(at), [link.label for link in at.page_link]
+    assert all(f"**{name}**" in shown for name in NAMES) and "Handwritten digits" not in shown
+    assert {"Read the story", "The story of these runs", "Watch them side by side"} <= set(links)
+
+
+@pytest.mark.parametrize("leader, other", [("seen", "novel"), ("novel", "seen")])
+def test_the_gap_on_a_card_has_the_colour_of_who_is_ahead(leader, other):
+    values = {leader: [0.9, 0.95], other: [0.5, 0.6]}
+    paths = drawings.gap(values["seen"], values["novel"], LIGHT).split("<path")
+    heights = {name: _height(next(p for p in paths if f'Z" fill="{getattr(LIGHT, name)}"' in p)) for name in values}
+    assert heights[leader] > 0 == heights[other]
+
+
+def test_the_sketch_says_that_it_is_one():
+    picture = drawings.pace()
+    assert picture.count("sketch of the idea, not measured") == 2  # in the picture, and told to who cannot see it
+    assert "brakes the seen" not in picture
 
 
 def test_the_sentences_have_the_numbers_of_the_recordings(root):
@@ -104,9 +133,11 @@ def test_they_do_not_pass_for_the_latest_run(root, state):
     assert visit("pace").multiselect[0].value[0] == own.id
 
 
-def test_own_runs_are_compared_alone_until_somebody_asks(root):
+def test_two_own_runs_are_compared_alone_until_somebody_asks(root):
     sample_runs.make_run(root, "finished")
-    assert len(visit("compare").dataframe[0].value) == 1
+    assert len(visit("compare").dataframe[0].value) == 1 + len(NAMES)
+    sample_runs.make_run(root, "finished", settings={"method": "orca"})
+    assert len(visit("compare").dataframe[0].value) == 2
     asked = visit("compare", run=[run.id for run in recorded_runs()])
     assert len(asked.dataframe[0].value) == len(NAMES)
 
@@ -160,6 +191,9 @@ def test_every_step_is_one_idea_in_at_most_sixty_words(root, step):
     heading, tell, _ = story.STEPS[step - 1]
     assert at.title[0].value == heading and f"Step {step} of 8" in texts(at)
     assert 20 <= len(tell(story._scene()).split()) <= 60
+    if tell in story.NOTES:
+        note = story.NOTES[tell](story._scene())
+        assert 20 <= len(note.split()) <= 60 and note.replace("\\", "") in texts(at)
     assert [button.disabled for button in at.button] == [step == 1, step == 8]
 
 
@@ -198,13 +232,27 @@ def test_the_pile_can_be_told_apart(root):
     at.toggle(key="story_told").set_value(True).run()
     told = at.get("html")[0].proto.body
     assert told.count('class="novel"') + told.count('class="seen"') == story.PILE
+    assert story.COLORS in texts(at)
 
 
 def test_doors_lead_to_filled_forms(root):
     doors = {link.proto.query_string for link in visit("story", step="8").page_link}
-    assert "set=split.labeled_ratio%3D0.1" in doors
-    at = visit("launch", set="split.labeled_ratio=0.1")
-    assert at.slider(key="set:split.labeled_ratio").value == 10  # percent
+    assert "set=split.labeled_ratio%3D0.25" in doors and "set=margin_scale%3D30" in doors
+    at = visit("launch", set="split.labeled_ratio=0.25")
+    assert at.slider(key="set:split.labeled_ratio").value == 25  # percent
+
+
+def test_the_doors_change_one_setting_of_the_recorded_run(root, monkeypatch):
+    monkeypatch.setattr(launcher, "launch", lambda run: None)
+    at = visit("launch", set="margin_scale=30")
+    at.button(key="launch_start").click().run()
+    (own,) = runs.list_runs(root)
+    mine, recorded = own.config().flat(), named("LPS").config().flat()
+    assert {key for key in mine if mine[key] != recorded[key]} == {"margin_scale", "threads"}
+    shown = texts(visit("story", step="8"))
+    past = history(named("LPS"))
+    assert f"ends at {100 * past.last('accuracy/seen'):.1f} % seen" in shown
+    assert f"at 90 % novel by epoch {recordings.reached(past)}:" in shown
 
 
 def test_a_share_by_epoch_ends_where_the_count_does(root):
@@ -221,8 +269,67 @@ def test_what_the_piles_should_be(root):
     assert recordings.fair_piles(named("LPS")).tolist() == [*truth[:5], *[truth[5:].mean()] * 5]
 
 
-def test_piles_are_called_by_letters():
-    assert [recordings.pile_name(number, 5) for number in (5, 6, 30, 31)] == ["A", "B", "Z", "A2"]
+def test_new_piles_are_called_as_the_novel_classes_of_explain():
+    assert tuple(recordings.pile_name(number, 5) for number in range(5, 10)) == beliefs.MADE_UP[beliefs.MADE_UP_SEEN :]
+
+
+def test_where_all_runs_begin_is_told_with_their_numbers(root):
+    starts = [history(run).start["baseline/kmeans/all"] for run in recorded_runs()]
+    assert len(set(starts)) == 1
+    told = texts(visit("story", step="2"))
+    assert f"puts {100 * starts[0]:.1f} % of the pile" in told
+    for name in ("LPS", "FixMatch"):
+        assert f"{name} with {100 * history(named(name)).last('accuracy/all'):.1f} %" in told
+
+
+def test_novel_accuracy_and_swallowing_are_no_contradiction(root):
+    split, targets = read_split(named("FixMatch").folder)
+    truth, predicted = targets[split.unlabeled], read_snapshot(named("FixMatch").snapshots, 40).predicted
+    novel = truth >= 5
+    groups = np.bincount(predicted[novel] * 10 + truth[novel], minlength=100).reshape(10, 10)[:, 5:]
+    best = max(sum(groups[g, c] for c, g in enumerate(order)) for order in permutations(range(10), 5))
+    assert f"a novel accuracy of {100 * best / novel.sum():.0f} % all the same" in texts(visit("story", step="3"))
+
+
+def test_the_target_of_equal_shares_is_told_beside_the_true_ones(root):
+    split, targets = read_split(named("LPS").folder)
+    trained = np.bincount(targets[[*split.labeled, *split.unlabeled]]) / (len(split.labeled) + len(split.unlabeled))
+    pile = np.bincount(targets[split.unlabeled])
+    told = texts(visit("story", step="5"))
+    assert f"({100 * trained.min():.1f} to {100 * trained.max():.1f} %)" in told
+    assert f"{pile[5:].sum() / pile[:5].sum():.1f} times as large" in told
+
+
+def test_the_margins_of_both_groups_are_told(root):
+    margins = history(named("LPS")).vectors["margin"].astype(float)
+    seen, novel = margins[list(range(5))].mean(axis=1), margins[list(range(5, 10))].mean(axis=1)
+    told = texts(visit("story", step="5"))
+    assert f"in epoch 1 by {seen.iloc[0]:.2f} for :blue[seen]" in told and f"{novel.iloc[0]:.2f} for" in told
+    even = kl_from_prior(history(named("LPS")).vector("pi_hat", 40).astype(float))
+    assert even < 0.1 * history(named("LPS")).last("kl"), "what is left is of single batches"
+    from_epoch = story.alike_from(seen, novel)
+    assert f"from epoch {from_epoch} on, both about alike" in told
+    apart = (seen - novel).abs()
+    assert apart.loc[from_epoch - 1] >= story.ALIKE > apart.loc[from_epoch:].max()
+
+
+def test_margins_are_alike_from_the_last_epoch_on_at_which_they_differed():
+    seen = pd.Series([1.0, 0.5, 0.9, 0.5], [1, 2, 3, 4])
+    assert story.alike_from(seen, pd.Series([0.5] * 4, [1, 2, 3, 4])) == 4
+    assert story.alike_from(seen, seen) == 1
+
+
+@pytest.mark.parametrize("step", ["4", "5"])
+def test_the_charts_of_the_margin_show_the_beginning(root, step):
+    (figure,) = charts_of(visit("story", step=step)).values()
+    assert figure["layout"]["xaxis"]["range"][1] == story.BEGINNING + 0.5
+
+
+def test_the_bars_of_the_piles_have_their_colours_told(root):
+    at = visit("story", step="6")
+    told = [element.value for element in at.caption if story.COLORS in element.value]
+    assert len(told) == 1 and "N1 to N5 have no name. Dashed:" in told[0]
+    assert "**Without entropy**: pictures on each pile" in [element.value for element in at.markdown]
 
 
 def test_a_recording_of_another_kind_has_a_plain_sentence(root, monkeypatch, tmp_path):

@@ -13,8 +13,8 @@ from lps.ui import dials, escape, explain_charts, points, select, style
 from lps.ui.live import History, history
 from lps.ui.plot import plot
 
-MADE_UP = ("A", "B", "C", "D", "E", "F", "G", "H", "I", "J")  # classes of a distribution made by hand
 MADE_UP_SEEN = 5
+MADE_UP = (*(f"S{i}" for i in range(1, 6)), *(f"N{i}" for i in range(1, 6)))  # classes of a distribution made by hand
 PRESETS = {  # share of the seen classes, unevenness within the seen and within the novel ones, all in percent
     "leaning": ("Leans to seen", (75, 10, 35)),
     "balanced": ("Balanced", (50, 0, 0)),
@@ -284,4 +284,7 @@ def _show(belief: Belief) -> None:
     alt = f"Share of the model's guesses that each of {belief.classes} classes gets, beside the equal share"
     plot(figure, "explain_shares", alt)
     more = " Classes are sorted by share; hover shows which." if belief.classes > explain_charts.SORTED_FROM else ""
-    st.caption(f"Dashed: the prior, an equal share for every class.{more}")
+    st.caption(
+        "Dashed: the prior, an equal share for every class. Nobody tells LPS the true shares, so where classes differ "
+        f"in size this target is only a rough one.{more}"
+    )

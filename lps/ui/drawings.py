@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lps.ui.charts import gap_bands
 from lps.ui.style import Palette
 
 # The letters are outlines, so that no font is needed, and the colours stand out on light and on dark, since a change of
@@ -31,39 +32,40 @@ SEEN, NOVEL, INK, LINE = (
 
 
 def pace() -> str:
-    """What a run looks like when it goes well: novel accuracy catches up with seen while the margin lets go.
+    """The idea, with made-up numbers: novel accuracy catches up with seen while the margin lets go.
 
     For the page itself, not for an image: its words take the page's font and its colours are the theme's.
     """
     time = np.linspace(0, 1, 61)
     seen = 0.94 - 0.5 * np.exp(-time * 14)
     novel = 0.12 + 0.79 / (1 + np.exp(-(time - 0.42) * 13))
-    alone = 0.12 + 0.34 / (1 + np.exp(-(time - 0.46) * 9))
-    brake = np.exp(-((time / 0.5) ** 2.6))
+    alone = 0.12 + 0.74 / (1 + np.exp(-(time - 0.62) * 11))
+    brake = 0.15 + 0.85 * np.exp(-((time / 0.5) ** 2.6))
     x = LEFT + time * (RIGHT - LEFT)
 
     def high(values):
         return BOTTOM - values * (BOTTOM - TOP)
 
     gap = _line(np.concatenate([x, x[::-1]]), high(np.concatenate([seen, novel[::-1]])))
-    margin = _line(np.concatenate([x, [x[0]]]), BRAKE_BOTTOM - np.append(brake, 0) * (BRAKE_BOTTOM - BRAKE_TOP))
+    height = np.concatenate([[0], brake, [0]]) * (BRAKE_BOTTOM - BRAKE_TOP)
+    margin = _line(np.concatenate([[x[0]], x, [x[-1]]]), BRAKE_BOTTOM - height)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 560 300" width="100%" role="img" '
         f'aria-label="{PACE_ALT}">',
-        f'<path d="{gap}Z" fill="{NOVEL}" opacity="0.13"/>',
-        f'<path d="{margin}Z" fill="{SEEN}" opacity="0.22"/>',
+        f'<path d="{gap}Z" fill="{SEEN}" opacity="0.13"/>',
+        f'<path d="{margin}Z" fill="{INK}" opacity="0.16"/>',
         _axis(BOTTOM),
         _axis(BRAKE_BOTTOM),
         _curve(x, high(alone), NOVEL, 'stroke-dasharray="2 7" opacity="0.75"'),
         _curve(x, high(seen), SEEN),
         _curve(x, high(novel), NOVEL),
         _words(LEFT, 20, "accuracy", 0.65),
+        _words(RIGHT, 20, "a sketch of the idea, not measured", 0.65, more='text-anchor="end" font-style="italic"'),
         _words(RIGHT + 10, high(seen[-1]) - 2, "seen", color=SEEN, weight=600),
         _words(RIGHT + 10, high(novel[-1]) + 16, "novel", color=NOVEL, weight=600),
-        _words(RIGHT + 10, high(alone[-1]) - 3, "novel,", 0.65),
-        _words(RIGHT + 10, high(alone[-1]) + 14, "no margin", 0.65),
+        _words(x[41], high(0.32), "novel, no margin", 0.65),
         _words(x[9], high(0.52), "the gap"),
-        _words(x[2], BRAKE_BOTTOM - 12, "margin: brakes the seen classes"),
+        _words(x[2], BRAKE_BOTTOM - 12, "margin: holds back classes that are guessed most"),
         _words(RIGHT, BRAKE_BOTTOM + 20, "epochs", 0.65, more='text-anchor="end"'),
         "</svg>",
     ]
@@ -71,8 +73,9 @@ def pace() -> str:
 
 
 PACE_ALT = (
-    "Seen accuracy rises at once and novel accuracy follows later, so that the gap between them closes, while the "
-    "margin that brakes the seen classes shrinks to nothing. Without the margin novel accuracy stays low."
+    "A sketch of the idea, not measured: seen accuracy rises at once and novel accuracy follows later, so that the gap "
+    "between them closes, while the margin that holds back the classes that are guessed most becomes small. Without "
+    "the margin novel accuracy rises later."
 )
 
 
@@ -97,12 +100,15 @@ def sparkline(seen: list[float | None], novel: list[float | None], epochs: int, 
 
 
 def gap(seen: list[float], novel: list[float], palette: Palette) -> str:
-    """Seen and novel accuracy over the epochs and the gap between them, 320 x 120, from nought to one."""
+    """Seen and novel accuracy over the epochs and the gap in the colour of who is ahead, 320 x 120, nought to one."""
     width, height, edge = 320, 120, 6
     x = np.linspace(edge, width - edge, len(seen))
-    down = {name: height - edge - np.array(v) * (height - 2 * edge) for name, v in (("seen", seen), ("novel", novel))}
-    band = _line(np.concatenate([x, x[::-1]]), np.concatenate([down["seen"], down["novel"][::-1]]))
-    parts = [f'<path d="{band}Z" fill="{palette.novel}" opacity="0.16"/>']
+    high = {"seen": np.array(seen), "novel": np.array(novel)}
+    down = {name: _down(values, height, edge) for name, values in high.items()}
+    parts = []
+    for name, (across, values) in gap_bands(x, high["seen"], high["novel"]).items():
+        band = _line(across, _down(values, height, edge))
+        parts.append(f'<path d="{band}Z" fill="{getattr(palette, name)}" opacity="0.16"/>')
     for level in (edge, height / 2, height - edge):
         parts.append(f'<path d="M{edge} {level}H{width - edge}" stroke="#8090a0" stroke-opacity="0.25"/>')
     for name, y in down.items():
@@ -113,6 +119,11 @@ def gap(seen: list[float], novel: list[float], palette: Palette) -> str:
         + "".join(parts)
         + "</svg>"
     )
+
+
+def _down(values: np.ndarray, height: float, edge: float) -> np.ndarray:
+    """Shares as distances from the upper edge of a picture."""
+    return height - edge - values * (height - 2 * edge)
 
 
 def _line(x, y) -> str:

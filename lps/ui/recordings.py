@@ -89,9 +89,8 @@ def fair_piles(run: Run) -> np.ndarray:
 
 
 def pile_name(number: int, seen: int) -> str:
-    """What people call an id that no seen class has: A, B, ..., with a number after Z."""
-    rounds, letter = divmod(number - seen, 26)
-    return chr(ord("A") + letter) + (str(rounds + 1) if rounds else "")
+    """What people call an id that no seen class has: N1, N2, ..., as on the page Explain."""
+    return f"N{number - seen + 1}"
 
 
 def reached(past: History, name: str = "accuracy/novel", level: float = HIGH) -> int | None:

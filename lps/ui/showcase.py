@@ -7,27 +7,35 @@ from lps.parameters import ConfigError
 from lps.runs import Run, recorded_runs
 from lps.ui import drawings, escape, live, recordings, select, story, style
 
-CARD = 230  # pixels; as many cards beside each other as fit
+CARD, SMALL_CARD = 230, 150  # pixels; as many cards beside each other as fit
 
 
-def show() -> None:
-    """All recordings; one sentence where there are none."""
+def show(brief: bool = False) -> None:
+    """All recordings; one sentence where there are none. brief: small cards, and a link instead of the story's."""
     runs = recorded_runs()
     if not runs:
         st.caption("The recordings that come with the program are not there.")
         return
     st.caption(
-        "Real runs that came with the program: look at them on every page, nothing of them can be changed. "
-        ":blue[Seen] and :orange[novel] accuracy over the epochs, up to 100 %, and the gap between them."
+        "Real runs that came with the program: look at them on every page, nothing of them can be changed. :blue[Seen] "
+        "and :orange[novel] accuracy over the epochs, up to 100 %, and the gap between them. Novel accuracy asks "
+        "whether the pictures of a class lie together, under whatever name."
     )
     parts = recordings.cast()
     names = {run.id: name for name, run in parts.items()}
-    with st.grid(columns="auto", min_column_width=CARD, gap="small"):
-        if story.is_possible():
+    with st.grid(columns="auto", min_column_width=SMALL_CARD if brief else CARD, gap="small"):
+        if story.is_possible() and not brief:
             _show_story()
         for run in runs:
-            _show_card(run, _sentence(names.get(run.id, ""), run, parts))
+            _show_card(run, _sentence(names.get(run.id, ""), run, parts), brief)
+    _show_links(runs, parts, brief)
+
+
+def _show_links(runs: list[Run], parts: dict[str, Run], brief: bool) -> None:
+    """What leads to several recordings at once; to the story too, where it has no card."""
     with st.container(horizontal=True, gap="medium"):
+        if brief and story.is_possible():
+            st.page_link("pages/story.py", label="The story of these runs", icon=":material/auto_stories:")
         beside = [parts[name].id for name in ("lps", "no_margin", "fixmatch") if name in parts]
         if len(beside) > 1:
             link = {"icon": ":material/view_column_2:", "query_params": {"run": beside}}
@@ -47,7 +55,7 @@ def _show_story() -> None:
         st.page_link("pages/story.py", label="Begin", icon=":material/auto_stories:")
 
 
-def _show_card(run: Run, sentence: str) -> None:
+def _show_card(run: Run, sentence: str, brief: bool) -> None:
     past = live.history(run)
     pair = past.epochs.reindex(columns=["accuracy/seen", "accuracy/novel"]).dropna()
     with st.container(border=True, height="stretch", gap="xsmall", key=f"card-{run.id}"):
@@ -59,7 +67,8 @@ def _show_card(run: Run, sentence: str) -> None:
         st.space("stretch")
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
             st.page_link("pages/live.py", label="Open", query_params={"run": run.id})
-            st.markdown(f":small[:gray[{escape.markdown(_about(run))}]]", width="content")
+            if not brief:
+                st.markdown(f":small[:gray[{escape.markdown(_about(run))}]]", width="content")
 
 
 def _about(run: Run) -> str:
@@ -93,9 +102,7 @@ def _telling(part: str, run: Run, past: live.History, parts: dict[str, Run]) -> 
     if part == "no_margin":
         epoch = recordings.reached(live.history(parts["lps"]))
         mine = past.column("accuracy/novel").get(epoch)
-        return (
-            f"Nothing brakes the seen classes: {100 * mine:.0f} % novel at epoch {epoch}." if mine is not None else ""
-        )
+        return f"Nothing holds any class back: {100 * mine:.0f} % novel at epoch {epoch}." if mine is not None else ""
     if part == "no_entropy":
         empty = int((recordings.piles(run) == 0).sum())
         return f"Classes fall together: {empty} of {len(recordings.piles(run))} stay without a single picture." * (

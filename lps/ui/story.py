@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import streamlit as st
 
 from lps.datasets import Images
@@ -23,6 +24,8 @@ SIZE = 44  # of a picture on the screen, pixels
 SWALLOWING = {"fixmatch": "FixMatch", "lps": "LPS"}
 SCRIPT = (Path(__file__).parent / "story.js").read_text(encoding="utf-8")
 BEGINNING = 12  # epochs in which the margin matters
+ALIKE = 0.05  # mean margins that differ by less are called alike
+COLORS = ":blue[Blue]: seen, :orange[orange]: novel."
 
 _turn_page = st.components.v2.component("lps_story", html="", js=SCRIPT, isolate_styles=False)
 
@@ -79,6 +82,8 @@ def show() -> None:
         st.caption(f"Step {step} of {len(STEPS)}")
         st.title(heading, anchor=False)
         st.markdown(tell(scene))
+        if tell in NOTES:
+            st.caption(NOTES[tell](scene))
         _turn_page(key="story_page", data=step)
     with picture:
         draw(scene)
@@ -148,8 +153,22 @@ def tell_task(scene: Scene) -> str:
     )
 
 
+def note_beginning(scene: Scene) -> str:
+    start = 100 * scene.past("lps").start["baseline/kmeans/all"]
+    ends = {part: 100 * scene.past(part).last("accuracy/all") for part in ("lps", "fixmatch")}
+    return (
+        "Every run here begins with the same network, trained on these pictures without labels (*SimCLR*). On its "
+        f"features k-means, which only looks for groups, puts {start:.1f} % of the pile into the right ones, but "
+        "groups have no names. Training names the seen ones, and ends better, as LPS with "
+        f"{ends['lps']:.1f} %, or worse, as FixMatch with {ends['fixmatch']:.1f} %."
+    )
+
+
 def draw_task(scene: Scene) -> None:
-    told = st.toggle("Tell which is which", key="story_told", help="The model never learns this")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        told = st.toggle("Tell which is which", key="story_told", help="The model never learns this")
+        if told:
+            st.caption(COLORS)
     pile = np.random.default_rng(SEED).permutation(scene.split.unlabeled)[:PILE]
     shown = []
     for image in pile.tolist():
@@ -171,6 +190,16 @@ def tell_swallowed(scene: Scene) -> str:
         "sure of seen classes only, so these explain everything. Each wrong guess that is learned makes the next one "
         f"surer. In the end **{lost} of {novel}** novel pictures carry a seen name. LPS ends at "
         f"{recordings.swallowed(scene.runs['lps'])[0]}."
+    )
+
+
+def note_scoring(scene: Scene) -> str:
+    novel = scene.past("fixmatch").last("accuracy/novel")
+    return (
+        f"Other pages give FixMatch a novel accuracy of {100 * novel:.0f} % all the same. There, novel pictures with "
+        "the same guess form a group, even if the guess is a seen name, and groups are matched one to one with novel "
+        "classes afterwards, as fits best. It tells whether a class stays together, not whether it passes for a seen "
+        "one."
     )
 
 
@@ -208,10 +237,10 @@ def tell_margin(scene: Scene) -> str:
     then = {part: 100 * values.get(epoch, np.nan) for part, values in novel.items()}
     last = {part: 100 * values.iloc[-1] for part, values in novel.items()}
     return (
-        ":blue[Seen] classes are learned at once, :orange[novel] ones later: that is the **gap**. LPS counts how many "
-        "pictures each class gets. Whoever takes more than a fair share pulls less: this brake is the **margin**. At "
-        f"epoch {epoch}, novel accuracy is {then['lps']:.0f} % with it and {then['no_margin']:.0f} % without; at the "
-        f"end {last['lps']:.1f} and {last['no_margin']:.1f} %."
+        ":blue[Seen] classes are learned at once, :orange[novel] ones later: that is the **gap**. LPS counts its "
+        "guesses. A class that gets more of them is held back harder, at the start mostly seen ones: this brake is the "
+        f"**margin**. At epoch {epoch}, novel accuracy is {then['lps']:.0f} % with it and {then['no_margin']:.0f} % "
+        f"without; at the end {last['lps']:.1f} and {last['no_margin']:.1f} %."
     )
 
 
@@ -222,22 +251,42 @@ def draw_margin(scene: Scene) -> None:
 
 
 def tell_brake(scene: Scene) -> str:
-    kl, margin = scene.past("lps").column("kl"), _mean_margin(scene)
+    kl = scene.past("lps").column("kl")
+    seen, novel = (charts.mean_margin(scene.past("lps"), group) for group in ("seen", "novel"))
     return (
-        "How uneven the piles are is one number, the **KL divergence**; at 0, all classes get the same. It sets how "
-        f"hard the brake is pulled. As the novel classes catch up, it falls from {kl.iloc[0]:.2f} to "
-        f"{kl.iloc[-1]:.2f}, and the margin of seen classes from {margin.iloc[0]:.2f} to {margin.iloc[-1]:.2f}. Nobody "
-        "lets go of the brake: it does so by itself."
+        "How uneven the guesses are is one number, the **KL divergence**; at 0, all classes get the same. It sets how "
+        f"hard the brake is pulled: in epoch {seen.index[0]} by {seen.iloc[0]:.2f} for :blue[seen] classes on average, "
+        f"{novel.iloc[0]:.2f} for :orange[novel] ones; from epoch {alike_from(seen, novel)} on, both about alike. KL "
+        f"falls from {kl.iloc[0]:.2f} to {kl.iloc[-1]:.2f}: the brake lets go by itself."
     )
 
 
-def _mean_margin(scene: Scene):
-    return charts.mean_margin(scene.past("lps"), "seen")
+def alike_from(seen: pd.Series, novel: pd.Series) -> int:
+    """The first epoch from which on the mean margins of both groups are about alike."""
+    apart = seen.index[(seen - novel).abs() >= ALIKE]
+    return int(apart[-1]) + 1 if len(apart) else int(seen.index[0])
+
+
+def note_target(scene: Scene) -> str:
+    classes = len(scene.names)
+    trained, pile = (
+        np.bincount(scene.targets[images], minlength=classes) / len(images)
+        for images in (scene.split.training, scene.split.unlabeled)
+    )
+    times = pile[scene.seen :].mean() / pile[: scene.seen].mean()
+    return (
+        "The target is an equal share for every class, since nobody tells LPS the true ones. Labels and sure guesses "
+        "count together, and over all pictures the classes are nearly equal here "
+        f"({100 * trained.min():.1f} to {100 * trained.max():.1f} %), although in the pile alone novel ones are "
+        f"{times:.1f} times as large. Where classes differ, the target is only rough."
+    )
 
 
 def draw_brake(scene: Scene) -> None:
-    st.markdown("**LPS**: what it measures, and what it does about it, :blue[seen] and :orange[novel]")
-    plot(story_charts.brake(scene.past("lps"), style.palette()), "story_brake", "KL and margins fall over the epochs")
+    st.markdown("**LPS**, the first epochs: what it measures and what it does, :blue[seen] and :orange[novel]")
+    figure = story_charts.brake(scene.past("lps"), style.palette(), BEGINNING)
+    plot(figure, "story_brake", "KL and margins fall over the first epochs")
+    st.caption("Both stay a little above 0: they are taken of one batch at a time, and batches are uneven by chance.")
 
 
 # ---------------------------------------------------------------------------------------------------- 6: collapse
@@ -260,8 +309,8 @@ def draw_collapse(scene: Scene) -> None:
     counts = {part: recordings.piles(scene.runs[part]) for part in ("no_entropy", "lps")}
     top = max(int(fair.max()), *(int(count.max()) for count in counts.values()))
     names = [scene.names[i] if i < scene.seen else recordings.pile_name(i, scene.seen) for i in range(len(fair))]
-    dashed = ":small[:gray[dashed: as many as there should be]]"
-    heads = {"no_entropy": f"**Without entropy**: pictures on each pile {dashed}", "lps": "**LPS**"}
+    st.caption(f"{COLORS} {names[scene.seen]} to {names[-1]} have no name. Dashed: as many as there should be.")
+    heads = {"no_entropy": "**Without entropy**: pictures on each pile", "lps": "**LPS**"}
     for part, words in heads.items():
         st.markdown(words)
         figure = story_charts.piles(counts[part], fair, scene.seen, names, top, style.palette())
@@ -315,14 +364,24 @@ def tell_next(scene: Scene) -> str:
     )
 
 
+def note_comparing(scene: Scene) -> str:
+    seen, novel = (100 * scene.past("lps").last(f"accuracy/{group}") for group in ("seen", "novel"))
+    return (
+        "The first two doors repeat the recorded LPS run with one setting changed. Compare with that run: it ends at "
+        f"{seen:.1f} % seen and {novel:.1f} % novel. Yours may end worse. On Live, dotted lines are k-means before "
+        "training; add *LPS (recorded)* in the box at the top, and both runs share one chart."
+    )
+
+
 def draw_next(scene: Scene) -> None:
     runs = {part: run.id for part, run in scene.runs.items()}
     beside = {"run": [runs[part] for part in ("lps", "no_margin", "fixmatch")]}
+    high, epoch = 100 * recordings.HIGH, recordings.reached(scene.past("lps"))
     doors = [
-        ("Fewer labels", "One picture in ten keeps its label. Who suffers?", "pages/launch.py", "Launch",
-         {"set": "split.labeled_ratio=0.1"}),
-        ("A stronger brake", "Three times the margin: faster, or too much?", "pages/launch.py", "Launch",
-         {"set": "margin_scale=30"}),
+        ("Fewer labels", "A quarter of the seen pictures keep a label instead of half. Do seen and novel still end "
+         "above k-means?", "pages/launch.py", "Launch", {"set": "split.labeled_ratio=0.25"}),
+        ("A stronger brake", f"Three times the margin. The recorded run is at {high:.0f} % novel by epoch {epoch}: is "
+         "yours sooner or later?", "pages/launch.py", "Launch", {"set": "margin_scale=30"}),
         ("Pull the brake yourself", "Move the shares, watch KL and margins.", "pages/explain.py", "Explain",
          {"from": "run", "run": runs["lps"]}),
         ("Side by side", "The runs of this story, epoch by epoch.", "pages/pace.py", "Pace", beside),
@@ -350,3 +409,9 @@ STEPS: tuple[tuple[str, Telling, Callable[[Scene], None]], ...] = (
     ("What it found", tell_clusters, draw_clusters),
     ("Your turn", tell_next, draw_next),
 )
+NOTES: dict[Telling, Telling] = {  # what is said in small letters below a step's words
+    tell_task: note_beginning,
+    tell_swallowed: note_scoring,
+    tell_brake: note_target,
+    tell_next: note_comparing,
+}

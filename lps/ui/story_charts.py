@@ -36,22 +36,22 @@ def novel_beside(with_margin: History, without: History, colors: Palette, until:
     return figure.update_layout(showlegend=True, legend=legend, margin_r=16)
 
 
-def brake(past: History, colors: Palette) -> go.Figure:
-    """KL above, mean margin of seen and novel classes below."""
+def brake(past: History, colors: Palette, until: int) -> go.Figure:
+    """KL above, mean margin of seen and novel classes below, in the first epochs."""
     figure = charts.blank(360, colors)
-    kl = past.column("kl")
+    kl = past.column("kl").loc[:until]
     _line(figure, kl, colors.ink, "KL", format=".3f", fill="tozeroy", fillcolor=with_alpha(colors.all, 0.16))
     for group in ("seen", "novel"):
-        values = charts.mean_margin(past, group)
+        values = charts.mean_margin(past, group).loc[:until]
         _line(figure, values, getattr(colors, group), f"margin, {group}", format=".2f", yaxis="y2")
     axis = {"rangemode": "tozero", "nticks": 4, "gridcolor": colors.grid, "zeroline": False}
     axis["tickfont"] = {"color": colors.muted, "size": 12}
     figure.update_layout(yaxis=axis | {"domain": [0.56, 0.95]}, yaxis2=axis | {"domain": [0, 0.39], "anchor": "x"})
-    heads = {0.95: "KL: how uneven the piles are", 0.39: "Margin: how hard it brakes"}
+    heads = {0.95: "KL: how uneven the guesses are", 0.39: "Margin: how hard it brakes"}
     for y, words in heads.items():
         place = {"xref": "paper", "yref": "paper", "x": 0, "y": y, "xanchor": "left", "yanchor": "bottom"}
         figure.add_annotation(text=words, font={"color": colors.muted, "size": 13}, showarrow=False, **place)
-    _epochs(figure, past.last_epoch, colors)
+    _epochs(figure, min(until, past.last_epoch), colors)
     return figure.update_xaxes(anchor="y2").update_layout(margin={"t": 8, "l": 44, "r": 16, "b": 40})
 
 
