@@ -5,7 +5,9 @@ from lps.ui import explain, openings, routing, select
 
 def main() -> None:
     openings.show_title("Explain")
-    explain.show(select.open_runs())
+    runs = select.open_runs()
+    openings.say_missing(runs)
+    explain.show(runs)
 
 
 routing.through_app()

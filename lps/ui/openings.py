@@ -8,6 +8,7 @@ from lps.runs import Run
 from lps.ui import select
 from lps.ui.escape import markdown
 
+WATCH_S = 4.0  # between two looks whether a run has something to show by now
 FEW = 8  # things begun earlier that are listed at once
 
 
@@ -25,18 +26,42 @@ def begin(title: str) -> list[Run]:
     if not runs:
         offer_launch("There are no runs yet.", ":material/rocket_launch:", "Launch the first one")
         return []
-    for name in select.missing(runs):
-        st.warning(f"There is no run {markdown(name)} any more.", icon=":material/link_off:")
+    say_missing(runs)
     return runs
 
 
 def begin_with(title: str, has: Callable[[Run], bool], words: str, icon: str) -> list[Run]:
-    """The runs that have what the page shows, under the title; `words` where none has."""
+    """The runs that have what the page shows, under the title; `words` where none has.
+
+    None where the address names a run that has not got it: another one is what nobody asked for.
+    """
     show_title(title)
-    runs = [run for run in select.open_runs() if has(run)]
-    if not runs:
+    runs = select.open_runs()
+    say_missing(runs)
+    named = st.query_params.get_all("run")
+    lacking = [run for run in runs if run.id in named and not has(run)]
+    if lacking:
+        st.info(f"{markdown(select.label(lacking[0]))} has nothing to show here yet.", icon=icon)
+        st.page_link(f"pages/{title.lower()}.py", label="Show another run", icon=":material/arrow_forward:")
+        if lacking[0].state().is_alive:
+            st.fragment(_await, run_every=WATCH_S)(lacking[0], has)
+        return []
+    found = [run for run in runs if has(run)]
+    if not found:
         offer_launch(words, icon, "Launch a run")
-    return runs
+    return found
+
+
+def _await(run: Run, has: Callable[[Run], bool]) -> None:
+    """Begin again once the run has what the page shows."""
+    if has(run):
+        st.rerun()
+
+
+def say_missing(runs: list[Run]) -> None:
+    """A warning for everything that the address calls a run though there is none."""
+    for name in select.missing(runs):
+        st.warning(f"There is no run {markdown(name)} any more.", icon=":material/link_off:")
 
 
 def offer_launch(words: str, icon: str, label: str) -> None:

@@ -1,0 +1,29 @@
+"""How pages begin where the address names a run that cannot be shown."""
+
+import pytest
+
+from tests.sample_runs import held, make_run
+from tests.visiting import visit, words_of
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
+    make_run(tmp_path / "runs", epochs=2, name="another one")
+    return tmp_path / "runs"
+
+
+@pytest.mark.parametrize("page", ["clusters", "projection"])
+def test_a_run_without_anything_to_show_is_not_replaced_by_another(root, page):
+    young = make_run(root, "running", written=0, pretrain=3, name="a young one")
+    with held(young):
+        at = visit(page, run=young.id)
+        assert "a young one" in at.info[0].value and "nothing to show here yet" in at.info[0].value
+        assert "another one" not in words_of(at) and not at.selectbox
+        assert at.get("page_link")[0].proto.label == "Show another run"
+
+
+@pytest.mark.parametrize("page", ["clusters", "projection", "explain", "live"])
+def test_a_run_that_is_not_there_is_told(root, page):
+    at = visit(page, run="20260101-000000-digits-lps-s0-abcdef")
+    assert any("There is no run 20260101" in warning.value for warning in at.warning)
