@@ -1,6 +1,6 @@
 """The class distribution that the Explain page is about: made by hand, or what a run estimated at some epoch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -267,9 +267,7 @@ def _type_values(belief: Belief) -> Belief:
     typed = edited["Share %"].to_numpy(np.float64)
     if edited.equals(table) or not np.isfinite(typed).all() or typed.min() < 0 or typed.sum() <= 0:
         return belief
-    shares = typed / typed.sum()
-    parts = {name: getattr(belief, name) for name in ("seen", "names", "settings", "key", "run", "past", "epoch")}
-    return Belief(shares, **parts, method=belief.method)
+    return replace(belief, shares=typed / typed.sum(), is_recorded=False)
 
 
 def _show(belief: Belief) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from lps import catalog, launcher, queue
+from lps import launcher, queue
 from lps.parameters import ConfigError
 from lps.runs import RUN_ID, Run, State, delete_run, find_run
 from lps.ui import dialogs, drawings, escape, live, select, style
@@ -48,7 +48,7 @@ def row(run: Run) -> Row:
     state = run.state()
     try:
         config = run.config()
-        about = f"{config.dataset} · {_method_title(config.method)} · seed {config.seed}"
+        about = select.about(config.method, config.dataset, config.seed)
     except ConfigError:
         return Row(run, state, "", _age(run), [], [], {}, 0, None, "")
     history = live.history(run)
@@ -259,7 +259,3 @@ def ago(seconds: float) -> str:
         if seconds >= length:
             return f"{int(seconds // length)} {unit} ago"
     return "just now"
-
-
-def _method_title(name: str) -> str:
-    return catalog.method_info(name).title

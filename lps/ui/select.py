@@ -7,6 +7,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from lps import catalog
 from lps.background import SOURCE
 from lps.locks import is_held
 from lps.parameters import ConfigError
@@ -90,7 +91,20 @@ def title(run: Run) -> str:
     if not RUN_ID.fullmatch(run.id):
         return run.id
     _, _, dataset, method, seed, _ = run.id.split("-")
-    return run.meta()["name"] or f"{method.upper()} on {dataset}, seed {seed.removeprefix('s')}"
+    return run.meta()["name"] or about(method, dataset, seed.removeprefix("s"))
+
+
+def about(method: str, dataset: str, seed: int | str) -> str:
+    """What a run without a name is called."""
+    return f"{method_title(method)} on {dataset}, seed {seed}"
+
+
+def method_title(name: str) -> str:
+    """How people call a method; the name itself where there is no such method any more."""
+    try:
+        return catalog.method_info(name).title if name else ""
+    except ConfigError:
+        return name
 
 
 def label(run: Run) -> str:

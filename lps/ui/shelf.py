@@ -16,7 +16,7 @@ from time import strptime
 import pandas as pd
 import streamlit as st
 
-from lps import alarms, catalog, snapshots
+from lps import alarms, snapshots
 from lps.alarms import Alarm
 from lps.background import SOURCE
 from lps.files import looks
@@ -83,7 +83,7 @@ class Entry:
 
     @property
     def method_title(self) -> str:
-        return method_title(self.method)
+        return select.method_title(self.method)
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def _entry(run: Run) -> Entry:
         run=run,
         state=state,
         standing="recorded" if is_recorded else state.name,
-        name=meta["name"] or (f"{method_title(method)} on {dataset}, seed {seed}" if method else run.id),
+        name=meta["name"] or (select.about(method, dataset, seed) if method else run.id),
         method=method,
         dataset=dataset,
         seed=seed,
@@ -200,14 +200,6 @@ def _entry(run: Run) -> Entry:
 def is_moving(entries: Sequence[Entry]) -> bool:
     """Whether any of these runs changes by itself."""
     return any(entry.state.is_alive or entry.state.name == "queued" for entry in entries)
-
-
-def method_title(name: str) -> str:
-    """How people call a method; the name itself where there is no such method any more."""
-    try:
-        return catalog.method_info(name).title if name else ""
-    except ConfigError:
-        return name
 
 
 def launched(run: Run) -> float | None:
@@ -268,7 +260,7 @@ def ask(entries: Sequence[Entry]) -> Wanted:
     """The boxes above the table."""
     tags = sorted({tag for entry in entries for tag in entry.tags})
     hidden = sum(entry.hidden for entry in entries)
-    methods = {name: method_title(name) for name in sorted({e.method for e in entries if e.method})}
+    methods = {name: select.method_title(name) for name in sorted({e.method for e in entries if e.method})}
     standings = [name for name in style.BADGES if any(entry.standing == name for entry in entries)]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         find = st.text_input(

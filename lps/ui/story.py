@@ -17,7 +17,7 @@ from lps.ui.live import History, history
 from lps.ui.plot import plot
 
 NEEDED = ("lps", "fixmatch", "no_margin", "no_entropy")
-EXAMPLES = 4  # pictures of a class
+EXAMPLES = 3  # pictures of a class
 PILE = 63  # pictures of the unsorted pile
 SEED = 3  # of the pictures that are shown
 SIZE = 44  # of a picture on the screen, pixels
@@ -115,8 +115,8 @@ def tell_groups(scene: Scene) -> str:
     return (
         f"Here are {len(scene.names)} kinds of handwritten digits. For {scene.seen} of them somebody wrote down what "
         "they are: these classes are :blue[**seen**]. About the others nobody said a word. They are "
-        ":orange[**novel**]: the model meets their pictures, but not their names, and is not even told that they are "
-        "different things."
+        ":orange[**novel**]: the model meets their pictures, but not their names, and is told nothing about any one of "
+        "them."
     )
 
 
@@ -126,7 +126,7 @@ def draw_groups(scene: Scene) -> None:
         ids = [i for i in range(len(scene.names)) if scene.group(i) == group]
         columns = [_examples(scene, class_id) for class_id in ids]
         rows = []
-        for i in range(EXAMPLES - 1):
+        for i in range(EXAMPLES):
             rows.append(("", [_named(scene, int(images[i]), class_id) for class_id, images in zip(ids, columns)]))
         frames.show(rows, SIZE + 12)
 
