@@ -5,7 +5,7 @@ The same command imports it once, before any visit, for the server that all visi
 
 import streamlit as st
 
-from lps.ui import drawings, notices, routing, serving
+from lps.ui import drawings, notices, plot, routing, serving
 
 ABOUT = "LPS Studio watches a model learn the classes it has labels for, and discover the ones it has not."
 
@@ -54,6 +54,8 @@ def visit() -> None:
     page = st.navigation(pages())
     notices.watch()
     page.run()
+    if page.url_path not in serving.CHARTED:
+        plot.make_ready()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ together with the run's own lock by the run's runner: the kernel frees both on a
 GPUs takes a slot for each, all at once or none.
 """
 
+import contextlib
 import os
 import select
 import signal
@@ -23,9 +24,10 @@ from lps import jobs, queue, slurm
 from lps.background import SOURCE
 from lps.config import Config
 from lps.devices import available_gpus, check_device
+from lps.files import sweep
 from lps.locks import claim, is_held
 from lps.parameters import ConfigError, shorten
-from lps.runs import Run, State
+from lps.runs import RUN_ID, Run, State
 
 ELSEWHERE = {
     "retries": "which starts again by itself what it interrupted or lost with a node",
@@ -237,6 +239,8 @@ def _start(run: Run, trainer, taken: set[str]) -> bool:
     try:
         attempt = run.waiting_attempt() if run_lock is not None else 0
         if attempt:
+            for lock in slots.values():
+                _take_over(run, lock)
             _spawn(run, attempt, list(slots), (run_lock, *slots.values()), trainer)
         return bool(attempt)
     finally:
@@ -244,6 +248,24 @@ def _start(run: Run, trainer, taken: set[str]) -> bool:
             os.close(lock)
         if run_lock is not None:
             os.close(run_lock)
+
+
+def _take_over(run: Run, slot: int) -> None:
+    """Write into a slot's lock file who has it, and clear up after the run that had it before.
+
+    Where its runner was killed in the midst of a write, and nobody resumes it, a temporary file would stay for ever.
+    """
+    sweep_after(run.root, slot)
+    with contextlib.suppress(OSError):  # nothing but tidiness depends on it
+        os.ftruncate(slot, 0)
+        os.pwrite(slot, run.id.encode(), 0)
+
+
+def sweep_after(root: Path, slot: int) -> None:
+    """Remove what nobody holds of the temporary files of the run that a slot's lock file (a descriptor) names."""
+    name = os.pread(slot, 256, 0).decode("ascii", "replace")
+    if RUN_ID.fullmatch(name) and not is_held(root / name / "lock"):
+        sweep(root / name)
 
 
 def _free_slots(root: Path, candidates: list[Slot], needed: int) -> dict[Slot, int]:

@@ -1,11 +1,13 @@
-"""What the server is allowed to do, and that its theme has the palette's colours."""
+"""What the server is allowed to do, that its theme has the palette's colours, and what every page begins with."""
 
+import json
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from lps.ui import style
+from lps.ui.plot import library_path
 from tests.visiting import visit
 
 ROOT = Path(__file__).parent.parent
@@ -66,3 +68,10 @@ def test_the_theme_has_the_colours_of_the_charts(name, colors):
 def test_every_page_opens_without_runs(page, tmp_path, monkeypatch):
     monkeypatch.setenv("LPS_RUNS", str(tmp_path))
     assert visit(page).title[0].value
+
+
+@pytest.mark.parametrize("page, ready", [("home", True), ("runs", True), ("story", False), ("explain", False)])
+def test_pages_without_charts_let_the_browser_load_the_library(page, ready, tmp_path, monkeypatch):
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path))
+    found = [json.loads(e.proto.bytes.partition(b"\n")[0]) for e in visit(page).get("bidi_component") if e.proto.bytes]
+    assert [head["library"] for head in found if head.get("name") == "plotly_ready"] == [library_path()] * ready

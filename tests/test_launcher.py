@@ -267,6 +267,18 @@ def test_leftovers_of_a_killed_runner_are_ended_before_the_next_start(root):
     assert all(is_gone(pid) for pid in children)
 
 
+def test_what_a_killed_runner_was_writing_is_cleared_up_by_the_next_run_on_its_slot(root):
+    killed, other = running(root, "wait"), make(root)
+    os.kill(pids(killed)[0], signal.SIGKILL)
+    over(killed, "crashed")
+    half = killed.folder / ".exit.json.0a0a0a0a.tmp"
+    half.write_text('{"att')
+    launcher.launch(other, TRAINER)
+    over(other, "finished")
+    assert not half.exists() and killed.state().name == "crashed"
+    assert (root / ".slots" / "cpu-0.lock").read_text() == other.id
+
+
 @pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGTERM])
 def test_runs_and_queue_go_on_when_the_server_dies(root, death):
     first, second = make(root, "wait"), make(root)

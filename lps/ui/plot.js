@@ -1,5 +1,6 @@
 // Draws the figure of lps/ui/plot.py with Plotly.react, so that zoom and hover outlive new data.
-// data: UTF-8 bytes, one line of JSON options, then the JSON of a figure.
+// data: UTF-8 bytes, one line of JSON options, then the JSON of a figure. Without a figure the library alone is loaded,
+// when the browser has nothing else to do: whoever opens a page with charts next need not wait for it.
 
 const decoder = new TextDecoder();
 
@@ -345,6 +346,11 @@ export default function (component) {
   const { parentElement, data, setTriggerValue, setStateValue } = component;
   const graph = parentElement.querySelector(".lps-plot");
   const text = decoder.decode(data);
+  if (!text.includes("\n")) {
+    const { library } = JSON.parse(text);
+    setTimeout(() => whenIdle(() => loadPlotly(library)), OUT_OF_SIGHT_MS);
+    return;
+  }
   graph.reportClick = (id) => setTriggerValue("click", id);
   graph.reportSelection = (selected) => setStateValue("selected", selected);
   graph.redraw = () => draw(graph, text);

@@ -67,6 +67,11 @@ def explore(figure: go.Figure, key: str, alt: str, token: str, moment: int) -> T
     return Touch(_clicked(result), selected_ids(result.selected, token), drawn)
 
 
+def make_ready() -> None:
+    """Let the browser load plotly.js while it has nothing else to do: on pages without charts, for one with some."""
+    _mount(key="plotly_ready", data=json.dumps({"library": library_path(), "name": "plotly_ready"}).encode())
+
+
 def selected_ids(reported, token: str) -> tuple[int, ...]:
     """The ids that the browser reports, ascending: gaps in base 36; none where it speaks of something else."""
     if not isinstance(reported, dict) or reported.get("token") != token or not isinstance(reported.get("ids"), str):

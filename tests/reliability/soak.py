@@ -101,6 +101,9 @@ class Soak:
         locks = list((self.root / ".slots").glob("*.lock"))
         wrong += [] if until(lambda: not any(map(is_held, locks))) else ["a slot is stuck"]
         launcher._end_leftovers(self.root)  # as the next start would
+        for path in locks:
+            with open(path, "rb") as slot:
+                launcher.sweep_after(self.root, slot.fileno())
         return wrong
 
     def _judge(self) -> list[str]:
