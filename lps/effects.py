@@ -225,14 +225,15 @@ def importance(scored: Sequence[Scored], column: str) -> tuple[list[Importance],
     Raises `ConfigError` where there are several splits, fewer than `FEWEST_SETUPS` setups, or nothing that differs.
     """
     if len({member.split for member in scored}) > 1:
-        raise ConfigError("split", "the runs have different splits and cannot be held against each other")
+        raise ConfigError("importance", "cannot be told for runs of different splits")
     setups = _setups(scored, column)
     if len(setups) < FEWEST_SETUPS:
-        raise ConfigError("setups", f"{len(setups)} different ones are not enough; expected at least {FEWEST_SETUPS}")
+        there = "there is 1" if len(setups) == 1 else f"there are {len(setups)}"
+        raise ConfigError("importance", f"needs at least {FEWEST_SETUPS} different settings of these runs; {there}")
     means = np.array([mean for _, mean in setups])
     total = float(((means - means.mean()) ** 2).sum())
     if total <= 1e-12:
-        raise ConfigError(column, "is the same for all setups, so there is nothing to explain")
+        raise ConfigError("importance", "has nothing to explain: all settings of these runs came out the same")
     found, left_out = [], {}
     for setting, values in varied(config for config, _ in setups).items():
         if 2 * len(values) > len(setups):

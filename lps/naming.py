@@ -5,7 +5,7 @@ the entries add up to, so nothing is overwritten, and taking back is an entry to
 
     {"epoch": 40, "time": 1.7e9, "snapshot": "9f…", "steps": [{"do": "name", "id": 7, "name": "zebra"}]}
     {"do": "merge", "id": 7, "into": 9}   {"do": "split", "images": [3, 14], "new": 12}   {"do": "reject", "id": 7}
-    {"do": "accept", "id": 7}             {"epoch": 40, "time": 1.7e9, "undo": true}
+    {"do": "accept", "id": 7}   {"do": "unname", "id": 7}   {"epoch": 40, "time": 1.7e9, "undo": true}
 """
 
 import json
@@ -14,12 +14,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lps.files import SMALL_FILE, clean_line, read_small, write_whole
+from lps.files import SMALL_FILE, clean_line, read_small, refusal, write_whole
 from lps.parameters import ConfigError, shorten
 from lps.runs import Run
 
 FILE = "names.json"
 NAME_LIMIT = 80  # characters
+MOST_CLUSTERS = 1 << 17  # ids are places in arrays
 REMEDY = "merge the two, or choose another name"
 
 
@@ -64,11 +65,9 @@ class Naming:
 
 def after(naming: Naming, step: Mapping) -> Naming:
     """`naming` once `step` has been done; raises `ConfigError` where it cannot be."""
-    act = {"name": _named, "merge": _merged, "split": _split, "reject": _rejected, "accept": _accepted}.get(
-        step.get("do")
-    )
+    act = ACTS.get(step.get("do"))
     if act is None:
-        raise ConfigError("do", f"{shorten(step.get('do'))} is not one of name, merge, split, reject, accept")
+        raise ConfigError("do", f"{shorten(step.get('do'))} is not one of {', '.join(ACTS)}")
     return act(naming, step)
 
 
@@ -78,6 +77,11 @@ def _named(naming: Naming, step: Mapping) -> Naming:
         if other != cluster and other not in naming.parents and taken.casefold() == name.casefold():
             raise ConfigError("name", f"{name!r} is already the name of cluster {other}; {REMEDY}")
     return replace(naming, names={**naming.names, cluster: name}, rejected=naming.rejected - {cluster})
+
+
+def _unnamed(naming: Naming, step: Mapping) -> Naming:
+    cluster = _own(naming, step)
+    return replace(naming, names={other: name for other, name in naming.names.items() if other != cluster})
 
 
 def _merged(naming: Naming, step: Mapping) -> Naming:
@@ -91,7 +95,7 @@ def _split(naming: Naming, step: Mapping) -> Naming:
     new, images = step.get("new"), step.get("images")
     if not isinstance(images, list) or not images or not all(_is_id(image) for image in images):
         raise ConfigError("images", f"{shorten(images)} is not a list of image ids; choose at least one image")
-    if not _is_id(new) or new in naming.split_off or new in naming.parents or new in naming.names:
+    if not _is_cluster(new) or new in naming.split_off or new in naming.parents or new in naming.names:
         raise ConfigError("new", f"{shorten(new)} is not the id of a new cluster")
     return replace(naming, moved={**naming.moved, **dict.fromkeys(images, new)})
 
@@ -104,10 +108,20 @@ def _accepted(naming: Naming, step: Mapping) -> Naming:
     return replace(naming, rejected=naming.rejected - {_own(naming, step)})
 
 
+ACTS = {
+    "name": _named,
+    "merge": _merged,
+    "split": _split,
+    "reject": _rejected,
+    "accept": _accepted,
+    "unname": _unnamed,
+}
+
+
 def _own(naming: Naming, step: Mapping, key: str = "id") -> int:
     """The cluster that a step names; it must be one of its own still."""
     cluster = step.get(key)
-    if not _is_id(cluster):
+    if not _is_cluster(cluster):
         raise ConfigError(key, f"{shorten(cluster)} is not the id of a cluster")
     if cluster in naming.parents:
         raise ConfigError(key, f"cluster {cluster} is part of cluster {naming.root(cluster)}; undo the merge first")
@@ -116,6 +130,10 @@ def _own(naming: Naming, step: Mapping, key: str = "id") -> int:
 
 def _is_id(value) -> bool:
     return type(value) is int and 0 <= value < 2**53
+
+
+def _is_cluster(value) -> bool:
+    return _is_id(value) and value < MOST_CLUSTERS
 
 
 def clean_name(text) -> str:
@@ -188,7 +206,8 @@ def _step_words(step: Mapping) -> str:
         count = len(step.get("images", ()))
         return f"{count} image{'s' * (count != 1)} split off as cluster {step.get('new')}"
     endings = {
-        "name": f"named {step.get('name')}",
+        "name": f"named {clean_line(step.get('name', ''), NAME_LIMIT)}",
+        "unname": "no longer named",
         "merge": f"merged into cluster {step.get('into')}",
         "reject": "rejected",
         "accept": "accepted again",
@@ -244,11 +263,14 @@ def _stored(run: Run) -> list:
 
 
 def _reason(error: Exception) -> str:
-    return error.strerror if isinstance(error, OSError) and error.strerror else "not JSON"
+    return refusal(error) if isinstance(error, OSError) else "not JSON"
 
 
 def _write(run: Run, entries: list) -> None:
-    lines = ",\n".join(json.dumps(entry, ensure_ascii=False, allow_nan=False) for entry in entries)
+    try:
+        lines = ",\n".join(json.dumps(entry, ensure_ascii=False, allow_nan=False) for entry in entries)
+    except (ValueError, RecursionError):  # of an entry that somebody else wrote
+        raise ConfigError(FILE, "is damaged and was left as it is (it holds what JSON cannot say)") from None
     data = f'{{"version": 1, "entries": [\n{lines}\n]}}\n'.encode("utf-8", "replace")
     if len(data) > SMALL_FILE:
         raise ConfigError(FILE, f"would be larger than {SMALL_FILE >> 20} MiB; split off fewer images")
@@ -258,8 +280,34 @@ def _write(run: Run, entries: list) -> None:
         raise ConfigError(FILE, f"cannot be written ({os.strerror(error.errno or 0)})") from None
 
 
+def _are_ids(value) -> bool:
+    return isinstance(value, list) and all(_is_id(image) for image in value)
+
+
+FIELDS = {  # of steps that have more than an id
+    "name": {"id": _is_cluster, "name": lambda value: isinstance(value, str)},
+    "merge": {"id": _is_cluster, "into": _is_cluster},
+    "split": {"images": _are_ids, "new": _is_cluster},
+}
+
+
 def _is_entry(entry) -> bool:
-    if not isinstance(entry, dict) or not _is_id(entry.get("epoch")):
+    if not isinstance(entry, dict) or not _is_id(entry.get("epoch")) or not _is_time(entry.get("time", 0)):
         return False
+    if entry.get("undo", False) is not False:
+        return entry["undo"] is True
     steps = entry.get("steps")
-    return entry.get("undo") is True or isinstance(steps, list) and all(isinstance(step, dict) for step in steps)
+    is_known = isinstance(entry.get("snapshot") or "", str)
+    return is_known and isinstance(steps, list) and all(_is_step(step) for step in steps)
+
+
+def _is_time(value) -> bool:
+    return type(value) in (int, float) and 0 <= value < 2**53
+
+
+def _is_step(step) -> bool:
+    """Whether everything in a step is of its kind. One of another name, of a later version, is passed over later on."""
+    if not isinstance(step, dict) or not isinstance(step.get("do"), str):
+        return False
+    usual = {"id": _is_cluster} if step["do"] in ACTS else {}
+    return all(is_its_kind(step.get(key)) for key, is_its_kind in FIELDS.get(step["do"], usual).items())

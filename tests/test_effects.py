@@ -265,12 +265,14 @@ def test_the_chance_level_is_the_mean_share_of_a_setting_without_effect():
 
 def test_too_little_is_refused():
     runs = grid_of(lambda c, t, lr: 0.3 + 0.02 * c)
-    with pytest.raises(ConfigError, match="setups: 7 different ones are not enough; expected at least 8"):
+    with pytest.raises(ConfigError, match="needs at least 8 different settings of these runs; there are 7"):
         importance(runs[:14], "novel")
     with pytest.raises(ConfigError, match="nothing to explain"):
         importance(grid_of(lambda c, t, lr: 0.5), "novel")
-    with pytest.raises(ConfigError, match="setups: 0"):
+    with pytest.raises(ConfigError, match="there are 0"):
         importance([], "novel")
+    with pytest.raises(ConfigError, match="there is 1$"):
+        importance(runs[:1], "novel")
     one_by_one = [scored(0, 0.1 * place, margin_scale=place) for place in range(9)]
     found, left_out = importance(one_by_one, "novel")
     assert found == [] and "9 values among 9 setups" in left_out["margin_scale"]

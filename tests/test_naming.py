@@ -24,6 +24,10 @@ def name(cluster, text):
     return {"do": "name", "id": cluster, "name": text}
 
 
+def unname(cluster):
+    return {"do": "unname", "id": cluster}
+
+
 def merge(cluster, into):
     return {"do": "merge", "id": cluster, "into": into}
 
@@ -60,6 +64,12 @@ def test_naming_accepts_what_was_rejected_and_accepting_keeps_the_name():
     assert found.names == {1: "cat"} and not found.rejected
 
 
+def test_a_name_is_taken_away_and_free_again():
+    found = said(name(1, "cat"), {"do": "reject", "id": 1}, unname(1), name(2, "cat"))
+    assert found.names == {2: "cat"} and found.rejected == {1}
+    assert said(unname(1)).is_empty
+
+
 def test_an_image_that_is_split_off_twice_is_in_the_last_cluster():
     found = said(split([1, 2], 10), split([2, 3], 11))
     assert found.moved == {1: 10, 2: 11, 3: 11}
@@ -77,6 +87,7 @@ def test_an_image_that_is_split_off_twice_is_in_the_last_cluster():
         ([merge(1, 2), merge(2, 1)], "cluster 1 is part of cluster 2; undo the merge first"),
         ([merge(1, 2), merge(1, 3)], "cluster 1 is part of cluster 2"),
         ([merge(1, 2), name(1, "cat")], "cluster 1 is part of cluster 2"),
+        ([name(1, "cat"), merge(1, 2), unname(1)], "cluster 1 is part of cluster 2"),
         ([split([], 10)], "choose at least one image"),
         ([split([1], 10), split([2], 10)], "not the id of a new cluster"),
         ([{"do": "delete", "id": 1}], "not one of name, merge, split, reject, accept"),
@@ -147,6 +158,9 @@ def test_undo_takes_back_one_thing_at_a_time_and_the_file_still_has_it(run):
     assert naming.at(naming.read_entries(run), 3).is_empty and naming.named_epochs(naming.read_entries(run)) == [4]
     naming.record(run, 3, [name(1, "horse")])
     assert naming.at(naming.read_entries(run), 3).names == {1: "horse"}
+    naming.record(run, 3, [unname(1)])
+    assert naming.at(naming.read_entries(run), 3).is_empty and naming.undo(run, 3) == "cluster 1 no longer named"
+    assert naming.at(naming.read_entries(run), 3).names == {1: "horse"}
     assert [
         step["name"] for entry in naming.read_entries(run) for step in entry.get("steps", []) if "name" in step
     ] == [
@@ -193,6 +207,54 @@ def test_entries_of_another_version_are_passed_over_and_kept(run):
     assert naming.at(naming.read_entries(run), 3).names == {1: "cat"}
     naming.record(run, 3, [name(2, "dog")])
     assert json.loads((run.folder / "names.json").read_text())["entries"][:2] == [strange, impossible]
+
+
+BAD_STEPS = [
+    {}, {"do": []}, {"do": None, "id": 1}, {"do": "name", "id": "1", "name": "a"}, {"do": "name", "id": 1, "name": [2]},
+    {"do": "name", "id": 2**52, "name": "far"}, {"do": "merge", "id": 1}, {"do": "merge", "id": 1, "into": True},
+    {"do": "merge", "id": 1, "into": 2**52}, {"do": "split", "images": None, "new": 12},
+    {"do": "split", "images": [1, "2"], "new": 12}, {"do": "split", "images": {"0": 1}, "new": 12},
+    {"do": "split", "images": [1], "new": 2**52}, {"do": "reject"}, {"do": "accept", "id": 1.5}, [], "name", None,
+]  # fmt: skip
+BAD_ENTRIES = [
+    *({"epoch": 3, "time": 1, "steps": [step]} for step in BAD_STEPS),
+    {"epoch": 3, "time": "x", "steps": [name(1, "a")]},
+    {"epoch": 3, "time": 1e300, "steps": [name(1, "a")]},
+    {"epoch": 3, "snapshot": [1], "steps": [name(1, "a")]},
+    {"epoch": 3, "steps": {"do": "name"}},
+    {"epoch": 3, "undo": "x", "steps": []},
+    {"epoch": 3, "undo": 1},
+    {"epoch": 2**53, "steps": []},
+    {"epoch": 3},
+]
+
+
+@pytest.mark.parametrize("bad", BAD_ENTRIES, ids=str)
+def test_a_bad_entry_is_left_out_and_kept_in_the_file(run, bad):
+    good = {"epoch": 3, "time": 1, "steps": [name(1, "cat")]}
+    (run.folder / "names.json").write_text(json.dumps({"version": 1, "entries": [good, bad]}))
+    assert naming.read_entries(run) == [good] and naming.at(naming.read_entries(run), 3).names == {1: "cat"}
+    naming.record(run, 3, [name(2, "dog")])
+    assert json.loads((run.folder / "names.json").read_text())["entries"][:2] == [good, bad]
+    assert naming.undo(run, 3) == "cluster 2 named dog"
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-1e999"])
+def test_a_number_that_is_none_is_damage_to_whoever_writes(run, number):
+    entries = f'{{"epoch": 3, "steps": [{{"do": "name", "id": 1, "name": "cat"}}]}}, {{"epoch": 3, "time": {number}}}'
+    (run.folder / "names.json").write_text(before := f'{{"version": 1, "entries": [{entries}]}}')
+    assert naming.at(naming.read_entries(run), 3).names == {1: "cat"}
+    for act in (lambda: naming.record(run, 1, [name(1, "a")]), lambda: naming.undo(run, 3)):
+        with pytest.raises(ConfigError, match="names.json: is damaged and was left as it is"):
+            act()
+    assert (run.folder / "names.json").read_text() == before
+
+
+def test_words_about_names_are_printable(run):
+    step = name(1, "a\ud800\x1b[31mb\u2028" + "x" * 200)
+    (run.folder / "names.json").write_text(json.dumps({"version": 1, "entries": [{"epoch": 3, "steps": [step]}]}))
+    words = naming.undo(run, 3)
+    assert words.isprintable() and words.startswith("cluster 1 named a  [31mb x") and len(words) < 120
 
 
 def test_a_file_that_could_not_be_read_again_is_not_written(run):

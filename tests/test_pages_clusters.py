@@ -258,6 +258,22 @@ def test_a_cell_of_the_confusion_matrix_shows_its_images(open_page, stored):
     assert "truth" not in app.query_params and len(shown(app)) > len(cell)
 
 
+def test_a_cell_of_the_confusion_matrix_is_chosen_with_the_keyboard(open_page, stored):
+    app = open_page(stored.root, cluster=1, overview="confusion")
+    whole = shown(app)
+    cluster, true_class = app.selectbox(key="confusion_row"), app.selectbox(key="confusion_column")
+    assert cluster.value == 1 and true_class.value is None and len(cluster.options) == len(true_class.options) == 10
+    true_class.set_value(9).run()
+    assert set(app.query_params["cluster"]) == {"1"} and set(app.query_params["truth"]) == {"9"}
+    assert shown(app) == shown(open_page(stored.root, cluster=1, truth=9, overview="confusion")) != whole
+    app.selectbox(key="confusion_row").set_value(2).run()
+    assert "Cluster 2" in words_of(app) and set(app.query_params["truth"]) == {"9"}
+    app.query_params["cluster"] = "3"
+    del app.query_params["truth"]
+    app.run()
+    assert app.selectbox(key="confusion_row").value == 3 and app.selectbox(key="confusion_column").value is None
+
+
 def test_wrongly_assigned_images_are_those_of_other_classes(open_page, stored):
     app = open_page(stored.root, cluster=2, order="wrong")
     truth = snapshots.read_split(stored.folder)[1]
@@ -276,6 +292,18 @@ def test_a_cluster_is_named_and_the_name_stays(open_page, run):
     assert open_page(run.root, cluster=7).text_input[0].value == "seven <b>*s*"
     app.button(key="undo").click().run()
     assert said(run).is_empty and app.text_input[0].value == ""
+
+
+def test_a_name_that_is_emptied_is_no_name_and_can_be_undone(open_page, run):
+    naming.record(run, 6, [{"do": "name", "id": 7, "name": "sevens"}])
+    app = open_page(run.root, cluster=7)
+    app.text_input[0].set_value("").run()
+    assert said(run).names == {} and app.text_input[0].value == "" and not app.exception
+    assert table(app).loc[7, "Name"] == "" and len(naming.read_entries(run)) == 2
+    app.text_input[0].set_value(" ").run()
+    assert len(naming.read_entries(run)) == 2, "what has no name has none to lose"
+    app.button(key="undo").click().run()
+    assert said(run).names == {7: "sevens"} and app.text_input[0].value == "sevens"
 
 
 @pytest.mark.parametrize("taken", ["3", "eight"])
@@ -314,6 +342,8 @@ def test_clusters_are_merged_and_rejected(open_page, run):
     assert said(run).parents == {9: 7} and not app.exception
     assert 9 not in table(app).index and "Cluster 7 (with 9)" in words_of(app)
     assert np.isnan(table(app).loc[7, "Stability"]), "the network never had this cluster"
+    assert app.dataframe[0].proto.placeholder == "–"
+    assert "merged or split off have none" in clusters._columns()["Stability"]["help"]
     assert set(app.query_params["cluster"]) == {"7"}
     app.button(key="reject").click().run()
     assert said(run).rejected == {7} and table(app).loc[7, "Name"] == "(no class)" and "rejected" in words_of(app)

@@ -13,7 +13,7 @@ from lps.sweeps import lay_out, read_layout
 from lps.ui import ablations, effect_charts, missing
 from lps.ui import effects as page
 from lps.ui.effect_charts import Axis
-from lps.ui.style import LIGHT
+from lps.ui.style import DARK, LIGHT
 from tests.sample_runs import held, make_foreign, make_run, make_unreadable
 from tests.visiting import charts_of, visit, words_of
 
@@ -221,6 +221,20 @@ def test_the_matrix_shows_numbers_where_runs_are_and_nothing_elsewhere(root):
     ]
 
 
+@pytest.mark.parametrize("colors", [LIGHT, DARK])
+def test_empty_cells_have_a_dashed_frame_and_no_ground(root, colors):
+    made = scored_of(*make_grid(root).values())
+    (background,) = effects.backgrounds(made, ["margin_scale", "temperature"])
+    rows, columns = (Axis.of(name, background.values(name)) for name in background.settings)
+    figure = effect_charts.matrix(rows, columns, background.groups, set(), "gap", colors)
+    empty, full = figure.data
+    assert {color for _, color in empty.colorscale} == {"rgba(0,0,0,0)"} and full.colorscale[0][1] != "rgba(0,0,0,0)"
+    (frame,) = figure.layout.shapes
+    assert frame.path.count("M") == 1 and frame.path.startswith("M-0.46,0.54") and frame.line.dash == "dot"
+    whole = {pair: background.groups[5.0, 0.4] for pair in [(5.0, 0.2), (5.0, 0.4), (10.0, 0.2), (10.0, 0.4)]}
+    assert not effect_charts.matrix(rows, columns, whole, set(), "gap", colors).layout.shapes
+
+
 # ---------------------------------------------------------------------------------------------------- curves
 
 
@@ -251,6 +265,27 @@ def test_points_are_means_and_bars_sample_deviations(root):
     assert drawn["Novel"].error_y.array == pytest.approx(novel.std(axis=1, ddof=1))
     assert sorted(drawn["Novel, runs"].y) == pytest.approx(sorted(novel.ravel()))
     assert drawn["Gap"].yaxis == "y2" and drawn["Gap"].mode == "lines+markers"
+
+
+def test_a_gap_is_told_in_points_in_every_figure(root):
+    made = [make(root, seed, margin_scale=margin) for margin in (5.0, 10.0) for seed in (0, 1)]
+    runs = scored_of(*made)
+    (background,) = effects.backgrounds(runs, ["margin_scale"])
+    groups = {values[0]: group for values, group in background.groups.items()}
+    axis = Axis.of("margin_scale", [5.0, 10.0])
+    figure = effect_charts.curves(axis, axis.values, groups, {}, LIGHT)
+    drawn = {t.name: t for t in figure.data}
+    points = 100 * np.array([run.scores.gap for run in runs]).reshape(2, 2)
+    assert drawn["Gap"].y == pytest.approx(points.mean(axis=1))
+    assert drawn["Gap"].error_y.array == pytest.approx(points.std(axis=1, ddof=1))
+    assert sorted(drawn["Gap, runs"].y) == pytest.approx(sorted(points.ravel()))
+    assert figure.layout.yaxis.tickformat.endswith("%") and figure.layout.yaxis2.tickformat.endswith("f")
+    assert [note.text for note in figure.layout.annotations] == ["Accuracy", "Gap, seen minus novel, points"]
+    assert " points, n = 2" in drawn["Gap"].text[0] and " %, n = 2" in drawn["Novel"].text[0]
+    (trace,) = effect_charts.parallel(runs, {"margin_scale": [5.0, 10.0]}, "gap", LIGHT).data
+    last = trace.dimensions[-1]
+    assert last.label == "Gap, seen minus novel, points" and last.tickformat == ".0f"
+    assert sorted(last["values"]) == pytest.approx(sorted(points.ravel()))
 
 
 def test_words_have_no_line_and_decades_a_log_axis(root):
@@ -291,6 +326,17 @@ def test_parallel_coordinates_have_one_line_a_run(root):
     assert trace.line.color == pytest.approx([member.scores.novel for member in made])
 
 
+@pytest.mark.parametrize("colors", [LIGHT, DARK])
+def test_lines_are_shaded_in_the_colour_of_what_is_measured(root, colors):
+    """Blue and orange mean seen and novel, not low and high; the lowest line is not as pale as the grid."""
+    made = scored_of(*make_grid(root, seeds=(0, 1)).values())
+    varied = effects.varied(member.config for member in made)
+    for measure, tint in (("gap", colors.ink), ("seen", colors.seen), ("novel", colors.novel), ("all", colors.all)):
+        (trace,) = effect_charts.parallel(made, varied, measure, colors).data
+        assert [color for _, color in trace.line.colorscale] == [colors.grid, tint]
+        assert trace.line.cmin < min(trace.line.color) and trace.line.cmax == max(trace.line.color)
+
+
 def test_of_many_settings_those_that_matter_most_have_axes_until_others_are_chosen(root):
     make(root)
     others = {"margin_scale": 5.0, "temperature": 0.2, "entropy_weight": 0.0, "lr": 0.1, "momentum": 0.5,
@@ -309,7 +355,8 @@ def test_of_many_settings_those_that_matter_most_have_axes_until_others_are_chos
 
 def test_too_few_setups_have_no_importance(root):
     make_grid(root)
-    assert "setups: 3 different ones are not enough; expected at least 8" in words_of(visit("effects"))
+    said = words_of(visit("effects"))
+    assert "Importance needs at least 8 different settings of these runs; there are 3." in said
 
 
 def test_importance_says_what_it_is_not(root):

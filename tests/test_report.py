@@ -16,6 +16,7 @@ import pytest
 
 from lps import compare, provenance
 from lps.__main__ import main
+from lps.alarms import Alarm
 from lps.commands import parser
 from lps.commands.training import _config
 from lps.config import configure
@@ -226,6 +227,33 @@ def test_a_run_in_any_state_has_a_report(state, tmp_path):
 def test_a_damaged_run_has_a_report(tmp_path):
     page = Page(report.of([make_damaged(tmp_path)], SCORING, NOW))
     assert "**bold** <b>tag</b> $x$ :fire:" in page.text and "b" not in {tag for tag, _ in page.elements} - {"b"}
+
+
+def empty_the_last_class(run) -> None:
+    """Every record says that no image went to the last class."""
+    events = [json.loads(line) for line in run.events.read_text().splitlines()]
+    for event in events:
+        if "class/count_predicted" in event["values"]:
+            event["values"]["class/count_predicted"][-1] = 0
+    run.events.write_text("".join(json.dumps(event) + "\n" for event in events))
+
+
+def test_alarms_stand_beside_the_state_as_on_the_page_of_the_run(tmp_path):
+    run = make_run(tmp_path, epochs=6)
+    assert "Alarms" not in report.of([run], SCORING, NOW)
+    empty_the_last_class(run)
+    words = "Empty classes at epoch 6: 1 novel class has had no image for 5 epochs."
+    assert words in Page(report.of([run], SCORING, NOW)).text
+    assert words in report.of([run], SCORING, NOW, "latex")
+
+
+def test_alarms_are_escaped_like_other_texts(tmp_path, monkeypatch):
+    run = make_run(tmp_path, epochs=2)
+    found = report.shelf.Measured(alarms=(Alarm("empty", 2, f"{HOSTILE[0]} {HOSTILE[5]}"),))
+    monkeypatch.setattr(report.shelf, "measure", lambda run: found)
+    page = Page(report.of([run], SCORING, NOW))
+    assert HOSTILE[0] in page.text and len(page.programs) == 2
+    assert r"\input{/etc" not in report.of([run], SCORING, NOW, "latex")
 
 
 # ---------------------------------------------------------------------------------------------------- hostile text

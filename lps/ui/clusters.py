@@ -218,6 +218,7 @@ def show_table(here: View, chosen: int) -> None:
         height=37 + 35 * min(TABLE_ROWS, len(shown)),
         hide_index=True,
         column_config=_columns(),
+        placeholder="–",
         key="clusters_table",
         on_select=lambda: _open_row(here.ids),
         selection_mode="single-row-required",
@@ -230,7 +231,8 @@ def _columns() -> dict:
     column, percent = st.column_config, "%.0f %%"
     marks = "\n\n".join(f"**{title}**: {words}" for title, words in FLAGS.values())
     before = f"mean over the {clusters.WINDOW} epochs before"
-    overlap = f"Overlap with the cluster that it was (images in both over images in either), {before}"
+    overlap = f"Overlap with the cluster that it was (images in both over images in either), {before}. "
+    overlap += "Clusters that you merged or split off have none"
     bar = {"min_value": 0, "max_value": 100, "format": percent}
     return {
         "Cluster": column.NumberColumn(width=58, pinned=True, help="The id; ids of seen classes first"),
@@ -281,9 +283,11 @@ def show_confusion(here: View, chosen: int) -> None:
     drawn.update_layout(uirevision=f"{here.run.id} {here.epoch}")
     alt = f"Counts of the images of {counts.shape[1]} true classes in {len(rows)} clusters"
     clicked = plot(drawn, "confusion", alt, clickable=True)
+    titles = {here.clusters[i].id: title for i, title in zip(order, rows)}
+    _pick_cell(titles, dict(enumerate(here.split.class_names[:width])), (chosen, column))
     st.caption(
         "Colour: share of the cluster. Left of the dotted line are seen classes, right of it novel ones. "
-        "Click a cell to see its images. Clusters are in the order of their matched classes.",
+        "Click a cell, or choose it above, to see its images. Clusters are in the order of their matched classes.",
         help=MATCHING,
     )
     if clicked is not None and 0 <= clicked < counts.size:
@@ -292,6 +296,23 @@ def show_confusion(here: View, chosen: int) -> None:
         if (cluster, class_id) != (chosen, column):
             open_cluster(cluster, class_id)
             st.rerun()
+
+
+def _pick_cell(rows: dict[int, str], columns: dict[int, str], cell: tuple[int, int | None]) -> None:
+    """Boxes for the cluster and the true class of a cell: the same as a click, for keyboards."""
+    for key, value in zip(("confusion_row", "confusion_column"), cell):
+        select.agree(key, value)
+    how = {"on_change": _open_cell, "width": 165}
+    with st.container(horizontal=True, gap="small"):
+        st.selectbox("Cluster", list(rows), format_func=lambda i: rows.get(i, ""), key="confusion_row", **how)
+        how |= {"index": None, "placeholder": "All"}
+        st.selectbox(
+            "True class", list(columns), format_func=lambda i: columns.get(i, ""), key="confusion_column", **how
+        )
+
+
+def _open_cell() -> None:
+    open_cluster(st.session_state["confusion_row"], st.session_state["confusion_column"])
 
 
 # ---------------------------------------------------------------------------------------------------- images

@@ -28,6 +28,7 @@ FEW_TICKS = 12  # values up to which each has its own tick, and cells their numb
 MOST_TICKS = 24
 ROW, SMALL_ROW = 62, 20  # pixels of a row of the matrix; of many
 BAR = 34  # pixels of a bar
+PALEST = 0.4  # of the range of colours, below the lowest line
 EMPTY, WAITING = "+", "…"
 
 
@@ -88,19 +89,34 @@ def curves(
     plain = figure.layout.yaxis.to_plotly_json()
     zero = {"zeroline": True, "zerolinecolor": colors.muted}
     figure.update_layout(
-        yaxis=plain | {"domain": [0.38, 1], "tickformat": _tick_format(groups, CURVES)},
-        yaxis2=plain | {"domain": [0, 0.28], "tickformat": _tick_format(groups, ["gap"])} | zero,
+        yaxis=plain | {"domain": [0.38, 1], "tickformat": f".{_digits(groups, CURVES)}%"},
+        yaxis2=plain | {"domain": [0, 0.28], "tickformat": f".{_digits(groups, ['gap'])}f"} | zero,
         hovermode="closest",
-        annotations=[_heading("Accuracy", 1, colors), _heading(MEASURES["gap"], 0.28, colors)],
+        annotations=[_heading("Accuracy", 1, colors), _heading(_title("gap"), 0.28, colors)],
     )
     return figure
 
 
-def _tick_format(groups: Mapping[object, Group], measures: Sequence[str]) -> str:
-    """Percent, with a digit more where all runs lie within a few points."""
+def _scale(measure: str) -> int:
+    """What a share is multiplied by on an axis: a gap is told in points, an axis writes percent by itself."""
+    return 100 if measure == "gap" else 1
+
+
+def _title(measure: str) -> str:
+    """The name of an axis."""
+    return f"{MEASURES[measure]}, points" if measure == "gap" else MEASURES[measure]
+
+
+def _tint(measure: str, colors: Palette) -> str:
+    """The colour that a measurement has everywhere."""
+    return colors.ink if measure == "gap" else getattr(colors, measure)
+
+
+def _digits(groups: Mapping[object, Group], measures: Sequence[str]) -> int:
+    """Digits behind the point of percent or points: one where all runs lie within a few points."""
     values = [member.value(m) for m in measures for group in groups.values() for member in group.members]
     values = [value for value in values if not math.isnan(value)] or [0, 1]
-    return ".0%" if max(values) - min(values) > 0.08 else ".1%"
+    return 0 if max(values) - min(values) > 0.08 else 1
 
 
 def _heading(text: str, top: float, colors: Palette) -> dict:
@@ -112,8 +128,9 @@ def _add_means(
     figure: go.Figure, axis: Axis, values: Sequence, groups: Mapping[object, Group], measure: str, color: str
 ) -> None:
     """One point a value with ± one standard deviation; NaN where there is no run, so that no line passes over it."""
-    means = [groups[value].mean(measure) if value in groups else math.nan for value in values]
-    spread = [groups[value].std(measure) if value in groups else math.nan for value in values]
+    unit = _scale(measure)
+    means = [unit * groups[value].mean(measure) if value in groups else math.nan for value in values]
+    spread = [unit * groups[value].std(measure) if value in groups else math.nan for value in values]
     figure.add_trace(
         go.Scatter(
             x=np.array([axis.at(value) for value in values]),
@@ -137,7 +154,7 @@ def _add_runs(figure: go.Figure, axis: Axis, groups: Mapping[object, Group], mea
     """Every run behind a mean of several."""
     several = [(value, group) for value, group in groups.items() if len(group.members) > 1]
     points = [(axis.at(value), member.value(measure)) for value, group in several for member in group.members]
-    x, y = np.array(points, np.float64).reshape(-1, 2).T
+    x, y = np.array(points, np.float64).reshape(-1, 2).T * [[1], [_scale(measure)]]
     marker = {"color": with_alpha(color, 0.45), "size": 5}
     shared = {"mode": "markers", "hoverinfo": "skip", "showlegend": False, "legendgroup": measure}
     panel = "y2" if measure == "gap" else "y"
@@ -165,7 +182,8 @@ def _hover(setting: str, value, group: Group | None, measure: str) -> str:
     if group is None:
         return ""
     head = charts.plain(compare.setting_in_words(setting, value))
-    return f"{head}<br>{NAMES[measure]} {compare.cell(group, measure)} %, n = {len(group.members)}"
+    unit = "points" if measure == "gap" else "%"
+    return f"{head}<br>{NAMES[measure]} {compare.cell(group, measure)} {unit}, n = {len(group.members)}"
 
 
 # ---------------------------------------------------------------------------------------------------- two settings
@@ -206,6 +224,9 @@ def matrix(
         figure.add_trace(go.Heatmap(**_full_cells(means, words, measure, colors), **shared))
     for update, axis in ((figure.update_xaxes, columns), (figure.update_yaxes, rows)):
         update(**_cell_axis(axis, colors))
+    if is_empty.any():
+        dashes = {"color": colors.muted, "width": 1, "dash": "dot"}
+        figure.add_shape(type="path", path=_frames(is_empty), line=dashes)
     if marked is not None:
         y, x = marked
         line = {"color": colors.ink, "width": 2}
@@ -215,17 +236,26 @@ def matrix(
 
 
 def _empty_cells(is_empty: np.ndarray, words: np.ndarray, colors: Palette) -> dict:
-    ground = with_alpha(colors.muted, 0.13)
+    """Cells without a ground, that can be clicked nevertheless."""
     found = {"z": np.where(is_empty, 0.0, np.nan), "text": np.where(is_empty, words, ""), "zmin": 0, "zmax": 1}
-    found |= {"colorscale": [[0, ground], [1, ground]], "textfont": {"color": colors.muted, "size": 15}}
+    clear = "rgba(0,0,0,0)"
+    found |= {"colorscale": [[0, clear], [1, clear]], "textfont": {"color": colors.muted, "size": 15}}
     return found | {"name": "Empty", "meta": "no values"}
+
+
+def _frames(is_empty: np.ndarray) -> str:
+    """A path round each of the empty cells, a little inside, so that neighbours stay apart."""
+    near = 0.46
+    corners = [(-near, -near), (near, -near), (near, near), (-near, near)]
+    cells = np.argwhere(is_empty).tolist()
+    return " ".join("M" + " L".join(f"{x + dx:g},{y + dy:g}" for dx, dy in corners) + " Z" for y, x in cells)
 
 
 def _full_cells(means: np.ndarray, words: np.ndarray, measure: str, colors: Palette) -> dict:
     low, high = float(np.nanmin(means)), float(np.nanmax(means))
-    tint = colors.ink if measure == "gap" else getattr(colors, measure)
+    tint = _tint(measure, colors)
     # a tinted ground only, so that text in ink is legible on every cell
-    shades = [[0, with_alpha(tint, 0.08)], [1, with_alpha(tint, 0.55 if measure == "novel" else 0.45)]]
+    shades = [[0, with_alpha(tint, 0.12)], [1, with_alpha(tint, 0.55 if measure == "novel" else 0.45)]]
     found = {"z": means, "text": np.where(np.isnan(means), "", words), "colorscale": shades}
     found |= {"zmin": low, "zmax": high if high > low else low + 1e-6}
     return found | {"name": NAMES[measure], "textfont": {"color": colors.ink, "size": 13}}
@@ -258,15 +288,17 @@ def _cell_hint(rows: Axis, columns: Axis, pair: tuple, group: Group | None, is_w
 
 
 def parallel(scored: Sequence[Scored], varied: Mapping[str, list], measure: str, colors: Palette) -> go.Figure:
-    """One line a run over the settings that differ, coloured by `measure`, which has the last axis."""
-    numbers = np.array([member.value(measure) for member in scored], np.float64)
+    """One line a run over the settings that differ, the stronger its colour, the higher `measure`, the last axis."""
+    numbers = _scale(measure) * np.array([member.value(measure) for member in scored], np.float64)
     axes = [Axis(setting, tuple(values), "places") for setting, values in varied.items()]
     dimensions = [_dimension(axis, scored) for axis in axes]
-    dimensions.append({"label": charts.plain(MEASURES[measure]), "values": numbers, "tickformat": ".0%"})
+    ticks = ".0f" if measure == "gap" else ".0%"
+    dimensions.append({"label": charts.plain(_title(measure)), "values": numbers, "tickformat": ticks})
     figure = charts.blank(410, colors)
     low, high = (float(np.nanmin(numbers)), float(np.nanmax(numbers))) if len(numbers) else (0.0, 1.0)
-    span = {"cmin": low, "cmax": high if high > low else low + 1e-6}
-    shades = [[0, colors.seen], [0.5, colors.all], [1, colors.novel]]
+    room = (high - low) * PALEST or 1e-6  # below the lowest run, so that its line is seen as well
+    span = {"cmin": low - room, "cmax": high}
+    shades = [[0, colors.grid], [1, _tint(measure, colors)]]
     figure.add_trace(
         go.Parcoords(
             line={"color": numbers, "colorscale": shades, **span},

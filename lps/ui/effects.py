@@ -278,7 +278,7 @@ def show_all(scored: Sequence[Scored], varied: Mapping[str, list], measure: str)
     _show_lines(scored, varied, measure, [item.setting for item in found])
     st.markdown(f"**What goes with {MEASURES[measure].lower()}**")
     if trouble:
-        st.caption(escape.markdown(f"No shares of variance: {trouble}."))
+        st.caption(escape.markdown(f"Importance {str(trouble).removeprefix('importance: ')}."))
         return
     if found:
         alt = ", ".join(f"{item.setting} {item.share:.0%}" for item in found)
@@ -299,7 +299,7 @@ def _show_lines(
     alt = f"{len(kept)} runs as lines through {len(axes)} settings, by {MEASURES[measure].lower()}"
     plot(figure, "effect_parallel", alt)
     st.caption(
-        f"One line a run, coloured by {MEASURES[measure].lower()}: blue low, orange high. Drag along an axis to "
+        f"One line a run; the stronger its colour, the higher its {MEASURES[measure].lower()}. Drag along an axis to "
         "keep only the lines through that part; drag a name to move its axis."
     )
 

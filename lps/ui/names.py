@@ -189,7 +189,11 @@ def next_unnamed(here: View, cluster: int) -> int | None:
 def _name(here: View, cluster: int, key: str) -> None:
     text = st.session_state[key]
     st.session_state.pop(REFUSED, None)
-    if not text.strip() or text == here.said.names.get(cluster):
+    if not text.strip():
+        if cluster in here.said.names:
+            _say(here, [{"do": "unname", "id": cluster}])
+        return
+    if text == here.said.names.get(cluster):
         return
     try:
         naming.check_name(text, cluster, here.said, here.defaults)

@@ -20,7 +20,7 @@ from lps.protocols import PROTOCOLS
 from lps.runs import Run
 from lps.split import Split
 from lps.summary import summarize
-from lps.ui import charts, comparison, confusion, documents, latex_documents, select, style
+from lps.ui import charts, comparison, confusion, documents, latex_documents, select, shelf, style
 from lps.ui.comparison import HEADS, Scoring
 from lps.ui.documents import Block, Chart, Code, Facts, Section, Table, Words
 from lps.ui.live import EventLog, History
@@ -140,8 +140,15 @@ def _facts(run: Run, config: Config, past: History) -> list[tuple[str, str]]:
         ("Trained with", _hardware_in_words(run)),
         ("Time", f"{seconds:.0f} s of training and evaluation, without pretraining" if seconds else MISSING),
         ("State", f"{state.name}{': ' if state.reason else ''}{state.reason}"),
+        *_alarms(run),
     ]
     return [*rows, *([("Tags", ", ".join(run.meta()["tags"]))] if run.meta()["tags"] else [])]
+
+
+def _alarms(run: Run) -> list[tuple[str, str]]:
+    """What is wrong at the newest epoch, as on the page of the run."""
+    found = [f"{alarm.title} at epoch {alarm.epoch}: {alarm.words}." for alarm in shelf.measure(run).alarms]
+    return [("Alarms", " ".join(found))] if found else []
 
 
 def _split_in_words(config: Config, start: dict) -> str:
