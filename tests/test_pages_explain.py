@@ -2,16 +2,18 @@
 
 import base64
 import json
+import re
 
 import numpy as np
 import pytest
 
-from lps import pace
+from lps import catalog, pace
 from lps.adoption import Adoption
 from lps.runs import Run
 from lps.ui import beliefs, explain_charts, margins, objective, thresholds
 from lps.ui.live import history
 from lps.ui.style import LIGHT
+from lps.ui.term_formulas import formula_of
 from tests.sample_runs import held, make_damaged, make_foreign, make_run, make_unreadable
 from tests.visiting import charts_of, visit, words_of
 
@@ -85,6 +87,10 @@ def formulas(app) -> str:
     return "\n".join(part.value for part in app.latex)
 
 
+def captions(app) -> str:
+    return "\n".join(part.value for part in app.caption)
+
+
 def slider(app, label: str):
     return next(widget for widget in app.slider if widget.label.startswith(label))
 
@@ -106,8 +112,10 @@ def test_without_any_run_the_page_teaches_with_presets(open_page, tmp_path):
     assert "From a run" not in str(app.segmented_control) and "made-up beliefs" in words_of(app)
     assert "Nobody tells LPS the true shares" in words_of(app)
     assert figures["explain_shares"]["layout"]["xaxis"]["ticktext"] == [f"{g}{i}" for g in "SN" for i in range(1, 6)]
+    assert "LPS adds up four terms" in words_of(app) and "with its usual settings" in words_of(app)
     for term in objective.LPS_TERMS:
-        assert objective.TERMS[term].formula in formulas(app)
+        shown = formula_of(term, beliefs.usual_settings())
+        assert shown.latex in formulas(app) and shown.numbers in captions(app)
 
 
 def test_only_foreign_folders(open_page, tmp_path):
@@ -274,6 +282,74 @@ def test_terms_of_the_run_add_up(open_page, made):
     assert heights[-1] == pytest.approx(history(made["lps"]).column("loss/total").loc[4])
 
 
+@pytest.mark.parametrize("written", [3, 0])
+def test_a_term_without_weight_is_switched_off_and_not_counted(open_page, tmp_path, written):
+    run = make_run(tmp_path, "running", epochs=3, written=written, settings={"entropy_weight": 0.0})
+    rewritten(run, without_entropy)
+    app = open_page(tmp_path, run=run.id)
+    words = words_of(app)
+    assert "Switched off: entropy." in words and "-0.0" not in words and "With $w=0$" in captions(app)
+    assert "**Entropy** :gray-badge[switched off]" in words
+    if written:
+        assert "In epoch 3 the 3 terms of LPS add up" in words
+        (trace,) = charts_of(app)["explain_terms"]["data"]
+        assert trace["y"] == ["Adaptive<br>margin", "Pseudo-label<br>contrast", "Unsupervised<br>contrast", "Total"]
+    else:
+        assert "LPS adds up 3 of its 4 terms" in words
+
+
+def without_entropy(values: dict) -> dict:
+    """What is recorded where the term has no weight."""
+    if "loss/entropy" not in values:
+        return values
+    return values | {"loss/entropy": -0.0, "loss/total": values["loss/total"] - values["loss/entropy"]}
+
+
+def test_the_formulas_of_a_run_follow_its_settings(open_page, tmp_path):
+    own = {"contrast_variant": "out", "contrast_normalizer": "subset", "contrast_space": "features", "temperature": 0.7}
+    own |= {"weak_views": "1", "use_margin": False, "pseudo_label_weight": 0.5, "unsupervised_weight": 2.0}
+    run = make_run(tmp_path, epochs=2, settings=own)
+    app = open_page(tmp_path, run=run.id)
+    for term in objective.LPS_TERMS:
+        shown = formula_of(term, beliefs.usual_settings() | own)
+        assert shown.latex in formulas(app)
+        assert f"{shown.numbers}  \n{shown.letters}" in captions(app)
+
+
+def test_unreadable_settings_are_not_passed_off_as_those_of_the_run(open_page, made, tmp_path):
+    run = make_run(tmp_path, epochs=2)
+    (run.folder / "config.json").write_text("{")
+    assert "the formulas below are those of LPS with its usual ones" in words_of(open_page(tmp_path, run=run.id))
+
+
+def test_terms_of_other_methods_have_no_formula_of_lps(open_page, made):
+    app = open_page(root_of(made), run=made["orca"].id)
+    assert not any(formula_of(term, beliefs.usual_settings()).latex in formulas(app) for term in objective.LPS_TERMS)
+    assert r"m = 10 \min(\bar u, 0.5)" in formulas(app)
+
+
+@pytest.mark.parametrize("method", [name for name in catalog.method_names() if name != "lps"])
+def test_the_objective_of_every_method_is_formulas_alone(method):
+    text = catalog.method_info(method).sections["Objective"]
+    shown = objective.whole_formulas(text)
+    assert shown and "$" not in "".join(shown)
+    assert "".join(shown) == re.sub(r",?\s*\\qquad\s*", "", " ".join(text.split()).replace("$$ $$", "")).strip("$")
+
+
+def test_the_largest_term_may_be_negative(open_page, tmp_path):
+    own = {"loss/adaptive_margin": 0.5, "loss/entropy": -2.2, "loss/total": -1.7}
+    run = without(make_run(tmp_path, epochs=1), "loss/")
+    rewritten(run, lambda values: values | (own if "pi_hat" in values else {}))
+    assert "The largest, whatever its sign, is entropy with -2.20." in words_of(open_page(tmp_path, run=run.id))
+
+
+def test_a_single_term_is_no_sum(open_page, tmp_path):
+    only = {"loss/adaptive_margin": 0.5, "loss/total": 0.5}
+    run = without(make_run(tmp_path, epochs=2), "loss/")
+    rewritten(run, lambda values: values | (only if "pi_hat" in values else {}))
+    assert "In epoch 2 LPS has one term, adaptive margin, with **0.50**." in words_of(open_page(tmp_path, run=run.id))
+
+
 def test_a_run_of_lps_without_its_margin(open_page, made):
     app = open_page(root_of(made), run=made["plain"].id)
     assert "had its margin switched off" in words_of(app) and bars(charts_of(app)["explain_margins"]).any()
@@ -381,6 +457,22 @@ def test_what_the_terms_leave_of_the_total_is_shown(tmp_path):
     terms, total = objective.terms_of(history(run), 1)
     assert "rest" in terms and sum(terms.values()) == pytest.approx(total)
     assert objective.terms_of(history(run), 9) == ({}, None)
+
+
+@pytest.mark.parametrize(
+    "term, value, settings, is_off",
+    [
+        ("entropy", 0.0, {"entropy_weight": 0.0}, True),
+        ("entropy", None, {"entropy_weight": 0}, True),
+        ("entropy", -2.3, {"entropy_weight": 0.0}, False),  # a record that contradicts the settings is shown
+        ("entropy", 0.0, {"entropy_weight": 1.0}, False),
+        ("unsupervised_contrastive", 0.0, {"unsupervised_weight": 1.0}, False),  # every guess passes
+        ("pairwise", 0.0, {"pairwise_weight": 0.0}, True),
+        ("adaptive_margin", 0.0, {"margin_scale": 0.0}, False),  # without its margin it is cross-entropy
+    ],
+)
+def test_which_terms_are_switched_off(term, value, settings, is_off):
+    assert objective.switched_off({term: value}, settings) == [term] * is_off
 
 
 def test_the_formula_has_the_numbers():
