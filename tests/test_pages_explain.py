@@ -10,7 +10,7 @@ import pytest
 from lps import catalog, pace
 from lps.adoption import Adoption
 from lps.runs import Run
-from lps.ui import beliefs, explain_charts, margins, objective, thresholds
+from lps.ui import beliefs, explain_charts, forms, margins, objective, thresholds
 from lps.ui.live import history
 from lps.ui.style import LIGHT
 from lps.ui.term_formulas import formula_of
@@ -331,7 +331,7 @@ def test_terms_of_other_methods_have_no_formula_of_lps(open_page, made):
 @pytest.mark.parametrize("method", [name for name in catalog.method_names() if name != "lps"])
 def test_the_objective_of_every_method_is_formulas_alone(method):
     text = catalog.method_info(method).sections["Objective"]
-    shown = objective.whole_formulas(text)
+    shown = forms.formulas(text)
     assert shown and "$" not in "".join(shown)
     assert "".join(shown) == re.sub(r",?\s*\\qquad\s*", "", " ".join(text.split()).replace("$$ $$", "")).strip("$")
 

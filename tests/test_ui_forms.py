@@ -173,7 +173,7 @@ def test_labels_and_formulas_are_made_for_people():
     assert forms.label("split.labeled_ratio") == "Labeled ratio"
     assert forms.label("lr") == "Learning rate" and forms.label("kl_direction") == "KL direction"
     assert forms.formulas("$$a,\n  \\qquad b$$") == ["a", "b"]
-    assert forms.formulas("no formula") == [] and forms.formulas("$$a$$ and $$b$$") == []
+    assert forms.formulas("no formula") == [] and forms.formulas("$$a,$$\n $$b$$") == ["a,", "b"]
 
 
 def test_no_value_is_an_empty_field():

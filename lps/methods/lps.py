@@ -6,7 +6,7 @@ Citation:
 
 Objective:
     $$\mathcal{L} = \mathcal{L}_{AM}
-    + \eta_1 \mathcal{L}_{PC} + \eta_2 \mathcal{L}_{UC} + \sum_k \bar p_k \log \bar p_k,
+    + \eta_1 \mathcal{L}_{PC} + \eta_2 \mathcal{L}_{UC} + w \sum_k \bar p_k \log \bar p_k,
     \qquad \ell_{AM}(z, y) = -\log \frac{e^{z_y + \delta_y}}{e^{z_y + \delta_y} + \sum_{j \ne y} e^{z_j}},
     \qquad \delta_k = C \cdot \mathrm{KL} \cdot \frac{\hat\pi_k}{\max_j \hat\pi_j}$$
 

@@ -7,7 +7,7 @@ Citation:
 Objective:
     $$\mathcal{L} = \frac{1}{B_l} \sum_{i \le B_l} \ell(z_i, y_i)
     - \frac{1}{B} \sum_i \log \langle p_i, p'_{j(i)} \rangle
-    + \frac{1}{B} \sum_i m_i\, \ell(z''_i + \log (K \hat\pi), \hat y_i) + \sum_k \bar p_k \log \bar p_k,
+    + \frac{1}{B} \sum_i m_i\, \ell(z''_i + \log (K \hat\pi), \hat y_i) + w \sum_k \bar p_k \log \bar p_k,
     \qquad \lambda_{novel} = 0.95 - \min(2g, 0.5)$$
 
 Views:

@@ -6,7 +6,7 @@ Citation:
 Objective:
     $$\mathcal{L} = \frac{1}{B_l} \sum_{i \le B_l} -\log
     \frac{e^{z_{iy_i} + m}}{e^{z_{iy_i} + m} + \sum_{k \ne y_i} e^{z_{ik}}}
-    - \frac{1}{B} \sum_i \log \langle p_i, p'_{j(i)} \rangle + \sum_k \bar p_k \log \bar p_k,
+    - \frac{1}{B} \sum_i \log \langle p_i, p'_{j(i)} \rangle + w \sum_k \bar p_k \log \bar p_k,
     \qquad m = 10 \min(\bar u, 0.5), \qquad \bar u = 1 - \frac{1}{|D_u|} \sum_{x \in D_u} \max_k p_k(x)$$
 
 Views:

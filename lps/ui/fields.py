@@ -111,11 +111,8 @@ def show_method(method: MethodInfo) -> None:
     """What a method does, its objective as formulas, where it comes from and where it differs from there."""
     meaning = method.summary.partition(": ")[2] or method.summary
     st.caption(meaning[:1].upper() + meaning[1:])
-    objective = method.sections.get("Objective", "")
-    for formula in forms.formulas(objective):
+    for formula in forms.formulas(method.sections.get("Objective", "")):
         st.latex(formula)
-    if not forms.formulas(objective):
-        st.markdown(objective)
     with st.expander("Citation, and deviations from the original"):
         for section in ("Citation", "Deviations"):
             st.markdown(method.sections.get(section, ""))

@@ -196,11 +196,9 @@ def explanation(parameter: Parameter) -> str:
 
 
 def formulas(objective: str) -> list[str]:
-    """The display formulas of a method's Objective: "$$a, \\qquad b$$" has two; [] where it is written otherwise."""
-    text = " ".join(objective.split())
-    if not (text.startswith("$$") and text.endswith("$$") and text.count("$$") == 2):
-        return []
-    return [part.strip() for part in re.split(r",?\s*\\qquad\s*", text.strip("$"))]
+    """The display formulas of a method's Objective: "$$a, \\qquad b$$ $$c$$" has three."""
+    blocks = re.findall(r"\$\$(.+?)\$\$", " ".join(objective.split()))
+    return [part.strip() for block in blocks for part in re.split(r",?\s*\\qquad\s*", block)]
 
 
 def from_config(config: Config, name: str = "") -> Draft:

@@ -1,6 +1,5 @@
 """The Explain page on the objective: every term with its formula, what it is for, and its value in a run."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -201,14 +200,9 @@ def _show_formula(method: str) -> None:
     except ConfigError:
         return
     with st.expander(f"The whole objective of {escape.markdown(title(method))}"):
-        for formula in whole_formulas(objective):
+        for formula in forms.formulas(objective):
             st.latex(formula)
         st.caption("With its usual settings.")
-
-
-def whole_formulas(objective: str) -> list[str]:
-    """All display formulas of a description; as Markdown, one that begins and ends amid lines is not typeset."""
-    return [part for whole in re.findall(r"\$\$.+?\$\$", objective, re.DOTALL) for part in forms.formulas(whole)]
 
 
 def _term(name: str) -> Term:
