@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from lps.ui import notices, openings, panels, partners, report, routing, select
+from lps.ui import notices, openings, panels, partners, replay, report, routing, select
 from lps.ui.live import history
 
 TICK_S = 2.0  # while a run is alive
@@ -27,7 +27,8 @@ def main() -> None:
         return
     run = chosen[0]
     st.fragment(follow, run_every=tick)(run, alive)
-    st.fragment(scrub, run_every=panels.STEP_S if st.session_state.get("playing") else tick)(run)
+    seconds = replay.interval(panels.token_of(run), tick)
+    st.fragment(scrub, run_every=seconds)(run, tick, seconds)
     st.fragment(rest, run_every=tick)(run)
     if len(history(run).epochs) and run.state().name != "unreadable":
         report.offer(lambda: report.of_run(run), f"report-{run.id}")
@@ -52,8 +53,8 @@ def follow(run, was_alive: bool) -> None:
     panels.show_curves(run, past)
 
 
-def scrub(run) -> None:
-    panels.show_scrubber(run)
+def scrub(run, tick: float | None, seconds: float | None) -> None:
+    panels.show_scrubber(run, tick, seconds)
 
 
 def rest(run) -> None:

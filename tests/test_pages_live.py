@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from urllib.parse import parse_qsl
 
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -11,7 +12,7 @@ from lps import background, projection
 from lps.runs import Run, State
 from lps.ui import epoch_choice, panels, replay, routing, select
 from lps.ui.live import History
-from tests.sample_runs import ALIVE, held, make_foreign, make_one_of_each, make_run
+from tests.sample_runs import ALIVE, RunWriter, held, make_foreign, make_one_of_each, make_run
 from tests.visiting import APP, charts_of, words_of
 
 
@@ -86,6 +87,27 @@ def test_every_state_is_told(visit, made, name, state, says):
         assert not set(drawn) & {"pace", "pretraining"} or name == "stopping"
 
 
+def test_the_first_record_of_pretraining_is_shown(visit, tmp_path):
+    run = make_run(tmp_path, "running", written=0, pretrain=1)
+    with held(run):
+        assert set(charts_of(visit(tmp_path, "live", run=[run.id]))) == {"pretraining"}
+
+
+def test_what_a_person_changed_stands_below_the_title(visit, made):
+    app = visit(made["no margin"].root, "live", run=[made["no margin"].id])
+    assert "seed 0 · without margin" in words_of(app)
+
+
+def test_all_is_explained(visit, made):
+    assert "All needs one matching" in words_of(visit(made["finished"].root, "live", run=[made["finished"].id]))
+
+
+def test_a_run_that_is_over_has_kept_no_log(visit, tmp_path):
+    run = make_run(tmp_path)
+    run.log.unlink(missing_ok=True)
+    assert "No log was kept of this run." in words_of(visit(tmp_path, "live", run=[run.id]))
+
+
 def test_buttons_fit_the_state(visit, made):
     labels = {"running": "Stop", "queued": "Cancel", "stopped": "Resume", "crashed": "Resume"}
     for name, label in labels.items():
@@ -123,10 +145,10 @@ def test_scrubber_drives_three_charts(visit, made):
         assert "epoch 3" in charts_of(app)[key]["alt"]
     app.button(key="forward").click().run()
     assert all("epoch 4" in charts_of(app)[key]["alt"] for key in ("pi_hat", "class_accuracy", "points"))
-    app.slider(key="scrubber").set_value(9).run()
+    app.slider[0].set_value(9).run()
     assert all("epoch 9" in charts_of(app)[key]["alt"] for key in ("pi_hat", "class_accuracy", "points"))
     assert app.query_params["epoch"] in ("9", ["9"])
-    app.slider(key="scrubber").set_value(20).run()
+    app.slider[0].set_value(20).run()
     assert "epoch" not in app.query_params  # the newest epoch is not a place: a growing run is followed
 
 
@@ -134,7 +156,7 @@ def test_scrubber_drives_three_charts(visit, made):
 def test_an_address_that_lags_behind_does_not_throw_the_slider_back(visit, made, monkeypatch, page, chart):
     monkeypatch.setattr(epoch_choice, "SETTLE_S", 600)
     app = visit(made["finished"].root, page, run=[made["finished"].id], epoch="3")
-    slider = app.slider(key="scrubber") if page == "live" else app.select_slider(key="map_epoch")
+    slider = app.slider[0] if page == "live" else app.select_slider(key="map_epoch")
     slider.set_value(9).run()
     app.query_params["epoch"] = "3"  # as the browser still says
     app.run()
@@ -145,19 +167,61 @@ def test_an_address_that_lags_behind_does_not_throw_the_slider_back(visit, made,
     assert "epoch 3" in charts_of(app)[chart]["alt"] and not app.exception
 
 
-def test_the_scrubber_rests_while_it_plays_and_for_a_moment_after(visit, made, monkeypatch):
-    monkeypatch.setattr(replay, "CALM_S", 600)
+def test_the_scrubber_rests_while_it_plays(visit, made):
     app = visit(made["finished"].root, "live", run=[made["finished"].id], epoch="3")
     app.button(key="play").click().run()
-    assert app.slider(key="scrubber").disabled
-    app.button(key="play").click().run()
-    shown = app.slider(key="scrubber").value
-    assert not app.slider(key="scrubber").disabled and shown > 3
-    app.slider(key="scrubber").set_value(3).run()
-    assert app.slider(key="scrubber").value == shown
-    monkeypatch.setattr(replay, "CALM_S", 0)
-    app.slider(key="scrubber").set_value(3).run()
-    assert app.slider(key="scrubber").value == 3
+    assert app.slider[0].disabled
+    app.button(key="pause").click().run()
+    shown = app.slider[0].value
+    assert not app.slider[0].disabled and shown > 3 and app.query_params["epoch"] in (str(shown), [str(shown)])
+    app.slider[0].set_value(3).run()
+    assert app.slider[0].value == 3
+
+
+def test_only_a_person_chooses_an_epoch_of_a_growing_run(visit, tmp_path):
+    writer = RunWriter(tmp_path)
+    writer.begin("running", 3)
+    with held(writer.run):
+        app = visit(tmp_path, "live", run=[writer.run.id])
+        asked_before = app._tree.get_widget_states()  # as a timer of the browser asks, which sees epoch 3
+        writer.write_epoch(4)
+        app.run()
+        assert "epoch 4" in charts_of(app)["pi_hat"]["alt"]
+        app._run(asked_before)  # but is answered late
+        assert "epoch" not in app.query_params and "epoch 4" in charts_of(app)["pi_hat"]["alt"]
+        app.run()
+        assert "newest" not in [button.key for button in app.button]
+        app.slider[0].set_value(2).run()
+        writer.write_epoch(5)
+        app.run()
+        app._run(asked_before)
+        assert "epoch 2" in charts_of(app)["pi_hat"]["alt"] and app.query_params["epoch"] in ("2", ["2"])
+        app.button(key="newest").click().run()
+        assert "epoch" not in app.query_params and "epoch 5" in charts_of(app)["pi_hat"]["alt"]
+
+
+def test_an_epoch_that_was_the_newest_can_be_chosen_later(visit, tmp_path, monkeypatch):
+    monkeypatch.setattr(replay, "LATE_S", 0)
+    writer = RunWriter(tmp_path)
+    writer.begin("running", 3)
+    with held(writer.run):
+        app = visit(tmp_path, "live", run=[writer.run.id])
+        writer.write_epoch(4)
+        app.run()
+        app.slider[0].set_value(3).run()
+        assert app.query_params["epoch"] in ("3", ["3"]) and "epoch 3" in charts_of(app)["pi_hat"]["alt"]
+
+
+def test_going_back_in_the_browser_outweighs_a_choice(visit, made, monkeypatch):
+    app = visit(made["finished"].root, "live", run=[made["finished"].id], epoch="3")
+    app.button(key="forward").click().run()
+    assert "epoch 4" in charts_of(app)["pi_hat"]["alt"]
+    app.query_params["epoch"] = "3"
+    monkeypatch.setattr(epoch_choice, "_goes_back", lambda: True)
+    app.run()
+    monkeypatch.setattr(epoch_choice, "_goes_back", lambda: False)
+    app.run()
+    assert "epoch 3" in charts_of(app)["pi_hat"]["alt"]
 
 
 def test_the_epoch_that_is_shown_can_be_explained(visit, made):
@@ -253,7 +317,9 @@ def test_progress_in_words(tmp_path):
     )
     share, words = panels.progress(run, State("running"), History(last_time=95), now=110)
     assert share == 0.25
-    assert words == "Training · epoch 5 of 20 · 80 s left · last record 15 s ago"
+    assert words == "Training · 5 of 20 epochs done · 80 s of training left · last record 15 s ago"
+    past = History(last_time=95, epochs=pd.DataFrame({"kl": [0.1]}, index=[6]))
+    assert "6 of 20 epochs done" in panels.progress(run, State("running"), past, now=110)[1]
     (tmp_path / "progress.json").write_text('{"phase": ["x"], "epoch": "many", "step": 1e999, "steps": null}')
     assert panels.progress(run, State("running"), History(), now=0)[0] == 0
 

@@ -214,9 +214,9 @@ def test_one_epoch_for_all(opened):
     assert shown(app) == {4} and app.query_params["epoch"] in ("4", ["4"])
     app.button(key="back").click().run()
     assert shown(app) == {3}
-    app.slider(key="replay_slider").set_value(9).run()
+    app.slider[0].set_value(9).run()
     assert shown(app) == {9} and clock(app)["at"] == 9
-    app.slider(key="replay_slider").set_value(20).run()
+    app.slider[0].set_value(20).run()
     assert shown(app) == {20} and "epoch" not in app.query_params
     assert not app.exception
 
@@ -236,14 +236,14 @@ def test_a_step_leaves_the_curves_as_they_are(opened):
 def test_plays_to_the_end_and_stops(opened):
     app = opened("lps", "orca", epoch="17")
     app.button(key="play").click().run()
-    assert app.slider(key="replay_slider").disabled
+    assert app.slider[0].disabled
     seen = [*shown(app)]
     while "replay_of" in app.session_state:
         app.run()
         seen += shown(app)
     assert not app.exception
     assert seen == [18, 19, 20, 20]
-    assert "epoch" not in app.query_params and not app.slider(key="replay_slider").disabled
+    assert "epoch" not in app.query_params and not app.slider[0].disabled
 
 
 def test_pause_writes_the_epoch_down(opened):
@@ -251,18 +251,28 @@ def test_pause_writes_the_epoch_down(opened):
     app.button(key="play").click().run()  # at the end: from the start
     assert shown(app) == {1} and "epoch" not in app.query_params
     app.run()
-    app.button(key="play").click().run()
+    app.button(key="pause").click().run()
     assert shown(app) == {2} and app.query_params["epoch"] in ("2", ["2"])
     app.run()
     assert shown(app) == {2}
 
 
-def test_a_late_report_of_the_slider_is_no_wish(opened):
+def test_a_late_request_of_a_replay_is_no_wish(opened):
     app = opened("lps", "orca", epoch="5")
+    asked_before, address = app._tree.get_widget_states(), "5"
     app.button(key="play").click().run()
-    app.session_state["replay_slider"] = 5  # where it stood a step ago
-    app.run()
+    app._run(asked_before)
     assert shown(app) == {7}
+    asked_before = app._tree.get_widget_states()
+    app.run()
+    app.button(key="pause").click().run()
+    assert shown(app) == {8} and app.query_params["epoch"] in ("8", ["8"])
+    app.query_params["epoch"] = address  # as the browser says that has not heard of the pause
+    app._run(asked_before)
+    assert shown(app) == {8}
+    app.query_params["epoch"] = address
+    app.run()
+    assert shown(app) == {8}
 
 
 def test_speed_is_in_the_address(opened, monkeypatch):

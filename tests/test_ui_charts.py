@@ -63,6 +63,23 @@ def test_nothing_recorded_gives_an_empty_figure(figure):
     assert len(figure(History(), 20, LIGHT).data) == 0
 
 
+def test_pretraining_has_no_panel_for_what_was_not_measured_yet():
+    early = History(pretrain=pd.DataFrame({"pretrain/loss": [5.0]}, index=[1]))
+    figure = charts.pretraining(early, 20, LIGHT)
+    assert [note.text for note in figure.layout.annotations] == ["SimCLR loss"]
+    assert trace(figure, "SimCLR loss").mode == "markers"
+    later = History(pretrain=pd.DataFrame({"pretrain/loss": [5.0], "pretrain/knn_accuracy": [0.4]}, index=[1]))
+    assert "Quality of the features" in [note.text for note in charts.pretraining(later, 20, LIGHT).layout.annotations]
+
+
+@pytest.mark.parametrize("colors", [LIGHT, DARK])
+def test_no_measure_of_pretraining_looks_like_a_group_of_classes(colors):
+    names = [f"pretrain/{name}_accuracy" for name in ("knn", "linear", "kmeans")]
+    table = pd.DataFrame(0.5, index=[1, 2], columns=names)
+    drawn = {t.line.color for t in charts.pretraining(History(pretrain=table), 20, colors).data}
+    assert len(drawn) == 3 and not drawn & {colors.seen, colors.novel}
+
+
 def test_one_epoch_is_a_dot():
     one = History(epochs=pd.DataFrame({"accuracy/seen": [0.9], "accuracy/novel": [0.4]}, index=[1]))
     assert trace(charts.pace(one, 20, LIGHT), "Seen").mode == "markers"

@@ -147,6 +147,15 @@ def test_marks_skip_what_a_run_has_not_measured():
 
 def test_same_method_is_told_apart_by_its_settings(tmp_path):
     first, without = short(tmp_path), short(tmp_path, use_margin=False, seed=1)
-    assert twins.differing(first, first) == ["seed 0"]
-    assert twins.differing(first, without) == ["seed 1", "use_margin=false"]
-    assert twins.differing(first, short(tmp_path, method="orca")) == ["seed 0"]
+    assert twins.about(first, [first, without]) == ["seed 0"]
+    assert twins.about(without, [first, without]) == ["seed 1", "without margin"]
+    assert twins.about(short(tmp_path, method="orca"), [first]) == ["seed 0"]
+
+
+def test_settings_are_told_in_words_and_those_of_all_are_not(tmp_path):
+    few = {"split.labeled_ratio": 0.1}
+    first, other = short(tmp_path, entropy_weight=0.0, **few), short(tmp_path, method="orca", **few)
+    assert partners.changes(first) == ["entropy weight 0", "labeled ratio 0.1", "epochs 1"]
+    assert partners.changes(first, [first, other]) == ["entropy weight 0"]
+    many = short(tmp_path, use_margin=False, entropy_weight=0.0, temperature=0.7, **few)
+    assert len(partners.changes(many)) == 4 and partners.changes(many)[-1] == "…"

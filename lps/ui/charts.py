@@ -21,6 +21,10 @@ MAX_POINTS = 50_000
 FEW_POINTS = 12_000  # in a chart of a third of the page's width, where more would lie on one another
 SMALL = 300  # pixels of height of such a chart
 MOST_IN_LEGEND = 24  # groups of points; more would cover them
+MATCHING = (
+    "Seen and novel images are scored apart, and novel ones by the best matching of their predicted classes to the "
+    "true ones. All needs one matching for every image, so it can be lower than both."
+)
 Group = tuple[str, np.ndarray, str]  # label, rows (booleans), colour
 
 
@@ -212,16 +216,17 @@ def pseudo_labels(history: History, epochs: int, colors: Palette) -> go.Figure:
     figure = _with_legend_below(_stacked([Panel("", 1, ".0%", (0, 1.04))], epochs, 380, colors))
     for group in ("seen", "novel"):
         color = getattr(colors, group)
-        _add_line(figure, history.column(f"pseudo_label/rate/{group}"), f"Confident, {group}", color, 1, PERCENT)
+        _add_line(figure, history.column(f"pseudo_label/rate/{group}"), f"Share confident, {group}", color, 1, PERCENT)
         confidence = history.column(f"pseudo_label/confidence/{group}")
-        _add_line(figure, confidence, f"Confidence, {group}", color, 1, PERCENT, width=1.3, dash="dot")
+        _add_line(figure, confidence, f"Mean confidence, {group}", color, 1, PERCENT, width=1.3, dash="dot")
     return figure
 
 
 def pretraining(history: History, epochs: int, colors: Palette) -> go.Figure:
-    """SimCLR: its loss, and what k nearest neighbours, a linear classifier and k-means make of the features."""
-    panels = [Panel("SimCLR loss", 0.5, rangemode="normal"), Panel("Quality of the features", 0.5, ".0%", (0, 1.04))]
-    figure = _stacked(panels, epochs, 420, colors)
+    """SimCLR: its loss, and what k nearest neighbours, a linear classifier and k-means make of the features.
+
+    The quality has a panel once it was measured.
+    """
     table = history.pretrain
 
     def column(name):
@@ -229,9 +234,13 @@ def pretraining(history: History, epochs: int, colors: Palette) -> go.Figure:
 
     quality = {
         "pretrain/knn_accuracy": ("k nearest neighbours", 3),
-        "pretrain/linear_accuracy": ("linear classifier", 1),
+        "pretrain/linear_accuracy": ("linear classifier", 4),
         "pretrain/kmeans_accuracy": ("k-means", 2),
     }
+    panels = [Panel("SimCLR loss", 0.5, rangemode="normal")]
+    if any(len(column(name)) for name in quality):
+        panels.append(Panel("Quality of the features", 0.5, ".0%", (0, 1.04)))
+    figure = _stacked(panels, epochs, 420 if len(panels) > 1 else 230, colors)
     _add_line(figure, column("pretrain/loss"), "SimCLR loss", colors.ink, 1, ".3f", legend=False)
     for name, (label, color) in quality.items():
         _add_line(figure, column(name), label, colors.runs[color], 2, PERCENT, mode="lines+markers")

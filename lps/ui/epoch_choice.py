@@ -1,18 +1,36 @@
 """Which epoch a page shows: it stands in the page's address, and sliders and buttons write it there.
 
-The browser's address lags behind what was written. So what was just chosen counts for a moment, whatever the address
-says: a timer of the page, or the next step of a slider that is being dragged, would bring back the epoch before.
+The browser's address lags behind what was written: requests of a page's timers wait while the script is busy, and then
+tell an address of before. So for a while after a choice, an epoch that the address had before does not count, unless
+somebody has gone back to it in the browser's history.
 """
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from lps.runs import Run
 from lps.ui import select
 
-SETTLE_S = 2.0  # until a new address has surely reached the browser
+SETTLE_S = 10.0  # until a new address has surely reached the browser, and every request of before is answered
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An epoch (None: the newest) that somebody has chosen at a place, and the epochs that the address had before."""
+
+    place: str
+    epoch: int | None
+    when: float
+    before: frozenset[int | None]
+
+    def outweighs(self, place: str, address: int | None) -> bool:
+        """Whether it counts, and not the address."""
+        is_known = address == self.epoch or address in self.before
+        return self.place == place and is_known and time.monotonic() - self.when < SETTLE_S
 
 
 def asked(place: str) -> int | None:
@@ -20,14 +38,23 @@ def asked(place: str) -> int | None:
 
     place: the page and what it shows, so that a choice counts there alone.
     """
-    where, epoch, when = st.session_state.get("epoch_chosen", ("", None, -SETTLE_S))
-    is_settling = where == place and time.monotonic() - when < SETTLE_S
-    return epoch if is_settling else select.number("epoch")
+    if _goes_back():
+        st.session_state.pop("epoch_chosen", None)
+    chosen, address = st.session_state.get("epoch_chosen"), select.number("epoch")
+    return chosen.epoch if chosen and chosen.outweighs(place, address) else address
+
+
+def _goes_back() -> bool:
+    """Whether a person has asked for another address by the buttons of the browser."""
+    context = get_script_run_ctx()
+    return bool(context and context.is_history_navigation)
 
 
 def choose(place: str, epoch: int | None) -> None:
     """Write an epoch into the address; None for none."""
-    st.session_state["epoch_chosen"] = (place, epoch, time.monotonic())
+    address, last = select.number("epoch"), st.session_state.get("epoch_chosen")
+    before = {address} | (last.before | {last.epoch} if last and last.outweighs(place, address) else set())
+    st.session_state["epoch_chosen"] = Choice(place, epoch, time.monotonic(), frozenset(before))
     select.set_number("epoch", epoch)
 
 

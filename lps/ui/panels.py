@@ -6,7 +6,6 @@ one sentence about the rest, so a page works for a run in any state.
 
 import math
 import time
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -15,13 +14,13 @@ import streamlit as st
 from lps import catalog, config, costs, launcher, queue, slurm, usage, wishes
 from lps.parameters import ConfigError, text_of
 from lps.runs import Run, State
-from lps.ui import cards, charts, epoch_choice, escape, failures, fields, points, replay, select, style
+from lps.ui import cards, charts, epoch_choice, escape, failures, fields, partners, points, replay, select, style
 from lps.ui.live import History, history, log_tail
 from lps.ui.plot import plot
 
 PHASES = {"prepare": "Preparing", "pretrain": "Pretraining", "train": "Training"}
 NUMBERS = {"seen": "Seen", "novel": "Novel", "all": "All"}
-STEP_S = 0.7  # between two epochs while the scrubber plays
+CLOCK = "live"
 
 
 # ---------------------------------------------------------------------------------------------------- how it stands
@@ -41,12 +40,12 @@ def show_head(run: Run, state: State, past: History) -> None:
 
 
 def about(run: Run) -> list[str]:
-    """Method, data set, seed and the folder's name; the name alone where the settings cannot be read."""
+    """Method, data set, seed, unusual settings, the folder's name; the name alone where the settings cannot be read."""
     try:
         settings = run.config()
     except ConfigError:
         return [run.id]
-    return [settings.method.upper(), settings.dataset, f"seed {settings.seed}", run.id]
+    return [settings.method.upper(), settings.dataset, f"seed {settings.seed}", *partners.changes(run), run.id]
 
 
 def _show_actions(run: Run, state: State) -> None:
@@ -111,14 +110,17 @@ def progress(run: Run, state: State, past: History, now: float) -> tuple[float, 
     step, steps = _number(stored, "step"), _number(stored, "steps")
     if state.name == "starting" or not stored:
         return 0.0, "Starting: the training process loads its libraries and the data"
-    words = [PHASES.get(str(stored.get("phase")), "Working")]
+    phase = PHASES.get(str(stored.get("phase")), "")
+    table = {"Pretraining": past.pretrain, "Training": past.epochs}.get(phase, ())
+    recorded = table.index[-1] if len(table) else 0
+    words = [phase or "Working"]
     if epochs:
-        words.append(f"epoch {epoch:.0f} of {epochs:.0f}")
+        words.append(f"{max(epoch, recorded):.0f} of {epochs:.0f} epochs done")
     if state.name == "stopping":
         words.append("stopping after a checkpoint")
     left = _number(stored, "eta_s") - max(0.0, now - _number(stored, "time", now))
     if left > 0 and state.name == "running":
-        words.append(f"{duration(left)} left")
+        words.append(f"{duration(left)} of {phase.lower()} left" if phase else f"{duration(left)} left")
     if past.last_time:
         words.append(f"last record {duration(now - past.last_time)} ago")
     share = step / steps if steps else epoch / epochs if epochs else 0
@@ -172,6 +174,8 @@ def show_numbers(past: History) -> None:
     shown += [("Gap, points", "accuracy/gap", lambda value: f"{100 * value:+z.1f}"), ("KL", "kl", "{:.3f}".format)]
     columns = [(word, past.column(name), as_text) for word, name, as_text in shown]
     cards.show([(word, as_text(values.iloc[-1]) if len(values) else "–", values) for word, values, as_text in columns])
+    if len(past.column("accuracy/all")):
+        st.caption(charts.MATCHING)
 
 
 def show_curves(run: Run, past: History) -> None:
@@ -179,7 +183,7 @@ def show_curves(run: Run, past: History) -> None:
 
     A run that learns nothing after pretraining has one epoch, and keeps its pretraining in view.
     """
-    if len(past.epochs) <= 1 < len(past.pretrain):
+    if len(past.epochs) <= 1 < len(past.pretrain) or len(past.pretrain) and not len(past.epochs):
         _show_pretraining(run, past)
         return
     if not len(past.epochs):
@@ -260,16 +264,24 @@ def _of(figure, run: Run):
 # ---------------------------------------------------------------------------------------------------- scrubber
 
 
-def show_scrubber(run: Run) -> None:
-    """One epoch of the run: its estimated class distribution, per-class accuracy and projection, moved together."""
+def show_scrubber(run: Run, tick: float | None, seconds: float | None) -> None:
+    """One epoch of the run: its estimated class distribution, per-class accuracy and projection, moved together.
+
+    tick: seconds between two draws where nothing plays. seconds: those for which the timer is set.
+    """
+    token = token_of(run)
+    has_other_timer = replay.interval(token, tick) != seconds
+    if has_other_timer and replay.is_playing(token):
+        st.rerun()  # it began to play
     past = history(run)
     if not past.last_epoch or not past.seen:
         return
-    last, place = past.last_epoch, epoch_choice.place_of("live", run)
-    epoch = min(epoch_choice.asked(place) or last, last)
-    if st.session_state.get("playing"):
-        epoch = _advance(place, epoch, last)
-    _show_controls(place, epoch, last, _planned(run, "epochs", past))
+    last = past.last_epoch
+    epoch = replay.moment(token, last)
+    is_growing = run.state().is_alive
+    replay.bar(token, epoch, last, _planned(run, "epochs", past), CLOCK, is_growing=is_growing, has_speed=False)
+    if has_other_timer:
+        st.rerun()  # it ceased to play, as the bar says already
     names = _class_names(run, past)
     left, middle, right = st.columns(3)
     with left:
@@ -280,44 +292,9 @@ def show_scrubber(run: Run) -> None:
         _show_points(run, epoch, names)
 
 
-def _advance(place: str, epoch: int, last: int) -> int:
-    """The next epoch of a playing scrubber; at the end it stops, and the page forgets its timer."""
-    if epoch >= last:
-        _play(False)
-        st.rerun()
-    epoch_choice.go(place, epoch + 1, last)
-    return epoch + 1
-
-
-def _show_controls(place: str, epoch: int, last: int, planned: int) -> None:
-    move = partial(epoch_choice.go, place)
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.subheader(f"Epoch {epoch}", anchor=False, width=130)
-        epoch_choice.show_step("back", "Left", epoch - 1, last, move)
-        playing = st.session_state.get("playing", False)
-        icon, word = (":material/pause:", "Pause") if playing else (":material/play_arrow:", "Play")
-        if st.button("", icon=icon, key="play", help=f"{word} (P)", shortcut="P", disabled=last < 2):
-            _play(not playing)
-            if not playing and epoch >= last:
-                move(1, last)
-            st.rerun()
-        epoch_choice.show_step("forward", "Right", epoch + 1, last, move)
-        select.agree("scrubber", epoch)
-        wish = {"on_change": _scrub, "args": (place, last), "disabled": playing, "label_visibility": "collapsed"}
-        st.slider("Epoch", 1, max(2, planned), key="scrubber", **wish)
-
-
-def _play(on: bool) -> None:
-    st.session_state["playing"] = on
-    if not on:
-        st.session_state["paused"] = time.monotonic()
-
-
-def _scrub(place: str, last: int) -> None:
-    """A person's wish; while it plays, the timer may bring a place that the slider has left already."""
-    state = st.session_state
-    if not state.get("playing") and time.monotonic() - state.get("paused", -replay.CALM_S) > replay.CALM_S:
-        epoch_choice.go(place, state["scrubber"], last)
+def token_of(run: Run) -> str:
+    """What the replay of the run's epochs goes by (lps.ui.replay)."""
+    return epoch_choice.place_of("live", run)
 
 
 def _class_names(run: Run, past: History) -> list[str]:
@@ -380,7 +357,13 @@ def show_log(run: Run) -> None:
         with st.container(height=340, autoscroll=True, border=False, key="log"):
             st.code(text, language=None, wrap_lines=True)
     else:
-        st.caption("A recording has no log." if run.is_recorded else "Nothing has been printed yet.")
+        st.caption(_no_log(run))
+
+
+def _no_log(run: Run) -> str:
+    if run.is_recorded:
+        return "A recording has no log."
+    return "No log was kept of this run." if run.state().is_over else "Nothing has been printed yet."
 
 
 def show_settings(run: Run) -> None:

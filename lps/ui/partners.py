@@ -1,8 +1,10 @@
 """Which runs may stand side by side: those that saw the same images with the same labels; and which to begin with."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from lps.config import Config
+from lps.config import Config, configure
 from lps.parameters import ConfigError, text_of
 from lps.runs import RUN_ID, Run
 from lps.ui import points, select
@@ -10,6 +12,10 @@ from lps.ui import points, select
 MOST = 4  # runs beside each other
 USUAL = 3  # of them without a choice
 DATA = ("dataset", "dataset.path", "dataset.images_per_class")  # settings that say which images there are
+UNTOLD = (  # settings that say nothing about what a run shows, or that its title has
+    *("dataset", "method", "seed", "device", "threads", "processes", "precision", "snapshot.images", "dataset.path"),
+)
+MOST_LETTERS = 24  # of a value
 DAMAGED = "its settings cannot be read"
 
 
@@ -40,6 +46,30 @@ def partners(first: Run, runs: list[Run], same_seed: bool = False) -> list[Run]:
         if kind != _kind(known) and (kind not in found or rank < found[kind][0]):
             found[kind] = (rank, run)
     return [run for _, run in sorted(found.values(), key=lambda pair: pair[0])]
+
+
+def changes(run: Run, beside: Sequence[Run] = (), most: int = 3) -> list[str]:
+    """The settings of a run that are not the usual ones of its method and data set, in words, the method's own first.
+
+    What every run `beside` it has as well is left out, so that two runs of one title can be told apart.
+    """
+    settings = _settings(run)
+    if settings is None:
+        return []
+    mine, usual = settings.flat(), configure({"dataset": settings.dataset, "method": settings.method}).flat()
+    others = [known.flat() for other in beside if other.id != run.id and (known := _settings(other))]
+    names = [name for name in mine if mine[name] != usual[name] and name not in UNTOLD]
+    told = [name for name in names if not others or any(other.get(name) != mine[name] for other in others)]
+    told.sort(key=lambda name: (name not in settings.hyperparameters, not name.startswith("split.")))
+    return [_in_words(name, mine[name]) for name in told[:most]] + ["…"] * (len(told) > most)
+
+
+def _in_words(name: str, value) -> str:
+    words = (name if name == "split.seed" else name.removeprefix("split.")).replace("_", " ").replace(".", " ")
+    if isinstance(value, bool):
+        return f"{'with' if value else 'without'} {words.removeprefix('use ')}"
+    text = text_of(value)
+    return f"{words} {text if len(text) <= MOST_LETTERS else '…' + text[-MOST_LETTERS:]}"
 
 
 def split_difference(first: Run, other: Run) -> str:

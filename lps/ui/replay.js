@@ -1,6 +1,8 @@
-// For the bar of lps/ui/replay.py: moves the line of all charts of its clock, and leaves the keys to the page.
+// For the bar of lps/ui/replay.py: moves the line of all charts of its clock, and leaves the keys to the page. The space
+// bar is a shortcut of Streamlit, which takes one key a button; P is the other one.
 
-const KEYED = ".st-key-back button, .st-key-play button, .st-key-forward button";
+const PLAY = ".st-key-play button, .st-key-pause button";
+const KEYED = `.st-key-back button, ${PLAY}, .st-key-forward button`;
 
 // A button that was clicked keeps the focus, and the space bar would press it besides playing.
 function freeKeys(bar) {
@@ -12,9 +14,23 @@ function freeKeys(bar) {
   });
 }
 
+function play(event) {
+  const isTyping = event.target.closest?.("input:not([type=range]), textarea, select, [contenteditable=true]");
+  if (event.key.toLowerCase() !== "p" || event.ctrlKey || event.metaKey || event.altKey || event.repeat || isTyping) return;
+  [...document.querySelectorAll(PLAY)].find((button) => button.checkVisibility())?.click();
+}
+
+function listenToKeys() {
+  if (window.lpsReplayListens) return;
+  window.lpsReplayListens = true;
+  document.addEventListener("keydown", play);
+}
+
 export default function (component) {
   const { parentElement, data } = component;
-  freeKeys(parentElement.closest(".st-key-replay-bar") ?? document.querySelector(".st-key-replay-bar"));
+  const bar = "[class*=st-key-replay-bar]";
+  freeKeys(parentElement.closest(bar) ?? document.querySelector(bar));
+  listenToKeys();
   const clocks = (window.lpsPlotClocks ??= new Map());
   if (clocks.get(data.clock) === data.at) return;
   clocks.set(data.clock, data.at);

@@ -14,6 +14,7 @@ from lps.ui.style import Palette
 
 HEIGHT = 450
 STRIP = 190
+ROOM = 36  # pixels on the right, where the buttons of a chart stand
 PANELS = ("Accuracy", "KL", "Mean margin", "Confidence threshold")  # of charts.pace, from the top
 LETTERS_PER_LABEL = 3  # longer class names stand upright below the bars
 
@@ -44,7 +45,7 @@ def pace(
 ) -> go.Figure:
     """The pace view of one run; what its method does not measure is said. epochs: where the axis of all runs ends."""
     figure = charts.pace(past, epochs, colors)
-    figure.update_layout(height=HEIGHT, showlegend=False, margin={"l": 46, "r": 12, "t": 24, "b": 36})
+    figure.update_layout(height=HEIGHT, showlegend=False, margin={"l": 46, "r": ROOM, "t": 24, "b": 36})
     drawn = {trace.yaxis or "y" for trace in figure.data}
     for row, name in enumerate(PANELS, 1):
         number = "" if row == 1 else str(row)
@@ -123,7 +124,7 @@ def differences(columns: dict[str, pd.Series], epochs: int, colors: Palette) -> 
             )
         )
     figure.update_layout(hovermode="x unified", showlegend=len(columns) > 1)
-    figure.update_layout(margin={"l": 46, "r": 12, "t": 24, "b": 36}, hoverdistance=40)
+    figure.update_layout(margin={"l": 46, "r": ROOM, "t": 24, "b": 36}, hoverdistance=40)
     epoch = {"text": "Epoch", "font": {"color": colors.muted, "size": 12}, "standoff": 4}
     figure.update_xaxes(range=[0, epochs + 0.4], title=epoch, tickformat="d", showgrid=False)
     figure.update_xaxes(unifiedhovertitle={"text": "Epoch %{x}"})
@@ -138,7 +139,7 @@ def classes(
 ) -> go.Figure:
     """The share of every class as bars, the truth as steps. top: the highest share of all runs and epochs."""
     figure = charts.class_distribution(shares, seen, names, colors, top, truth)
-    figure.update_layout(height=200, margin={"l": 46, "r": 12, "t": 8, "b": 26})
+    figure.update_layout(height=200, margin={"l": 46, "r": ROOM, "t": 8, "b": 26})
     if max(map(len, names)) > LETTERS_PER_LABEL:
         figure.update_layout(height=244, margin_b=70)
         figure.update_xaxes(tickangle=-90)

@@ -15,7 +15,7 @@ from lps import catalog, marks
 from lps.marks import Mark
 from lps.parameters import ConfigError
 from lps.runs import Run, State
-from lps.ui import escape, maps, partners, points, replay, select, style, twin_charts
+from lps.ui import charts, escape, maps, partners, points, replay, select, style, twin_charts
 from lps.ui.live import History, history
 from lps.ui.plot import plot
 
@@ -85,7 +85,7 @@ def show(runs: list[Run]) -> None:
     if len(together) == 1:
         suggest(together[0], runs)
     rooms = lay_out(len(together))
-    token = " ".join(run.id for run in together)
+    token = token_of(together)
     is_going_on = any(twin.is_going_on for twin in twins_of(together))
     tick = TICK_S if is_going_on else None
     seconds = replay.interval(token, tick)
@@ -157,6 +157,11 @@ def _put_together(ids: list[str]) -> None:
     st.query_params["run"] = ids
 
 
+def token_of(runs: list[Run]) -> str:
+    """What the replay of these runs goes by (lps.ui.replay)."""
+    return " ".join(run.id for run in runs)
+
+
 def twins_of(runs: list[Run]) -> list[Twin]:
     return [_twin(letter, run) for letter, run in zip(LETTERS, runs)]
 
@@ -198,19 +203,20 @@ def show_still(runs: list[Run], rooms: Rooms, was_going_on: bool) -> None:
     ranges = twin_charts.tops([twin.past for twin in twins])
     for twin, head, curves in zip(twins, rooms.heads, rooms.curves):
         with head:
-            show_head(twin, twins[0])
+            show_head(twin, runs)
         with curves:
             show_curves(twin, twins, length, ranges)
     words = ":gray[all, KL; dotted: k-means before training; ▲: a mark; click: show that epoch]"
-    rooms.curve_head.markdown(f"**Pace** · :small[:blue[seen] · :orange[novel] · {words}]")
+    rooms.curve_head.markdown(f"**Pace** · :small[:blue[seen] · :orange[novel] · {words}]", help=charts.MATCHING)
     with rooms.differences:
         show_differences(twins, length)
 
 
 def show_moving(runs: list[Run], rooms: Rooms, token: str, tick: float | None, seconds: float | None) -> None:
     """What the epoch moves."""
-    if replay.interval(token, tick) != seconds:
-        st.rerun()  # it began or ceased to play
+    has_other_timer = replay.interval(token, tick) != seconds
+    if has_other_timer and replay.is_playing(token):
+        st.rerun()  # it began to play
     twins = twins_of(runs)
     last, length = max(twin.past.last_epoch for twin in twins), max(twin.length for twin in twins)
     if not last:
@@ -220,7 +226,10 @@ def show_moving(runs: list[Run], rooms: Rooms, token: str, tick: float | None, s
         return
     epoch = replay.moment(token, last)
     with rooms.bar:
-        replay.bar(token, epoch, last, length, CLOCK, lambda: remember(runs))
+        is_growing = any(twin.is_going_on for twin in twins)
+        replay.bar(token, epoch, last, length, CLOCK, is_growing=is_growing, remember=lambda: remember(runs))
+    if has_other_timer:
+        st.rerun()  # it ceased to play, as the bar says already
     for twin, place in zip(twins, rooms.numbers):
         with place:
             show_numbers(twin, epoch)
@@ -237,8 +246,8 @@ def remember(runs: list[Run]) -> None:
 # ---------------------------------------------------------------------------------------------------- what stays
 
 
-def show_head(twin: Twin, first: Twin) -> None:
-    """Who this is, how it stands, and what makes it differ from the first one."""
+def show_head(twin: Twin, beside: list[Run]) -> None:
+    """Who this is, how it stands, and what makes it differ from those beside it."""
     with st.container(gap="xxsmall"):
         st.markdown(f"**{twin.letter} · {escape.markdown(select.title(twin.run))}**")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -246,24 +255,17 @@ def show_head(twin: Twin, first: Twin) -> None:
                 style.badge("recorded")
             elif twin.state.name != "finished":
                 style.badge(twin.state.name)
-            st.caption(escape.markdown(" · ".join([twin.method, *differing(first.run, twin.run)])), width="content")
+            st.caption(escape.markdown(" · ".join([twin.method, *about(twin.run, beside)])), width="content")
             link = {"query_params": {"run": twin.run.id}}
             st.page_link("pages/live.py", label=":small[Live]", icon=":material/open_in_new:", **link)
 
 
-def differing(first: Run, run: Run, most: int = 3) -> list[str]:
-    """The seed, and the hyperparameters that a run of the same method has otherwise, in words."""
+def about(run: Run, beside: list[Run]) -> list[str]:
+    """The seed, and the settings that tell a run from those beside it, in words."""
     try:
-        known, settings = first.config(), run.config()
+        return [f"seed {run.config().seed}", *partners.changes(run, beside)]
     except ConfigError:
         return []
-    words = [f"seed {settings.seed}"]
-    if known.method == settings.method:
-        mine = settings.hyperparameters
-        others = [name for name in mine if mine[name] != known.hyperparameters.get(name)]
-        words += [f"{name}={str(mine[name]).lower()}" for name in others[:most]]
-        words += ["…"] if len(others) > most else []
-    return words
 
 
 def marks_of(past: History) -> list[Mark]:
@@ -287,7 +289,7 @@ def show_curves(twin: Twin, twins: list[Twin], length: int, ranges: dict) -> Non
     last = max(other.past.last_epoch for other in twins)
     ids = [other.run for other in twins]
     if clicked is not None:
-        replay.go(clicked, last)
+        replay.go(token_of(ids), clicked, last)
         remember(ids)
         st.rerun()
     with st.container(gap=None):
@@ -299,7 +301,7 @@ def show_curves(twin: Twin, twins: list[Twin], length: int, ranges: dict) -> Non
 
 
 def _jump(epoch: int, last: int, runs: list[Run]) -> None:
-    replay.go(epoch, last)
+    replay.go(token_of(runs), epoch, last)
     remember(runs)
     st.rerun(MOVING)
 

@@ -146,6 +146,20 @@ def test_scrubber_plays_to_the_end_and_stops(open_page, runs):
     assert all("epoch 20" in alt for alt in alts(page))
 
 
+def test_space_plays_and_p_pauses_where_it_is(open_page, runs):
+    page = open_page(f"live?run={runs['finished'].id}&epoch=3")
+    wait_for_epoch(page, 3)
+    page.locator("body").press("Space")
+    page.wait_for_selector(".st-key-pause button:visible")
+    wait_for_epoch(page, 5)
+    page.locator("body").press("p")
+    page.wait_for_selector(".st-key-play button:visible")
+    wait_for_address(page, r"epoch=\d+\b(?<!epoch=3)")
+    epoch = re.search(r"epoch=(\d+)", page.url)[1]
+    page.wait_for_timeout(1500)
+    assert f"epoch={epoch}" in page.url and all(f"at epoch {epoch}" in alt for alt in alts(page))
+
+
 def test_link_restores_runs_and_comparison(open_page, runs):
     page = open_page(f"live?run={runs['finished'].id}&run={runs['no margin'].id}")
     wait_for_plot(page, ".st-key-pace_of_runs .lps-plot")
