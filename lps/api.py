@@ -16,6 +16,7 @@ from lps import datasets, preflight, slurm, start_check
 from lps import launcher as processes
 from lps import runs as folders
 from lps.events import read_events, read_history
+from lps.files import open_regular
 from lps.labels import label_all, pictures
 from lps.light import settings as light_settings
 from lps.parameters import ConfigError, shorten
@@ -152,8 +153,9 @@ class Run:
     def log(self) -> str:
         """What its training process printed."""
         try:
-            return self._run.log.read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
+            with open_regular(self._run.log) as file:
+                return file.read().decode("utf-8", "replace")
+        except OSError:
             return ""
 
 

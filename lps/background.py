@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lps.files import open_regular
 from lps.locks import claim, is_held
 
 SOURCE = Path(__file__).resolve().parent.parent  # the folder that holds the package: our processes begin there
@@ -44,7 +45,8 @@ def begin(result: Path, command: Sequence[str]) -> None:
 
 def detach(command: Sequence[str], log: Path, lock: int) -> None:
     """Run `command` in a session of its own; what it says goes into `log`, and it holds the lock from then on."""
-    with open(log, "wb") as output:
+    log.unlink(missing_ok=True)  # so that nothing is written through a link
+    with open_regular(log, "wb") as output:
         subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -71,7 +73,8 @@ def standing(result: Path) -> Standing:
 def last_line(path: Path) -> str:
     """What a process said last in its log; "" where it said nothing."""
     try:
-        lines = path.read_bytes()[-4096:].decode("utf-8", "replace").strip().splitlines()
+        with open_regular(path) as file:
+            lines = file.read()[-4096:].decode("utf-8", "replace").strip().splitlines()
     except OSError:
         return ""
     return lines[-1].strip() if lines else ""

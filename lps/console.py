@@ -5,7 +5,7 @@ import os
 import re
 from pathlib import Path
 
-from lps.files import write_whole
+from lps.files import open_regular, write_whole
 
 HEAD = 1 << 20  # bytes that are always kept
 TAIL = 10 << 20  # bytes after them; when they are full, the newer half is kept
@@ -27,7 +27,7 @@ class Log:
         self.path, self.head, self.tail = path, head, tail
         self.recent = b""
         self._line = b""
-        self._file = open(path, "ab", buffering=0)
+        self._file = open_regular(path, "ab", buffering=0)
         self._size = self._file.tell()
 
     def write(self, data: bytes) -> None:
@@ -54,14 +54,14 @@ class Log:
 
     def _shorten(self) -> None:
         """Leave the middle out."""
-        with open(self.path, "rb") as file:
+        with open_regular(self.path) as file:
             first = file.read(self.head)
             file.seek(-self.tail // 2, os.SEEK_END)
             last = file.read()
         first, last = first[: first.rfind(b"\n") + 1], last[last.find(b"\n") + 1 :]
         write_whole(self.path, first + b"[the middle of this log was left out]\n" + last)
         self._file.close()
-        self._file = open(self.path, "ab", buffering=0)
+        self._file = open_regular(self.path, "ab", buffering=0)
         self._size = self._file.tell()
 
 

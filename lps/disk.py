@@ -48,8 +48,8 @@ def create(path: Path, mode: int = 0o600) -> int:
 
 
 def open_end(path: Path) -> int:
-    """A file open for reading and for writing at its end; created where it is missing."""
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    """A file open for reading and for writing at its end; created where it is missing. A link is not followed."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
 def write(descriptor: int, data: bytes) -> None:

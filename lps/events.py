@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from lps import disk, schema
+from lps.files import open_regular
 
 LARGEST = 2**1000  # of a whole number that counts as one
 MAX = sys.float_info.max
@@ -66,7 +67,7 @@ def check_version(path: Path) -> int:
     0 where it tells none, also for a file that is missing or begins with a damaged line.
     """
     try:
-        about = os.stat(path)
+        about = os.lstat(path)
         if not stat.S_ISREG(about.st_mode) or not about.st_size:
             return 0
         moment = (about.st_size, about.st_mtime_ns) if about.st_size < LONGEST_START else None
@@ -79,7 +80,7 @@ def check_version(path: Path) -> int:
 @lru_cache(maxsize=16_384)
 def _version(path: str, inode: int, moment: tuple[int, int] | None) -> object:
     """What the first line says, which never changes once it is whole; raises `OSError`."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         line = file.readline(LONGEST_START)
     try:
         event = json.loads(line)
@@ -96,7 +97,7 @@ def read_events(path: Path, offset: int = 0, most: int = -1) -> tuple[list[dict]
     offset, smaller than the one passed in, tells the caller to forget what was read before.
     """
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             if os.fstat(file.fileno()).st_size < offset:
                 offset = 0
             file.seek(offset)
@@ -112,7 +113,7 @@ def read_events(path: Path, offset: int = 0, most: int = -1) -> tuple[list[dict]
 def read_last_event(path: Path, since: int = 0, window: int = 1 << 18) -> dict | None:
     """The last event after byte `since`, None where there is none; reads at most the last `window` bytes."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
             start = max(since, size - window, 0)
             file.seek(start)
@@ -147,7 +148,7 @@ def read_history(path: Path, end: int | None = None) -> Iterator[dict]:
     What makes earlier records void is looked for first, so the file is gone through twice and its lines read once.
     """
     try:
-        with open(path, "rb", buffering=1 << 18) as file:
+        with open_regular(path, buffering=1 << 18) as file:
             end = _end_of_last_line(file) if end is None else end
             turns = _turns(_lines(file, end))
             for number, line in enumerate(_lines(file, end)):
@@ -196,7 +197,7 @@ def _lines(file: BinaryIO, end: int) -> Iterator[bytes]:
 def end_of_events(path: Path) -> int:
     """The byte after the last whole line: where the next event begins. 0 for a missing file."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             return _end_of_last_line(file)
     except FileNotFoundError:
         return 0

@@ -62,7 +62,7 @@ def as_csv(labels: Labels, file_names: tuple[str, ...] = ()) -> str:
     for (image, predicted, cluster, confidence), name, group, source in zip(
         numbers, labels.names, labels.groups, labels.sources
     ):
-        file = cell(file_names[image]) if file_names else ""
+        file = file_cell(file_names[image]) if file_names else ""
         ids = ["" if number < 0 else number for number in (predicted, cluster)]
         sure = "" if np.isnan(confidence) else f"{confidence:.4f}"
         writer.writerow([image, file, *ids, cell(name), sure, group, source])
@@ -73,6 +73,11 @@ def cell(text: str) -> str:
     """Text that no spreadsheet takes for a formula: an apostrophe before what would begin one."""
     text = text.encode("utf-8", "replace").decode()
     return "'" + text if text.lstrip()[:1] in ("=", "+", "-", "@") or text[:1] in ("\t", "\r", "\n") else text
+
+
+def file_cell(name: str) -> str:
+    """The name of a file as `cell` gives it; bytes in it that are no UTF-8 stand as \\xe9."""
+    return cell(name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
 
 
 def write_csv(path: Path, labels: Labels, file_names: tuple[str, ...] = ()) -> None:

@@ -7,14 +7,17 @@ import hashlib
 import json
 import os
 import secrets
+import stat
 import unicodedata
 from pathlib import Path
+from typing import BinaryIO
 
 from lps import disk
 from lps.locks import is_file_at
 
 SMALL_FILE = 1 << 20  # bytes; a JSON file of ours that is larger is damaged
 READ_SIZE = 1 << 16  # bytes
+UNTRUSTED = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW  # how files are opened that a stranger may have put there
 
 
 PRIVATE, PUBLIC = 0o600, 0o666  # modes of files; the second is cut down by the person's umask
@@ -57,7 +60,7 @@ def sweep(folder: Path, below: bool = True) -> None:
     """Remove the temporary files in `folder` (and `below`) whose writers were killed: nobody holds their locks."""
     for path in folder.glob("**/.*.tmp" if below else ".*.tmp"):
         with contextlib.suppress(OSError):
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+            descriptor = os.open(path, os.O_RDONLY | UNTRUSTED)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 disk.remove(path)
@@ -75,9 +78,10 @@ def read_checked(path: Path) -> bytes | None:
     """The bytes that `write_checked` wrote; None where they, or their record, are missing or damaged."""
     try:
         record = json.loads(read_small(path.with_suffix(".json")))
-        if not isinstance(record, dict) or not path.is_file():
+        if not isinstance(record, dict):
             return None
-        data = path.read_bytes()
+        with open_regular(path) as file:
+            data = file.read()
     except (OSError, ValueError, RecursionError):
         return None
     return data if hashlib.sha256(data).hexdigest() == record.get("sha256") else None
@@ -109,12 +113,30 @@ def refusal(error: OSError) -> str:
         return "the disk is read-only"
     if error.errno in (errno.EACCES, errno.EPERM):
         return "permission denied; the folder may belong to somebody else"
+    if error.errno == errno.ELOOP:
+        return "it is a link, which is not followed"
     return error.strerror or str(error) or type(error).__name__
+
+
+def open_regular(path: str | os.PathLike, mode: str = "rb", buffering: int = -1) -> BinaryIO:
+    """A regular file as `open` gives it, without following a link or waiting for a pipe; raises `OSError`.
+
+    Every file of a run that is not small is opened by it: the run may come from a stranger.
+    """
+    file = open(path, mode, buffering, opener=_open_untrusted)
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+    return file
+
+
+def _open_untrusted(path: str, flags: int) -> int:
+    return os.open(path, flags | UNTRUSTED, PRIVATE)
 
 
 def read_small(path: str | os.PathLike) -> bytes:
     """The bytes of one of our small files; raises `OSError`, also for links and huge files. Pipes do not block it."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    descriptor = os.open(path, os.O_RDONLY | UNTRUSTED)
     data = b""
     try:
         while len(data) <= SMALL_FILE and (part := os.read(descriptor, READ_SIZE)):

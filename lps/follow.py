@@ -6,8 +6,10 @@ import time
 from tqdm import tqdm
 
 from lps import launcher
+from lps.files import clean_line
 from lps.recent import read_recent
 from lps.runs import Run, State
+from lps.wishes import whole
 
 
 def follow(run: Run) -> State:
@@ -36,13 +38,14 @@ class Bars:
 
     def show(self, state: State) -> None:
         progress = self._run.read_json("progress.json")
-        phase = progress.get("phase", "prepare") if state.is_alive or state.is_over else "queued"
+        step, steps, epoch = (whole(progress.get(key)) for key in ("step", "steps", "epoch"))
+        phase = clean_line(progress.get("phase") or "prepare") if state.is_alive or state.is_over else "queued"
         if phase != self._phase:
-            self._open(phase, progress.get("steps"))
+            self._open(phase, steps or None)
         if phase in ("pretrain", "train"):
-            self._bar.update(progress["step"] - self._bar.n)
-        if phase == "train" and progress["epoch"] != self._epoch:
-            self._epoch = progress["epoch"]
+            self._bar.update(step - self._bar.n)
+        if phase == "train" and epoch != self._epoch:
+            self._epoch = epoch
             self._show_accuracies()
         if state.is_over:
             self._show_accuracies()

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from lps.files import open_regular
 from lps.parameters import ConfigError, shorten
 
 MOST_ENTRIES = 10_000
@@ -107,15 +108,6 @@ def _of_folder(folder: Path, allowance: Allowance) -> Iterator[Entry]:
                 shown = path.relative_to(folder.parent).as_posix()
                 allowance.admit(shown, about.st_size)
                 yield Entry(shown, about.st_size, lambda path=path: open_regular(path))
-
-
-def open_regular(path: Path) -> BinaryIO:
-    """A regular file, opened without following a link or waiting for a pipe; raises `OSError`."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(f"{path.name} is no regular file")
-    return open(descriptor, "rb")
 
 
 def open_zip(file: BinaryIO) -> zipfile.ZipFile:

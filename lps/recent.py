@@ -8,6 +8,7 @@ from io import FileIO
 from pathlib import Path
 
 from lps.events import event_of, turns_back
+from lps.files import open_regular
 
 EPOCHS = 10  # evaluations that are enough for the list and the alarms
 FIRST_WINDOW = 3 << 13  # bytes from the end that are looked at first: ten epochs of ten classes
@@ -39,7 +40,7 @@ def read_recent(path: Path, epochs: int = EPOCHS) -> Recent:
     only older ones have.
     """
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open_regular(path, buffering=0) as file:
             found = list(_newest(_lines_backwards(file), epochs))[::-1]
             first = _seen(file)
     except OSError:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from lps import schema
-from lps.files import refusal, write_whole
+from lps.files import clean_line, open_regular, refusal, write_whole
 from lps.parameters import ConfigError
 from lps.split import Classes, Split
 
@@ -62,7 +62,7 @@ def read_split(folder: Path) -> tuple[Split, np.ndarray]:
         optional=("total", "test", "validation"),
     )
     _check_split(arrays)
-    names = tuple(str(name) for name in arrays["class_names"])
+    names = tuple(clean_line(name) or str(i) for i, name in enumerate(arrays["class_names"]))
     classes = Classes(int(arrays["seen"]), int(arrays.get("total", len(names))))
     more = {name: arrays[name] for name in ("test", "validation") if name in arrays}
     split = Split(
@@ -105,7 +105,7 @@ def read_arrays(path: Path, names, optional=()) -> dict[str, np.ndarray]:
     Runs of earlier versions have fewer arrays; of one of a later version no more than its number is read.
     """
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
+        with open_regular(path) as file, np.load(file, allow_pickle=False) as stored:
             if "version" in stored:
                 schema.check("arrays", stored["version"].item(), path.name)
             arrays = {name: stored[name] for name in (*names, *(name for name in optional if name in stored))}
@@ -132,5 +132,6 @@ def _check_split(arrays: dict[str, np.ndarray]) -> None:
     ids = [arrays[name] for name in ("labeled", "unlabeled", "test", "validation") if name in arrays]
     held = [(each, 0, images) for each in ids] + [(arrays["class_order"], 0, classes), (arrays["targets"], -1, classes)]
     held += [(arrays[name].reshape(1), 1, 2**15) for name in ("seen", "total") if name in arrays]
-    if any(len(values) and not (least <= values.min() and values.max() < end) for values, least, end in held):
+    is_outside = any(len(values) and not (least <= values.min() and values.max() < end) for values, least, end in held)
+    if is_outside or len(arrays["class_names"]) < classes:
         raise ConfigError("split.npz", "is damaged (its numbers do not fit together)")

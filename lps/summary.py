@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from lps.events import end_of_events, read_events, read_history, turns_back
+from lps.files import open_regular
 from lps.runs import Run
 
 CRITERIA = ("accuracy/validation", "accuracy/all")  # the second looks at unlabeled truth: an oracle
@@ -73,7 +74,7 @@ class Summary:
 
     def _bytes_before(self, offset: int) -> bytes:
         try:
-            with open(self._path, "rb", buffering=0) as file:
+            with open_regular(self._path, buffering=0) as file:
                 file.seek(max(0, offset - MARK))
                 return file.read(min(MARK, offset))
         except OSError:

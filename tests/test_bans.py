@@ -35,6 +35,7 @@ EXCEPT = {
     ): "pictures as data; what stands below goes through html.escape (test_hostile_text.py)",
     ("lps/ui/cards.py", "st.html"): "words of ours and numbers, through html.escape",
     ("lps/ui/twins.py", "st.html"): "a style sheet of ours, without a value in it",
+    ("app.py", "st.html"): "a style sheet of ours, without a value in it",
 }
 
 
@@ -145,6 +146,31 @@ def test_the_ban_lets_pass_what_is_safe():
     assert banned("os.kill(1, 9)", "lps/processes.py") == []
 
 
+# Whoever reads or writes files of a run, which a stranger may have made links or pipes of: by `lps.files` alone.
+READERS = "api background console events follow labels naming projection recent runs score_cache snapshots summary"
+READERS = [ROOT / "lps" / f"{name}.py" for name in [*READERS.split(), "ui/live", "ui/panels", "ui/assignments"]]
+OPENERS = ("open", "read_text", "read_bytes", "write_text", "write_bytes", "fromfile", "memmap")
+SAFE_TO_OPEN = {"score_cache.py: path.read_bytes"}  # sources of ours
+
+
+def opened(source: str) -> list[str]:
+    """Calls that open a file by themselves."""
+    calls = [dotted(node.func) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    return [name for name in calls if name.rpartition(".")[2] in OPENERS]
+
+
+@pytest.mark.parametrize("path", READERS, ids=lambda path: path.name)
+def test_files_of_runs_are_opened_by_what_follows_no_link_and_waits_for_no_pipe(path):
+    found = {f"{path.name}: {name}" for name in opened(path.read_text(encoding="utf-8"))}
+    assert found - SAFE_TO_OPEN == set()
+
+
+def test_the_rule_of_open_files_bites():
+    for line in ("open(path)", "os.open(path, 0)", "path.open()", "run.log.read_text()", "x = run.events.read_bytes()"):
+        assert opened(line)
+    assert opened("open_regular(path)\nread_small(path)") == []
+
+
 # Text that comes from people or files, by the names it has in the program.
 FOREIGN = {"reason", "title", "label", "notes", "note", "tags", "tag", "meta", "line", "message", "error", "query"}
 MARKDOWN = {
@@ -158,6 +184,8 @@ OURS = {  # words of the program under such a name
     "story.py: st.markdown: title",
     "panels.py: st.markdown: title",
     "searches.py: st.markdown: label",
+    "openings.py: st.page_link: title.lower()",
+    "openings.py: st.info: markdown(select.label(lacking[0]))",  # escape.markdown
 }
 
 

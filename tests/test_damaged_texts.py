@@ -9,6 +9,7 @@ from lps import disk, doctor, imports, queue
 from lps.__main__ import main
 from lps.config import configure
 from lps.files import write_json
+from lps.follow import Bars
 from lps.parameters import ConfigError
 from lps.runs import Run, create_run, recorded_runs
 from tests.bad_values import ENOUGH
@@ -131,3 +132,13 @@ def test_a_damaged_file_that_came_from_elsewhere_is_told_and_kept(run, tmp_path)
     (found,) = imports.import_runs(run.folder, tmp_path / "here")
     assert "meta.json is damaged: name, note and tags cannot all be read" in found.notes
     assert kept(found.run, "meta.json") == [b'{"name": 1}'] and found.run.damages() == []
+
+
+def test_the_bars_take_any_progress(run, capsys):
+    whole = json.loads((run.folder / "progress.json").read_text())
+    partial = [{key: value for key, value in whole.items() if key != left_out} for left_out in whole]
+    odd = [whole | {key: value} for key in whole for value in ("x\ud800", None, -1, [], {}, 10**400, 0.5)]
+    for progress in [*partial, *odd, {}, {"phase": "train"}, {"phase": "pretrain"}]:
+        (run.folder / "progress.json").write_text(json.dumps(progress))
+        Bars(run).show(run.state())
+    assert "train" in capsys.readouterr().err

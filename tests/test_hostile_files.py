@@ -1,8 +1,10 @@
-"""Files that would run a program when they are unpickled, wherever a file is read: none of them does."""
+"""Files that a stranger may have put there: none runs a program, leads elsewhere, or is waited for."""
 
+import csv
 import io
 import os
 import pickle
+import shutil
 import struct
 import zipfile
 from pathlib import Path
@@ -10,14 +12,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
-from lps import checkpoints, datasets, imports, starts
+from lps import api, background, checkpoints, datasets, exports, imports, starts
+from lps.__main__ import main
 from lps.config import configure
-from lps.files import write_checked
+from lps.console import Log
+from lps.datasets import Images
+from lps.events import EventWriter, check_version, end_of_events, read_events, read_history, read_last_event
+from lps.files import open_regular, read_checked, read_small, write_checked
+from lps.labels import Labels
 from lps.parameters import ConfigError
 from lps.projection import read_map
-from lps.runs import create_run
-from lps.snapshots import read_snapshot, read_split
+from lps.recent import Recent, read_recent
+from lps.runs import Run, create_run
+from lps.snapshots import read_snapshot, read_split, write_arrays
+from lps.summary import summarize
+from lps.ui.live import log_tail
+from tests.reliability.damage import FILES, link, pipe
+from tests.sample_runs import make_run
 
 KINDS = ("pickle", "torch", "torch, older", "npy", "npz", "npz, named like a tensor")
 
@@ -132,13 +145,20 @@ def test_imported_runs(tmp_path, nest, kind):
     source = create_run(tmp_path / "theirs", configure({}), "")
     for folder in (source.checkpoints, source.snapshots):
         folder.mkdir()
-    write_checked(source.checkpoints / "epoch-0001.pt", bait(kind, nest))
+    write_checked(source.checkpoints / "step-00000001.pt", bait(kind, nest))
     (source.snapshots / "epoch-0001.npz").write_bytes(bait(kind, nest, ("predicted", "confidence")))
     (source.folder / "split.npz").write_bytes(bait(kind, nest, ("seen",)))
     try:
-        imports.import_runs(source.folder, tmp_path / "runs")
+        (found,) = imports.import_runs(source.folder, tmp_path / "runs")
     except ConfigError as error:
         assert str(error).isprintable()
+    else:
+        assert checkpoints.load(found.run.checkpoints, "step-00000001") is None
+    (source.folder / "split.npz").unlink()
+    (source.snapshots / "epoch-0001.npz").unlink()
+    (found,) = imports.import_runs(source.folder, tmp_path / "without arrays")
+    assert (found.run.checkpoints / "step-00000001.pt").is_file()  # the bait was taken
+    assert checkpoints.load(found.run.checkpoints, "step-00000001") is None
 
 
 def test_downloads_that_are_pickles_themselves(tmp_path, nest, monkeypatch):
@@ -150,3 +170,130 @@ def test_downloads_that_are_pickles_themselves(tmp_path, nest, monkeypatch):
         (folder / name).write_bytes(bait("pickle", nest))
     with pytest.raises(ConfigError):
         datasets.load("cifar10", str(tmp_path))
+
+
+# ---------------------------------------------------------------------------------------------------- links and pipes
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("sound") / "runs", "stopped", epochs=3, written=3)
+
+
+@pytest.fixture
+def run(sound, tmp_path):
+    shutil.copytree(sound.folder, tmp_path / "runs" / sound.id)
+    return Run(tmp_path / "runs" / sound.id)
+
+
+def as_link(run: Run, name: str) -> None:
+    """The same file, elsewhere."""
+    place = run.folder / name
+    elsewhere = run.root.parent / "elsewhere"
+    elsewhere.write_bytes(place.read_bytes() if place.exists() else b"{}")
+    link(run.folder, name, elsewhere)
+
+
+def as_pipe(run: Run, name: str) -> None:
+    pipe(run.folder, name)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("replace", [as_link, as_pipe])
+@pytest.mark.parametrize("name", FILES)
+def test_commands_follow_no_link_and_wait_for_no_pipe(run, capsys, name, replace):
+    replace(run, name)
+    here = ["--runs", str(run.root)]
+    assert main(["list", *here]) == main(["show", run.id, *here]) == main(["show", run.id, "--json", *here]) == 0
+    needed = ("config.json", "names.json", "split.npz", "snapshots/epoch-0003.npz")
+    refused = main(["export", run.id, "--to", str(run.root.parent / "labels.csv"), *here])
+    assert bool(refused) == (name in needed)
+    words = capsys.readouterr().err
+    assert len(words.splitlines()) == 1 and words.startswith("lps: " if refused else "labels of epoch 3"), words
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("replace", [as_link, as_pipe])
+def test_every_reader_takes_a_link_or_pipe_for_no_file(run, replace):
+    for name in ("events.jsonl", "log.txt", "split.npz", "snapshots/epoch-0003.npz"):
+        replace(run, name)
+        with pytest.raises(OSError):
+            open_regular(run.folder / name)
+    assert read_events(run.events) == ([], 0) and list(read_history(run.events)) == []
+    assert read_last_event(run.events) is None and check_version(run.events) == 0
+    assert read_recent(run.events) == Recent() and summarize(run)["epochs"] == 0
+    assert log_tail(run) == api.Run(run.folder).log() == "" and background.last_line(run.log) == ""
+    for read in (lambda: read_split(run.folder), lambda: read_snapshot(run.snapshots, 3)):
+        with pytest.raises(ConfigError, match=r"npz: cannot be read \(it is (no regular file|a link, which .*)\)$"):
+            read()
+    with pytest.raises(OSError):
+        end_of_events(run.events)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("replace", [as_link, as_pipe])
+def test_small_and_checked_files_too(tmp_path, replace):
+    run = create_run(tmp_path / "runs", configure({}), "")
+    write_checked(run.folder / "x.pt", b"weights")
+    assert read_checked(run.folder / "x.pt") == b"weights"
+    replace(run, "x.pt")
+    assert read_checked(run.folder / "x.pt") is None
+    if replace is as_link:
+        with pytest.raises(OSError):
+            read_small(run.folder / "x.pt")
+
+
+def test_nothing_is_written_through_a_link(run, tmp_path):
+    mine = tmp_path / "mine"
+    mine.write_bytes(b"a letter\nwithout an end")
+    for name in ("events.jsonl", "log.txt", "map.log"):
+        link(run.folder, name, mine)
+    for write in (lambda: EventWriter(run.events), lambda: Log(run.log)):
+        with pytest.raises(OSError):
+            write()
+    background.begin(run.folder / "map.npz", ["true"])
+    assert mine.read_bytes() == b"a letter\nwithout an end" and not (run.folder / "map.log").is_symlink()
+
+
+# ---------------------------------------------------------------------------------------------------- odd texts
+
+
+def test_names_of_classes_are_printable(run):
+    whole = dict(np.load(run.folder / "split.npz"))
+    names = np.array(["\ud800", "a\udcffb", "\x1b[31mred", "cat", *whole["class_names"][4:]])
+    write_arrays(run.folder / "split.npz", **whole | {"class_names": names})
+    assert read_split(run.folder)[0].class_names[:5] == ("0", "a b", "[31mred", "cat", "4")
+
+
+NAMES = (b"caf\xe9.png", b"cafe\xcc\x81.png", b"two\nlines.png", b" x .png")  # not UTF-8, not NFC, not one line, spaces
+
+
+@pytest.fixture
+def pictures(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("LPS_CACHE", str(tmp_path / "cache"))
+    for folder in ("cat", "dog"):
+        (tmp_path / "in" / folder).mkdir(parents=True)
+        for i, name in enumerate(NAMES):
+            Image.new("RGB", (8, 8), (50 * i, 0, 0)).save(tmp_path / "one.png")
+            shutil.copy(tmp_path / "one.png", os.fsencode(tmp_path / "in" / folder) + b"/" + name)
+    return tmp_path / "in"
+
+
+def labels_of(images: Images) -> Labels:
+    count = len(images.labels)
+    ids, none = np.arange(count), np.full(count, -1)
+    names = tuple(images.class_names[label] for label in images.labels)
+    return Labels(1, ids, none, none, np.full(count, np.nan), names, ("seen",) * count, ("labeled",) * count)
+
+
+def test_pictures_whose_names_are_no_text_are_found_again(pictures, tmp_path):
+    images = datasets.load("folder", str(pictures), 8)
+    assert len(images.labels) == 2 * len(NAMES) and images.skipped == ()
+    assert all((pictures / name).is_file() for name in images.file_names)
+    for links in (False, True):
+        made = exports.write_folder(tmp_path / f"out {links}", labels_of(images), images, pictures, links)
+        assert {os.fsencode(path.name) for path in (made / "cat").iterdir()} == set(NAMES)
+    table = list(csv.DictReader(io.StringIO((made / "labels.csv").read_bytes().decode())))
+    files = {row["file"] for row in table}
+    assert "cat/caf\\xe9.png" in files and "dog/cafe\u0301.png" in files and len(files) == len(table)
+    assert sum((pictures / name).is_file() for name in files) == 2 * (len(NAMES) - 1)

@@ -122,7 +122,7 @@ def stored(listing: Listing, class_names: tuple[str, ...], image_size: int, writ
     for label, name in enumerate(class_names):
         if label not in present:
             raise ConfigError("dataset.path", f"class {name!r} has no readable picture; expected at least one")
-    names = tuple(clean_line(listing.files[row][0], 1000) for row in rows)
+    names = tuple(listing.files[row][0] for row in rows)  # as they are, also where they are no text: they are opened
     return Images(np.zeros(0, np.uint8), labels, class_names, num_test, tuple(skipped), names)
 
 

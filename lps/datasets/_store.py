@@ -18,7 +18,7 @@ from lps.datasets import Images, quoted
 from lps.locks import locked
 from lps.parameters import ConfigError
 
-FORMAT = 1  # raise it when the same files shall give other pixels
+FORMAT = 2  # raise it when the same files shall give other pixels or names
 
 
 class Writer:

@@ -9,6 +9,7 @@ import streamlit as st
 
 from lps.clusters import Moment
 from lps.datasets import Images
+from lps.files import clean_line
 from lps.ui import assignments, charts, escape, splits, style
 from lps.ui.assignments import View
 from lps.ui.live import History, history
@@ -83,7 +84,7 @@ def _show_facts(here: View, images: Images | None, image: int, row: int) -> None
         facts["Predicted"] = str(here.network.predicted[row])
     facts["True class"] = here.class_name(truth) if truth >= 0 else "unknown"
     if images is not None and images.file_names:
-        facts["File"] = images.file_names[image]
+        facts["File"] = clean_line(images.file_names[image], 1000)
     for word, value in facts.items():
         st.caption(f"{word} **{escape.markdown(value)}**", help=HELPS.get(word))
     if image in here.split.validation:

@@ -192,10 +192,8 @@ def as_csv(rows: pd.DataFrame, names: tuple[str, ...], files: tuple[str, ...]) -
     writer.writerow(COLUMNS)
     for row in rows.itertuples():
         words = [names[class_id] if class_id >= 0 else "" for class_id in (row.predicted, row.truth)]
-        file = files[row.image] if files else ""
-        writer.writerow(
-            [row.image, exports.cell(file), exports.cell(words[0]), f"{row.confidence:.4f}", exports.cell(words[1])]
-        )
+        file = exports.file_cell(files[row.image]) if files else ""
+        writer.writerow([row.image, file, exports.cell(words[0]), f"{row.confidence:.4f}", exports.cell(words[1])])
     return out.getvalue()
 
 

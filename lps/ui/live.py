@@ -13,6 +13,7 @@ import pandas as pd
 import streamlit as st
 
 from lps.events import read_events, rewind
+from lps.files import open_regular
 from lps.runs import Run
 
 MAX_LOGS = 128  # runs kept in memory
@@ -124,7 +125,7 @@ def history(run: Run) -> History:
 def log_tail(run: Run, size: int = LOG_TAIL) -> str:
     """The last whole lines of the run's console output, at most `size` bytes; "" where there is none."""
     try:
-        with open(run.log, "rb") as file:
+        with open_regular(run.log) as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(0, end - size))
             data = file.read()

@@ -1,7 +1,9 @@
 """Files of a run as a bad disk, a bad editor or a bad copy may leave them."""
 
 import json
+import os
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,6 +65,45 @@ def retyped(data: bytes, draws: random.Random) -> bytes:
                 inner[draws.choice(list(inner))] = draws.choice(VALUES)
         lines.append(json.dumps(value).encode())
     return b"\n".join(lines) + b"\n"
+
+
+HALF = "\ud800"  # half of a character: JSON can say it, and no text can hold it
+
+
+def halved(data: bytes, draws: random.Random) -> bytes:
+    """The same objects with half a character at the end of every text but those that the program acts on."""
+    if data[:1] != b"{":
+        return data + b"\xed\xa0\x80 half\n"
+    lines = data.splitlines() if data.startswith(b'{"kind"') else [data]
+    return b"".join(json.dumps(_halved(json.loads(line))).encode() + b"\n" for line in lines)
+
+
+ACTED_ON = ("dataset", "method", "kind", "state", "phase", "want", "do", "boot_id")  # others are read by nobody
+
+
+def _halved(value, key: str = ""):
+    if isinstance(value, dict):
+        return {name: _halved(item, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_halved(item) for item in value]
+    return value + HALF if isinstance(value, str) and key not in ACTED_ON else value
+
+
+def wholly_halved(data: bytes, draws: random.Random) -> bytes:
+    """The same with half a character at the end of every text and every key."""
+    return data if data[:1] != b"{" else re.sub(rb'(?<=[a-z0-9])"', rb'\\ud800"', data)
+
+
+def link(folder: Path, name: str, target: Path) -> None:
+    """The file as a link to another one, outside of the run."""
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(target)
+
+
+def pipe(folder: Path, name: str) -> None:
+    """The file as a pipe that nobody writes to: whoever opens it as a file waits for ever."""
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
 
 
 DAMAGES: tuple[Callable[[bytes, random.Random], bytes], ...] = (

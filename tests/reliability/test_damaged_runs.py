@@ -13,11 +13,25 @@ from lps.events import read_events
 from lps.naming import record
 from lps.parameters import ConfigError
 from lps.runs import STATES, Run
-from tests.reliability.damage import DAMAGES, FILES, damage, noise, retyped, shortened
+from tests.reliability.damage import (
+    DAMAGES,
+    FILES,
+    HALF,
+    damage,
+    halved,
+    link,
+    noise,
+    pipe,
+    retyped,
+    shortened,
+    wholly_halved,
+)
 from tests.sample_runs import make_run
-from tests.visiting import visit
+from tests.visiting import visit, words_of
 
 TIMES = 15  # of every damage to every file: more than a thousand in all
+SMALL = ("meta.json", "want.json", "process.json", "exit.json", "progress.json")
+EVERY = {"settings": ("config.json",), "small files": SMALL} | {name: (name,) for name in FILES[6:]}  # together, alone
 PAGES = "home runs live pace clusters projection explain story compare effects sweeps queue".split()
 
 
@@ -37,10 +51,9 @@ def run(sound, tmp_path):
 
 def restore(run, sound, name):
     path = run.folder / name
+    path.unlink(missing_ok=True)
     if (sound.folder / name).exists():
         shutil.copy(sound.folder / name, path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 @pytest.mark.slow
@@ -92,6 +105,7 @@ def test_arrays_that_do_not_fit_together_are_damage(run):
         ("targets", arrays["targets"] + 100),
         ("seen", snapshots.np.array(-3)),
         ("class_names", snapshots.np.array([1, 2])),
+        ("class_names", whole["class_names"][:-1]),
     ):
         snapshots.write_arrays(run.folder / "split.npz", **whole | {name: changed})
         with pytest.raises(ConfigError, match="is damaged"):
@@ -113,4 +127,41 @@ def test_pages_show_damaged_runs_without_a_traceback(page, run, sound, monkeypat
         for harm in (shortened, draws.choice((noise, retyped))):
             damage(run.folder, name, harm, draws)
             visit(page, run=run.id)  # raises where the page has an exception on it
+            restore(run, sound, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [*PAGES, "launch"])
+def test_pages_take_texts_with_half_characters(page, run, sound, monkeypatch):
+    """In every text of every file, also the names of the classes: JSON can say them, and no text can hold them."""
+    monkeypatch.setenv("LPS_RUNS", str(run.root))
+    whole = dict(snapshots.np.load(run.folder / "split.npz"))
+    for names in EVERY.values():
+        for harm in (halved, wholly_halved):
+            for name in names:
+                if name.endswith("npz"):
+                    classes = snapshots.np.array([HALF + text for text in whole["class_names"].tolist()])
+                    snapshots.write_arrays(run.folder / "split.npz", **whole | {"class_names": classes})
+                elif (run.folder / name).exists():
+                    damage(run.folder, name, harm, random.Random(0))
+            visit(page, run=run.id, clone=run.id)
+            for name in names:
+                restore(run, sound, name)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("page", [*PAGES, "launch"])
+def test_pages_follow_no_link_and_wait_for_no_pipe(page, run, sound, monkeypatch, tmp_path):
+    monkeypatch.setenv("LPS_RUNS", str(run.root))
+    for names in EVERY.values():
+        for name in names:
+            (tmp_path / "secret").write_bytes(b"secret!\n" + (sound.folder / name).read_bytes())
+            link(run.folder, name, tmp_path / "secret")
+        at = visit(page, run=run.id, clone=run.id)
+        assert "secret!" not in words_of(at) + "".join(code.value for code in at.code)
+        for name in names:
+            pipe(run.folder, name)
+        visit(page, run=run.id, clone=run.id)
+        for name in names:
             restore(run, sound, name)
