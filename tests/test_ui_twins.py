@@ -71,6 +71,15 @@ def test_same_settings_with_other_images_are_another_split(tmp_path):
 # ---------------------------------------------------------------------------------------------------- figures
 
 
+def test_two_directions_of_kl_are_told(tmp_path):
+    usual, turned = (
+        make_run(tmp_path, epochs=1, settings={"kl_direction": d}) for d in ("uniform_to_est", "est_to_uniform")
+    )
+    orca = make_run(tmp_path, epochs=1, settings={"method": "orca"})
+    assert partners.kl_is_mixed([usual, turned]) and partners.kl_is_mixed([turned, orca])
+    assert not partners.kl_is_mixed([usual, orca])
+
+
 def test_difference_is_taken_where_both_have_the_epoch():
     first, other = past(novel={1: 0.5, 2: 0.7, 4: 0.9}), past(novel={2: 0.6, 3: 0.6, 4: 1.0})
     found = twin_charts.difference(first, other, "accuracy/novel")
@@ -78,6 +87,9 @@ def test_difference_is_taken_where_both_have_the_epoch():
     assert found.to_numpy() == pytest.approx([10, -10])
     assert np.allclose(found, -twin_charts.difference(other, first, "accuracy/novel"))
     assert twin_charts.difference(first, past(seen={1: 1.0}), "accuracy/novel").empty
+    wide, turned = past(novel={1: 0.1}), past(novel={1: -0.3})
+    assert twin_charts.difference(wide, turned, "accuracy/novel").tolist() == pytest.approx([40])
+    assert twin_charts.difference(wide, turned, "accuracy/novel", in_size=True).tolist() == pytest.approx([-20])
 
 
 def test_axes_hold_the_values_of_all_runs():

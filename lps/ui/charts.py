@@ -25,6 +25,10 @@ MATCHING = (
     "Seen and novel images are scored apart, and novel ones by the best matching of their predicted classes to the "
     "true ones. All needs one matching for every image, so it can be lower than both."
 )
+MIXED_KL = (
+    "KL is that of each run's own margin, and their `kl_direction` differs: KL(prior, estimate) beside KL(estimate, "
+    "prior). Compare when they fall, not how high they are."
+)
 Group = tuple[str, np.ndarray, str]  # label, rows (booleans), colour
 
 
@@ -94,9 +98,9 @@ def pace_of_runs(histories: dict[str, History], epochs: int, colors: Palette) ->
         Panel("Mean margin of seen classes", 0.23),
     ]
     figure = _stacked(panels, epochs, 680, colors)
-    for (label, history), color in zip(histories.items(), _cycle(colors.runs, len(histories))):
+    for (label, history), (color, dash) in zip(histories.items(), style.group_styles(len(histories), colors)):
         label = plain(label)
-        shared = {"legendgroup": label}
+        shared = {"legendgroup": label, "dash": dash}
         _add_line(figure, history.column("accuracy/novel"), label, color, 1, PERCENT, width=2.4, **shared)
         _add_line(figure, history.column("accuracy/seen"), label, color, 2, PERCENT, legend=False, **shared)
         _add_line(figure, history.column("kl"), label, color, 3, ".3f", legend=False, **shared)

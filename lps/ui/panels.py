@@ -227,6 +227,8 @@ def show_comparison(runs: list[Run]) -> None:
         figure = charts.pace_of_runs(recorded, epochs, style.palette())
         figure.update_layout(uirevision=" ".join(run.id for run in runs))
         plot(figure, "pace_of_runs", "Novel and seen accuracy, KL and mean margin of several runs over the epochs")
+        if partners.kl_is_mixed(runs):
+            st.caption(charts.MIXED_KL)
         table = last_values(recorded)
         exact = {word: st.column_config.NumberColumn(format="%.1f") for word in table if word != "Epoch"}
         st.dataframe(table, width="stretch", column_config=exact)

@@ -64,6 +64,12 @@ def changes(run: Run, beside: Sequence[Run] = (), most: int = 3) -> list[str]:
     return [_in_words(name, mine[name]) for name in told[:most]] + ["…"] * (len(told) > most)
 
 
+def kl_is_mixed(runs: Sequence[Run]) -> bool:
+    """Whether the margins of some runs use KL in the other direction, so that their curves are of two measures."""
+    known = [settings for run in runs if (settings := _settings(run))]
+    return len({settings.hyperparameters.get("kl_direction", "uniform_to_est") for settings in known}) > 1
+
+
 def _in_words(name: str, value) -> str:
     words = (name if name == "split.seed" else name.removeprefix("split.")).replace("_", " ").replace(".", " ")
     if isinstance(value, bool):

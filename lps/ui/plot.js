@@ -54,6 +54,9 @@ function drawNext(isIdle) {
   }
 }
 
+const NARROW = 560; // pixels
+const LEGEND_ROW = 19;
+
 const quote = (value) => `"${String(value ?? "").replaceAll('"', '""')}"`;
 
 // What an axis writes at a value, or the value.
@@ -305,6 +308,7 @@ function draw(graph, text) {
     if (graph.drawn !== drawn) return; // something newer has come meanwhile
     const figure = JSON.parse(inTheme(text.slice(cut + 1), options, theme));
     writeTexts(figure);
+    placeLegend(graph, figure.layout, figure.data);
     figure.layout.font = { ...figure.layout.font, family: getComputedStyle(graph).fontFamily };
     figure.layout.uirevision ??= options.name;
     graph.clock = options.clock;
@@ -340,6 +344,17 @@ function draw(graph, text) {
       graph.drawn = null;
     },
   );
+}
+
+// Beside a narrow chart, as on a phone, a legend would leave no room for the curves: it goes below them.
+function placeLegend(graph, layout, data) {
+  const legend = layout.legend;
+  if (graph.clientWidth >= NARROW || legend?.orientation !== "v" || !(legend.x > 1)) return;
+  const rows = data.filter((trace) => trace.showlegend !== false).length;
+  layout.legend = { ...legend, x: 0, xanchor: "left", y: -60 / layout.height, yanchor: "top" };
+  layout.margin = { ...layout.margin, b: 70 + LEGEND_ROW * rows };
+  layout.height += LEGEND_ROW * rows;
+  graph.style.minHeight = `${layout.height}px`;
 }
 
 export default function (component) {

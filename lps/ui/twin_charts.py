@@ -101,9 +101,10 @@ def _add_marks(figure: go.Figure, marks: list[Mark], colors: Palette) -> None:
     )
 
 
-def difference(first: History, other: History, name: str) -> pd.Series:
-    """One measurement of two runs subtracted epoch by epoch, in points; only epochs that both have."""
-    return ((first.column(name) - other.column(name)) * 100).dropna()
+def difference(first: History, other: History, name: str, in_size: bool = False) -> pd.Series:
+    """One measurement of two runs, or its size, subtracted epoch by epoch, in points; only epochs that both have."""
+    ours, theirs = first.column(name), other.column(name)
+    return (((ours.abs() - theirs.abs()) if in_size else (ours - theirs)) * 100).dropna()
 
 
 def differences(columns: dict[str, pd.Series], epochs: int, colors: Palette) -> go.Figure:

@@ -42,6 +42,7 @@ class Twin:
     state: State
     past: History
     method: str  # as people write it
+    title: str  # the method, and what tells the run from the others
     planned: int  # epochs
 
     @property
@@ -163,16 +164,17 @@ def token_of(runs: list[Run]) -> str:
 
 
 def twins_of(runs: list[Run]) -> list[Twin]:
-    return [_twin(letter, run) for letter, run in zip(LETTERS, runs)]
+    return [_twin(letter, run, runs) for letter, run in zip(LETTERS, runs)]
 
 
-def _twin(letter: str, run: Run) -> Twin:
+def _twin(letter: str, run: Run, beside: list[Run]) -> Twin:
     try:
         settings = run.config()
         method, planned = catalog.method_info(settings.method).title, settings.epochs
     except ConfigError:
         method, planned = "this run", 0
-    return Twin(letter, run, run.state(), history(run), method, planned)
+    title = ", ".join([method, *partners.changes(run, beside, most=1)])
+    return Twin(letter, run, run.state(), history(run), method, title, planned)
 
 
 # ---------------------------------------------------------------------------------------------------- the page
@@ -209,6 +211,8 @@ def show_still(runs: list[Run], rooms: Rooms, was_going_on: bool) -> None:
     words = ":gray[all, KL; dotted: k-means before training; ▲: a mark; click: show that epoch]"
     rooms.curve_head.markdown(f"**Pace** · :small[:blue[seen] · :orange[novel] · {words}]", help=charts.MATCHING)
     with rooms.differences:
+        if partners.kl_is_mixed(runs):
+            st.caption(charts.MIXED_KL)
         show_differences(twins, length)
 
 
@@ -314,11 +318,12 @@ def show_differences(twins: list[Twin], length: int) -> None:
         return
     which = f"{first.letter} minus " + (others[0].letter if len(others) == 1 else "each of the others")
     st.markdown(f"**Difference** · :small[{which}, in points, where both have the epoch]")
-    words = {"novel": "Novel accuracy", "gap": "Gap between seen and novel"}
+    words = {"novel": "Novel accuracy", "gap": "Size of the gap between seen and novel"}
     means = {"novel": f"above zero {first.letter} finds more", "gap": f"below zero {first.letter} is more even"}
     for place, name in zip(st.columns(2), words):
+        key, in_size = f"accuracy/{name}", name == "gap"
         columns = {
-            f"{first.letter} − {twin.letter}": twin_charts.difference(first.past, twin.past, f"accuracy/{name}")
+            f"{first.letter} − {twin.letter}": twin_charts.difference(first.past, twin.past, key, in_size)
             for twin in others
         }
         figure = twin_charts.differences(columns, length, style.palette())
@@ -389,7 +394,7 @@ def class_shares(twin: Twin, kind: str) -> pd.DataFrame | None:
 
 def show_class_shares(twin: Twin, epoch: int, kind: str, table: pd.DataFrame | None, top: float) -> None:
     at = twin.shown(epoch)
-    st.caption(f"{twin.letter} · {escape.markdown(twin.method)}")
+    st.caption(f"{twin.letter} · {escape.markdown(twin.title)}")
     if table is None:
         st.caption(f"Not measured by {escape.markdown(twin.method)}." if twin.past.last_epoch else "No epoch yet.")
         return
@@ -433,7 +438,7 @@ def show_points(twins: list[Twin], rooms: Rooms, epoch: int) -> None:
 def show_run_points(twin: Twin, epoch: int, coloring: str) -> None:
     at = stored_before(points.epochs(twin.run), twin.shown(epoch))
     more = f", epoch {at}" if at and at != epoch else ""
-    st.caption(f"{twin.letter} · {escape.markdown(twin.method)}{more}")
+    st.caption(f"{twin.letter} · {escape.markdown(twin.title)}{more}")
     if at is None:
         st.caption("No features are stored for this epoch.")
         return
