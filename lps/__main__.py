@@ -7,10 +7,14 @@ from lps.commands import parser
 from lps.files import refusal
 from lps.parameters import ConfigError
 
+PRIVATE = 0o077  # whatever belongs to runs is its owner's alone
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Carry out one command; returns its exit code. What a person got wrong is one line on stderr and code 2."""
     options = parser().parse_args(arguments)
+    before = os.umask(0)
+    os.umask(before if options.is_taken_away else PRIVATE)
     try:
         return options.act(options) or 0
     except ConfigError as error:
@@ -24,6 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+    finally:
+        os.umask(before)
 
 
 if __name__ == "__main__":

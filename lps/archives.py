@@ -10,13 +10,14 @@ import secrets
 import stat
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from lps.files import sync_folder
 from lps.parameters import ConfigError, shorten
-from lps.runs import RUN_ID, Run
+from lps.runs import RUN_ID, Run, obstacle
 
-TEXTS = "config meta process exit progress names recorded".split()
+TEXTS = "config meta process exit progress names".split()
 NAMES = re.compile(
     rf"({'|'.join(TEXTS)})\.json|events\.jsonl|log\.txt|split\.npz"
     r"|checkpoints/(step-[0-9]{8,12}|best)\.(pt|json)"
@@ -53,9 +54,11 @@ def pack(run: Run, into: Path, light: bool = False) -> Path:
         os.replace(draft, path)
         sync_folder(into)
     except OSError as error:
-        raise ConfigError("into", f"{shorten(str(path))} was not written ({error.strerror or error})") from None
+        said = obstacle(into) or f"{shorten(str(path))} was not written ({error.strerror or error})"
+        raise ConfigError("into", said) from None
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink()
     return path
 
 

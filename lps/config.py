@@ -250,7 +250,7 @@ def parse_settings(texts: list[str], method: str) -> dict[str, object]:
     for text in texts:
         key, equals, value = text.partition("=")
         key = key.strip()
-        if not equals:
+        if not equals or not key:
             raise ConfigError("--set", f"{shorten(text)} is not of the form name=value")
         if key not in known:
             raise ConfigError(shorten(key).strip("'\""), f"is no setting of {method}; choices: {', '.join(known)}")

@@ -29,7 +29,8 @@ from lps.background import SOURCE
 from lps.costs import size_in_words
 from lps.locks import boot_id, is_held
 from lps.memory import free as free_memory
-from lps.runs import INCOMING_S, Run, list_runs
+from lps.parameters import ConfigError
+from lps.runs import INCOMING_S, Run, list_runs, obstacle
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
 OLDEST_PYTHON = (3, 11)
@@ -241,6 +242,9 @@ def _amount(about: str, free: int, limits: tuple[int, int], words: str, mend: st
 def folder(machine: Machine) -> Iterator[Finding]:
     """Whose the folder of the runs is, who can read it, and whether it can hold locked, whole files."""
     root = machine.runs
+    if said := obstacle(root):
+        yield Finding(PROBLEM, "runs", said, OWN_FOLDER)
+        return
     if not root.exists():
         parent = next(p for p in root.absolute().parents if p.exists())
         can = os.access(parent, os.W_OK | os.X_OK)
@@ -250,9 +254,6 @@ def folder(machine: Machine) -> Iterator[Finding]:
         yield Finding(OK if can else PROBLEM, "runs", says, "" if can else "Set LPS_RUNS to a folder of your own.")
         return
     about = root.stat()
-    if not stat.S_ISDIR(about.st_mode):
-        yield Finding(PROBLEM, "runs", f"{root} is no folder", OWN_FOLDER)
-        return
     if about.st_uid != os.geteuid():
         mend = "Set LPS_RUNS to a folder of your own, or have its owner start the runs."
         yield Finding(PROBLEM, "runs", f"{root} belongs to another user (id {about.st_uid})", mend)
@@ -264,7 +265,15 @@ def folder(machine: Machine) -> Iterator[Finding]:
         mend = "Mount it writable, mend its owner and mode, or set LPS_RUNS to another folder."
         yield Finding(PROBLEM, "runs", f"{root} {reason}", mend)
     else:
-        yield Finding(OK, "runs", f"{root} can be written to, {len(list_runs(root))} folders")
+        yield Finding(OK, "runs", f"{root} can be written to, {len(_runs(machine))} folders")
+
+
+def _runs(machine: Machine) -> list[Run]:
+    """The runs; none where the folder cannot be read, which `folder` says."""
+    try:
+        return list_runs(machine.runs)
+    except ConfigError:
+        return []
 
 
 def probe(root: Path) -> str:
@@ -328,7 +337,7 @@ def mounted(mounts: str, path: Path) -> str:
 
 def locks(machine: Machine) -> Iterator[Finding]:
     """Slots and who holds them; a lock that no run of ours explains is stuck."""
-    runs = list_runs(machine.runs)
+    runs = _runs(machine)
     alive = [run for run in runs if is_held(run.lock)]
     owners = {slot: run for run in alive for slot in str(run.read_json("process.json").get("slot", "")).split(",")}
     held = [path for path in sorted((machine.runs / ".slots").glob("*.lock")) if is_held(path)]
@@ -417,7 +426,7 @@ def runs(machine: Machine) -> Iterator[Finding]:
     """How the runs stand that are not well."""
     states: dict[str, list[Run]] = {}
     damaged = []
-    for run in list_runs(machine.runs):
+    for run in _runs(machine):
         state = run.state().name
         states.setdefault(state, []).append(run)
         damaged += [(run, words) for words in run.damages() if state != "unreadable"]
@@ -504,7 +513,7 @@ def cluster(machine: Machine) -> Iterator[Finding]:
 def clock(machine: Machine) -> Iterator[Finding]:
     """Whether the clock is plausible: ids and the order of runs come from it."""
     now = machine.now()
-    newest = max((_changed(run) for run in list_runs(machine.runs)[:50]), default=0.0)
+    newest = max((_changed(run) for run in _runs(machine)[:50]), default=0.0)
     mend = "Set the clock (timedatectl set-ntp true); durations are right anyway."
     if now < EARLIEST:
         yield Finding(PROBLEM, "clock", f"{time.strftime('%Y-%m-%d', time.gmtime(now))} is in the past", mend)

@@ -16,22 +16,29 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lps import foreign_arrays, schema
+from lps import foreign_arrays, naming, schema
 from lps.archives import CHUNK, belongs
 from lps.config import Config
+from lps.disk import make_folder
 from lps.events import check_version, is_event
 from lps.files import SMALL_FILE, clean_line, read_small, refusal, sync_folder, write_json, write_whole
 from lps.foreign_arrays import MOST_ARRAYS
 from lps.intake import MOST_BYTES, Entry, entries
-from lps.locks import is_held, locked
+from lps.locks import claim, is_held, locked
 from lps.parameters import ConfigError, shorten
-from lps.runs import NOTES_LIMIT, RUN_ID, Run
+from lps.runs import NOTES_LIMIT, RECORDED_FILE, RUN_ID, Run, clean_text, obstacle
+from lps.wishes import LARGEST
 
 IMPORTED_FILE = "imported.json"
 MOST_TEXT = 256 << 20  # bytes of events.jsonl
 MOST_LINE = 4 << 20  # bytes of an event
 MOST_LOG = 16 << 20
 RESERVE = 500 << 20  # bytes of the disk that stay free
+ELSEWHERE = "/nonexistent"  # a folder that no machine has: a path that has to be one begins with it
+OWN_NOW = "it was a recording, and is a run of your own here"
+LATER = ("checkpoints", "snapshots", "projections")  # folders that a later import of the same run may fill up
+TEXTS = ("state", "reason", "kind", "host", "boot_id", "slot", "phase")  # keys of records, where they have them
+NUMBERS = ("attempt", "time", "started", "code", "signal", "epoch", "epochs", "step", "steps", "eta_s")
 IDENTITY = ("events.jsonl", "split.npz")  # two runs with these and their settings in common are one
 
 
@@ -50,7 +57,8 @@ def import_runs(
     """Take the runs in `path`, a run's folder, a folder of such folders, or an archive of them, into the folder `root`.
 
     dataset_path: where the data set of these runs lies on this machine; without it they know of no place, since a path
-    from elsewhere could point at anything here. All of an archive's runs come in or none. Raises `ConfigError`.
+    from elsewhere could point at anything here; the same holds for files of start weights. All of an archive's runs
+    come in or none. Raises `ConfigError`.
     """
     found = []
     for source in _sources(path):
@@ -92,7 +100,8 @@ def _incoming(root: Path) -> Iterator[Path]:
         folder.parent.mkdir(exist_ok=True, mode=0o700)
         folder.mkdir(mode=0o700)
     except OSError as error:
-        raise ConfigError("runs", f"{shorten(str(root))} cannot hold another run ({error.strerror})") from None
+        said = obstacle(root) or f"{shorten(str(root))} cannot hold another run ({error.strerror})"
+        raise ConfigError("runs", said) from None
     try:
         yield folder
     finally:
@@ -107,10 +116,14 @@ def _incoming(root: Path) -> Iterator[Path]:
 
 
 def _copy(source: Path, drafts: Path, root: Path, most_bytes: int) -> dict[str, list[str]]:
-    """Write the files of all runs in `source` below `drafts`; gives what is to be said of each run by id."""
+    """Write the files of all runs in `source` below `drafts`; gives what is to be said of each run by id.
+
+    A recording comes in as a run of one's own: without the file that makes it one.
+    """
     if source.is_dir() and is_held(source / "lock"):
         raise ConfigError("path", f"{source.name} is running on this machine; stop it first")
     left_out: dict[str, int] = {}
+    recorded: set[str] = set()
     with entries(source, most_bytes) as files:
         for entry in files:
             run_id, name = place_of(entry.name)
@@ -118,9 +131,12 @@ def _copy(source: Path, drafts: Path, root: Path, most_bytes: int) -> dict[str, 
                 continue
             if belongs(name):
                 _write(entry, drafts / run_id / name, root)
+            elif name == RECORDED_FILE:
+                recorded.add(run_id)
             elif name not in ("lock", "want.json"):
                 left_out[run_id] = left_out.get(run_id, 0) + 1
-    return {run_id: [f"{count} files that are no results were left out"] for run_id, count in left_out.items()}
+    notes = {run_id: [f"{count} files that are no results were left out"] for run_id, count in left_out.items()}
+    return notes | {run_id: [*notes.get(run_id, []), OWN_NOW] for run_id in recorded}
 
 
 def place_of(name: str) -> tuple[str, str]:
@@ -187,7 +203,7 @@ def _place(drafts: list[Path], root: Path, notes: dict[str, list[str]]) -> list[
         sync_folder(root)
     for draft in drafts:
         run, is_new = Run(root / draft.name), draft in moved
-        found.append(Imported(run, is_new, tuple(notes[run.id]) if is_new else _find_data(Run(draft), run)))
+        found.append(Imported(run, is_new, tuple(notes[run.id]) if is_new else _add_later(Run(draft), run)))
     return found
 
 
@@ -196,16 +212,65 @@ def _is_same(draft: Path, folder: Path) -> bool:
     if any(_bytes(draft / name) != _bytes(folder / name) for name in IDENTITY):
         return False
     try:
-        one, other = (replace(Run(path).config(), dataset_path=None).to_json() for path in (draft, folder))
+        one, other = (_without_places(Run(path).config()).to_json() for path in (draft, folder))
     except ConfigError:
         return False
     return one == other
 
 
+def _without_places(config: Config) -> Config:
+    """The settings without the folders of this machine; of start weights the name of their file stays."""
+    weights = config.network_checkpoint and f"{ELSEWHERE}/{os.path.basename(config.network_checkpoint)}"
+    return replace(config, dataset_path=None, network_checkpoint=weights)
+
+
+def _add_later(draft: Run, run: Run) -> tuple[str, ...]:
+    """Give a run that came in before what it lacks: checkpoints for one, if it was packed without them the first time.
+
+    Whatever it has stays as it is. A run that was not imported has all that it needs.
+    """
+    if not (run.folder / IMPORTED_FILE).exists():
+        return ()
+    return _find_data(draft, run) + _add_files(draft, run)
+
+
+def _add_files(draft: Run, run: Run) -> tuple[str, ...]:
+    missing = [path for name in LATER for path in sorted((draft.folder / name).glob("*"), key=_last_is_record)]
+    names = [path.relative_to(draft.folder).as_posix() for path in missing]
+    names = [name for name in names if not os.path.lexists(run.folder / name)]
+    if not names:
+        return ()
+    counts = ", ".join(_count(names, kind) for kind in LATER if any(name.startswith(f"{kind}/") for name in names))
+    lock = claim(run.lock)
+    if lock is None:
+        return (f"lacks {counts}; import it again once it is over",)
+    try:
+        for name in names:
+            make_folder((run.folder / name).parent)
+            (draft.folder / name).rename(run.folder / name)
+            sync_folder((run.folder / name).parent)
+    except OSError as error:
+        raise ConfigError("runs", f"{run.id} cannot be filled up ({refusal(error)})") from None
+    finally:
+        os.close(lock)
+    return (f"has been given what it lacked: {counts}",)
+
+
+def _last_is_record(path: Path) -> tuple[bool, str]:
+    """A checkpoint counts once its record is there, so that comes after it."""
+    return path.suffix == ".json", path.name
+
+
+def _count(names: list[str], kind: str) -> str:
+    """How many of the files are checkpoints, for one, in words; records beside them are not counted."""
+    count = sum(name.startswith(f"{kind}/") and not name.endswith(".json") for name in names)
+    return f"{count} {kind.removesuffix('s') if count == 1 else kind}"
+
+
 def _find_data(draft: Run, run: Run) -> tuple[str, ...]:
-    """Let a run that came in before know where its data are, where this import says so."""
+    """Let it know where its data are, where this import says so."""
     place = draft.config().dataset_path
-    if not place or not (run.folder / IMPORTED_FILE).exists():
+    if not place:
         return ()
     with run.changing():
         config = run.config()
@@ -230,7 +295,7 @@ def check(run: Run, origin: str, dataset_path: str | None = None) -> list[str]:
     notes = _check_config(run, dataset_path)
     notes += _check_events(run) + _check_checkpoints(run) + foreign_arrays.check(run)
     schema.check("meta.json", run.read_json("meta.json").get("version"))
-    notes += run.damages()
+    notes += _check_records(run) + _check_names(run) + run.damages()
     run.keep_damaged("meta.json")
     meta = run.meta()
     texts = {key: meta[key] for key in ("name", "tags")} | {"notes": meta["notes"][:NOTES_LIMIT]}
@@ -246,7 +311,10 @@ def check(run: Run, origin: str, dataset_path: str | None = None) -> list[str]:
 
 
 def _check_config(run: Run, dataset_path: str | None) -> list[str]:
-    """Its settings are valid and fit its id; the place of its data is one of this machine, or none."""
+    """Its settings are valid and fit its id; the place of its data is one of this machine, or none.
+
+    Its start weights are nowhere: only their file's name is kept, which the settings need to be whole.
+    """
     try:
         config = Config.from_json(read_small(run.folder / "config.json").decode("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -257,8 +325,11 @@ def _check_config(run: Run, dataset_path: str | None) -> list[str]:
     notes = []
     if config.dataset_path and not dataset_path:
         notes = ["its data set lies elsewhere: to see its images, import it with --dataset-path PATH"]
-    if config.dataset_path:
-        config = replace(config, dataset_path=os.path.abspath(dataset_path) if dataset_path else None)
+    if config.network_checkpoint:
+        notes += ["its start weights lie elsewhere: a copy of it needs network.checkpoint set to their file here"]
+    if config.dataset_path or config.network_checkpoint:
+        place = os.path.abspath(dataset_path) if config.dataset_path and dataset_path else None
+        config = replace(_without_places(config), dataset_path=place)
         write_whole(run.folder / "config.json", config.to_json().encode())
     return notes
 
@@ -292,6 +363,34 @@ def _check_checkpoints(run: Run) -> list[str]:
         path.unlink()
         path.with_suffix(".json").unlink(missing_ok=True)
     return [f"checkpoint {path.stem} is damaged and was left out" for path in damaged]
+
+
+def _check_records(run: Run) -> list[str]:
+    """Removes those that are no records: what is known of the run without them is right, if less."""
+    damaged = []
+    for name in ("exit.json", "process.json", "progress.json"):
+        if (run.folder / name).exists() and not _is_record(run.read_json(name)):
+            (run.folder / name).unlink()
+            damaged.append(name)
+    return [f"{name} is damaged and was left out" for name in damaged]
+
+
+def _is_record(stored: dict) -> bool:
+    """Whether what it says is of its kind: texts that can be written, numbers that can be counted with."""
+    texts = [stored[key] for key in TEXTS if stored.get(key) is not None]
+    numbers = [stored[key] for key in NUMBERS if stored.get(key) is not None]
+    are_texts = all(isinstance(text, str) and clean_text(text) == text for text in texts)
+    return bool(stored) and are_texts and all(type(n) in (int, float) and abs(n) < LARGEST for n in numbers)
+
+
+def _check_names(run: Run) -> list[str]:
+    """Removes names of clusters that cannot be read."""
+    try:
+        naming.read_entries(run)
+    except ConfigError as error:
+        (run.folder / naming.FILE).unlink()
+        return [f"{naming.FILE} was left out: it {str(error).partition(': ')[2].replace(' and was left as it is', '')}"]
+    return []
 
 
 def _settle(run: Run, host: str) -> None:

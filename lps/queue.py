@@ -29,6 +29,7 @@ MOST_RETRIES = 3
 MOST_CPU_SLOTS = 1024
 RETRY_AFTER_S = 30.0  # before the first retry, then 2 and 8 minutes; LPS_RETRY_S replaces it
 LONGEST_WAIT_S = 86_400.0
+NEXT_S = 1e-6  # between the orders of a run and the next one: less than between two wishes
 RENUMBER_S = 1e-3  # between the orders of runs where no number lies between two of them
 
 _known: dict[str, tuple[tuple, "Standing"]] = {}  # by folder: what its files said, and how they looked then
@@ -174,7 +175,7 @@ def ask(
     after: the order of a run that was asked for just before this one.
     """
     before = run.wish()
-    now = max(round(time.time(), 6), after + 1e-6)
+    now = max(round(time.time(), 6), after + NEXT_S)
     wish = Wish(
         want,
         attempt,
@@ -335,7 +336,7 @@ def _insert(run: Run, before: list[tuple[Run, Wish]], after: list[tuple[Run, Wis
 def _between(low: float | None, high: float | None, now: float) -> float | None:
     """A number between both, None where there is none. At the end it is the time, which later wishes come after."""
     if high is None:
-        return now if low is None else max(now, low + RENUMBER_S)
+        return now if low is None else max(now, low + NEXT_S)
     if low is None:
         return high - 1.0
     middle = low + (high - low) / 2

@@ -137,6 +137,8 @@ class Run:
             check_version(self.events)
             return config
         except FileNotFoundError:
+            if not os.path.isdir(self.folder):
+                raise ConfigError("run", f"{clean_line(self.id)} was deleted meanwhile") from None
             raise ConfigError("config.json", "is missing: this folder is no run") from None
         except OSError as error:
             raise ConfigError("config.json", f"cannot be read ({error.strerror})") from None
@@ -150,7 +152,7 @@ class Run:
         tags = tags if isinstance(tags, list) else []
         return {
             "name": clean_line(name) if isinstance(name, str) else "",
-            "notes": notes if isinstance(notes, str) else "",
+            "notes": clean_text(notes) if isinstance(notes, str) else "",
             "tags": [clean_line(tag, TAG_LIMIT) for tag in tags if isinstance(tag, str)],
             "hidden": stored.get("hidden") is True,
             "rev": whole(stored.get("rev")),
@@ -220,7 +222,7 @@ class Run:
             if name is not None:
                 meta["name"] = clean_line(name)
             if notes is not None:
-                meta["notes"] = str(notes)[:NOTES_LIMIT]
+                meta["notes"] = clean_text(str(notes))[:NOTES_LIMIT]
             if tags is not None or add or drop:
                 dropped = {clean_line(tag, TAG_LIMIT) for tag in drop}
                 wanted = [clean_line(tag, TAG_LIMIT) for tag in [*(meta["tags"] if tags is None else tags), *add]]
@@ -333,6 +335,11 @@ class Run:
         return "the run's processes were killed"
 
 
+def clean_text(text: str) -> str:
+    """A text of any number of lines; halves of characters, which no UTF-8 file can hold, become question marks."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def _alive(started: int, wanted: int, word) -> State:
     """The state of a run whose lock is held."""
     attempt = max(started, wanted, 1)
@@ -374,7 +381,8 @@ def create_run(root: Path, config: Config, name: str = "", token: str | None = N
             made = [run for run in list_runs(root) if token and run.id.endswith(f"-s{config.seed}-{tail}")]
             return made[0] if made else _make_folder(root, config, name, tail)
     except OSError as error:
-        raise ConfigError("runs", f"{shorten(str(root))} cannot hold a new run ({refusal(error)})") from None
+        said = obstacle(root) or f"{shorten(str(root))} cannot hold a new run ({refusal(error)})"
+        raise ConfigError("runs", said) from None
 
 
 def _make_folder(root: Path, config: Config, name: str, tail: str) -> Run:
@@ -421,14 +429,36 @@ def _tail(text: str) -> str:
 
 
 def list_runs(root: Path) -> list[Run]:
-    """Every folder under `root` that is or could be a run, newest first, foreign ones last; no hidden ones or links."""
-    try:
-        with os.scandir(root) as entries:
-            names = [e.name for e in entries if not e.name.startswith(".") and e.is_dir(follow_symlinks=False)]
-    except OSError:
-        return []
+    """Every folder under `root` that is or could be a run, newest first, foreign ones last; no hidden ones or links.
+
+    None where `root` is not there yet; raises `ConfigError` where it cannot be read.
+    """
+    names = [name for name in subfolders(root) if not name.startswith(".")]
     names.sort(key=lambda name: (bool(RUN_ID.fullmatch(name)), name), reverse=True)
     return [Run(root / name) for name in names]
+
+
+def subfolders(folder: Path) -> list[str]:
+    """Names of the folders in `folder`, no links; none where it is not there yet. Raises `ConfigError`."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError as error:
+        said = obstacle(folder)
+        if isinstance(error, FileNotFoundError) and not said:
+            return []
+        said = said or f"{shorten(str(folder), 200)} cannot be read ({refusal(error)})"
+        raise ConfigError("runs", said) from None
+
+
+def obstacle(folder: Path) -> str:
+    """What stands where a folder should be, or one that it is to lie in: a file or a broken link; "" for neither."""
+    folder = folder.absolute()
+    place = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if os.path.isdir(place):
+        return ""
+    what = "a file, where a folder should be" if os.path.exists(place) else "a broken link"
+    return f"{shorten(str(place), 200)} is {what}"
 
 
 def recorded_runs() -> list[Run]:

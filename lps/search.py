@@ -12,6 +12,7 @@ Every trial is an ordinary run, tagged search:NAME (one run a seed). Optuna is i
 import hashlib
 import json
 import logging
+import math
 import os
 import re
 import time
@@ -25,6 +26,7 @@ from lps.config import Config, configure, parse_settings, protocol_parameters
 from lps.files import read_small, write_json
 from lps.locks import claim, locked
 from lps.parameters import ConfigError, shorten
+from lps.runs import obstacle, subfolders
 from lps.search_objective import objective_of, prepared
 from lps.search_space import Dimension, read_space
 
@@ -198,12 +200,8 @@ def estimate(request: Request, root: Path) -> float | None:
 
 
 def list_searches(root: Path) -> list[Search]:
-    """Every search beside the runs of `root`, the newest first."""
-    try:
-        names = [entry.name for entry in os.scandir(root / FOLDER) if entry.is_dir(follow_symlinks=False)]
-    except OSError:
-        return []
-    found = [Search(root / FOLDER / name) for name in names if NAME.fullmatch(name)]
+    """Every search beside the runs of `root`, the newest first; raises `ConfigError` as `list_runs` does."""
+    found = [Search(root / FOLDER / name) for name in subfolders(root / FOLDER) if NAME.fullmatch(name)]
     return sorted(filter(_begun_at, found), key=lambda search: (-_begun_at(search), search.name))
 
 
@@ -234,9 +232,11 @@ def ask(request: Request, root: Path) -> Search:
 
     Raises `ConfigError` where a search of this name asks something else.
     """
+    subfolders(Path(root))  # raises where something else is in its place
     search = Search(Path(root).resolve() / FOLDER / checked(request).name)
     try:
-        search.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for folder in (search.root, search.folder.parent, search.folder):  # each for its owner alone
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with locked(search.folder):
             kept = {"id": os.urandom(6).hex(), "begun": round(time.time(), 3)}
             if (search.folder / "search.json").exists():
@@ -245,7 +245,8 @@ def ask(request: Request, root: Path) -> Search:
             asked = schema.stamped("search.json", kept | request.as_json())
             write_json(search.folder / "search.json", asked)
     except OSError as error:
-        raise ConfigError("runs", f"{shorten(str(root))} cannot hold a search ({error.strerror})") from None
+        said = obstacle(search.root) or f"{shorten(str(root))} cannot hold a search ({error.strerror})"
+        raise ConfigError("runs", said) from None
     return search
 
 
@@ -331,11 +332,26 @@ def open_study(search: Search, *, create: bool = False):
         backend = JournalFileBackend(str(search.journal), lock_obj=_HeldAlready())
         storage = optuna.storages.JournalStorage(backend)
         if create:
-            return optuna.create_study(
+            study = optuna.create_study(
                 storage=storage, study_name=search.name, direction="maximize", load_if_exists=True
             )
-        return optuna.load_study(storage=storage, study_name=search.name) if storage.get_all_studies() else None
-    except (ValueError, KeyError, TypeError, AssertionError, AttributeError) as error:
-        raise ConfigError("search", f"{search.journal.name} of {search.name} is damaged ({str(error)[:200]})") from None
+        else:
+            study = optuna.load_study(storage=storage, study_name=search.name) if storage.get_all_studies() else None
+        _check_trials(study)
+        return study
     except OSError as error:
         raise ConfigError("search", f"{search.journal.name} cannot be read ({error.strerror})") from None
+    except Exception as error:  # Optuna takes every line for its own, and may stumble over anything in one
+        reason = str(error)[:200] or "a line of it is none of Optuna's"
+        raise ConfigError("search", f"{search.journal.name} of {search.name} is damaged ({reason})") from None
+
+
+def _check_trials(study) -> None:
+    """Raises `ValueError` for a trial that says what no driver has written."""
+    for trial in study.get_trials(deepcopy=False) if study else ():
+        runs, numbers = trial.user_attrs.get("runs", []), [*trial.intermediate_values.values()]
+        if not isinstance(runs, list) or not all(isinstance(run, str) for run in runs):
+            raise ValueError(f"the runs of trial {trial.number} are {shorten(runs)}")
+        numbers += [trial.value] if trial.state.name == "COMPLETE" else []
+        if not all(type(number) in (int, float) and math.isfinite(number) for number in numbers):
+            raise ValueError(f"a value of trial {trial.number} is no number")

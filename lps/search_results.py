@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from lps.config import configure
 from lps.locks import is_held
 from lps.parameters import text_of
+from lps.runs import clean_text
 from lps.search import Request, Search, load_optuna, open_study
 from lps.search_objective import OBJECTIVES, Objective
 
@@ -92,7 +93,7 @@ def _trial(frozen) -> Trial:
         dict(frozen.params),
         None if state == "failed" else value,
         tuple(str(run) for run in runs),
-        str(reason),
+        clean_text(str(reason)),
         course,
         bool(about.get("usual")),
     )

@@ -65,7 +65,7 @@ def read_space(texts: Sequence[str], method: str) -> tuple[Dimension, ...]:
 def read_dimension(text: str, method: str) -> Dimension:
     """The dimension of `text`; raises `ConfigError` where the setting or its values do not fit the method."""
     name, equals, values = (part.strip() for part in text.partition("="))
-    if not equals:
+    if not equals or not name:
         raise ConfigError("--space", f"{shorten(text)} is not of the form NAME=VALUES; {HELP}")
     parameter = _searched(name, method)
     if ".." not in values:

@@ -253,7 +253,7 @@ def _check_size(count: int) -> None:
 
 def _assignment(text: str, option: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
-    if not equals:
+    if not equals or not name.strip():
         raise ConfigError(option, f"{shorten(text)} is not of the form name=value")
     return name.strip(), value.strip()
 

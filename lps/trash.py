@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lps.files import sync_folder
 from lps.parameters import ConfigError, shorten
-from lps.runs import TRASH_S, Run
+from lps.runs import TRASH_S, Run, subfolders
 
 ENTRY = re.compile(r"(.+)\.[0-9a-f]{8}")  # id of the run, then letters that tell two deletions of one id apart
 
@@ -54,6 +54,7 @@ def restore_run(root: Path, text: str) -> Run:
     The newest deletion counts where an id was deleted twice. Raises `ConfigError` where the trash has no such run or
     more than one, or where there is a run of this id again. A run that waited in the queue waits there again.
     """
+    subfolders(root)  # raises where it cannot be read
     found = deleted_runs(root)
     named = [item for item in found if item.id == text]
     named = named or [item for item in found if len(text) >= 3 and item.id.endswith(text)]

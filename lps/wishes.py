@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from lps.parameters import ConfigError
+
 WANTS = ("run", "stop", "kill")
 AWAY = ("slurm",)  # other places than this machine
 ALWAYS = ("want", "attempt", "time")
@@ -39,6 +41,9 @@ class Wish:
     on: str = ""
 
     def to_json(self) -> dict:
+        """Raises `ConfigError` for an attempt that nobody could read afterwards."""
+        if self.attempt >= LARGEST:
+            raise ConfigError("attempt", f"{self.attempt} is more than any run has had: a file of the run is damaged")
         usual = asdict(Wish()) | {"order": self.time}
         return {k: v for k, v in asdict(self).items() if k in ALWAYS or v != usual[k]}
 

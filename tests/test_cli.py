@@ -92,3 +92,22 @@ def test_damaged_and_foreign_folders_are_listed_with_the_reason(tmp_path, capsys
 def test_an_empty_folder_says_what_to_do(tmp_path, capsys):
     assert main(["list", "--runs", str(tmp_path / "none")]) == 0
     assert "python -m lps train" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["train", "--set", "=1"], "--set: '=1' is not of the form name=value"),
+        (["queue", "slots", "9" * 20], f"slots: {'9' * 20} is not a whole number from 1 to 1024"),
+        (["launch", "--priority", "9" * 30], f"priority: '{'9' * 30}' is not a whole number from -1000 to 1000"),
+        (["project", "RUN", "--all", "--epoch", "2"], "epoch: 2 has no meaning with --all"),
+        (["export", "RUN", "--to", "archive", "--into", "FILE"], "into: 'FILE' is a file, where a folder should be"),
+    ],
+)
+def test_what_means_nothing_is_named(arguments, words, tmp_path, capsys):
+    run, file = create_run(tmp_path / "runs", configure({})), tmp_path / "file"
+    file.touch()
+    names = {"RUN": run.id, "FILE": str(file)}
+    assert main([*(names.get(word, word) for word in arguments), "--runs", str(run.root)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"lps: {words.replace('FILE', str(file))}") and said.count("\n") == 1

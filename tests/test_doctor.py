@@ -186,7 +186,14 @@ def test_runs_of_somebody_else(root, monkeypatch):
 
 def test_runs_that_are_a_file(tmp_path):
     (tmp_path / "runs").write_text("")
-    assert found(doctor.folder, Fake(tmp_path / "runs"), PROBLEM)[0][1].endswith("is no folder")
+    assert found(doctor.folder, Fake(tmp_path / "runs"), PROBLEM)[0][1].endswith("is a file, where a folder should be")
+    everything = list(doctor.examine(Fake(tmp_path / "runs")))
+    assert [finding.about for finding in everything if finding.level == PROBLEM] == ["runs"], "and no check breaks off"
+
+
+def test_runs_that_are_a_broken_link(tmp_path):
+    (tmp_path / "runs").symlink_to(tmp_path / "elsewhere")
+    assert found(doctor.folder, Fake(tmp_path / "runs"), PROBLEM)[0][1].endswith("is a broken link")
 
 
 def test_runs_that_are_not_there_yet(tmp_path, monkeypatch):

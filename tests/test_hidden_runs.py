@@ -37,7 +37,8 @@ def test_they_come_back_where_they_are_asked_for(options, runs, page):
     assert found == {"open one", "put away"} and [toggle.label for toggle in app.toggle][0] == "1 hidden too"
 
 
-def test_effects_counts_open_runs_alone(monkeypatch, runs):
+def test_effects_counts_open_runs_alone(monkeypatch, runs, tmp_path):
+    monkeypatch.setattr("lps.runs.RECORDED", tmp_path / "no recordings")
     monkeypatch.setenv("LPS_RUNS", str(runs[0].root))
     assert "1 run" in visit("effects").selectbox[0].options[0]
     assert "2 runs" in visit("effects", hidden="true").selectbox[0].options[0]

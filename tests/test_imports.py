@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from lps import archives, checkpoints, datasets, imports, intake, launcher
 from lps.__main__ import main
-from lps.files import write_json
+from lps.files import write_checked, write_json
 from lps.parameters import ConfigError
-from lps.runs import Run, list_runs
+from lps.runs import Run, delete_run, list_runs, recorded_runs
 from lps.snapshots import snapshot_epochs, write_arrays
 from lps.summary import summarize
 from tests.sample_runs import held, make_damaged, make_run
@@ -208,11 +208,81 @@ def test_a_run_that_goes_on_on_this_machine_is_not_copied_half(tmp_path, root):
         refused(run.folder, root, "is running on this machine; stop it first")
 
 
-def test_a_recording_stays_one(root):
-    from lps.runs import recorded_runs
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_recording_becomes_a_run_of_ones_own(tmp_path, root, is_packed):
+    recording = recorded_runs()[0]
+    source = as_tar(recording.folder, tmp_path / "recording.tgz") if is_packed else recording.folder
+    (found,) = imports.import_runs(source, root)
+    assert found.notes == (imports.OWN_NOW,) and not found.run.is_recorded
+    assert found.run.state().name == "finished" and summarize(found.run) == summarize(recording)
+    found.run.write_meta(notes="mine")
+    delete_run(found.run)
+    assert list_runs(root) == []
 
-    (found,) = imports.import_runs(recorded_runs()[0].folder, root)
-    assert found.run.is_recorded and found.run.state().name == "finished"
+
+def test_what_a_light_archive_left_out_comes_with_a_full_one(tmp_path, root):
+    run = make_run(tmp_path / "in", "stopped", epochs=2, pretrain=1)
+    run.checkpoints.mkdir()
+    for step in (31, 62):
+        write_checked(run.checkpoints / f"step-{step:08}.pt", b"x" * step)
+    light, full = (archives.pack(run, tmp_path / str(n), light=n == 0) for n in (0, 1))
+    (first,) = imports.import_runs(light, root)
+    assert not first.run.checkpoints.exists()
+    (first.run.snapshots / "epoch-0001.npz").unlink()
+    first.run.write_meta(notes="mine")
+    with held(first.run):
+        (busy,) = imports.import_runs(full, root)
+    assert busy.notes == ("lacks 2 checkpoints, 1 snapshot; import it again once it is over",)
+    (again,) = imports.import_runs(full, root)
+    assert not again.is_new and again.notes == ("has been given what it lacked: 2 checkpoints, 1 snapshot",)
+    assert files(first.run.checkpoints) == files(run.checkpoints) and 1 in snapshot_epochs(first.run.snapshots)
+    assert first.run.meta()["notes"] == "mine"
+    (third,) = imports.import_runs(full, root)
+    assert not third.is_new and not third.notes
+
+
+def test_nothing_is_added_to_a_run_that_began_here(tmp_path):
+    run = make_run(tmp_path / "runs", epochs=2, pretrain=1)
+    path = archives.pack(run, tmp_path / "out")
+    (run.snapshots / "epoch-0001.npz").unlink()
+    (found,) = imports.import_runs(path, run.root)
+    assert not found.is_new and not found.notes and snapshot_epochs(run.snapshots) == [2]
+
+
+def test_start_weights_of_another_machine_are_nowhere_here(tmp_path, root):
+    run = make_run(tmp_path / "in", epochs=1, pretrain=1)
+    weights = {"network.start": "checkpoint", "network.checkpoint": "/home/someone/weights.pt"}
+    write_json(run.folder / "config.json", json.loads((run.folder / "config.json").read_text()) | weights)
+    (found,) = imports.import_runs(run.folder, root)
+    assert found.run.config().network_checkpoint == f"{imports.ELSEWHERE}/weights.pt"
+    assert "start weights lie elsewhere" in found.notes[0] and found.run.state().name == "finished"
+    (again,) = imports.import_runs(run.folder, root)
+    assert not again.is_new and not again.notes
+
+
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("names.json", b"\xff"),
+        ("names.json", b'{"entries": 5}'),
+        ("exit.json", b"[]"),
+        ("exit.json", b'{"attempt": 1, "state": "finished", "reason": "\\ud800"}'),
+        ("exit.json", b'{"attempt": "x", "state": "finished"}'),
+        ("process.json", b"not JSON"),
+        ("process.json", b'{"attempt": 1, "host": ["x"]}'),
+        ("process.json", b'{"attempt": 1, "started": 1e300}'),
+        ("progress.json", b'{"epoch": NaN}'),
+        ("progress.json", b'{"phase": {}}'),
+    ],
+)
+def test_damaged_records_are_left_out_and_told(tmp_path, root, name, content):
+    run = make_run(tmp_path / "in", "failed", epochs=2, pretrain=1)
+    (run.folder / name).write_bytes(content)
+    (found,) = imports.import_runs(run.folder, root)
+    assert len(found.notes) == 1 and found.notes[0].startswith(f"{name} ") and "left out" in found.notes[0]
+    assert found.run.state().name == ("crashed" if name == "exit.json" else "failed")
+    written = found.run.folder / name
+    assert not written.exists() or written.read_bytes() != content
 
 
 def test_a_place_of_another_machine_means_nothing_here(tmp_path, root):
@@ -514,7 +584,7 @@ def test_what_holds_no_run_is_said(tmp_path, root, kind):
 
 def test_runs_that_cannot_be_written_to_are_a_sentence(original, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match="runs: .* cannot hold another run"):
+    with pytest.raises(ConfigError, match="runs: .*/file' is a file, where a folder"):
         imports.import_runs(original.folder, tmp_path / "file")
 
 

@@ -1,9 +1,11 @@
 """Home in every state: nothing, one, many, alive, over and damaged runs; the demo; what can be done with a run."""
 
+import os
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from lps import launcher
+from lps import disk, launcher
 from lps.config import configure
 from lps.parameters import ConfigError
 from lps.runs import list_runs
@@ -80,10 +82,9 @@ def test_clicks_of_one_visit_make_one_run_and_another_visit_another(root):
     assert len(list_runs(root)) == 2
 
 
-def test_a_folder_that_cannot_be_written_is_a_sentence(root):
-    root.rmdir()
-    root.write_text("a file stands where the folder should be")
+def test_a_folder_that_cannot_be_written_is_a_sentence(root, monkeypatch):
     at = visit()
+    monkeypatch.setattr(disk, "make_folder", lambda path: os.mkdir("/proc/nothing/here"))
     at.button(key="home_start").click().run()
     assert not at.exception
     assert "The demo could not be started" in at.error[0].value

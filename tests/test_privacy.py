@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from lps.__main__ import main
 from lps.files import PUBLIC, write_whole
 from lps.runs import list_runs
+from tests.sample_runs import make_run
 
 ROOT = Path(__file__).resolve().parent.parent
 LAUNCH = """
@@ -32,6 +34,21 @@ delete_run(other)
 """
 
 
+SEARCH = """
+import functools, os, sys
+os.umask(0o022)
+from lps import search_driver
+from lps.__main__ import main
+trainer = sys.executable, sys.argv[2]
+search_driver.carry_out = functools.partial(search_driver.carry_out, trainer=trainer, pause_s=0.01)
+words = "search s9 --space margin_scale=1..10 --trials 1 --objective validation --set epochs=2 --set device=cpu"
+assert main([*words.split(), "--runs", sys.argv[1]]) == 0
+for words in ("queue slots 2", "queue pause", "sweep --dry-run"):
+    assert main([*words.split(), "--runs", sys.argv[1]]) == 0
+assert os.umask(0) == 0o022
+"""
+
+
 def open_to_others(folder: Path) -> list[str]:
     """What in a folder others may read, write or enter."""
     paths = [folder, *folder.rglob("*")]
@@ -47,6 +64,28 @@ def test_a_whole_run_is_private_under_an_open_umask(tmp_path):
     names = {path.name for path in run.folder.iterdir()}
     assert {"config.json", "meta.json", "lock", "want.json", "process.json", "exit.json", "events.jsonl"} <= names
     assert open_to_others(root) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux")
+def test_a_search_and_the_command_line_are_private_under_an_open_umask(tmp_path):
+    root = tmp_path / "new" / "runs"
+    words = [sys.executable, "-c", SEARCH, str(root), str(ROOT / "tests" / "search_trainer.py")]
+    subprocess.run(words, cwd=ROOT, check=True, timeout=60, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    (run,) = list_runs(root)
+    names = {path.name for path in (root / ".searches" / "s9").iterdir()}
+    assert {"search.json", "trials.jsonl", "want.json", "lock"} <= names and run.state().name == "finished"
+    assert open_to_others(root) == []
+
+
+def test_what_is_taken_away_by_a_command_follows_the_persons_umask(tmp_path):
+    run = make_run(tmp_path / "runs", epochs=1, pretrain=1)
+    before = os.umask(0o022)
+    try:
+        words = ["export", run.id, "--to", "archive", "--into", str(tmp_path / "out"), "--runs", str(run.root)]
+        assert main(words) == 0
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "out" / f"{run.id}.zip").stat().st_mode) == 0o644
 
 
 def test_what_is_taken_away_follows_the_persons_umask(tmp_path):

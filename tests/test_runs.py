@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lps import events, runs
+from lps import events, launcher, runs
+from lps.__main__ import main
 from lps.config import configure
 from lps.events import EventWriter, end_of_events, finite, read_events, read_last_event, rewind
 from lps.files import clean_line, write_json, write_whole
@@ -162,7 +163,9 @@ def test_foreign_empty_and_damaged_folders_are_listed_with_a_reason(tmp_path, ru
     assert {r.id for r in list_runs(root)} == {run.id, damaged.id, "pictures"}
     assert list_runs(root)[-1].id == "pictures"
     assert Run(root / "pictures").state().reason == "config.json: is missing: this folder is no run"
-    assert list_runs(root / "nowhere") == list_runs(root / "a file") == []
+    assert list_runs(root / "nowhere") == []
+    with pytest.raises(ConfigError, match="is a file, where a folder should be"):
+        list_runs(root / "a file")
 
 
 json_values = st.recursive(
@@ -234,7 +237,7 @@ def test_a_half_made_folder_is_never_seen(tmp_path, monkeypatch):
         create_run(tmp_path, CONFIG)
     assert list_runs(tmp_path) == [] and list((tmp_path / ".incoming").iterdir()) == []
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match="runs: .* cannot hold a new run .File exists."):
+    with pytest.raises(ConfigError, match="runs: .*/file' is a file, where a folder should be"):
         create_run(tmp_path / "file", CONFIG)
 
 
@@ -513,3 +516,64 @@ def test_clean_line_is_one_printable_line(text):
 
 def test_finite():
     assert finite({"a": [1, float("nan"), (float("-inf"), "x")]}) == {"a": [1, None, [None, "x"]]}
+
+
+# ---------------------------------------------------------------------------------------------------- strange places
+
+
+def in_place_of(kind, root, monkeypatch):
+    """Put something in the place of the folder of the runs."""
+    if kind == "a file":
+        root.write_text("x")
+    elif kind == "a broken link":
+        root.symlink_to(root.parent / "nowhere")
+    else:
+        root.mkdir()
+        refusal = PermissionError(errno.EACCES, "Permission denied", str(root))
+        monkeypatch.setattr(runs.os, "scandir", lambda path=".": (_ for _ in ()).throw(refusal))
+
+
+@pytest.mark.parametrize("kind", ["a file", "a broken link", "permission denied"])
+@pytest.mark.parametrize(
+    "words", [["list"], ["show", "abc"], ["sweep", "--dry-run"], ["search", "--list"], ["queue", "pause"]]
+)
+def test_a_folder_of_runs_that_cannot_be_read_is_not_an_empty_one(tmp_path, monkeypatch, capsys, kind, words):
+    root = tmp_path / "runs"
+    in_place_of(kind, root, monkeypatch)
+    assert main([*words, "--runs", str(root)]) == 2
+    said = capsys.readouterr()
+    assert kind in said.err and "runs: " in said.err and said.err.count("\n") == 1 and not said.out
+
+
+def test_a_folder_of_runs_below_a_file_is_told_and_one_that_is_not_there_yet_is_empty(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="^runs: '.*/file' is a file, where a folder should be$"):
+        list_runs(tmp_path / "file" / "runs")
+    assert list_runs(tmp_path / "none" / "runs") == []
+
+
+def test_a_run_that_was_deleted_meanwhile_is_called_so(run):
+    delete_run(run)
+    for act in (run.config, lambda: launcher.launch(run, ("false",))):
+        with pytest.raises(ConfigError, match=f"^run: {run.id} was deleted meanwhile$"):
+            act()
+
+
+def test_an_attempt_beyond_all_counting_is_refused_and_not_written(run, monkeypatch):
+    monkeypatch.setattr(launcher, "pump", lambda *_: [])
+    write(run, (2**53 - 1, "stop"), None, None)
+    before = (run.folder / "want.json").read_bytes()
+    with pytest.raises(ConfigError, match="^attempt: 9007199254740992 is more than any run has had"):
+        launcher.resume(run)
+    assert (run.folder / "want.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("text", ["x \ud800", "\udcff", "a\nb \udfff c"])
+def test_halves_of_characters_in_texts_are_question_marks(run, text):
+    write_json(run.folder / "meta.json", {"name": text, "notes": text, "tags": [text], "rev": 1})
+    meta = run.meta()
+    assert "?" in meta["notes"] and json.dumps(meta, ensure_ascii=False).encode()
+    run.write_meta(name=text, notes=text, tags=["a", text])
+    assert json.dumps(run.read_json("meta.json"), ensure_ascii=False).encode()
+    assert main(["note", run.id, text, "--runs", str(run.root)]) == 0
+    assert run.read_json("meta.json")["notes"] == text.encode("utf-8", "replace").decode()

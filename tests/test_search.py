@@ -34,6 +34,7 @@ from lps.snapshots import read_snapshot, read_split, write_arrays
 from tests import sample_runs
 from tests.patience import until
 from tests.search_trainer import peak
+from tests.visiting import visit, words_of
 
 TRAINER = (sys.executable, str(Path(__file__).with_name("search_trainer.py")))
 SPACE = ["margin_scale=1..12", "lr=1e-4..1:log"]
@@ -532,6 +533,37 @@ def test_a_torn_line_is_cut_off_and_a_damaged_journal_is_a_sentence(root):
         read(found)
     with pytest.raises(ConfigError, match="is damaged"):
         drive(found)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"runs": 5},
+        {"op_code": 99},
+        {"op_code": 8, "worker_id": "x", "trial_id": 0, "user_attr": {"runs": 5}},
+        {"op_code": 8, "worker_id": "x", "trial_id": 0, "user_attr": {"runs": [5]}},
+        {"op_code": 8, "worker_id": "x", "trial_id": 0, "user_attr": 5},
+        {"op_code": 7, "worker_id": "x", "trial_id": 0, "step": 1, "intermediate_value": "x"},
+        [],
+        5,
+    ],
+)
+def test_a_line_that_no_driver_has_written_is_a_damage_of_its_search_alone(root, capsys, monkeypatch, line):
+    sound, found = asked(root, name="sound"), asked(root, name="hunt")
+    search.open_study(found, create=True).ask()
+    with open(found.journal, "a") as file:
+        file.write(json.dumps(line) + "\n")
+    with pytest.raises(ConfigError, match=r"^search: trials.jsonl of hunt is damaged \(.+\)$"):
+        read(found)
+    with pytest.raises(ConfigError, match="is damaged"):
+        drive(found)
+    assert main(["search", "hunt", "--runs", str(root)]) == 2
+    assert main(["search", "--list", "--runs", str(root)]) == 0
+    listed = capsys.readouterr().out
+    assert "sound                new" in listed and "hunt                 unreadable" in listed and read(sound)
+    monkeypatch.setenv("LPS_RUNS", str(root))
+    for page in (visit("search", search="hunt"), visit("search")):
+        assert "trials.jsonl of hunt is damaged" in words_of(page)
 
 
 def test_nothing_of_a_search_is_a_pickle(root):

@@ -6,6 +6,7 @@ from lps import runs
 from lps.runs import list_runs, recorded_runs
 from lps.ui import select
 from tests.sample_runs import make_run
+from tests.visiting import visit, words_of
 
 
 @pytest.fixture
@@ -27,3 +28,11 @@ def test_few_own_runs_stand_beside_the_recordings_that_they_do_not_repeat(tmp_pa
     own_ones = list_runs(tmp_path / "runs")
     assert select.comparable(own_ones + recordings) == own_ones, "three of them are enough"
     assert select.comparable(recordings) == recordings
+
+
+@pytest.mark.parametrize("page", ["home", "runs", "live", "queue"])
+def test_pages_say_why_a_folder_of_runs_cannot_be_read(tmp_path, monkeypatch, page):
+    (tmp_path / "runs").touch()
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
+    at = visit(page)
+    assert len(at.error) == 1 and "is a file, where a folder should be. Set LPS_RUNS" in words_of(at)

@@ -35,8 +35,13 @@ class Parser(argparse.ArgumentParser):
 
 def _whole(text: str) -> int:
     """Python's `int` also takes underscores and the digits of every script."""
+    return any_whole(text, LARGEST)
+
+
+def any_whole(text: str, most: int | None = None) -> int:
+    """For commands that check the range of all their whole numbers, and tell it: what is too large, they say better."""
     try:
-        return Parameter("", "int", 0, "", -LARGEST, LARGEST).parse(text)
+        return Parameter("", "int", 0, "", most and -most, most).parse(text)
     except ConfigError:
         raise argparse.ArgumentTypeError(f"{shorten(text)} is not a whole number") from None
 
@@ -60,10 +65,15 @@ class Commands:
     def __init__(self, top: Parser):
         self.parsers = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
 
-    def add(self, name: str, act: Callable, help: str, *, run: bool = False, as_json: bool = False) -> Parser:
-        """A command with the options that many have: --runs always, RUN and --json where asked for."""
+    def add(
+        self, name: str, act: Callable, help: str, *, run: bool = False, as_json: bool = False, is_taken_away=False
+    ) -> Parser:
+        """A command with the options that many have: --runs always, RUN and --json where asked for.
+
+        is_taken_away: what it writes is for elsewhere, and follows the person's umask; all else is its owner's alone.
+        """
         sub = self.parsers.add_parser(name, help=help, description=help, allow_abbrev=False)
-        sub.set_defaults(act=act)
+        sub.set_defaults(act=act, is_taken_away=is_taken_away)
         runs = Path(os.environ.get("LPS_RUNS", "runs"))
         sub.add_argument("--runs", type=Path, default=runs, help="folder of the runs")
         if run:

@@ -11,9 +11,8 @@ from lps.runs import Run, find_run, list_runs
 def add(commands: Commands) -> None:
     compare = commands.add("compare", compare_runs, "runs side by side, mean and spread over seeds")
     compare.add_argument("--format", choices=("markdown", "latex", "csv", "json"), default="markdown")
-    report = commands.add(
-        "report", write_report, "one HTML or LaTeX file: numbers, charts, settings, and how to make them again"
-    )
+    about = "one HTML or LaTeX file: numbers, charts, settings, and how to make them again"
+    report = commands.add("report", write_report, about, is_taken_away=True)
     report.add_argument("--to", type=Path, required=True, help="the file, such as report.html or report.tex")
     for sub in (compare, report):
         _add_scoring(sub)

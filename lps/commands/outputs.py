@@ -4,7 +4,7 @@ from pathlib import Path
 
 from lps.commands import Commands, say
 from lps.parameters import ConfigError, shorten
-from lps.runs import Run, find_run, list_runs
+from lps.runs import Run, find_run, list_runs, obstacle
 
 FORMS = {
     "tensorboard": "scalars, histograms, hyperparameters and the projector's embeddings, a folder a run",
@@ -22,7 +22,8 @@ def add(commands: Commands) -> None:
         "--all", action="store_true", help="maps of up to 24 epochs, each begun from that of the nearest epoch"
     )
     forms = "; ".join(f"{name}: {words}" for name, words in FORMS.items())
-    export = commands.add("export", export_runs, f"runs for other programs. {forms}; FILE.csv or FOLDER: labels")
+    about = f"runs for other programs. {forms}; FILE.csv or FOLDER: labels"
+    export = commands.add("export", export_runs, about, is_taken_away=True)
     export.add_argument("ids", nargs="*", metavar="RUN", help="runs; all that have begun without it; one for labels")
     export.add_argument(
         "--to",
@@ -35,7 +36,8 @@ def add(commands: Commands) -> None:
     export.add_argument("--light", action="store_true", help="archive: without checkpoints, so nothing can be resumed")
     export.add_argument("--epoch", type=int, help="labels: epoch whose clusters count; tensorboard: of the features")
     export.add_argument("--links", action="store_true", help="labels: links to the picture files in place of copies")
-    recorder = commands.add("record", record_runs, "small read-only copies of finished runs, to look at elsewhere")
+    about = "small read-only copies of finished runs, to look at elsewhere"
+    recorder = commands.add("record", record_runs, about, is_taken_away=True)
     recorder.add_argument("ids", nargs="+", metavar="RUN", help="finished runs")
     recorder.add_argument("--to", type=Path, required=True, help="folder of the recordings")
     recorder.add_argument("--name", default="", help="how people call the one run; without it as it is called now")
@@ -44,6 +46,8 @@ def add(commands: Commands) -> None:
 def make_projection(options) -> None:
     from lps.projection import project, project_all
 
+    if options.all and options.epoch is not None:
+        raise ConfigError("epoch", f"{options.epoch} has no meaning with --all, which chooses the epochs itself")
     asked = find_run(options.runs, options.run), options.method, options.epoch
     for path in project_all(*asked) if options.all else [project(*asked)]:
         print(path)
@@ -126,5 +130,7 @@ def record_runs(options) -> None:
 
     if options.name and len(options.ids) > 1:
         raise ConfigError("name", f"{options.name!r} is one name for {len(options.ids)} runs; record them one by one")
+    if said := obstacle(options.to):
+        raise ConfigError("to", said)
     for run in [find_run(options.runs, text) for text in options.ids]:
         print(record(run, options.to, options.name).folder)

@@ -5,7 +5,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from lps.commands import Commands, Parser, print_json, say
+from lps.commands import Commands, Parser, any_whole, print_json, say
 
 MOVES = {
     "first": "to the front of the queue",
@@ -23,12 +23,14 @@ def add(commands: Commands) -> None:
     slots = _action(
         actions, "slots", set_slots, "how many runs the processor takes at a time; without N: how many it does"
     )
+    slots.register("type", int, any_whole)
     slots.add_argument("number", type=int, nargs="?", metavar="N", help="a whole number; LPS_CPU_SLOTS goes before it")
     _action(actions, "hold", hold, "keep a run in its place without starting it", run=True)
     _action(actions, "release", release, "let a held run start when its turn comes", run=True)
     for place, words in MOVES.items():
         _action(actions, place, move, f"put a run {words}", run=True)
     priority = _action(actions, "priority", set_priority, "runs of a higher one go before all others", run=True)
+    priority.register("type", int, any_whole)
     priority.add_argument("number", type=int, metavar="N", help="a whole number; 0 without it")
     _action(actions, "cancel", cancel, "take a run out of the queue", run=True)
     _action(actions, "retry", retry, "try a run that broke off again now", run=True)
@@ -110,7 +112,9 @@ def retry(options) -> None:
 
 def set_slots(options) -> None:
     from lps import launcher, occupancy, queue
+    from lps.runs import subfolders
 
+    subfolders(options.runs)  # raises where it cannot be read
     if options.number is not None:
         queue.set_cpu_slots(options.runs, options.number)
         launcher.pump(options.runs)
@@ -123,7 +127,9 @@ def set_slots(options) -> None:
 
 def _set_paused(options, paused: bool) -> None:
     from lps import launcher, queue
+    from lps.runs import subfolders
 
+    subfolders(options.runs)  # raises where it cannot be read
     queue.set_paused(options.runs, paused)
     if not paused:
         launcher.pump(options.runs)

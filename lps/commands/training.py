@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 
-from lps.commands import Commands, add_place, add_settings, add_task, place, print_json, say
+from lps.commands import Commands, add_place, add_settings, add_task, any_whole, place, print_json, say
 from lps.config import Config, configure, parse_settings
 from lps.parameters import ConfigError
 from lps.runs import Run, create_run
@@ -21,6 +21,7 @@ def add(commands: Commands) -> None:
     alone = commands.add("pretrain", pretrain, "only the SimCLR start of such a run, kept for later runs")
     count = commands.add("count-classes", count_classes, "how many classes the images may have", as_json=True)
     count.add_argument("--most", type=int, help="the largest number that is tried")
+    launch.register("type", int, any_whole)
     launch.add_argument(
         "--retries", type=int, metavar="N", help="start a crashed run again by itself, N times (0 to 3)"
     )

@@ -12,6 +12,7 @@ from lps.background import SOURCE
 from lps.locks import is_held
 from lps.parameters import ConfigError
 from lps.runs import RUN_ID, Run, list_runs, recorded_runs
+from lps.ui import escape
 
 FEW = 2  # finished runs that can be held against each other
 HIDDEN = "hidden"  # in the address, where hidden runs are shown
@@ -23,8 +24,17 @@ def runs_root() -> Path:
 
 
 def own_runs() -> list[Run]:
-    """The runs of this installation, newest first; folders that are no runs come last."""
-    return sorted(list_runs(runs_root()), key=lambda run: RUN_ID.fullmatch(run.id) is None)
+    """The runs of this installation, newest first; folders that are no runs come last.
+
+    Where their folder cannot be read, no page has anything to show but the reason, and ends here.
+    """
+    try:
+        runs = list_runs(runs_root())
+    except ConfigError as error:
+        words = f"{escape.markdown(str(error))}. Set LPS_RUNS to another folder, or mend this one."
+        st.error(words, icon=":material/folder_off:")
+        st.stop()
+    return sorted(runs, key=lambda run: RUN_ID.fullmatch(run.id) is None)
 
 
 def all_runs() -> list[Run]:
