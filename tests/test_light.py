@@ -97,3 +97,11 @@ def test_a_guess_grows_with_work_and_shrinks_with_cores():
     assert guesses.seconds(config, 2000, 32, 32, 2) > 1.9 * one > 1.9 * guesses.seconds(config, 1000, 32, 32, 4)
     assert guesses.seconds(config, 1000, 64, 64, 2) > 3.5 * one
     assert guesses.seconds(configure({"dataset": "folder", "network.name": "resnet50"}), 9, 9, 9, 1) is None
+
+
+def test_the_storys_door_to_own_pictures_asks_for_what_the_machine_can_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
+    with_devices(monkeypatch)
+    at = visit("story", step="8")
+    (door,) = [link for link in at.get("page_link") if "dataset=folder" in link.proto.query_string]
+    assert "network.name" in door.proto.query_string

@@ -151,7 +151,7 @@ def take(key: str, as_text: Callable) -> None:
 
 def _take_choice(key: str) -> None:
     new = draft().with_choice(**{key: st.session_state[f"form:{key}"]})
-    keep(new.with_effort("full" if devices.available_gpus() else "light") if key == "dataset" else new)
+    keep(new.with_effort(forms.usual_effort()) if key == "dataset" else new)
 
 
 def _take_effort() -> None:

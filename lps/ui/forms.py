@@ -90,6 +90,11 @@ class Reading:
     values: dict[str, object]  # the settings that could be read and differ from the defaults
 
 
+def usual_effort() -> str:
+    """The effort that a form begins with on this machine."""
+    return "full" if devices.available_gpus() else "light"
+
+
 def defaults(dataset: str, method: str) -> dict[str, object]:
     """Every setting of `method` on `dataset` before anybody changes one: defaults, then the data set's recipe."""
     plain = {key: p.default for key, p in parameters(method).items()}

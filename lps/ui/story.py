@@ -11,7 +11,7 @@ import streamlit as st
 from lps.datasets import Images
 from lps.runs import Run
 from lps.split import Split
-from lps.ui import assignments, charts, frames, points, recordings, select, story_charts, style
+from lps.ui import assignments, charts, forms, frames, points, recordings, select, story_charts, style
 from lps.ui.frames import Frame
 from lps.ui.live import History, history
 from lps.ui.plot import plot
@@ -388,7 +388,7 @@ def draw_next(scene: Scene) -> None:
         ("Look into the piles", "Every picture, and when it changed its mind.", "pages/clusters.py", "Clusters",
          {"run": runs["lps"]}),
         ("Your own pictures", "A folder, half of it sorted, is enough.", "pages/launch.py", "Launch",
-         {"dataset": "folder"}),
+         forms.link(forms.Draft("folder").with_effort(forms.usual_effort()))),
     ]  # fmt: skip
     with st.grid(columns="auto", min_column_width=210, gap="small"):
         for title, words, page, label, query in doors:
