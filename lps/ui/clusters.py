@@ -188,7 +188,7 @@ def _classes(here: View, c: Cluster) -> dict[str, object]:
 
 
 def _percent(share: float) -> float:
-    return round(100 * share, 1)
+    return round(100 * share, 3)  # the table rounds it once more
 
 
 def _share(here: View, class_id: int, share: float) -> str:
