@@ -20,7 +20,7 @@ from lps.files import write_json
 from lps.locks import claim, is_held
 from lps.parameters import ConfigError
 from lps.runs import Run, create_run, delete_run, list_runs
-from tests.patience import is_gone, until
+from tests.patience import LISTENS, is_gone, until
 
 TRAINER = (sys.executable, str(Path(__file__).with_name("fake_trainer.py")))
 PATIENCE = 20  # seconds; a deadline, never a sleep
@@ -104,7 +104,10 @@ def starts(root) -> list[str]:
 def server(body: str, **options) -> subprocess.Popen:
     """A process that launches runs, as the dashboard's server does."""
     process = subprocess.Popen(
-        [sys.executable, "-c", SERVER.format(body=body)], stdout=subprocess.PIPE, cwd=launcher.SOURCE, **options
+        [sys.executable, "-c", LISTENS + SERVER.format(body=body)],
+        stdout=subprocess.PIPE,
+        cwd=launcher.SOURCE,
+        **options,
     )
     assert process.stdout.readline() == b"ready\n"
     return process

@@ -23,7 +23,7 @@ from lps.locks import is_held
 from lps.parameters import ConfigError
 from lps.runs import Run, create_run, list_runs
 from lps.sweeps import Layout, combinations, lay_out, plan, read_layout
-from tests.patience import until
+from tests.patience import LISTENS, until
 
 TRAINER = (sys.executable, str(Path(__file__).with_name("fake_trainer.py")))
 PATIENCE = 20  # seconds; a deadline, never a sleep
@@ -361,7 +361,9 @@ sweeps.watch = lambda items: (print("waiting", file=sys.stderr, flush=True), wat
 sys.exit(main(["sweep", "--set", "device=cpu", "--seeds", "0,1", "--wait", "--runs", {str(root)!r}]))
 """
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen([sys.executable, "-c", code], cwd=launcher.SOURCE, start_new_session=True, **pipes)
+    process = subprocess.Popen(
+        [sys.executable, "-c", LISTENS + code], cwd=launcher.SOURCE, start_new_session=True, **pipes
+    )
     assert any(line == "waiting\n" for line in process.stderr)
     until(lambda: run.log.exists() and b"doing" in run.log.read_bytes())
     os.killpg(process.pid, signal.SIGINT)
