@@ -132,6 +132,10 @@ def rows(port: int, name: str) -> dict[str, tuple[str, str | None, bool]]:
 ROWS = list(rows(0, ""))
 
 
+def test_what_is_printed_at_the_start_is_the_address_alone(here):
+    assert here.log.read_text().splitlines()[0] == f"LPS Studio: http://localhost:{here.port}/"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("row", ROWS)
 def test_on_this_machine_only_the_apps_own_pages_are_let_in(here, row):

@@ -2,6 +2,7 @@
 
 import gzip
 import importlib
+import logging
 import os
 import pkgutil
 import sys
@@ -48,6 +49,8 @@ def options() -> dict:
 
 def _import_pages() -> None:
     """Whatever pages are made of, before there are visitors: the first one would wait for it."""
+    # It would warn of every function with a cache that the cache is in memory, where it shall be.
+    logging.getLogger("streamlit.runtime.caching.cache_data_api").setLevel(logging.ERROR)
     for module in pkgutil.iter_modules(ui.__path__):
         importlib.import_module(f"{ui.__name__}.{module.name}")
 
