@@ -93,9 +93,13 @@ class Visitor:
 def visits(visitor: Visitor, url: str, ready: Callable[[Page], None], rounds: int) -> dict[str, float]:
     """Seconds from the address to `ready`: the first visit of a new profile, and `rounds` more of the same one."""
     with visitor.browser() as context:
-        seconds = [_visit(context, url, ready) for _ in range(rounds + 1)]
-    later = sorted(seconds[1:])
-    return {"first visit s": seconds[0], "best later visit s": later[0], "median later visit s": later[rounds // 2]}
+        return _summary([_visit(context, url, ready) for _ in range(rounds + 1)])
+
+
+def _summary(seconds: list[float]) -> dict[str, float]:
+    first, *rest = seconds
+    later = sorted(rest)
+    return {"first visit s": first, "best later visit s": later[0], "median later visit s": later[len(later) // 2]}
 
 
 def opened(visitor: Visitor, url: str, rounds: int) -> dict[str, float]:
@@ -112,8 +116,7 @@ def opened(visitor: Visitor, url: str, rounds: int) -> dict[str, float]:
             page.locator("[data-testid=stMain]").get_by_role("link", name="Live").click()
             curves_are_there(page)
             seconds.append(time.perf_counter() - began)
-    later = sorted(seconds[1:])
-    return {"first visit s": seconds[0], "best later visit s": later[0], "median later visit s": later[rounds // 2]}
+    return _summary(seconds)
 
 
 def _visit(context: BrowserContext, url: str, ready: Callable[[Page], None]) -> float:
