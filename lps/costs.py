@@ -10,7 +10,6 @@ from statistics import median
 
 from lps.config import Config
 from lps.events import read_events, read_last_event
-from lps.parameters import ConfigError
 from lps.runs import Run, list_runs, recorded_runs
 
 FREE = ("seed", "split.seed", "pretrain.seed", "split.seen_classes")  # settings that do not change the cost
@@ -90,7 +89,7 @@ def finished_costs(root: Path, kinds: set[tuple] | None = None, with_bytes: bool
     found = []
     for run in list_runs(root):
         seconds = run_seconds(run)
-        config = _asked(run) if seconds is not None else None
+        config = run.config_if_readable() if seconds is not None else None
         if config is None or (kinds is not None and kind(config) not in kinds):
             continue
         size = folder_bytes(run.folder) if with_bytes else 0
@@ -106,7 +105,7 @@ def recorded_costs(kinds: set[tuple] | None = None) -> list[tuple[Run, Cost]]:
     """
     found = []
     for run in recorded_runs():
-        config = _asked(run)
+        config = run.config_if_readable()
         if config is None or (kinds is not None and kind(config) not in kinds):
             continue
         head, last = events_head(run), read_last_event(run.events)
@@ -187,13 +186,6 @@ def size_in_words(count: float) -> str:
 
 def _costly(config: Config) -> dict[str, object]:
     return {key: value for key, value in config.flat().items() if key not in FREE}
-
-
-def _asked(run: Run) -> Config | None:
-    try:
-        return run.config()
-    except ConfigError:
-        return None
 
 
 def run_seconds(run: Run) -> float | None:

@@ -158,6 +158,13 @@ class Run:
             "rev": whole(stored.get("rev")),
         }
 
+    def config_if_readable(self) -> Config | None:
+        """The settings; None where they cannot be read."""
+        try:
+            return self.config()
+        except ConfigError:
+            return None
+
     def damages(self) -> list[str]:
         """What a person should know of texts and wishes that cannot be read and count as none, a sentence each.
 

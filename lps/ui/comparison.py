@@ -16,7 +16,7 @@ from lps import catalog, compare, paper
 from lps.compare import Group, Scored
 from lps.config import Config
 from lps.files import looks
-from lps.parameters import ConfigError, text_of
+from lps.parameters import text_of
 from lps.protocols import PROTOCOLS
 from lps.runs import RUN_ID, Run
 from lps.ui import charts, escape, select, style
@@ -98,7 +98,7 @@ def pick_runs(runs: list[Run]) -> list[Run]:
 def usual_choice(runs: list[Run], states: dict[str, str]) -> list[Run]:
     """The finished runs that have the split settings of the newest finished one: whole groups, at most `MOST` runs."""
     finished = select.comparable([run for run in runs if states[run.id] == "finished"])
-    settings = {run: flat for run in finished if (flat := _settings(run))}
+    settings = {run: config.flat() for run in finished if (config := run.config_if_readable())}
     groups: dict[str, list[Run]] = {}
     for run, flat in settings.items():
         if _split_settings(flat) == _split_settings(next(iter(settings.values()))):
@@ -109,13 +109,6 @@ def usual_choice(runs: list[Run], states: dict[str, str]) -> list[Run]:
         if not chosen or len(chosen) + len(group) <= MOST:
             chosen += group[:MOST]
     return chosen
-
-
-def _settings(run: Run) -> dict[str, object]:
-    try:
-        return run.config().flat()
-    except ConfigError:
-        return {}
 
 
 def _split_settings(flat: dict[str, object]) -> dict[str, object]:

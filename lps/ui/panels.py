@@ -183,7 +183,7 @@ def show_curves(run: Run, past: History) -> None:
 
     A run that learns nothing after pretraining has one epoch, and keeps its pretraining in view.
     """
-    if len(past.epochs) <= 1 < len(past.pretrain) or len(past.pretrain) and not len(past.epochs):
+    if 1 >= len(past.epochs) < len(past.pretrain):
         _show_pretraining(run, past)
         return
     if not len(past.epochs):

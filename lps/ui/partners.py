@@ -32,12 +32,12 @@ def partners(first: Run, runs: list[Run], same_seed: bool = False) -> list[Run]:
     ORCA, then LPS without its margin, then other methods, then other settings of the same method; among equals those
     with the seed of `first`, then the newest.
     """
-    known = _settings(first)
+    known = first.config_if_readable()
     if known is None:
         return []
     found: dict[tuple, tuple[tuple, Run]] = {}
     for run in runs:
-        settings = _settings(run)
+        settings = run.config_if_readable()
         if settings is None or run.id == first.id or _differing(known, settings) or not _is_finished(run):
             continue
         if same_seed and settings.seed != known.seed:
@@ -53,11 +53,11 @@ def changes(run: Run, beside: Sequence[Run] = (), most: int = 3) -> list[str]:
 
     What every run `beside` it has as well is left out, so that two runs of one title can be told apart.
     """
-    settings = _settings(run)
+    settings = run.config_if_readable()
     if settings is None:
         return []
     mine, usual = settings.flat(), configure({"dataset": settings.dataset, "method": settings.method}).flat()
-    others = [known.flat() for other in beside if other.id != run.id and (known := _settings(other))]
+    others = [known.flat() for other in beside if other.id != run.id and (known := other.config_if_readable())]
     names = [name for name in mine if mine[name] != usual[name] and name not in UNTOLD]
     told = [name for name in names if not others or any(other.get(name) != mine[name] for other in others)]
     told.sort(key=lambda name: (name not in settings.hyperparameters, not name.startswith("split.")))
@@ -66,7 +66,7 @@ def changes(run: Run, beside: Sequence[Run] = (), most: int = 3) -> list[str]:
 
 def kl_is_mixed(runs: Sequence[Run]) -> bool:
     """Whether the margins of some runs use KL in the other direction, so that their curves are of two measures."""
-    known = [settings for run in runs if (settings := _settings(run))]
+    known = [settings for run in runs if (settings := run.config_if_readable())]
     return len({settings.hyperparameters.get("kl_direction", "uniform_to_est") for settings in known}) > 1
 
 
@@ -83,7 +83,7 @@ def split_difference(first: Run, other: Run) -> str:
 
     Where both splits are stored they decide, so that a default and the same value written out are no difference.
     """
-    known, settings = _settings(first), _settings(other)
+    known, settings = first.config_if_readable(), other.config_if_readable()
     same = _same_split(first, other)
     if same:
         return ""
@@ -130,16 +130,9 @@ def _is_usual_lps(run: Run) -> bool:
     """Whether a run is a finished one of LPS with its margin."""
     if not RUN_ID.fullmatch(run.id) or run.id.split("-")[3] != "lps" or not _is_finished(run):
         return False
-    settings = _settings(run)
+    settings = run.config_if_readable()
     return settings is not None and settings.hyperparameters.get("use_margin") is not False
 
 
 def _is_finished(run: Run) -> bool:
     return run.state().name == "finished"
-
-
-def _settings(run: Run) -> Config | None:
-    try:
-        return run.config()
-    except ConfigError:
-        return None

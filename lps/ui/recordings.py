@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 
 from lps.config import Config
-from lps.parameters import ConfigError
 from lps.runs import Run, recorded_runs
 from lps.ui import assignments, points
 from lps.ui.live import History
@@ -15,7 +14,7 @@ HIGH = 0.9  # accuracy from which on a group counts as learned
 
 def cast() -> dict[str, Run]:
     """The recordings by their part; only those that share the split of the first one of LPS. Empty without that."""
-    known = [(run, settings) for run in recorded_runs() if (settings := _settings(run))]
+    known = [(run, settings) for run in recorded_runs() if (settings := run.config_if_readable())]
     first = next((settings for _, settings in known if part(settings) == "lps"), None)
     found: dict[str, Run] = {}
     for run, settings in known:
@@ -35,13 +34,6 @@ def part(settings: Config) -> str:
     if with_margin and entropy:
         return "lps"
     return "no_margin" if entropy else "no_entropy" if with_margin else ""
-
-
-def _settings(run: Run) -> Config | None:
-    try:
-        return run.config()
-    except ConfigError:
-        return None
 
 
 def _split(settings: Config) -> dict[str, object]:

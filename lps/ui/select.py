@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import streamlit as st
 
 from lps import catalog
 from lps.background import SOURCE
+from lps.config import Config
 from lps.locks import is_held
 from lps.parameters import ConfigError
 from lps.runs import RUN_ID, Run, list_runs, recorded_runs
@@ -72,16 +74,14 @@ def comparable(runs: list[Run]) -> list[Run]:
     own = [run for run in runs if not run.is_recorded]
     if len(list(islice((run for run in own if run.state().name == "finished"), FEW))) == FEW:
         return own
-    asked = [_settings(run) for run in own]
-    return own + [run for run in runs if run.is_recorded and _settings(run) not in asked]
+    asked = [_experiment(run) for run in own]
+    return own + [run for run in runs if run.is_recorded and _experiment(run) not in asked]
 
 
-def _settings(run: Run) -> dict[str, object]:
-    """What was asked for, wherever it was carried out; {} where it cannot be read."""
-    try:
-        return {key: value for key, value in run.config().flat().items() if key not in ("device", "threads")}
-    except ConfigError:
-        return {}
+def _experiment(run: Run) -> Config | None:
+    """What was asked for, wherever it is carried out; None where that cannot be read."""
+    config = run.config_if_readable()
+    return config and replace(config, device="auto", threads=None)
 
 
 def outputs(run: Run) -> Path:
