@@ -4,6 +4,9 @@ BIN := .venv/bin
 
 .PHONY: app test check clean
 
+# A suite starts hundreds of processes; each would compile torch's sources anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 app: .venv/ready
 	$(BIN)/streamlit run app.py
 

@@ -6,7 +6,7 @@ The same command imports it once, before any visit, for the server that all visi
 import streamlit as st
 
 from lps.charts import drawings, palette
-from lps.ui.server import menu, routing, serving
+from lps.ui.server import menu, presenting, routing, serving
 from lps.ui.shared import notices, plot
 
 ABOUT = "LPS Studio watches a model learn the classes it has labels for, and discover the ones it has not."
@@ -15,16 +15,18 @@ ABOUT = "LPS Studio watches a model learn the classes it has labels for, and dis
 def visit() -> None:
     """One run of the page that a browser asks for."""
     routing.through_app()
+    presenting.read_address()
     st.set_page_config(
         page_title="LPS Studio",
         page_icon=drawings.MARK,
         layout="wide",
-        initial_sidebar_state=220,
+        initial_sidebar_state="collapsed" if presenting.is_on() else 220,
         menu_items={"About": ABOUT},
     )
-    st.html(palette.PAGE)
+    st.html(palette.PAGE + presenting.style())  # once more than in the head: after the styles of Streamlit, it wins
     st.logo(drawings.LOGO, size="large", icon_image=drawings.MARK)
-    page = st.navigation(menu.pages())
+    page = st.navigation(menu.pages(), expanded=True)
+    presenting.show()
     notices.watch()
     menu.run(page)
     if page.url_path not in menu.charted():

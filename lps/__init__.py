@@ -9,7 +9,9 @@ API = (
     "find_run",
     "launch",
     "list_runs",
+    "predict",
     "replay",
+    "train_on",
 )  # of lps.api, read when asked for
 
 

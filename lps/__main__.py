@@ -1,7 +1,11 @@
 """The command line: `python -m lps COMMAND`; the commands are in `lps.cli._parser`."""
 
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 from lps.cli._parser import one_line, parser
 from lps.errors import Refusal, shown
@@ -16,7 +20,8 @@ def main(arguments: list[str] | None = None) -> int:
     before = os.umask(0)
     os.umask(before if options.is_taken_away else _PRIVATE)
     try:
-        return options.act(options) or 0
+        with _leaving_in_order() if options.is_taken_away else nullcontext():
+            return options.act(options) or 0
     except Refusal as error:
         print(f"lps: {one_line(str(error))}", file=sys.stderr)
         return 2
@@ -31,6 +36,19 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
     finally:
         os.umask(before)
+
+
+@contextmanager
+def _leaving_in_order() -> Iterator[None]:
+    """A SIGTERM ends the command as Ctrl-C does: what was half made is removed; the exit code is the one of a shell."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 if __name__ == "__main__":

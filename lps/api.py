@@ -1,8 +1,8 @@
 """Runs from scripts and notebooks, without a browser: `run = lps.launch(epochs=5); run.wait(); run.events()`.
 
 The same run folders, settings and words as on the command line and in the dashboard; docs/api.md has examples. Nothing
-here needs torch: training happens in processes of its own, which go on when this one ends. What a person got wrong is
-a `ConfigError` of one sentence.
+here but `predict` needs torch: training happens in processes of its own, which go on when this one ends. What a person
+got wrong is a `ConfigError` of one sentence.
 """
 
 import json
@@ -11,8 +11,11 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from lps.analysis import standing
 from lps.analysis.labels import label_all, pictures
-from lps.cluster import job_options, slurm
+from lps.bench import run_filter
+from lps.cluster import executors
+from lps.cluster.job_options import Options
 from lps.errors import Refusal, shorten
 from lps.files.atomic import open_regular
 from lps.running import door, start_check
@@ -24,7 +27,10 @@ from lps.store.events import read_events, read_history
 from lps.store.snapshots import Snapshot, read_snapshot, read_split, stored_epochs
 from lps.store.summary import summarize
 
-__all__ = ("ConfigError", "Run", "compare_runs", "export_runs", "find_run", "launch", "list_runs", "replay")
+__all__ = (
+    "ConfigError", "Run", "compare_runs", "export_runs", "find_run", "launch", "list_runs", "predict", "replay",
+    "train_on",
+)  # fmt: skip
 ConfigError = Refusal  # the name by which scripts know it
 
 POLL_S = 0.5  # how often a run that goes on is looked at
@@ -111,11 +117,23 @@ class Run:
         """
         return [event for event in read_history(self._run.events) if kind in (None, event["kind"])]
 
-    def curve(self, name: str) -> tuple[list[int], list]:
-        """(epochs, values) of a measurement such as "accuracy/novel": `plt.plot(*run.curve("kl"))`."""
-        events = read_history(self._run.events)
-        found = [(event["epoch"], event["values"][name]) for event in events if name in event["values"]]
-        return [epoch for epoch, _ in found], [value for _, value in found]
+    def curve(self, name: str, over: str = "epoch") -> tuple[list, list]:
+        """(epochs, values) of a measurement such as "accuracy/novel": `plt.plot(*run.curve("kl"))`.
+
+        over: "epoch", "step", "time" (hours since the first record), or a measurement recorded at the same epochs.
+        """
+        events = list(read_history(self._run.events))
+        found = [(event, event["values"][name]) for event in events if name in event["values"]]
+        places = {
+            "epoch": lambda event: event["epoch"],
+            "step": lambda event: event["step"],
+            "time": lambda event: (event["time"] - events[0]["time"]) / 3600,
+        }
+        if over in places:
+            return [places[over](event) for event, _ in found], [value for _, value in found]
+        others = {(e["kind"] == "pretrain", e["epoch"]): e["values"][over] for e in events if over in e["values"]}
+        both = [(others.get((e["kind"] == "pretrain", e["epoch"])), value) for e, value in found]
+        return [x for x, _ in both if x is not None], [value for x, value in both if x is not None]
 
     def summary(self) -> dict:
         """{"last": newest value of every name, "best": values of the best epoch, "best_by": name, "epochs": n}."""
@@ -176,7 +194,7 @@ def launch(
     `margin_scale=5`. light: what a machine without a GPU trains in minutes (`lps.settings.recipes`), where the settings
     do not say otherwise. runs: the folder of the runs; without it LPS_RUNS, else `runs`. on: what to ask of SLURM,
     which then carries the run out, by the names they have after --slurm: `{"partition": "gpu", "time": "4:00:00"}`, or
-    `{}` for whatever the cluster does by itself; `extra` may be a list.
+    `{}` for whatever the cluster does by itself; `extra` may be a list, and `place` names another place than SLURM.
     """
     asked = _by_key(method, settings)
     lighter = door.light_settings(dataset, asked, on is None) if light else {}
@@ -186,16 +204,46 @@ def launch(
     return Run(door.begin(_root(runs), [door.Order(config, name)], on=place)[0].folder)
 
 
-def _options(asked: Mapping[str, object]) -> job_options.Options:
-    """What a person asks of the cluster, after the cluster was asked whether it takes such a job."""
+def train_on(
+    run: Run,
+    epoch: int | None = None,
+    *,
+    labels: str = "confident",
+    confidence: float = 0.9,
+    from_weights: bool = True,
+    name: str = "",
+    **settings,
+) -> Run:
+    """Start a run that goes on with what a person called the clusters of `run`, and give it; raises `ConfigError`.
+
+    epoch: whose names count; the newest with names without it. labels: which pictures of a named cluster become
+    labeled, "all", "confident" (from this `confidence` on) or "looked-at". from_weights: begin with the run's weights
+    in place of its own start. settings: those of training that shall be others than the run's, as of `launch`.
+    """
+    from lps.use import training_on
+
+    changes = _by_key(run._run.config().method, settings)
+    planned = training_on.plan(
+        run._run, epoch, rule=labels, threshold=confidence, from_weights=from_weights, changes=changes
+    )
+    door.check([planned.config], judge=start_check.ask)
+    return Run(training_on.begin(planned, name=name).folder)
+
+
+def _options(asked: Mapping[str, object]) -> Options:
+    """What a person asks of a place, after the place was asked whether it takes such a job."""
     if not isinstance(asked, Mapping):
         raise Refusal("on", f"{shorten(asked)} is no dictionary of options, such as {{'partition': 'gpu'}}")
-    texts = []
+    on, texts = str(asked.get("place", "slurm")), []
+    if on not in executors.AWAY:
+        raise Refusal("on", f"{shorten(on)} is no place; choices: {', '.join(executors.AWAY)}")
     for name, value in asked.items():
+        if name == "place":
+            continue
         texts += [f"{name}={one}" for one in (value if isinstance(value, (list, tuple)) else [value])]
-    place = job_options.read_options(texts)
-    slurm.check(place)
-    return place
+    options = executors.AWAY[on].read_options(texts)
+    executors.AWAY[on].check(options)
+    return options
 
 
 def _by_key(method: str, settings: Mapping[str, object]) -> dict[str, object]:
@@ -209,9 +257,16 @@ def find_run(text: str, runs: Path | str | None = None) -> Run:
     return Run(run_folders.find_run(_root(runs), str(text)).folder)
 
 
-def list_runs(runs: Path | str | None = None, state: str | None = None, tag: str | None = None) -> list[Run]:
-    """All runs, newest first; those in a state, or with a tag such as "sweep:NAME", where asked for."""
+def list_runs(
+    runs: Path | str | None = None, state: str | None = None, tag: str | None = None, filter: str = ""
+) -> list[Run]:
+    """All runs, newest first; those in a state, or with a tag such as "sweep:NAME", where asked for.
+
+    filter: such as 'lr>0.05 and method=lps', in the language of the page Runs (`lps.bench.run_filter`).
+    """
     found = [run for run in run_folders.list_runs(_root(runs)) if tag is None or tag in run.meta()["tags"]]
+    if filter.strip():
+        found = [entry.run for entry in run_filter.select([standing.entry(run) for run in found], filter)]
     return [Run(run.folder) for run in found if state is None or run.state().name == state]
 
 
@@ -256,6 +311,34 @@ def export_runs(exported: Sequence[Run], to: str, into: Path | str) -> list[Path
     if to in event_tables.FORMS:
         return event_tables.export(found, into, to)
     raise Refusal("to", f"{shorten(to)} is not one of tensorboard, csv, parquet, archive")
+
+
+def predict(run: Run, pictures, *, keep: float | None = None, to: Path | str | None = None) -> list[dict]:
+    """What a run says of new pictures: a folder, an .npz with `x`, or an array uint8 (n, height, width[, 3]).
+
+    One row a picture: file, name (None for none of these), guess, confidence, cluster, group, distance, nearest (ids of
+    the training images that it is most like). keep: share of known pictures that stay some class, 0.95 without it; 1
+    lets every picture be some. to: a .csv file to be written as well. Raises `Refusal`.
+    """
+    from lps.use import prediction_files
+    from lps.use.predicted import check_share
+    from lps.use.prediction import predict
+
+    check_share(keep)
+    found = predict(run._run, pictures)
+    threshold = found.threshold(keep)
+    if to is not None:
+        prediction_files.write_csv(Path(to), found, threshold)
+    columns = (found.confidence, found.cluster, found.distance, found.nearest)
+    return [
+        {
+            "file": file, "name": None if none else guess, "guess": guess, "confidence": sure, "cluster": cluster,
+            "group": found.groups[cluster], "distance": away, "nearest": near,
+        }
+        for file, guess, none, sure, cluster, away, near in zip(
+            found.files, found.names(), found.is_none(threshold).tolist(), *(column.tolist() for column in columns)
+        )
+    ]  # fmt: skip
 
 
 def replay(raced: Sequence[Run], to: Path | str) -> Path:

@@ -13,10 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from lps.data import sources
+from lps.data.confirmed import added
 from lps.data.split import open_world_split
 from lps.files.atomic import write_json, write_whole
 from lps.files.locks import boot_id, claim
 from lps.settings.config import configure
+from lps.store import inherited
 from lps.store.run_folders import create_run
 from lps.store.runs import Run
 from lps.store.snapshots import Snapshot, write_snapshot, write_split
@@ -33,7 +35,8 @@ def make_run(
     """A run in `state`, as far as files can say it: alive ones need their lock held as well (`held`).
 
     written: how many epochs have records (default: as many as fit the state). options: name, seed, settings (by key),
-    pretrain (how many SimCLR events), log (console text), lucky (False: two novel classes never come apart).
+    pretrain (how many SimCLR events), log (console text), lucky (False: two novel classes never come apart), run (a
+    folder that is there already).
     """
     usual = {"finished": epochs, "queued": 0, "starting": 0}
     writer = RunWriter(root, epochs=epochs, **options)
@@ -104,12 +107,16 @@ def make_one_of_each(root: Path) -> dict[str, Run]:
 class RunWriter:
     """Writes one run folder as a trainer and a runner would, an epoch at a time."""
 
-    def __init__(self, root: Path, *, epochs=EPOCHS, name="", seed=0, settings=None, pretrain=20, log="", lucky=True):
-        self.config = configure({"seed": seed, "epochs": epochs} | (settings or {}))
-        self.run = create_run(Path(root), self.config, name)
+    def __init__(
+        self, root: Path, *, epochs=EPOCHS, name="", seed=0, settings=None, pretrain=20, log="", lucky=True, run=None
+    ):
+        self.config = run.config() if run else configure({"seed": seed, "epochs": epochs} | (settings or {}))
+        self.run = run or create_run(Path(root), self.config, name)
         self.images = sources.load("digits")
         self.split = open_world_split(self.images.labels, self.images.class_names, self.config)
         self.targets = self.split.targets(self.images.labels)
+        if confirmed := inherited.read(self.run):
+            self.split, self.targets = added(self.split, self.images.labels, self.images.num_classes, confirmed)
         self.random = np.random.default_rng(seed)
         self.epochs, self.pretrain, self.log, self.lucky = epochs, pretrain, log, lucky
         self.time = time.time() - 600

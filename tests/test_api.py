@@ -12,6 +12,7 @@ import pytest
 
 from lps import api
 from lps.analysis.labels import label_all
+from lps.cluster.executors import slurm
 from lps.errors import Refusal
 from lps.running import launcher as processes
 from lps.store.events import read_events
@@ -52,15 +53,15 @@ def started(monkeypatch):
 
 def test_a_run_is_handed_to_a_cluster_with_what_was_asked(tmp_path, monkeypatch):
     asked, checked = [], []
-    monkeypatch.setattr(api.slurm, "check", checked.append)
+    monkeypatch.setattr(slurm, "check", checked.append)
     monkeypatch.setattr(api.processes, "launch", lambda run, on: asked.append((run.folder, on)))
     more = {"partition": "gpu", "cpus": 4, "extra": ["--constraint=a100", "--exclusive"]}
     run = api.launch(runs=tmp_path, device="cuda", on=more)  # a GPU that this machine need not have
     plain = api.launch(runs=tmp_path, on={})
     texts = ["partition=gpu", "cpus=4", "extra=--constraint=a100", "extra=--exclusive"]
     assert asked == [
-        (run.folder, api.job_options.read_options(texts)),
-        (plain.folder, api.job_options.read_options([])),
+        (run.folder, slurm.read_options(texts)),
+        (plain.folder, slurm.read_options([])),
     ]
     assert checked == [on for _, on in asked]
 

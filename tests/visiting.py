@@ -2,12 +2,14 @@
 
 import functools
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from streamlit.components.v2 import manifest_scanner
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.testing.v1 import AppTest, local_script_runner
 
+from lps.settings.config import GROUPS
 from lps.ui.server import menu
 
 APP = Path(__file__).parent.parent / "app.py"
@@ -32,9 +34,16 @@ local_script_runner.require_widgets_deltas = _wait
 
 class Visit(AppTest):
     """An `AppTest` of a server that has been asked before, so that each run begins with app.py
-    (lps.ui.server.routing)."""
+    (lps.ui.server.routing).
+
+    opened: keys of boxes that stay open, of which an `AppTest` knows nothing.
+    """
+
+    opened: Sequence[str] = ()
 
     def _run(self, *arguments, **options):
+        for key in self.opened:
+            self.session_state[key] = True
         original = PagesManager.__init__
 
         def through_app(self, *arguments, **options):
@@ -48,12 +57,13 @@ class Visit(AppTest):
             PagesManager.__init__ = original
 
 
-def visit(page: str = "home", /, **query) -> Visit:
+def visit(page: str = "home", opened: Sequence[str] = (), /, **query) -> Visit:
     """The page after its first run; query: the parameters in its address, lists where they stand more than once.
 
     It is the first page that the session asks for, as by a link: a page is known by the name of its file.
     """
     at = Visit(str(APP), default_timeout=60)
+    at.opened = opened
     if page != "home":
         at.switch_page(f"pages/{page}.py")
     for key, value in query.items():
@@ -61,6 +71,13 @@ def visit(page: str = "home", /, **query) -> Visit:
     at.run()
     assert not at.exception
     return at
+
+
+def whole_form(**query) -> Visit:
+    """The launch form with all its fields, those in closed boxes too."""
+    return visit(
+        "launch", ("formulas", *(f"group:{name}" for name in ("training", *GROUPS))), view="everything", **query
+    )
 
 
 def words_of(at: AppTest) -> str:

@@ -26,9 +26,15 @@ WINDOW = 5  # earlier snapshots that stability looks back at
 FLAGS = {  # -> (what people read, what it means)
     "split": ("part of a class", "its most frequent class is the most frequent one of another cluster too"),
     "merge": ("mixes classes", "it holds a third or more of the images of each of two classes"),
+    "mixed": (
+        "looks mixed",
+        "the pictures most like its own are often in other clusters, or it comes apart into two. On "
+        "clusters of known classes that was said of 9 in 100 with over 90 % of one class, of 71 in 100 with below 70 %",
+    ),
     "empty": ("empty", "no image was put in it"),
     "unstable": ("unstable", f"its mean overlap with the clusters of the epochs before is below {100 * _STABLE:.0f} %"),
 }
+_PIECE = 512  # images whose directions are in memory at once
 
 
 @dataclass(frozen=True)
@@ -155,7 +161,10 @@ def neighbours(features: np.ndarray, places: np.ndarray, count: int) -> tuple[np
     features (m, d) of a sample of the images and the place of each one's cluster, -1 for none.
     """
     totals = np.zeros((count, features.shape[1]))
-    np.add.at(totals, places[places >= 0], unit_rows(features.astype(np.float64))[places >= 0])
+    placed = np.flatnonzero(places >= 0)
+    for start in range(0, len(placed), _PIECE):
+        rows = placed[start : start + _PIECE]
+        np.add.at(totals, places[rows], unit_rows(features[rows]))
     directions = unit_rows(totals)
     cosines = directions @ directions.T
     absent = ~directions.any(axis=1)

@@ -1,7 +1,7 @@
 """What every image of a run is called: labels that were given, and what a person made of the predicted clusters."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,9 +25,10 @@ _SOURCES = ("labeled", "withheld", "predicted", "rejected")
 class Labels:
     """One row a training image, ascending by image id.
 
-    predicted, cluster: -1 for labeled images, which no cluster decides. names: "" for rejected images. confidence: NaN
-    for labeled images. groups: "seen", "novel", or "" where nobody can say. sources: one of `_SOURCES`; "withheld" are
-    unlabeled images whose label is known, was kept from training, and counts.
+    predicted, cluster: -1 for labeled images, which no cluster decides. names: "" for rejected images, which are those
+    of a rejected cluster and those of which a person said so. confidence: NaN for labeled images. groups: "seen",
+    "novel", or "" where nobody can say. sources: one of `_SOURCES`; "withheld" are unlabeled images whose label is
+    known, was kept from training, and counts.
     """
 
     epoch: int
@@ -61,7 +62,7 @@ def clusters_of(said: Naming, predicted: np.ndarray, images: np.ndarray) -> np.n
 def cluster_ids(said: Naming, predicted: np.ndarray, total: int) -> np.ndarray:
     """The ids of all clusters, ascending: those that the model can predict and those split off, without merged ones."""
     count = max(total, int(predicted.max(initial=0)) + 1)
-    return np.array([i for i in (*range(count), *said.split_off) if i not in said.parents], np.int64)
+    return np.array(sorted({*range(count), *said.moved.values()} - set(said.parents)), np.int64)
 
 
 def default_names(run: Run, split: Split) -> dict[int, str]:
@@ -90,7 +91,9 @@ def pictures(run: Run, split: Split, targets: np.ndarray) -> datasets.Images:
         return thumbnails.read(run, split, targets)
     images = data_sources.of(run.config())
     known = len(images.labels) == len(targets) and images.num_classes <= len(split.class_order)
-    if not known or not np.array_equal(split.targets(images.labels), targets):
+    given = np.ones(len(targets), bool)
+    given[split.confirmed] = False  # what a person said of these, no data set says
+    if not known or not np.array_equal(split.targets(images.labels)[given], targets[given]):
         raise Refusal("dataset", "has changed since the run, so its pictures cannot be used")
     return images
 
@@ -100,14 +103,9 @@ def pictures(run: Run, split: Split, targets: np.ndarray) -> datasets.Images:
 
 def label_all(run: Run, epoch: int | None = None) -> Labels:
     """The labels of a run at an epoch: the newest that a person has named, else the newest; raises `Refusal`."""
-    split, targets = read_split(run.folder)
-    epochs, entries = stored_epochs(run), naming.read_entries(run)
-    if epoch is None:
-        epoch = max(set(naming.named_epochs(entries)) & set(epochs), default=epochs[-1])
-    if epoch not in epochs:
-        raise Refusal("epoch", f"{epoch} has no snapshot; the epochs go from {epochs[0]} to {epochs[-1]}")
-    said, network = naming.at(entries, epoch), read_assignment(run, epoch, split)
-    return assemble(epoch, split, targets, network, said, default_names(run, split))
+    _, targets = read_split(run.folder)
+    seen = look(run, epoch)
+    return assemble(seen.epoch, seen.split, targets, seen.network, seen.said, seen.defaults)
 
 
 def assemble(
@@ -122,23 +120,67 @@ def assemble(
     confidence = np.full(len(images), np.nan)
     predicted[rows], confidence[rows] = network.predicted, network.confidence
     cluster[rows] = clusters_of(said, network.predicted, split.unlabeled)
-    names, groups, sources = [], [], []
-    for image, here, known, labeled in zip(images.tolist(), cluster.tolist(), is_known.tolist(), is_labeled.tolist()):
-        rejected = not known and here in said.rejected
-        given = split.class_names[targets[image]]
-        names.append("" if rejected else given if known else name_of(here, said, defaults))
-        groups.append("seen" if known else "" if rejected else _group(here, split, said, defaults))
-        sources.append("labeled" if labeled else "withheld" if known else "rejected" if rejected else "predicted")
-    return Labels(epoch, images, predicted, cluster, confidence, tuple(names), tuple(groups), tuple(sources))
+    rejected = ~is_known & (np.isin(cluster, list(said.rejected)) | np.isin(images, list(said.unlabeled)))
+    ids = range(max(int(cluster.max(initial=0)), 0) + 1)
+    called, grouped = [name_of(c, said, defaults) for c in ids], [group_of(c, split, said, defaults) for c in ids]
+    names, groups = _spread(called, cluster), _spread(grouped, cluster)
+    names[is_known] = _spread(split.class_names, targets[images[is_known]])
+    groups[is_known], sources = "seen", _spread(_SOURCES, np.full(len(images), _SOURCES.index("predicted")))
+    names[rejected], groups[rejected], sources[rejected] = "", "", "rejected"
+    sources[is_known], sources[is_labeled] = "withheld", "labeled"
+    words = (tuple(each.tolist()) for each in (names, groups, sources))
+    return Labels(epoch, images, predicted, cluster, confidence, *words)
 
 
-def _group(cluster: int, split: Split, said: Naming, defaults: Mapping[int, str]) -> str:
+def _spread(words: Sequence[str], rows: np.ndarray) -> np.ndarray:
+    """words[rows] as objects (n,): one word in memory, however often it stands."""
+    return np.array(words, object)[rows]
+
+
+def group_of(cluster: int, split: Split, said: Naming, defaults: Mapping[int, str]) -> str:
     """Whether a cluster is of a seen class. Where ids do not mean classes, its name alone tells."""
     if defaults:
         return "seen" if cluster < split.classes.seen else "novel"
     if cluster not in said.names:
         return ""
     return "seen" if said.names[cluster] in split.class_names[: split.classes.seen] else "novel"
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What a person sees of an epoch. cluster: of every unlabeled image; ids: of all clusters, ascending."""
+
+    epoch: int
+    split: Split
+    network: Assignment
+    said: Naming
+    defaults: Mapping[int, str]
+    cluster: np.ndarray
+    ids: tuple[int, ...]
+
+    def name(self, cluster: int) -> str:
+        """What a cluster is called, "" for nothing."""
+        if cluster in self.said.rejected:
+            return "(no class)"
+        return self.said.names.get(cluster) or self.defaults.get(cluster, "")
+
+    def size(self, cluster: int) -> int:
+        """How many unlabeled images are in a cluster."""
+        return int((self.cluster == cluster).sum())
+
+
+def look(run: Run, epoch: int | None = None) -> Looked:
+    """The clusters of a run at an epoch: the newest that a person has named, else the newest; raises `Refusal`."""
+    epochs, entries = stored_epochs(run), naming.read_entries(run)
+    if epoch is None:
+        epoch = max(set(naming.named_epochs(entries)) & set(epochs), default=epochs[-1])
+    if epoch not in epochs:
+        raise Refusal("epoch", f"{epoch} has no snapshot; the epochs go from {epochs[0]} to {epochs[-1]}")
+    split, _ = read_split(run.folder)
+    said, network = naming.at(entries, epoch), read_assignment(run, epoch, split)
+    cluster = clusters_of(said, network.predicted, split.unlabeled)
+    ids = cluster_ids(said, network.predicted, split.classes.total)
+    return Looked(epoch, split, network, said, default_names(run, split), cluster, tuple(ids.tolist()))
 
 
 # ---------------------------------------------------------------------------------------------------- another epoch
@@ -151,10 +193,13 @@ def carry(
 
     then, now: predicted ids (n,) of the images (n,) at the two epochs; total: ids of the model. An id of the later
     epoch continues the cluster that more than half of its images come from. Split-off images that no id continues are
-    split off again. Clusters of which nothing was said are not carried.
+    split off again, and images of which a person said where they belong go there. Clusters of which nothing was said
+    are not carried.
     """
     clusters = clusters_of(said, then, images)
-    told = {*said.names, *said.rejected, *said.parents.values(), *said.split_off} - set(said.parents)
+    empty = said.made.difference(said.split_off)
+    told = {*said.names, *said.rejected, *said.parents.values(), *said.moved.values(), *said.wrong.values()}
+    told = {said.root(cluster) for cluster in told} - empty
     told = np.array(sorted(told), np.int64)
     count = max(total, int(now.max(initial=0)) + 1)
     shared = tally(places(clusters, told), now, (len(told), count))
@@ -170,7 +215,11 @@ def carry(
             lost.append(name_of(cluster, said, {}))
             continue
         steps += _repeat(cluster, said, followers)
-    return steps, lost
+        confirmed = [image for image in images[clusters == cluster].tolist() if image in said.confirmed]
+        steps += [{"do": "assign", "images": confirmed, "to": followers[0]}] if confirmed else []
+        wrong = [image for image, of in sorted(said.wrong.items()) if said.root(of) == cluster]
+        steps += [{"do": "wrong", "images": wrong, "id": followers[0]}] if wrong else []
+    return steps + ([{"do": "nothing", "images": sorted(said.nothing)}] if said.nothing else []), lost
 
 
 def _repeat(cluster: int, said: Naming, followers: list[int]) -> list[dict]:

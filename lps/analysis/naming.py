@@ -5,13 +5,17 @@ the entries add up to, so nothing is overwritten, and taking back is an entry to
 
     {"epoch": 40, "time": 1.7e9, "snapshot": "9f…", "steps": [{"do": "name", "id": 7, "name": "zebra"}]}
     {"do": "merge", "id": 7, "into": 9}   {"do": "split", "images": [3, 14], "new": 12}   {"do": "reject", "id": 7}
-    {"do": "accept", "id": 7}   {"do": "unname", "id": 7}   {"epoch": 40, "time": 1.7e9, "undo": true}
+    {"do": "accept", "id": 7}   {"do": "unname", "id": 7}   {"do": "assign", "images": [3], "to": 9}
+    {"do": "wrong", "images": [3], "id": 9}   {"do": "nothing", "images": [14]}
+    {"epoch": 40, "time": 1.7e9, "undo": true}   {"epoch": 40, "time": 1.7e9, "undo": "key of an entry"}
+    {"epoch": 40, "time": 1.7e9, "restore": 5}   what held after the first 5 entries of the epoch holds again
 """
 
 import json
 import os
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lps.errors import Refusal, shorten
@@ -29,13 +33,19 @@ _REMEDY = "merge the two, or choose another name"
 class Naming:
     """What holds at an epoch. Clusters are ids: those that the model predicts, and those that a person split off.
 
-    parents: cluster -> the cluster that it was merged into. moved: image id -> the split-off cluster that it went to.
+    parents: cluster -> the cluster that it was merged into. moved: image id -> the cluster that a person put it in.
+    made: the clusters that were split off. confirmed: image ids of which a person said one by one where they belong.
+    wrong: image id -> the cluster that it is not of. nothing: ids of images that show no class at all.
     """
 
     names: Mapping[int, str] = field(default_factory=dict)
     parents: Mapping[int, int] = field(default_factory=dict)
     moved: Mapping[int, int] = field(default_factory=dict)
     rejected: frozenset[int] = frozenset()
+    made: frozenset[int] = frozenset()
+    confirmed: frozenset[int] = frozenset()
+    wrong: Mapping[int, int] = field(default_factory=dict)
+    nothing: frozenset[int] = frozenset()
 
     def root(self, cluster: int) -> int:
         """The cluster that this one is part of now."""
@@ -49,12 +59,17 @@ class Naming:
 
     @property
     def split_off(self) -> list[int]:
-        """The clusters that a person made, ascending."""
-        return sorted(set(self.moved.values()))
+        """The clusters that a person made and that hold an image, ascending."""
+        return sorted(self.made & set(self.moved.values()))
+
+    @property
+    def unlabeled(self) -> frozenset[int]:
+        """Ids of the images that a person said not to be what they were taken for: they get no label."""
+        return self.nothing | self.wrong.keys()
 
     def next_id(self, count: int) -> int:
         """An id for a new cluster, beside the `count` ids of the model."""
-        return max([count - 1, *self.moved.values(), *self.parents, *self.names]) + 1
+        return max([count - 1, *self.made, *self.moved.values(), *self.parents, *self.names]) + 1
 
     @property
     def is_empty(self) -> bool:
@@ -74,8 +89,9 @@ def after(naming: Naming, step: Mapping) -> Naming:
 
 def _named(naming: Naming, step: Mapping) -> Naming:
     cluster, name = _own(naming, step), clean_name(step.get("name"))
+    gone = {*naming.parents, *naming.made.difference(naming.split_off)}
     for other, taken in naming.names.items():
-        if other != cluster and other not in naming.parents and taken.casefold() == name.casefold():
+        if other != cluster and other not in gone and taken.casefold() == name.casefold():
             raise Refusal("name", f"{shorten(name)} is already the name of cluster {other}; {_REMEDY}")
     return replace(naming, names={**naming.names, cluster: name}, rejected=naming.rejected - {cluster})
 
@@ -93,12 +109,46 @@ def _merged(naming: Naming, step: Mapping) -> Naming:
 
 
 def _split(naming: Naming, step: Mapping) -> Naming:
-    new, images = step.get("new"), step.get("images")
-    if not isinstance(images, list) or not images or not all(_is_id(image) for image in images):
-        raise Refusal("images", f"{shorten(images)} is not a list of image ids; choose at least one image")
-    if not _is_cluster(new) or new in naming.split_off or new in naming.parents or new in naming.names:
+    new, images = step.get("new"), _images_of(step)
+    taken = {*naming.made, *naming.moved.values(), *naming.parents, *naming.names}
+    if not _is_cluster(new) or new in taken:
         raise Refusal("new", f"{shorten(new)} is not the id of a new cluster")
-    return replace(naming, moved={**naming.moved, **dict.fromkeys(images, new)})
+    naming = _without_verdicts(naming, images)
+    return replace(naming, moved={**naming.moved, **dict.fromkeys(images, new)}, made=naming.made | {new})
+
+
+def _assigned(naming: Naming, step: Mapping) -> Naming:
+    cluster, images = _own(naming, step, "to"), _images_of(step)
+    naming = _without_verdicts(naming, images)
+    moved = {**naming.moved, **dict.fromkeys(images, cluster)}
+    return replace(naming, moved=moved, confirmed=naming.confirmed.union(images))
+
+
+def _wrong(naming: Naming, step: Mapping) -> Naming:
+    cluster, images = _own(naming, step), _images_of(step)
+    naming = _without_verdicts(naming, images)
+    return replace(naming, wrong={**naming.wrong, **dict.fromkeys(images, cluster)})
+
+
+def _nothing(naming: Naming, step: Mapping) -> Naming:
+    images = _images_of(step)
+    naming = _without_verdicts(naming, images)
+    return replace(naming, nothing=naming.nothing | set(images))
+
+
+def _without_verdicts(naming: Naming, images: Sequence[int]) -> Naming:
+    """The last word on an image counts. Those that were split off stay there: their cluster is made of them."""
+    told = set(images)
+    moved = {image: to for image, to in naming.moved.items() if image not in told or to in naming.made}
+    wrong = {image: cluster for image, cluster in naming.wrong.items() if image not in told}
+    return replace(naming, moved=moved, wrong=wrong, nothing=naming.nothing - told, confirmed=naming.confirmed - told)
+
+
+def _images_of(step: Mapping) -> list[int]:
+    images = step.get("images")
+    if not _are_ids(images) or not images:
+        raise Refusal("images", f"{shorten(images)} is not a list of image ids; choose at least one image")
+    return images
 
 
 def _rejected(naming: Naming, step: Mapping) -> Naming:
@@ -113,6 +163,9 @@ _ACTS = {
     "name": _named,
     "merge": _merged,
     "split": _split,
+    "assign": _assigned,
+    "wrong": _wrong,
+    "nothing": _nothing,
     "reject": _rejected,
     "accept": _accepted,
     "unname": _unnamed,
@@ -167,16 +220,41 @@ def check_name(name: str, cluster: int, naming: Naming, defaults: Mapping[int, s
 # ---------------------------------------------------------------------------------------------------- what holds
 
 
+def said_of(entries: Sequence[Mapping], epoch: int) -> list[Mapping]:
+    """All entries of an epoch, those that take back too; how many there were names a state (`restore`)."""
+    return [entry for entry in entries if entry["epoch"] == epoch]
+
+
 def standing(entries: Sequence[Mapping], epoch: int) -> list[Mapping]:
-    """The entries of an epoch that have not been taken back, in their order."""
-    kept: list[Mapping] = []
+    """The entries of an epoch that hold: neither taken back nor left by a restored state, in their order."""
+    states: list[tuple | None] = [None]  # after every entry: (the newest one that holds, those before likewise)
+    for entry in said_of(entries, epoch):
+        kept, undone, count = states[-1], entry.get("undo"), entry.get("restore")
+        if undone:
+            kept = (
+                (kept and kept[1]) if undone is True else _linked(e for e in _unlinked(kept) if e.get("key") != undone)
+            )
+        elif count is not None:
+            kept = states[count] if count < len(states) else kept
+        else:
+            kept = (entry, kept)
+        states.append(kept)
+    return _unlinked(states[-1])
+
+
+def _linked(entries: Iterable[Mapping]) -> tuple | None:
+    link = None
     for entry in entries:
-        if entry["epoch"] == epoch:
-            if entry.get("undo"):
-                kept = kept[:-1]
-            else:
-                kept.append(entry)
-    return kept
+        link = (entry, link)
+    return link
+
+
+def _unlinked(link: tuple | None) -> list[Mapping]:
+    entries = []
+    while link is not None:
+        entry, link = link
+        entries.append(entry)
+    return entries[::-1]
 
 
 def at(entries: Sequence[Mapping], epoch: int) -> Naming:
@@ -196,16 +274,27 @@ def named_epochs(entries: Sequence[Mapping]) -> list[int]:
     return [epoch for epoch in sorted({entry["epoch"] for entry in entries}) if standing(entries, epoch)]
 
 
+_OF_IMAGES = {  # acts on single images, in words
+    "split": "split off as cluster {new}",
+    "assign": "put in cluster {to}",
+    "wrong": "said not to be of cluster {id}",
+    "nothing": "said to show nothing",
+}
+
+
 def words(entry: Mapping) -> str:
     """An entry as people read it: "cluster 7 named zebra"."""
+    if entry.get("undo"):
+        return "the last one taken back" if entry["undo"] is True else "one taken back"
+    if "restore" in entry:
+        return f"as it was after {counted(entry['restore'], 'decision')}"
     return "; ".join(filter(None, map(_step_words, entry["steps"][:3]))) + "; …" * (len(entry["steps"]) > 3)
 
 
 def _step_words(step: Mapping) -> str:
     cluster, kind = step.get("id"), step.get("do")
-    if kind == "split":
-        count = len(step.get("images", ()))
-        return f"{counted(count, 'image')} split off as cluster {step.get('new')}"
+    if kind in _OF_IMAGES:
+        return f"{counted(len(step['images']), 'image')} {_OF_IMAGES[kind].format(**step)}"
     endings = {
         "name": f"named {clean_line(step.get('name', ''), NAME_LIMIT)}",
         "unname": "no longer named",
@@ -224,30 +313,73 @@ def read_entries(run: Run) -> list[Mapping]:
     return [entry for entry in _stored(run) if _is_entry(entry)]
 
 
-def record(run: Run, epoch: int, steps: Sequence[Mapping], snapshot: str = "") -> None:
+Steps = Sequence[Mapping] | Callable[[Naming], Sequence[Mapping]]
+
+
+def record(run: Run, epoch: int, steps: Steps, snapshot: str = "", key: str = "") -> None:
     """Add what a person said of an epoch; raises `Refusal` where it cannot be, and then nothing has changed.
 
-    snapshot: a digest of the predictions that the person was looking at.
+    steps: what was said, or what makes it of what holds when nobody else can write. snapshot: a digest of the
+    predictions that the person was looking at. key: a name of this entry; nothing is added where it is there already.
     """
     run.check_writable()
     with run.changing():
         stored = _stored(run)
-        naming = at([entry for entry in stored if _is_entry(entry)], epoch)
+        entries = [entry for entry in stored if _is_entry(entry)]
+        if key and any(entry.get("key") == key for entry in entries):
+            return
+        naming = at(entries, epoch)
+        steps = list(steps(naming) if callable(steps) else steps)
         for step in steps:
             naming = after(naming, step)
-        _write(run, [*stored, {"epoch": epoch, "time": time.time(), "snapshot": snapshot, "steps": list(steps)}])
+        entry = {"epoch": epoch, "time": time.time(), "snapshot": snapshot, "steps": steps}
+        _write(run, [*stored, entry | ({"key": key} if key else {})])
 
 
-def undo(run: Run, epoch: int) -> str:
-    """Take the last entry of an epoch back; gives it in words, "" where there is none. It stays in the file."""
+def take_back(run: Run, epoch: int, key: str) -> None:
+    """Take the entry of this key back, whatever was said since; nothing happens where it does not stand."""
     run.check_writable()
     with run.changing():
         stored = _stored(run)
         kept = standing([entry for entry in stored if _is_entry(entry)], epoch)
+        if key and any(entry.get("key") == key for entry in kept):
+            _write(run, [*stored, {"epoch": epoch, "time": time.time(), "undo": key}])
+
+
+def undo(run: Run, epoch: int, seen: int | None = None) -> str:
+    """Take the last entry of an epoch that holds back; gives it in words, "" where there is none. It stays in the file.
+
+    seen: how many entries the person was looking at; `Refusal` where somebody has added more meanwhile.
+    """
+    run.check_writable()
+    with run.changing():
+        stored, entries = _to_change(run, epoch, seen)
+        kept = standing(entries, epoch)
         if not kept:
             return ""
         _write(run, [*stored, {"epoch": epoch, "time": time.time(), "undo": True}])
         return words(kept[-1])
+
+
+def restore(run: Run, epoch: int, count: int, seen: int | None = None) -> None:
+    """Let hold again what held after the first `count` entries of an epoch; nothing is removed. seen: as of `undo`."""
+    run.check_writable()
+    with run.changing():
+        stored, entries = _to_change(run, epoch, seen)
+        most = len(said_of(entries, epoch))
+        if not 0 <= count <= most:
+            raise Refusal("restore", f"{shorten(count)} is not a number of decisions; expected 0 to {most}")
+        _write(run, [*stored, {"epoch": epoch, "time": time.time(), "restore": count}])
+
+
+def _to_change(run: Run, epoch: int, seen: int | None) -> tuple[list, list[Mapping]]:
+    """(the list in the file, its entries that can be read) for who saw the first `seen` entries of an epoch."""
+    stored = _stored(run)
+    entries = [entry for entry in stored if _is_entry(entry)]
+    said = said_of(entries, epoch)
+    if seen is not None and seen < len(said):
+        raise Refusal("undo", f"was not done: meanwhile was said: {words(said[-1])}; look again")
+    return stored, entries
 
 
 def _stored(run: Run) -> list:
@@ -289,17 +421,28 @@ _FIELDS = {  # of steps that have more than an id
     "name": {"id": _is_cluster, "name": lambda value: isinstance(value, str)},
     "merge": {"id": _is_cluster, "into": _is_cluster},
     "split": {"images": _are_ids, "new": _is_cluster},
+    "assign": {"images": _are_ids, "to": _is_cluster},
+    "wrong": {"images": _are_ids, "id": _is_cluster},
+    "nothing": {"images": _are_ids},
 }
+_KEY = re.compile(r"[A-Za-z0-9-]{8,64}")
 
 
 def _is_entry(entry) -> bool:
     if not isinstance(entry, dict) or not _is_id(entry.get("epoch")) or not _is_time(entry.get("time", 0)):
         return False
-    if entry.get("undo", False) is not False:
-        return entry["undo"] is True
+    if (undone := entry.get("undo", False)) is not False:
+        return undone is True or is_key(undone)
+    if "restore" in entry:
+        return _is_id(entry["restore"])
     steps = entry.get("steps")
-    is_known = isinstance(entry.get("snapshot") or "", str)
+    is_known = isinstance(entry.get("snapshot") or "", str) and ("key" not in entry or is_key(entry["key"]))
     return is_known and isinstance(steps, list) and all(_is_step(step) for step in steps)
+
+
+def is_key(value) -> bool:
+    """Whether this can be the key of an entry."""
+    return isinstance(value, str) and _KEY.fullmatch(value) is not None
 
 
 def _is_time(value) -> bool:

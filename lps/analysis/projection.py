@@ -14,7 +14,7 @@ import importlib.util
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,14 +24,13 @@ from lps.files import disk
 from lps.files.atomic import refused, write_json
 from lps.machine import background
 from lps.store.runs import Run
-from lps.store.snapshots import Snapshot, read_arrays, read_snapshot, snapshot_epochs, write_arrays
+from lps.store.snapshots import Snapshot, kept_rows, read_arrays, read_snapshot, snapshot_epochs, write_arrays
 from lps.wording import counted
 
 METHODS = {"pca": "PCA", "umap": "UMAP", "tsne": "t-SNE"}
 _SEED = 0
-MOST_VALUES = 8 << 20  # features x images that a page looks at: 32 MB as float32
-MOST_POINTS = 50_000  # of a map
 _WIDE = 1024  # features from which the two largest directions are looked for alone: all of 4,096 take half a minute
+_PIECE = 64  # images that are compared with all others at once
 MOST_EPOCHS = 24  # maps that `project_all` makes
 _LATE_EXAGGERATION = 4.0  # of t-SNE that begins from a map: the usual 12 would tear apart what it begins from
 
@@ -53,7 +52,7 @@ def read_map(run: Run, method: str, epoch: int) -> Map | None:
     points, index = stored["points"].astype(np.float32), stored["index"].astype(np.int64)
     if points.shape != (len(index), 2):
         raise Refusal(path.name, "is damaged (not two coordinates for every image)")
-    rows = _some(len(index))
+    rows = kept_rows(len(index))
     return Map(points, index) if rows is None else Map(points[rows], index[rows])
 
 
@@ -67,9 +66,15 @@ def stored_epochs(run: Run, method: str) -> list[int]:
 
 
 def unit_rows(features: np.ndarray) -> np.ndarray:
-    """Features (m, d) as directions: the cosine classifier looks at nothing else. Rows of zeros stay zero."""
-    norms = np.linalg.norm(features, axis=1, keepdims=True)
-    return np.divide(features, norms, out=np.zeros_like(features), where=norms > 0)
+    """Features (m, d) as directions, at least float32: the cosine classifier looks at nothing else.
+
+    What is not finite counts as 0, and rows of zeros stay zero. One copy, no more.
+    """
+    rows = np.array(features, np.promote_types(features.dtype, np.float32))
+    np.nan_to_num(rows, copy=False, posinf=0, neginf=0)
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+    norms[norms == 0] = 1
+    return np.divide(rows, norms, out=rows)
 
 
 def usable(snapshot: Snapshot, epoch: int) -> np.ndarray:
@@ -82,21 +87,6 @@ def usable(snapshot: Snapshot, epoch: int) -> np.ndarray:
     return features
 
 
-def thinned(snapshot: Snapshot) -> Snapshot:
-    """The snapshot with the features of at most `MOST_POINTS` images, evenly spread, and `MOST_VALUES` in all."""
-    width = max(1, snapshot.features[:1].size)
-    rows = _some(len(snapshot.features), max(2, MOST_VALUES // width))
-    if rows is None:
-        return snapshot
-    return replace(snapshot, features=snapshot.features[rows], feature_index=snapshot.feature_index[rows])
-
-
-def _some(count: int, most: int = MOST_POINTS) -> np.ndarray | None:
-    """Rows, evenly spread, of so many: at most `most` and `MOST_POINTS`; None for all."""
-    most = min(most, MOST_POINTS)
-    return None if count <= most else np.linspace(0, count - 1, most).round().astype(int)
-
-
 @dataclass(frozen=True)
 class Plane:
     """The two directions of largest variance: points = (unit features - center) @ axes."""
@@ -106,14 +96,17 @@ class Plane:
 
     def project(self, features: np.ndarray) -> np.ndarray:
         """Float32 points (m, 2) of features (m, d)."""
-        return ((unit_rows(features) - self.center) @ self.axes).astype(np.float32)
+        rows = unit_rows(features)
+        rows -= self.center
+        return (rows @ self.axes).astype(np.float32)
 
 
 def fit_plane(features: np.ndarray) -> Plane:
     """The principal plane of features (m, d), the sign of each axis fixed by its largest entry."""
     directions = unit_rows(features)
     center = directions.mean(axis=0)
-    axes = _largest_directions(directions - center)
+    directions -= center
+    axes = _largest_directions(directions)
     if axes.shape[1] < 2:
         axes = np.pad(axes, ((0, 0), (0, 2 - axes.shape[1])))
     largest = np.abs(axes).argmax(axis=0)
@@ -315,3 +308,19 @@ def nearest(snapshot: Snapshot, image: int, count: int) -> Neighbours | None:
     search = NearestNeighbors(n_neighbors=min(count, len(others)), metric="cosine", algorithm="brute")
     distances, rows = search.fit(features[others]).kneighbors(features[own[:1]])
     return Neighbours(index[others][rows[0]], distances[0].astype(np.float64))
+
+
+def nearest_rows(features: np.ndarray, count: int) -> np.ndarray:
+    """int32 (m, k): for each of the features (m, d) the `count` other rows of largest cosine, the nearest first."""
+    directions = unit_rows(features)
+    count = max(0, min(count, len(directions) - 1))
+    found = np.zeros((len(directions), count), np.int32)
+    for start in range(0, len(directions) if count else 0, _PIECE):
+        likeness = directions[start : start + _PIECE] @ directions.T
+        own = np.arange(len(likeness))
+        likeness[own, start + own] = -np.inf
+        away = np.negative(likeness, out=likeness)
+        some = np.argpartition(away, count - 1, axis=1)[:, :count]
+        order = np.argsort(np.take_along_axis(away, some, axis=1), axis=1, kind="stable")
+        found[start : start + _PIECE] = np.take_along_axis(some, order, axis=1)
+    return found

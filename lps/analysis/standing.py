@@ -11,6 +11,7 @@ from lps.analysis import alarms
 from lps.analysis.alarms import Alarm
 from lps.errors import Refusal
 from lps.files.atomic import looks
+from lps.settings.config import Config
 from lps.store import snapshots, titles
 from lps.store.events_tail import Recent, read_recent
 from lps.store.runs import RUN_ID, Run, State
@@ -51,6 +52,7 @@ class Entry:
     hidden: bool
     measured: Measured
     damages: tuple[str, ...] = ()  # what cannot be read of its texts and wishes, a sentence each
+    config: Config | None = None  # None where it cannot be read
 
     @property
     def troubles(self) -> list[str]:
@@ -140,7 +142,7 @@ def _entry(run: Run) -> Entry:
         config = run.config()
         about = (config.method, config.dataset, config.seed, config.epochs)
     except Refusal:
-        about = ("", "", None, None)
+        config, about = None, ("", "", None, None)
     method, dataset, seed, epochs = about
     return Entry(
         run=run,
@@ -157,6 +159,7 @@ def _entry(run: Run) -> Entry:
         hidden=meta["hidden"],
         measured=measure(run),
         damages=tuple(run.damages()),
+        config=config,
     )
 
 

@@ -14,6 +14,7 @@ from lps.store.snapshots import read_split
 _DATA = ("dataset", "dataset.path", "dataset.images_per_class")  # settings that say which images there are
 _UNTOLD = (  # settings that say nothing about what a run shows, or that its title has
     *("dataset", "method", "seed", "device", "threads", "processes", "precision", "snapshot.images", "dataset.path"),
+    *("split.confirmed", "network.continues"),
 )
 _MOST_LETTERS = 24  # of a value
 DAMAGED = "its settings cannot be read"

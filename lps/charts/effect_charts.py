@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import plotly.graph_objects as go
@@ -26,6 +27,7 @@ COLUMNS = ("seen", "novel", "all", "gap")
 NAMES = {"novel": "Novel", "seen": "Seen", "all": "All", "gap": "Gap"}
 _CURVES = ("seen", "novel", "all")
 _FEW_TICKS = 12  # values up to which each has its own tick, and cells their numbers
+_ROOM = 0.05  # of an axis, the least distance of two values that have a tick each
 _MOST_TICKS = 24
 _ROW, _SMALL_ROW = 62, 20  # pixels of a row of the matrix; of many
 _BAR = 34  # pixels of a bar
@@ -56,13 +58,21 @@ class Axis:
     def layout(self, colors: Palette) -> dict:
         title = {"text": figures.plain(self.setting), "font": {"color": colors.muted, "size": 12}, "standoff": 6}
         places = [self.at(value) for value in self.values]
-        ticks = {"tickvals": places, "ticktext": [_short(value) for value in self.values]}
-        if len(places) > _FEW_TICKS:
+        ticks = {"tickvals": places, "ticktext": [in_short(value) for value in self.values]}
+        if len(places) > _FEW_TICKS or self._are_crowded(places):
             ticks = {}
         return {"title": title, "type": "log" if self.kind == "log" else "linear", "range": self._range(places)} | ticks
 
+    def _are_crowded(self, places: list[float]) -> bool:
+        """Whether the words of two neighbours would lie on each other."""
+        ends = sorted(self._ends(places))
+        return any(second - first < _ROOM * (ends[-1] - ends[0]) for first, second in pairwise(ends))
+
+    def _ends(self, places: list[float]) -> list[float]:
+        return [math.log10(place) for place in places] if self.kind == "log" else places
+
     def _range(self, places: list[float]) -> list[float]:
-        ends = [math.log10(place) for place in places] if self.kind == "log" else places
+        ends = self._ends(places)
         room = 0.06 * (max(ends) - min(ends)) or 0.5
         return [min(ends) - room, max(ends) + room]
 
@@ -232,7 +242,7 @@ def matrix(
         y, x = marked
         line = {"color": colors.ink, "width": 2}
         figure.add_shape(type="rect", x0=x - 0.5, x1=x + 0.5, y0=y - 0.5, y1=y + 0.5, line=line)
-    room = 34 + 8 * max(len(_short(value)) for value in rows.values)
+    room = 34 + 8 * max(len(in_short(value)) for value in rows.values)
     return figure.update_layout(hovermode="closest", margin={"l": room + 14, "r": 12, "t": 34, "b": 58})
 
 
@@ -264,7 +274,7 @@ def _full_cells(means: np.ndarray, words: np.ndarray, measure: str, colors: Pale
 
 def _cell_axis(axis: Axis, colors: Palette) -> dict:
     places = np.arange(0, len(axis.values), -(-len(axis.values) // _MOST_TICKS))
-    ticks = {"tickvals": places, "ticktext": [_short(axis.values[place]) for place in places]}
+    ticks = {"tickvals": places, "ticktext": [in_short(axis.values[place]) for place in places]}
     about = {"title": axis.layout(colors)["title"], "showgrid": False, "fixedrange": True}
     return about | {"range": [-0.5, len(axis.values) - 0.5]} | ticks
 
@@ -321,7 +331,7 @@ def _dimension(axis: Axis, scored: Sequence[Scored]) -> dict:
     if len(axis.values) > _FEW_TICKS and axis.is_ordered:
         return label | {"values": np.array(values, np.float64)}
     places = np.arange(len(axis.values))
-    words = [_short(value) for value in axis.values]
+    words = [in_short(value) for value in axis.values]
     places_of_runs = np.array([axis.values.index(value) for value in values])
     return label | {"values": places_of_runs, "range": [0, len(places) - 1], "tickvals": places, "ticktext": words}
 
@@ -355,6 +365,7 @@ def importance(found: Sequence[Importance], colors: Palette) -> go.Figure:
     return figure.update_layout(bargap=0.4, hovermode="closest", margin={"l": room, "r": 30, "t": 34, "b": 32})
 
 
-def _short(value) -> str:
-    text = figures.plain(text_of(value))
+def in_short(value) -> str:
+    """A value as it stands beside an axis: numbers that a search has drawn have four digits."""
+    text = figures.plain(f"{value:.4g}" if type(value) is float else text_of(value))
     return text if len(text) <= 16 else text[:15] + "…"

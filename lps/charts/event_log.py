@@ -29,6 +29,7 @@ class History:
     pretrain: pd.DataFrame = field(default_factory=pd.DataFrame)  # index epoch, one column a name
     epochs: pd.DataFrame = field(default_factory=pd.DataFrame)  # train and eval together, index epoch
     vectors: dict[str, pd.DataFrame] = field(default_factory=dict)  # name -> index epoch, one column a class id
+    moments: pd.DataFrame = field(default_factory=pd.DataFrame)  # index epoch; step, and hours since the first record
     last_time: float | None = None  # unix seconds of the newest record
     left_out: int = 0  # bytes of the file that were not read: it is too long for a page
 
@@ -166,9 +167,22 @@ def _tabulate(events: list[dict], version: int, left_out: int) -> History:
         pretrain=_scalars(events, ("pretrain",)),
         epochs=_scalars(events, ("train", "eval")),
         vectors=_vectors(events),
+        moments=_moments(events),
         last_time=events[-1]["time"] if events else None,
         left_out=left_out,
     )
+
+
+def _moments(events: list[dict]) -> pd.DataFrame:
+    """Step and hours since the first record, with the pauses, at the newest record of every epoch of the training."""
+    rows = {
+        int(event["epoch"]): {"step": event["step"], "time": (event["time"] - events[0]["time"]) / 3600}
+        for event in events
+        if event["kind"] in ("train", "eval")
+    }
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=["step", "time"], dtype=float).sort_index()
+    table.index.name = "epoch"
+    return table
 
 
 def _scalars(events: list[dict], kinds: tuple[str, ...]) -> pd.DataFrame:

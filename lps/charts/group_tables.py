@@ -38,7 +38,7 @@ MEASURES = {
     "nmi/all": "NMI of all images",
     "kl": "KL of the estimated class distribution",
 }
-_FRACTIONS = ("accuracy/", "nmi/", "ari/", "pseudo_label/", "threshold/")
+FRACTIONS = ("accuracy/", "nmi/", "ari/", "pseudo_label/", "threshold/")
 HEADS = {
     "seen": ("Seen", "Accuracy on images of seen classes, percent. *: after matching ids to classes"),
     "novel": ("Novel", "Accuracy on images of novel classes after their best matching, percent"),
@@ -145,7 +145,7 @@ def _reach(values: pd.DataFrame, band: str) -> pd.Series | float:
 
 def tick_format(name: str, curves: Sequence[line_charts.GroupCurve]) -> str:
     """Percent for fractions, with a digit more where the curves lie within a few points."""
-    if not name.startswith(_FRACTIONS):
+    if not name.startswith(FRACTIONS):
         return ""
     values = pd.concat([curve.table[["mean", "low", "high"]] for curve in curves])
     span = float(np.nanmax(values.to_numpy()) - np.nanmin(values.to_numpy()))

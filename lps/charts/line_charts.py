@@ -144,7 +144,7 @@ def _add_mean(figure: go.Figure, curve: GroupCurve, color: str, dash: str, tickf
     counts = curve.table["count"].to_numpy(int)
     add_line(
         figure,
-        curve.table["mean"],
+        curve.table["mean"].rename(None),
         plain(curve.name),
         color,
         1,

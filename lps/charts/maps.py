@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from lps.analysis.projection import MOST_POINTS
 from lps.charts.figures import FEW_POINTS, MOST_IN_LEGEND, SMALL, Group, layout_of, plain
 from lps.charts.palette import Palette, class_colors
+from lps.store.snapshots import MOST_POINTS
 
 # ---------------------------------------------------------------------------------------------------- projection
 

@@ -52,7 +52,7 @@ DARK = Palette(
     groups=("#2588f7", "#f2f047", "#a7f6fe", "#e2b66c", "#a2aaf8", "#d65b16", "#fd80ad", "#b45eb9"),
 )
 PAGE = f"<style>{(Path(__file__).parent / 'page.css').read_text(encoding='utf-8')}</style>"
-_DASHES = ("solid", "dash", "dot")  # the second and third time round the colours
+_MOST_PAIRED = 96  # lines of one chart that change their colours with the theme
 
 
 def color_pairs() -> list[tuple[str, str]]:
@@ -61,13 +61,25 @@ def color_pairs() -> list[tuple[str, str]]:
         [color for value in astuple(colors) for color in ([value] if isinstance(value, str) else value)]
         for colors in (LIGHT, DARK)
     )
-    return list(zip(light, dark, strict=True))
+    many = (many_colors(_MOST_PAIRED, colors) for colors in (LIGHT, DARK))
+    return [*zip(light, dark, strict=True), *zip(*many, strict=True)]
 
 
 def group_styles(count: int, colors: Palette) -> list[tuple[str, str]]:
-    """(colour, dash) of each of `count` curves: all different up to three times the palette."""
-    size = len(colors.groups)
-    return [(colors.groups[i % size], _DASHES[i // size % len(_DASHES)]) for i in range(count)]
+    """(colour, dash) of each of `count` curves: all different colours, since dashes are unreadable in a legend."""
+    return [(color, "solid") for color in many_colors(count, colors)]
+
+
+def many_colors(count: int, colors: Palette) -> list[str]:
+    """A colour for each of `count` lines, none twice: those of groups, of more than there are hues far from the last.
+
+    Neighbours are a golden angle apart, and three steps of lightness tell hues apart that come near each other again.
+    """
+    if count <= len(colors.groups):
+        return list(colors.groups[:count])
+    steps = (0.66, 0.5, 0.8) if colors is DARK else (0.42, 0.3, 0.56)
+    channels = [colorsys.hls_to_rgb((0.58 + 0.381966 * i) % 1, steps[i % 3], 0.65) for i in range(count)]
+    return ["#" + "".join(f"{round(255 * channel):02x}" for channel in one) for one in channels]
 
 
 def with_alpha(color: str, alpha: float) -> str:

@@ -16,10 +16,12 @@ from importlib import import_module
 from pathlib import Path
 
 from lps import cli
-from lps.cluster import job_options, slurm
+from lps.cluster import executors
+from lps.cluster.job_options import Options
 from lps.errors import Refusal, shorten, shown
 from lps.files.atomic import clean_line
 from lps.settings.parameters import Parameter
+from lps.store.runs import Run
 
 _MOST_WORDS = 2000  # characters of a complaint; the longest of ours lists all settings of a method
 _LONGEST_WORD = 240  # characters; what a person typed is longer only where it means nothing
@@ -129,6 +131,22 @@ def parser() -> Parser:
     return top
 
 
+def add_filter(sub: argparse.ArgumentParser) -> None:
+    """The option whose text `filtered` takes."""
+    about = "those that fit, such as 'lr>0.05 and method=lps', 'name~abl.*', 'not tag=old', 'novel>=80', 'state=failed'"
+    sub.add_argument("--filter", default="", help=about)
+
+
+def filtered(runs: list[Run], text: str) -> list[Run]:
+    """The runs that a filter asks for, all without one; raises `Refusal`."""
+    if not text.strip():
+        return runs
+    from lps.analysis import standing
+    from lps.bench import run_filter
+
+    return [entry.run for entry in run_filter.select([standing.entry(run) for run in runs], text)]
+
+
 def add_task(sub: argparse.ArgumentParser) -> None:
     """What is trained, on what."""
     sub.add_argument("--dataset", default="digits", help="see `datasets`")
@@ -142,26 +160,22 @@ def add_settings(sub: argparse.ArgumentParser, help: str = "for all runs") -> No
 
 def add_place(sub: argparse.ArgumentParser) -> None:
     """The options that say where runs shall be carried out; `place` reads them."""
-    sub.add_argument("--on", choices=("here", "slurm"), default="here", help="this machine, or a cluster's jobs")
-    sub.add_argument(
-        "--slurm",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        dest="asked",
-        help="what jobs ask for, as often as needed: " + ", ".join([*job_options.OPTIONS, job_options.EXTRA]),
-    )
+    sub.add_argument("--on", choices=("here", *executors.AWAY), default="here", help="this machine, or jobs elsewhere")
+    for name, place in executors.AWAY.items():
+        words = "what jobs ask for, as often as needed: " + ", ".join(place.OPTIONS)
+        sub.add_argument(f"--{name}", action="append", default=[], metavar="NAME=VALUE", help=words)
 
 
-def place(options) -> job_options.Options | None:
-    """What is asked of the cluster; None for this machine. Raises `Refusal`."""
-    asked = job_options.read_options(options.asked)
+def place(options) -> Options | None:
+    """What is asked of another place; None for this machine. Raises `Refusal`."""
+    asked = {name: place.read_options(getattr(options, name)) for name, place in executors.AWAY.items()}
+    for name, found in asked.items():
+        if found.given and name != options.on:
+            raise Refusal(name, f"its options have no meaning here; add --on {name}")
     if options.on == "here":
-        if options.asked:
-            raise Refusal("slurm", "its options have no meaning here; add --on slurm")
         return None
-    slurm.check(asked)
-    return asked
+    executors.AWAY[options.on].check(asked[options.on])
+    return asked[options.on]
 
 
 def print_json(value) -> None:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lps.cli._parser import Commands, say
+from lps.cli._parser import Commands, add_filter, filtered, say
 from lps.errors import Refusal, shorten, shown
 from lps.store.run_folders import find_run, list_runs
 from lps.store.runs import Run
@@ -35,6 +35,7 @@ def add(commands: Commands) -> None:
 def _add_scoring(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("ids", nargs="*", metavar="RUN", help="runs to compare; all finished ones without it")
     sub.add_argument("--tag", help="the finished runs with this tag, such as sweep:NAME, instead of named ones")
+    add_filter(sub)
     sub.add_argument("--protocol", default="orca", help="orca, gcd_v1, gcd_v2, gcd_v2_balanced or strict")
     sub.add_argument("--seen", default="default", help="seen accuracy: default, raw or matched")
     sub.add_argument("--images", default="unlabeled", help="scored images: unlabeled or test")
@@ -92,7 +93,7 @@ def _write_report(options) -> None:
         raise Refusal("to", f"{shorten(str(options.to), 200)} cannot be written (its folder does not exist)")
     scoring = run_report.Scoring(options.protocol, options.select, options.seen, options.images)
     form = run_report.form_of(options.to.name)
-    if options.tag and options.tag.startswith(PREFIX) and not options.ids:
+    if options.tag and options.tag.startswith(PREFIX) and not options.ids and not options.filter:
         known = sweep_report.find(sweep_records.known(options.runs), options.tag)
         runs, text = known.runs, sweep_report.of(known, options.runs, scoring, form=form)
     else:
@@ -105,12 +106,14 @@ def _write_report(options) -> None:
 
 
 def _chosen(options) -> list[Run]:
-    """The runs that were named or tagged, else all finished ones."""
+    """The runs that were named or tagged, else all finished ones; of these those that fit the filter."""
     runs = [find_run(options.runs, text) for text in options.ids] + _tagged(options)
     runs = runs or [run for run in list_runs(options.runs) if run.state().name == "finished"]
     if not runs:
         raise Refusal(options.command, f"there are no finished runs in {shown(options.runs)}")
-    return runs
+    if not (fitting := filtered(runs, options.filter)):
+        raise Refusal("filter", f"{shorten(options.filter)} fits none of {counted(len(runs), 'run')}")
+    return fitting
 
 
 def _tagged(options) -> list[Run]:

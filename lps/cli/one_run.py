@@ -2,7 +2,7 @@
 
 import argparse
 
-from lps.cli._parser import Commands, print_json, say
+from lps.cli._parser import Commands, add_filter, filtered, print_json, say
 from lps.errors import Refusal, shorten, shown
 from lps.store.run_folders import delete_run, find_run, list_runs, recorded_runs, restore_run
 from lps.wording import counted
@@ -11,6 +11,7 @@ from lps.wording import counted
 def add(commands: Commands) -> None:
     listing = commands.add("list", list_all, "all runs", as_json=True)
     listing.add_argument("--recorded", action="store_true", help="the recordings that come with the program instead")
+    add_filter(listing)
     commands.add("show", show, "one run", run=True, as_json=True)
     commands.add("stop", stop, "end a run after a checkpoint; it can be resumed", run=True).add_argument(
         "--kill", action="store_true", help="at once, without a checkpoint of the current epoch"
@@ -29,8 +30,8 @@ def list_all(options) -> None:
     from lps.store.events_tail import read_recent
 
     launcher.tend(options.runs)
-    rows = []
-    for run in recorded_runs() if options.recorded else list_runs(options.runs):
+    rows, runs = [], recorded_runs() if options.recorded else list_runs(options.runs)
+    for run in filtered(runs, options.filter):
         state, recent = run.state(), read_recent(run.events, epochs=1)
         scores = {key: recent.number(f"accuracy/{key}") for key in ("seen", "novel", "all")}
         row = {"id": run.id, "name": run.meta()["name"], "state": state.name, "reason": state.reason}
@@ -38,7 +39,7 @@ def list_all(options) -> None:
     if options.json:
         print_json(rows)
         return
-    if not rows and not options.recorded:
+    if not runs and not options.recorded:
         say(f"no runs in {shown(options.runs)}; start one with: python -m lps train")
     for row in rows:
         scores = " ".join(f"{key} {row[key]:.3f}" for key in ("seen", "novel", "all") if row[key] is not None)

@@ -1,5 +1,6 @@
 """Files made from runs, for other programs and other machines: `project`, `export`, `record`."""
 
+import argparse
 from pathlib import Path
 
 from lps.cli._parser import Commands, say
@@ -12,6 +13,7 @@ _FORMS = {
     "csv": "all numbers as tables",
     "parquet": "the same for pandas, R and databases",
     "archive": "a .zip a run, for `import` on another machine",
+    "model": "a folder a run with model.onnx, its labels, a card and an example that needs onnxruntime alone",
 }
 
 
@@ -36,6 +38,7 @@ def add(commands: Commands) -> None:
     export.add_argument("--follow", action="store_true", help="tensorboard: go on while the runs do; Ctrl-C ends it")
     export.add_argument("--light", action="store_true", help="archive: without checkpoints, so nothing can be resumed")
     export.add_argument("--epoch", type=int, help="labels: epoch whose clusters count; tensorboard: of the features")
+    export.add_argument("--result", type=Path, help=argparse.SUPPRESS)  # of a page: the folder of a model as .zip
     export.add_argument("--links", action="store_true", help="labels: links to the picture files in place of copies")
     about = "small read-only copies of finished runs, to look at elsewhere"
     recorder = commands.add("record", _record_runs, about, is_taken_away=True)
@@ -62,6 +65,8 @@ def _export_runs(options) -> None:
         return _export_labels(options)
     runs = [find_run(options.runs, text) for text in options.ids]
     into = options.into or Path("exports") / options.to
+    if options.to == "model":
+        return _export_models(runs, into, options.result)
     if options.follow:
         return _follow(runs, options.runs, into)
     runs = runs or [run for run in list_runs(options.runs) if run.state().name not in ("queued", "unreadable")]
@@ -74,8 +79,19 @@ def _export_runs(options) -> None:
             print(path)
 
 
+def _export_models(runs: list[Run], into: Path, result: Path | None) -> None:
+    from lps.use import model_folder
+
+    if result is not None:
+        return model_folder.write_zip(runs[0], result)
+    for run in runs:
+        print(model_folder.write(run, into / run.id), flush=True)
+
+
 def _check_export(options) -> None:
     """Raise `Refusal` for an option that means nothing with this `--to`."""
+    if options.to == "model" and not options.ids:
+        raise Refusal("to", "model is for runs that are named: python -m lps export RUN --to model")
     labels = options.to not in _FORMS
     if labels and len(options.ids) != 1:
         raise Refusal("to", f"{shorten(options.to)} is for the labels of one run; or one of {', '.join(_FORMS)}")
@@ -85,6 +101,7 @@ def _check_export(options) -> None:
         "light": options.to == "archive",
         "epoch": labels or options.to == "tensorboard",
         "links": labels,
+        "result": options.to == "model" and len(options.ids) == 1,
     }
     for name, fits in allowed.items():
         if not fits and getattr(options, name) not in (None, False):

@@ -144,11 +144,14 @@ def _list_presets(as_json: bool) -> int:
 def _sweep_in_words(wanted, estimate, on) -> str:
     """How many runs there are and what becomes of them; which of them stay where they wait; what they will cost."""
     from lps.running.costs import span_in_words
-    from lps.studies.sweeps import staying_in_words
+    from lps.studies import sweep_layout
+    from lps.studies.sweeps import from_kept, staying_in_words
 
     counts = ", ".join(f"{wanted.count(a)} {a}" for a in ("new", "exists", "resumed") if wanted.count(a))
     lines = [f"{wanted.tag}: {counted(len(wanted.items), 'run')} ({counts})"]
     lines += [staying] if (staying := staying_in_words(wanted.items, on)) else []
+    asked = from_kept(wanted.asked)
+    lines += sweep_layout.redundant(asked) if isinstance(asked, sweep_layout.Layout) else []
     known = estimate.runs - estimate.missing
     if known:
         cost = f"about {span_in_words(estimate.span)} one after another and {data_size(estimate.bytes)}"

@@ -1,1 +1,1 @@
-"""SLURM, by its own commands. Imports settings and below."""
+"""Places away from this machine that carry runs out: one file each in `executors`. Imports settings and below."""

@@ -1,124 +1,99 @@
-"""What a job may ask of the cluster: the options of `--slurm NAME=VALUE`, checked."""
+"""What a job may ask of the place that carries it out: the options of `--slurm NAME=VALUE` and their like, checked."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lps.errors import Refusal, shorten
 from lps.settings.parameters import Parameter
 
-_NAMES = r"[A-Za-z0-9][A-Za-z0-9_.@+-]*"
-_TIME = r"[0-9]+|[0-9]+:[0-9]{2}(:[0-9]{2})?|[0-9]+-[0-9]{1,2}(:[0-9]{2}){0,2}"
-_RESERVED = (
-    "array chdir deadline dependency error export export-file help input job-name kill-on-invalid-dep no-requeue nodes "
-    "ntasks ntasks-per-node open-mode output parsable quiet requeue signal test-only usage verbose version wait wrap"
-).split()
-
 
 @dataclass(frozen=True)
 class Option:
-    """One thing that may be asked of the cluster. argument: of sbatch, before "=" and the value."""
+    """One thing that may be asked for. argument: of the submitting command, before the value; None: said elsewhere.
+
+    label: what a form calls it, where that is not its name. check: raises `Refusal` for what the pattern lets through.
+    is_list: it may be given more than once, and adds up.
+    """
 
     parameter: Parameter
-    argument: str
+    argument: str | None
     pattern: str
     example: str
+    label: str = ""
+    check: Callable[[str], None] = str
+    is_list: bool = False
 
     def parse(self, text: str):
         """The checked value; raises `Refusal`."""
         about = self.parameter
-        try:
-            value = about.parse(text)
-        except Refusal as error:
-            raise Refusal(f"slurm {about.name}", str(error).removeprefix(f"{about.name}: ")) from None
+        value = about.parse(text)
         if not re.fullmatch(self.pattern, str(value) if about.kind == "str" else text, re.ASCII):
-            raise Refusal(f"slurm {about.name}", f"{shorten(text)} is not of the form {self.example}")
+            raise Refusal(about.name, f"{shorten(text)} is not of the form {self.example}")
+        self.check(text)
         return value
 
 
-def _option(name, kind, argument, help, pattern, example, **more) -> Option:
-    return Option(Parameter(name, kind, None, help, **more), argument, pattern, example)
-
-
-OPTIONS = {
-    option.parameter.name: option
-    for option in (
-        _option("partition", "str", "--partition=", "which queue", rf"{_NAMES}(,{_NAMES})*", "gpu or gpu,long"),
-        _option(
-            "time",
-            "str",
-            "--time=",
-            "longest time of a job, then the run goes on in another",
-            _TIME,
-            "90, 2:00:00, 1-12",
-        ),
-        _option(
-            "gpus",
-            "str",
-            "--gres=gpu:",
-            "number of GPUs, or kind:number",
-            rf"({_NAMES}:)?[1-9][0-9]{{0,3}}",
-            "2 or a100:2",
-        ),
-        _option("cpus", "int", "--cpus-per-task=", "number of CPU cores", "[0-9]+", "8", minimum=1, maximum=4096),
-        _option("memory", "str", "--mem=", "memory of the node", r"[1-9][0-9]*[KMGT]?", "16G"),
-        _option("account", "str", "--account=", "who pays", _NAMES, "lab1"),
-        _option("qos", "str", "--qos=", "class of service", _NAMES, "high"),
-        _option("at_once", "int", "%", "runs of a sweep at a time", "[0-9]+", "4", minimum=1, maximum=10_000),
-    )
-}
-EXTRA = "extra"
-_EXTRA_FORM = re.compile(r"--[a-z][a-z0-9-]*(=[!-~]+)?", re.ASCII)
+def option(name: str, kind: str, argument: str | None, help: str, pattern: str, example: str, **more) -> Option:
+    """An option; more: its label, check and is_list, and for a number its minimum and maximum."""
+    own = {key: more.pop(key) for key in ("label", "check", "is_list") if key in more}
+    return Option(Parameter(name, kind, None, help, **more), argument, pattern, example, **own)
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a job asks of the cluster. values: by name, only what was said; extra: further arguments of sbatch."""
+    """What a job asks for. place: the name of its executor; given: only what was said, of a list a tuple."""
 
-    values: tuple[tuple[str, object], ...] = ()
-    extra: tuple[str, ...] = ()
+    place: str
+    given: tuple[tuple[Option, object], ...] = ()
 
     def get(self, name: str):
-        return dict(self.values).get(name)
+        return next((value for option, value in self.given if option.parameter.name == name), None)
+
+    @property
+    def nodes(self) -> int:
+        return self.get("nodes") or 1
+
+    @property
+    def parts(self) -> int:
+        """Into how many parts a run is divided, each a task of its job."""
+        return self.get("tasks") or self.nodes
 
     @property
     def gpus(self) -> int:
-        """How many were asked for; 0 where nothing was said."""
-        return int(str(self.get("gpus") or 0).rpartition(":")[2])
+        """How many were asked for, on all nodes together; 0 where nothing was said."""
+        return self.nodes * int(str(self.get("gpus") or 0).rpartition(":")[2])
 
     def arguments(self) -> list[str]:
-        """For sbatch, one argument an option: no shell and no script reads them."""
-        said = [f"{OPTIONS[name].argument}{value}" for name, value in self.values if name != "at_once"]
-        return [*said, *self.extra]
+        """For the submitting command, one argument an option: no shell and no script reads them."""
+        return [f"{option.argument}{value}" for option, value in self._each() if option.argument is not None]
 
     def texts(self) -> list[str]:
-        """NAME=VALUE for every option: `read_options` gives the options back, also from a file."""
-        return [*(f"{name}={value}" for name, value in self.values), *(f"{EXTRA}={line}" for line in self.extra)]
+        """NAME=VALUE for every option: `read` gives the options back, also from a file."""
+        return [f"{option.parameter.name}={value}" for option, value in self._each()]
+
+    def _each(self) -> list[tuple[Option, object]]:
+        return [(option, one) for option, value in self.given for one in (value if option.is_list else [value])]
 
 
-def read_options(texts: Sequence[str]) -> Options:
-    """The options in texts NAME=VALUE; a later one replaces an earlier one, `extra` adds up. Raises `Refusal`."""
-    values, extra = {}, []
+def read(place: str, table: Mapping[str, Option], texts: Sequence[str]) -> Options:
+    """The options in texts NAME=VALUE; a later one replaces an earlier one. Raises `Refusal`."""
+    given = {}
     for text in texts:
         name, equals, value = str(text).partition("=")
         name = name.strip()
         if not equals:
-            raise Refusal("slurm", f"{shorten(text)} is not of the form NAME=VALUE, such as partition=gpu")
-        if name == EXTRA:
-            extra.append(_checked_extra(value.strip()))
-        elif name in OPTIONS:
-            values[name] = OPTIONS[name].parse(value.strip())
-        else:
-            raise Refusal("slurm", f"{shorten(name)} is no option; choices: {', '.join(OPTIONS)}, {EXTRA}")
-    return Options(tuple(values.items()), tuple(extra))
+            raise Refusal(place, f"{shorten(text)} is not of the form NAME=VALUE, such as {_example(table)}")
+        if name not in table:
+            raise Refusal(place, f"{shorten(name)} is no option; choices: {', '.join(table)}")
+        try:
+            value = table[name].parse(value.strip())
+        except Refusal as error:
+            raise Refusal(f"{place} {name}", str(error).removeprefix(f"{name}: ")) from None
+        given[name] = (*given.get(name, ()), value) if table[name].is_list else value
+    lists_last = sorted(given, key=lambda name: table[name].is_list)
+    return Options(place, tuple((table[name], given[name]) for name in lists_last))
 
 
-def _checked_extra(text: str) -> str:
-    if not _EXTRA_FORM.fullmatch(text) or len(text) > 500:
-        raise Refusal("slurm extra", f"{shorten(text)} is not an option of sbatch such as --constraint=a100")
-    name = text[2:].partition("=")[0]
-    # sbatch takes the beginning of a name for the name.
-    taken = next((word for word in _RESERVED if word.startswith(name)), None)
-    if taken:
-        raise Refusal("slurm extra", f"--{taken} cannot be given; the run's own job depends on it")
-    return text
+def _example(table: Mapping[str, Option]) -> str:
+    return next((f"{name}={option.example.partition(' or ')[0]}" for name, option in table.items()), "a=b")

@@ -29,6 +29,7 @@ _ON_A_THREAD = 16  # of them that go through the backbone together on a processo
 _LARGEST = 65504.0  # of float16
 _OF_TRAINING = {  # settings of the network that leave the features of its backbone as they are
     *("network.start", "network.checkpoint"),  # what they lead to is the digest of the weights
+    "network.continues",  # of the head that is trained on them
     *(
         "network.head",
         "network.cosine_scale",
@@ -40,17 +41,47 @@ _OF_TRAINING = {  # settings of the network that leave the features of its backb
 _TOLD = ("dataset", "network.name", "network.start", "network.checkpoint", "network.image_size", "views", "features.")
 
 
+def backbone_at_start(config: Config, channels: int) -> nn.Module:
+    """The backbone whose features are stored, with its start weights; raises `Refusal` where they cannot be had."""
+    seed = int(seeded(torch.device("cpu"), config.features_seed, NOISE).initial_seed())
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)  # of weights that nobody has trained
+        backbone = backbones.of(config, channels)
+    if config.network_start != "random":
+        start_weights.load(config, backbone)
+    return backbone
+
+
+def make_ready(backbone: nn.Module, device: torch.device) -> nn.Module:
+    """The same for evaluation alone, as quick as it gets."""
+    backbone.eval()
+    if hasattr(backbone, "fold"):
+        backbone.fold()
+    return backbone.to(device, memory_format=torch.channels_last)
+
+
+@torch.inference_mode()
+def halves(
+    backbone: nn.Module, images: Pictures, kind: str, config: Config, noise: torch.Generator | None = None
+) -> Tensor:
+    """Features (n, d) of images in one kind of view, float16 as a store holds them; raises `Refusal`.
+
+    backbone: of `make_ready`.
+    """
+    view = views_of_pictures(config)[kind]
+    ids = torch.arange(len(images), device=images.home).split(_AT_ONCE)
+    features = _passed(backbone, [images.seen(some, [view], noise)[0] for some in ids])
+    if not features.isfinite().all():
+        raise Refusal("features", f"{config.network_name} gives values that are not finite; use other weights")
+    return features.clamp_(-_LARGEST, _LARGEST).half()
+
+
 class Extraction:
     """A backbone with its start weights, and the pictures whose features it computes."""
 
     def __init__(self, config: Config, images: Pictures):
         self._config, self._images = config, images
-        seed = int(seeded(torch.device("cpu"), config.features_seed, NOISE).initial_seed())
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)  # of weights that nobody has trained
-            self._backbone = backbones.of(config, images.shape[1])
-        if config.network_start != "random":
-            start_weights.load(config, self._backbone)
+        self._backbone = backbone_at_start(config, images.shape[1])
         flat = config.flat()
         network = {key: value for key, value in flat.items() if key.startswith("network.") and key not in _OF_TRAINING}
         self._about = network | {
@@ -65,27 +96,17 @@ class Extraction:
 
     def begin(self) -> tuple[int, dict[str, object], Callable[[str, int, int], bytes]]:
         """Width of the features, facts for lists, and what computes, for `feature_store.made`."""
-        self._backbone.eval()
-        if hasattr(self._backbone, "fold"):
-            self._backbone.fold()
-        self._backbone.to(self._images.device, memory_format=torch.channels_last)
+        make_ready(self._backbone, self._images.device)
         settings = {key: value for key, value in self._config.flat().items() if key.startswith(_TOLD)}
         return self._backbone.num_features, {"about": self._about, "settings": settings}, self.compute
 
-    @torch.inference_mode()
     def compute(self, name: str, start: int, stop: int) -> bytes:
         """The features of the pictures `start` to `stop` in one view, as a store holds them."""
         kind, _, number = name.partition("-")
-        device = self._images.device
         key = (self._config.features_seed, _STREAM[kind], int(number or 0), start, NOISE)
-        view, noise = views_of_pictures(self._config)[kind], seeded(device, *key)
-        ids = torch.arange(start, stop, device=self._images.home).split(_AT_ONCE)
-        features = _passed(self._backbone, [self._images.seen(some, [view], noise)[0] for some in ids])
-        if not features.isfinite().all():
-            raise Refusal(
-                "features", f"{self._config.network_name} gives values that are not finite; use other weights"
-            )
-        return features.clamp_(-_LARGEST, _LARGEST).half().cpu().numpy().tobytes()
+        noise = seeded(self._images.device, *key)
+        part = self._images.part(np.arange(start, stop))
+        return halves(self._backbone, part, kind, self._config, noise).cpu().numpy().tobytes()
 
 
 def _passed(backbone: nn.Module, parts: list[Tensor]) -> Tensor:

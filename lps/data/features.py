@@ -144,10 +144,26 @@ def plain(
     """Features of every picture of the config's data set, float16 (n, d), mapped from their file; computed where they
     are not there yet. None when asked to stop meanwhile; raises `Refusal`.
     """
-    images, kept = _undecided(config, pictures(sources.of(config), resolve_device(config.device)))
+    found = plain_alone(config, pictures(sources.of(config), resolve_device(config.device)), report, should_stop)
+    if found is None:
+        return None
+    table = found.tables["plain"][0].numpy()
+    return table if found.rows is None else table[found.rows.numpy()]
+
+
+def plain_alone(
+    config: Config,
+    images: Pictures,
+    report: Report = lambda done, total: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> StoredFeatures | None:
+    """As `of`, with the plain view alone, mapped from its file: for who looks and does not train."""
+    images, kept = _undecided(config, images)
     store = _store_of(config, images, ["plain"], report, should_stop)
-    found = None if store is None else _mapped(store, "plain")
-    return found if found is None or kept is None else found[kept]
+    if store is None:
+        return None
+    found = StoredFeatures({"plain": (torch.from_numpy(_mapped(store, "plain")),)}, store.key, images.device)
+    return found if kept is None else found.part(kept)
 
 
 def _undecided(config: Config, images: Pictures) -> tuple[Pictures, np.ndarray | None]:

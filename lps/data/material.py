@@ -12,6 +12,7 @@ from torch import Tensor
 from lps import datasets
 from lps.data import sources
 from lps.data.batches import PIECE, BatchPlan, Pictures, plan_batches
+from lps.data.confirmed import Confirmed, added
 from lps.data.split import Split, open_world_split
 from lps.datasets import Images
 from lps.errors import Refusal
@@ -45,14 +46,18 @@ class Material:
         return self.images.part(self.split.training), truth[self.split.training]
 
 
-def prepare(config: Config) -> Material:
-    """Load the images, split them and have them ready for the config's device; raises `Refusal`."""
+def prepare(config: Config, confirmed: Confirmed | None = None) -> Material:
+    """Load the images, split them and have them ready for the config's device; raises `Refusal`.
+
+    confirmed: the labels that `split.confirmed` names, for whoever trains on them.
+    """
     device = resolve_device(config.device)
     images = sources.of(config)
     split = open_world_split(images.labels, images.class_names, config, images.num_test)
-    return Material(
-        pictures(images, device), split.targets(images.labels), split, plan_batches(split, config.batch_size)
-    )
+    truth = split.targets(images.labels)
+    if confirmed is not None:
+        split, truth = added(split, images.labels, images.num_classes, confirmed)
+    return Material(pictures(images, device), truth, split, plan_batches(split, config.batch_size))
 
 
 def pictures(images: Images, device: torch.device) -> Pictures:

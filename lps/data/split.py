@@ -1,6 +1,7 @@
 """Which classes are seen and which of their images keep a label: a pure function of labels, settings and a seed.
 
-The one place where class ids are renumbered: after the split, ids `0 .. seen-1` are seen and the rest novel.
+The one place where class ids are renumbered, beside `lps.data.confirmed`: after the split, ids `0 .. seen-1` are seen
+and the rest novel.
 """
 
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ def _nobody() -> np.ndarray:
 class Split:
     """Image ids, int64, ascending: labeled, unlabeled and test are disjoint and cover all images.
 
+    confirmed: those of the labeled images whose label a person gave after another run (`lps.data.confirmed`).
     validation: those of the unlabeled images whose label is known and was withheld, to choose an epoch by. class_order:
     original class id of every class id; ids from the number of the data set's classes on are classes without a name,
     which the model may find. Where the model has fewer ids than the data has classes, the last ones are not its own.
@@ -42,6 +44,7 @@ class Split:
     seed: int
     test: np.ndarray = field(default_factory=_nobody)
     validation: np.ndarray = field(default_factory=_nobody)
+    confirmed: np.ndarray = field(default_factory=_nobody)
 
     def targets(self, labels: np.ndarray) -> np.ndarray:
         """Class ids of original labels; unknown (-1) stays -1."""

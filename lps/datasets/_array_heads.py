@@ -2,7 +2,7 @@
 
 import math
 import tokenize
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
@@ -10,8 +10,17 @@ from numpy.lib import format as npy
 HEADER = 1 << 16  # bytes that the head of an array has at most
 
 
-def head_of(stream: BinaryIO) -> tuple[tuple[int, ...], np.dtype, int]:
-    """(shape, type, bytes of the file) of an .npy file by its own head; raises `ValueError` for what is no such head.
+class Head(NamedTuple):
+    """size: bytes of the whole file. by_columns: the first axis runs fastest."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    size: int
+    by_columns: bool
+
+
+def head_of(stream: BinaryIO) -> Head:
+    """What an .npy file says of its array; raises `ValueError` for what is no such head.
 
     The stream stands at the first number then.
     """
@@ -20,9 +29,9 @@ def head_of(stream: BinaryIO) -> tuple[tuple[int, ...], np.dtype, int]:
     if read is None:
         raise ValueError("an array of another version")
     try:
-        shape, _, dtype = read(stream, max_header_size=HEADER)
+        shape, by_columns, dtype = read(stream, max_header_size=HEADER)
     except (MemoryError, RecursionError, SyntaxError, TypeError, tokenize.TokenError):  # NumPy reads it as Python
         raise ValueError("the head of an array cannot be read") from None
     if any(side < 0 for side in shape):
         raise ValueError("an array has a side of less than nothing")
-    return shape, dtype, stream.tell() + math.prod(shape) * dtype.itemsize
+    return Head(shape, dtype, stream.tell() + math.prod(shape) * dtype.itemsize, by_columns and len(shape) > 1)

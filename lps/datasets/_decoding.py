@@ -60,14 +60,14 @@ class _Room:
 _ROOM = _Room(_BUDGET)
 
 
-def decode(path: Path, size: int) -> np.ndarray:
-    """One file as uint8 (size, size, 3): turned as its camera says, short side resized, centre kept.
+def decode(path: Path, size: int, width: int | None = None) -> np.ndarray:
+    """One file as uint8 (size, width or size, 3): turned as its camera says, short side resized, centre kept.
 
     Transparent parts become white, 16-bit greys keep their upper half; of several frames the first is taken. Raises
     `Unreadable`.
     """
-    with _opened(path, size) as (image, _):
-        return np.asarray(ImageOps.fit(image, (size, size), Image.Resampling.BICUBIC))
+    with _opened(path, max(size, width or 0)) as (image, _):
+        return np.asarray(ImageOps.fit(image, (width or size, size), Image.Resampling.BICUBIC))
 
 
 def squeezed(path: Path, size: int) -> tuple[np.ndarray, tuple[int, int]]:

@@ -38,7 +38,7 @@ class Listing:
     def add(self, folder: Path, label: int) -> int:
         """Append every picture file below `folder`; gives how many there were."""
         before = len(self.files)
-        self._folders = {_identity(self.root)}
+        self._folders = {_identity(self.root)} - {_identity(folder)}
         for path in self._walk(folder, 1):
             entry = path.stat()
             self.files.append((str(path.relative_to(self.root)), entry.st_size, entry.st_mtime_ns))
@@ -118,7 +118,7 @@ def stored(
     """
     rows, skipped, sizes = [], list(listing.skipped), []
     take = squeezed if is_whole else decode
-    pictures = _decoded([listing.root / name for name, _, _ in listing.files], image_size, take)
+    pictures = decoded([listing.root / name for name, _, _ in listing.files], image_size, take)
     for row, picture in enumerate(_with_progress(pictures, len(listing.files))):
         if isinstance(picture, str):
             skipped.append((clean_line(listing.files[row][0], 1000), picture))
@@ -146,29 +146,30 @@ def resized(images: Images, size: int, source: tuple, content: str) -> Images:
     """
     count, channels = len(images.pixels), images.pixels.shape[3]
     if count * size * size * channels < IN_MEMORY:
-        return replace(images, pixels=np.stack(list(_resized(images.pixels, size))))
+        return replace(images, pixels=np.stack(list(brought(images.pixels, size))))
 
     def make(writer: Writer) -> Images:
-        for picture in _with_progress(_resized(images.pixels, size), count):
+        for picture in _with_progress(brought(images.pixels, size), count):
             writer.add(picture[None])
         return images
 
     return kept(source, content, make, space=count * size * size * channels)
 
 
-def _resized(pixels: np.ndarray, size: int) -> Iterator[np.ndarray]:
-    """Every image as uint8 (size, size, channels)."""
+def brought(pixels: np.ndarray, size: int, width: int | None = None) -> Iterator[np.ndarray]:
+    """Every image as uint8 (size, width or size, channels)."""
 
     def fit(i: int) -> np.ndarray:
         image = Image.fromarray(np.ascontiguousarray(pixels[i].squeeze(-1) if pixels.shape[3] == 1 else pixels[i]))
-        return np.asarray(ImageOps.fit(image, (size, size), Image.Resampling.BICUBIC)).reshape(size, size, -1)
+        fitted = ImageOps.fit(image, (width or size, size), Image.Resampling.BICUBIC)
+        return np.asarray(fitted).reshape(size, width or size, -1)
 
     with ThreadPoolExecutor(_threads()) as pool:
         for start in range(0, len(pixels), _CHUNK):
             yield from pool.map(fit, range(start, min(start + _CHUNK, len(pixels))))
 
 
-def _decoded(paths: list[Path], size: int, take: Callable) -> Iterator:
+def decoded(paths: list[Path], size: int, take: Callable) -> Iterator:
     """What `take` gives of every picture in order, or the reason why there is none."""
 
     def attempt(path: Path):

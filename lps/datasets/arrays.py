@@ -9,7 +9,7 @@ import math
 import os
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +35,7 @@ RECIPE = PHOTOS
 
 _KNOWN = ("x_train", "y_train", "x_test", "y_test", "class_names")
 _PIXELS = ("x_train", "x_test")
+_ALONE = ("x", *_PIXELS)  # pictures without a word about their classes
 LARGE = 512 << 20  # bytes of pixels that are mapped from the disk
 _PIECE = 16 << 20  # bytes of pixels that are unpacked at a time
 _ROOM = 0.8  # of the free memory, for what is not mapped from the disk
@@ -67,6 +68,27 @@ def load(path: str | None, image_size: int | None = None) -> Images:
         return replace(_without_pixels(archive, headers), pixels=x if x.ndim == 4 else x[..., None])
 
 
+def pictures_alone(path: str) -> Iterator[np.ndarray]:
+    """The pictures of a file, uint8 (m, height, width, channels) some at a time, whatever is said of their classes.
+
+    Those of `x`, else of x_train and then x_test. Raises `Refusal`.
+    """
+    with _opened(path, _ALONE, _check_alone) as (archive, headers):
+        _check_memory(archive, headers, is_mapped=True)
+        for name in ("x",) if "x" in headers else _PIXELS:
+            if name in headers:
+                for pixels in _pieces(archive, name):
+                    yield pixels if pixels.ndim == 4 else pixels[..., None]
+
+
+def _check_alone(headers: dict[str, _Header]) -> None:
+    if not headers:
+        raise Refusal("dataset.path", f"the file has no pictures; expected one of {', '.join(_ALONE)}")
+    for name, header in headers.items():
+        _check_pixels(name, header)
+        _check_sides(name, header)
+
+
 def _check_memory(archive: zipfile.ZipFile, headers: dict[str, _Header], is_mapped: bool) -> None:
     """Raises `Refusal` where what has to be in memory as a whole takes more than a share of what is free.
 
@@ -74,11 +96,11 @@ def _check_memory(archive: zipfile.ZipFile, headers: dict[str, _Header], is_mapp
     """
     free = memory.free()
     for name, header in headers.items():
-        is_piecewise = is_mapped and name in _PIXELS and not _is_fortran(archive, name)
+        is_piecewise = is_mapped and name in _ALONE and not _is_fortran(archive, name)
         # One that lies column by column is there twice: unpacked, and row by row.
-        needed = 0 if is_piecewise else header.size * (2 if name in _PIXELS else 3)
+        needed = 0 if is_piecewise else header.size * (2 if name in _ALONE else 3)
         if free and needed > _ROOM * free[0]:
-            why = " since it lies column by column (Fortran order)" if is_mapped and name in _PIXELS else ""
+            why = " since it lies column by column (Fortran order)" if is_mapped and name in _ALONE else ""
             raise Refusal(
                 "dataset.path",
                 f"{name} takes {data_size(needed)} of memory{why}, and {data_size(free[0])} are free; "
@@ -157,8 +179,12 @@ def is_coloured(path: str | None) -> bool:
 
 
 @contextmanager
-def _opened(path: str | None) -> Iterator[tuple[zipfile.ZipFile, dict[str, _Header]]]:
-    """The file, and what its known arrays say of themselves, checked for types, shapes and lengths.
+def _opened(
+    path: str | None, names: Sequence[str] = _KNOWN, check: Callable | None = None
+) -> Iterator[tuple[zipfile.ZipFile, dict[str, _Header]]]:
+    """The file, and what those of its arrays that have these names say of themselves, checked by `check`.
+
+    By itself for types, shapes and lengths of the arrays of a data set.
 
     What is wrong with it, also inside the `with`, becomes a `Refusal`.
     """
@@ -169,8 +195,8 @@ def _opened(path: str | None) -> Iterator[tuple[zipfile.ZipFile, dict[str, _Head
         raise Refusal("dataset.path", f"{quoted(path)} {what}; expected a .npz file with x_train and y_train")
     try:
         with zipfile.ZipFile(path) as archive:
-            headers = _headers(archive)
-            _check(headers)
+            headers = _headers(archive, names)
+            (check or _check)(headers)
             size = sum(archive.getinfo(f"{name}.npy").file_size for name in headers)
             if size > RATIO * os.path.getsize(path) + SLACK:
                 raise Refusal("dataset.path", f"unpacks to {size >> 20:,} MB, more than {RATIO} times its size")
@@ -186,16 +212,16 @@ def _opened(path: str | None) -> Iterator[tuple[zipfile.ZipFile, dict[str, _Head
         raise Refusal("dataset.path", f"{quoted(path)} {what}: {clean_line(error)}") from None
 
 
-def _headers(archive: zipfile.ZipFile) -> dict[str, _Header]:
-    """What the known arrays say of themselves; other members are not looked at. Raises `Refusal`, `ValueError`."""
+def _headers(archive: zipfile.ZipFile, names: Sequence[str]) -> dict[str, _Header]:
+    """What the arrays of these names say of themselves; others are not looked at. Raises `Refusal`, `ValueError`."""
     headers = {}
-    for name in _KNOWN:
+    for name in names:
         try:
             member = archive.getinfo(f"{name}.npy")
         except KeyError:
             continue
         with archive.open(member) as file:
-            shape, dtype, size = head_of(file)
+            shape, dtype, size, _ = head_of(file)
         if dtype.hasobject:
             raise Refusal("dataset.path", f"{name} holds Python objects; expected numbers (or texts of fixed width)")
         if size != member.file_size:
@@ -230,7 +256,7 @@ def _check(headers: dict[str, _Header]) -> None:
         raise Refusal("dataset.path", f"class_names is {_words(names)}; expected one text a class")
 
 
-def _check_part(x_name: str, x: _Header, y_name: str, y: _Header) -> None:
+def _check_pixels(x_name: str, x: _Header) -> None:
     if x.dtype != np.uint8:
         raise Refusal("dataset.path", f"{x_name} holds {x.dtype}; expected uint8, that is 0 to 255")
     if not (len(x.shape) == 3 or (len(x.shape) == 4 and x.shape[3] in (1, 3))) or 0 in x.shape[1:]:
@@ -239,10 +265,18 @@ def _check_part(x_name: str, x: _Header, y_name: str, y: _Header) -> None:
             f"{x_name} has the shape {x.shape}; expected (images, height, width) or (images, height, width, channels) "
             "with 1 or 3 channels",
         )
+
+
+def _check_part(x_name: str, x: _Header, y_name: str, y: _Header) -> None:
+    _check_pixels(x_name, x)
     if y.dtype.kind not in "iu" or len(y.shape) != 1:
         raise Refusal("dataset.path", f"{y_name} is {_words(y)}; expected one whole number an image")
     if y.shape[0] != x.shape[0]:
         raise Refusal("dataset.path", f"{x_name} has {x.shape[0]} images and {y_name} {y.shape[0]} labels")
+    _check_sides(x_name, x)
+
+
+def _check_sides(x_name: str, x: _Header) -> None:
     if min(x.shape[1:3]) < _SMALLEST:
         height, width = x.shape[1:3]
         raise Refusal(

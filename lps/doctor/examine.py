@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from lps.doctor.environment import files, imports, memory, packages, python
 from lps.doctor.finding import PROBLEM, Finding, Machine
 from lps.doctor.runs_folder import clock, data, disk, file_system, folder, leftovers, locks, runs
-from lps.doctor.services import cluster, exposure, port
+from lps.doctor.services import cluster, exposure, messages, port
 
 
 def examine(machine: Machine) -> Iterator[Finding]:
@@ -24,5 +24,5 @@ def examine(machine: Machine) -> Iterator[Finding]:
 
 CHECKS = (
     python, packages, imports, files, memory, folder, disk, file_system, locks, leftovers, runs, data, port,
-    exposure, cluster, clock,
+    exposure, cluster, messages, clock,
 )  # fmt: skip

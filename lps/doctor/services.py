@@ -1,4 +1,4 @@
-"""What is reached over a port, and the cluster."""
+"""What is reached over a port, and the places that carry runs out."""
 
 import os
 import shutil
@@ -6,7 +6,9 @@ import socket
 import tomllib
 from collections.abc import Iterator
 
-from lps.doctor.finding import NOTE, OK, Finding, Machine
+from lps.cluster import executors
+from lps.doctor.finding import NOTE, OK, PROBLEM, Finding, Machine
+from lps.errors import Refusal
 from lps.machine import addresses
 from lps.machine.background import SOURCE
 
@@ -39,13 +41,28 @@ def exposure(machine: Machine) -> Iterator[Finding]:
 
 
 def cluster(machine: Machine) -> Iterator[Finding]:
-    """Whether runs can be sent to a cluster."""
-    missing = [name for name in ("sbatch", "squeue", "scancel") if shutil.which(name) is None]
-    if len(missing) == 3:
-        yield Finding(OK, "SLURM", "not here; runs start on this machine")
-    elif missing:
+    """Whether runs can be sent elsewhere."""
+    for place in executors.AWAY.values():
+        missing = [name for name in place.COMMANDS if shutil.which(name) is None]
+        if len(missing) == len(place.COMMANDS):
+            yield Finding(OK, place.TITLE, "not here; runs start on this machine")
+        elif missing:
+            words = f"{', '.join(missing)} cannot be found"
+            yield Finding(NOTE, place.TITLE, words, "Load the cluster's module, or mend PATH.")
+        else:
+            yield Finding(OK, place.TITLE, "found")
+
+
+def messages(machine: Machine) -> Iterator[Finding]:
+    """Who is told when a run ends."""
+    from lps.exchange import messages
+
+    try:
+        messages.receivers()
+    except (Refusal, ImportError) as error:
         yield Finding(
-            NOTE, "SLURM", f"{', '.join(missing)} cannot be found", "Load the cluster's module, or mend PATH."
+            PROBLEM, "messages", f"nobody is told of runs: {error}", "Mend LPS_NOTIFY; notify --test tries it."
         )
-    else:
-        yield Finding(OK, "SLURM", "found")
+        return
+    told = ", ".join(messages.kinds())
+    yield Finding(OK, "messages", told or "nobody is told when a run ends (LPS_NOTIFY)")

@@ -21,6 +21,7 @@ from lps.store.runs import RUN_ID, Run
 _TEXTS = "config meta process exit progress names".split()
 NAMES = re.compile(
     rf"({'|'.join(_TEXTS)})\.json|events\.jsonl|log\.txt|split\.npz"
+    r"|confirmed\.npz|start\.(pt|json)"
     r"|checkpoints/(step-[0-9]{8,12}|best)\.(pt|json)"
     r"|snapshots/epoch-[0-9]{1,9}\.npz"
     r"|projections/(pca|umap|tsne)-epoch-[0-9]{1,9}\.npz"
@@ -48,7 +49,7 @@ def pack(run: Run, into: Path, light: bool = False) -> Path:
         with open(draft, "xb") as file:
             with zipfile.ZipFile(file, "w") as archive:
                 for name in sorted(_files(run.folder)):
-                    if not (light and name.startswith("checkpoints/")):
+                    if not (light and name.startswith(("checkpoints/", "start."))):
                         _add(archive, run, name)
             file.flush()
             os.fsync(file.fileno())

@@ -27,6 +27,7 @@ from lps.files.locks import claim, is_held, locked
 from lps.files.untrusted_files import MOST_BYTES, UntrustedFile, entries
 from lps.files.versions import MOST_ARRAYS, MOST_LINE, MOST_NAMES
 from lps.settings.config import Config
+from lps.store import inherited
 from lps.store.events import check_version, event_of, excess
 from lps.store.run_folders import obstacle
 from lps.store.runs import NOTES_LIMIT, RECORDED_FILE, RUN_ID, Run, clean_text
@@ -365,8 +366,8 @@ def _check_events(run: Run) -> list[str]:
 def _check_checkpoints(run: Run) -> list[str]:
     """Removes those that are not what was written; none is opened."""
     damaged = []
-    for path in sorted(run.checkpoints.glob("*.pt")):
-        record = run.read_json(f"checkpoints/{path.stem}.json")
+    for path in (*sorted(run.checkpoints.glob("*.pt")), *run.folder.glob(f"{inherited.WEIGHTS}.pt")):
+        record = run.read_json(path.with_suffix(".json").relative_to(run.folder).as_posix())
         with open(path, "rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != record.get("sha256"):
                 damaged.append(path)

@@ -9,7 +9,7 @@ import secrets
 import shutil
 import unicodedata
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -90,16 +90,21 @@ def write_folder(target: Path, labels: Labels, images: Images, root: Path | None
     """
     if links and not images.file_names:
         raise Refusal("links", "cannot be made: the images of this data set are no files; leave it out")
+    return whole_folder(target, lambda draft: _fill(draft, labels, images, root, links))
+
+
+def whole_folder(target: Path, fill: Callable[[Path], None]) -> Path:
+    """A new folder with what `fill` puts there, all of it or nothing; gives it. Raises `Refusal` where one is there."""
     target = Path(os.path.abspath(target))
     with refused("to", f"{shorten(str(target))} was not written"):
         target.parent.mkdir(parents=True, exist_ok=True)
-        _refuse_existing(target)
+        refuse_existing(target)
         draft = target.parent / f".{target.name}.{secrets.token_hex(4)}.tmp"
         draft.mkdir()
         try:
-            _fill(draft, labels, images, root, links)
+            fill(draft)
             with locked(target.parent):
-                _refuse_existing(target)
+                refuse_existing(target)
                 draft.rename(target)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
@@ -108,7 +113,8 @@ def write_folder(target: Path, labels: Labels, images: Images, root: Path | None
     return target
 
 
-def _refuse_existing(target: Path) -> None:
+def refuse_existing(target: Path) -> None:
+    """Raises `Refusal` where something is at `target`: nothing is ever written over."""
     if os.path.lexists(target):
         raise Refusal("to", f"{shorten(str(target))} exists already; choose another folder")
 

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from lps.datasets._pictures import DEEPEST, ENDINGS
 from lps.errors import Refusal, shorten
 from lps.exchange.label_files import folder_name, free_folder
-from lps.files import disk
+from lps.files import browsing, disk
 from lps.files.atomic import refused, sync_folder
 from lps.files.cache import data_folder
 from lps.files.untrusted_files import Allowance, UntrustedFile, entries
@@ -42,23 +42,36 @@ def home() -> Path:
     return data_folder("LPS_PICTURES", "pictures")
 
 
-def folders() -> list[Path]:
-    """What is kept, the newest first."""
+def home_of_new() -> Path:
+    """The folder of those that came to be predicted."""
+    return home() / ".new"
+
+
+def folder(text: str) -> Path:
+    """The folder that an address of a page names; raises `Refusal` for one that a person may not look at."""
+    found = browsing.allowed(text, (home(),))
+    if browsing.is_home(found):
+        raise Refusal("folder", f"{shorten(str(found))} is your whole home; choose a folder in it")
+    return found
+
+
+def folders(place: Path | None = None) -> list[Path]:
+    """What is kept in `place`, `home` without it, the newest first."""
     try:
-        found = [path for path in home().iterdir() if path.is_dir() and not path.name.startswith(".")]
+        found = [path for path in (place or home()).iterdir() if path.is_dir() and not path.name.startswith(".")]
         return sorted(found, key=lambda path: path.stat().st_mtime_ns, reverse=True)
     except OSError:
         return []
 
 
-def keep_archive(archive: Path) -> Arrived:
-    """Keep the pictures of a .zip or .tar; raises `Refusal`."""
+def keep_archive(archive: Path, place: Path | None = None) -> Arrived:
+    """Keep the pictures of a .zip or .tar in a folder in `place`, `home` without it; raises `Refusal`."""
     with entries(archive, MOST_BYTES, MOST_PICTURES) as files:
-        return _keep(files, archive.name.partition(".")[0])
+        return _keep(files, archive.name.partition(".")[0], place or home())
 
 
-def keep_files(uploads: Sequence[BinaryIO]) -> Arrived:
-    """Keep files with a `name` each, the path below the folder that a person chose and it; raises `Refusal`."""
+def keep_files(uploads: Sequence[BinaryIO], place: Path | None = None) -> Arrived:
+    """As `keep_archive`, files with a `name` each: the path below the folder that a person chose and it, or alone."""
     allowance, files = Allowance(None, MOST_BYTES, MOST_PICTURES), []
     for upload in uploads:
         size = upload.seek(0, os.SEEK_END)
@@ -66,23 +79,23 @@ def keep_files(uploads: Sequence[BinaryIO]) -> Arrived:
         allowance.admit(upload.name, size)
         files.append(UntrustedFile(upload.name, size, lambda upload=upload: upload))
     top = {file.name.partition("/")[0] for file in files}
-    return _keep(files, top.pop() if len(top) == 1 else "")
+    return _keep(files, top.pop() if len(top) == 1 and "/" in files[0].name else "", place or home())
 
 
-def _keep(files: Iterable[UntrustedFile], name: str) -> Arrived:
+def _keep(files: Iterable[UntrustedFile], name: str, place: Path) -> Arrived:
     """Keep pictures under a name that is free; raises `Refusal`, and nothing is kept then."""
-    draft = home() / f".{secrets.token_hex(8)}.tmp"
-    with refused("pictures", f"{shorten(str(home()))} cannot hold them"):
-        home().mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = place / f".{secrets.token_hex(8)}.tmp"
+    with refused("pictures", f"{shorten(str(place))} cannot hold them"):
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft.mkdir(mode=0o700)
         try:
             pictures, left_out = _fill(draft, files)
             if not pictures:
                 files_in_words = counted(left_out, "file")
                 raise Refusal("pictures", f"{files_in_words}, and none of them is a picture of a known kind")
-            target = free_folder(home(), folder_name(name) if name else _UNNAMED)
+            target = free_folder(place, folder_name(name) if name else _UNNAMED)
             disk.rename(_root(draft), target)
-            sync_folder(home())
+            sync_folder(place)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     return Arrived(target, pictures, left_out)

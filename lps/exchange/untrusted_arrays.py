@@ -15,6 +15,7 @@ from lps.errors import Refusal, shorten
 from lps.files.atomic import clean_line
 from lps.files.untrusted_files import Allowance, open_zip, zip_members
 from lps.files.versions import MOST_ARRAYS
+from lps.store import inherited
 from lps.store.runs import Run
 from lps.store.snapshots import check_ids, read_arrays, read_snapshot, read_split
 
@@ -25,6 +26,10 @@ class Damaged(Refusal):
 
 def check(run: Run) -> list[str]:
     """Removes damaged snapshots and maps; raises `Refusal` for a damaged split, and for whatever lies."""
+    labels = run.folder / inherited.LABELS
+    if labels.exists():
+        _check_arrays(labels)
+        inherited.read(run)
     paths = [*sorted(run.snapshots.glob("*.npz")), *sorted(run.projections.glob("*.npz"))]
     if not (run.folder / "split.npz").exists():
         if paths:
@@ -71,7 +76,7 @@ def _named(path: Path) -> Iterator[None]:
 
 def _described(stream) -> int:
     """Bytes of an .npy file by its own head; raises `Refusal` for objects, `ValueError` for foreign formats."""
-    _, dtype, size = head_of(stream)
+    _, dtype, size, _ = head_of(stream)
     if dtype.hasobject or dtype.names:
         raise Refusal("array", "holds something else than numbers or text")
     return size
@@ -83,9 +88,10 @@ def _check_split(folder: Path) -> tuple[Split, int]:
         split, targets = _read(read_split, folder)
         images, classes = len(targets), split.classes
         _expect(targets.ndim == 1 and 1 <= classes.seen <= classes.total)
-        _expect(split.class_order.ndim == 1 and len(split.class_names) <= classes.total)
-        _expect(images == 0 or -1 <= targets.min() <= targets.max() < classes.total)
-        for ids in (split.labeled, split.unlabeled, split.test, split.validation):
+        most = max(classes.total, len(split.class_order))  # a model may look for fewer classes than there are
+        _expect(split.class_order.ndim == 1 and len(split.class_names) <= most)
+        _expect(images == 0 or -1 <= targets.min() <= targets.max() < most)
+        for ids in (split.labeled, split.unlabeled, split.test, split.validation, split.confirmed):
             _expect(_are_ids(ids, images))
         return split, images
 

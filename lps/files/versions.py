@@ -20,6 +20,8 @@ VERSIONS = {
     "search.json": 1,
     "sweep": 1,  # what was laid out under a sweep's name
     "queue": 1,  # .queue.json: whether it is paused, how many runs the processor takes
+    "views": 1,  # .views.json: named states of the page Runs
+    "boards": 1,  # .boards.json: those of the page Charts
 }
 
 MOST_EPOCHS = 100_000  # that a run can be asked for

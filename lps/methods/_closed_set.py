@@ -33,14 +33,14 @@ def predict_with_rejection(
     centres: those of an earlier prediction (its `fitted`), to which rejected rows go instead.
     """
     confidence, ids = outputs.logits.float().softmax(dim=1).max(dim=1)
+    if centres is not None:
+        clusters, surety = nearest_centres(F.normalize(outputs.features.float(), dim=1), centres)
+        ids, confidence = ids.where(accepted, classes.seen + clusters), confidence.where(accepted, surety)
+        return Prediction(ids, confidence.clamp(max=1), fitted={"centres": centres})
     rejected = (~accepted).nonzero().squeeze(1)
     points = F.normalize(outputs.features[rejected].float(), dim=1)
-    if centres is None:
-        clusters = torch.from_numpy(kmeans(points.cpu().numpy(), classes.novel, seed)).to(ids.device)
-        centres = cluster_centres(points, clusters, classes.novel)
-        surety = nearest_centres(points, centres)[1]
-    else:
-        clusters, surety = nearest_centres(points, centres)
+    clusters = torch.from_numpy(kmeans(points.cpu().numpy(), classes.novel, seed)).to(ids.device)
+    centres = cluster_centres(points, clusters, classes.novel)
     ids[rejected] = classes.seen + clusters
-    confidence[rejected] = surety
+    confidence[rejected] = nearest_centres(points, centres)[1]
     return Prediction(ids, confidence.clamp(max=1), {"rejected/share": len(rejected) / len(ids)}, {"centres": centres})

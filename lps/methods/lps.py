@@ -50,6 +50,7 @@ from lps.methods.parts.pseudo_labels import (
     pseudo_labels,
 )
 from lps.network.network import Network, Outputs
+from lps.settings.parameters import Told
 
 
 class LPS(Method):
@@ -58,33 +59,108 @@ class LPS(Method):
         network: Network,
         classes: Classes,
         *,
-        margin_scale: Annotated[float, "C: factor of the adaptive margin", (0, 1000)] = 10.0,
-        use_margin: Annotated[bool, "adaptive margin; without it plain cross-entropy (ablation w/o L_AM)"] = True,
-        pseudo_label_weight: Annotated[float, "eta1: weight of the pseudo-label contrastive loss", (0, 100)] = 1.0,
-        unsupervised_weight: Annotated[float, "eta2: weight of the unsupervised contrastive loss", (0, 100)] = 1.0,
-        entropy_weight: Annotated[float, "weight of the entropy term that keeps all classes in use", (0, 100)] = 1.0,
-        temperature: Annotated[float, "tau of both contrastive losses", (0.01, 10)] = 0.4,
-        threshold_seen: Annotated[float, "confidence that a label of a seen class needs", (0, 1)] = 0.95,
-        threshold_novel_start: Annotated[float, "confidence that a novel label needs at the start", (0, 1)] = 0.4,
-        threshold_novel_end: Annotated[float, "confidence that a novel label needs at the end", (0, 1)] = 0.8,
+        margin_scale: Annotated[
+            float,
+            "C: factor of the adaptive margin",
+            (0, 1000),
+            Told(
+                "The brake",
+                larger="classes that are guessed too often are held back more",
+                paper="10; tried 1 to 20",
+                needs="use_margin",
+            ),
+        ] = 10.0,
+        use_margin: Annotated[
+            bool, "adaptive margin; without it plain cross-entropy (ablation w/o L_AM)", Told("The brake")
+        ] = True,
+        threshold_seen: Annotated[
+            float,
+            "lambda_seen: confidence that a label of a seen class needs",
+            (0, 1),
+            Told("Thresholds", larger="fewer guesses of seen classes are learned from, and surer ones", paper="0.95"),
+        ] = 0.95,
+        threshold_novel_start: Annotated[
+            float,
+            "lambda_novel: confidence that a novel label needs in the first epoch",
+            (0, 1),
+            Told("Thresholds", larger="novel classes begin later, from surer guesses", paper="0.4"),
+        ] = 0.4,
+        threshold_novel_end: Annotated[
+            float,
+            "lambda_novel: confidence that a novel label needs in the last epoch",
+            (0, 1),
+            Told("Thresholds", larger="fewer novel guesses count late, and surer ones", paper="0.8; tried 0.7 to 0.9"),
+        ] = 0.8,
+        pseudo_label_weight: Annotated[
+            float,
+            "eta1: weight of the pseudo-label contrastive loss",
+            (0, 100),
+            Told("Contrast", larger="images that share a guess are drawn together more", paper="1; tried 0.6 to 1.4"),
+        ] = 1.0,
+        unsupervised_weight: Annotated[
+            float,
+            "eta2: weight of the unsupervised contrastive loss",
+            (0, 100),
+            Told("Contrast", larger="unsure images are kept apart more", paper="1; tried 0.6 to 1.4"),
+        ] = 1.0,
+        temperature: Annotated[
+            float,
+            "tau: temperature of both contrastive losses",
+            (0.01, 10),
+            Told("Contrast", larger="similarities count more evenly, near ones less", paper="0.4; tried 0.2 to 0.6"),
+        ] = 0.4,
+        entropy_weight: Annotated[
+            float,
+            "w: weight of the entropy term that keeps all classes in use",
+            (0, 100),
+            Told(
+                "Entropy", larger="guesses are spread more evenly over the classes", paper="1 (code; the text has none)"
+            ),
+        ] = 1.0,
         threshold_clock: Annotated[
-            Literal["epoch", "iteration"], "the novel threshold moves with the epoch (code) or every step (paper)"
+            Literal["epoch", "iteration"],
+            "when the novel threshold moves",
+            Told("Variants of the paper", words={"epoch": "every epoch (code)", "iteration": "every step (text)"}),
         ] = "epoch",
         kl_direction: Annotated[
-            Literal["uniform_to_est", "est_to_uniform"], "KL(uniform, estimate) (code) or KL(estimate, uniform) (paper)"
+            Literal["uniform_to_est", "est_to_uniform"],
+            "which way the distance in the margin is measured",
+            Told(
+                "Variants of the paper",
+                words={"uniform_to_est": "prior ‖ estimate (code)", "est_to_uniform": "estimate ‖ prior (text)"},
+                needs="use_margin",
+            ),
         ] = "uniform_to_est",
         contrast_space: Annotated[
             Literal["cosine_logits", "raw_logits", "features"],
-            "what the contrastive losses compare: unit logits (code), raw logits (paper), unit features",
+            "what the contrastive losses compare",
+            Told(
+                "Variants of the paper",
+                words={
+                    "cosine_logits": "logits, length 1 (code)",
+                    "raw_logits": "logits as they are (text)",
+                    "features": "features, length 1",
+                },
+            ),
         ] = "cosine_logits",
         contrast_normalizer: Annotated[
             Literal["batch", "subset"],
-            "unsupervised contrast divides by all rows (code) or the unconfident ones (paper)",
+            "what the unsupervised contrast is divided by",
+            Told("Variants of the paper", words={"batch": "all rows (code)", "subset": "the unsure ones (text)"}),
         ] = "batch",
         contrast_variant: Annotated[
-            Literal["in", "out"], "mean over positives inside the logarithm (code and paper) or outside it"
+            Literal["in", "out"],
+            "where the mean over images with the same guess is taken",
+            Told(
+                "Variants of the paper",
+                words={"in": "inside the logarithm (code, text)", "out": "outside the logarithm"},
+            ),
         ] = "in",
-        weak_views: Annotated[Literal["2", "1"], "weak views per image: 2 (code) or 1 (paper)"] = "2",
+        weak_views: Annotated[
+            Literal["2", "1"],
+            "weak views of every image",
+            Told("Variants of the paper", words={"2": "two (code)", "1": "one (text)"}),
+        ] = "2",
     ):
         super().__init__(network, classes)
         self.views = ("weak",) * int(weak_views) + ("strong",)

@@ -110,8 +110,7 @@ def build(
     if name in _OWN:
         return _OWN[name](channels)
     backbone_names.check_name(name)
-    if channels not in (1, 3):
-        raise Refusal("network.name", f"{name} takes pictures of 1 or 3 channels, not of {channels}")
+    _check_channels(name, channels)
     if name == backbone_names.LITE0:
         from lps.network.efficientnet_lite import EfficientNetLite0
 
@@ -123,6 +122,11 @@ def build(
     if backbone_names.is_torchvision_transformer(name):
         return TorchvisionTransformer(backbone_names.torchvision_name(name), size, tokens)
     return TorchvisionModel(backbone_names.torchvision_name(name))
+
+
+def _check_channels(name: str, channels: int) -> None:
+    if channels not in (1, 3):
+        raise Refusal("network.name", f"{name} takes pictures of 1 or 3 channels, not of {channels}")
 
 
 def _with_own_side(name: str, wanted: Preparation, tokens: str, file: str | None) -> nn.Module:
@@ -173,6 +177,8 @@ def check_images(name: str, channels: int, height: int, width: int, **choices) -
     """
     if name in _OWN:
         return
+    if name == backbone_names.LITE0:
+        return _check_channels(name, channels)  # it takes any size, and to build it in vain takes seconds
     prepared = backbone_names.preparation(name, choices.get("size"))
     height, width = (prepared.size, prepared.size) if prepared else (height, width)
     with torch.random.fork_rng(devices=[]), torch.device("meta"):

@@ -151,9 +151,9 @@ class VisionTransformer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = x if x.shape[1] == 3 else x.expand(-1, 3, -1, -1)
         patches = self.patch_embed["proj"](x).flatten(2).transpose(1, 2)
-        x = torch.cat([self.cls_token.expand(len(x), -1, -1), patches], dim=1) + self.pos_embed
+        x = torch.cat([self.cls_token.expand(x.shape[0], -1, -1), patches], dim=1) + self.pos_embed
         if self.build.registers:
-            x = torch.cat([x[:, :1], self.register_tokens.expand(len(x), -1, -1), x[:, 1:]], dim=1)
+            x = torch.cat([x[:, :1], self.register_tokens.expand(x.shape[0], -1, -1), x[:, 1:]], dim=1)
         x = self.norm_pre(x) if self.build.has_first_norm else x
         for block in self.blocks:
             x = block(x)

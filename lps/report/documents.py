@@ -19,6 +19,7 @@ from lps.charts.library import LIBRARY
 from lps.report import offline
 
 _HERE = Path(__file__).parent
+_OWN_BYTES = 50_000  # of a report of one run or a few, beside plotly.js
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,11 @@ Block = Facts | Table | Chart | Code | Words
 class Section:
     title: str
     blocks: Sequence[Block] = field(default_factory=tuple)
+
+
+def usual_size() -> int:
+    """About how many bytes a file with charts has: plotly.js is nearly all of it, and is there once."""
+    return (LIBRARY / "plotly.min.js").stat().st_size + _OWN_BYTES
 
 
 def render(title: str, about: Sequence[str], sections: Sequence[Section], footer: str) -> str:

@@ -336,8 +336,20 @@ def _confusion(run: Run, split: Split, targets: np.ndarray, names: list[str]) ->
     ]
     figure = confusion.figure(counts[order], rows, names, split.classes.seen, LIGHT)
     alt = f"How many images of every class each cluster holds at epoch {epochs[-1]}"
-    note = f"Epoch {epochs[-1]}; clusters by their matched class, as a person has merged and named them."
+    note = f"Epoch {epochs[-1]}; clusters by their matched class{_by_a_person(said)}."
     return [Chart("Confusion matrix", figure, alt, note)]
+
+
+def _by_a_person(said: naming.Naming) -> str:
+    """What somebody has done to the clusters; nothing where nobody has."""
+    done = {
+        "named": said.names,
+        "merged": said.parents,
+        "split": said.made,
+        "corrected": said.moved or said.wrong or said.nothing or said.rejected,
+    }
+    words = [word for word, what in done.items() if what]
+    return f", as a person has {' and '.join(words)} them" if words else ""
 
 
 def _cluster_title(cluster: int, name: str | None) -> str:

@@ -1,9 +1,9 @@
-"""The runner inside a job of a cluster: it finds its attempt, and an interruption puts the job back into the queue.
+"""The runner inside a job of an executor: it finds its attempt, and an interruption puts the job back into the queue.
 
     python -m lps.running.cluster_attempt FOLDER --token TOKEN -- TRAINER...
 
 On this side of the hand-over (lps.running.cluster_submit) there are no descriptors: the runner takes the run's lock on
-its own node. A cluster that takes the node away sends SIGTERM first; the training process writes its checkpoint, the
+its own node. A place that takes the node away sends SIGTERM first; the training process writes its checkpoint, the
 attempt is recorded as preempted, and the same job goes on with the next attempt later. Standard library only.
 """
 
@@ -14,12 +14,13 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lps.cluster import board, slurm
-from lps.cluster.slurm import Silence
+from lps.cluster import executors
+from lps.cluster.executors import Executor
+from lps.cluster.jobs import RECORD, Silence
 from lps.files.atomic import clean_line, write_json
 from lps.files.locks import claim, locked
 from lps.machine.processes import become_subreaper
-from lps.running import queue
+from lps.running import queue, telling
 from lps.running.runner import Attempt
 from lps.store.runs import Run
 
@@ -39,18 +40,20 @@ def _main(arguments: list[str]) -> int:
 
 def _carry_out(folder: Path, token: str, trainer: list[str]) -> int:
     """The runner's work in a job; gives its exit code: 0 also where there is nothing to do."""
-    run, job = Run(folder), os.environ.get("SLURM_JOB_ID", "")
+    run = Run(folder)
     entered = _enter(run, token)
     if entered is None:
         return 0
     number, lock = entered
-    attempt = _JobAttempt(run, number, f"slurm-{_shown_id()}", "", lock, trainer, token=token, job=job)
+    place = executors.named(run.wish().on)
+    attempt = _JobAttempt(run, number, f"{place.NAME}-{place.own_job()}", "", lock, trainer, token=token, place=place)
     signal.signal(signal.SIGTERM, attempt.on_sigterm)
     recorded = attempt.carry_out()
     if attempt.terminated and not recorded:  # told to end before anything began
         attempt.goes_back = attempt.fate() == "going"
     attempt.leave()
     os.close(lock)
+    telling.at_the_end(folder)
     return 0 if recorded else 1
 
 
@@ -62,7 +65,7 @@ def _enter(run: Run, token: str) -> tuple[int, int] | None:
         return None
     with locked(run.folder):
         wish, begun = run.wish(), run.begun_attempt()
-        is_ours = wish.on == "slurm" and run.read_json(board.RECORD).get("token") == token
+        is_ours = wish.on in executors.AWAY and run.read_json(RECORD).get("token") == token
         if not is_ours or wish.attempt == begun == run.ended_attempt():
             print(f"{run.id}: nothing to do for this job", file=sys.stderr)
             os.close(lock)
@@ -73,19 +76,13 @@ def _enter(run: Run, token: str) -> tuple[int, int] | None:
         return number, lock
 
 
-def _shown_id() -> str:
-    """The job's id as squeue shows it."""
-    array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
-    return f"{array}_{task}" if array else os.environ.get("SLURM_JOB_ID", "")
-
-
 @dataclass
 class _JobAttempt(Attempt):
     """An attempt inside a job: a SIGTERM that no person wished for puts the job back into the queue."""
 
     token: str = ""
-    job: str = ""
-    goes_back: bool = False  # and the cluster does not do it by itself
+    place: Executor | None = None
+    goes_back: bool = False  # and the place does not do it by itself
 
     def carry_out(self) -> bool:
         self._before = self._progress()
@@ -103,32 +100,33 @@ class _JobAttempt(Attempt):
     def _interrupted(self, ending: dict) -> dict:
         fate = self.fate()
         if fate == "ended":
-            return ending | {"kind": "", "reason": "the job was cancelled in SLURM"}
+            return ending | {"kind": "", "reason": f"the job was cancelled in {self.place.TITLE}"}
         idle = self._idle()
         if idle >= _MOST_IDLE:
             said = f"interrupted {idle} times in a row without a step in between; it needs more time"
             return ending | {"reason": said}
-        # Where nobody can be asked, what the cluster says of the job later on is the run's state.
+        # Where nobody can be asked, what the place says of the job later on is the run's state.
         self._ask_again(idle)
         self.goes_back = fate == "going"
-        return ending | {"reason": "interrupted by SLURM; it goes on from its checkpoint"}
+        return ending | {"reason": f"interrupted by {self.place.TITLE}; it goes on from its checkpoint"}
 
     def fate(self) -> str:
-        """What becomes of the job after its SIGTERM, as `slurm.fate` says."""
+        """What becomes of the job after its SIGTERM, as `Executor.own_fate` says."""
         # Every process of a job gets its signals, more than once: the question must not die of the next one.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        return slurm.fate(self.job, int(os.environ.get("SLURM_RESTART_COUNT", "0")))
+        return self.place.own_fate()
 
     def leave(self) -> None:
-        """After the record is written: back into the queue, where the cluster does not do it by itself."""
+        """After the record is written: back into the queue, where the place does not do it by itself."""
         if not self.goes_back:
             return
         try:
-            slurm.requeue(self.job)
+            self.place.go_back()
         except Silence as silence:
             if self.fate() == "requeued":
                 return
-            said = clean_line(f"interrupted by SLURM and not queued again ({silence}); it can be resumed", 500)
+            said = f"interrupted by {self.place.TITLE} and not queued again ({silence}); it can be resumed"
+            said = clean_line(said, 500)
             with locked(self.run.folder):
                 if self._still_asks(self.number + 1):
                     write_json(self.run.folder / "exit.json", self.run.read_json("exit.json") | {"reason": said})
@@ -137,18 +135,18 @@ class _JobAttempt(Attempt):
     def _ask_again(self, idle: int) -> None:
         with locked(self.run.folder):
             if self._still_asks(self.number):
-                write_json(self.run.folder / board.RECORD, self.run.read_json(board.RECORD) | {"idle": idle})
+                write_json(self.run.folder / RECORD, self.run.read_json(RECORD) | {"idle": idle})
                 queue.write(self.run, replace(self.run.wish(), attempt=self.number + 1))
 
     def _still_asks(self, attempt: int) -> bool:
         """Whether the newest wish is that this job makes the attempt; the caller holds the lock of wishes."""
         wish = self.run.wish()
-        is_ours = wish.on == "slurm" and self.run.read_json(board.RECORD).get("token") == self.token
+        is_ours = wish.on == self.place.NAME and self.run.read_json(RECORD).get("token") == self.token
         return is_ours and wish.want == "run" and wish.attempt == attempt
 
     def _idle(self) -> int:
         """How many attempts in a row, this one included, took no step."""
-        before = self.run.read_json(board.RECORD).get("idle")
+        before = self.run.read_json(RECORD).get("idle")
         return (before if type(before) is int else 0) + 1 if self._progress() == self._before else 0
 
     def _progress(self) -> tuple:

@@ -1,9 +1,9 @@
-"""Runs as jobs of a cluster: how they are handed over, and how the cluster is told of a stop.
+"""Runs as jobs of an executor (lps.cluster.executors): how they are handed over, and how it is told of a stop.
 
-Such a run's `want.json` says `"on": "slurm"`, and `job.json` has the options, the job's name and id, and a token that
-the job brings along: a job whose token is no longer the run's leaves it alone, so that a run never has two. The runner
-takes the run's lock on its own node; readers elsewhere, who may not see it, ask the cluster (lps.cluster.board).
-Standard library only.
+Such a run's `want.json` says where, as in `"on": "slurm"`, and `job.json` has the options, the job's name and id, and
+a token that the job brings along: a job whose token is no longer the run's leaves it alone, so that a run never has
+two. The runner takes the run's lock on its own node; readers elsewhere, who may not see it, ask the executor. Standard
+library only.
 """
 
 import contextlib
@@ -12,9 +12,9 @@ import sys
 import time
 from collections.abc import Sequence
 
-from lps.cluster import board, job_options, slurm
+from lps.cluster import executors
 from lps.cluster.job_options import Options
-from lps.cluster.slurm import Silence
+from lps.cluster.jobs import RECORD, Silence, Work
 from lps.errors import Refusal
 from lps.files import disk
 from lps.files.atomic import write_json
@@ -30,10 +30,9 @@ _MOST_TASKS = 1000  # of an array: the usual limit of a cluster is 1,001
 def submit(runs: Sequence[Run], options: Options, trainer: Sequence[str], name: str = "") -> None:
     """Hand over the runs that nobody has asked for yet and those that are over unfinished; others are left alone.
 
-    One is a job, several are an array of jobs. All of them are in one folder. Raises `Refusal` where the cluster
+    One is a job, several are an array of jobs. All of them are in one folder. Raises `Refusal` where the place
     refuses; the runs are then as they were.
     """
-    slurm.check_here()
     for start in range(0, len(runs), _MOST_TASKS):
         _submit_some(runs[start : start + _MOST_TASKS], options, trainer, name)
 
@@ -44,62 +43,62 @@ def _submit_some(runs: Sequence[Run], options: Options, trainer: Sequence[str], 
     earlier: dict[Run, tuple[dict, dict]] = {}
     try:
         for run in runs:
-            _wish(run, about, earlier)
+            _wish(run, options.place, about, earlier)
         if not earlier:
             return
-        job = _hand_over(list(earlier), options, trainer, about)
+        jobs = _hand_over(list(earlier), options, trainer, about)
     except _Open:
         raise
     except BaseException:
         _take_back(earlier, token)
         raise
-    for task, run in enumerate(earlier):
-        _note(run, token, {"job": f"{job}_{task}" if len(earlier) > 1 else job, "task": task})
+    for task, (run, job) in enumerate(zip(earlier, jobs)):
+        _note(run, token, {"job": job, "task": task})
 
 
 class _Open(Refusal):
     """Nobody knows whether the job was taken."""
 
 
-def _hand_over(runs: list[Run], options: Options, trainer: Sequence[str], about: dict) -> str:
-    outputs = runs[0].root / ".slurm"
+def _hand_over(runs: list[Run], options: Options, trainer: Sequence[str], about: dict) -> list[str]:
+    outputs, token = runs[0].root / f".{options.place}", about["token"]
     disk.make_folder(outputs)
-    token, folders = about["token"], [str(run.folder) for run in runs]
-    text = slurm.script(RUNNER, str(SOURCE), folders, ["--token", token, "--", *trainer])
+    folders, output = tuple(str(run.folder) for run in runs), str(outputs / token)
+    work = Work(about["name"], folders, token, RUNNER, tuple(trainer), str(SOURCE), output)
     try:
-        return slurm.submit(options, about["name"], text, str(outputs / token), len(runs) if len(runs) > 1 else 0)
+        return executors.named(options.place).hand_over(work, options)
     except Silence as silence:
         if silence.is_open:
-            raise _Open("slurm", f"nobody knows whether the job was taken: {silence}") from None
-        raise Refusal("slurm", f"the job was not taken: {silence}{slurm.choices(str(silence))}") from None
+            raise _Open(options.place, f"nobody knows whether the job was taken: {silence}") from None
+        raise Refusal(options.place, f"the job was not taken: {silence}") from None
 
 
-def _wish(run: Run, about: dict, earlier: dict[Run, tuple[dict, dict]]) -> None:
+def _wish(run: Run, place: str, about: dict, earlier: dict[Run, tuple[dict, dict]]) -> None:
     """Write the wish for the next attempt where one is due, and keep what was there in `earlier`."""
     with locked(run.folder):
-        before, state = (run.read_json("want.json"), run.read_json(board.RECORD)), run.state()
+        before, state = (run.read_json("want.json"), run.read_json(RECORD)), run.state()
         if before[0] and (not state.is_over or state.name == "finished"):
             return
         earlier[run] = before
         # The place in the array is known now: a submission may be cut off before its answer is written down.
-        write_json(run.folder / board.RECORD, about | {"task": len(earlier) - 1, "time": time.time()})
-        queue.ask(run, "run", state.attempt + 1 if before[0] else 1, on="slurm")
+        write_json(run.folder / RECORD, about | {"task": len(earlier) - 1, "time": time.time()})
+        queue.ask(run, "run", state.attempt + 1 if before[0] else 1, on=place)
 
 
 def _note(run: Run, token: str, more: dict) -> None:
     """Add to what is known of a run's job, unless it has another one by now."""
     with locked(run.folder):
-        about = run.read_json(board.RECORD)
+        about = run.read_json(RECORD)
         if about.get("token") == token:
-            write_json(run.folder / board.RECORD, about | more)
+            write_json(run.folder / RECORD, about | more)
 
 
 def _take_back(earlier: dict[Run, tuple[dict, dict]], token: str) -> None:
     for run, before in earlier.items():
         with contextlib.suppress(OSError), locked(run.folder):
-            if run.read_json(board.RECORD).get("token") != token:
+            if run.read_json(RECORD).get("token") != token:
                 continue
-            for name, value in zip(("want.json", board.RECORD), before):
+            for name, value in zip(("want.json", RECORD), before):
                 if value:
                     write_json(run.folder / name, value)
                 else:
@@ -107,26 +106,34 @@ def _take_back(earlier: dict[Run, tuple[dict, dict]], token: str) -> None:
 
 
 def end(run: Run, kill: bool) -> None:
-    """Tell the cluster of a wish that stands in `want.json` already: a job that waits is cancelled, with `kill` any.
+    """Tell its place of a wish that stands in `want.json` already: a job that waits is cancelled, with `kill` any.
 
-    Raises `Refusal` where the cluster cannot be told; the runner obeys the wish all the same.
+    Raises `Refusal` where the place cannot be told; the runner obeys the wish all the same.
     """
+    on = run.wish().on
     try:
-        job = board.job_of(run.read_json(board.RECORD)).id
+        place = executors.named(on)
+        job = place.job_of(run.read_json(RECORD)).id
         if job:
-            board.cancel(job, waiting_only=not kill)
+            place.cancel(job, waiting_only=not kill)
     except Silence as silence:
-        said = f"SLURM could not be told to end the job ({silence}); the run itself will obey when it can"
-        raise Refusal("slurm", said) from None
+        said = (
+            f"{executors.title(on)} could not be told to end the job ({silence}); the run itself will obey when it can"
+        )
+        raise Refusal(on, said) from None
 
 
 def options_of(run: Run) -> Options | None:
-    """What a run that belongs to the cluster asks of it; None for a run on this machine."""
-    if run.wish().on != "slurm":
+    """What a run that was handed over asks of its place; None for a run on this machine. Raises `Refusal`."""
+    on = run.wish().on
+    if not on:
         return None
-    return job_options.read_options(run.read_json(board.RECORD).get("options") or [])
+    try:
+        return executors.named(on).read_options(run.read_json(RECORD).get("options") or [])
+    except Silence as silence:
+        raise Refusal("on", str(silence)) from None
 
 
 def _plain(name: str) -> str:
-    """A name for squeue: letters, digits and a few signs."""
+    """A name for a job: letters, digits and a few signs."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in name)[:60] or "lps"

@@ -26,12 +26,13 @@ _JUDGED = ("dataset", "dataset.path", "dataset.image_size") + tuple(
 
 
 class Order(NamedTuple):
-    """A run that is wanted. token: as of `create_run`. run: the folder, where there is one already."""
+    """A run that is wanted. token, bring: as of `create_run`. run: the folder, where there is one already."""
 
     config: Config
     name: str = ""
     token: str | None = None
     run: Run | None = None
+    bring: Callable[[Path], None] | None = None
 
 
 def lighter(dataset: str, asked: Mapping[str, object], here: bool = True) -> str:
@@ -87,7 +88,7 @@ def begin(
     asked for at once, what broke off too (`launch_all`); without it those that nobody has asked for yet are, one after
     the other. wish: as of `launch`.
     """
-    runs = [o.run or run_folders.create_run(root, o.config, o.name, o.token) for o in orders]
+    runs = [o.run or run_folders.create_run(root, o.config, o.name, o.token, o.bring) for o in orders]
     note(runs)
     how = () if trainer is None else (trainer,)
     if array is not None:

@@ -19,7 +19,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from lps.cluster import board, job_options
+from lps.cluster import executors, job_options
+from lps.cluster.jobs import RECORD
 from lps.errors import Refusal, shorten, shown
 from lps.files.atomic import refusal
 from lps.files.locks import boot_id, claim, is_held
@@ -31,11 +32,8 @@ from lps.running.run_slots import Slot, every_slot, free_slots, holders, let_go,
 from lps.settings.config import Config
 from lps.store.runs import Run, State
 from lps.store.wishes import whole
+from lps.wording import counted
 
-ELSEWHERE = {
-    "retries": "which starts again by itself what it interrupted or lost with a node",
-    "priority": "which has an order of its own (--slurm qos=NAME)",
-}
 TRAINER = (sys.executable, "-m", "lps", "train", "--run")  # the run's folder follows
 
 
@@ -50,9 +48,9 @@ def launch(
     """Ask for the first attempt of a run and start it if a slot is free; the second call for a run changes nothing.
 
     trainer: the command that trains, to which the run's folder is added. retries: how often a crashed run is started
-    again by itself (0 unless said). on: what to ask of a cluster that shall carry it out; it goes without retries and
+    again by itself (0 unless said). on: what to ask of a place that shall carry it out; it goes without retries and
     priority. Raises `Refusal` where the run is a recording or unreadable, its device is not there, no process can
-    be started, or the cluster refuses.
+    be started, or the place refuses.
     """
     _ask_for([run], _first_attempt, trainer, retries, priority, on)
     return run.state()
@@ -67,7 +65,7 @@ def launch_all(
     on: job_options.Options | None = None,
     name: str = "",
 ) -> None:
-    """Ask for many runs in this order, and look for free slots once; on a cluster they are one array of jobs, `name`.
+    """Ask for many runs in this order, and look for free slots once; elsewhere they are one array of jobs, `name`.
 
     What is over and not finished is resumed, here or there as `on` says and wherever it was before; what is asked for
     already, or finished, stays as it is. Everything is checked before the first wish is written. Raises `Refusal`
@@ -101,7 +99,7 @@ def _ask_for(
             if attempt := find_attempt(run):
                 more = {"retries": retries, "priority": priority, "after": after, "on": ""}
                 after = queue.ask(run, "run", attempt, **more).order
-                (run.folder / board.RECORD).unlink(missing_ok=True)  # of the job that carried it out before
+                (run.folder / RECORD).unlink(missing_ok=True)  # of the job that carried it out before
     for root in dict.fromkeys(run.root for run in runs):
         pump(root, trainer)
 
@@ -116,13 +114,13 @@ def check_wish(retries: int | None, priority: int | None, on: job_options.Option
             continue
         check(number)
         if on is not None:
-            raise Refusal(name, f"{number} has no meaning on a cluster, {ELSEWHERE[name]}; leave it out")
+            raise Refusal(name, f"{number} has no meaning {executors.AWAY[on.place].INSTEAD[name]}; leave it out")
 
 
 def resume(run: Run, trainer=TRAINER, *, retries: int | None = None) -> State:
     """Ask for another attempt of a run that is over but not finished; it goes on from the newest checkpoint.
 
-    What a cluster carried out goes back there, with the same options. Raises `Refusal` for a run in any other
+    What was carried out elsewhere goes back there, with the same options. Raises `Refusal` for a run in any other
     state, and as `launch` does.
     """
     run = Run(run.folder.resolve())
@@ -393,11 +391,14 @@ def _run_of(process: Path) -> Path | None:
 
 
 def _check_place(config: Config, on: job_options.Options | None = None) -> None:
-    """Raise `Refusal` where the run could not train here; what nodes of a cluster have is the cluster's to say."""
+    """Raise `Refusal` where the run could not train here; what nodes elsewhere have is for their place to say."""
     if on is None:
         check_device(config.device, config.processes)
+    elif config.processes % on.parts:
+        said = f"{config.processes} cannot be shared evenly among {counted(on.parts, 'part')} of a job"
+        raise Refusal("processes", f"{said}; a run on several nodes has as many on each")
     elif config.device != "cpu" and on.gpus and on.gpus < config.processes:
-        raise Refusal("slurm gpus", f"{on.gpus} is fewer than the processes, {config.processes}; each needs one")
+        raise Refusal(f"{on.place} gpus", f"{on.gpus} is fewer than the processes, {config.processes}; each needs one")
 
 
 def _first_attempt(run: Run) -> int:

@@ -36,7 +36,7 @@ from lps.machine.processes import (
     start_ticks,
     wake,
 )
-from lps.running import launcher
+from lps.running import launcher, telling
 from lps.running.log_file import Log
 from lps.running.queue import PREEMPTED
 from lps.store.events import end_of_events, read_last_event
@@ -77,6 +77,7 @@ def main(arguments: list[str]) -> int:
     if attempt.run.waiting_attempt() != attempt.number and not attempt.terminated:
         with contextlib.suppress(Refusal, OSError):
             launcher.pump(options.folder.parent, trainer)
+    telling.at_the_end(options.folder)
     return 0 if recorded else 1
 
 
@@ -185,11 +186,12 @@ class Attempt:
 
     def _watch(self) -> None:
         """Until the training process ends: copy its output, look for wishes every `POLL_S` seconds."""
-        next_look = 0.0
+        next_look, looks = 0.0, telling.Looks(self.run.folder, self.run.events)
         while self.process.poll() is None:
             if time.monotonic() >= next_look:
                 next_look = time.monotonic() + POLL_S
                 self._obey()
+                looks.now_and_then()
             self._copy_output()
 
     def _copy_output(self) -> None:

@@ -5,8 +5,10 @@ number is always the same CLASSES, and where it cannot do without `dataset.path`
 own pictures has `is_coloured(path)`, asked before anything is loaded. A method needs
 torch, without which pages and most commands do, so its file is read, not imported: one class that has the keyword-only
 arguments of `__init__` written as `name: Annotated[type, "meaning", (minimum, maximum)] = default`. `type` may be a
-`Literal` of strings, or `float | None` where none means a value that the method chooses. A class that is derived from
-one of a file of the folder, too (`class Mine(Distilled, Method)`), has that one's arguments beside its own.
+`Literal` of strings, or `float | None` where none means a value that the method chooses. A last `Told(group="...")`
+(`lps.settings.parameters`) says under which heading a form has it, and what else people are told of it. A class that
+is derived from one of a file of the folder, too (`class Mine(Distilled, Method)`), has that one's arguments beside its
+own.
 
 A file that does not fit is no method or data set; `broken_methods` and `broken_datasets` say why. Importing a method's
 file carries nothing out but imports and constants, so that what fails there is mostly seen by reading, too.
@@ -23,7 +25,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from lps.errors import Refusal, shorten, shown
-from lps.settings.parameters import Parameter
+from lps.settings.parameters import Parameter, Told
 
 _PACKAGE = Path(__file__).parent.parent
 METHODS, DATASETS = _PACKAGE / "methods", _PACKAGE / "datasets"
@@ -256,7 +258,9 @@ def _parameter(argument: ast.arg, default: ast.expr | None) -> Parameter:
 
 
 def _annotated(argument: ast.arg, default: ast.expr) -> Parameter:
-    kind, meaning, *limits = argument.annotation.slice.elts
+    kind, meaning, *more = argument.annotation.slice.elts
+    told = [_told(item) for item in more if _is_told(item)]
+    limits = [item for item in more if not _is_told(item)]
     choices = ()
     optional = isinstance(kind, ast.BinOp)
     if optional:  # float | None
@@ -273,4 +277,13 @@ def _annotated(argument: ast.arg, default: ast.expr) -> Parameter:
         maximum=high,
         choices=choices,
         optional=optional,
+        told=told[0] if told else Told(),
     )
+
+
+def _told(call: ast.Call) -> Told:
+    return Told(*map(ast.literal_eval, call.args), **{k.arg: ast.literal_eval(k.value) for k in call.keywords})
+
+
+def _is_told(item: ast.expr) -> bool:
+    return isinstance(item, ast.Call) and getattr(item.func, "id", None) == Told.__name__

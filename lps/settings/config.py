@@ -7,6 +7,7 @@ protocol's fields under their own names. Unknown keys are errors.
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
@@ -16,17 +17,21 @@ from lps.errors import shorten
 from lps.files import versions
 from lps.files.versions import MOST_EPOCHS
 from lps.settings import backbone_names, catalog
-from lps.settings.parameters import BadSetting, Parameter
+from lps.settings.parameters import BadSetting, Parameter, Told
 
 GROUPS = ("dataset", "split", "network", "features", "pretrain", "snapshot")
 CLASS_RULES = ("first", "random")
 _DECISIONS = "dataset.decisions"
+_DIGEST = re.compile("[0-9a-f]{12}")
 
 
-def _setting(default, help, *, minimum=None, maximum=None, choices=(), kind=None, optional=False):
-    """A field of `Config` with what `Parameter` wants to know."""
+def _setting(
+    default, help, *, minimum=None, maximum=None, choices=(), kind=None, optional=False, larger="", words=None
+):
+    """A field of `Config` with what `Parameter` wants to know. larger, words: as in `Told`."""
     about = {"help": help, "minimum": minimum, "maximum": maximum, "choices": choices, "optional": optional}
-    return field(default=default, metadata=about | {"kind": kind or type(default).__name__})
+    told = Told(larger=larger, words=words or {})
+    return field(default=default, metadata=about | {"kind": kind or type(default).__name__, "told": told})
 
 
 @dataclass(frozen=True)
@@ -37,18 +42,37 @@ class Config:
     method: str = _setting("lps", "method")
     seed: int = _setting(0, "seed of weights, batches and views", minimum=0, maximum=2**31 - 1)
     device: str = _setting("auto", "auto, cpu, cuda or cuda:N")
-    epochs: int = _setting(200, "passes over the labeled images", minimum=1, maximum=MOST_EPOCHS)
+    epochs: int = _setting(
+        200, "passes over the labeled images", minimum=1, maximum=MOST_EPOCHS, larger="slower, mostly better"
+    )
     batch_size: int = _setting(512, "images of one step, labeled and unlabeled together", minimum=2, maximum=65_536)
-    optimizer: str = _setting("sgd", "update rule", choices=("sgd", "adam"))
-    lr: float = _setting(0.1, "learning rate at the start", minimum=1e-8, maximum=100)
+    optimizer: str = _setting("sgd", "update rule", choices=("sgd", "adam"), words={"sgd": "SGD", "adam": "Adam"})
+    lr: float = _setting(
+        0.1,
+        "learning rate at the start",
+        minimum=1e-8,
+        maximum=100,
+        larger="faster, until it no longer settles",
+    )
     momentum: float = _setting(0.9, "momentum of SGD", minimum=0, maximum=0.9999)
-    weight_decay: float = _setting(5e-4, "weight decay", minimum=0, maximum=1)
-    schedule: str = _setting("cosine", "learning rate over the epochs", choices=("cosine", "constant"))
+    weight_decay: float = _setting(5e-4, "weight decay", minimum=0, maximum=1, larger="smaller weights")
+    schedule: str = _setting(
+        "cosine",
+        "learning rate over the epochs",
+        choices=("cosine", "constant"),
+        words={"cosine": "cosine to 0"},
+    )
     precision: str = _setting(
-        "auto", "of training steps; auto: bf16 on a GPU, fp32 on a CPU", choices=("auto", "fp32", "bf16")
+        "auto",
+        "of training steps; auto: bf16 on a GPU, fp32 on a CPU",
+        choices=("auto", "fp32", "bf16"),
+        words={"auto": "automatic", "fp32": "32 bits", "bf16": "16 bits (bf16)"},
     )
     views: str = _setting(
-        "digits", "augmentations fit for a kind of picture", choices=("digits", "grey", "cifar", "imagenet")
+        "digits",
+        "augmentations fit for a kind of picture",
+        choices=("digits", "grey", "cifar", "imagenet"),
+        words={"grey": "grey pictures", "cifar": "small photographs (CIFAR)", "imagenet": "photographs (ImageNet)"},
     )
     processes: int = _setting(1, "training processes of one run, each on a GPU of its own", minimum=1, maximum=64)
     threads: int | None = _setting(
@@ -93,7 +117,12 @@ class Config:
     split_labeled_ratio: float = _setting(
         0.5, "share of the seen classes' images that keeps its label", minimum=1e-6, maximum=1
     )
-    split_rule: str = _setting("bernoulli", "how labels are drawn", choices=("bernoulli", "stratified"))
+    split_rule: str = _setting(
+        "bernoulli",
+        "how labels are drawn",
+        choices=("bernoulli", "stratified"),
+        words={"bernoulli": "each image by chance", "stratified": "the same share of each class"},
+    )
     split_num_novel: int | None = _setting(
         None,
         "novel classes to look for; none: those that the data set has",
@@ -111,6 +140,13 @@ class Config:
     split_test_ratio: float = _setting(
         0.0, "share of the images set aside for testing, where the data set brings none", minimum=0, maximum=0.9
     )
+    split_confirmed: str | None = _setting(
+        None,
+        "labels that a person gave to clusters of another run (python -m lps train-on), by the name of their file; "
+        "unset: none",
+        kind="str",
+        optional=True,
+    )
     split_seed: int = _setting(0, "seed of the split, the same for every run seed", minimum=0, maximum=2**31 - 1)
 
     network_name: str = _setting(
@@ -124,9 +160,22 @@ class Config:
         "weights to begin with: own SimCLR pretraining, a checkpoint file, the backbone's published ones (torchvision:"
         " the same, of its models alone), or random",
         choices=("simclr", "checkpoint", "published", "torchvision", "random"),
+        words={
+            "simclr": "own SimCLR",
+            "checkpoint": "a file",
+            "published": "published weights",
+            "torchvision": "published by torchvision",
+            "random": "random weights",
+        },
     )
     network_checkpoint: str | None = _setting(
         None, "file of start weights, for network.start=checkpoint", kind="str", optional=True
+    )
+    network_continues: str | None = _setting(
+        None,
+        "weights of another run to begin with (python -m lps train-on), by the name of their file; unset: none",
+        kind="str",
+        optional=True,
     )
     network_head: str = _setting("cosine", "classifier", choices=("cosine", "linear"))
     network_cosine_scale: float = _setting(10.0, "factor on the cosine logits", minimum=0.1, maximum=1000)
@@ -136,7 +185,10 @@ class Config:
         " stem, layer1, layer2, layer3, layer4",
     )
     network_frozen_batchnorm: str = _setting(
-        "train", "batch norm of frozen stages: train as in the original code, or eval", choices=("train", "eval")
+        "train",
+        "batch norm of frozen stages: train as in the original code, or eval",
+        choices=("train", "eval"),
+        words={"train": "goes on learning", "eval": "stays as it is"},
     )
     network_image_size: int | None = _setting(
         None,
@@ -150,6 +202,7 @@ class Config:
         "class",
         "features of a vision transformer: its class token, the mean of its patches, or both",
         choices=backbone_names.TOKENS,
+        words={"class": "class token", "mean": "mean of patches"},
     )
     network_fused_views: bool = _setting(False, "one forward pass over all views instead of one per view")
 
@@ -172,7 +225,10 @@ class Config:
     pretrain_batch_size: int = _setting(128, "images of one SimCLR step", minimum=2, maximum=65_536)
     pretrain_lr: float = _setting(5e-3, "learning rate of SimCLR", minimum=1e-8, maximum=100)
     pretrain_optimizer: str = _setting(
-        "adamw", "update rule of SimCLR: AdamW, or SGD with momentum 0.9", choices=("adamw", "sgd")
+        "adamw",
+        "update rule of SimCLR: AdamW, or SGD with momentum 0.9",
+        choices=("adamw", "sgd"),
+        words={"adamw": "AdamW", "sgd": "SGD"},
     )
     pretrain_weight_decay: float = _setting(1e-4, "weight decay of SimCLR", minimum=0, maximum=1)
     pretrain_warmup_steps: int = _setting(10, "steps of linear warm-up", minimum=0, maximum=1_000_000)
@@ -218,6 +274,11 @@ class Config:
         own = {key: getattr(self, name) for name, key in _keys().items()}
         return own | dict(self.hyperparameters)
 
+    def get(self, key: str, default: object = None) -> object:
+        """The setting under this key, as `flat` has it, without making all the others."""
+        name = _names().get(key)
+        return getattr(self, name) if name else self.hyperparameters.get(key, default)
+
     def to_json(self) -> str:
         """The text of `config.json`: its version, then the settings."""
         return json.dumps(versions.stamped("config.json", self.flat()), indent=2, allow_nan=False) + "\n"
@@ -244,6 +305,12 @@ def _keys() -> dict[str, str]:
         if item.name != "hyperparameters":
             keys[item.name] = f"{group}.{rest}" if group in GROUPS and rest else item.name
     return keys
+
+
+@cache
+def _names() -> dict[str, str]:
+    """Key -> field name."""
+    return {key: name for name, key in _keys().items()}
 
 
 @cache
@@ -416,6 +483,11 @@ def _check_together(chosen: dict[str, object]) -> None:
     ):
         raise BadSetting("device", f"{shorten(device)} is not auto, cpu, cuda or cuda:N")
     _check_processes(chosen["processes"], device, catalog.method_info(chosen["method"]))
+    for key in ("split.confirmed", "network.continues"):
+        if chosen[key] is not None and not _DIGEST.fullmatch(chosen[key]):
+            raise BadSetting(key, f"{shorten(chosen[key])} is no name of a file; expected 12 digits and letters a to f")
+    if chosen["network.continues"] and not chosen["split.confirmed"]:
+        raise BadSetting("network.continues", "has a meaning only with split.confirmed; leave it out")
 
 
 def _check_processes(processes: int, device: str, method: catalog.MethodInfo) -> None:

@@ -5,9 +5,16 @@ command line, the launch form and validation speak about a setting in the same w
 """
 
 import math
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from lps.errors import Refusal, shorten
+
+_GREEK = (
+    "alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi omega".split()
+)
+_SYMBOL = re.compile(rf"({'|'.join(_GREEK)}|[A-Za-z])(?:_?(\d+|(?<=_)[a-z]+))?: ")
 
 
 class BadSetting(Refusal):
@@ -15,8 +22,26 @@ class BadSetting(Refusal):
 
 
 @dataclass(frozen=True)
+class Told:
+    """What people are told of a setting beside its meaning.
+
+    group: the heading that it stands under. larger: what a larger value does. paper: what the paper has, and what it
+    tried. words: how a choice is shown, by the value that is stored. needs: the switch without which it means nothing.
+    """
+
+    group: str = ""
+    larger: str = ""
+    paper: str = ""
+    words: Mapping[str, str] = field(default_factory=dict, hash=False)
+    needs: str = ""
+
+
+@dataclass(frozen=True)
 class Parameter:
-    """A named setting. `kind` is one of int, float, bool, str; `optional` admits None (typed as "none")."""
+    """A named setting. `kind` is one of int, float, bool, str; `optional` admits None (typed as "none").
+
+    `help` may begin with the symbol that the setting has in formulas: "eta1: weight of ...".
+    """
 
     name: str
     kind: str
@@ -26,6 +51,26 @@ class Parameter:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     optional: bool = False
+    told: Told = Told()
+
+    @property
+    def symbol(self) -> str:
+        r"""The setting in formulas, as LaTeX: r"\eta_{1}"; "" where it has none."""
+        found = _SYMBOL.match(self.help)
+        if not found:
+            return ""
+        letter, index = found.groups()
+        index = index and (index if len(index) == 1 or index.isdigit() else rf"\mathrm{{{index}}}")
+        return ("\\" * (letter in _GREEK)) + letter + (f"_{{{index}}}" if index else "")
+
+    @property
+    def meaning(self) -> str:
+        """`help` without the symbol."""
+        return _SYMBOL.sub("", self.help, count=1) if self.symbol else self.help
+
+    def shown(self, choice: str) -> str:
+        """A choice in the words that people are told."""
+        return self.told.words.get(choice, choice.replace("_", " "))
 
     def parse(self, text: str):
         """The checked value of what a person typed; raises `BadSetting`."""

@@ -7,6 +7,7 @@ import re
 import secrets
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,25 +25,37 @@ _ENTRY = re.compile(r"(.+)\.[0-9a-f]{8}")  # id of the run, then letters that te
 INCOMING_S = 3600  # after this time a half-made folder has no maker any more
 
 
-def create_run(root: Path, config: Config, name: str = "", token: str | None = None) -> Run:
+def create_run(
+    root: Path,
+    config: Config,
+    name: str = "",
+    token: str | None = None,
+    bring: Callable[[Path], None] | None = None,
+) -> Run:
     """A new run folder with `config.json` and `meta.json`, complete from the moment it can be seen; nothing is started.
 
     `token` (a form's one-time key) makes the call idempotent: the same token and settings give the same folder, however
-    many servers and threads ask at once. Raises `Refusal` where `root` cannot be written to.
+    many servers and threads ask at once. bring: puts what the run has from another one into its folder;
+    without it, a run here that has the same gives it (`inherited.bringing`). Raises `Refusal` where `root` cannot be
+    written to.
     """
+    if bring is None and (config.split_confirmed or config.network_continues):
+        from lps.store import inherited  # arrays, which a runner does without
+
+        bring = inherited.bringing(config, list_runs(root))
     try:
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
         tail = _tail(f"{token}\n{config.to_json()}" if token else secrets.token_hex())
         with locked(root):
             _sweep_drafts(root)
             made = [run for run in list_runs(root) if token and run.id.endswith(f"-s{config.seed}-{tail}")]
-            return made[0] if made else _make_folder(root, config, name, tail)
+            return made[0] if made else _make_folder(root, config, name, tail, bring)
     except OSError as error:
         said = obstacle(root) or f"{shorten(str(root))} cannot hold a new run ({refusal(error)})"
         raise Refusal("runs", said) from None
 
 
-def _make_folder(root: Path, config: Config, name: str, tail: str) -> Run:
+def _make_folder(root: Path, config: Config, name: str, tail: str, bring: Callable[[Path], None] | None) -> Run:
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     run = Run(root / f"{stamp}-{config.dataset}-{config.method}-s{config.seed}-{tail}")
     draft = root / ".incoming" / f"{run.id}.{secrets.token_hex(4)}"
@@ -52,6 +65,8 @@ def _make_folder(root: Path, config: Config, name: str, tail: str) -> Run:
         os.close(disk.create(draft / "lock"))
         write_meta(draft, {"name": clean_line(name), "notes": "", "tags": [], "rev": 1})
         write_whole(draft / "config.json", config.to_json().encode())
+        if bring:
+            bring(draft)
         disk.rename(draft, run.folder)
     except BaseException:
         disk.remove_folder(draft)

@@ -8,7 +8,7 @@ Standard library only. Every file has one writer; whole files are replaced atomi
     lock:
                   pages and command line, and whoever asks for a crashed run again
     lock          an empty file under a kernel flock while the run is alive; never unlinked
-    job.json      of a run on a cluster: its job, what it asks for   writer: whoever hands it over, then its runner
+    job.json      of a run elsewhere: its job, what it asks for   writer: whoever hands it over, then its runner
     process.json  attempt, host, boot id, pids, slot            writer: runner
     log.txt       what the trainer printed                      writer: runner
     exit.json     how the attempt ended                         writer: runner, its last act before the lock is free
@@ -20,7 +20,7 @@ Standard library only. Every file has one writer; whole files are replaced atomi
     recorded.json what a recording was made from: the folder is for looking at only; writer: `python -m lps record`
 
 Beside the runs: `.trash/` (deleted runs, for a week), `.incoming/` (folders in the making), `.slots/`, `.sched.lock`,
-`.waker.lock`, `.sweeps.lock`, `.queue.json` (lps.running.queue), `.slurm/` (what batch scripts printed). Recordings
+`.waker.lock`, `.sweeps.lock`, `.queue.json` (lps.running.queue), `.slurm/` (what jobs themselves printed). Recordings
 that come with the program are in `RECORDED` (lps.store.run_folders).
 """
 
@@ -35,7 +35,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from lps.cluster import board, slurm
+from lps.cluster import executors
+from lps.cluster.jobs import RECORD, Silence, standing
 from lps.errors import Refusal, shorten
 from lps.files import disk, versions
 from lps.files.atomic import clean_line, read_small, refusal, sweep, write_json
@@ -46,7 +47,7 @@ from lps.store.events import check_version
 from lps.store.wishes import Wish, whole
 from lps.wording import ago
 
-ALIVE = ("starting", "running", "stopping", "unknown")  # unknown: on a cluster that does not answer
+ALIVE = ("starting", "running", "stopping", "unknown")  # unknown: at a place that does not answer
 OVER = ("finished", "stopped", "failed", "crashed")
 STATES = ("queued", *ALIVE, *OVER, "unreadable")
 RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[a-z0-9_]+-[a-z0-9_]+-s[0-9]+-[a-z0-9]{6}")
@@ -278,7 +279,7 @@ class Run:
         except Refusal as error:
             return State("unreadable", str(error), "config")
         if wish.on:
-            return self._state_on_cluster(wish, started, _ended(ended))
+            return self._state_elsewhere(wish, started, _ended(ended))
         if wanted > started:
             return State("queued", wishes.in_words(wish), attempt=wanted) if wish.want == "run" else _cancelled(wanted)
         if over and over == started:
@@ -326,27 +327,27 @@ class Run:
             f"a step takes up to {step:.0f} s, and the one under way is let finish; ended by force after {grace:.0f} s"
         )
 
-    def _state_on_cluster(self, wish: Wish, started: int, ended: State) -> State:
-        """The state of a run whose lock is not held as far as can be seen from here: its own records, then the cluster.
+    def _state_elsewhere(self, wish: Wish, started: int, ended: State) -> State:
+        """The state of a run whose lock is not held as far as is seen from here: its own records, then its executor.
 
-        A record that is there when the cluster says that the job is over was written before, so it is read once more.
+        A record that is there when the executor says that the job is over was written before, so it is read once more.
         """
         if started and ended.attempt == started and wish.attempt <= started:
             return ended
         if wish.attempt > started and wish.want != "run":
             return _cancelled(wish.attempt)
-        about, attempt = self.read_json(board.RECORD), max(wish.attempt, started)
+        about, attempt = self.read_json(RECORD), max(wish.attempt, started)
         try:
-            job = board.job_of(about)
-        except slurm.Silence as silence:
-            return State("unknown", f"{board.silence_in_words(silence)}; {self._last_news()}", attempt=attempt)
+            job = executors.named(wish.on).job_of(about)
+        except Silence as silence:
+            return State("unknown", f"{silence.in_words()}; {self._last_news()}", attempt=attempt)
         if job.is_over:
             record = self.read_json("exit.json")
             if whole(record.get("attempt")) >= max(self.begun_attempt(), wish.attempt):
                 return _ended(record)
         begun = started >= wish.attempt
-        name, reason, kind = board.standing(job, begun, about.get("time"))
-        if name == "queued" and begun:  # its node failed, and the cluster puts it back
+        name, reason, kind = standing(job, begun, about.get("time"))
+        if name == "queued" and begun:  # its node failed, and it is put back
             return State("stopping" if wish.want != "run" else "queued", reason, kind, started + 1)
         return State("stopping" if name == "running" and wish.want != "run" else name, reason, kind, attempt)
 

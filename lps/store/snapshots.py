@@ -4,6 +4,7 @@ import io
 import math
 import re
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,6 +33,18 @@ _FORMS |= {name: ("iu", _IMAGES, 8) for name in "predicted test_predicted featur
 _FORMS |= {name: ("iu", _ONE, 8) for name in ("seen", "total", "seed")}
 
 
+_FORMS |= {name: ("iu", _IMAGES, 8) for name in ("confirmed", "images", "given")}
+
+
+_FORMS |= {"rows": ("iu", _CLASSES, 8), "names": ("U", _CLASSES, 4096), "threshold": ("f", _ONE, 8)}
+
+
+_FORMS |= {name: ("iu", _ONE, 8) for name in ("epoch", "pictures", "named", "decisions")}
+
+
+_FORMS |= {name: ("U", _ONE, 4096) for name in ("parent", "rule")}
+
+
 _FORMS |= {"class_order": ("iu", _CLASSES, 8), "class_names": ("U", _CLASSES, 4096)}
 
 
@@ -41,6 +54,9 @@ _FORMS |= {"confidence": ("f", _IMAGES, 8), "points": ("f", (MOST_IMAGES, 2), 8)
 _FORMS |= {"features": ("f", (MOST_IMAGES, MOST_WIDTH), 4)}
 
 
+MOST_VALUES = 8 << 20  # features x images that a page looks at: 32 MB as float32
+MOST_POINTS = 50_000  # images that a page draws
+_PIECE = 4 << 20  # bytes of an array that is read in pieces
 _MOST_IDS = 1000  # predicted ids beyond this, and beyond the classes, are damage
 NOT_YET = "no epoch has been evaluated yet"
 NAME = re.compile(r"epoch-([0-9]{1,9})\.npz")
@@ -77,6 +93,7 @@ def write_split(folder: Path, split: Split, truth: np.ndarray) -> None:
             seed=np.array(split.seed),
             test=split.test,
             validation=split.validation,
+            confirmed=split.confirmed,
         )
 
 
@@ -85,12 +102,12 @@ def read_split(folder: Path) -> tuple[Split, np.ndarray]:
     arrays = read_arrays(
         folder / "split.npz",
         ("labeled", "unlabeled", "targets", "class_order", "class_names", "seen", "seed"),
-        optional=("total", "test", "validation"),
+        optional=("total", "test", "validation", "confirmed"),
     )
     _check_split(arrays)
     names = tuple(clean_line(name) or str(i) for i, name in enumerate(arrays["class_names"]))
     classes = Classes(int(arrays["seen"]), int(arrays.get("total", len(names))))
-    more = {name: arrays[name] for name in ("test", "validation") if name in arrays}
+    more = {name: arrays[name] for name in ("test", "validation", "confirmed") if name in arrays}
     split = Split(
         arrays["labeled"], arrays["unlabeled"], classes, arrays["class_order"], names, int(arrays["seed"]), **more
     )
@@ -101,15 +118,29 @@ def write_snapshot(folder: Path, epoch: int, snapshot: Snapshot) -> None:
     write_arrays(folder / f"epoch-{epoch:04d}.npz", **vars(snapshot))
 
 
-def read_snapshot(folder: Path, epoch: int) -> Snapshot:
-    """The snapshot of an epoch; raises `Refusal` where it is missing or damaged."""
+def read_snapshot(folder: Path, epoch: int, thinned: bool = False) -> Snapshot:
+    """The snapshot of an epoch; raises `Refusal` where it is missing or damaged.
+
+    thinned: with the features of at most `MOST_POINTS` images, evenly spread, and `MOST_VALUES` in all; the others are
+    never in memory.
+    """
     required = ("predicted", "confidence", "features", "feature_index")
     path = folder / f"epoch-{epoch:04d}.npz"
-    found = Snapshot(**read_arrays(path, required, optional=("test_predicted",)))
+    few = ("features", "feature_index") if thinned else ()
+    found = Snapshot(**read_arrays(path, required, optional=("test_predicted",), thinned=few))
     pairs = ((found.predicted, found.confidence), (found.features, found.feature_index))
     if any(len(one) != len(other) for one, other in pairs):
         raise Refusal(path.name, "is damaged (its arrays do not fit together)")
     return found
+
+
+def kept_rows(count: int, width: int = 1) -> np.ndarray | None:
+    """Rows, evenly spread, of `count` with `width` values each: at most `MOST_POINTS`, and `MOST_VALUES` in all.
+
+    None for all of them.
+    """
+    most = min(MOST_POINTS, max(2, MOST_VALUES // max(1, width)))
+    return None if count <= most else np.linspace(0, count - 1, most).round().astype(int)
 
 
 def snapshot_epochs(folder: Path) -> list[int]:
@@ -147,10 +178,11 @@ def write_arrays(path: Path, **arrays: np.ndarray) -> None:
     write_whole(path, buffer.getvalue())
 
 
-def read_arrays(path: Path, names, optional=()) -> dict[str, np.ndarray]:
+def read_arrays(path: Path, names, optional=(), thinned: Sequence[str] = ()) -> dict[str, np.ndarray]:
     """The named arrays of an .npz, `optional` ones where it has them; raises `Refusal` where it is damaged or gone.
 
-    Runs of earlier versions have fewer arrays; of one of a later version no more than its number is read.
+    thinned: those of which only the rows are read that `kept_rows` names for the first of them. Runs of earlier
+    versions have fewer arrays; of one of a later version no more than its number is read.
     """
     try:
         with open_regular(path) as file, open_zip(file) as archive:
@@ -163,7 +195,8 @@ def read_arrays(path: Path, names, optional=()) -> dict[str, np.ndarray]:
             if size > MOST_ARRAYS:
                 most = f"expected at most {MOST_ARRAYS >> 20} MB"
                 raise Refusal(path.name, f"takes {size / 2**20:,.0f} MB of memory; {most}")
-            arrays = {name: _array(archive, info) for name, info in wanted.items()}
+            arrays = {name: _array(archive, info) for name, info in wanted.items() if name not in thinned}
+            arrays |= _thinned(archive, [wanted[name] for name in thinned]) if thinned else {}
     except FileNotFoundError:
         raise Refusal(path.name, "is not there yet") from None
     except OSError as error:
@@ -180,7 +213,7 @@ def read_arrays(path: Path, names, optional=()) -> dict[str, np.ndarray]:
 def _check_head(file_name: str, name: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> int:
     """The bytes that an array takes; raises `Refusal` unless it has the form of its name. Nothing is unpacked."""
     with open_member(archive, info) as stream:
-        shape, dtype, size = head_of(stream)
+        shape, dtype, size, _ = head_of(stream)
     kinds, most, width = _FORMS.get(name, (dtype.kind, shape, dtype.itemsize))
     if dtype.hasobject or dtype.kind not in kinds or len(shape) != len(most) or dtype.itemsize > width:
         raise Refusal(file_name, f"is damaged ({name} has another form: {shorten(f'{dtype} {shape}')})")
@@ -194,10 +227,36 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
         return npy.read_array(stream, allow_pickle=False, max_header_size=HEADER)
 
 
+def _thinned(archive: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo]) -> dict[str, np.ndarray]:
+    """The rows of some arrays of one length that `kept_rows` names for the first of them."""
+    with open_member(archive, members[0]) as stream:
+        shape = head_of(stream).shape
+    rows = kept_rows(shape[0], math.prod(shape[1:]))
+    return {info.filename.removesuffix(".npy"): _rows_of(archive, info, rows) for info in members}
+
+
+def _rows_of(archive: zipfile.ZipFile, info: zipfile.ZipInfo, rows: np.ndarray | None) -> np.ndarray:
+    """Rows, ascending, of a stored array; None for all. In pieces, so that the others are never in memory together."""
+    with open_member(archive, info) as stream:
+        shape, dtype, _, by_columns = head_of(stream)
+        if rows is None or by_columns:
+            return _array(archive, info)[slice(None) if rows is None else rows]
+        if rows[-1] >= shape[0]:
+            raise ValueError("an array is shorter than the one that it goes with")
+        found = np.empty((len(rows), *shape[1:]), dtype)
+        width = math.prod(shape[1:]) * dtype.itemsize
+        step = max(1, _PIECE // width)
+        for start in range(0, shape[0], step):
+            piece = stream.read(min(step, shape[0] - start) * width)
+            first, end = np.searchsorted(rows, (start, start + step))
+            found[first:end] = np.frombuffer(piece, dtype).reshape(-1, *shape[1:])[rows[first:end] - start]
+    return found
+
+
 def _check_split(arrays: dict[str, np.ndarray]) -> None:
     """Raises `Refusal` for numbers that no split has."""
     images, classes = len(arrays["targets"]), len(arrays["class_order"])
-    ids = [arrays[name] for name in ("labeled", "unlabeled", "test", "validation") if name in arrays]
+    ids = [arrays[name] for name in ("labeled", "unlabeled", "test", "validation", "confirmed") if name in arrays]
     held = [(each, 0, images) for each in ids] + [(arrays["class_order"], 0, classes), (arrays["targets"], -1, classes)]
     held += [(arrays[name].reshape(1), 1, MOST_CLASSES + 1) for name in ("seen", "total") if name in arrays]
     is_outside = any(len(values) and not (least <= values.min() and values.max() < end) for values, least, end in held)

@@ -6,6 +6,7 @@
 Only the first three are always there; the others where they differ from what `Wish` says. Standard library only.
 """
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -13,7 +14,7 @@ from dataclasses import asdict, dataclass
 from lps.errors import Refusal
 
 WANTS = ("run", "stop", "kill")
-_AWAY = ("slurm",)  # other places than this machine
+_PLACE = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)  # the name of an executor (lps.cluster.executors)
 _ALWAYS = ("want", "attempt", "time")
 LARGEST = 2**53  # whole numbers up to it are exact in JSON readers
 MOST_PRIORITY = 1000
@@ -27,7 +28,7 @@ class Wish:
     first, at first the time of asking. held: it waits but is not started. retries: how often a crashed run may be
     started again by itself, `retried` of them used up. not_before: unix seconds, before which it is not started.
     on: "" for this machine and its queue, else where it was handed over to (lps.running.cluster_submit): nobody here
-    starts it.
+    starts it, also where this version knows no such place.
     """
 
     want: str = ""
@@ -63,7 +64,7 @@ def read(stored: Mapping) -> Wish:
         retries=whole(stored.get("retries")),
         retried=whole(stored.get("retried")),
         not_before=number(stored.get("not_before"), 0.0),
-        on=stored["on"] if stored.get("on") in _AWAY else "",
+        on=on if isinstance(on := stored.get("on"), str) and _PLACE.fullmatch(on) else "",
     )
 
 

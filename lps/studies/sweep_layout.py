@@ -168,6 +168,49 @@ def matters(name: str, method: str) -> bool:
     return info.trains or name in info.parameters or name.startswith(_BEFORE_TRAINING)
 
 
+def redundant(layout: Layout) -> list[str]:
+    """A sentence for all that is asked for and makes no run of its own, or one that finds what another one finds."""
+    known = {method: parameters(method) for method in layout.methods}
+    everything = {name: p for method in layout.methods for name, p in known[method].items()}
+    said = []
+    for name, texts in layout.varied.items():
+        parsed = [everything[name].parse(text) for text in texts]
+        without = [catalog.method_info(m).title for m in layout.methods if not (name in known[m] and matters(name, m))]
+        switches = {known[m][name].told.needs for m in layout.methods if name in known[m]}
+        if len(parsed) == 1:
+            said.append(f"{name} has one value, so it does not vary")
+        elif layout.mode != "list" and len(set(parsed)) < len(parsed):
+            said.append(f"{name} has a value twice: {', '.join(texts)}; each makes its runs once")
+        if without and len(parsed) > 1:
+            said.append(f"{name} means nothing to {', '.join(without)}: one run for all its values")
+        for switch in switches if len(parsed) > 1 else ():
+            if "false" in (*layout.varied.get(switch, ()), layout.fixed.get(switch)):
+                said.append(f"{name} means nothing where {switch} is false: its runs there differ in nothing else")
+    rows = list(zip(*layout.varied.values())) if layout.mode == "list" else []
+    if len(set(rows)) < len(rows):
+        said.append(f"{len(rows) - len(set(rows))} of the {len(rows)} combinations repeat another one")
+    return said + [
+        f"{name}={text} is what it is anyway" for name, text in layout.fixed.items() if _is_usual(layout, name)
+    ]
+
+
+def _is_usual(layout: Layout, name: str) -> bool:
+    """Whether a setting of all runs has the value that it would have without being set, in all of them."""
+    others = {key: text for key, text in layout.fixed.items() if key != name}
+    for dataset, method in itertools.product(layout.datasets, layout.methods):
+        known = parameters(method)
+        both = [
+            {key: known[key].parse(text) for key, text in own.items() if key in known} for own in (layout.fixed, others)
+        ]
+        try:
+            found = [configure({"dataset": dataset, "method": method} | own).get(name) for own in both]
+        except Refusal:  # it is needed
+            return False
+        if found[0] != found[1]:
+            return False
+    return True
+
+
 def _check_names(layout: Layout) -> None:
     """Every setting is one of some method, is not asked for by an option of its own, and is either set or varied."""
     known = {name: None for method in layout.methods for name in parameters(method)}

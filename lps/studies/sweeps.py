@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from lps.analysis.run_groups import setting_in_words
-from lps.cluster import job_options
+from lps.cluster import executors, job_options
 from lps.errors import Refusal, shorten, shown
 from lps.files.atomic import clean_line, refused
 from lps.files.locks import claim
@@ -207,7 +207,7 @@ def start(
 ) -> Sweep:
     """Make what does not exist, resume what broke off, queue all of it; the same sweep with its runs.
 
-    retries: how often a crashed run is started again by itself (lps.running.queue). on: what to ask of a cluster that
+    retries: how often a crashed run is started again by itself (lps.running.queue). on: what to ask of a place that
     shall carry out what is still to be done, as one array of jobs; what waits here already stays (`staying_in_words`).
 
     Two equal sweeps that are started at once make every run once: they take turns, and the second one looks again.
@@ -236,13 +236,13 @@ def staying_in_words(items: Sequence[Item], on: job_options.Options | None) -> s
     on: as of `start`. Nothing is taken out of a queue that it waits in already: it would lose its place there.
     """
     wishes = [item.run.wish() for item in items if item.state is not None and item.state.name == "queued"]
-    staying = sum(bool(wish.on) != (on is not None) for wish in wishes if wish.want)
+    staying = [wish.on for wish in wishes if wish.want and wish.on != (on.place if on else "")]
     if not staying:
         return ""
-    where = "in SLURM" if on is None else "on this machine"
-    if staying == 1:
+    where = " and ".join(f"in {executors.title(name)}" if name else "on this machine" for name in sorted(set(staying)))
+    if len(staying) == 1:
         return f"1 of them waits {where} and stays there; to move it, stop it and start the sweep again"
-    return f"{staying} of them wait {where} and stay there; to move them, stop them and start the sweep again"
+    return f"{len(staying)} of them wait {where} and stay there; to move them, stop them and start the sweep again"
 
 
 def _note(sweep: Sweep, root: Path, runs: Sequence[Run]) -> None:

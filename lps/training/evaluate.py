@@ -40,7 +40,7 @@ def infer_features(backbone: nn.Module, images: Pictures, config: Config) -> np.
 
 
 @torch.inference_mode()
-def _infer(network: Network, images: Pictures, ids: np.ndarray, config: Config) -> Outputs:
+def infer(network: Network, images: Pictures, ids: np.ndarray, config: Config) -> Outputs:
     """Outputs of the network for the images `ids`, in their order, float32 on the device; shared out over the ranks."""
     plain = views_of(config)["plain"]
     network.eval()
@@ -52,8 +52,8 @@ def inference(method: Method, material: Material, config: Config) -> Inference:
     """What a method may look at between epochs: all training images, and the targets of the labeled ones alone."""
     network, images, split = method.evaluated_network, material.images, material.split
     return Inference(
-        infer_labeled=lambda: _infer(network, images, split.labeled, config),
-        infer_unlabeled=lambda: _infer(network, images, split.unlabeled, config),
+        infer_labeled=lambda: infer(network, images, split.labeled, config),
+        infer_unlabeled=lambda: infer(network, images, split.unlabeled, config),
         targets=torch.from_numpy(material.truth[split.labeled]).to(images.device),
         seed=config.seed,
     )
@@ -69,7 +69,7 @@ def inference_on_test(
     network, images = method.evaluated_network, material.images
     return Inference(
         infer_labeled=lambda: training.labeled,
-        infer_unlabeled=lambda: _infer(network, images, material.split.test, config),
+        infer_unlabeled=lambda: infer(network, images, material.split.test, config),
         targets=training.targets,
         seed=training.seed,
         fitted=fitted if method.test_clusters == "training" else {},

@@ -1,5 +1,7 @@
 """The processes of one run that trains on several GPUs: started together, ended together, one reason for a failure.
 
+On several machines each has such a parent for its part of them (lps.training.parts); what follows is of one of them.
+
 `python -m lps train --run FOLDER` becomes their parent where the run's `processes` is more than 1; to the runner it is
 the training process. Every one (a rank, 0 .. processes - 1) gets the environment that torchrun would give it, and under
 torchrun the same command is a rank itself: `torchrun --nproc_per_node N -m -- lps train --run FOLDER`. It is not the
@@ -10,21 +12,23 @@ rank's reason for a failure would have to be read from its output. Standard libr
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 from lps.errors import Refusal
 from lps.files.atomic import clean_line
 from lps.machine.processes import die_with_parent
 from lps.store.events import EventWriter
 from lps.store.runs import Run
+from lps.training import parts
 
 REPORT = "LPS_REPORT"  # descriptor on which a rank tells its parent why it fails
 TORCHRUN = "TORCHELASTIC_RUN_ID"  # what torchrun sets; RANK alone is also set by schedulers of clusters
 GRACE_S = 20.0  # from the first failure to the end of the ranks that are still there
 _POLL_S = 0.05
+_LOOK_S = 1.0  # at what other machines have left
 
 
 def place() -> tuple[int, int]:
@@ -38,62 +42,74 @@ def report(failure: str, reason: str, step: int, epoch: int) -> bool:
     """Tell the parent why this rank fails; False where there is no parent that wants to know."""
     if REPORT not in os.environ:
         return False
-    told = {"failure": failure, "reason": clean_line(reason, 500), "step": step, "epoch": epoch}
+    told = {"failure": failure, "reason": clean_line(reason, 500), "step": step, "epoch": epoch, "time": time.time()}
     os.write(int(os.environ[REPORT]), json.dumps(told).encode() + b"\n")  # short enough to arrive in one piece
     return True
 
 
 def wanted(run: Run) -> int:
     """How many ranks this process shall start for `run`; 0 where it shall train by itself."""
+    part = parts.here()
     try:
         processes = run.config().processes
     except Refusal:
-        return 0  # training says why
-    return processes if processes > 1 and REPORT not in os.environ and TORCHRUN not in os.environ else 0
+        if part.is_first:
+            return 0  # training says why
+        raise
+    is_rank = REPORT in os.environ or TORCHRUN in os.environ
+    return processes if not is_rank and max(processes, part.parts) > 1 else 0
 
 
 def carry_out(run: Run, count: int, command: list[str] | None = None) -> int:
-    """Start `count` ranks and see them through; gives the exit code, that of the first rank where it is 0.
+    """Start this machine's part of `count` ranks and see them through; the exit code, that of its first where it is 0.
 
     A SIGTERM is passed on to the first rank, which agrees with the others. When one fails the others are ended, and the
     earliest reason becomes the `fail` event. When one was killed by a signal, so is this process.
     """
+    part = parts.here()
+    own = part.ranks(count)
+    address, port = parts.meet(run, part)
     reading, writing = os.pipe()
     command = command or [sys.executable, "-m", "lps", "train", "--run", str(run.folder)]
-    about = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
-    about |= {REPORT: str(writing)} | _loopback()
+    about = {"WORLD_SIZE": str(count), "MASTER_ADDR": address, "MASTER_PORT": str(port)}
+    about |= {REPORT: str(writing)} | (_loopback() if address == "127.0.0.1" else {})
     processes = [
         subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
-            env=os.environ | about | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            env=os.environ | about | {"RANK": str(rank), "LOCAL_RANK": str(local)},
             pass_fds=(writing,),
             preexec_fn=die_with_parent(),
         )
-        for rank in range(count)
+        for local, rank in enumerate(own)
     ]
     os.close(writing)
     signal.signal(signal.SIGTERM, lambda *_: processes[0].send_signal(signal.SIGTERM))
-    first = _watch(processes)
-    reason = _first_report(reading)
+    first = _watch(processes, lambda: bool(parts.reports(run, part)))
+    reason, elsewhere = _first_report(reading), parts.reports(run, part)
     if processes[0].returncode == 0 or not first:
         return 0
     killers = [-process.returncode for process in first if process.returncode < 0]
-    if killers:
+    if killers and not elsewhere:
         _end_by(killers[0])
-    if reason:
-        _record(run, reason)
+    reasons = [*([reason] if reason else []), *elsewhere]
+    if reasons:
+        earliest = min(reasons, key=lambda one: one["time"])
+        _record(run, earliest) if part.is_first else parts.tell(run, part, earliest)
     return first[0].returncode
 
 
-def _watch(processes: list[subprocess.Popen]) -> list[subprocess.Popen]:
+def _watch(processes: list[subprocess.Popen], fails_elsewhere: Callable[[], bool]) -> list[subprocess.Popen]:
     """Until all have ended; gives those that were seen to fail first. What remains after a failure is killed."""
-    first, deadline = [], None
+    first, deadline, next_look = [], None, 0.0
     while any(process.poll() is None for process in processes):
-        if not first:
-            first = [process for process in processes if process.poll()]
-            deadline = time.monotonic() + GRACE_S
-        elif time.monotonic() >= deadline:
+        now = time.monotonic()
+        first = first or [process for process in processes if process.poll()]
+        looks = deadline is None and now >= next_look
+        next_look = now + _LOOK_S if looks else next_look
+        if deadline is None and (first or looks and fails_elsewhere()):
+            deadline = now + GRACE_S
+        elif deadline is not None and now >= deadline:
             for process in processes:
                 process.kill()
         time.sleep(_POLL_S)
@@ -125,12 +141,6 @@ def _end_by(number: int) -> None:
     if number not in (signal.SIGKILL, signal.SIGSTOP):
         signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def _loopback() -> dict[str, str]:

@@ -134,7 +134,10 @@ def test_the_matched_class_is_not_always_the_most_frequent_one():
 
 def test_flags_have_words_for_people():
     titles = {key: title for key, (title, _) in clusters.FLAGS.items()}
-    assert titles == {"split": "part of a class", "merge": "mixes classes", "empty": "empty", "unstable": "unstable"}
+    assert titles == {
+        "split": "part of a class", "merge": "mixes classes", "mixed": "looks mixed", "empty": "empty",
+        "unstable": "unstable",
+    }  # fmt: skip
 
 
 def test_flags():

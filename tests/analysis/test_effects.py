@@ -11,6 +11,8 @@ import pytest
 from lps.analysis import ablation, effects, paper
 from lps.analysis.effects import backgrounds, importance, missing, most_cells, usual_seeds, varied
 from lps.analysis.run_scores import REPEATED, Scored
+from lps.charts import effect_charts
+from lps.charts.palette import LIGHT
 from lps.errors import Refusal
 from lps.scores.protocols import Scores
 from lps.settings.config import configure
@@ -367,3 +369,12 @@ def test_a_label_is_written_as_after_set():
     (background,) = backgrounds([scored(use_margin=False)], ["use_margin", "margin_scale"])
     assert [group.label for group in background.groups.values()] == ["use_margin=false, margin_scale=10"]
     assert text_of(0.0) == "0"
+
+
+@pytest.mark.parametrize(
+    "values, has_ticks", [((1.0, 5.0, 10.0), True), ((1.9091156976, 1.9883771, 18.74685), False), (("in", "out"), True)]
+)
+def test_every_value_has_its_tick_where_their_words_have_room(values, has_ticks):
+    axis = effect_charts.Axis.of("margin_scale", values).layout(LIGHT)
+    assert ("ticktext" in axis) == has_ticks
+    assert effect_charts.in_short(18.746856864570596) == "18.75"

@@ -158,5 +158,18 @@ def test_split_off_images_are_split_off_again():
     assert clusters_of(found, THEN, IMAGES).tolist() == clusters_of(holds, THEN, IMAGES).tolist()
 
 
+def test_confirmed_images_go_with_the_cluster_that_a_person_put_them_in():
+    holds = said(name(1, "dog"), {"do": "assign", "images": [100, 104], "to": 1})
+    found, lost = carried(holds, (THEN + 1) % 3)
+    assert lost == [] and found.names == {2: "dog"} and found.moved == {100: 2, 104: 2}
+    assert found.confirmed == {100, 104}
+
+
+def test_what_was_said_against_single_images_is_carried_along():
+    holds = said(name(1, "dog"), {"do": "wrong", "images": [104], "id": 1}, {"do": "nothing", "images": [101]})
+    found, _ = carried(holds, (THEN + 1) % 3)
+    assert found.wrong == {104: 2} and found.nothing == {101}
+
+
 def test_nothing_said_is_nothing_carried():
     assert carry(Naming(), THEN, THEN, IMAGES, 4) == ([], [])

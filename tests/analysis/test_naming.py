@@ -1,6 +1,8 @@
 """Names of clusters: what entries add up to, and that nothing that was said is ever lost."""
 
 import json
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -36,6 +38,18 @@ def split(images, new):
     return {"do": "split", "images": images, "new": new}
 
 
+def assign(images, to):
+    return {"do": "assign", "images": images, "to": to}
+
+
+def wrong(images, cluster):
+    return {"do": "wrong", "images": images, "id": cluster}
+
+
+def nothing(images):
+    return {"do": "nothing", "images": images}
+
+
 def said(*steps) -> Naming:
     found = Naming()
     for step in steps:
@@ -53,6 +67,18 @@ def test_steps_add_up():
     assert found.root(8) == found.root(7) == 7
 
 
+def test_the_last_word_on_a_single_image_holds():
+    found = said(assign([3, 4], 7), wrong([4, 5], 2), nothing([6]), assign([6], 7), nothing([3]))
+    assert found.moved == {6: 7} and found.confirmed == {6} and found.wrong == {4: 2, 5: 2} and found.nothing == {3}
+    assert found.unlabeled == {3, 4, 5}
+    assert said(assign([3], 7), wrong([3], 7), assign([3], 7)).unlabeled == set()
+
+
+def test_an_image_of_a_cluster_that_was_made_by_hand_stays_there():
+    found = said(split([1, 2, 3], 10), assign([1], 10), wrong([1], 10), nothing([2]))
+    assert found.moved == {1: 10, 2: 10, 3: 10} and found.confirmed == set() and found.unlabeled == {1, 2}
+
+
 def test_merges_of_merges_have_one_root():
     found = said(merge(1, 2), merge(2, 3), merge(3, 4))
     assert [found.root(i) for i in (1, 2, 3, 4)] == [4, 4, 4, 4] and found.parts(4) == [1, 2, 3]
@@ -68,6 +94,17 @@ def test_a_name_is_taken_away_and_free_again():
     found = said(name(1, "cat"), {"do": "reject", "id": 1}, unname(1), name(2, "cat"))
     assert found.names == {2: "cat"} and found.rejected == {1}
     assert said(unname(1)).is_empty
+
+
+def test_assigned_images_are_confirmed_in_a_cluster_that_may_be_the_models():
+    found = said(split([1, 2], 10), assign([2, 3], 7), assign([3], 4))
+    assert found.moved == {1: 10, 2: 7, 3: 4} and found.confirmed == {2, 3}
+    assert found.made == {10} and found.split_off == [10] and found.next_id(10) == 11
+
+
+def test_a_cluster_that_lost_its_last_image_gives_its_name_back_and_keeps_its_id():
+    found = said(split([1], 10), name(10, "cat"), assign([1], 2), name(2, "cat"))
+    assert found.split_off == [] and found.names[2] == "cat" and found.next_id(10) == 11
 
 
 def test_an_image_that_is_split_off_twice_is_in_the_last_cluster():
@@ -90,7 +127,10 @@ def test_an_image_that_is_split_off_twice_is_in_the_last_cluster():
         ([name(1, "cat"), merge(1, 2), unname(1)], "cluster 1 is part of cluster 2"),
         ([split([], 10)], "choose at least one image"),
         ([split([1], 10), split([2], 10)], "not the id of a new cluster"),
-        ([{"do": "delete", "id": 1}], "not one of name, merge, split, reject, accept"),
+        ([assign([1], 7), split([2], 7)], "not the id of a new cluster"),
+        ([assign([], 7)], "choose at least one image"),
+        ([merge(1, 2), assign([3], 1)], "cluster 1 is part of cluster 2"),
+        ([{"do": "delete", "id": 1}], "not one of name, merge, split, assign, wrong, nothing, reject, accept"),
     ],
 )
 def test_what_cannot_be_is_refused(steps, words):
@@ -170,6 +210,70 @@ def test_undo_takes_back_one_thing_at_a_time_and_the_file_still_has_it(run):
     ]
 
 
+def test_an_entry_with_a_key_is_there_once_and_taken_back_by_it_alone(run):
+    for _ in range(2):
+        naming.record(run, 3, [assign([5], 7)], key="window-1-decision-1")
+        naming.record(run, 3, [assign([6], 7)], key="window-2-decision-1")
+    assert naming.at(naming.read_entries(run), 3).moved == {5: 7, 6: 7}
+    for _ in range(2):
+        naming.take_back(run, 3, "window-1-decision-1")
+        naming.record(run, 3, [assign([5], 7)], key="window-1-decision-1")  # sent again, late
+    assert naming.at(naming.read_entries(run), 3).moved == {6: 7} and len(naming.read_entries(run)) == 3
+    assert naming.undo(run, 3) == "1 image put in cluster 7"
+
+
+def test_what_is_said_may_depend_on_what_others_said_meanwhile(run):
+    def act():
+        naming.record(run, 1, lambda now: [split([now.next_id(10)], now.next_id(10))])
+
+    threads = [threading.Thread(target=act) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert naming.at(naming.read_entries(run), 1).moved == {i: i for i in range(10, 20)}
+
+
+def test_every_earlier_state_can_be_had_back_and_left_again(run):
+    steps = [name(1, "cat"), name(2, "dog"), merge(2, 1)]
+    for step in steps:
+        naming.record(run, 3, [step])
+    naming.undo(run, 3)
+    naming.restore(run, 3, 1)
+    assert naming.at(naming.read_entries(run), 3) == said(steps[0])
+    naming.restore(run, 3, 3)
+    assert naming.at(naming.read_entries(run), 3) == said(*steps)
+    naming.restore(run, 3, 4)
+    assert naming.at(naming.read_entries(run), 3) == said(*steps[:2])
+    assert naming.undo(run, 3) == "cluster 2 named dog"
+    naming.restore(run, 3, 0)
+    assert naming.at(naming.read_entries(run), 3).is_empty and len(naming.read_entries(run)) == 9
+    naming.restore(run, 3, 7)
+    assert naming.at([*naming.read_entries(run), {"epoch": 3, "restore": 2**40}], 3) == said(*steps[:2])
+    with pytest.raises(Refusal, match="11 is not a number of decisions; expected 0 to 10"):
+        naming.restore(run, 3, 11)
+
+
+def test_what_somebody_added_meanwhile_is_not_taken_back_unseen(run):
+    naming.record(run, 3, [name(1, "cat")])
+    naming.record(run, 3, [name(2, "dog")])
+    for take_back in (lambda: naming.undo(run, 3, seen=1), lambda: naming.restore(run, 3, 0, seen=1)):
+        with pytest.raises(Refusal, match="meanwhile was said: cluster 2 named dog; look again"):
+            take_back()
+    assert naming.undo(run, 3, seen=2) == "cluster 2 named dog"
+
+
+def test_two_windows_lose_nothing(run):
+    """Two processes, as of two servers, decide about one run."""
+    work = "import sys; from pathlib import Path; from lps.analysis import naming; from lps.store.runs import Run\n"
+    work += "run, first = Run(Path(sys.argv[1])), int(sys.argv[2])\n"
+    work += "for i in range(first, 40, 2): naming.record(run, 1, [{'do': 'assign', 'images': [i], 'to': 3}])"
+    windows = [subprocess.Popen([sys.executable, "-c", work, run.folder, str(first)]) for first in (0, 1)]
+    assert [window.wait() for window in windows] == [0, 0]
+    entries = naming.read_entries(run)
+    assert len(entries) == 40 and naming.at(entries, 1).moved == dict.fromkeys(range(40), 3)
+
+
 def test_all_steps_of_an_entry_or_none(run):
     naming.record(run, 3, [name(1, "cat")])
     before = (run.folder / "names.json").read_bytes()
@@ -214,7 +318,9 @@ BAD_STEPS = [
     {"do": "name", "id": 2**52, "name": "far"}, {"do": "merge", "id": 1}, {"do": "merge", "id": 1, "into": True},
     {"do": "merge", "id": 1, "into": 2**52}, {"do": "split", "images": None, "new": 12},
     {"do": "split", "images": [1, "2"], "new": 12}, {"do": "split", "images": {"0": 1}, "new": 12},
-    {"do": "split", "images": [1], "new": 2**52}, {"do": "reject"}, {"do": "accept", "id": 1.5}, [], "name", None,
+    {"do": "split", "images": [1], "new": 2**52}, {"do": "assign", "images": [1]},
+    {"do": "assign", "images": [None], "to": 1}, {"do": "wrong", "images": [1]}, {"do": "nothing", "images": [1.5]},
+    {"do": "reject"}, {"do": "accept", "id": 1.5}, [], "name", None,
 ]  # fmt: skip
 BAD_ENTRIES = [
     *({"epoch": 3, "time": 1, "steps": [step]} for step in BAD_STEPS),
@@ -224,6 +330,8 @@ BAD_ENTRIES = [
     {"epoch": 3, "steps": {"do": "name"}},
     {"epoch": 3, "undo": "x", "steps": []},
     {"epoch": 3, "undo": 1},
+    {"epoch": 3, "restore": "1"},
+    {"epoch": 3, "steps": [name(1, "a")], "key": "short"},
     {"epoch": 2**53, "steps": []},
     {"epoch": 3},
 ]

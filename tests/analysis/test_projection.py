@@ -9,10 +9,10 @@ import pytest
 from sklearn.decomposition import PCA
 
 from lps.analysis import projection
-from lps.analysis.projection import MOST_POINTS, MOST_VALUES, fit_plane, thinned, turn, unit_rows
+from lps.analysis.projection import fit_plane, turn, unit_rows
 from lps.errors import Refusal
 from lps.store import snapshots
-from lps.store.snapshots import Snapshot
+from lps.store.snapshots import MOST_POINTS, MOST_VALUES, Snapshot
 from lps.ui.pictures import points
 from tests.sample_runs import make_damaged, make_run
 
@@ -259,23 +259,31 @@ def test_the_view_holds_the_points_of_every_epoch_that_it_is_made_of(run):
     assert points.frame(run, "umap")[0].tolist() == [-1, -1]  # no map yet
 
 
-def test_of_many_features_a_page_looks_at_some_images_with_their_ids_and_of_few_at_all():
-    width = 4096
-    count = MOST_VALUES // width + 100
-    features = np.zeros((count, width), np.float32)
-    features[:, 0] = np.arange(count)
-    snapshot = Snapshot(np.zeros(0), np.zeros(0), features, np.arange(count))
-    some = thinned(snapshot)
-    assert some.features.size == MOST_VALUES and (some.features[:, 0] == some.feature_index).all()
-    assert some.feature_index[[0, -1]].tolist() == [0, count - 1]
-    assert thinned(some) is some
+@pytest.mark.parametrize("width", [1, 4096])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_of_many_features_a_page_reads_some_images_with_their_ids_and_of_few_all(tmp_path, width, order):
+    most = min(MOST_POINTS, MOST_VALUES // width)
+    for epoch, count in enumerate((most, most + 100)):
+        features = np.zeros((count, width), np.float16, order)
+        features[:, 0] = np.arange(count) % 2048
+        none = np.zeros(0, np.int16)
+        snapshots.write_snapshot(tmp_path, epoch, Snapshot(none, none.astype(np.float16), features, np.arange(count)))
+        some = snapshots.read_snapshot(tmp_path, epoch, thinned=True)
+        assert some.features.shape == (most, width) and (some.features[:, 0] == some.feature_index % 2048).all()
+        assert some.feature_index[[0, -1]].tolist() == [0, count - 1]
+        assert snapshots.read_snapshot(tmp_path, epoch).features.shape == (count, width)
+
+
+def test_features_without_an_id_each_are_damage_in_a_thinned_reading_too(tmp_path):
+    none, count = np.zeros(0, np.int16), MOST_POINTS + 100
+    wrong = Snapshot(none, none.astype(np.float16), np.ones((count, 1), np.float16), np.arange(7))
+    snapshots.write_snapshot(tmp_path, 0, wrong)
+    with pytest.raises(Refusal, match="is damaged"):
+        snapshots.read_snapshot(tmp_path, 0, thinned=True)
 
 
 def test_of_very_many_images_a_map_has_some(run):
     count = MOST_POINTS + 7
-    narrow = Snapshot(np.zeros(0), np.zeros(0), np.arange(count, dtype=np.float32)[:, None], np.arange(count))
-    some = thinned(narrow)
-    assert len(some.features) == MOST_POINTS and (some.features[:, 0] == some.feature_index).all()
     run.projections.mkdir(exist_ok=True)
     path = run.projections / "umap-epoch-0003.npz"
     snapshots.write_arrays(path, points=np.ones((count, 2), np.float32), index=np.arange(count))

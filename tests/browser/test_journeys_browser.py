@@ -3,12 +3,14 @@
 import csv
 import io
 import re
+import time
 
 import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
 from tests.browser.conftest import wait_for_run
+from tests.browser.hand import Hand
 from tests.sample_runs import make_run
 
 expect.set_options(timeout=30_000)
@@ -71,3 +73,69 @@ def test_a_cluster_is_named_and_the_labels_are_on_the_disk(twelve_runs, open_pag
     (folder,) = (run.folder.parent / run.id).glob("exports/epoch-0004*")
     pictures = list((folder / "a seven, I think").glob("*.png"))
     assert len(pictures) == len(named)
+
+
+# ---------------------------------------------------------------------------------------------------- three people
+
+
+@pytest.fixture(scope="module")
+def sixty_runs(studio):
+    """Five values of C, four backgrounds, three seeds: C=5 alone finds every novel class."""
+    return [
+        make_run(studio.runs, epochs=3, pretrain=0, seed=seed, settings={"margin_scale": c} | more, lucky=c == 5)
+        for c in (1.0, 2.0, 5.0, 10.0, 20.0)
+        for more in ({}, {"lr": 0.02}, {"entropy_weight": 0.5}, {"temperature": 0.2})
+        for seed in range(3)
+    ]
+
+
+def test_a_teacher_comes_from_home_to_what_the_margin_does(open_page):
+    """Two clicks and the arrow key: recorded runs race by themselves, then the points of the plane learn."""
+    page = open_page("")
+    hand, begun = Hand(page), time.monotonic()
+    hand.click(page.get_by_role("link", name="Watch them side by side"))
+    race = page.locator(".lps-race")
+    race.wait_for()
+    expect(race).not_to_have_attribute("data-at", race.get_attribute("data-at"))
+    hand.click(page.get_by_role("link", name="What the brake does"))
+    strength = page.get_by_role("slider", name="Strength of the margin, C").first
+    strength.wait_for()
+    before = strength.input_value()
+    strength.focus()
+    hand.press("ArrowLeft")
+    assert strength.input_value() != before
+    print(f"\nteacher: {hand}; {time.monotonic() - begun:.1f} s")
+    assert hand.clicks <= 2
+
+
+def test_a_researcher_has_the_best_of_sixty_runs_and_its_figure(sixty_runs, open_page):
+    """Home, Runs, what a setting does, SVG: a sweep of C took six clicks."""
+    page = open_page("")
+    hand, begun = Hand(page), time.monotonic()
+    hand.click(page.get_by_role("link", name="Runs", exact=True))
+    page.get_by_text("Tick rows to open").wait_for()
+    hand.click(page.get_by_role("link", name="What a setting does"))
+    answer = page.get_by_text(re.compile(r"margin_scale=5 has the highest novel accuracy: \d+\.\d %, 95 % interval"))
+    expect(answer).to_contain_text("3 seeds. Every other value is distinguishable from it.")
+    wait_for_run(page)
+    chart = page.locator(".js-plotly-plot").first
+    chart.hover()
+    figure = hand.download(chart.locator("[data-title='Download as SVG']")).read_text()
+    assert figure.startswith("<svg") and "margin_scale" in figure
+    print(f"\nresearcher: {hand}; {time.monotonic() - begun:.1f} s")
+    assert hand.clicks <= 3
+
+
+def test_a_cluster_is_named_without_a_mouse(sixty_runs, open_page):
+    """From Home over the keys alone; what has the keyboard shows it, and 48 pictures are two stops, not 96."""
+    page = open_page("")
+    hand = Hand(page)
+    hand.tab_to("Clusters")
+    hand.press("Enter")
+    page.get_by_role("heading", name="Clusters").wait_for()
+    wait_for_run(page)
+    hand.tab_to("Name", most=35)
+    hand.type("a five, I think")
+    page.get_by_text("1 named by you").wait_for()
+    print(f"\nkeyboard: {hand}")
+    assert hand.clicks == 0

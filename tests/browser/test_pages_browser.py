@@ -58,7 +58,7 @@ def test_effects_shows_a_curve_and_turns_to_another_measure(visit):
 def test_runs_finds_a_run_by_its_name(visit):
     page = visit("runs")
     page.locator("[data-testid=stDataFrame] canvas").first.wait_for()
-    box = page.get_by_placeholder("Name, id, note, tag")
+    box = page.get_by_placeholder(re.compile("^Words, or"))
     box.fill("scale 20 seed 1")
     box.press("Enter")
     wait_for_address(page, "find=scale")

@@ -185,9 +185,7 @@ def test_the_number_of_a_mark_that_travels_cannot_be_seen(open_file):
     page = open_file("#at=1")
     number = page.locator("[data-of=novel]").first
     number.evaluate("one => one.classList.add('is-on-its-way')")
-    page.wait_for_function(
-        "() => getComputedStyle(document.querySelector('[data-of=novel]')).color === 'rgba(0, 0, 0, 0)'"
-    )
+    page.wait_for_function("() => getComputedStyle(document.querySelector('[data-of=novel]')).opacity === '0'")
 
 
 def test_a_pause_while_marks_rest_stays_where_they_are(open_file):

@@ -9,7 +9,7 @@ from tests.sample_runs import make_run
 from tests.visiting import PAGES
 
 LEAST = 4.5  # WCAG 2.2, AA, of text; 3 for the ring of focus
-ADDRESSES = {"home": "", "launch": "launch?set=margin_scale%3D7&set=lr%3D0"}
+ADDRESSES = {"home": "", "launch": "launch?view=everything&set=margin_scale%3D7&set=lr%3D0"}
 PAGES = [ADDRESSES.get(page, page) for page in PAGES]
 NO_NAME = re.compile(r":\w+\[|\*\*|\bicon\b|_arrow|chevron_|^\s*$")
 HIDDEN = 1.05  # what is of the colour of its ground shows only under the mouse

@@ -44,8 +44,8 @@ def test_three_quick_clicks_on_start_the_demo_make_its_two_runs(open_page, runs)
 
 
 def test_a_value_typed_just_before_the_click_is_in_the_run(open_page, runs):
-    page = open_page("launch")
-    page.get_by_label("Epochs").first.focus()
+    page = open_page("launch?view=everything")
+    page.get_by_label("Temperature").first.focus()
     page.get_by_label("Margin scale").fill("7")
     page.get_by_role("button", name="Launch", exact=True).click()
     expect(page).to_have_url(re.compile(r"/live\?run="))
@@ -54,7 +54,7 @@ def test_a_value_typed_just_before_the_click_is_in_the_run(open_page, runs):
 
 
 def test_the_form_is_restored_by_a_reload(open_page, runs):
-    page = open_page("launch")
+    page = open_page("launch?view=everything")
     field = page.get_by_label("Margin scale")
     field.fill("abc")
     field.press("Enter")

@@ -13,11 +13,12 @@ import time
 import pytest
 
 from lps.__main__ import main
-from lps.cluster import board as slurm
-from lps.cluster import slurm as cluster_slurm
-from lps.cluster.board import Board, Job, read_jobs, standing
-from lps.cluster.job_options import read_options
-from lps.cluster.slurm import Silence
+from lps.cluster import jobs
+from lps.cluster.executors import slurm
+from lps.cluster.executors.slurm import SlurmBoard as Board
+from lps.cluster.executors.slurm import SlurmJob as Job
+from lps.cluster.executors.slurm import read_jobs, read_options
+from lps.cluster.jobs import RECORD, Silence, standing
 from lps.errors import Refusal
 from lps.files.atomic import write_json
 from lps.running import cluster_submit, launcher, queue
@@ -47,7 +48,7 @@ def cluster(tmp_path, monkeypatch):
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.setattr(slurm, "board", Board())
-    monkeypatch.setattr(slurm, "RETRY_S", 0.0)
+    monkeypatch.setattr(jobs, "RETRY_S", 0.0)
 
     class Cluster:
         def say(self, name, out="", **plan):
@@ -72,7 +73,7 @@ def record(run, **more):
     """What a run that was handed over has."""
     write_json(run.folder / "want.json", {"want": "run", "attempt": 1, "time": time.time(), "on": "slurm"})
     about = {"token": "t", "name": "a.t", "task": 0, "time": time.time(), "options": [], "job": "7"}
-    write_json(run.folder / slurm.RECORD, about | more)
+    write_json(run.folder / RECORD, about | more)
     return run
 
 
@@ -111,6 +112,8 @@ def test_options_become_one_argument_each():
         "gpus=0",
         "gpus=two",
         "gpus=2,craynetwork:1",
+        "nodes=0",
+        "tasks=many",
         "cpus=0",
         "cpus=1.5",
         "cpus=\u0663",
@@ -140,6 +143,33 @@ def test_what_is_no_option_is_one_sentence(text):
     assert str(caught.value).startswith("slurm") and "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "texts, places",
+    [
+        ([], ("--nodes=1", "--ntasks=1")),
+        (["nodes=3"], ("--nodes=3", "--ntasks=3")),
+        (["tasks=2"], ("--nodes=1", "--ntasks=2")),
+    ],
+)
+def test_a_run_in_parts_asks_for_as_many_tasks(cluster, texts, places):
+    cluster.say("sbatch", "7\n")
+    slurm.submit(read_options(texts), "a", "", "/t")
+    assert tuple(cluster.calls("sbatch")[0]["argv"][3:5]) == places
+
+
+def test_on_several_nodes_a_run_has_one_part_on_each():
+    with pytest.raises(Refusal, match="slurm tasks: cannot be given together with nodes"):
+        read_options(["nodes=2", "tasks=4"])
+
+
+def test_processes_that_cannot_be_shared_evenly_are_refused_before_anything_is_written(cluster, tmp_path):
+    cluster.say("sbatch", "7\n")
+    run = create_run(tmp_path, configure({"device": "cpu", "processes": 3}))
+    with pytest.raises(Refusal, match="3 cannot be shared evenly among 2 parts"):
+        launcher.launch(run, ["true"], on=read_options(["nodes=2"]))
+    assert not cluster.calls("sbatch") and run.state().name == "queued" and not (run.folder / "want.json").exists()
+
+
 def test_each_process_of_a_run_needs_a_gpu_of_its_job(cluster, tmp_path):
     cluster.say("sbatch", "7\n")
     make = [create_run(tmp_path / "runs", configure({"processes": 3, "device": device})) for device in ("auto", "cpu")]
@@ -156,13 +186,13 @@ def test_each_process_of_a_run_needs_a_gpu_of_its_job(cluster, tmp_path):
     [("90", 5400), ("1:30", 90), ("2:00:00", 7200), ("1-0", 86_400), ("1-12", 129_600), ("1-12:30", 131_400)],
 )
 def test_time_limits_are_read_as_sbatch_reads_them(limit, seconds):
-    assert cluster_slurm.seconds_of(limit) == seconds
+    assert slurm.seconds_of(limit) == seconds
     assert read_options([f"time={limit}"]).get("time") == limit
 
 
 @pytest.mark.parametrize("limit, notice", [(None, 120), ("8", 120), ("4", 60), ("1", 15), ("0", 120)])
 def test_a_short_job_is_told_when_three_quarters_of_its_time_are_over(limit, notice):
-    assert cluster_slurm.notice_s(limit) == notice
+    assert slurm.notice_s(limit) == notice
 
 
 # ---------------------------------------------------------------------------------------------------- submission
@@ -173,7 +203,7 @@ def test_a_submission(cluster, monkeypatch):
     monkeypatch.setenv("SLURM_CONF", "/etc/x")
     monkeypatch.setenv("LPS_RUN", "/tmp/other")
     cluster.say("sbatch", "123;cluster\n")
-    assert cluster_slurm.submit(read_options(["time=8", "at_once=2"]), "a.t", "#!/bin/sh\n", "/runs/100%/t", 5) == "123"
+    assert slurm.submit(read_options(["time=8", "at_once=2"]), "a.t", "#!/bin/sh\n", "/runs/100%/t", 5) == "123"
     (call,) = cluster.calls("sbatch")
     assert call["argv"] == [
         "sbatch",
@@ -196,7 +226,7 @@ def test_a_submission(cluster, monkeypatch):
 def test_an_answer_that_is_no_job_id(cluster, answer):
     cluster.say("sbatch", answer)
     with pytest.raises(Silence, match="no job id") as caught:
-        cluster_slurm.submit(read_options([]), "a", "", "/t")
+        slurm.submit(read_options([]), "a", "", "/t")
     assert caught.value.is_open
 
 
@@ -208,8 +238,8 @@ def test_the_script_hands_paths_over_as_they_are(tmp_path):
         f"#!{sys.executable}\nimport json, sys; json.dump(sys.argv[1:], open({str(log)!r}, 'w')); sys.exit(3)\n"
     )
     (tmp_path / "srun").chmod(0o700)
-    text = cluster_slurm.script(
-        ["py thon", "-m", "lps.running.runner"], str(tmp_path), evil, ["--token", "t", "--", "$HOME", "x y"]
+    text = slurm.script(
+        ["py thon", "-m", "lps.running.runner"], str(tmp_path), evil, "t", ["$HOME", "x y"], read_options([])
     )
     for task, name in enumerate(evil):
         environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_ARRAY_TASK_ID": str(task)}
@@ -226,7 +256,7 @@ def test_the_script_outlives_a_signal_and_waits_for_its_step(tmp_path):
         f"#!{sys.executable}\nimport time; print('up', flush=True); time.sleep(1); exit(5)\n"
     )
     (tmp_path / "srun").chmod(0o700)
-    text = cluster_slurm.script(["x"], str(tmp_path), ["f"], [])
+    text = slurm.script(["x"], str(tmp_path), ["f"], "t", [], read_options([]))
     (tmp_path / "script").write_text(text)
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     job = subprocess.Popen(["bash", tmp_path / "script"], stdout=subprocess.PIPE, env=environment)
@@ -237,7 +267,7 @@ def test_the_script_outlives_a_signal_and_waits_for_its_step(tmp_path):
 
 
 def test_no_sbatch_is_one_sentence(cluster, run):
-    assert not cluster_slurm.is_here()
+    assert not slurm.is_here()
     with pytest.raises(Refusal, match="^on: slurm is not available: sbatch is not installed here; choices: here$"):
         launcher.launch(run, on=read_options([]))
     assert not (run.folder / "want.json").exists()
@@ -253,17 +283,17 @@ def test_a_refusal_names_what_there_is_and_leaves_the_run_as_it_was(cluster, run
         launcher.launch(run, on=read_options(["partition=x"]))
     words = "slurm: the job was not taken: Batch job submission failed: Invalid partition; choices: high, low"
     assert str(caught.value) == words
-    assert not (run.folder / "want.json").exists() and not (run.folder / slurm.RECORD).exists()
+    assert not (run.folder / "want.json").exists() and not (run.folder / RECORD).exists()
 
 
 def test_a_submission_without_an_answer_may_have_been_taken(cluster, run, monkeypatch):
     """The wish stays: the job brings the token along, and it is found by its name."""
-    monkeypatch.setattr(cluster_slurm, "SUBMIT_PATIENCE_S", 0.3)
+    monkeypatch.setattr(jobs, "SUBMIT_PATIENCE_S", 0.3)
     cluster.say("sbatch", sleep=20)
     cluster.say("squeue", "")
     with pytest.raises(Refusal, match="nobody knows whether the job was taken: sbatch does not answer within 0.3 s"):
         launcher.launch(run, on=read_options([]))
-    about = run.read_json(slurm.RECORD)
+    about = run.read_json(RECORD)
     time.sleep(0.3)
     assert run.state().name == "stopped" and "cut off" in run.state().reason
     cluster.say("squeue", f"12|PENDING|Priority||{about['name']}\n")
@@ -274,7 +304,7 @@ def test_many_runs_are_one_array_and_know_their_place(cluster, tmp_path):
     cluster.say("sbatch", "40\n")
     runs = [create_run(tmp_path / "runs", configure({"seed": seed, "device": "cpu"})) for seed in range(3)]
     launcher.launch_all(runs, on=read_options(["at_once=2"]), name="a sweep; rm")
-    assert [run.read_json(slurm.RECORD)["job"] for run in runs] == ["40_0", "40_1", "40_2"]
+    assert [run.read_json(RECORD)["job"] for run in runs] == ["40_0", "40_1", "40_2"]
     (call,) = cluster.calls("sbatch")
     assert "--array=0-2%2" in call["argv"] and "--at_once" not in " ".join(call["argv"])
     name = next(word for word in call["argv"] if word.startswith("--job-name="))
@@ -294,7 +324,7 @@ def test_a_stopped_job_started_here_waits_in_the_queue_of_this_machine(cluster, 
     write_json(run.folder / "exit.json", {"attempt": 1, "state": "stopped", "time": 1060.0})
     launcher.launch_all([run])
     assert (run.state().name, run.waiting_attempt(), run.wish().on) == ("queued", 2, "")
-    assert queue.waiting(run.root) == [run] and not (run.folder / slurm.RECORD).exists()
+    assert queue.waiting(run.root) == [run] and not (run.folder / RECORD).exists()
     assert cluster_submit.options_of(run) is None and not cluster.calls("sbatch"), "resuming it stays here from now on"
 
 
@@ -305,7 +335,7 @@ def test_resuming_a_stopped_job_goes_back_to_the_cluster(cluster, run):
     write_json(run.folder / "process.json", {"attempt": 1, "started": 1000.0})
     write_json(run.folder / "exit.json", {"attempt": 1, "state": "stopped", "time": 1060.0})
     assert main(["queue", "retry", run.id, "--runs", str(run.root)]) == 0
-    assert (run.wish().on, run.wish().attempt, run.read_json(slurm.RECORD)["job"]) == ("slurm", 2, "12")
+    assert (run.wish().on, run.wish().attempt, run.read_json(RECORD)["job"]) == ("slurm", 2, "12")
     (call,) = cluster.calls("sbatch")
     assert "--partition=low" in call["argv"] and not run.waiting_attempt()
 
@@ -415,12 +445,12 @@ def test_a_task_that_was_cancelled_before_it_began_is_shown_as_its_array(cluster
     ],
 )
 def test_a_cluster_that_does_not_answer_is_asked_again_behind_the_readers_back(cluster, monkeypatch, plan, words):
-    monkeypatch.setattr(cluster_slurm, "PATIENCE_S", 0.3 if "sleep" in plan else 20)
+    monkeypatch.setattr(slurm, "PATIENCE_S", 0.3 if "sleep" in plan else 20)
     cluster.say("squeue", **plan)
     board = Board()
     with pytest.raises(Silence, match=words):
         board.find("7")
-    monkeypatch.setattr(cluster_slurm, "PATIENCE_S", 20)
+    monkeypatch.setattr(slurm, "PATIENCE_S", 20)
     cluster.say("squeue", "7|RUNNING|None|n|a\n")
     end = time.monotonic() + 20
     while time.monotonic() < end:
@@ -578,7 +608,7 @@ def test_a_stop_that_the_cluster_cannot_be_told_of_stays_a_wish(cluster, run):
 )
 def test_what_a_signal_means(cluster, said, fate):
     cluster.say("scontrol", **said)
-    assert cluster_slurm.fate("7", 0) == fate
+    assert slurm.fate("7", 0) == fate
 
 
 def test_reasons_of_the_cluster_are_sentences():

@@ -82,6 +82,13 @@ def test_a_store_has_what_the_backbone_says_of_every_view():
             assert (one != other).any(dim=1).all()
 
 
+def test_a_setting_more_of_the_network_makes_no_store_another_one():
+    """What features follow from is told by name: another setting there, and everybody's features are computed anew."""
+    about = extraction.Extraction(config(), pictures(images_of(config()), CPU))._about
+    network = {"network.name", "network.image_size", "network.tokens"}
+    assert set(about) == network | {"pictures", "shape", "weights", "prepared", "views", "seed"}
+
+
 def test_features_do_not_depend_on_the_number_of_threads():
     before, found = torch.get_num_threads(), []
     work = extraction.Extraction(config(), pictures(images_of(config()), CPU))
@@ -219,6 +226,15 @@ def test_a_run_that_is_stopped_while_features_are_computed_goes_on_there(tmp_pat
     assert told["phase"] == "features" and told["step"] < told["steps"] == 200 * 7
     assert loop.train(broken) == 0 and events(broken)[-1]["kind"] == "finish"
     assert numbers(broken).keys() == numbers(unbroken).keys()
+
+
+@pytest.mark.parametrize(("asked", "cores", "taken"), [(None, 4, 3), (None, 1, 1), (2, 4, 2)])
+def test_a_head_leaves_a_core_to_who_watches_unless_it_is_told_how_many_to_take(
+    asked, cores, taken, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(loop, "available_cores", lambda: cores)
+    run = finished_run(tmp_path, "lps", **STORED | {"epochs": 1, "threads": asked})
+    assert {event["values"]["threads"] for event in events(run) if event["kind"] == "start"} == {taken}
 
 
 def test_a_run_is_not_resumed_on_other_features(tmp_path, monkeypatch):

@@ -225,7 +225,7 @@ def test_many_resized_images_are_made_once(good, tmp_path, cache, monkeypatch):
     assert np.array_equal(on_disk.pixels, in_memory.pixels) and isinstance(on_disk.pixels, np.memmap)
     assert on_disk.num_test == 3 and on_disk.class_names == in_memory.class_names
     sources._load.cache_clear()
-    monkeypatch.setattr(_pictures, "_resized", lambda *_: pytest.fail("made again"))
+    monkeypatch.setattr(_pictures, "brought", lambda *_: pytest.fail("made again"))
     assert np.array_equal(sources.load("arrays", path, 12).pixels, in_memory.pixels)
 
 

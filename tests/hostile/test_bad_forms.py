@@ -8,7 +8,7 @@ Settings by themselves are in `test_bad_input`; here is what only the forms ask 
 import pytest
 from streamlit.testing.v1.element_tree import Block, Element
 
-from lps.cluster import job_options, slurm
+from lps.cluster.executors import slurm
 from lps.errors import Refusal
 from lps.machine import background
 from lps.running import launcher, queue
@@ -21,7 +21,7 @@ from lps.ui.forms.form import Draft
 from lps.ui.sweeps import form as sweep_forms
 from tests.bad_values import ENOUGH, HUGE, STOCK, UNPRINTABLE, typed
 from tests.hostile.test_bad_input import refusal
-from tests.visiting import visit
+from tests.visiting import visit, whole_form
 
 SEED = Parameter("seed", "int", 0, "", 0, 2**31 - 1)
 SPACE = ("margin_scale=1..10",)
@@ -158,14 +158,14 @@ def test_the_ends_and_the_choices_of_a_search(name):
         assert refusal(search.read_request, "digits", "lps", ("momentum=0.1..0.9",), settings).name == name
 
 
-@pytest.mark.parametrize("name", [*job_options.OPTIONS, job_options.EXTRA])
+@pytest.mark.parametrize("name", slurm.OPTIONS)
 def test_fields_of_a_cluster(name):
     """Only control characters, blanks and marks of a shell are wrong for every one of them."""
     texts = [f"1{mark}2" for mark in [*UNPRINTABLE, *" ;&|$`<>'\"\\*?~!"]] + ["a b", "-x", "--", "$(x)", *HUGE]
     texts = [text for text in texts if text == text.strip()]
     assert len(set(texts)) >= ENOUGH
     for text in texts:
-        refusal(job_options.read_options, [f"{name}={text}"])
+        refusal(slurm.read_options, [f"{name}={text}"])
 
 
 # ---------------------------------------------------------------------------------------------------- widgets
@@ -211,7 +211,7 @@ def startable(at, key: str) -> bool:
 
 @pytest.mark.parametrize("method", ["lps", "simgcd"])
 def test_every_text_field_of_launch_says_what_is_wrong_with_it(method, root):
-    at = visit("launch", method=method)
+    at = whole_form(method=method)
     known = parameters(method)
     keys = [field.key for field in at.text_input if field.key.startswith("set:")]
     data = [key for key in keys if key.startswith("set:dataset.")]  # without data there is no field for their split
@@ -231,12 +231,12 @@ def test_every_text_field_of_launch_says_what_is_wrong_with_it(method, root):
 
 
 def test_seeds_and_paths_of_launch_are_refused_beside_the_button(root):
-    at = visit("launch")
+    at = whole_form()
     for text in few(no_seeds(), 6):
         at.text_input(key="form:seeds").set_value(text).run()
         assert beside(at, "form:seeds") and "Seed: " in said(at) and not startable(at, "launch_start")
         assert not at.exception
-    at = visit("launch", dataset="arrays")
+    at = whole_form(dataset="arrays")
     for text in ["/nowhere", "a\tb", "~", "http://x/y", "x" * 300, "../..", "\u202e", "/etc/passwd"]:
         at.text_input(key="set:dataset.path").set_value(text).run()
         assert ":red[The .npz file: " in said(at) and not startable(at, "launch_start") and not at.exception, text
@@ -244,7 +244,7 @@ def test_seeds_and_paths_of_launch_are_refused_beside_the_button(root):
 
 def test_a_name_that_is_only_marks_is_no_misfit(root):
     """A name is text for people: everything goes, nothing of it is carried out, and it is one line of the command."""
-    at = visit("launch")
+    at = whole_form()
     for text in few([text for text in STOCK if text.isprintable()], 4) + ["$(touch x)", "a\nb", "'; rm -rf ."]:
         at.text_input(key="form:name").set_value(text).run()
         assert not at.exception and startable(at, "launch_start"), text

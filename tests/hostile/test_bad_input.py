@@ -168,15 +168,17 @@ def lps(monkeypatch, tmp_path, capsys):
 
 FREE = {  # text for people, or a place that need not exist: whatever is written there is fine
     ("train", "name"), ("launch", "name"), ("pretrain", "name"), ("count-classes", "name"), ("sweep", "name"),
-    ("record", "name"), ("rename", "name"), ("note", "text"), ("import", "dataset_path"),
+    ("record", "name"), ("train-on", "name"), ("rename", "name"), ("note", "text"), ("import", "dataset_path"),
 }  # fmt: skip
 FILE = str(Path(__file__).resolve())
+FOLDER = str(Path(__file__).resolve().parent)
 BELOW_A_FILE = [f"{FILE}/{number}" for number in range(50)] + [f"/proc/nothing {number}/x" for number in range(60)]
 NEEDED = {  # what a command must be told beside the option in question; the run is a recording
     "report": ["--to", "x.html", RECORDED], "compare": [RECORDED], "export": [RECORDED, "--to", "csv"],
     "record": [RECORDED, "--to", "x"], "project": [RECORDED], "import": ["x.zip"], "rename": [RECORDED, "name"],
     "note": [RECORDED, "text"], "search": ["--space", "margin_scale=1..10"], "count-classes": [],
-    "audit": ["digits"], "replay": ["--to", "x.html", RECORDED],
+    "audit": ["digits"], "predict": [RECORDED, FOLDER], "train-on": [RECORDED],
+    "name": [RECORDED], "replay": ["--to", "x.html", RECORDED], "diff": [RECORDED],
 }  # fmt: skip
 FORMLESS = [text for text in STOCK if "=" not in text and not text.startswith("-")]
 
@@ -190,10 +192,15 @@ def seeds() -> list[str]:
     return words_of(text for text in typed(Parameter("seed", "int", 0, "", 0, 2**31 - 1)) if not _ids(text))
 
 
+FILTERS = ["(", ")", "lr>", ">1", "and", "not", "lr>1 and", "name~(", "lr=1 or", "lr==", "novel>0.8", "lr>0.05)"]
+FILTERS += [f"nothing{number}>1" for number in range(60)] + [f"lr>=much{number}" for number in range(60)]
 PICTURES = [text for text in words_of(STOCK) if not text.isdigit()]  # digits are numbered
 
 
 KINDS = {  # by the name of an option: bad texts, and words of which the sentence has one
+    "first": (words_of(IDS) + [f"a{mark}" for mark in UNPRINTABLE], ["run:"]),
+    "second": (words_of(IDS) + [f"a{mark}" for mark in UNPRINTABLE], ["run:"]),
+    "filter": (FILTERS, ["filter:"]),
     "runs": ([f"{text}\0" for text in words_of(STOCK)], ["--runs"]),
     "run": (words_of(IDS) + [f"a{mark}" for mark in UNPRINTABLE], ["run:"]),
     "ids": (words_of(IDS) + [f"a{mark}" for mark in UNPRINTABLE], ["run:"]),
@@ -206,7 +213,7 @@ KINDS = {  # by the name of an option: bad texts, and words of which the sentenc
     "settings": (FORMLESS, ["--set"]),
     "varied": (FORMLESS, ["--vary"]),
     "space": (FORMLESS, ["--space"]),
-    "asked": (FORMLESS, ["slurm"]),
+    "slurm": (FORMLESS, ["slurm"]),
     "tag": (words_of(STOCK, ""), ["tag:"]),
     "changes": ([text for text in words_of(STOCK) if text[:1] != "+"], ["tag:"]),
     "protocol": (words_of(STOCK), ["protocol"]),
@@ -222,15 +229,18 @@ KINDS = {  # by the name of an option: bad texts, and words of which the sentenc
     "into": (BELOW_A_FILE, ["to", "into"]),
     "key": (words_of(STOCK), ["features:"]),
     "what": (words_of(STOCK, ".", "/", "./", "..", "//", "/etc"), ["dataset"]),
+    "names": (FORMLESS, ["name:"]),
     "leave_out": (PICTURES, ["pictures:"]),
     "ignore": (PICTURES, ["pictures:"]),
     "relabel": (FORMLESS, ["relabel:"]),
+    "pictures": (words_of(STOCK, ".", "/", "./", "..", "//", "/etc", ""), ["pictures:"]),
 }
 OWN = {  # (command, option): the same where a command means something else by the name
     ("export", "to"): (words_of(STOCK), ["to:"]),
     ("report", "to"): (BELOW_A_FILE, ["to:"]),
     ("record", "to"): (BELOW_A_FILE, ["to:"]),
     ("replay", "to"): (BELOW_A_FILE, ["to:"]),
+    ("predict", "to"): ([f"{FILE}/{number}" for number in range(110)], ["to:"]),
     ("ledger", "to"): (BELOW_A_FILE, ["to:"]),
     ("search", "name"): (words_of(STOCK, "", *[text for text in STOCK if search.NAME.fullmatch(text)]), ["name:"]),
 }
@@ -251,8 +261,10 @@ def spelled(path, action, text: str) -> list[str]:
         if option in needed:
             del needed[needed.index(option) : needed.index(option) + 2]
         return [*path, *needed, f"{option}={text}"]
-    if action.dest in ("number", "changes"):
+    if action.dest in ("number", "changes", "names", "second"):
         return [*path, RECORDED, text]
+    if command == "predict":
+        return [*path, text, FOLDER] if action.dest == "run" else [*path, RECORDED, text]
     if action.dest in ("run", "ids"):
         needed = [word for word in needed if word != RECORDED]
     rest = ["0"] if path[-1] == "priority" else []

@@ -16,7 +16,7 @@ from lps.settings.config import configure
 from lps.store.run_folders import create_run, find_run, list_runs, restore_run
 from lps.store.runs import RUN_ID
 from tests.hostile_ids import GOOD, IDS
-from tests.visiting import visit
+from tests.visiting import visit, whole_form
 
 PAGES = sorted(path.stem for path in (Path(__file__).parents[2] / "pages").glob("*.py"))
 
@@ -128,7 +128,7 @@ def test_every_page_takes_any_address(root, page):
 
 def test_a_copy_is_of_a_listed_run_only(root):
     """The way in that took a path: the form filled from a folder that has the name of a run, wherever it is."""
-    at = visit("launch", clone=str(root.parent.parent / "outside" / GOOD))
+    at = whole_form(clone=str(root.parent.parent / "outside" / GOOD))
     assert at.text_input(key="set:lr").value != "0.123" and "cannot be copied" in at.warning[0].value
 
 

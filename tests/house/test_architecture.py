@@ -22,7 +22,9 @@ cluster datasets network
 data
 methods scores store
 training analysis running
-studies exchange doctor
+studies exchange bench
+doctor
+use
 charts
 report
 race
@@ -38,7 +40,7 @@ LIBRARIES = {  # who may import them
     "jinja2": {"ui", "report", "race"},
     "psutil": {"machine"},
     "pynvml": {"machine"},
-    "torch": {"network", "data", "methods", "training", "studies", "store", "running", "datasets"},
+    "torch": {"network", "data", "methods", "training", "studies", "store", "running", "datasets", "use"},
 }
 
 

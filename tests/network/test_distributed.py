@@ -142,6 +142,17 @@ def test_two_ranks_stop_together_and_resume_where_they_were(unbroken):
     assert_same_end(run, unbroken)
 
 
+@pytest.mark.slow
+def test_two_machines_with_a_rank_each_end_with_the_numbers_of_two_ranks_on_one(unbroken):
+    """Two trainings that meet over a file of the run, as a cluster starts them; nothing else passes between them."""
+    run = create_run(unbroken.root, configure(SHORT | {"processes": 2}))
+    command = [sys.executable, "-m", "lps", "train", "--run", str(run.folder)]
+    about = os.environ | {"LPS_PARTS": "2", "LPS_MEETING": "1", "LPS_ADDRESS": "127.0.0.1"}
+    both = [subprocess.Popen(command, cwd=ROOT, env=about | {"LPS_PART": part}) for part in "01"]
+    assert [process.wait(240) for process in both] == [0, 0]
+    assert_same_end(run, unbroken)
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 @pytest.mark.parametrize("rows", [0, 1, 2, 6, 7, 37])
 def test_rows_are_shared_out_evenly_and_in_order(monkeypatch, rows, count):

@@ -21,13 +21,15 @@ def launch_and_kill(
 ) -> tuple[Counter, list[str]]:
     """Launch `count` runs, with SIGKILLs for servers spread over the time that it takes; counts, and what is wrong.
 
-    unlocked: with servers whose locks hold nothing, which must come to light.
+    unlocked: with servers whose locks hold nothing, until that has come to light, as they start processes without end.
     """
     draws, done, end = random.Random(seed), Counter(), time.monotonic() + limit_s
     root.mkdir(parents=True, exist_ok=True)
     servers = [_serve(root, count, unlocked) for _ in range(SERVERS)]
     try:
         while time.monotonic() < end and any(server.poll() is None for server in servers):
+            if unlocked and _is_found_out(root):
+                break
             # as many kills are done as runs, in parts of all of them, and never with nothing left to do
             if done["kills"] < kills and done["kills"] * count <= len(uses(root, "end")) * (kills + 1):
                 time.sleep(draws.uniform(0, 1.5))
@@ -45,6 +47,12 @@ def launch_and_kill(
     wrong = judge(root, count) + [f"a server ended with {s.returncode}" for s in servers if s.returncode not in (0, -9)]
     starts = uses(root, "start")
     return done + Counter(runs=len(list_runs(root)), starts=len(starts), slots=len({u[1] for u in starts})), wrong
+
+
+def _is_found_out(root: Path) -> bool:
+    """Has a run started twice, and has a slot been shared?"""
+    starts = uses(root, "start")
+    return len({run for run, _, _ in starts}) < len(starts) and bool(overlaps(starts, uses(root, "end")))
 
 
 def _serve(root: Path, count: int, unlocked: bool) -> subprocess.Popen:

@@ -18,6 +18,7 @@ from lps.store.run_folders import create_run, list_runs
 
 TRAINER = (sys.executable, "-E", "-S", str(Path(__file__).with_name("slot_trainer.py")))
 THREADS = 3
+LONG_USE_S = "5"  # of a slot by the trainers of a broken server: long enough that two of them meet in one
 
 
 def launch_one(root: Path, number: int) -> None:
@@ -44,7 +45,9 @@ def serve(root: Path, count: int, thread: int, done: threading.Event) -> None:
 
 
 def unlock() -> None:
-    """The mutant: everybody gets every lock."""
+    """The mutant: everybody gets every lock, and keeps a slot for long. One thread, as each starts runs without end."""
+    global TRAINER, THREADS
+    TRAINER, THREADS = (*TRAINER, LONG_USE_S), 1
     launcher.claim = lambda path, patience=1.0: os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 

@@ -1,4 +1,7 @@
-"""A training process that uses its slot for a moment and writes down when, beside the runs. Nothing of lps in it."""
+"""A training process that uses its slot for a moment and writes down when, beside the runs. Nothing of lps in it.
+
+python slot_trainer.py [SECONDS] FOLDER
+"""
 
 import json
 import os
@@ -10,11 +13,11 @@ USES = "uses.txt"  # beside the runs; lines: start|end, run, slot, nanoseconds o
 USE_S = 0.02
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, use_s: float = USE_S) -> None:
     slot = json.loads((folder / "process.json").read_text())["slot"]
     uses = os.open(folder.parent / USES, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(uses, f"start {folder.name} {slot} {time.monotonic_ns()}\n".encode())
-    time.sleep(USE_S)
+    time.sleep(use_s)
     event = {"kind": "finish", "step": 1, "epoch": 1, "time": time.time(), "values": {}}
     with open(folder / "events.jsonl", "a") as file:
         file.write(json.dumps(event) + "\n")
@@ -22,4 +25,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[-1]), *map(float, sys.argv[1:-1]))

@@ -16,7 +16,7 @@ def test_two_servers_that_are_killed_start_every_run_once(tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_servers_without_locks_are_found_out(tmp_path):
-    _, wrong = launch_and_kill(tmp_path / "runs", 8, 0, unlocked=True, limit_s=30)
+    _, wrong = launch_and_kill(tmp_path / "runs", 8, 0, unlocked=True, limit_s=60)
     assert any("started" in text and "started 0" not in text for text in wrong)
     assert any("shares cpu-" in text for text in wrong)
 

@@ -119,6 +119,9 @@ def test_what_grows_is_noticed():
     flat = [Usage(100, 20, 10, 1.0, 0)] * 40
     leak = [Usage(100 + 3 * number, 20, 10, 1.0, 0) for number in range(40)]
     open_files = [Usage(100, 20 + number, 10, 1.0, 0) for number in range(40)]
-    assert grown(flat) == []
+    threads = [Usage(100, 20, 6 + number // 6 + number % 3, 1.0, 0) for number in range(40)]
+    pages = [Usage(100, 20, 6 + (number >= 20) * (2 if number % 5 else 0), 1.0, 0) for number in range(40)]
+    assert grown(flat) == grown(pages) == []
+    assert grown(threads) == ["threads of the app grew from 8 to 11"]
     assert grown(leak) == ["memory of the app grew from 143.5 to 203.5"]
     assert grown(open_files)[0].startswith("descriptors of the app grew")

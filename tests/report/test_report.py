@@ -15,18 +15,18 @@ import numpy as np
 import pytest
 
 from lps.__main__ import main
-from lps.analysis import differences, run_groups, run_scores, score_tables
+from lps.analysis import differences, naming, run_groups, run_scores, score_tables
 from lps.analysis.alarms import Alarm
 from lps.charts.group_tables import Scoring
 from lps.cli._parser import parser
 from lps.cli.training import checked_config
 from lps.errors import Refusal
 from lps.files.atomic import write_json
-from lps.report import run_report
+from lps.report import documents, run_report
 from lps.settings.backbone_names import ABOUT_LABELS
 from lps.settings.config import configure
 from lps.store import provenance
-from lps.store.snapshots import read_split
+from lps.store.snapshots import read_split, snapshot_epochs
 from lps.store.summary import summarize
 from tests.sample_runs import make_damaged, make_run, make_unreadable
 
@@ -189,6 +189,22 @@ def test_the_confusion_matrix_counts_the_stored_predictions(one, runs):
     rows = [int(text.split()[0]) for text in figure["layout"]["yaxis"]["ticktext"]]
     expected = [[np.sum((predicted == i) & (truth == c)) for c in range(10)] for i in rows]
     assert shown.tolist() == np.array(expected).tolist() and shown.sum() == len(predicted)
+
+
+def test_only_what_a_person_did_to_clusters_is_said(tmp_path):
+    run = make_run(tmp_path, epochs=4)
+    assert "by their matched class." in run_report.of_run(run) and "a person" not in run_report.of_run(run)
+    (*_, epoch) = snapshot_epochs(run.snapshots)
+    naming.record(run, epoch, [{"do": "name", "id": 7, "name": "sevens"}])
+    assert "by their matched class, as a person has named them." in run_report.of_run(run)
+    naming.record(run, epoch, [{"do": "merge", "id": 8, "into": 7}])
+    assert "as a person has named and merged them." in run_report.of_run(run)
+
+
+def test_the_size_that_is_told_is_about_that_of_a_report(runs):
+    for chosen in (runs[:1], runs):
+        size = len(run_report.as_bytes(run_report.of(chosen, SCORING)))
+        assert abs(size - documents.usual_size()) < 0.03 * size
 
 
 def test_the_table_of_a_comparison_is_that_of_compare(several, runs):
@@ -404,8 +420,8 @@ def test_pages_make_the_report_when_it_is_asked_for(runs, monkeypatch):
     monkeypatch.setenv("LPS_RUNS", str(runs[0].root))
     monkeypatch.setattr(run_report, "of_run", lambda *_: made.append("run") or "")
     monkeypatch.setattr(run_report, "of_comparison", lambda *_: made.append("comparison") or "")
-    for page, chosen in (("live", runs[:1]), ("compare", runs)):
+    for page, chosen in (("live", runs[:1]), ("runs", runs[:1]), ("compare", runs)):
         app = visit(page, run=[run.id for run in chosen])
-        buttons = [element for element in app.get("download_button") if element.proto.label == "Report"]
+        buttons = [element for element in app.get("download_button") if element.proto.label.startswith("Report (HTML")]
         assert len(buttons) == 1 and buttons[0].proto.deferred_file_id
     assert made == []

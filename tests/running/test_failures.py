@@ -13,7 +13,7 @@ from lps.running import failures, launcher
 from lps.settings.config import configure
 from lps.store.run_folders import create_run, list_runs
 from lps.store.runs import Run
-from tests.visiting import visit
+from tests.visiting import visit, whole_form
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = list(failures.ADVICE)
@@ -89,9 +89,10 @@ def test_the_page_says_it_and_its_strong_button_does_it(root, kind):
         return
     changes = advice.changes(run.config())
     assert at.title[0].value.startswith("Launch")
-    assert at.text_input(key="set:batch_size").value == ("128" if kind == "out_of_memory" else "256")
-    assert at.text_input(key="set:lr").value == ("0.02" if kind == "diverged" else "0.2")
-    form = visit("launch", **failures.link(run.id, advice, run.config()))  # AppTest itself stays on Live
+    asked = at.session_state["draft"]
+    assert asked.text("batch_size") == ("128" if kind == "out_of_memory" else "256")
+    assert asked.text("lr") == at.text_input(key="set:lr").value == ("0.02" if kind == "diverged" else "0.2")
+    form = whole_form(**failures.link(run.id, advice, run.config()))  # AppTest itself stays on Live
     form.button(key="launch_start").click().run()
     made = next(other for other in list_runs(root) if other.id != run.id)
     assert made.config().flat() == run.config().flat() | changes

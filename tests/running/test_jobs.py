@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from lps.cluster import board, slurm
-from lps.cluster.job_options import read_options
+from lps.cluster import jobs
+from lps.cluster.executors import slurm
+from lps.cluster.executors.slurm import read_options
+from lps.cluster.jobs import RECORD
 from lps.errors import Refusal
 from lps.files.atomic import write_json
 from lps.files.locks import is_held
@@ -25,6 +27,7 @@ from lps.store.runs import Run
 from lps.store.summary import summarize
 from lps.studies import sweep_layout, sweeps
 from tests.patience import until
+from tests.short_runs import assert_same_end
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 TRAINER = (sys.executable, str(Path(__file__).parents[1] / "fake_trainer.py"))
@@ -56,15 +59,15 @@ def cluster():
 
 @pytest.fixture(autouse=True)
 def fresh_board(monkeypatch):
-    monkeypatch.setattr(board, "board", board.Board())
-    monkeypatch.setattr(board, "MAX_AGE_S", 0.2)
+    monkeypatch.setattr(slurm, "board", slurm.SlurmBoard())
+    monkeypatch.setattr(jobs, "MAX_AGE_S", 0.2)
 
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     monkeypatch.setenv("LPS_STOP_GRACE", "20")
     yield tmp_path / "runs"
-    jobs = [job for run in list_runs(tmp_path / "runs") if (job := run.read_json(board.RECORD).get("job"))]
+    jobs = [job for run in list_runs(tmp_path / "runs") if (job := run.read_json(RECORD).get("job"))]
     if jobs:
         subprocess.run(["scancel", *jobs], check=False, capture_output=True)
     until(lambda: not squeue("--states=PENDING,RUNNING"))
@@ -102,7 +105,7 @@ def squeue(*options) -> list[str]:
 
 
 def job_of(run: Run) -> str:
-    return run.read_json(board.RECORD)["job"]
+    return run.read_json(RECORD)["job"]
 
 
 def kinds(run: Run) -> list[str]:
@@ -203,8 +206,8 @@ def test_what_the_cluster_refuses_leaves_the_run_as_it_was(root, option, words):
         slurm.check(read_options([option]))
     stopped = submitted(make(root), HELD)
     launcher.stop(stopped)
-    about, wish = stopped.read_json(board.RECORD), stopped.wish()
-    write_json(stopped.folder / board.RECORD, about | {"options": [option]})
+    about, wish = stopped.read_json(RECORD), stopped.wish()
+    write_json(stopped.folder / RECORD, about | {"options": [option]})
     with pytest.raises(Refusal, match=words):
         launcher.resume(stopped, TRAINER)
     assert stopped.wish() == wish and stopped.state().name == "stopped" and not squeue()
@@ -214,7 +217,7 @@ def test_a_job_leaves_a_run_alone_that_has_another_one(root):
     """A submission of which nobody knew whether it was taken, and the one after it."""
     run = submitted(make(root), HELD)
     first = job_of(run)
-    write_json(run.folder / board.RECORD, run.read_json(board.RECORD) | {"token": "another"})
+    write_json(run.folder / RECORD, run.read_json(RECORD) | {"token": "another"})
     subprocess.run(["scontrol", "release", first], check=True)
     until(lambda: not squeue())
     assert not (run.folder / "process.json").exists() and not is_held(run.lock)
@@ -222,8 +225,8 @@ def test_a_job_leaves_a_run_alone_that_has_another_one(root):
 
 def test_a_submission_that_was_cut_off_is_found_by_its_name(root):
     run = submitted(make(root, "wait"), HELD)
-    about = run.read_json(board.RECORD)
-    write_json(run.folder / board.RECORD, {key: value for key, value in about.items() if key != "job"})
+    about = run.read_json(RECORD)
+    write_json(run.folder / RECORD, {key: value for key, value in about.items() if key != "job"})
     assert run.state().name == "queued" and about["job"] in run.state().reason
     launcher.stop(run)
     until(lambda: not squeue())
@@ -253,6 +256,32 @@ def test_a_preempted_run_is_queued_again_and_goes_on(root, partition):
     assert urgent.read_json("exit.json")["time"] < run.read_json("exit.json")["time"]
 
 
+def test_a_run_in_two_parts_is_stopped_preempted_and_ends_with_the_numbers_of_two_processes_here(root, monkeypatch):
+    """Two tasks of one job, as if they were two nodes: real training, real ranks, one checkpoint."""
+    settings = {"epochs": 3, "pretrain.epochs": 1, "threads": 1, "device": "cpu", "lr": 0.001, "processes": 2}
+    here, run = (create_run(root, configure(settings)) for _ in range(2))
+    trainer = launcher.TRAINER
+    launcher.launch(here, trainer)
+    assert launcher.wait(here, 240).name == "finished", here.log.read_text()
+
+    def step() -> int:
+        now = run.read_json("progress.json")
+        return now.get("step", 0) if now.get("phase") == "train" and run.state().name == "running" else 0
+
+    launcher.launch(run, trainer, on=read_options(["partition=low", "time=5", "tasks=2", "cpus=2"]))
+    until(step, 120)
+    launcher.stop(run)
+    assert over(run, "stopped").attempt == 1 and kinds(run)[-1] == "stop"
+    before = run.read_json("progress.json")["step"]
+    launcher.resume(run)
+    until(lambda: step() > before, 120)
+    urgent = submitted(make(root, for_s=1), HIGH)
+    over(urgent, "finished")
+    assert launcher.wait(run, 240).name == "finished", run.log.read_text()
+    assert (run.state().attempt, kinds(run).count("stop")) == (3, 2), (kinds(run), run.log.read_text())
+    assert_same_end(run, here)
+
+
 def test_a_time_limit_is_an_interruption_too(root):
     """A job that is told of the end of its time goes back by itself; SLURM may tell it up to a minute early."""
     run = at_work(submitted(make(root, "wait"), read_options(["partition=low", "time=1"])))
@@ -264,7 +293,7 @@ def test_a_time_limit_is_an_interruption_too(root):
 
 def test_a_run_that_never_comes_to_a_step_is_not_put_back_for_ever(root, monkeypatch):
     run = at_work(submitted(make(root, "wait")))
-    write_json(run.folder / board.RECORD, run.read_json(board.RECORD) | {"idle": 2})
+    write_json(run.folder / RECORD, run.read_json(RECORD) | {"idle": 2})
     subprocess.run(["scancel", "--signal=TERM", job_of(run)], check=True)
     assert "3 times in a row" in over(run, "stopped").reason
     until(lambda: not squeue())
@@ -410,7 +439,7 @@ def test_the_command_line_hands_a_run_over(root):
 def test_a_cluster_that_does_not_answer(root, monkeypatch):
     """The last test: after its restart a controller takes a minute to forget the jobs that ended meanwhile."""
     monkeypatch.setattr(slurm, "PATIENCE_S", 1.0)
-    monkeypatch.setattr(board, "RETRY_S", 0.5)
+    monkeypatch.setattr(jobs, "RETRY_S", 0.5)
     waiting, running = submitted(make(root), HELD), at_work(submitted(make(root, "wait")))
     finished = submitted(make(root))
     over(finished, "finished")

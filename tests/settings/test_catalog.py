@@ -1,9 +1,13 @@
 """Methods as their files tell them: without a constructor, with annotated facts, and ones that cannot be read."""
 
+import re
+
 import pytest
 
 from lps.errors import Refusal
 from lps.settings import catalog, config
+from lps.settings.parameters import Parameter, Told
+from lps.studies import presets
 
 FILE = '''r"""TOY: {title}
 
@@ -65,3 +69,52 @@ def test_a_hyperparameter_may_not_take_the_name_of_a_shared_setting(described, m
             config.parameters("toy")
     fine = described(INIT.format(name="weight"))
     assert fine.parameters["weight"].default == 0.5
+
+
+TOLD = """    def __init__(self, network, classes, *,
+        weight: Annotated[float, "eta1: of a term", (0, 1), Told("Terms", larger="more of it")] = 0.5,
+        side: Annotated[Literal["in", "out_of"], "where", Told(words={"in": "inside"})] = "in"): ..."""
+
+
+def test_what_people_are_told_of_a_setting_stands_in_its_annotation(described):
+    weight, side = described(TOLD).parameters.values()
+    assert weight.told == Told("Terms", larger="more of it") and (weight.minimum, weight.maximum) == (0, 1)
+    assert (weight.symbol, weight.meaning) == (r"\eta_{1}", "of a term")
+    assert (side.shown("in"), side.shown("out_of"), side.choices) == ("inside", "out of", ("in", "out_of"))
+    assert hash(side) and (side.symbol, side.meaning) == ("", "where")
+
+
+def test_a_fact_that_nobody_can_be_told_is_named(described):
+    with pytest.raises(Refusal, match="weight"):
+        described(TOLD.replace("larger=", "greater="))
+
+
+@pytest.mark.parametrize(
+    "help, symbol",
+    [
+        ("C: factor", "C"),
+        ("tau_r: what divides", r"\tau_{r}"),
+        ("lambda_novel: confidence", r"\lambda_{\mathrm{novel}}"),
+        ("PI: two views agree", ""),
+        ("TE, TEP: share", ""),
+        ("live: the network sees pictures", ""),
+    ],
+)
+def test_a_meaning_may_begin_with_a_symbol(help, symbol):
+    assert Parameter("x", "float", 1.0, help).symbol == symbol
+
+
+def test_what_is_told_of_the_paper_is_what_its_presets_vary():
+    own = catalog.method_info("lps").parameters
+    varied = {preset.setting: preset for preset in presets.PRESETS.values() if preset.setting in own}
+    assert {"margin_scale", "temperature", "threshold_novel_end"} <= varied.keys()
+    for name, preset in varied.items():
+        values = sorted(float(line.value) for line in preset.lines)
+        usual, first, last = map(float, re.findall(r"[\d.]+", own[name].told.paper))
+        assert (usual, first, last) == (own[name].default, values[0], values[-1]), name
+
+
+def test_choices_are_told_for_what_is_stored_alone():
+    for method in catalog.method_names():
+        for parameter in config.parameters(method).values():
+            assert parameter.told.words.keys() <= set(parameter.choices), parameter.name

@@ -16,7 +16,7 @@ from lps.settings import catalog, recipes
 from lps.settings.config import configure, protocol_parameters
 from lps.ui.forms import form
 from lps.ui.forms.form import Draft
-from tests.visiting import visit
+from tests.visiting import visit, whole_form
 
 
 @pytest.fixture
@@ -138,13 +138,13 @@ def test_the_way_back_leaves_what_a_person_typed():
 def test_the_form_chooses_by_the_machine_and_says_how_long(tmp_path, pictures, monkeypatch, gpus, effort):
     monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
     with_devices(monkeypatch, *gpus)
-    at = visit("launch")
+    at = whole_form()
     at.selectbox(key="form:dataset").set_value("folder").run()
     assert at.segmented_control(key="form:effort").value == effort
     at.text_input(key="set:dataset.path").set_value(str(pictures)).run()
     at.text_input(key="set:split.num_novel").set_value("1").run()
     said = "\n".join(element.value for element in at.markdown)
-    assert not at.exception and "One run" in said and ("each" in said) == (not gpus)
+    assert not at.exception and "One run" in said and ("· about" in said) == (not gpus)
     at.segmented_control(key="form:effort").set_value("full").run()
     assert at.text_input(key="set:network.name").value == "cifar_resnet18"
 

@@ -226,7 +226,7 @@ def test_the_list_looks_at_the_end_of_every_run(tmp_path, parsed, capsys, monkey
     runs = [sample_runs.make_run(tmp_path / "runs", state) for state in ("finished", "stopped", "failed", "queued")]
     told = {run.id: naive(run.events) for run in runs}
     parsed.clear()
-    one_run.list_all(type("Options", (), {"recorded": False, "runs": tmp_path / "runs", "json": True}))
+    one_run.list_all(type("Options", (), {"recorded": False, "runs": tmp_path / "runs", "json": True, "filter": ""}))
     for row in json.loads(capsys.readouterr().out):
         assert row["epochs"] == told[row["id"]]["epochs"]
         for name in ("seen", "novel", "all"):

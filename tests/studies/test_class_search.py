@@ -23,7 +23,7 @@ from lps.running.costs import Span
 from lps.settings.config import configure
 from lps.studies import class_search
 from lps.studies.class_search import count_classes, search
-from tests.visiting import visit, words_of
+from tests.visiting import whole_form, words_of
 
 
 def blobs(total, seen, each=30, width=32, noise=0.05, seed=0):
@@ -105,7 +105,7 @@ def test_damaged_counts_are_a_sentence_on_the_page_and_none_is_waited_for(root, 
     with pytest.raises(Refusal, match="is damaged .*; delete .* and count again") as caught:
         class_count.read(path)
     assert str(caught.value).isprintable()
-    assert "Is damaged (" in words_of(visit("launch"))
+    assert "Is damaged (" in words_of(whole_form())
 
 
 def test_pictures_that_are_all_alike_are_counted_to_the_end(root, capsys, monkeypatch):

@@ -133,6 +133,38 @@ def test_methods_seeds_and_values_are_crossed_and_equal_runs_laid_out_once():
     assert [config.flat() for config in lay_out(layout)] == expected
 
 
+@pytest.mark.parametrize(
+    "layout, words",
+    [
+        (Layout(methods=("lps", "orca"), varied={"temperature": ("0.3", "0.4")}), "temperature means nothing to ORCA"),
+        (Layout(varied={"lr": ("0.1", "0.10", "0.2")}), "lr has a value twice: 0.1, 0.10, 0.2"),
+        (Layout(varied={"lr": ("0.1",)}), "lr has one value, so it does not vary"),
+        (
+            Layout(varied={"margin_scale": ("1", "5"), "use_margin": ("true", "false")}),
+            "margin_scale means nothing where use_margin is false",
+        ),
+        (Layout(fixed={"use_margin": "false"}, varied={"margin_scale": ("1", "5")}), "where use_margin is false"),
+        (Layout(varied={"lr": ("1", "1", "2"), "epochs": ("3", "3", "4")}, mode="list"), "1 of the 3 combinations"),
+        (Layout(fixed={"epochs": "40"}), "epochs=40 is what it is anyway"),
+    ],
+)
+def test_what_is_asked_for_in_vain_is_said(layout, words):
+    (said,) = sweep_layout.redundant(layout)
+    assert words in said
+    assert sweep_layout.lay_out(layout)
+
+
+def test_nothing_is_said_where_every_run_is_one_of_its_own():
+    varied = {"margin_scale": ("1", "5"), "lr": ("0.1", "0.2")}
+    for layout in (
+        Layout(),
+        Layout(methods=("lps", "orca"), varied=varied, fixed={"epochs": "41"}),
+        Layout(varied={"lr": ("1", "1", "2"), "epochs": ("3", "4", "4")}, mode="list"),
+        Layout(datasets=("digits", "cifar10"), fixed={"epochs": "40"}),
+    ):
+        assert sweep_layout.redundant(layout) == []
+
+
 def test_what_comes_before_training_is_varied_for_methods_that_train_nothing():
     varied = {"epochs": ("1", "2"), "pretrain.epochs": ("3", "4"), "restarts": ("5", "6"), "split.seed": ("7", "8")}
     found = [config.flat() for config in lay_out(Layout(methods=("simclr",), varied=varied))]

@@ -169,8 +169,8 @@ def test_the_truth_of_unlabeled_images_cannot_reach_training(finished, tmp_path,
     scrambled[split.unlabeled] = np.random.default_rng(0).permutation(truth[split.unlabeled])
     real = training.prepare
 
-    def prepare(config):
-        material = real(config)
+    def prepare(config, confirmed):
+        material = real(config, confirmed)
         return type(material)(material.images, scrambled, material.split, material.plan)
 
     monkeypatch.setattr(training, "prepare", prepare)

@@ -5,7 +5,7 @@ import pytest
 from tests.sample_runs import make_run
 from tests.visiting import visit
 
-BOXES = {"live": "Runs", "pace": "Runs", "compare": "Runs", "projection": "Run", "clusters": "Run"}
+BOXES = {"live": "Runs", "pace": "Runs", "compare": "Runs", "projection": "Run", "clusters": "Run", "review": "Run"}
 
 
 @pytest.fixture(scope="module")

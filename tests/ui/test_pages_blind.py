@@ -1,14 +1,17 @@
 """Live for a run that has no truth: what is known of it, from the events and from the stored predictions."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from lps.analysis import naming
 from lps.analysis.clusters import doubts
 from lps.data import sources
 from lps.store.runs import Run
 from lps.store.snapshots import read_split, write_arrays
+from lps.training import checkpoints
 from lps.ui.live import blind, found
 from lps.ui.pictures import points, predictions
 from lps.ui.shared.history import history
@@ -74,6 +77,28 @@ def test_at_the_end_a_sentence_says_what_was_found_and_a_button_goes_on_to_the_d
     assert f"cluster {first.id}" in cards_of(at) or here.name(first.id) in cards_of(at)
     button.click().run()
     assert not at.exception and at.query_params["cluster"] in (str(first.id), [str(first.id)])
+
+
+def test_once_every_cluster_has_a_name_the_way_goes_on_to_new_pictures(root, monkeypatch):
+    monkeypatch.setattr(points, "pictures", lambda run: sources.load("digits"))
+    run = without_truth(make_run(root, epochs=3))
+    run.checkpoints.mkdir()
+    checkpoints.save(run.checkpoints, "step-00000093", {"method": {}})
+    offered = [button.label for button in visit("live", run=[run.id]).button]
+    assert "Name the clusters" in offered and "Predict new pictures" in offered
+    naming.record(run, 3, [{"do": "name", "id": cluster, "name": f"kind {cluster}"} for cluster in range(5, 10)])
+    at = visit("live", run=[run.id])
+    assert "Name the clusters" not in [button.label for button in at.button]
+    next(button for button in at.button if button.label == "Predict new pictures").click().run()
+    assert not at.exception and at.query_params["run"] in (run.id, [run.id])
+
+
+def test_where_nothing_novel_was_found_the_sentence_says_so(root):
+    run = without_truth(make_run(root, epochs=3))
+    here = predictions.view(run, 3)
+    seen = [cluster for cluster in here.clusters if cluster.id in here.defaults]
+    said = found.sentence(replace(here, clusters=seen), history(run))
+    assert "it found no novel cluster: all went to classes that you labeled or named." in said
 
 
 def test_while_it_trains_novel_clusters_come_first_and_nothing_is_judged(root, monkeypatch):

@@ -22,7 +22,7 @@ from lps.store import snapshots
 from lps.store.run_folders import create_run
 from lps.store.runs import Run
 from lps.store.snapshots import Snapshot, write_snapshot, write_split
-from lps.ui.clusters import exports, image_history, page
+from lps.ui.clusters import exports, image_history, mending, page
 from lps.ui.clusters import naming as names
 from lps.ui.pictures import gallery, points, predictions
 from tests.sample_runs import ALIVE, held, make_damaged, make_one_of_each, make_run
@@ -313,6 +313,44 @@ def test_a_name_that_is_emptied_is_no_name_and_can_be_undone(open_page, run):
     assert said(run).names == {7: "sevens"} and app.text_input[0].value == "sevens"
 
 
+def test_any_earlier_state_is_restored(open_page, run):
+    naming.record(run, 6, [{"do": "name", "id": 7, "name": "sevens"}])
+    naming.record(run, 6, [{"do": "name", "id": 8, "name": "eights"}])
+    app = open_page(run.root, cluster=7)
+    app.selectbox(key="state 2").set_value(1).run()
+    app.button(key="restore").click().run()
+    assert said(run).names == {7: "sevens"} and not app.exception and not app.error
+    naming.record(run, 6, [{"do": "name", "id": 9, "name": "nines"}])  # in another window
+    app.button(key="undo").click().run()
+    assert "cluster 9 named nines" in app.error[0].value and said(run).names == {7: "sevens", 9: "nines"}
+    app.button(key="undo").click().run()
+    assert said(run).names == {7: "sevens"} and not app.error
+
+
+def test_what_is_said_against_single_pictures_is_shown(run):
+    naming.record(run, 6, [{"do": "wrong", "images": shown_of(run, 6, 7)[:1], "id": 7}])
+    naming.record(run, 6, [{"do": "nothing", "images": shown_of(run, 6, 7)[1:2]}])
+    here = predictions.view(run, 6)
+    about = here.clusters[7]
+    rows = np.flatnonzero(here.assigned == 7)[:3]
+    words = [tile.words.split("\n")[-1] for tile in page._tiles(here, about, rows)]
+    assert words[:2] == ["not this", "nothing"] and words[2].endswith("%")
+
+
+def test_training_on_is_offered_once_a_cluster_has_a_name(open_page, run):
+    app = open_page(run.root, cluster=7)
+    assert app.button(key="train_on").disabled and "Name a cluster first." in words_of(app)
+    naming.record(run, 6, [{"do": "name", "id": 7, "name": "sevens"}])
+    app = open_page(run.root, cluster=7)
+    assert not app.button(key="train_on").disabled
+    app.button(key="train_on").click().run()
+    assert not app.exception and "it has no checkpoint; train on afresh" in words_of(app)
+    app.button(key="train_on").click()
+    app.session_state["train_on_start"] = "afresh"
+    app.run()
+    assert "1 name → 1 new seen class" in words_of(app) and "4 clusters without a name stay novel" in words_of(app)
+
+
 @pytest.mark.parametrize("taken", ["3", "eight"])
 def test_a_name_that_is_taken_is_refused(open_page, run, taken):
     naming.record(run, 6, [{"do": "name", "id": 8, "name": "eight"}])
@@ -378,6 +416,15 @@ def test_next_without_a_name(open_page, run):
     app = open_page(run.root, cluster=5)
     app.button(key="next_unnamed").click().run()
     assert "Cluster 7" in words_of(app)
+
+
+def test_names_are_given_in_turn_where_somebody_wants_to(open_page, run):
+    app = open_page(run.root, cluster=8, turn="true")
+    app.text_input[0].set_value("eights").run()
+    assert said(run).names == {8: "eights"} and "Cluster 9" in words_of(app) and app.text_input[0].value == ""
+    app.toggle(key="turn").set_value(False).run()
+    app.text_input[0].set_value("nines").run()
+    assert said(run).names == {8: "eights", 9: "nines"} and "Cluster 9 · nines" in words_of(app)
 
 
 def test_names_are_carried_to_a_later_epoch(open_page, run):
@@ -527,3 +574,50 @@ def test_a_biography_marks_the_epochs_in_another_cluster(colors):
 def test_the_next_cluster_to_name_goes_round(stored):
     here = predictions.view(stored, 6)
     assert names.next_unnamed(here, 9) == 5 and names.next_unnamed(here, 5) == 6
+
+
+# ---------------------------------------------------------------------------------------------------- mending
+
+
+def test_a_cluster_is_split_after_a_look_at_its_parts(open_page, run):
+    app = open_page(run.root, run=run.id, cluster=7)
+    before = predictions.view(run, 6)
+    app.segmented_control[-1].set_value(3).run()
+    assert [button.label for button in app.button if button.key == "take_parts"] == ["Split it so"]
+    assert "1 image become" not in words_of(app) and "become a cluster of their own" in words_of(app)
+    app.button(key="take_parts").click().run()
+    after = predictions.view(run, 6)
+    assert not app.exception and said(run).split_off == [10, 11]
+    old, parts = before.assigned == 7, [after.assigned == part for part in (7, 10, 11)]
+    assert (np.sum(parts, axis=0) == old).all() and all(part.any() for part in parts)
+    assert not said(run).confirmed, "nobody has looked at each of them"
+    app.button(key="undo").click().run()
+    assert said(run).is_empty
+
+
+def test_chosen_images_are_put_in_a_cluster(open_page, run, monkeypatch):
+    mine = predictions.view(run, 6).split.unlabeled[predictions.view(run, 6).assigned == 7][:2].tolist()
+    monkeypatch.setattr(page, "_show_sheet", lambda *about: tuple(mine))
+    app = open_page(run.root, run=run.id, cluster=7)
+    box = next(box for box in app.selectbox if box.label == "Put 2 chosen images in")
+    assert box.options[0] == "A new cluster" and not any(option.startswith("7") for option in box.options)
+    box.set_value(3).run()
+    assert said(run).moved == dict.fromkeys(mine, 3) and said(run).confirmed == set(mine)
+    next(box for box in app.selectbox if box.label == "Put 2 chosen images in").set_value(-1).run()
+    assert said(run).moved == dict.fromkeys(mine, 10) and not app.exception
+
+
+def test_images_like_the_chosen_ones_are_of_all_clusters(open_page, run, monkeypatch):
+    here = predictions.view(run, 6)
+    mine = tuple(
+        image for image in points.features(run, 6)[0].tolist() if here.assigned[here.split.unlabeled == image] == 7
+    )
+    found = mending.like(here, mine[:2])
+    assert len(found) == 24 and not set(found.tolist()) & set(mine[:2])
+    assert (here.assigned[np.searchsorted(here.split.unlabeled, found)] == 7).mean() > 0.5
+    monkeypatch.setattr(page, "_show_sheet", lambda *about: mine[:2])
+    app = open_page(run.root, run=run.id, cluster=7)
+    app.button(key="more_like").click().run()
+    assert "Most like 2 chosen images" in words_of(app) and not app.exception
+    app.button(key="close_like").click().run()
+    assert "Most like" not in words_of(app)

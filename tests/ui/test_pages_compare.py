@@ -15,7 +15,7 @@ from lps.charts.palette import DARK, LIGHT
 from lps.store.runs import Run
 from lps.store.summary import summarize
 from lps.ui.compare import page
-from lps.ui.shared import against, escape, scores
+from lps.ui.shared import against, escape, scores, take_away
 from lps.ui.shared.history import history
 from tests.sample_runs import ALIVE, held, make_damaged, make_foreign, make_one_of_each, make_run, make_unreadable
 from tests.visiting import charts_of, visit, words_of
@@ -297,7 +297,7 @@ def test_every_format_is_offered(open_page, made):
     texts = [block.value for block in app.code]
     assert texts[1].startswith("| method |") and "\\toprule" in texts[0] and texts[2].startswith("method,protocol,")
     labels = {button.label for button in app.get("download_button")}
-    assert labels == {"Download Markdown", "Download LaTeX", "Download CSV", "Report"}
+    assert labels == {"Download Markdown", "Download LaTeX", "Download CSV", f"Report ({take_away.about_report()})"}
 
 
 # ---------------------------------------------------------------------------------------------------- curves

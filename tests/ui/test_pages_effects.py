@@ -1,5 +1,7 @@
 """The Effects page in every state, through app.py, without a browser: curves, matrix, ablation; what a click starts."""
 
+import itertools
+import re
 from base64 import b64decode
 
 import numpy as np
@@ -379,7 +381,7 @@ def test_importance_says_what_it_is_not(root):
         make(root, margin_scale=margin, temperature=0.4)
     app = visit("effects", measure="all")
     said = words_of(app)
-    assert "Always changed together, so not told apart: entropy_weight, temperature" in said
+    assert "Always changed together, so not told apart: temperature, entropy_weight" in said
     bars, marks = charts_of(app)["effect_importance"]["data"]
     assert array(bars["x"])[-1] == pytest.approx(1) and array(bars["x"])[0] == pytest.approx(0)
     assert array(marks["x"]) == pytest.approx([3 / 7, 1 / 7, 1 / 7])
@@ -434,3 +436,26 @@ def test_full_methods_have_tables_of_their_own(root):
     first, second = ablation.tables(scored_of(*list_runs(root)))
     assert ablations.waiting_rows(first, [configure(SHORT | {"entropy_weight": 0.0})]) == {"Without entropy"}
     assert ablations.waiting_rows(second, [configure(SHORT | {"entropy_weight": 0.0})]) == set()
+
+
+# ---------------------------------------------------------------------------------------------------- the answer
+
+
+def test_the_best_value_is_told_with_its_interval_and_what_these_seeds_can_say(root):
+    for c in (5.0, 10.0, 20.0):
+        for seed in range(3):
+            make(root, seed, margin_scale=c, lucky=c == 5)
+    words = words_of(visit("effects"))
+    found = re.search(r"\*\*margin_scale=5\*\* has the highest novel accuracy: ([\d.]+) %, 95 % interval ([\d.]+) to "
+                      r"([\d.]+), 3 seeds\. Every other value is distinguishable from it\.", words)  # fmt: skip
+    assert found and float(found[2]) < float(found[1]) < float(found[3])
+    gap = words_of(visit("effects", measure="gap"))
+    assert "margin_scale=5** has the smallest gap" in gap.replace("Gap", "gap") and "points, 95 %" in gap
+
+
+def test_values_that_seeds_cannot_tell_apart_have_no_winner(root):
+    for c, seed in itertools.product((5.0, 10.0), range(3)):
+        make(root, seed, margin_scale=c)
+    assert "No value has the best novel accuracy: several are alike." in words_of(visit("effects"))
+    make(root, 3, margin_scale=5.0)
+    assert "+0.0 points, the same with all 3 seeds" in words_of(visit("effects"))

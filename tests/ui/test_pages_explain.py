@@ -15,8 +15,8 @@ from lps.settings import catalog
 from lps.store.runs import Run
 from lps.ui.explain import distribution, objective, thresholds
 from lps.ui.explain import margin as margins
-from lps.ui.explain.term_formulas import formula_of
 from lps.ui.forms import form
+from lps.ui.forms.term_formulas import formula_of
 from lps.ui.shared.history import history
 from tests.sample_runs import held, make_damaged, make_foreign, make_run, make_unreadable
 from tests.visiting import charts_of, visit, words_of
@@ -104,6 +104,7 @@ def slider(app, label: str):
 
 QUESTIONS = [
     "What if?",
+    "What if, with real pictures?",
     "What does the model believe?",
     "How far is that from a fair share?",
     "How much is each class held back?",

@@ -20,7 +20,7 @@ from lps.store.run_folders import list_runs
 from lps.ui.launch import splits
 from tests import sample_runs
 from tests.broken_files import DATASETS, METHODS, folders
-from tests.visiting import visit
+from tests.visiting import visit, whole_form, words_of
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def type_into(at: AppTest, key: str, text: str) -> AppTest:
 
 
 def test_the_form_opens_with_the_defaults_and_can_be_launched(root):
-    at = visit("launch")
+    at = whole_form()
     assert at.text_input(key="set:margin_scale").value == "10" and at.text_input(key="set:epochs").value == "40"
     assert "465 labeled" in texts(at) and "436 unlabeled" in texts(at) and "896 unlabeled" in texts(at)
     assert at.code[0].value == "python -m lps launch --dataset digits --method lps --seed 0"
@@ -57,7 +57,7 @@ def test_the_form_opens_with_the_defaults_and_can_be_launched(root):
 
 
 def test_weights_that_know_imagenets_classes_are_told_in_the_open_below_their_choice(root):
-    at = visit("launch")
+    at = whole_form()
     assert ABOUT_LABELS not in texts(at)
     type_into(at, "set:network.name", "efficientnet_lite0")
     assert ABOUT_LABELS in texts(at)
@@ -67,8 +67,53 @@ def test_weights_that_know_imagenets_classes_are_told_in_the_open_below_their_ch
     assert ABOUT_LABELS in texts(at)
 
 
+def test_the_simple_view_asks_for_a_handful_and_shows_what_else_is_set(root):
+    at = visit("launch")
+    asked = {w.key for kind in ("selectbox", "text_input", "slider", "toggle") for w in at.main.get(kind)}
+    assert asked == {"form:dataset", "form:method", "set:split.num_seen", "set:split.labeled_ratio"}
+    assert not start(at).disabled and "Also set" not in [head.value for head in at.subheader]
+    at = visit("launch", set=["margin_scale=abc", "split.seed=7"], seeds="1,2")
+    assert at.text_input(key="set:split.seed").value == "7" and at.text_input(key="form:seeds").value == "1,2"
+    assert "'abc' is not a number" in texts(at).replace("\\", "") and start(at).disabled
+    at.button(key="reset:margin_scale").click().run()
+    start(at).click().run()
+    assert sorted(run.config().seed for run in list_runs(root)) == [1, 2]
+
+
+def test_the_view_is_kept_in_the_address_and_for_the_visit(root):
+    at = visit("launch")
+    at.segmented_control(key="form:view").set_value("everything").run()
+    assert at.query_params["view"] == "everything" and at.text_input(key="set:margin_scale").value == "10"
+    type_into(at, "set:margin_scale", "5")
+    assert at.query_params["view"] == "everything" and at.query_params["set"] == "margin_scale=5"
+    at.switch_page("pages/queue.py").run()
+    at.switch_page("pages/launch.py").run()
+    assert at.text_input(key="set:margin_scale").value == "5", "as it was left"
+    at.segmented_control(key="form:view").set_value("simple").run()
+    assert "view" not in at.query_params and at.text_input(key="set:margin_scale").value == "5", "it is also set"
+
+
+def test_settings_stand_under_their_headings_with_symbol_range_and_words(root):
+    at = whole_form()
+    said = texts(at)
+    places = [said.index(f"**{head}**") for head in ("The brake", "Thresholds", "Contrast", "Variants of the paper")]
+    assert places == sorted(places)
+    plain = words_of(at)
+    assert "eta_{1}$: weight of the pseudo" in plain and "Paper: 10; tried 1 to 20" in plain
+    assert at.selectbox(key="set:kl_direction").options[0] == "prior ‖ estimate (code)"
+    at.selectbox(key="set:kl_direction").set_value("est_to_uniform").run()
+    start(at).click().run()
+    assert list_runs(root)[0].config().hyperparameters["kl_direction"] == "est_to_uniform", "stored as ever"
+
+
+def test_formulas_are_shown_on_demand_as_the_settings_have_them(root):
+    assert not visit("launch", view="everything").latex
+    said = texts(whole_form(set=["margin_scale=3", "kl_direction=est_to_uniform"]))
+    assert r"\delta_k=3\cdot\mathrm{KL}(\hat\pi\,\|\,\pi)" in said
+
+
 def test_one_click_makes_one_run_with_what_was_typed(root):
-    at = type_into(visit("launch"), "set:margin_scale", "2.5")
+    at = type_into(whole_form(), "set:margin_scale", "2.5")
     at.toggle(key="set:use_margin").set_value(False).run()
     at.segmented_control(key="set:schedule").set_value("constant").run()
     type_into(at, "form:name", "my *run*")
@@ -80,7 +125,7 @@ def test_one_click_makes_one_run_with_what_was_typed(root):
 
 
 def test_several_seeds_are_several_runs(root):
-    at = type_into(visit("launch"), "form:seeds", "0, 1, 2")
+    at = type_into(whole_form(), "form:seeds", "0, 1, 2")
     assert start(at).label == "Launch 3 runs" and len(at.code[0].value.splitlines()) == 3
     start(at).click().run()
     assert sorted(run.config().seed for run in list_runs(root)) == [0, 1, 2]
@@ -88,7 +133,7 @@ def test_several_seeds_are_several_runs(root):
 
 
 def test_clicks_of_one_visit_make_one_run_per_seed(root):
-    at = type_into(visit("launch"), "form:seeds", "0 1")
+    at = type_into(whole_form(), "form:seeds", "0 1")
     asked = at.session_state["launch_visit"]
     start(at).click().run()
     for _ in range(2):  # the clicks that were on their way when the first one was answered
@@ -103,14 +148,14 @@ def test_clicks_of_one_visit_make_one_run_per_seed(root):
 
 
 def test_a_value_typed_just_before_the_click_counts(root):
-    at = visit("launch")
+    at = whole_form()
     at.text_input(key="set:margin_scale").set_value("7")
     start(at).click().run()
     assert list_runs(root)[0].config().hyperparameters["margin_scale"] == 7.0
 
 
 def test_a_misfit_typed_just_before_the_click_launches_nothing(root):
-    at = visit("launch")
+    at = whole_form()
     at.text_input(key="set:margin_scale").set_value("lots")
     start(at).click().run()
     assert at.title[0].value == "Launch" and "'lots\\' is not a number" in texts(at).replace("\\'lots", "'lots")
@@ -130,7 +175,7 @@ def test_a_misfit_typed_just_before_the_click_launches_nothing(root):
     ],
 )
 def test_a_misfit_is_a_sentence_beside_its_field_and_nothing_is_launched(root, key, text, words):
-    at = type_into(visit("launch"), key, text)
+    at = type_into(whole_form(), key, text)
     plain = texts(at).replace("\\", "").lower()
     assert plain.count(words) == 2, "once beside the field, once beside the button"
     assert start(at).disabled and not at.code
@@ -140,21 +185,21 @@ def test_a_misfit_is_a_sentence_beside_its_field_and_nothing_is_launched(root, k
 
 
 def test_reset_brings_the_default_back(root):
-    at = type_into(visit("launch"), "set:temperature", "abc")
+    at = type_into(whole_form(), "set:temperature", "abc")
     at.button(key="reset:temperature").click().run()
     assert at.text_input(key="set:temperature").value == "0.4" and not start(at).disabled
     assert all(button.key != "reset:temperature" for button in at.button)
 
 
 def test_starting_over_empties_the_form(root):
-    at = visit("launch", seeds="3", set=["margin_scale=5"])
+    at = whole_form(seeds="3", set=["margin_scale=5"])
     next(button for button in at.button if button.label == "Start over").click().run()
     assert at.text_input(key="set:margin_scale").value == "10" and at.text_input(key="form:seeds").value == "0"
     assert "set" not in at.query_params and "seeds" not in at.query_params
 
 
 def test_the_split_is_designed_by_count_by_chance_and_by_hand(root):
-    at = visit("launch")
+    at = whole_form()
     at.slider(key="set:split.num_seen").set_value(3).run()
     assert "**3 seen**" in texts(at) and "**7 novel**" in texts(at)
     at.segmented_control(key="split_mode").set_value("random").run()
@@ -172,7 +217,7 @@ def test_the_split_is_designed_by_count_by_chance_and_by_hand(root):
 
 
 def test_no_class_or_every_class_seen_is_no_split(root):
-    at = visit("launch", set=["split.seen_classes=1,2"])
+    at = whole_form(set=["split.seen_classes=1,2"])
     at.pills(key="split_picks").set_value([]).run()
     assert "Pick at least one class" in texts(at) and start(at).disabled
     at.pills(key="split_picks").set_value(list(range(10))).run()
@@ -180,7 +225,7 @@ def test_no_class_or_every_class_seen_is_no_split(root):
 
 
 def test_numbers_that_a_slider_does_not_have_are_typed(root):
-    at = visit("launch", set=["split.num_seen=77", "split.labeled_ratio=0.123"])
+    at = whole_form(set=["split.num_seen=77", "split.labeled_ratio=0.123"])
     assert at.text_input(key="set:split.num_seen").value == "77" and start(at).disabled
     type_into(at, "set:split.num_seen", "4")
     assert at.slider(key="set:split.num_seen").value == 4 and not start(at).disabled
@@ -192,7 +237,7 @@ def test_a_copy_of_a_run_is_filled_in(root):
     run = sample_runs.make_run(
         root, "finished", name="first", seed=3, settings={"margin_scale": 3.0, "split.seen_classes": "0,9"}
     )
-    at = visit("launch", clone=run.id)
+    at = whole_form(clone=run.id)
     assert at.text_input(key="set:margin_scale").value == "3" and at.pills(key="split_picks").value == [0, 9]
     assert at.text_input(key="form:seeds").value == "3" and at.text_input(key="form:name").value == "first"
     assert "clone" not in at.query_params
@@ -204,24 +249,24 @@ def test_a_copy_of_a_run_is_filled_in(root):
 
 @pytest.mark.parametrize("name", ["20200101-000000-digits-lps-s0-abcdef", "../../etc", "x"])
 def test_a_run_that_is_not_there_cannot_be_copied(root, name):
-    at = visit("launch", clone=name)
+    at = whole_form(clone=name)
     assert "This run cannot be copied" in at.warning[0].value and not start(at).disabled
 
 
 def test_a_damaged_run_cannot_be_copied(root):
-    at = visit("launch", clone=sample_runs.make_unreadable(root).id)
+    at = whole_form(clone=sample_runs.make_unreadable(root).id)
     assert "is not JSON" in at.warning[0].value
 
 
 def test_a_link_fills_the_form_and_the_form_writes_the_link(root):
-    at = visit("launch", seeds="4", set=["margin_scale=5", "nonsense=1"])
+    at = whole_form(seeds="4", set=["margin_scale=5", "nonsense=1"])
     assert at.text_input(key="set:margin_scale").value == "5" and "nonsense" in at.warning[0].value
     type_into(at, "set:lr", "0.2")
     assert sorted(at.query_params["set"]) == ["lr=0.2", "margin_scale=5"] and at.query_params["seeds"] == "4"
 
 
 def test_the_form_survives_a_look_at_another_page(root):
-    at = type_into(visit("launch"), "set:margin_scale", "5")
+    at = type_into(whole_form(), "set:margin_scale", "5")
     at.switch_page("pages/home.py").run()
     at.switch_page("pages/launch.py").run()
     assert at.text_input(key="set:margin_scale").value == "5"
@@ -231,7 +276,7 @@ def test_a_launch_that_fails_is_a_sentence_and_can_be_tried_again(root, monkeypa
     def refuse(run):
         raise Refusal("runs", "no process can be started")
 
-    at = visit("launch")
+    at = whole_form()
     monkeypatch.setattr(launcher, "launch", refuse)
     start(at).click().run()
     assert at.title[0].value == "Launch" and "no process can be started" in texts(at)
@@ -245,10 +290,10 @@ def test_the_reason_why_there_is_no_gpu_is_shown(root, monkeypatch):
 
     found = [devices.Device("cpu", "CPU, 2 cores"), devices.Device("cuda:0", "GPU", False, "no NVIDIA driver found")]
     monkeypatch.setattr(devices, "list_devices", lambda: found)
-    at = visit("launch")
+    at = whole_form()
     assert "no NVIDIA driver found" in texts(at)
     assert at.selectbox(key="set:device").options == ["Automatic", "CPU, 2 cores"]
-    at = visit("launch", set=["device=cuda:0"])
+    at = whole_form(set=["device=cuda:0"])
     assert start(at).disabled and "not available" in texts(at)
 
 
@@ -256,7 +301,7 @@ def test_half_labeled_pictures_ask_first_how_many_kinds_they_may_be(root, tmp_pa
     digits = sources.load("digits")
     labels = np.where(digits.labels[:200] < 2, digits.labels[:200], -1)
     np.savez(tmp_path / "half.npz", x_train=digits.pixels[:200], y_train=labels)
-    at = visit("launch", dataset="arrays", set=[f"dataset.path={tmp_path / 'half.npz'}"])
+    at = whole_form(dataset="arrays", set=[f"dataset.path={tmp_path / 'half.npz'}"])
     (more,) = [box for box in at.expander if box.label.startswith("More")]
     inside = {field.key for field in more.text_input}
     assert "set:split.num_novel" not in inside and "set:split.seed" in inside
@@ -269,7 +314,7 @@ def test_half_labeled_pictures_ask_first_how_many_kinds_they_may_be(root, tmp_pa
 def test_the_number_of_novel_classes_is_searched_and_taken_over(root, monkeypatch):
     asked = []
     monkeypatch.setattr(background, "begin", lambda result, command: asked.append((result, command)))
-    at = visit("launch")
+    at = whole_form()
     next(button for button in at.button if button.label == "Search").click().run()
     ((path, command),) = asked
     assert command[3:7] == ["count-classes", "--begun", "--runs", str(root)] and path.parent == root / ".counts"
@@ -288,17 +333,17 @@ def test_a_count_under_way_is_seen_after_a_reload_with_its_time_left_and_can_be_
     with class_count.at_work(config, class_count.path_of(config, root), is_begun=False) as progress:
         progress.tell("count", 0.4, Span.about(180.0))
         for page in ("launch", "queue"):
-            at = visit(page)
+            at = whole_form() if page == "launch" else visit(page)
             (bar,) = [bar.proto for bar in at.get("progress") if "Class count" in bar.proto.text]
             assert bar.value == 40 and "clustering" in bar.text and "about 3 min left" in bar.text, page
             assert "accuracy on labels" not in texts(at)
-        at = visit("launch", seeds="3")
+        at = whole_form(seeds="3")
         assert [link for link in at.get("page_link") if link.proto.label == "1 other count is under way"]
         at = visit("queue")
         next(button for button in at.button if button.label == "Cancel").click().run()
         assert progress.should_stop() and not at.exception
         assert [button for button in visit("queue").button if button.label == "Ending"]
-    assert "The search was cancelled; what was pretrained is kept" in texts(visit("launch"))
+    assert "The search was cancelled; what was pretrained is kept" in texts(whole_form())
     assert "cancelled" in texts(visit("queue"))
     class_count.write(
         class_count.path_of(config, root), class_count.ClassCount((6, 7), (0.8, 0.9), (0.1, 0.2), 0.01, 7, 5)
@@ -320,7 +365,7 @@ def test_where_the_usual_data_set_and_method_are_broken_the_form_begins_with_oth
     with folders(tmp_path, monkeypatch):
         (tmp_path / "datasets" / "digits.py").unlink()
         (tmp_path / "methods" / "lps.py").unlink()
-        at = visit("launch")
+        at = whole_form()
     assert at.selectbox(key="form:method").value == "ds3l" and at.selectbox(key="form:dataset").value == "folder"
 
 
@@ -351,13 +396,13 @@ def press(at: AppTest, label: str) -> AppTest:
 def test_the_pictures_are_checked_in_the_background(root, monkeypatch):
     asked = []
     monkeypatch.setattr(background, "begin", lambda result, command: asked.append((result, command)))
-    press(visit("launch"), "Check the pictures")
+    press(whole_form(), "Check the pictures")
     ((path, command),) = asked
     assert command[3:6] == ["audit", "--begun", "digits"] and path.parent == root / ".audits"
 
 
 def test_what_was_found_is_decided_by_a_click_and_taken_back(root, found):
-    at = visit("launch")
+    at = whole_form()
     assert "2 alike" in said(at)
     assert [button.label for button in at.button if button.label.startswith("Leave")] == ["Leave out the copy"]
     press(at, "Leave out the copy")
@@ -371,7 +416,7 @@ def test_what_was_found_is_decided_by_a_click_and_taken_back(root, found):
     (run,) = list_runs(root)
     labels = sources.of(run.config()).labels
     assert len(labels) == 1796 and labels[4] == 9 and run.config().dataset_decisions
-    at = visit("launch")
+    at = whole_form()
     for _ in range(3):
         press(at, "Take back")
     assert "next runs" not in said(at)
@@ -384,14 +429,14 @@ def test_a_check_under_way_shows_how_far_it_is_and_is_cancelled(root, found):
     path.unlink()
     with class_count.at_work(audits.looked_at(found), path, is_begun=False) as progress:
         progress.tell("features", 0.4, Span.about(180.0))
-        at = visit("launch")
+        at = whole_form()
         (button,) = [button for button in at.button if button.label == "Cancel"]
         assert button.help == "What was pretrained is kept"  # pictures without colours need pretraining
         (bar,) = [bar.proto for bar in at.get("progress") if "Data check" in bar.proto.text]
         assert bar.value == 40 and "looking at pictures" in bar.text and "about 3 min left" in bar.text
         press(at, "Cancel")
         assert progress.should_stop()
-    assert "The check was cancelled; what was pretrained is kept" in texts(visit("launch"))
+    assert "The check was cancelled; what was pretrained is kept" in texts(whole_form())
 
 
 def test_a_check_of_coloured_pictures_keeps_features_where_it_is_cancelled(root):
@@ -412,9 +457,9 @@ def test_damaged_findings_and_decisions_are_said_on_the_page(root, found):
     beyond = whole | {"findings": [whole["findings"][0] | {"score": 10**400}]}
     for text in ("{", json.dumps(twice), json.dumps(beyond)):
         path.write_text(text)
-        assert "the findings are damaged" in texts(visit("launch")).lower()
+        assert "the findings are damaged" in texts(whole_form()).lower()
     path.unlink()
     decisions.folder().mkdir()
     decisions.path_of("digits", None).write_text("{")
-    at = visit("launch")
+    at = whole_form()
     assert not at.exception and "s damaged and was left as it is" in texts(at) and start(at).disabled

@@ -392,7 +392,7 @@ def test_a_run_whose_start_weights_were_there_says_so_and_draws_no_empty_chart(v
 # ---------------------------------------------------------------------------------------------------- a run is gone
 
 
-@pytest.mark.parametrize("page", ["live", "pace", "explain", "compare", "clusters", "projection"])
+@pytest.mark.parametrize("page", ["live", "pace", "explain", "compare", "clusters", "review", "projection"])
 def test_a_deleted_run_is_in_the_trash_and_no_other_stands_under_its_address(visit, tmp_path, page):
     gone, other = make_run(tmp_path, epochs=2, name="mine"), make_run(tmp_path, epochs=2, name="the other", seed=1)
     delete_run(gone)

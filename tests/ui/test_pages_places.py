@@ -5,7 +5,8 @@ import shlex
 import pytest
 
 from lps.cli._parser import parser, place
-from lps.cluster import board, job_options, slurm
+from lps.cluster.executors import slurm
+from lps.cluster.jobs import RECORD
 from lps.errors import Refusal
 from lps.files.atomic import write_json
 from lps.running import launcher
@@ -13,7 +14,7 @@ from lps.settings.config import configure
 from lps.store.run_folders import create_run, list_runs
 from lps.ui.forms import places
 from lps.ui.shared import escape
-from tests.visiting import visit
+from tests.visiting import visit, whole_form
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def root(tmp_path, monkeypatch):
 def handed_over(monkeypatch):
     """A cluster that takes every job: what it was asked for."""
     asked = []
-    places._partitions.clear()
+    places._known.clear()
     monkeypatch.setattr(slurm, "is_here", lambda: True)
     monkeypatch.setattr(slurm, "partitions", lambda: ["low", "gpu"])
     monkeypatch.setattr(slurm, "check", lambda options: None)
@@ -42,7 +43,7 @@ def texts(at) -> str:
 
 
 def choose_slurm(**query):
-    at = visit("launch", **query)
+    at = whole_form(**query)
     at.segmented_control(key="place:on").set_value("slurm").run()
     assert not at.exception
     return at
@@ -50,7 +51,7 @@ def choose_slurm(**query):
 
 def test_without_a_cluster_there_is_nothing_to_choose(root, monkeypatch):
     monkeypatch.setattr(slurm, "is_here", lambda: False)
-    at = visit("launch")
+    at = whole_form()
     assert all(control.key != "place:on" for control in at.segmented_control) and "--on" not in at.code[0].value
 
 
@@ -63,7 +64,7 @@ def test_a_run_is_handed_over_with_what_was_typed(root, handed_over):
     assert "place:at_once" not in [field.key for field in at.text_input], "one run is no sweep"
     words = shlex.split(at.code[0].value)
     options = parser().parse_args(words[3:])
-    assert place(options) == job_options.read_options(expected), "the command that is shown does the same"
+    assert place(options) == slurm.read_options(expected), "the command that is shown does the same"
     at.button(key="launch_start").click().run()
     ((runs, on, _),) = handed_over
     assert on.texts() == expected and runs == list_runs(root) and at.title[0].value == "Live"
@@ -107,35 +108,39 @@ def test_the_choice_is_kept_while_other_pages_are_visited(root, handed_over):
 
 
 def test_a_device_that_this_machine_lacks_is_no_obstacle_there(root, handed_over):
-    assert visit("launch", set=["device=cuda"]).button(key="launch_start").disabled
+    assert whole_form(set=["device=cuda"]).button(key="launch_start").disabled
     assert not choose_slurm(set=["device=cuda"]).button(key="launch_start").disabled
 
 
 @pytest.mark.parametrize(
     "answer, badge, words",
     [
-        (board.Job("7", "PENDING", "Resources"), "Queued", "Job 7 waits in SLURM: the nodes are busy (Resources)."),
+        (
+            slurm.SlurmJob("7", "PENDING", "Resources"),
+            "Queued",
+            "Job 7 waits in SLURM: the nodes are busy (Resources).",
+        ),
         (slurm.Silence("squeue does not answer within 5 s"), "Unknown", "squeue does not answer within 5 s; no news"),
     ],
 )
 def test_the_live_page_says_what_the_cluster_says(root, monkeypatch, answer, badge, words):
     run = create_run(root, configure())
     write_json(run.folder / "want.json", {"want": "run", "attempt": 1, "time": 1.0, "on": "slurm"})
-    write_json(run.folder / board.RECORD, {"job": "7", "token": "t"})
+    write_json(run.folder / RECORD, {"job": "7", "token": "t"})
 
     def job_of(about):
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    monkeypatch.setattr(board, "job_of", job_of)
+    monkeypatch.setattr(slurm, "job_of", job_of)
     at = visit("live", run=run.id)
     said = "\n".join(element.value for element in [*at.markdown, *at.info, *at.warning]).replace("\\", "")
     assert badge in said and words in said
 
 
 def test_a_node_of_the_cluster_has_devices_of_its_own(root, handed_over):
-    at = visit("launch")
+    at = whole_form()
     assert (
         "cuda" not in at.selectbox(key="set:device").options
         and "GPU of the node" not in at.selectbox(key="set:device").options

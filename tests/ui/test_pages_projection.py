@@ -313,3 +313,12 @@ def test_points_that_do_not_fit_fade(run):
     filters.mark(figure, chosen)
     found = [int(t.customdata[k]) for t in figure.data for k in t.selectedpoints]
     assert sorted(found) == sorted(chosen.tolist())
+
+
+def test_selected_images_are_put_in_a_cluster_that_is_there(open_page, run):
+    app = open_page(run, where="predicted:7")
+    box = next(box for box in app.selectbox if box.label == "Put them in")
+    box.set_value(3).run()
+    said = naming.at(naming.read_entries(run), 3)
+    assert not app.exception and {said.root(to) for to in said.moved.values()} == {3} and not said.confirmed
+    naming.undo(run, 3)

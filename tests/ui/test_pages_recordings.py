@@ -140,7 +140,7 @@ def test_without_recordings_there_is_a_sentence(root, monkeypatch, tmp_path):
 # ---------------------------------------------------------------------------------------------------- everywhere
 
 
-@pytest.mark.parametrize("page", ["live", "pace", "explain", "compare", "clusters", "projection"])
+@pytest.mark.parametrize("page", ["live", "pace", "explain", "compare", "clusters", "review", "projection"])
 def test_every_page_shows_something_at_once(root, page):
     at = visit(page)
     assert not [element for element in [*at.info, *at.error, *at.warning]]
@@ -192,6 +192,13 @@ def test_clusters_of_a_recording_cannot_be_named(root):
     at = visit("clusters", run=LPS)
     assert "This is a recording: names cannot be kept with it." in texts(at)
     assert not at.text_input and not {"reject", "split", "undo"} & {button.key for button in at.button}
+
+
+def test_a_recording_can_be_reviewed_and_nothing_decided(root):
+    at = visit("review", run=LPS)
+    assert "This is a recording: decisions cannot be kept with it." in texts(at)
+    told = [element.proto.json for element in at.get("bidi_component") if "/desk/" in element.proto.json]
+    assert len(told) == 1 and '"readonly": true' in told[0].replace('":true', '": true')
 
 
 def test_pictures_are_written_beside_the_own_runs(root):

@@ -10,6 +10,8 @@ import pytest
 
 import lps
 from lps.analysis import standing
+from lps.bench import bunches
+from lps.bench.run_names import Vocabulary
 from lps.errors import Refusal
 from lps.files.atomic import write_json
 from lps.running import failures, launcher
@@ -133,6 +135,92 @@ def test_sorting(root, made, sort, first_two):
     for name in ("unlucky", "finished"):
         copy(made[name], root)
     assert shown(visit("runs", sort=sort)) == first_two
+
+
+def test_a_filter_that_cannot_be_read_is_one_sentence_and_hides_nothing(root, shelved):
+    at = visit("runs", find="lrr>0.1 and method=lps")
+    assert "'lrr' at position 1" in at.error[0].value.replace("\\", "") and len(shown(at)) == len(shelved)
+    assert shown(visit("runs", find="state=stopped seed>=3")) == ["LPS on digits, seed 3"]
+
+
+def list_of(at, parameter) -> list[str]:
+    """What the address says of it: an `AppTest` gives one value by itself."""
+    found = at.query_params[parameter]
+    return [found] if isinstance(found, str) else found
+
+
+def heads(at, table=0) -> list[str]:
+    return list(at.dataframe[table].value)
+
+
+def test_settings_that_vary_are_columns_and_any_column_can_be_chosen_moved_and_pinned(root, shelved):
+    at = visit("runs")
+    assert "use_margin" in heads(at) and heads(at).index("use_margin") < heads(at).index("Epochs")
+    at.multiselect(key="shown_columns").set_value(["lr", "kl", "accuracy/novel"]).run()
+    assert heads(at) == ["Name", "lr", "kl", "Novel"] and list_of(at, "columns") == ["lr", "kl", "accuracy/novel"]
+    at.selectbox(key="moved_column").set_value("kl").run()
+    at.button(key="column_left").click().run()
+    at.button(key="column_pin").click().run()
+    assert heads(at) == ["Name", "kl", "lr", "Novel"] and list_of(at, "pinned") == ["kl"]
+    next(button for button in at.button if button.label == "The usual ones").click().run()
+    assert "State" in heads(at) and "columns" not in at.query_params and not at.exception
+    assert heads(visit("runs", columns=["no such", "lr"])) == ["Name", "lr"]
+
+
+def test_sorting_by_any_column(root, made):
+    for name in ("unlucky", "stopped", "finished"):
+        copy(made[name], root)
+    assert shown(visit("runs", sort="-seed"))[0] == "LPS on digits, seed 3"
+    assert shown(visit("runs", sort="use_margin"))[0] == "swallowed"
+    assert len(shown(visit("runs", sort="no such column"))) == 3
+
+
+def test_a_view_is_kept_opened_and_deleted(root, shelved):
+    at = visit("runs", find="state=stopped", columns=["lr"])
+    at.text_input(key="view_name").set_value("usual").run()
+    at.button(key="keep_view").click().run()
+    assert not at.exception and not at.error
+    opened = visit("runs")
+    assert shown(opened) == ["LPS on digits, seed 3"] and heads(opened) == ["Name", "lr"]
+    opened.button(key="drop_usual").click().run()
+    assert len(shown(visit("runs"))) == len(shelved)
+
+
+def test_groups_have_mean_and_spread_open_by_a_tick_and_are_held_against_one(root, made):
+    for name in ("unlucky", "finished", "stopped"):
+        copy(made[name], root)
+    at = visit("runs", by=["use_margin"], columns=["accuracy/novel"])
+    groups = at.dataframe[0].value.set_index("use_margin")
+    assert list(groups["n"]) == [1, 2] and list(groups["Finished"]) == [1, 1]
+    assert len(at.dataframe[1].value) == 3
+    found = bunches.bunch([standing.entry(run) for run in list_runs(root)], [Vocabulary().find("use_margin")])
+    one = next(group for group in found if group.values == ("false",))
+    ticked = visit("runs", by=["use_margin"], columns=["accuracy/novel"], group=[one.id])
+    assert list(ticked.dataframe[1].value["Name"]) == ["swallowed"]
+    ticked.button(key="hold").click().run()
+    assert list_of(ticked, "held") == [one.id] and "the baseline" in list(ticked.dataframe[0].value["Δ Novel"])
+
+
+def test_one_run_can_be_what_the_others_are_held_against(root, shelved):
+    at = visit("runs", run=[shelved["finished"].id], columns=["accuracy/novel"])
+    at.button(key="hold_run").click().run()
+    table = at.dataframe[0].value.set_index("Name")
+    assert table.loc["LPS, defaults", "Δ Novel"] == 0
+    difference = table.loc["swallowed", "Novel"] - table.loc["LPS, defaults", "Novel"]
+    assert table.loc["swallowed", "Δ Novel"] == pytest.approx(difference, abs=0.051)
+    at.button(key="against_back").click().run()
+    assert heads(at) == ["Name", "Novel"] and "against" not in at.query_params
+
+
+def test_two_chosen_runs_stand_beside_one_another(root, shelved):
+    at = visit("runs", run=[shelved["finished"].id, shelved["unlucky"].id])
+    table = at.dataframe[1].value
+    assert list(table["What"]) == ["use_margin"] and sorted(table.iloc[0, 2:4]) == ["false", "true"]
+    numbers = at.dataframe[2].value.set_index("Measurement")
+    first, second, difference = numbers.loc["accuracy/novel"]
+    assert difference == pytest.approx(second - first) and abs(difference) > 5
+    at.toggle(key="beside_all").set_value(True).run()
+    assert len(at.dataframe[1].value) > 60 and not at.exception
 
 
 def test_what_lacks_the_number_comes_last_and_equal_ones_keep_their_order(made):

@@ -163,10 +163,9 @@ def test_what_a_search_has_found(root, hunted):
 
 
 def test_what_mattered_and_every_setting(root, hunted):
-    app = visit("search", search="hunt", view="importance")
+    app = visit("search", search="hunt")
     assert "search_importance_hunt" in charts_of(app)
     assert "From 6 finished trials" in words_of(app) and "a guess, not a finding" in words_of(app)
-    app = visit("search", search="hunt", view="settings")
     slices = {"search_slice_hunt_lr", "search_slice_hunt_margin_scale", "search_parallel_hunt"}
     assert slices <= set(charts_of(app))
 

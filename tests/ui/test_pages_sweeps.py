@@ -9,7 +9,7 @@ import pytest
 
 from lps.charts import palette, sweep_charts
 from lps.charts.group_tables import Scoring
-from lps.cluster import slurm
+from lps.cluster.executors import slurm
 from lps.files.atomic import write_json
 from lps.report import sweep_report
 from lps.running.costs import Cost, KnownCosts
@@ -19,6 +19,7 @@ from lps.store.run_folders import list_runs
 from lps.store.runs import State
 from lps.studies import preset_tables, presets, sweep_records, sweeps
 from lps.studies.sweep_layout import Layout
+from lps.ui.shared import take_away
 from lps.ui.sweeps import form, page
 from lps.ui.sweeps import table as sweep_tables
 from tests.report.test_report import NOW, Page
@@ -142,6 +143,7 @@ def test_an_own_layout_is_a_grid_a_list_or_a_draw(root):
     assert (
         "18 runs: 18 new" in plain(at) and "--vary margin_scale=1,5,10 --vary use_margin=true,false" in at.code[0].value
     )
+    assert "margin_scale means nothing where use_margin is false" in plain(at)
     at.segmented_control(key="picked_mode").set_value("list").run()
     assert "takes the values side by side" in plain(at)
     at.segmented_control(key="picked_mode").set_value("random").run()
@@ -180,7 +182,7 @@ def test_one_sweep_in_the_middle(root):
         labels = {button.label for button in at.button}
         assert {"Stop them", "Go on with 6"} <= labels
         downloads = {element.proto.label for element in at.get("download_button")}
-        assert downloads == {"Report", "Report, LaTeX", "Table, LaTeX", "Table, CSV"}
+        assert downloads == {f"Report ({take_away.about_report()})", "Report, LaTeX", "Table, LaTeX", "Table, CSV"}
 
 
 def test_stop_all_takes_back_what_waits(root):

@@ -11,21 +11,25 @@ import zipfile
 import pytest
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from lps.charts import palette
 from lps.charts.library import LIBRARY
 from lps.ui.server import downloads, serving
 from lps.ui.shared.plot import library_path
+from lps.use import model_work
 from tests.sample_runs import make_run
+
+INDEX = "<head><title>x</title></head><body></body>"
 
 
 def ask(path: str, accepted: str = "") -> tuple[int, dict[str, str], bytes]:
     """Status, headers and body of the answer to a GET."""
-    routes = [Route(library_path(), serving._library), Route("/live", lambda request: PlainTextResponse("page"))]
-    routes.append(Route("/runs", lambda request: PlainTextResponse("page")))
+    routes = [Route(library_path(), serving._library)]
     routes.append(Route(downloads.pattern(), downloads.labels))
-    app = Starlette(routes=routes, middleware=[Middleware(serving.Herald, library=library_path())])
+    routes.append(Route(downloads.model_pattern(), downloads.model))
+    front = Middleware(serving.Front, index=INDEX, library=library_path())
+    app = Starlette(routes=routes, middleware=[front])
     sent = []
 
     asked = iter([{"type": "http.request", "body": b"", "more_body": False}])
@@ -48,10 +52,17 @@ def ask(path: str, accepted: str = "") -> tuple[int, dict[str, str], bytes]:
     return start["status"], {key.decode(): value.decode() for key, value in start["headers"]}, body
 
 
-@pytest.mark.parametrize(("path", "is_announced"), [("/live", True), ("/runs", False), ("/pace", False)])
-def test_pages_with_charts_announce_it(path, is_announced):
-    _, headers, _ = ask(path)  # there is no /pace here: nothing is announced for what is not found
+@pytest.mark.parametrize(("path", "is_announced"), [("/live", True), ("/runs", False), ("/", False), ("/pace", True)])
+def test_pages_have_their_style_from_the_start_and_those_with_charts_announce_them(path, is_announced):
+    status, headers, body = ask(path)
+    assert status == 200 and headers["cache-control"] == "no-cache"
     assert headers.get("link") == (f"<{library_path()}>; rel=preload; as=script" if is_announced else None)
+    assert body.decode() == f"<head><title>x</title>{palette.PAGE}</head><body></body>"
+
+
+@pytest.mark.parametrize("path", ["/favicon.png", "/_stcore/health", "/labels/x", "/static/js/x.js"])
+def test_what_is_no_page_is_left_to_the_server(path):
+    assert ask(path)[0] == 404
 
 
 @pytest.mark.parametrize("accepted", ["", "gzip, br"])
@@ -74,7 +85,30 @@ def test_the_labeled_pictures_of_a_run_arrive_as_one_archive(tmp_path, monkeypat
     assert len(names) == 1 + 1797 and names[0] == f"labels-{run.id[-6:]}-epoch-1/labels.csv"
 
 
-@pytest.mark.parametrize("place", ["/labels/nobody/1.zip", "/labels/{run}/9.zip", "/labels/..%2F{run}/1.zip"])
+def test_the_model_of_a_run_arrives_once_it_was_made(tmp_path, monkeypatch):
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path))
+    run = make_run(tmp_path, epochs=1)
+    assert ask(downloads.model_address(run))[0] == 404
+    model_work.path_of(run).parent.mkdir()
+    model_work.path_of(run).write_bytes(b"made")
+    status, headers, body = ask(downloads.model_address(run))
+    assert (status, body, headers["content-type"]) == (200, b"made", "application/zip")
+    assert headers["content-disposition"] == f'attachment; filename="model-{run.id[-6:]}.zip"'
+    (run.folder / "names.json").write_text('{"version": 1, "entries": []}')
+    status, _, body = ask(downloads.model_address(run))
+    assert status == 404 and b"names have changed since" in body
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "/model/nobody.zip",
+        "/model/..%2Fx.zip",
+        "/labels/nobody/1.zip",
+        "/labels/{run}/9.zip",
+        "/labels/..%2F{run}/1.zip",
+    ],
+)
 def test_what_is_not_there_is_one_sentence(tmp_path, monkeypatch, place):
     monkeypatch.setenv("LPS_RUNS", str(tmp_path))
     status, headers, body = ask(place.format(run=make_run(tmp_path, epochs=1).id))

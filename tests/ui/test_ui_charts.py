@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lps.analysis.projection import MOST_POINTS
 from lps.charts import class_bars, figures, line_charts, maps, palette
 from lps.charts.event_log import History
 from lps.charts.palette import DARK, LIGHT
+from lps.store.snapshots import MOST_POINTS
 from lps.ui.shared.history import history
 from tests.sample_runs import make_run
 

@@ -13,7 +13,7 @@ def root(tmp_path, monkeypatch):
     return tmp_path / "runs"
 
 
-@pytest.mark.parametrize("page", ["clusters", "projection"])
+@pytest.mark.parametrize("page", ["clusters", "review", "projection"])
 def test_a_run_without_anything_to_show_is_not_replaced_by_another(root, page):
     young = make_run(root, "running", written=0, pretrain=3, name="a young one")
     with held(young):

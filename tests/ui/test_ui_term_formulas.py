@@ -7,7 +7,7 @@ import pytest
 
 from lps.methods import Progress
 from lps.settings import catalog
-from lps.ui.explain.term_formulas import FORMULAS, Formula, formula_of
+from lps.ui.forms.term_formulas import FORMULAS, Formula, formula_of
 from tests.scenes import CLASSES, scene
 
 VIEWS = {"w": 0, "w_1": 0, "w_2": 1, "s": -1}  # letter of a view -> its place among the views of a batch

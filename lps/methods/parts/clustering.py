@@ -110,11 +110,11 @@ def nearest_centres(points: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
 
     Id and confidence are 0 where there is no cluster at all.
     """
-    used = centres.isfinite().all(dim=1).nonzero().squeeze(1)
-    if len(used) == 0:
+    if len(centres) == 0:
         return torch.zeros(len(points), dtype=torch.int64, device=points.device), torch.zeros_like(points[:, 0])
-    distances = squared_distances(points, centres[used])
-    return used[distances.argmin(dim=1)], cluster_confidence(distances)
+    is_used = centres.isfinite().all(dim=1)
+    distances = squared_distances(points, centres.nan_to_num()).masked_fill(~is_used, torch.inf)
+    return distances.argmin(dim=1), cluster_confidence(distances).where(is_used.any(), 0.0)
 
 
 def principal_axes(points: Tensor, count: int) -> tuple[Tensor, Tensor]:

@@ -1,14 +1,17 @@
 """A person names the clusters: the controls beside the contact sheet, and what was said at other epochs."""
 
 import hashlib
+import time
 from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
 from lps.analysis import labels, naming
 from lps.analysis.clusters import CLOSE, FLAGS
+from lps.datasets import Images
 from lps.errors import Refusal
 from lps.store.runs import Run
+from lps.ui.clusters import in_turn, mending, placing, single_pictures
 from lps.ui.pictures import predictions
 from lps.ui.pictures.predictions import View
 from lps.ui.shared import epoch_choice, escape, refusals, select
@@ -67,16 +70,25 @@ def _carry(here: View, epoch: int) -> None:
 # ---------------------------------------------------------------------------------------------------- one cluster
 
 
-def show(here: View, entries: Sequence[Mapping], cluster: int, ticked: tuple[int, ...]) -> None:
-    """Name a cluster, merge it, say that it is no class, split images off, take the last thing back."""
+def show(
+    here: View, entries: Sequence[Mapping], cluster: int, ticked: tuple[int, ...], images: Images | None = None
+) -> None:
+    """Name a cluster, merge it, say that it is no class, split or move images, take the last thing back."""
     _show_flags(here, cluster)
     if here.run.is_recorded:
         _offer_copy(here)
         return
-    _ask_name(here, cluster)
+    with st.container(key="naming", gap="small"):
+        _ask_name(here, cluster)
+        if next_unnamed(here, cluster) is not None:
+            in_turn.offer(cluster)
     _ask_merge(here, cluster, version=len(entries))
     _show_verdicts(here, cluster, ticked)
-    _show_steps(here, cluster, naming.standing(entries, here.epoch))
+    if ticked:
+        placing.ask(here, ticked, f"place {len(entries)} {cluster}", without=cluster)
+        single_pictures.ask(here, cluster, ticked, _say)
+    mending.offer(here, cluster, ticked, images, len(entries))
+    _show_steps(here, cluster, entries)
 
 
 def _offer_copy(here: View) -> None:
@@ -142,8 +154,9 @@ def _show_verdicts(here: View, cluster: int, ticked: tuple[int, ...]) -> None:
         )
 
 
-def _show_steps(here: View, cluster: int, standing: Sequence[Mapping]) -> None:
-    """One step back, and on to the next cluster."""
+def _show_steps(here: View, cluster: int, entries: Sequence[Mapping]) -> None:
+    """One step back, any earlier state, and on to the next cluster."""
+    standing, said = naming.standing(entries, here.epoch), naming.said_of(entries, here.epoch)
     with st.container(horizontal=True, gap="small"):
         last = naming.words(standing[-1]) if standing else ""
         st.button(
@@ -154,8 +167,10 @@ def _show_steps(here: View, cluster: int, standing: Sequence[Mapping]) -> None:
             disabled=not standing,
             help=escape.markdown(f"Takes back: {last}") if last else "Nothing has been said of this epoch",
             on_click=_undo,
-            args=(here,),
+            args=(here, len(said)),
         )
+        if said:
+            _offer_states(here, said)
         following = next_unnamed(here, cluster)
         if following is not None:
             st.button(
@@ -196,6 +211,9 @@ def _name(here: View, cluster: int, key: str) -> None:
     try:
         naming.check_name(text, cluster, here.said, here.defaults)
         _record(here, [{"do": "name", "id": cluster, "name": naming.clean_name(text)}])
+        following = next_unnamed(here, cluster)
+        if in_turn.is_on() and following is not None:
+            _open(following)
     except (Refusal, OSError) as error:
         st.session_state[_REFUSED] = key, text, str(error).removeprefix("name: ")
 
@@ -207,15 +225,39 @@ def _merge(here: View, cluster: int, key: str) -> None:
 
 
 def _split(here: View, ticked: tuple[int, ...]) -> None:
-    new = here.said.next_id(int(max(here.ids.max(), here.network.predicted.max())) + 1)
+    new = placing.next_id(here, here.said)
     if _say(here, [{"do": "split", "images": list(ticked), "new": new}]):
         _open(new)
 
 
-def _undo(here: View) -> None:
+def _offer_states(here: View, said: Sequence[Mapping]) -> None:
+    """Every state since the beginning, the newest first: what was said last in it, and the way back to it."""
+    states = {0: "Nothing said yet"}
+    for number, entry in enumerate(said, start=1):
+        when = time.strftime("%d %b %H:%M", time.localtime(entry.get("time", 0)))
+        states[number] = f"{number} · {when} · {naming.words(entry)}"
+    with st.popover("Earlier", icon=":material/history:", type="tertiary", help="Every earlier state can be restored"):
+        key = f"state {len(said)}"
+        st.selectbox(
+            "As it was after",
+            [*states][-2::-1],
+            format_func=lambda number: states.get(number, str(number)),
+            key=key,
+        )
+        st.button("Restore this state", key="restore", icon=":material/restore:", on_click=_restore, args=(here, key))
+        st.caption("Nothing is lost: what you leave is a state of this list too.")
+
+
+def _restore(here: View, key: str) -> None:
     st.session_state.pop(_REFUSED, None)
     with refusals.kept("naming"):
-        naming.undo(here.run, here.epoch)
+        naming.restore(here.run, here.epoch, st.session_state[key], seen=int(key.removeprefix("state ")))
+
+
+def _undo(here: View, seen: int) -> None:
+    st.session_state.pop(_REFUSED, None)
+    with refusals.kept("naming"):
+        naming.undo(here.run, here.epoch, seen)
 
 
 def _say(here: View, steps: list[dict]) -> bool:

@@ -13,7 +13,7 @@ from lps.charts import confusion
 from lps.datasets import Images
 from lps.errors import Refusal
 from lps.store.runs import Run
-from lps.ui.clusters import exports, image_history
+from lps.ui.clusters import exports, image_history, mending, single_pictures, training_on
 from lps.ui.clusters import naming as names
 from lps.ui.pictures import gallery, points, predictions
 from lps.ui.pictures.gallery import Tile
@@ -27,7 +27,7 @@ _TABLE_ROWS = 11  # that are visible at once
 _WATCH_S = 4.0
 _OVERVIEWS = {"table": "Table", "confusion": "Confusion matrix"}
 _ORDERS = {"typical": "Most typical", "least": "Least confident", "wrong": "Wrongly assigned"}
-_FLAG_COLORS = {"split": "orange", "merge": "red", "empty": "gray", "unstable": "violet"}
+_FLAG_COLORS = {"split": "orange", "merge": "red", "mixed": "yellow", "empty": "gray", "unstable": "violet"}
 _MATCHING = (
     "The one-to-one matching of clusters and classes that makes most images right, as the accuracies count them. Each "
     "class goes to one cluster at most, so the matched class need not be the most frequent one in a cluster"
@@ -58,15 +58,17 @@ def show(runs: list[Run]) -> None:
     left, right = st.columns([5, 3], gap="medium")
     with left:
         ticked = _show_sheet(here, chosen, images)
+        mending.show_like(here, chosen, images, len(entries))
     with right:
         with st.container(border=True):
-            names.show(here, entries, chosen, ticked)
+            names.show(here, entries, chosen, ticked, images)
         image = select.number("image")
         with st.container(border=True):
             if image is None:
                 st.caption("Click a picture to see what the network took it for at every epoch.")
             else:
                 image_history.show(here, images, image)
+    training_on.show(here)
     exports.show(here, images)
 
 
@@ -342,7 +344,8 @@ def _show_sheet(here: View, chosen: int, images: Images | None) -> tuple[int, ..
         number = st.pagination(pages, key=f"page of {key} {order} {class_id}")
     part = rows[(number - 1) * PAGE : number * PAGE]
     ids = here.split.unlabeled[part]
-    token = f"{key} {sorted(here.said.moved.items())!r}"
+    said = here.said
+    token = f"{key} {sorted(said.moved.items())!r} {sorted(said.wrong.items())!r} {sorted(said.nothing)!r}"
     alt = f"{counted(len(ids), 'image')} of cluster {chosen}"
     pictured = _tiles(here, about, part)
     if any(tile.wrong for tile in pictured):
@@ -422,5 +425,6 @@ def _tiles(here: View, about: Cluster, rows: np.ndarray) -> list[Tile]:
         sure = f"{100 * here.network.confidence[row]:.0f} %"
         known = here.class_name(truth) if truth >= 0 else "unknown"
         alt = f"Image {image}, confidence {sure}, true class {known}"
-        found.append(Tile(image, f"{sure}\n{known}" if bad else sure, alt, bad))
+        lines = [sure, *([known] if bad else []), *filter(None, [single_pictures.verdict(here, image)])]
+        found.append(Tile(image, "\n".join(lines), alt, bad))
     return found

@@ -3,7 +3,7 @@
 Every choice stands in the page's address. What cannot be read is named and left out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 import streamlit as st
@@ -11,6 +11,7 @@ import streamlit as st
 from lps.analysis import paper, run_groups, run_scores, score_tables
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
+from lps.bench import drawing_code
 from lps.charts import group_tables, line_charts
 from lps.charts.group_tables import (
     HEADS,
@@ -35,6 +36,7 @@ from lps.wording import counted
 MOST = 48  # runs that are compared without a choice: eleven methods with four seeds fit
 _BAND_WORDS = {"range": "Min to max", "std": "± std", "interval": "95 %", "none": "None"}
 _FILES = {"latex": ("LaTeX", "tex"), "markdown": ("Markdown", "md"), "csv": ("CSV", "csv")}
+_MOST_LINES = 40  # of a table as text that is shown whole: no key scrolls a box inside the page
 
 
 def main() -> None:
@@ -58,13 +60,12 @@ def main() -> None:
     groups = group_tables.sorted_groups(scored)
     scores.show_table(groups)
     reference = _show_against(groups)
-    _show_downloads(groups, reference)
+    _show_downloads(groups, reference, lambda: run_report.of_comparison(scored, left_out, scoring))
     _show_runs(groups)
     _show_published()
     _show_curves(scored)
     _show_differences(groups)
     _show_texts(groups, scoring, reference)
-    take_away.offer_report(lambda: run_report.of_comparison(scored, left_out, scoring), "comparison")
 
 
 def _show_against(groups: list[Group]) -> Group | None:
@@ -167,7 +168,9 @@ def _show_curves(scored: Sequence[Scored]) -> None:
         epochs = max(int(curve.table.index[-1]) for curve in curves)
         figure = line_charts.curves_of_groups(curves, epochs, tick_format(name, curves), theme.palette())
         figure.update_layout(uirevision=f"{name} {by} {' '.join(histories)}")
-        plot(figure, "curves_of_groups", f"{measures[name]} of {counted(len(curves), 'group')} of runs over the epochs")
+        alt = f"{measures[name]} of {counted(len(curves), 'group')} of runs over the epochs"
+        folders = {label: [str(one.run.folder.absolute()) for one in own] for label, own in members.items()}
+        plot(figure, "curves_of_groups", alt, code=drawing_code.of_groups(folders, name), highlight=True)
     st.caption(" ".join(_about_curves(name, members, tables, band)))
 
 
@@ -208,9 +211,10 @@ def _show_differences(groups: list[Group]) -> None:
 # ---------------------------------------------------------------------------------------------------- to take away
 
 
-def _show_downloads(groups: list[Group], reference: Group | None) -> None:
-    """The tables as a file of each form."""
+def _show_downloads(groups: list[Group], reference: Group | None, report: Callable[[], str]) -> None:
+    """The report, and the tables as a file of each form. report: makes it."""
     with st.container(horizontal=True, gap="small"):
+        take_away.offer_report(report, "comparison")
         for form, (word, ending) in _FILES.items():
             st.download_button(
                 f"Download {word}",
@@ -228,7 +232,7 @@ def _show_texts(groups: list[Group], scoring: Scoring, reference: Group | None) 
     st.subheader("To copy", anchor=False)
     for tab, form in zip(st.tabs([word for word, _ in _FILES.values()]), _FILES):
         text = score_tables.table(groups, form, reference)
-        tab.code(text, language=None, height=min(360, 60 + 21 * text.count("\n")))
+        tab.code(text, language=None, wrap_lines=True, height="content" if text.count("\n") <= _MOST_LINES else 360)
     take_away.show_command(command(groups, scoring))
 
 

@@ -26,7 +26,7 @@ from lps.settings import usual as settings_usual
 from lps.settings.config import Config
 from lps.settings.parameters import text_of
 from lps.store.runs import Run, State
-from lps.ui.effects import ablations, matrix, missing_runs
+from lps.ui.effects import ablations, answer, matrix, missing_runs
 from lps.ui.effects.backgrounds import pick_background
 from lps.ui.shared import against, escape, page_head, scores, select, theme
 from lps.ui.shared.plot import plot
@@ -68,7 +68,7 @@ def main() -> None:
         return
     varied = effects.varied(member.config for member in scored)
     if varied:
-        _show_setting(scored, varied)
+        _show_setting(scored, varied, chosen.measure)
         matrix.show(scored, varied, chosen.waiting, chosen.measure)
         _show_all(scored, varied, chosen.measure)
     else:
@@ -208,7 +208,7 @@ def _show_unvaried(scored: Sequence[Scored]) -> None:
 # ---------------------------------------------------------------------------------------------------- one setting
 
 
-def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list]) -> None:
+def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure: str) -> None:
     """The curves of one setting within one background, what they are, and the runs that they lack."""
     st.subheader("One setting", anchor=False)
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
@@ -219,6 +219,8 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list]) -> None:
         found = effects.backgrounds(scored, [setting])
         background = pick_background(found, "background")
     groups = {values[0]: group for values, group in background.groups.items()}
+    if said := answer.sentence(setting, groups, measure):
+        st.markdown(said)
     axis = Axis.of(setting, varied[setting])
     published, reasons = effects.paper_curve(background.members[0], setting)
     shown = Axis.of(setting, effects.ordered({*axis.values, *published}))
@@ -254,7 +256,7 @@ def _about_curves(
         said.append("No two runs differ in this setting alone, so there is no effect to see yet.")
     lacking = [value for value in axis.values if value not in groups]
     if lacking:
-        values = escape.markdown(", ".join(map(text_of, lacking)))
+        values = escape.markdown(", ".join(map(effect_charts.in_short, lacking)))
         said.append(f"Not run here, though elsewhere: {values}; no line passes over it.")
     if num_backgrounds > 1:
         said.append("Runs of other backgrounds are not mixed in; choose them above.")

@@ -11,8 +11,8 @@ from lps.charts.event_log import History
 from lps.errors import Refusal
 from lps.settings import catalog
 from lps.ui.explain.distribution import Belief, show_epochs, title
-from lps.ui.explain.term_formulas import formula_of
 from lps.ui.forms import form
+from lps.ui.forms.term_formulas import formula_of
 from lps.ui.shared import escape, theme
 from lps.ui.shared.plot import plot
 

@@ -1,9 +1,9 @@
-"""The Explain page: a race to play with, then six questions, answered with the numbers of one class distribution."""
+"""The Explain page: two trainings to play with, then six questions, answered by one class distribution."""
 
 import streamlit as st
 
 from lps.store.runs import Run
-from lps.ui.explain import distribution, margin, objective, plane, thresholds
+from lps.ui.explain import distribution, margin, objective, plane, thresholds, what_if
 from lps.ui.shared import page_head, select
 from lps.ui.shared.history import history
 
@@ -27,6 +27,8 @@ def show(runs: list[Run]) -> None:
     )
     _ask("What if?")
     plane.show()
+    _ask("What if, with real pictures?")
+    what_if.show()
     _ask("What does the model believe?")
     belief = distribution.choose(runs)
     if not runs:

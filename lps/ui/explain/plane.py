@@ -16,13 +16,14 @@ TRAINING, _VIEW, _STYLE = (
     (_FOLDER / name).read_text(encoding="utf-8") for name in ("plane_training.js", "plane_view.js", "plane.css")
 )
 _OF_LPS = (
-    "temperature", "threshold_seen", "threshold_novel_start", "threshold_novel_end", "pseudo_label_weight",
-    "unsupervised_weight",
+    "margin_scale", "temperature", "threshold_seen", "threshold_novel_start", "threshold_novel_end",
+    "pseudo_label_weight", "unsupervised_weight",
 )  # fmt: skip
 _USUAL_ENTROPY = 0.25  # at 1, the usual weight, the entropy term leaves the margin nothing to do
 _WORLD = {
-    "seen": 3, "total": 5, "points": 400, "spread": 0.15, "labeled_ratio": 0.5, "weak": 0.08, "strong": 0.25,
-    "labeled_rows": 16, "unlabeled_rows": 48, "start": 0.1, "lr": 0.3, "momentum": 0.9, "steps": 400, "epochs": 20,
+    "seen": 3, "total": 5, "points": 400, "width": 2, "spread": 0.15, "labeled_ratio": 0.5, "weak": 0.08,
+    "strong": 0.25, "labeled_rows": 16, "unlabeled_rows": 48, "start": 0.1, "lr": 0.3, "momentum": 0.9, "steps": 400,
+    "epochs": 20,
 }  # fmt: skip
 _ABOUT = (
     "Novel points are right by the best matching of novel ids to novel classes. Over 40 sets of points that nothing "
@@ -36,9 +37,13 @@ _TONES = ("color-mix(in oklab, {}, var(--ink) {}%)", (0, 20, 36))
 
 def settings() -> dict[str, float]:
     """What the simulation is given: the defaults of LPS and its world; spread and jitters in radii of the ring."""
+    return defaults() | _WORLD
+
+
+def defaults() -> dict[str, float]:
+    """Of the terms that the browser trains with: those of LPS, but for the weight of the entropy term."""
     parameters = catalog.method_info("lps").parameters
-    own = {name: parameters[name].default for name in _OF_LPS}
-    return own | _WORLD | {"margin_scale": parameters["margin_scale"].default, "entropy_weight": _USUAL_ENTROPY}
+    return {name: parameters[name].default for name in _OF_LPS} | {"entropy_weight": _USUAL_ENTROPY}
 
 
 def show() -> None:
@@ -68,8 +73,8 @@ def _html() -> str:
 <div><div class="lps-plane-kl"></div>
 <div class="lps-plane-brakes" role="img" aria-label="Margin of every class">{brakes}</div>
 <div class="lps-plane-quiet">The brake: margin of every class</div></div>
-{_dial("strength", "Strength of the margin, C", 20, 1, own["margin_scale"])}
-{_dial("entropy", "Weight of the entropy term", 1, 0.05, own["entropy_weight"])}
+{dial("lps-plane-strength", "Strength of the margin, C", (0, 20, 1), own["margin_scale"])}
+{dial("lps-plane-entropy", "Weight of the entropy term", (0, 1, 0.05), own["entropy_weight"])}
 <div class="lps-plane-buttons"><button class="lps-plane-play" type="button">Play</button>
 <button class="lps-plane-new" type="button">Other points</button>
 <span class="lps-plane-quiet lps-plane-step"></span></div>
@@ -83,9 +88,11 @@ def _bar(name: str, words: str, more: str = "") -> str:
     return f'<div class="lps-plane-bar lps-plane-{name}"><span>{words}</span><output></output>{track}</div>'
 
 
-def _dial(name: str, words: str, most: float, step: float, value: float) -> str:
-    span = f'min="0" max="{most}" step="{step}" value="{value:g}"'
-    slider = f'<input class="lps-plane-{name}" type="range" aria-label="{words}" {span}>'
+def dial(css_class: str, words: str, span: tuple[float, float, float], value: float) -> str:
+    """A slider that the browser alone reads, with room for its value. span: lowest, highest, step."""
+    low, high, step = span
+    limits = f'min="{low:g}" max="{high:g}" step="{step:g}" value="{value:g}"'
+    slider = f'<input class="{css_class}" type="range" aria-label="{words}" {limits}>'
     return f'<div class="lps-plane-dial"><span>{words}</span><output></output>{slider}</div>'
 
 
@@ -97,11 +104,11 @@ def _tone(k: int) -> str:
 
 
 _COLORS = {name: (getattr(LIGHT, name), getattr(DARK, name)) for name in ("seen", "novel", "ink", "muted", "grid")}
-_VARIABLES = " ".join(f"--{name}: light-dark({light}, {dark});" for name, (light, dark) in _COLORS.items())
+VARIABLES = " ".join(f"--{name}: light-dark({light}, {dark});" for name, (light, dark) in _COLORS.items())
 _mount = st.components.v2.component(
     "lps_plane",
     html=_html(),
-    css=f".lps-plane {{ {_VARIABLES} --track: var(--grid); }}\n{_STYLE}",
+    css=f".lps-plane {{ {VARIABLES} --track: var(--grid); }}\n{_STYLE}",
     js=f"{TRAINING}\n{_VIEW}",
     isolate_styles=False,
 )

@@ -72,15 +72,56 @@ function addEntropy(logits, weight, gradient) {
   return weight * mean.reduce((sum, p) => sum + p * Math.log(Math.max(p, TINY)), 0);
 }
 
-// exp(similarity) of all pairs of unit vectors, 0 on the diagonal; similarities are at most 1 / temperature.
-function affinities(units, temperature) {
-  const n = units.length;
-  const found = zeros(n, n);
-  for (let i = 0; i < n; i++) {
-    for (let j = 0; j < i; j++) {
+// Who stands against whom: a believed row against believed ones, those of its label are positive (2); another against
+// all, its other view is positive.
+function standing(i, j, label, chosen) {
+  if (!chosen[i]) return j === (i + label.length / 2) % label.length ? 2 : 1;
+  return chosen[j] ? (label[i] === label[j] ? 2 : 1) : 0;
+}
+
+// exp(similarity) of all pairs of rows of unit vectors, i > j, and for each row its sum over those that it stands
+// against, over the positive ones, and their number. Similarities are at most 1 / temperature.
+function affinities(units, width, label, chosen, temperature) {
+  const n = label.length;
+  const near = new Float64Array((n * (n - 1)) / 2);
+  const [all, own, count] = [new Float64Array(n), new Float64Array(n), new Float64Array(n)];
+  const add = (i, j, value) => {
+    const kind = standing(i, j, label, chosen);
+    if (!kind) return;
+    all[i] += value;
+    if (kind < 2) return;
+    own[i] += value;
+    count[i]++;
+  };
+  for (let i = 0, at = 0; i < n; i++) {
+    for (let j = 0; j < i; j++, at++) {
       let product = 0;
-      for (let k = 0; k < units[i].length; k++) product += units[i][k] * units[j][k];
-      found[i][j] = found[j][i] = Math.exp(product / temperature);
+      for (let k = 0; k < width; k++) product += units[i * width + k] * units[j * width + k];
+      near[at] = Math.exp(product / temperature);
+      add(i, j, near[at]);
+      add(j, i, near[at]);
+    }
+  }
+  return { near, all, own, count };
+}
+
+// The gradient of the unit vectors; weights: of each row in the loss.
+function pulls(units, width, label, chosen, weights, { near, all, own, count }, temperature) {
+  const n = label.length;
+  const found = new Float64Array(units.length);
+  const [inverse, positive] = [all.map((sum) => 1 / sum), own.map((sum) => 1 / sum)];
+  const slope = (i, j, value) => {
+    const kind = count[i] ? standing(i, j, label, chosen) : 0;
+    return kind ? weights[i] * value * (inverse[i] - (kind === 2 ? positive[i] : 0)) : 0;
+  };
+  for (let i = 0, at = 0; i < n; i++) {
+    for (let j = 0; j < i; j++, at++) {
+      const both = (slope(i, j, near[at]) + slope(j, i, near[at])) / temperature;
+      if (!both) continue;
+      for (let k = 0; k < width; k++) {
+        found[i * width + k] += both * units[j * width + k];
+        found[j * width + k] += both * units[i * width + k];
+      }
     }
   }
   return found;
@@ -90,50 +131,33 @@ function affinities(units, temperature) {
 // image. Unit logits over the temperature are compared.
 function addContrast(second, strong, labels, confident, settings, secondGradient, strongGradient) {
   const views = [...second, ...strong];
-  const n = views.length;
-  const label = [...labels, ...labels];
-  const chosen = [...confident, ...confident];
+  const [n, width] = [views.length, settings.total];
+  const label = Int32Array.from([...labels, ...labels]);
+  const chosen = Uint8Array.from([...confident, ...confident]);
   const lengths = views.map((row) => Math.max(Math.hypot(...row), 1e-12));
-  const units = views.map((row, i) => row.map((value) => value / lengths[i]));
-  const near = affinities(units, settings.temperature);
-  const numChosen = Math.max(1, chosen.filter(Boolean).length);
-  const slopes = zeros(n, n); // of the loss in each similarity
-  let clustered = 0;
-  let apart = 0;
+  const units = new Float64Array(n * width);
+  views.forEach((row, i) => row.forEach((value, k) => (units[i * width + k] = value / lengths[i])));
+  const numChosen = Math.max(1, chosen.reduce((sum, one) => sum + one, 0));
+  const weights = Float64Array.from(chosen, (one) =>
+    one ? settings.pseudo_label_weight / numChosen : settings.unsupervised_weight / n,
+  );
+  const found = affinities(units, width, label, chosen, settings.temperature);
+  const pull = pulls(units, width, label, chosen, weights, found, settings.temperature);
+  let [clustered, apart] = [0, 0];
   for (let i = 0; i < n; i++) {
-    let all = 0;
-    let own = 0;
-    let count = 0;
-    for (let j = 0; j < n; j++) {
-      if (j === i || (chosen[i] && !chosen[j])) continue;
-      all += near[i][j];
-      if (chosen[i] ? label[j] === label[i] : j === (i + n / 2) % n) {
-        own += near[i][j];
-        count++;
-      }
-    }
-    if (!count) continue;
-    const weight = chosen[i] ? settings.pseudo_label_weight / numChosen : settings.unsupervised_weight / n;
-    const value = weight * (Math.log(all / own) + Math.log(count));
-    if (chosen[i]) clustered += value;
-    else apart += value;
-    for (let j = 0; j < n; j++) {
-      if (j === i || (chosen[i] && !chosen[j])) continue;
-      const isPositive = chosen[i] ? label[j] === label[i] : j === (i + n / 2) % n;
-      slopes[i][j] = weight * near[i][j] * (1 / all - (isPositive ? 1 / own : 0));
-    }
-  }
-  for (let i = 0; i < n; i++) {
-    const pull = new Array(settings.total).fill(0); // on the unit vector
-    for (let j = 0; j < n; j++) {
-      const both = (slopes[i][j] + slopes[j][i]) / settings.temperature;
-      if (both) for (let k = 0; k < pull.length; k++) pull[k] += both * units[j][k];
-    }
-    const along = pull.reduce((sum, value, k) => sum + value * units[i][k], 0);
-    const gradient = i < n / 2 ? secondGradient[i] : strongGradient[i - n / 2];
-    for (let k = 0; k < pull.length; k++) gradient[k] += (pull[k] - along * units[i][k]) / lengths[i];
+    const value = found.count[i] ? Math.log(found.all[i] / found.own[i]) + Math.log(found.count[i]) : 0;
+    if (chosen[i]) clustered += weights[i] * value;
+    else apart += weights[i] * value;
+    addThroughUnit(i < n / 2 ? secondGradient[i] : strongGradient[i - n / 2], pull, units, i * width, lengths[i]);
   }
   return { clustered, apart };
+}
+
+// Adds what the gradient of a unit vector, which begins at `from`, is for the vector that it was made of.
+function addThroughUnit(gradient, pull, units, from, length) {
+  let along = 0;
+  for (let k = 0; k < gradient.length; k++) along += pull[from + k] * units[from + k];
+  for (let k = 0; k < gradient.length; k++) gradient[k] += (pull[from + k] - along * units[from + k]) / length;
 }
 
 // The whole objective of one batch: terms, their sum, what was measured, and the gradient of each view's logits.
@@ -159,30 +183,60 @@ export function objective(first, second, strong, targets, done, settings) {
 
 // --------------------------------------------------------------------------------------------------------- classifier
 
-// weights: for each class [of x, of y, bias]; past: the momentum of each.
+// weights: a row for each class; past: the momentum of each. scale: of a cosine classifier, whose rows have the width of
+// the points; without it the classifier is linear, and a bias stands at the end of each row.
+function inputsOf(model, points) {
+  return model.scale ? points.map(unit) : points.map((point) => [...point, 1]);
+}
+
+function unit(values) {
+  const length = Math.max(Math.sqrt(dot(values, values)), 1e-12);
+  return values.map((value) => value / length);
+}
+
+function dot(a, b) {
+  let sum = 0;
+  for (let j = 0; j < a.length; j++) sum += a[j] * b[j];
+  return sum;
+}
+
+function logitsOfInputs(model, inputs) {
+  const rows = model.scale ? model.weights.map((row) => unit(row).map((value) => model.scale * value)) : model.weights;
+  return inputs.map((input) => rows.map((row) => dot(input, row)));
+}
+
 export function logitsOf(model, points) {
-  return points.map(([x, y]) => model.weights.map(([a, b, c]) => a * x + b * y + c));
+  return logitsOfInputs(model, inputsOf(model, points));
+}
+
+// The gradient of the weights, from that of the rows that give the logits.
+function throughScale(model, slope) {
+  if (!model.scale) return slope;
+  return slope.map((row, k) => {
+    const own = unit(model.weights[k]);
+    const along = dot(row, own);
+    const factor = model.scale / Math.max(Math.sqrt(dot(model.weights[k], model.weights[k])), 1e-12);
+    return row.map((value, j) => factor * (value - along * own[j]));
+  });
 }
 
 // One step of SGD with momentum on three views of a batch (weak, weak, strong); changes the model.
 export function step(model, views, targets, done, settings) {
-  const logits = views.map((view) => logitsOf(model, view));
-  const found = objective(...logits, targets, done, settings);
-  const slope = zeros(settings.total, 3);
+  const inputs = views.map((view) => inputsOf(model, view));
+  const found = objective(...inputs.map((view) => logitsOfInputs(model, view)), targets, done, settings);
+  const slope = zeros(settings.total, model.weights[0].length);
   found.gradients.forEach((gradient, v) =>
     gradient.forEach((row, i) => {
-      const [x, y] = views[v][i];
+      const input = inputs[v][i];
       row.forEach((value, k) => {
-        slope[k][0] += value * x;
-        slope[k][1] += value * y;
-        slope[k][2] += value;
+        for (let j = 0; j < input.length; j++) slope[k][j] += value * input[j];
       });
     }),
   );
-  model.weights.forEach((weights, k) =>
-    weights.forEach((_, j) => {
-      model.past[k][j] = settings.momentum * model.past[k][j] + slope[k][j];
-      weights[j] -= settings.lr * model.past[k][j];
+  throughScale(model, slope).forEach((row, k) =>
+    row.forEach((value, j) => {
+      model.past[k][j] = settings.momentum * model.past[k][j] + value;
+      model.weights[k][j] -= settings.lr * model.past[k][j];
     }),
   );
   return found;
@@ -219,8 +273,10 @@ export function worldOf(seed, settings) {
 
 export function modelOf(seed, settings) {
   const random = randomOf(seed + 1);
-  const weights = zeros(settings.total, 3).map((row) => row.map((_, j) => (j < 2 ? settings.start * random.normal() : 0)));
-  return { weights, past: zeros(settings.total, 3), random };
+  const [width, scale] = [settings.width, settings.cosine_scale];
+  const rows = zeros(settings.total, scale ? width : width + 1);
+  const weights = rows.map((row) => row.map((_, j) => (j < width ? settings.start * random.normal() : 0)));
+  return { weights, past: rows, random, scale };
 }
 
 // One step on a batch that the model's own random numbers draw from the world.
@@ -235,13 +291,38 @@ export function trainStep(model, world, done, settings) {
   return step(model, views, targets, done, settings);
 }
 
-function orders(values) {
-  if (values.length < 2) return [values];
-  return values.flatMap((value, i) => orders([...values.slice(0, i), ...values.slice(i + 1)]).map((rest) => [value, ...rest]));
+// The largest sum of one value a row, none of them in one column (the Hungarian algorithm); rows <= columns.
+export function bestSum(values) {
+  const [rows, columns] = [values.length, values.length ? values[0].length : 0];
+  const [ofRow, ofColumn] = [new Array(rows + 1).fill(0), new Array(columns + 1).fill(0)];
+  const rowOf = new Array(columns + 1).fill(0); // 1-based; 0: the column is free, and place 0 is the row to be placed
+  for (let row = 1; row <= rows; row++) {
+    rowOf[0] = row;
+    const least = new Array(columns + 1).fill(Infinity);
+    const [from, isDone] = [new Array(columns + 1).fill(0), new Array(columns + 1).fill(false)];
+    let column = 0;
+    do {
+      isDone[column] = true;
+      let [next, gap] = [0, Infinity];
+      for (let j = 1; j <= columns; j++) {
+        if (isDone[j]) continue;
+        const slack = -values[rowOf[column] - 1][j - 1] - ofRow[rowOf[column]] - ofColumn[j];
+        if (slack < least[j]) [least[j], from[j]] = [slack, column];
+        if (least[j] < gap) [gap, next] = [least[j], j];
+      }
+      for (let j = 0; j <= columns; j++) {
+        if (isDone[j]) [ofRow[rowOf[j]], ofColumn[j]] = [ofRow[rowOf[j]] + gap, ofColumn[j] - gap];
+        else least[j] -= gap;
+      }
+      column = next;
+    } while (rowOf[column]);
+    for (; column; column = from[column]) rowOf[column] = rowOf[from[column]];
+  }
+  return rowOf.slice(1).reduce((sum, row, j) => sum + (row ? values[row - 1][j] : 0), 0);
 }
 
-// Of the unlabeled points: guesses, share that is right among seen and among novel ones (novel ids by their best
-// matching to novel classes), share of guesses that go to seen classes.
+// Of the unlabeled points: guesses, share that is right among seen and among novel ones (ids by their best matching to
+// novel classes: novel ids alone, or with any_id all, as the app scores its runs), share of guesses that go to seen ones.
 export function judge(model, world, settings) {
   const guesses = logitsOf(model, world.map((point) => point.at)).map(largest);
   const table = zeros(settings.total, settings.total);
@@ -250,7 +331,7 @@ export function judge(model, world, settings) {
   const ids = [...Array(settings.total).keys()];
   const [seen, novel] = [ids.slice(0, settings.seen), ids.slice(settings.seen)];
   const count = (group) => group.reduce((sum, k) => sum + size(table[k]), 0);
-  const right = Math.max(...orders(novel).map((order) => novel.reduce((sum, k, i) => sum + table[k][order[i]], 0)));
+  const right = bestSum(novel.map((k) => table[k].slice(settings.any_id ? 0 : settings.seen)));
   const all = count(ids);
   return {
     guesses,

@@ -13,7 +13,6 @@ from lps.settings import catalog
 from lps.settings.config import parameters, recipe
 from lps.settings.parameters import Parameter, text_of
 from lps.ui.forms import fields, form
-from lps.ui.shared import escape
 
 _BOUND = {"bind": "query-params"}
 
@@ -43,14 +42,21 @@ def explained(parameter: Parameter, errors: dict[str, str], border: bool = False
             yield
         except Refusal as error:
             errors[parameter.name] = form.sentence(error)
-        fields.say(errors.get(parameter.name), escape.markdown(form.explanation(parameter)))
+        fields.say(errors.get(parameter.name), fields.about(parameter))
 
 
 def many(label: str, key: str, names: Iterable[str], usual: Iterable[str] = (), **options) -> list[str]:
-    """A box for any number of names, which may come with titles."""
+    """A box for any number of names, which may come with titles; Enter takes the first that fits what was typed."""
     titles = names if isinstance(names, Mapping) else {}
     return st.multiselect(
-        label, list(names), list(usual), format_func=lambda name: titles.get(name, name), key=key, **_BOUND, **options
+        label,
+        list(names),
+        list(usual),
+        format_func=lambda name: titles.get(name, name),
+        key=key,
+        select_all=False,
+        **_BOUND,
+        **options,
     )
 
 

@@ -11,7 +11,7 @@ from lps.settings.backbone_names import ABOUT_LABELS
 from lps.settings.catalog import MethodInfo
 from lps.settings.parameters import Parameter, text_of
 from lps.store.run_folders import find_run
-from lps.ui.forms import form
+from lps.ui.forms import form, term_formulas
 from lps.ui.forms.form import Draft
 from lps.ui.shared import escape, select
 
@@ -23,6 +23,7 @@ _EFFORTS = {
               "accurate. A good first look."),
     "full": ("Full", "Larger pictures, a larger network, more epochs: made for a GPU; hours on a CPU."),
 }  # fmt: skip
+_VIEWS = {"simple": "Simple", "everything": "Everything"}
 COLUMN = 250  # pixels, the least width of a field
 
 
@@ -42,16 +43,28 @@ def write_link() -> None:
     """Put the form into the URL, so that a reload or a link restores it."""
     link = {key: value if isinstance(value, list) else [value] for key, value in form.link(draft()).items()}
     if link != _query():
-        st.query_params.from_dict(link)
+        others = {key: st.query_params.get_all(key) for key in st.query_params.keys() - _query().keys()}
+        st.query_params.from_dict(others | link)
     st.session_state["launch_link"] = link
 
 
 def show_title() -> None:
-    """The page's title, and the way back to an untouched form."""
+    """The page's title, how much of the form is shown, and the way back to an untouched form."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.title("Launch", anchor=False, width="stretch")
         if draft() != Draft():
             st.button("Start over", icon=":material/restart_alt:", type="tertiary", on_click=keep, args=(Draft(),))
+        st.session_state["form:view"] = view()
+        st.segmented_control("How much is asked", _VIEWS, format_func=_VIEWS.get, required=True, key="form:view",
+                             label_visibility="collapsed", on_change=_take_view)  # fmt: skip
+
+
+def view() -> str:
+    """How much of the form is shown, one of `_VIEWS`: as the address has it, else as this visitor left it."""
+    asked = st.query_params.get("view")
+    found = asked if asked in _VIEWS else st.session_state.get("launch_view", "simple")
+    _remember_view(found)
+    return found
 
 
 def show_grid(members: list[Parameter], errors: Mapping[str, str]) -> None:
@@ -79,7 +92,16 @@ def show(parameter: Parameter, error: str | None) -> None:
                 on_click=_reset,
                 args=([parameter.name],),
             )
-    say(error, escape.markdown(form.explanation(parameter)))
+    say(error, about(parameter))
+
+
+def about(parameter: Parameter) -> str:
+    """The symbol of a setting, its meaning, what a larger value does and what the paper has, as markdown."""
+    told, meaning = parameter.told, escape.markdown(parameter.meaning)
+    said = [f"${parameter.symbol}$: {meaning}" if parameter.symbol else meaning[:1].upper() + meaning[1:]]
+    said += [f"Larger: {escape.markdown(told.larger)}"] if told.larger else []
+    said += [f"Paper: {escape.markdown(told.paper)}"] if told.paper else []
+    return ". ".join(said)
 
 
 def are_hints(errors: Mapping[str, str]) -> bool:
@@ -127,13 +149,25 @@ def choose_effort() -> None:
     st.caption(_EFFORTS[draft().effort][1])
 
 
-def show_method(method: MethodInfo) -> None:
-    """What a method does, its objective as formulas, where it comes from and where it differs from there."""
+def show_meaning(method: MethodInfo) -> None:
+    """What a method does, in a sentence."""
     meaning = method.summary.partition(": ")[2] or method.summary
     st.caption(meaning[:1].upper() + meaning[1:])
-    for formula in form.formulas(method.sections.get("Objective", "")):
-        st.latex(formula)
-    with st.expander("Citation, and deviations from the original"):
+
+
+def show_formulas(method: MethodInfo, settings: Mapping[str, object]) -> None:
+    """On demand the objective, its terms as they are under these settings, and where the method comes from."""
+    box = st.expander("Formulas, citation, and deviations from the original", key="formulas", on_change="rerun")
+    if not box.open:
+        return
+    with box:
+        for formula in form.formulas(method.sections.get("Objective", "")):
+            st.latex(formula)
+        for term in term_formulas.FORMULAS if method.name == "lps" and settings else ():
+            found = term_formulas.formula_of(term, settings)
+            st.markdown(f"**{escape.markdown(form.label(term))}** as it stands below")
+            st.latex(found.latex)
+            st.caption(f"{found.numbers} {found.letters}")
         for section in ("Citation", "Deviations"):
             st.markdown(method.sections.get(section, ""))
 
@@ -180,6 +214,18 @@ def _take_choice(key: str) -> None:
     keep(new.with_effort(form.usual_effort(new)) if key == "dataset" else new)
 
 
+def _take_view() -> None:
+    _remember_view(st.session_state["form:view"])
+
+
+def _remember_view(name: str) -> None:
+    st.session_state["launch_view"] = name
+    if name != "simple":
+        st.query_params["view"] = name
+    else:
+        st.query_params.pop("view", None)
+
+
 def _take_effort() -> None:
     keep(draft().with_effort(st.session_state["form:effort"]))
 
@@ -206,21 +252,20 @@ def _widget(parameter: Parameter, label: str) -> None:
         return
     st.session_state[key] = text
     about |= {"args": (parameter.name, str), "label_visibility": "visible"}
-    if parameter.choices and sum(map(len, parameter.choices)) <= _SIDE_BY_SIDE:
-        st.segmented_control(label, parameter.choices, required=True, format_func=_words, **about)
-    elif parameter.choices:
-        st.selectbox(label, parameter.choices, format_func=_words, **about)
+    words = [parameter.shown(choice) for choice in parameter.choices]
+    if words and sum(map(len, words)) <= _SIDE_BY_SIDE:
+        shown = dict(zip(parameter.choices, map(escape.markdown, words)))
+        st.segmented_control(label, parameter.choices, required=True, format_func=shown.get, **about)
+    elif words:
+        st.selectbox(label, parameter.choices, format_func=parameter.shown, **about)
     else:
         st.session_state[key] = draft().shown(parameter.name)
         st.text_input(label, placeholder=form.NONE if parameter.optional else None, **about)
 
 
-def _words(choice: str) -> str:
-    return escape.markdown(choice.replace("_", " "))
-
-
 def _default(parameter: Parameter) -> str:
-    return draft().usual(parameter.name)
+    usual = draft().usual(parameter.name)
+    return parameter.shown(usual) if parameter.choices else usual
 
 
 def _query() -> dict[str, list[str]]:

@@ -134,6 +134,14 @@ def defaults(dataset: str, method: str, texts: Mapping[str, str]) -> dict[str, o
     return plain
 
 
+def by_heading(members: Iterable[Parameter]) -> dict[str, list[Parameter]]:
+    """Settings under the headings that they are told with, those without one last, under ""."""
+    found: dict[str, list[Parameter]] = {}
+    for member in sorted(members, key=lambda member: not member.told.group):
+        found.setdefault(member.told.group, []).append(member)
+    return found
+
+
 def groups(method: str) -> dict[str, list[Parameter]]:
     """The settings of a form under their headings: the method's own first, then the protocol's by prefix."""
     own = catalog.method_info(method).parameters
@@ -223,12 +231,6 @@ def label(key: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def explanation(parameter: Parameter) -> str:
-    """A setting's meaning as a sentence begins; what starts with a symbol ("eta1: ...") stays as it is."""
-    text = parameter.help
-    return text if text.split(" ")[0].endswith(":") else text[:1].upper() + text[1:]
-
-
 def formulas(objective: str) -> list[str]:
     """The display formulas of a method's Objective: "$$a, \\qquad b$$ $$c$$" has three."""
     blocks = re.findall(r"\$\$(.+?)\$\$", " ".join(objective.split()))
@@ -291,6 +293,12 @@ def link(draft: Draft) -> dict[str, str | list[str]]:
     known = parameters(draft.method)
     typed = spell.settings({key: text for key, text in draft.texts.items() if key in known})
     return query | ({"set": typed} if typed else {})
+
+
+def told_apart(draft: Draft, shown: Iterable[str]) -> list[Parameter]:
+    """The settings that differ from the defaults, besides those `shown` and what the effort says."""
+    away = {*shown, *recipes.efforts(draft.dataset).get(draft.effort, {})}
+    return [known for key, known in parameters(draft.method).items() if key in draft.texts.keys() - away]
 
 
 def commands(draft: Draft, reading: Reading) -> str:

@@ -1,4 +1,4 @@
-"""Where runs shall be carried out: this machine, or where there is SLURM its jobs, and what a job asks for.
+"""Where runs shall be carried out: this machine, or jobs of a place that is within reach, and what a job asks for.
 
 `read` gives what stands in the fields, also before they are drawn; `show` draws them, and nothing where there is no
 other place than this machine. The choice is kept for the visit and is the same on every page that asks.
@@ -9,25 +9,24 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from lps.cluster import job_options, slurm
+from lps.cluster import executors
+from lps.cluster.job_options import Option, Options
 from lps.errors import Refusal
 from lps.settings import spell
 from lps.ui.forms import fields, form
 from lps.ui.shared import escape
 
-_PLACES = {"here": "This machine", "slurm": "SLURM"}
-_LABELS = {"qos": "Quality of service", "gpus": "GPUs", "cpus": "CPU cores", "at_once": "Runs at a time"}
 _KEPT = "place"  # in the session: {"on": place, option: text}
-_KNOWN_S = 60  # how long the cluster's partitions are kept
+_KNOWN_S = 60  # how long the values that a place knows are kept
 
 
 @dataclass(frozen=True)
 class Place:
-    """on: what jobs ask for; None for this machine. errors: a sentence for every option that does not fit."""
+    """on: what jobs ask for; None for this machine. errors: a sentence for every option of `name` that does not fit."""
 
-    on: job_options.Options | None
+    on: Options | None
     errors: dict[str, str]
-    texts: tuple[str, ...] = ()
+    name: str = ""
 
     @property
     def is_here(self) -> bool:
@@ -36,43 +35,48 @@ class Place:
     @property
     def obstacle(self) -> str:
         """Why no job can be asked for, "" where nothing is in the way."""
-        return f"SLURM: {form.obstacle(self.errors)}" if self.errors else ""
+        return f"{executors.title(self.name)}: {form.obstacle(self.errors)}" if self.errors else ""
 
     @property
     def words(self) -> list[str]:
         """The same as options of the command line."""
-        return [] if self.on is None else spell.words(on="slurm", slurm=self.on.texts())
+        return [] if self.on is None else spell.words(**{"on": self.on.place, self.on.place: self.on.texts()})
+
+    def without(self, name: str) -> str:
+        """Why there are no retries or priorities of this machine's queue, for a field that nobody can fill in."""
+        return f"{executors.title(self.name)}: no meaning {executors.AWAY[self.name].INSTEAD[name]}"
 
 
 def read() -> Place:
     """What stands in the fields."""
     kept = st.session_state.get(_KEPT, {})
-    if kept.get("on") != "slurm" or not slurm.is_here():
+    on = kept.get("on")
+    if on not in executors.here():
         return Place(None, {})
     texts, errors = [], {}
-    for name in (*job_options.OPTIONS, job_options.EXTRA):
+    for name, option in executors.AWAY[on].OPTIONS.items():
         typed = kept.get(name, "")
-        lines = [line for line in (typed.splitlines() if name == job_options.EXTRA else [typed]) if line.strip()]
+        lines = [line for line in (typed.splitlines() if option.is_list else [typed]) if line.strip()]
         said = [f"{name}={line.strip()}" for line in lines]
         try:
-            job_options.read_options(said)
+            executors.AWAY[on].read_options(said)
         except Refusal as error:
             errors[name] = form.sentence(error)
         texts += said
-    return Place(None if errors else job_options.read_options(texts), errors, tuple(texts))
+    return Place(None if errors else executors.AWAY[on].read_options(texts), errors, on)
 
 
 def check(place: Place) -> None:
-    """Ask the cluster whether it would take such jobs; raises `Refusal`."""
+    """Ask the place whether it would take such jobs; raises `Refusal`."""
     if place.errors:
         name, sentence = next(iter(place.errors.items()))
-        raise Refusal(_label(name), sentence)
+        raise Refusal(_label(executors.AWAY[place.name].OPTIONS[name]), sentence)
     if place.on is not None:
-        slurm.check(place.on)
+        executors.AWAY[place.name].check(place.on)
 
 
-def _label(name: str) -> str:
-    return _LABELS.get(name) or ("Further options" if name == job_options.EXTRA else form.label(name))
+def _label(option: Option) -> str:
+    return option.label or form.label(option.parameter.name)
 
 
 def command(line: str, place: Place) -> str:
@@ -81,42 +85,47 @@ def command(line: str, place: Place) -> str:
 
 
 def show(several: bool = False) -> None:
-    """The choice and, for SLURM, a field for each option. several: whether there is more than one run to start."""
-    if not slurm.is_here():
+    """The choice and a field for each option of a place. several: whether there is more than one run to start."""
+    titles = {"here": "This machine"} | {name: executors.title(name) for name in executors.here()}
+    if len(titles) == 1:
         return
     place, kept = read(), st.session_state.setdefault(_KEPT, {})
-    st.session_state["place:on"] = kept.get("on", "here")
-    words = {"format_func": _PLACES.get, "required": True, "on_change": _take, "args": ("on",)}
-    st.segmented_control("Where", list(_PLACES), key="place:on", **words)
-    if kept.get("on") != "slurm":
+    st.session_state["place:on"] = place.name or "here"
+    words = {"format_func": titles.get, "required": True, "on_change": _take, "args": ("on",)}
+    st.segmented_control("Where", list(titles), key="place:on", **words)
+    if not place.name:
         return
+    options = executors.AWAY[place.name].OPTIONS
+    fitting = {name: option for name, option in options.items() if name != "at_once" or several}
     with st.grid(columns="auto", min_column_width=fields.COLUMN, gap="medium"):
-        for name, option in job_options.OPTIONS.items():
-            if name != "at_once" or several:
+        for name, option in fitting.items():
+            if not option.is_list:
                 with st.container(gap="xxsmall"):
-                    _ask(name, option)
+                    _ask(place.name, name, option)
                     about = f"{option.parameter.help[:1].upper()}{option.parameter.help[1:]}, such as {option.example}"
                     fields.say(place.errors.get(name), escape.markdown(about))
-    st.session_state[f"place:{job_options.EXTRA}"] = kept.get(job_options.EXTRA, "")
-    about = {"placeholder": "--constraint=a100", "height": 80, "on_change": _take, "args": (job_options.EXTRA,)}
-    st.text_area("Further options of sbatch, one a line", key=f"place:{job_options.EXTRA}", **about)
-    fields.say(place.errors.get(job_options.EXTRA))
+    for name, option in fitting.items():
+        if option.is_list:
+            st.session_state[f"place:{name}"] = kept.get(name, "")
+            about = {"placeholder": option.example, "height": 80, "on_change": _take, "args": (name,)}
+            st.text_area(f"{_label(option)}, one a line", key=f"place:{name}", **about)
+            fields.say(place.errors.get(name))
     words = "one array of jobs" if several else "one job"
     st.caption(
         f"Submitted as {words}; a run that is preempted, or comes to its time limit, goes on from its checkpoint."
     )
 
 
-def _ask(name: str, option: job_options.Option) -> None:
+def _ask(on: str, name: str, option: Option) -> None:
     key, text = f"place:{name}", st.session_state[_KEPT].get(name, "")
     st.session_state[key] = text
     about = {"key": key, "on_change": _take, "args": (name,)}
-    known = _partitions() if name == "partition" else []
+    known = _known(on, name)
     if known and text in ("", *known):
         usual = f"Usual one ({known[0]})"
-        st.selectbox(_label(name), ["", *known], format_func=lambda word: word or usual, **about)
+        st.selectbox(_label(option), ["", *known], format_func=lambda word: word or usual, **about)
     else:
-        st.text_input(_label(name), placeholder="As the cluster likes", **about)
+        st.text_input(_label(option), placeholder="As the cluster likes", **about)
 
 
 def _take(name: str) -> None:
@@ -125,5 +134,5 @@ def _take(name: str) -> None:
 
 
 @st.cache_data(ttl=_KNOWN_S, show_spinner=False)
-def _partitions() -> list[str]:
-    return slurm.partitions()
+def _known(on: str, name: str) -> list[str]:
+    return executors.AWAY[on].known(name)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from lps.charts import drawings, event_log
+from lps.cluster import executors
 from lps.errors import Refusal
 from lps.running import costs, launcher, queue
 from lps.settings.config import configure
@@ -254,7 +255,7 @@ def _series(history: event_log.History, name: str) -> list[float | None]:
 def _progress(run: Run, state: State, epochs: int, last_epoch: int) -> tuple[float | None, str]:
     """Share of the present phase, and where the run is, in words."""
     if state.name == "queued" and run.wish().on:
-        return None, "in SLURM's queue"
+        return None, f"in {executors.title(run.wish().on)}'s queue"
     if state.name == "queued":
         before = queue.position(run)
         return None, f"{before} before it" if before else "next" if before == 0 else "not launched"

@@ -1,4 +1,10 @@
-"""What should be trained? Data, split, method and settings; one click makes one run per seed."""
+"""What should be trained? Data, split, method and settings; one click makes one run per seed.
+
+In its simple view the form asks for data, split and method, and shows what else differs from the defaults; the other
+one asks for everything.
+"""
+
+from functools import partial
 
 import streamlit as st
 
@@ -14,6 +20,7 @@ from lps.ui.launch.splits import Preview
 from lps.ui.server import routing
 from lps.ui.shared import escape, estimates, notices, take_away, theme
 
+_USUAL_SEEDS = Draft().seeds
 _TITLES = {"training": "Training", "network": "Network", "pretrain": "Pretraining", "dataset": "Data set"}
 
 
@@ -29,10 +36,15 @@ def main() -> None:
     fields.show_title()
     for notice in st.session_state.pop("launch_notices", []):
         st.warning(escape.markdown(notice), icon=":material/link_off:")
-    images = _show_dataset(draft, reading, errors)
-    _show_split(draft, reading, images, split_config, split, errors)
-    _show_method(draft, reading, errors)
-    _show_run(draft, reading, place, errors)
+    is_simple = fields.view() == "simple"
+    images = _show_dataset(draft, reading, errors, is_simple)
+    _show_split(draft, reading, images, split_config, split, errors, is_simple)
+    if is_simple:
+        _show_chosen_method(draft)
+        _show_own(draft, reading, images, place, errors)
+    else:
+        _show_method(draft, reading, errors)
+        _show_run(draft, reading, place, errors)
     with st.bottom, st.container(horizontal=True, vertical_alignment="center"):
         _show_bar(draft, reading, place, images, split, errors, failure)
 
@@ -60,7 +72,7 @@ def _preview(draft: Draft, errors: dict[str, str]) -> tuple[Config | None, Previ
         return config, None
 
 
-def _show_dataset(draft: Draft, reading: Reading, errors: dict[str, str]) -> Images | None:
+def _show_dataset(draft: Draft, reading: Reading, errors: dict[str, str], is_simple: bool) -> Images | None:
     """Which data, and how its classes look; its images where they can be had."""
     st.subheader("Data set", anchor=False)
     fields.choose("dataset", "Data set", catalog.dataset_titles(), catalog.broken_datasets())
@@ -71,8 +83,8 @@ def _show_dataset(draft: Draft, reading: Reading, errors: dict[str, str]) -> Ima
     if draft.dataset == "folder":
         st.page_link("pages/own.py", label="Browse, or bring pictures along", icon=":material/add_photo_alternate:")
     fields.choose_effort()
-    images = splits.show_samples(draft)
-    if images:
+    images = splits.show_samples(draft, not is_simple)
+    if images and not is_simple:
         checking.show(counting.config_of(reading, draft))
     return images
 
@@ -84,12 +96,14 @@ def _show_split(
     config: Config | None,
     split: Preview | None,
     errors: dict[str, str],
+    is_simple: bool,
 ) -> None:
     st.subheader("Split", anchor=False)
     controls, chips = st.columns([2, 3], gap="large")
     with controls:
         if images:
-            splits.show_controls(images, split, errors, lambda: counting.show(counting.config_of(reading, draft)))
+            count = partial(counting.show, counting.config_of(reading, draft))
+            splits.show_controls(images, split, errors, count, is_simple)
     with chips:
         if split:
             splits.show_chips(config, split, theme.palette())
@@ -97,23 +111,56 @@ def _show_split(
             st.caption("The classes appear here once the split is possible.")
 
 
-def _show_method(draft: Draft, reading: Reading, errors: dict[str, str]) -> None:
-    """Method and all settings."""
+def _show_chosen_method(draft: Draft) -> None:
+    """Which method, and what it does."""
     st.subheader("Method", anchor=False)
     fields.choose("method", "Method", catalog.method_titles(), catalog.broken_methods())
-    fields.show_method(catalog.method_info(draft.method))
+    fields.show_meaning(catalog.method_info(draft.method))
+
+
+def _show_own(draft: Draft, reading: Reading, images: Images | None, place: Place, errors: dict[str, str]) -> None:
+    """What differs from the defaults and is asked for in the other view alone."""
+    asked = splits.asked_simply(images) | ({"dataset.path"} if catalog.dataset_info(draft.dataset).path else set())
+    own = form.told_apart(draft, asked)
+    if own or draft.seeds != _USUAL_SEEDS or draft.name:
+        st.subheader("Also set", anchor=False)
+    with st.grid(columns="auto", min_column_width=fields.COLUMN, gap="medium"):
+        if draft.seeds != _USUAL_SEEDS:
+            fields.write("seeds", "Seeds", errors.get("seed"), "One run per seed")
+        if draft.name:
+            fields.write("name", "Name", None, "Of the runs, for people", max_chars=120)
+    fields.show_grid(own, errors)
+    places.show(several=len(reading.configs) > 1)
+    _show_notices(draft, reading, place)
+
+
+def _show_notices(draft: Draft, reading: Reading, place: Place) -> None:
+    """What a person should know before the click."""
+    if draft.effort != "stored":  # which says so itself
+        for config in reading.configs[:1]:
+            notices.show_labels_of_others(config)
+    notices.show_shortage(reading.configs)
+    notices.show_crowding(reading.configs if place.is_here else ())
+
+
+def _show_method(draft: Draft, reading: Reading, errors: dict[str, str]) -> None:
+    """Method and all settings."""
+    _show_chosen_method(draft)
+    settings = reading.configs[0].hyperparameters if reading.configs else {}
+    fields.show_formulas(catalog.method_info(draft.method), settings)
     has_path = bool(catalog.dataset_info(draft.dataset).path)
     groups = form.groups(draft.method)
     groups.pop("split")
     groups["dataset"] = [member for member in groups["dataset"] if not (has_path and member.name == "dataset.path")]
-    st.markdown(fields.heading("**Hyperparameters**", groups["method"], errors))
-    fields.show_grid(groups.pop("method"), errors)
+    for title, members in form.by_heading(groups.pop("method", ())).items():
+        st.markdown(fields.heading(f"**{escape.markdown(title or 'More of this method')}**", members, errors))
+        fields.show_grid(members, errors)
     for group, members in groups.items():
-        with st.expander(fields.heading(_TITLES.get(group, group.capitalize()), members, errors), key=f"group:{group}"):
-            fields.show_grid(members, errors)
-    if draft.effort != "stored":  # which says so itself
-        for config in reading.configs[:1]:
-            notices.show_labels_of_others(config)
+        title = fields.heading(_TITLES.get(group, group.capitalize()), members, errors)
+        box = st.expander(title, key=f"group:{group}", on_change="rerun")
+        if box.open:  # a closed one costs the browser nothing
+            with box:
+                fields.show_grid(members, errors)
 
 
 def _show_run(draft: Draft, reading: Reading, place: Place, errors: dict[str, str]) -> None:
@@ -124,8 +171,7 @@ def _show_run(draft: Draft, reading: Reading, place: Place, errors: dict[str, st
         fields.choose_device(errors.get("device"), place.is_here)
         fields.write("name", "Name", None, "Optional, for people", placeholder="No name", max_chars=120)
     places.show(several=len(reading.configs) > 1)
-    notices.show_shortage(reading.configs)
-    notices.show_crowding(reading.configs if place.is_here else ())
+    _show_notices(draft, reading, place)
     if reading.configs:
         take_away.show_command(places.command(form.commands(draft, reading), place))
 
@@ -147,7 +193,8 @@ def _show_bar(
     else:
         shape = images.pixels.shape[:3] if images else None
         usual = estimates.of(reading.configs[0], shape) if place.is_here else None
-        st.markdown(f"{form.summary(draft, reading)}{estimates.in_words(usual)}", width="stretch")
+        takes = estimates.in_words(usual, len(reading.configs))
+        st.markdown(f"{form.summary(draft, reading)}{takes}", width="stretch")
     runs = max(1, len(reading.configs))
     label = f"Launch {runs} runs" if runs > 1 else "Launch"
     starting.button(label, "launch", type="primary", icon=":material/rocket_launch:", disabled=not is_possible)

@@ -108,9 +108,19 @@ def picked_classes(text: str, total: int) -> list[int]:
         return []
 
 
-def show_controls(images: Images, split: Preview | None, errors: dict[str, str], count: Callable[[], None]) -> None:
+def asked_simply(images: Images | None) -> set[str]:
+    """The keys that the simple view asks for."""
+    if images is None:
+        return set()
+    half_labeled = bool((images.labels < 0).any())
+    return {"split.num_novel"} if half_labeled else {"split.seen_classes", "split.num_seen", "split.labeled_ratio"}
+
+
+def show_controls(
+    images: Images, split: Preview | None, errors: dict[str, str], count: Callable[[], None], is_simple: bool
+) -> None:
     """The fields of the split. split: as it is now, where picking by hand starts from. count: shows
-    `lps.ui.launch.counting`.
+    `lps.ui.launch.counting`. is_simple: those alone that decide most.
 
     Where pictures come without a class, the one thing to decide is how many kinds they may be; the rest is under More.
     """
@@ -121,11 +131,16 @@ def show_controls(images: Images, split: Preview | None, errors: dict[str, str],
         count()
     else:
         _show_seen(images.class_names, split, errors)
+    if is_simple:
+        return
+    if not half_labeled:
+        _show_draw(errors)
     kept_back = [key for key in _REST if not (half_labeled and key == "split.num_novel")]
     own = (*_SEEN, *kept_back) if half_labeled else kept_back
     with st.expander(fields.heading("More", [known[key] for key in own], errors)):
         if half_labeled:
             _show_seen(images.class_names, split, errors, half_labeled)
+            _show_draw(errors)
         _type_rest(kept_back, errors)
     if not half_labeled:
         count()
@@ -161,6 +176,10 @@ def _show_seen(
     else:
         _show_count(len(class_names), usual_seen, errors.get("split.num_seen"))
     _show_ratio(errors.get("split.labeled_ratio"))
+
+
+def _show_draw(errors: dict[str, str]) -> None:
+    """How labels are drawn, and by which seed."""
     st.session_state["set:split.rule"] = fields.draft().text("split.rule")
     st.segmented_control(
         "Labels are drawn", _RULES, format_func=_RULES.get, required=True, key="set:split.rule",
@@ -235,8 +254,11 @@ def _pick() -> None:
     fields.keep(fields.draft().with_text("split.seen_classes", ",".join(map(str, picks))))
 
 
-def show_samples(draft: Draft) -> Images | None:
-    """The contact sheet of a data set, a strip of images a class; gives the data, None where there is none."""
+def show_samples(draft: Draft, are_drawn: bool) -> Images | None:
+    """The contact sheet of a data set, a strip of images a class; gives the data, None where there is none.
+
+    are_drawn: whether the sheet itself is shown, or only what is wrong with the data.
+    """
     try:
         source = form.source(draft)
     except Refusal:  # the sentence stands beside the field that does not fit
@@ -248,6 +270,13 @@ def show_samples(draft: Draft) -> Images | None:
             fields.say(form.sentence(error))
         _offer_download(draft)
         return None
+    if are_drawn:
+        _show_sheet(images, source)
+    left_out.show(images.skipped)
+    return images
+
+
+def _show_sheet(images: Images, source: Source) -> None:
     count = _SAMPLES if images.num_classes <= _FEW_CLASSES else 1
     with st.container(height=320 if images.num_classes > 2 * _FEW_CLASSES else "content", border=False):
         st.image(
@@ -256,8 +285,6 @@ def show_samples(draft: Draft) -> Images | None:
             width=_SAMPLE_WIDTH if count > 1 else THUMBNAIL,
             alt=[f"Images of class {name}" for name in images.class_names],
         )
-    left_out.show(images.skipped)
-    return images
 
 
 def _moment(source: Source) -> object:
@@ -291,12 +318,13 @@ def show_chips(config: Config, split: Preview, colors: Palette) -> None:
     for word, markdown_color, class_ids, color, counts in rows:
         names = [split.class_names[i] for i in class_ids]
         st.markdown(f":{markdown_color}[**{len(class_ids)} {word}**] :gray[· {counts}]")
-        st.image(
-            _class_chips(source, _moment(source), class_ids, color),
-            [escape.markdown(name) for name in names],
-            width=THUMBNAIL + 2 * (FRAME + 5),
-            alt=[f"Class {name}, {word}" for name in names],
-        )
+        with st.container(key=f"chips-{word}"):
+            st.image(
+                _class_chips(source, _moment(source), class_ids, color),
+                [escape.markdown(name) for name in names],
+                width=THUMBNAIL + 2 * (FRAME + 5),
+                alt=[f"Class {name}, {word}" for name in names],
+            )
     if split.unlabeled_unknown:
         among = f"among {split.unlabeled_unknown:,}{' more' if split.novel else ''} unlabeled images of unknown class"
         count = "" if split.novel else f":orange[**{split.looked_for} novel**] "

@@ -1,7 +1,7 @@
 """What a run without truth is finding: the surest pictures of its clusters from the first epoch on, novel ones first.
 
-At the end one sentence says what was found and how sure that is; then the doubtful clusters come first, and a button
-goes on to naming them.
+At the end one sentence says what was found and how sure that is; then the doubtful clusters come first, and buttons
+go on: to naming them, and to new pictures.
 """
 
 import numpy as np
@@ -18,8 +18,10 @@ from lps.ui.pictures.frames import Frame
 from lps.ui.pictures.predictions import View
 from lps.ui.server import routing
 from lps.ui.shared import escape
+from lps.use import prediction_work
 from lps.wording import counted
 
+_IN_TURN = {"turn": "true"}  # in the address of Clusters: lps.ui.clusters.in_turn
 _MOST, _PICTURES, _SIZE = 8, 8, 56  # clusters, pictures of one, pixels on the screen
 
 
@@ -28,23 +30,33 @@ def show(run: Run, state: State, past: History) -> None:
     stored = points.epochs(run)
     if not stored:
         return
+    is_over = state.name == "finished"
     try:
-        here, images = predictions.view(run, stored[-1]), points.pictures(run)
+        here, images = predictions.view(run, stored[-1], is_thorough=is_over), points.pictures(run)
     except Refusal as error:
         st.caption(escape.markdown(f"{error}."))
         return
-    is_over = state.name == "finished"
     ordered = in_order(here, is_over)
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
         words = sentence(here, past) if is_over else f"**What it has found so far**, by epoch {here.epoch}"
         st.markdown(words, width="stretch")
-        label = "Name the clusters" if is_over else "See all clusters"
-        if st.button(label, key=f"name:{run.id}", icon=":material/category:",
-                     type="primary" if is_over else "secondary"):  # fmt: skip
-            routing.turn_to("clusters", run=run.id, cluster=str(ordered[0].id))
+        _offer_ways_on(run, here, ordered, is_over)
     frames.show([_row(here, images, cluster, is_over) for cluster in ordered[:_MOST]], _SIZE)
     if len(ordered) > _MOST:
         st.caption(f"and {counted(len(ordered) - _MOST, 'more cluster')}")
+
+
+def _offer_ways_on(run: Run, here: View, ordered: list[Cluster], is_over: bool) -> None:
+    """The clusters, and at the end the way to new pictures; the one that comes next stands out."""
+    unnamed = is_over and any(cluster.id not in {*here.defaults, *here.said.names} for cluster in ordered)
+    label = "Name the clusters" if unnamed else "See all clusters"
+    kind = "primary" if unnamed else "secondary"
+    if st.button(label, key=f"name:{run.id}", icon=":material/category:", type=kind):
+        routing.turn_to("clusters", run=run.id, cluster=str(ordered[0].id), **_IN_TURN if is_over else {})
+    if is_over and prediction_work.has_weights(run):
+        kind = "secondary" if unnamed else "primary"
+        if st.button("Predict new pictures", key=f"predict:{run.id}", icon=":material/image_search:", type=kind):
+            routing.turn_to("predict", run=run.id)
 
 
 def in_order(here: View, is_over: bool) -> list[Cluster]:
@@ -59,9 +71,12 @@ def sentence(here: View, past: History) -> str:
     novel = [cluster for cluster in filled if cluster.id not in here.defaults]
     doubtful = sum(bool(clusters.doubts(cluster)) for cluster in filled)
     in_novel = sum(cluster.size for cluster in novel)
-    said = f"Among {counted(len(here.assigned), 'picture')} without a label it found :orange[**"
-    said += f"{counted(len(novel), 'novel cluster')}**] with {in_novel:,} of them; the other "
-    said += f"{len(here.assigned) - in_novel:,} went to classes that you labeled. "
+    said = f"Among {counted(len(here.assigned), 'picture')} without a label it found "
+    if novel:
+        said += f":orange[**{counted(len(novel), 'novel cluster')}**] with {in_novel:,} of them; the other "
+        said += f"{len(here.assigned) - in_novel:,} went to classes that you labeled. "
+    else:
+        said += "no novel cluster: all went to classes that you labeled or named. "
     right = past.column("accuracy/validation")
     if len(right):
         said += f"It got {100 * right.iloc[-1]:.0f} % of the withheld labels right, and is "

@@ -13,20 +13,21 @@ import streamlit as st
 from lps.analysis import twins
 from lps.charts import class_bars, figures, line_charts, maps, measurements
 from lps.charts.event_log import History
-from lps.cluster import board
+from lps.cluster import executors
+from lps.cluster.jobs import RECORD
 from lps.errors import Refusal
 from lps.machine import usage
 from lps.running import launcher, overview, queue
 from lps.settings import catalog, config
 from lps.settings.parameters import text_of
-from lps.store import titles, wishes
+from lps.store import inherited, titles, wishes
 from lps.store.runs import Run, State
 from lps.ui.forms import fields
 from lps.ui.live import blind
 from lps.ui.pictures import points
 from lps.ui.shared import cards, epoch_choice, escape, estimates, failures, notices, refusals, replay, theme
 from lps.ui.shared.history import history, log_tail
-from lps.ui.shared.plot import plot
+from lps.ui.shared.plot import plot, plot_runs
 from lps.wording import ago, counted, data_size
 
 _NUMBERS = {"seen": "Seen", "novel": "Novel", "all": "All"}
@@ -45,6 +46,8 @@ def show_head(run: Run, state: State, past: History) -> None:
             st.space("stretch")
             _show_actions(run, state)
         st.caption(escape.markdown(" · ".join(_about(run) + _ending(state, past, time.time(), run.is_recorded))))
+        if origin := inherited.in_words(run):
+            st.caption(escape.markdown(f"{origin[0].upper()}{origin[1:]}"))
         notices.show_labels_of_others(run.config_if_readable())
     _show_standing(run, state, past)
     refusals.show(run.id, ":material/block:")
@@ -95,7 +98,8 @@ def _show_standing(run: Run, state: State, past: History) -> None:
         share, words = estimates.progress(run, state, past, time.time())
         used = usage.of_runner(run.read_json("process.json"))
         words += f" · {data_size(used.memory)} of memory" if used else ""
-        words += f" · SLURM job {run.read_json(board.RECORD).get('job')}" if run.wish().on else ""
+        if on := run.wish().on:
+            words += f" · {executors.title(on)} job {run.read_json(RECORD).get('job')}"
         st.progress(share, text=escape.markdown(words))
     elif state.name == "queued" and run.wish().on:
         st.info(escape.markdown(f"{state.reason[:1].upper()}{state.reason[1:]}."), icon=":material/schedule:")
@@ -160,10 +164,10 @@ def show_curves(run: Run, past: History) -> None:
     epochs, colors = _planned(run, "epochs", past), theme.palette()
     if blind.is_blind(past):
         alt = "Accuracy on withheld labels, sizes of the clusters, confident shares and mean margins over the epochs"
-        plot(_of(blind.figure(run, past, epochs, colors), run), "pace", alt)
+        plot_runs(_of(blind.figure(run, past, epochs, colors), run), "pace", alt, [run])
     else:
         alt = "Seen and novel accuracy with the gap between them, KL, mean margins and thresholds over the epochs"
-        plot(_of(line_charts.pace(past, epochs, colors), run), "pace", alt)
+        plot_runs(_of(line_charts.pace(past, epochs, colors), run), "pace", alt, [run])
     if len(past.pretrain):
         with st.expander("Pretraining", key=f"pretraining:{run.id}"):
             _show_pretraining(run, past)
@@ -174,7 +178,7 @@ def _show_pretraining(run: Run, past: History) -> None:
         st.caption(_reused_in_words(past))
         return
     figure = line_charts.pretraining(past, _planned(run, "pretrain_epochs", past), theme.palette())
-    plot(_of(figure, run), "pretraining", "SimCLR loss and quality of the features over the epochs")
+    plot_runs(_of(figure, run), "pretraining", "SimCLR loss and quality of the features over the epochs", [run])
 
 
 def _reused_in_words(past: History) -> str:
@@ -194,11 +198,14 @@ def show_terms(run: Run, past: History) -> None:
     left, right = st.columns(2)
     with left:
         st.markdown("**Loss terms**, as they enter the sum")
-        plot(_of(line_charts.losses(past, epochs, colors), run), "losses", "The terms of the loss over the epochs")
+        plot_runs(
+            _of(line_charts.losses(past, epochs, colors), run), "losses", "The terms of the loss over the epochs", [run]
+        )
     with right:
         st.markdown("**Pseudo-labels**, share and confidence")
         figure = line_charts.pseudo_labels(past, epochs, colors)
-        plot(_of(figure, run), "pseudo_labels", "Share and confidence of confident pseudo-labels over the epochs")
+        alt = "Share and confidence of confident pseudo-labels over the epochs"
+        plot_runs(_of(figure, run), "pseudo_labels", alt, [run])
 
 
 def show_others(run: Run, past: History) -> None:
@@ -214,7 +221,7 @@ def show_others(run: Run, past: History) -> None:
         with st.grid(columns="auto", min_column_width=300, gap="medium"):
             for name in names[: measurements.MOST]:
                 figure = measurements.other(past, name, epochs, colors)
-                plot(_of(figure, run), f"other:{name}", f"{name} over the epochs")
+                plot_runs(_of(figure, run), f"other:{name}", f"{name} over the epochs", [run])
         if len(names) > measurements.MOST:
             st.caption(f"{counted(len(names) - measurements.MOST, 'more measurement')}: on the page Compare.")
 
@@ -230,7 +237,9 @@ def show_comparison(runs: list[Run]) -> None:
         epochs = max(_planned(run, "epochs", past) for run, past in zip(runs, pasts.values()))
         figure = line_charts.pace_of_runs(recorded, epochs, theme.palette())
         figure.update_layout(uirevision=" ".join(run.id for run in runs))
-        plot(figure, "pace_of_runs", "Novel and seen accuracy, KL and mean margin of several runs over the epochs")
+        plot_runs(
+            figure, "pace_of_runs", "Novel and seen accuracy, KL and mean margin of several runs over the epochs", runs
+        )
         table = _last_values(recorded)
         exact = {word: st.column_config.NumberColumn(format="%.1f") for word in table if word != "Epoch"}
         st.dataframe(table, width="stretch", column_config=exact)
@@ -397,7 +406,8 @@ def show_settings(run: Run) -> None:
     st.dataframe(table, width="stretch", hide_index=True, column_config=boxes)
     method = catalog.method_info(settings.method)
     st.markdown(f"**{escape.markdown(method.title)}**")
-    fields.show_method(method)
+    fields.show_meaning(method)
+    fields.show_formulas(method, settings.flat())
 
 
 def settings_table(settings: config.Config) -> pd.DataFrame:

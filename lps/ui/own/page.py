@@ -9,9 +9,8 @@ from pathlib import Path
 import streamlit as st
 
 from lps.datasets.folder import Glance
-from lps.errors import Refusal, shorten
+from lps.errors import Refusal
 from lps.exchange import own_pictures
-from lps.files import browsing
 from lps.machine import background
 from lps.running import audits, class_count, costs
 from lps.settings.config import Config
@@ -39,21 +38,13 @@ def main() -> None:
         bring.show(_choose)
         return
     try:
-        folder = _folder(text)
+        folder = own_pictures.folder(text)
         seen = preview.of(folder)
     except Refusal as error:
         st.warning(escape.markdown(f"{form.sentence(error)}."), icon=":material/folder_off:")
         bring.show(_choose)
         return
     _show(folder, seen)
-
-
-def _folder(text: str) -> Path:
-    """The folder that the address names; raises `Refusal`."""
-    folder = browsing.allowed(text, (own_pictures.home(),))
-    if browsing.is_home(folder):
-        raise Refusal("folder", f"{shorten(str(folder))} is your whole home; choose a folder in it")
-    return folder
 
 
 def _choose(folder: Path) -> None:
@@ -181,7 +172,7 @@ def _start_asked(text: str | None) -> None:
         return
     started = None
     with refusals.kept("own"), st.spinner("Reading the pictures", show_time=True):
-        folder = _folder(text)
+        folder = own_pictures.folder(text)
         draft = draft_of(folder, st.session_state.get(_NOVEL))
         reading = form.checked(form.read(draft))
         if reading.errors:

@@ -26,6 +26,8 @@ def show(runs: list[Run]) -> None:
     racing, others = runs[: numbers.MOST], runs[numbers.MOST :]
     is_going_on = any(_is_going_on(run) for run in racing)
     st.fragment(_draw, run_every=_TICK_S if is_going_on else None)(racing, is_going_on)
+    words = "What the brake does, on points that your browser trains"
+    st.page_link("pages/explain.py", label=words, icon=":material/school:")
     for run in others:
         st.caption(escape.markdown(f"A race has three lanes; {titles.label(run)} is in the view Epoch by epoch."))
 

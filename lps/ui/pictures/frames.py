@@ -1,6 +1,7 @@
 """Pictures of a data set in coloured frames with a word below: blue for seen, orange for novel, grey for untold."""
 
 import base64
+import hashlib
 import io
 from dataclasses import dataclass
 from html import escape
@@ -10,9 +11,11 @@ import streamlit as st
 from PIL import Image
 
 from lps.charts.palette import DARK, LIGHT
+from lps.ui.pictures.bounded import Bounded
 from lps.ui.pictures.thumbnails import fitted
 
 _LARGEST = 96  # pixels that a picture keeps
+_DATA_URLS = Bounded(8_000_000)
 _STYLE = f"""
 .lps-frames {{ display: flex; flex-wrap: wrap; gap: 0.5rem; }}
 .lps-frames + .lps-frames {{ margin-top: 0.75rem; }}
@@ -59,8 +62,14 @@ def _figure(frame: Frame, size: int) -> str:
 
 
 def _png(pixels: np.ndarray) -> str:
-    """A picture as a data URL."""
-    image = Image.fromarray(np.ascontiguousarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels))
+    """A picture as a data URL; a page that refreshes itself shows most of them again."""
+    pixels = np.ascontiguousarray(pixels)
+    key = pixels.shape, hashlib.blake2b(pixels, digest_size=16).digest()
+    return _DATA_URLS.get(key, lambda: _encoded(pixels), len)
+
+
+def _encoded(pixels: np.ndarray) -> str:
+    image = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
     image.thumbnail((_LARGEST, _LARGEST))
     out = io.BytesIO()
     image.save(out, "PNG")

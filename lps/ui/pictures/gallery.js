@@ -53,6 +53,37 @@ function draw(root, head, bytes) {
   );
 }
 
+// One picture of the sheet is a stop of the Tab key, with its mark; arrows go on to its neighbours.
+function stop_at(root, i) {
+  [...root.children].forEach((cell, place) => {
+    for (const button of cell.querySelectorAll("button")) button.tabIndex = place === i ? 0 : -1;
+  });
+}
+
+function neighbour(cells, i, key) {
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[key];
+  if (step) return cells[i + step];
+  if (key === "Home" || key === "End") return cells.at(key === "Home" ? 0 : -1);
+  const here = cells[i].getBoundingClientRect();
+  const beyond = cells.filter((cell) => {
+    const other = cell.getBoundingClientRect();
+    return Math.abs(other.left - here.left) < 2 && (key === "ArrowDown" ? other.top > here.top : other.top < here.top);
+  });
+  return key === "ArrowDown" ? beyond[0] : beyond.at(-1);
+}
+
+function walk(root, event) {
+  if (!["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"].includes(event.key)) return;
+  const cells = [...root.children], cell = event.target.closest(".lps-sheet-tile");
+  if (!cell || event.altKey || event.ctrlKey || event.metaKey) return;
+  event.preventDefault();
+  event.stopPropagation(); // arrows are shortcuts of the page, too
+  const next = neighbour(cells, cells.indexOf(cell), event.key);
+  if (!next) return;
+  stop_at(root, cells.indexOf(next));
+  next.querySelector(event.target.className.includes("lps-sheet-mark") ? ".lps-sheet-mark" : ".lps-sheet-picture").focus();
+}
+
 function show(root) {
   for (const cell of root.children) {
     const id = Number(cell.dataset.id);
@@ -91,6 +122,9 @@ export default function (component) {
     root.drawn = head.drawn;
     root.last = undefined;
     draw(root, head, data.slice(cut + 1));
+    stop_at(root, 0);
+    root.onkeydown = (event) => walk(root, event);
+    root.onclick = (event) => event.target.closest(".lps-sheet-tile") && stop_at(root, [...root.children].indexOf(event.target.closest(".lps-sheet-tile")));
   }
   show(root);
 }

@@ -17,7 +17,7 @@ from lps.ui.pictures.thumbnails import fitted
 _SCRIPT = (Path(__file__).parent / "gallery.js").read_text(encoding="utf-8")
 _EDGE = 72  # pixels on the screen of the longer side of a picture
 FINE = 144  # pixels that a large picture keeps, for screens with two of them a pixel
-_TINY = 32  # pictures up to this side keep their pixels
+TINY = 32  # pictures up to this side keep their pixels
 _STYLE = f"""
 .lps-sheet {{ display: flex; flex-wrap: wrap; gap: 10px 8px; --lps-wrong: light-dark({LIGHT.wrong}, {DARK.wrong}); }}
 .lps-sheet-place {{ position: relative; }}
@@ -89,7 +89,7 @@ def sheet(
         "mime": mime,
         "columns": columns(len(tiles)),
         "edge": _EDGE,
-        "pixelated": images is not None and max(images.pixels.shape[1:3]) <= _TINY,
+        "pixelated": images is not None and max(images.pixels.shape[1:3]) <= TINY,
         "tiles": [vars(tile) | {"sides": fitted(own, _EDGE)} for tile, own in zip(tiles, sides)],
     }
     head["drawn"] = hashlib.sha256(json.dumps([head["tiles"], token]).encode() + picture).hexdigest()
@@ -119,11 +119,15 @@ def columns(count: int) -> int:
     return max(1, int(np.ceil(np.sqrt(count))))
 
 
-def contact_sheet(pixels: np.ndarray) -> tuple[bytes, str]:
-    """(all pictures in rows of `columns(n)` as one image file, its MIME type). Small ones keep every pixel."""
+def contact_sheet(pixels: np.ndarray, side: int | None = None) -> tuple[bytes, str]:
+    """(all pictures in rows of `columns(n)` as one image file, its MIME type). Small ones keep every pixel.
+
+    side: pixels that the longer side gets, also of small ones, which are enlarged smoothly.
+    """
     count, height, width, channels = pixels.shape
-    small = max(height, width) <= _TINY
-    size = (width, height) if small else _fitted(width, height)
+    small = side is None and max(height, width) <= TINY
+    scale = 1 if small else side / max(width, height) if side else min(1, FINE / max(width, height))
+    size = max(1, round(width * scale)), max(1, round(height * scale))
     across = columns(count)
     whole = Image.new("L" if channels == 1 else "RGB", (across * size[0], -(-count // across) * size[1]))
     for i, picture in enumerate(pixels):
@@ -133,8 +137,3 @@ def contact_sheet(pixels: np.ndarray) -> tuple[bytes, str]:
     out = io.BytesIO()
     whole.save(out, "PNG") if small else whole.save(out, "JPEG", quality=88)
     return out.getvalue(), "image/png" if small else "image/jpeg"
-
-
-def _fitted(width: int, height: int) -> tuple[int, int]:
-    scale = min(1, FINE / max(width, height))
-    return max(1, round(width * scale)), max(1, round(height * scale))

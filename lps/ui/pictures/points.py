@@ -91,6 +91,12 @@ def neighbours(run: Run, epoch: int, image: int, count: int) -> Neighbours | Non
     return nearest(_snapshot(str(run.folder), moment), image, count)
 
 
+def features(run: Run, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+    """(image ids int64 (m,), features (m, d)) of an epoch, as far as a page looks at them; raises `Refusal`."""
+    found = _snapshot(str(run.folder), (epoch, _stamp(run.snapshots / f"epoch-{epoch:04d}.npz")))
+    return found.feature_index.astype(np.int64), found.features
+
+
 def pictures(run: Run) -> datasets.Images:
     """The images that the ids of a run's points stand for.
 
@@ -108,7 +114,7 @@ def _partition(folder: str, stamp) -> Partition:
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _snapshot(folder: str, moment) -> Snapshot:
     """Thinned snapshot of `moment` (epoch, file stamp); raises `Refusal` for a damaged one or one of another split."""
-    found = projection.thinned(snapshots.read_snapshot(Path(folder) / "snapshots", moment[0]))
+    found = snapshots.read_snapshot(Path(folder) / "snapshots", moment[0], thinned=True)
     split = partition(Run(Path(folder))).split
     snapshots.check_ids(f"epoch-{moment[0]:04d}.npz", found.predicted, split.unlabeled, split.classes)
     return found
@@ -118,12 +124,11 @@ def _snapshot(folder: str, moment) -> Snapshot:
 def _plane(folder: str, first, last) -> Plane:
     """The principal plane of the newest snapshot, turned towards that of the first, so that it does not flip."""
     start, newest = _snapshot(folder, first), _snapshot(folder, last)
-    features = projection.usable(newest, last[0])
-    plane = projection.fit_plane(features)
+    plane = projection.fit_plane(projection.usable(newest, last[0]))
     if first == last or not np.array_equal(start.feature_index, newest.feature_index):
         return plane
-    early = projection.usable(start, first[0])
-    return projection.turn(plane, plane.project(features), projection.fit_plane(early).project(early))
+    now = plane.project(newest.features)
+    return projection.turn(plane, now, projection.fit_plane(projection.usable(start, first[0])).project(start.features))
 
 
 def _pca_table(folder: str, first, moment, last) -> pd.DataFrame:

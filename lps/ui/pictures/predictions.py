@@ -1,12 +1,13 @@
 """What the network said of the unlabeled images of a run, read once and shared by all viewers: treat as read-only."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import streamlit as st
 
-from lps.analysis import clusters, labels, naming, projection
+from lps.analysis import clusters, labels, mixtures, naming, projection
 from lps.analysis.clusters import Assignment, Cluster
 from lps.analysis.naming import Naming
 from lps.data.split import Split
@@ -59,8 +60,11 @@ class View:
         return self.split.class_names[class_id] if 0 <= class_id < len(self.split.class_names) else ""
 
 
-def view(run: Run, epoch: int) -> View:
-    """Raises `Refusal` where files are missing or damaged, or hold more images than a page can go through."""
+def view(run: Run, epoch: int, *, is_thorough: bool = True) -> View:
+    """What an epoch predicts. is_thorough: with what is doubtful of the clusters, which takes its time.
+
+    Raises `Refusal` where files are missing or damaged, or hold more images than a page can go through.
+    """
     known = points.partition(run)
     if (count := len(known.split.unlabeled)) > MOST_IMAGES:
         raise Refusal(
@@ -71,10 +75,10 @@ def view(run: Run, epoch: int) -> View:
     said = naming.at(naming.read_entries(run), epoch)
     defaults = labels.default_names(run, known.split)
     network = assignment(run, epoch)
-    before = [e for e in points.epochs(run) if e < epoch][-clusters.WINDOW :]
+    before = [e for e in points.epochs(run) if e < epoch][-clusters.WINDOW :] if is_thorough else []
     key = repr((sorted(said.parents.items()), sorted(said.moved.items())))
     stamps = tuple((e, _stamp(run, e)) for e in (*before, epoch))
-    assigned, ids, found = _described(str(run.folder), epoch, stamps, key, said)
+    assigned, ids, found = _described(str(run.folder), epoch, stamps, key, is_thorough, said)
     return View(run, epoch, known.split, known.targets, network, said, defaults, assigned, ids, found)
 
 
@@ -89,25 +93,30 @@ def _size(found: Assignment) -> int:
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _described(folder: str, epoch: int, stamps, key: str, _said: Naming):
+def _described(folder: str, epoch: int, stamps, key: str, is_thorough: bool, _said: Naming):
     run = Run(Path(folder))
     known, network = points.partition(run), assignment(run, epoch)
     unlabeled = known.split.unlabeled
     assigned = labels.clusters_of(_said, network.predicted, unlabeled)
     ids = labels.cluster_ids(_said, network.predicted, known.split.classes.total)
-    snapshot = projection.thinned(snapshots.read_snapshot(run.snapshots, epoch))
-    found = clusters.describe(
+    described = partial(
+        clusters.describe,
         assigned,
         network.confidence,
         known.targets[unlabeled],
         ids,
         len(known.split.class_names),
         withheld=known.split.validation_rows,
-        earlier=[a.predicted for a in _readable(run, [e for e, _ in stamps[:-1]])],
-        features=snapshot.features,
-        feature_rows=np.searchsorted(unlabeled, snapshot.feature_index).clip(max=len(unlabeled) - 1),
     )
-    made = {*_said.split_off, *map(_said.root, _said.parents)}
+    if not is_thorough:
+        return assigned, ids, described()
+    snapshot = snapshots.read_snapshot(run.snapshots, epoch, thinned=True)
+    rows = np.searchsorted(unlabeled, snapshot.feature_index).clip(max=len(unlabeled) - 1)
+    earlier = [a.predicted for a in _readable(run, [e for e, _ in stamps[:-1]])]
+    found = described(earlier=earlier, features=snapshot.features, feature_rows=rows)
+    mixed = ids[mixtures.suspected(snapshot.features, clusters.places(assigned[rows], ids), len(ids))]
+    found = [replace(c, flags=(*c.flags, "mixed")) if c.id in mixed else c for c in found]
+    made = {*_said.made, *map(_said.root, _said.parents)}
     return assigned, ids, [_by_hand(c) if c.id in made else c for c in found]
 
 

@@ -109,13 +109,14 @@ def _show_head(run: Run, epoch: int, rows: pd.DataFrame, names: tuple[str, ...],
                     args=(run, epoch, rows["image"].tolist()),
                     help="Split them off as a cluster of their own, to be named on the page Clusters",
                 )
+                _ask_place(run, epoch, rows["image"].tolist())
             st.button("Clear", key="lasso_clear", icon=":material/close:", on_click=_clear)
     st.caption(summary(rows, points.partition(run).split.classes.seen))
     if made := st.session_state.get("lasso_made"):
         where, at, cluster = made
         if (where, at) == (run.id, epoch):
             query = {"run": run.id, "epoch": str(epoch), "cluster": str(cluster)}
-            words = f"They are cluster {cluster} now: name it"
+            words = f"They are in cluster {cluster} now: look at it"
             st.page_link("pages/clusters.py", label=words, icon=":material/arrow_forward:", query_params=query)
 
 
@@ -197,14 +198,39 @@ def _clear() -> None:
     st.session_state.pop("lasso_made", None)
 
 
-def _split(run: Run, epoch: int, images: list[int]) -> None:
-    """Record that these images are a cluster of their own, as on the page Clusters."""
+def _ask_place(run: Run, epoch: int, images: list[int]) -> None:
+    """A menu of clusters that the images can be put in."""
+    try:
+        here = predictions.view(run, epoch)
+    except Refusal:
+        return  # said once one is put in, by the button beside
+    clusters = {int(cluster): here.title(cluster) for cluster in here.ids}
+    key = f"lasso_place {len(naming.read_entries(run))} {len(images)} {images[0]}"
+    st.selectbox(
+        "Put them in",
+        list(clusters),
+        index=None,
+        format_func=lambda cluster: clusters.get(cluster, ""),
+        key=key,
+        placeholder="Put them in …",
+        label_visibility="collapsed",
+        width=180,
+        on_change=lambda: _split(run, epoch, images, st.session_state[key]),
+    )
+
+
+def _split(run: Run, epoch: int, images: list[int], into: int | None = None) -> None:
+    """Record that these images are a cluster of their own, or part of one, as on the page Clusters.
+
+    A lasso is no look at each of them, so none counts as confirmed.
+    """
     try:
         here = predictions.view(run, epoch)
         new = here.said.next_id(int(max(here.ids.max(), here.network.predicted.max())) + 1)
-        step = {"do": "split", "images": images, "new": new}
-        naming.record(run, epoch, [step], labels.digest(here.network.predicted))
+        steps: list[dict] = [{"do": "split", "images": images, "new": new}]
+        steps += [] if into is None else [{"do": "merge", "id": new, "into": into}]
+        naming.record(run, epoch, steps, labels.digest(here.network.predicted))
     except (Refusal, OSError) as error:
         st.session_state[_ERROR] = str(error)
         return
-    st.session_state["lasso_made"] = (run.id, epoch, new)
+    st.session_state["lasso_made"] = (run.id, epoch, new if into is None else into)

@@ -12,6 +12,7 @@ import pandas as pd
 import streamlit as st
 
 from lps.errors import Refusal
+from lps.exchange import messages
 from lps.files.atomic import refused
 from lps.machine import devices, usage
 from lps.running import costs, launcher, overview, queue, run_slots
@@ -70,7 +71,18 @@ def show() -> bool:
     _show_counts(found)
     _show_line(found, now)
     _show_broken(found)
+    _show_who_is_told()
     return _is_moving(found)
+
+
+def _show_who_is_told() -> None:
+    told = ", ".join(messages.kinds())
+    st.caption(
+        f"Told when a run ends or goes wrong: {escape.markdown(told)}."
+        if told
+        else "Nobody is told when a run ends or goes wrong; the setting `LPS_NOTIFY` names a web hook, a mail address "
+        "or this desktop (README)."
+    )
 
 
 def _is_moving(found: Occupancy) -> bool:

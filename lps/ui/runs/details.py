@@ -3,8 +3,10 @@
 import streamlit as st
 
 from lps.analysis.standing import Entry
+from lps.report import run_report
+from lps.store import inherited
 from lps.ui.runs import upkeep
-from lps.ui.shared import escape, failures, theme
+from lps.ui.shared import escape, failures, take_away, theme
 
 _COSTS = {
     "memory/host_gb": ("Memory", "{:.2f} GB", "Resident memory of the training process"),
@@ -27,9 +29,14 @@ def show(entry: Entry) -> None:
             failures.show(entry.run, entry.state, lambda: upkeep.resume(entry))
         for words in _remarks(entry):
             st.markdown(f":red[{escape.markdown(words)}]")
+        if origin := inherited.in_words(entry.run):
+            st.caption(escape.markdown(f"{origin[0].upper()}{origin[1:]}"))
         _show_costs(entry)
         if entry.notes:
             st.text(entry.notes)
+        if _costs(entry):
+            key = f"report:{entry.run.id}"
+            take_away.offer_report(lambda: run_report.of_run(entry.run), f"report-{entry.run.id}", key)
         if entry.run.is_recorded:
             st.caption("A recording: it stays as it is. Launch a copy to have a run of your own.")
 

@@ -12,7 +12,7 @@ import streamlit as st
 from lps.errors import Refusal
 from lps.exchange.imports import Imported, import_runs
 from lps.store import titles
-from lps.ui.runs import shelf
+from lps.ui.runs import table
 from lps.ui.server.uploads import stored
 from lps.ui.shared import escape, select
 from lps.wording import counted
@@ -73,7 +73,7 @@ def _remember(found: list[Imported]) -> None:
     st.session_state[CAME] = [
         item if item.is_new or item.run.id not in before else before[item.run.id] for item in found
     ]
-    shelf.forget_choice()
+    table.forget_choice()
     st.query_params["run"] = [item.run.id for item in found]
 
 

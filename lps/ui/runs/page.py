@@ -1,16 +1,24 @@
 """Which runs are there? All of them in one table: find, compare, name, tag, hide, stop, delete, have back, import."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import streamlit as st
 
 from lps.analysis import standing
-from lps.ui.runs import details, import_dialog, shelf, upkeep
-from lps.ui.shared import page_head, select
+from lps.bench import columns, kept
+from lps.bench.run_names import Name, Vocabulary
+from lps.errors import Refusal
+from lps.ui.forms import keeping
+from lps.ui.runs import beside, details, groups, import_dialog, shelf, table, upkeep
+from lps.ui.shared import escape, page_head, select
 
 _TICK_S = 5.0  # while a run moves
 
 
 def main() -> None:
     """The whole page."""
+    keeping.begin(kept.views(select.runs_root()))
     with st.container(horizontal=True, vertical_alignment="center"):
         st.title("Runs", width="stretch")
         import_dialog.show_button()
@@ -28,19 +36,43 @@ def main() -> None:
     upkeep.show_question()
 
 
+def _show_way_to_effects(entries: list[standing.Entry], by: Sequence[Name]) -> None:
+    """Which value is best is answered on Effects, of the setting that runs are put together by where there is one."""
+    varying = columns.varying(entries)
+    if varying:
+        setting = next((name.key for name in by if name.key in varying), None)
+        asked = {"setting": setting} if setting else {}
+        st.page_link("pages/effects.py", label="What a setting does", icon=":material/tune:", query_params=asked)
+
+
 def _browse(wanted: shelf.Wanted, was_moving: bool, fresh: list[list[standing.Entry]]) -> None:
     """Table, actions and the one chosen run; goes on refreshing itself while a run moves.
 
     fresh: what the page has just read, for the first time only.
     """
     everything = fresh.pop() if fresh else [standing.entry(run) for run in select.all_runs()]
-    entries = shelf.matching(everything, wanted)
+    try:
+        entries = shelf.matching(everything, wanted)
+    except Refusal as error:
+        st.error(escape.markdown(str(error)), icon=":material/filter_alt_off:")
+        entries = shelf.matching(everything, replace(wanted, find=""))
     if was_moving and not shelf.is_moving(everything):
         st.rerun()  # without the timer
     if not entries:
         st.info("No run fits. Take back a choice above.", icon=":material/filter_alt_off:")
         return
-    chosen = shelf.show(entries)
-    upkeep.show_bar(chosen, len(entries))  # below: rows must not move away while a person ticks them
+    vocabulary = Vocabulary(entries)
+    with st.container(horizontal=True, gap="small", key="shelf_menus"):
+        shown = table.pick_columns(entries, vocabulary)
+        by = groups.pick(entries, vocabulary)
+        keeping.show_menu(kept.views(select.runs_root()), "Views")
+        _show_way_to_effects(entries, by)
+    if by:
+        entries = groups.show(entries, by, shown)
+    base = next((entry for entry in everything if entry.run.id == st.query_params.get("against")), None)
+    chosen = table.show(entries, shown, base)
+    upkeep.show_bar(chosen, len(entries), base)  # below: rows must not move away while a person ticks them
     if len(chosen) == 1:
         details.show(chosen[0])
+    if len(chosen) == 2:
+        beside.show(*chosen)

@@ -9,20 +9,23 @@ from lps.analysis.standing import Entry
 from lps.running import launcher
 from lps.store.run_folders import delete_run, deleted_runs, restore_run
 from lps.store.runs import RUN_ID, Run
-from lps.ui.runs import shelf
+from lps.ui.runs import table
 from lps.ui.server import routing
 from lps.ui.shared import comparable, escape, refusals, run_actions, select
 from lps.wording import counted
 
 _MOST_IN_TRASH = 20  # deleted runs that the page lists
-_SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 
 
 # ---------------------------------------------------------------------------------------------------- bar
 
 
-def show_bar(chosen: Sequence[Entry], total: int) -> None:
-    """How many are chosen, where they can be opened, and what can be done with them."""
+def show_bar(chosen: Sequence[Entry], total: int, base: Entry | None) -> None:
+    """How many are chosen, where they can be opened, and what can be done with them. base: see `table.show`."""
+    if base:
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.caption(f"Held against {escape.markdown(base.name)} (Δ, points)", width="content")
+            st.button("Take back", key="against_back", type="tertiary", on_click=_hold, args=(None,))
     if not chosen:
         st.caption(f"{counted(total, 'run')}. Tick rows to open, name, tag, hide, stop, resume or delete them.")
         return
@@ -31,9 +34,20 @@ def show_bar(chosen: Sequence[Entry], total: int) -> None:
         _show_links(chosen)
         for action, runs in _possible(chosen).items():
             _show_button(action, runs, len(chosen))
+        if len(chosen) == 1 and chosen[0] is not base:
+            words, more = "Hold others against it", {"type": "tertiary", "icon": ":material/balance:"}
+            st.button(words, key="hold_run", on_click=_hold, args=(chosen[0],), **more)
         with st.popover("Link", icon=":material/link:", type="tertiary"):
             st.caption("This table with these rows chosen")
-            st.code(_link(), language=None, wrap_lines=True)
+            st.code(select.link(), language=None, wrap_lines=True)
+
+
+def _hold(base: Entry | None) -> None:
+    """Show the others as differences from this run, or all as they are."""
+    if base is None:
+        st.query_params.pop("against", None)
+    else:
+        st.query_params["against"] = base.run.id
 
 
 def _show_links(chosen: Sequence[Entry]) -> None:
@@ -93,18 +107,6 @@ def _show_button(action: str, runs: list[Entry], chosen: int) -> None:
         st.rerun()
 
 
-def _link() -> str:
-    """The address of the page as it is: boxes and chosen rows."""
-    pairs = []
-    for key in st.query_params:
-        pairs += [f"{_quoted(key)}={_quoted(value)}" for value in st.query_params.get_all(key)]
-    return f"{(st.context.url or '').partition('?')[0]}{'?' * bool(pairs)}{'&'.join(pairs)}"
-
-
-def _quoted(text: str) -> str:
-    return "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in text.encode())
-
-
 # ---------------------------------------------------------------------------------------------------- changes
 
 
@@ -117,7 +119,7 @@ def resume(entry: Entry) -> None:
 def _delete(entries: list[Entry]) -> None:
     if deleted := _for_each(entries, delete_run):
         st.session_state["shelf_undo"] = [run.id for run in deleted]
-    shelf.forget_choice()
+    table.forget_choice()
 
 
 _CHANGES = {

@@ -5,7 +5,7 @@ What stands in the form becomes the words of the command line, so that both mean
 
 import streamlit as st
 
-from lps.cluster import slurm
+from lps.cluster import executors
 from lps.errors import Refusal
 from lps.running import costs, run_slots, start_check
 from lps.settings import catalog, spell
@@ -141,7 +141,7 @@ def _offer(request: Request, command: str) -> None:
     """What it takes, the same as a command, and the button."""
     notices.show_shortage([request.base] * request.trials * len(request.seeds))
     notices.show_crowding([request.base])
-    if slurm.is_here():
+    if executors.here():
         st.caption("The runs of a search wait in the queue of this machine; a cluster is not asked for them.")
     take_away.show_command(command)
     with st.container(horizontal=True, vertical_alignment="center"):

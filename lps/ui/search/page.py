@@ -35,7 +35,7 @@ _STATES = {
     "interrupted": ("Interrupted", "orange"),
     "finished": ("Finished", "green"),
 }
-_VIEWS = {"history": "History", "importance": "What mattered", "settings": "Settings"}
+_HALF = 420  # pixels, the least width of a chart that stands beside another
 
 
 def main() -> None:
@@ -260,16 +260,28 @@ def _start_asked(one: Search) -> None:
 
 
 def _show_charts(one: Search, result: Result) -> None:
-    view = select.choose(st.segmented_control, "view", "View", _VIEWS, required=True, label_visibility="collapsed")
-    {"history": _show_history, "importance": _show_importance, "settings": _show_settings}[view](one, result)
+    """All of them, so that whoever watches a search sees each grow."""
+    if all(trial.value is None for trial in result.trials):
+        st.caption("The charts begin with the first value of a trial.")
+        return
+    _show_history(one, result)
+    with st.grid(columns="auto", min_column_width=_HALF, gap="medium"):
+        with st.container(gap="small"):
+            _show_importance(one, result)
+        if len(result.complete) > 1:
+            with st.container(gap="small"):
+                _show_parallel(one, result)
+    _show_settings(one, result)
 
 
 def _show_history(one: Search, result: Result) -> None:
+    st.markdown("**History**")
     alt = f"Values of {counted(len(result.trials), 'trial')} and the best so far"
     plot(search_charts.history(result, theme.palette()), f"search_history_{one.name}", alt)
 
 
 def _show_importance(one: Search, result: Result) -> None:
+    st.markdown("**What mattered**")
     shares = _importance(str(one.folder), one.identity, len(result.complete), one, result)
     if shares:
         alt = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
@@ -280,16 +292,20 @@ def _show_importance(one: Search, result: Result) -> None:
 
 
 def _show_settings(one: Search, result: Result) -> None:
+    st.markdown("**Each setting**")
     colors = theme.palette()
     with st.grid(columns="auto", min_column_width=280, gap="small"):
         for dimension in result.request.space:
             figure = search_charts.slice_of(result, dimension, colors)
             plot(figure, f"search_slice_{one.name}_{dimension.name}", f"Value over {dimension.name}")
     st.caption("Each dot is a trial, whatever its other settings were; crosses were stopped early.")
-    if len(result.complete) > 1:
-        alt = f"{len(result.complete)} finished trials as lines through their settings"
-        plot(search_charts.parallel(result, colors), f"search_parallel_{one.name}", alt)
-        st.caption("One line a finished trial, from its settings to its value; the thick one is the best.")
+
+
+def _show_parallel(one: Search, result: Result) -> None:
+    st.markdown("**From settings to value**")
+    alt = f"{len(result.complete)} finished trials as lines through their settings"
+    plot(search_charts.parallel(result, theme.palette()), f"search_parallel_{one.name}", alt)
+    st.caption("One line a finished trial, from its settings to its value; the thick one is the best.")
 
 
 @st.cache_data(max_entries=16, show_spinner=False)

@@ -1,4 +1,4 @@
-"""What a browser can fetch besides pages: the labeled pictures of a run as a .zip, made while it is sent.
+"""What a browser can fetch besides pages: the labeled pictures of a run as a .zip, made while it is sent; its model.
 
 Streamlit's own downloads are in the server's memory as a whole, and own pictures may be gigabytes.
 """
@@ -6,7 +6,7 @@ Streamlit's own downloads are in the server's memory as a whole, and own picture
 from pathlib import Path
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
 
 from lps.analysis import labels as naming
 from lps.errors import Refusal
@@ -16,6 +16,7 @@ from lps.store.runs import Run
 from lps.store.snapshots import read_split
 from lps.ui.server import paths
 from lps.ui.shared.select import runs_root
+from lps.use import model_work
 
 
 def pattern() -> str:
@@ -41,3 +42,26 @@ def labels(request: Request) -> Response:
         return PlainTextResponse(f"{error}.\n", 404)
     headers = {"content-disposition": f'attachment; filename="{name}.zip"', "cache-control": "no-store"}
     return StreamingResponse(pieces, media_type="application/zip", headers=headers)
+
+
+def model_pattern() -> str:
+    """The addresses that `model` answers to."""
+    return paths.path_of("model/{run}.zip")
+
+
+def model_address(run: Run) -> str:
+    """Where the model of a run is, once it was made."""
+    return paths.path_of(f"model/{run.id}.zip")
+
+
+def model(request: Request) -> Response:
+    """The answer: the folder of the model as a .zip, or one sentence."""
+    try:
+        run = find_run(runs_root(), request.path_params["run"], by_path=False)
+        path = model_work.path_of(run)
+        if not path.is_file():
+            raise Refusal("model", "was not made yet, or weights or names have changed since; Predict makes it")
+    except Refusal as error:
+        return PlainTextResponse(f"{error}.\n", 404)
+    headers = {"cache-control": "no-store"}
+    return FileResponse(path, media_type="application/zip", filename=f"model-{run.id[-6:]}.zip", headers=headers)

@@ -1,5 +1,6 @@
 """How the dashboard is served: the guard before every request, plotly.js, the link that is printed, the browser."""
 
+import gc
 import gzip
 import importlib
 import logging
@@ -19,10 +20,11 @@ from streamlit import cli_util, config
 from streamlit.runtime.pages_manager import PagesManager
 
 from lps import ui
+from lps.charts import palette
 from lps.charts.library import LIBRARY
 from lps.errors import Refusal
 from lps.machine import addresses
-from lps.ui.server import downloads, guard, menu, routing
+from lps.ui.server import downloads, guard, menu, paths, review_desk, routing
 from lps.ui.shared.plot import library_path
 from lps.ui.shared.select import runs_root
 
@@ -43,9 +45,18 @@ def options() -> dict:
     except Refusal as error:
         sys.exit(f"lps: {error}")
     _import_pages()
+    index = (Path(st.__file__).parent / "static" / "index.html").read_text(encoding="utf-8")
     return {
-        "middleware": [Middleware(guard.Guard, door=door, index=_index()), Middleware(Herald, library=library_path())],
-        "routes": [Route(library_path(), _library), Route(downloads.pattern(), downloads.labels)],
+        "middleware": [
+            Middleware(guard.Guard, door=door, index=index),
+            Middleware(Front, index=index, library=library_path()),
+        ],
+        "routes": [
+            Route(library_path(), _library),
+            Route(downloads.pattern(), downloads.labels),
+            Route(downloads.model_pattern(), downloads.model),
+            Route(review_desk.pattern(), review_desk.answer, methods=["POST"]),
+        ],
         "lifespan": _life(door, address),
     }
 
@@ -57,24 +68,34 @@ def _import_pages() -> None:
     for module in pkgutil.walk_packages(ui.__path__, f"{ui.__name__}.", onerror=lambda name: None):
         with suppress(Exception):  # said by the page that needs it, and by no other
             importlib.import_module(module.name)
+    gc.freeze()  # Streamlit collects garbage after every part of a page: 90 ms each time, most of it for these modules
 
 
-class Herald:
-    """ASGI middleware: a page with charts says in its head that it needs plotly.js, long before a chart asks for it."""
+class Front:
+    """ASGI middleware: gives the page that Streamlit is loaded with, with our style in its head.
 
-    def __init__(self, app, library: str):
-        self.app, self.link = app, (b"link", f"<{library}>; rel=preload; as=script".encode())
+    As a part of the page the style would come after those that it is for, and they would jump. For a page with charts
+    the head says, too, that it needs plotly.js, long before a chart asks for it.
+    """
+
+    def __init__(self, app, index: str, library: str):
+        self.app, self.index = app, index.replace("</head>", f"{palette.PAGE}</head>", 1)
+        self.link = f"<{library}>; rel=preload; as=script"
 
     async def __call__(self, scope, receive, send):
-        if scope["type"] != "http" or scope["path"].rstrip("/").rpartition("/")[2] not in menu.charted():
+        name = _page_of(scope["path"]) if scope["type"] == "http" and scope["method"] == "GET" else None
+        if name is None:
             return await self.app(scope, receive, send)
+        said = {"link": self.link} if name in menu.charted() else {}
+        answer = Response(self.index, media_type="text/html", headers={"cache-control": "no-cache"} | said)
+        return await answer(scope, receive, send)
 
-        async def send_with_link(message):
-            if message["type"] == "http.response.start" and message["status"] == 200:
-                message = message | {"headers": [*message.get("headers", []), self.link]}
-            await send(message)
 
-        return await self.app(scope, receive, send_with_link)
+def _page_of(path: str) -> str | None:
+    """The page that a path names, there or not, "" for the first one; None for all else that a server has."""
+    first = paths.path_of("")
+    name = path.removeprefix(first)
+    return None if not path.startswith(first) or "/" in name or "." in name else name
 
 
 def _library(request: Request) -> Response:
@@ -88,11 +109,6 @@ def _library(request: Request) -> Response:
 @cache
 def _packed() -> bytes:
     return gzip.compress((LIBRARY / "plotly.min.js").read_bytes(), 6)
-
-
-def _index() -> str:
-    """The page that Streamlit is loaded with."""
-    return (Path(st.__file__).parent / "static" / "index.html").read_text(encoding="utf-8")
 
 
 def _own_token() -> str:

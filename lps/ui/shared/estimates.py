@@ -58,9 +58,9 @@ def of(config: Config, shape: tuple[int, int, int] | None = None) -> Span | None
     return None if rough is None else Span(rough, rough, rough * costs.ROUGH * costs.busy())
 
 
-def in_words(span: Span | None) -> str:
-    """To follow a sentence on what is to be launched; "" where nothing is known."""
-    return "" if span is None else f" · about {costs.span_in_words(span)} each"
+def in_words(span: Span | None, runs: int) -> str:
+    """To follow a sentence on so many runs that are to be launched; "" where nothing is known."""
+    return "" if span is None else f" · about {costs.span_in_words(span)}{' each' * (runs > 1)}"
 
 
 def progress(run: Run, state: State, past: History, now: float) -> tuple[float, str]:

@@ -56,6 +56,7 @@ function drawNext(isIdle) {
 
 const NARROW = 560; // pixels
 const LEGEND_ROW = 19;
+const MOST_ROWS = 16; // of a legend below a narrow chart
 
 const quote = (value) => `"${String(value ?? "").replaceAll('"', '""')}"`;
 
@@ -91,7 +92,7 @@ function toCsv(graph) {
   if (maps.length) return cellsToCsv(maps, graph._fullLayout);
   const lines = ["trace,x,y,id"];
   graph._fullData.forEach((trace, i) => {
-    if (trace.hoverinfo === "skip") return;
+    if (trace.hoverinfo === "skip" && trace.meta !== "raw") return;
     const { x, y, customdata } = graph._fullData[i];
     for (let k = 0; k < (y?.length ?? 0); k++) {
       lines.push([quote(trace.name), quote(x?.[k] ?? k), quote(y[k]), quote(customdata?.[k])].join(","));
@@ -100,15 +101,27 @@ function toCsv(graph) {
   return lines.join("\n") + "\n";
 }
 
-function download(text, name) {
+function download(text, name, type = "text/csv") {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  link.href = URL.createObjectURL(new Blob([text], { type }));
   link.download = name;
   link.click();
   URL.revokeObjectURL(link.href);
 }
 
-function configuration(Plotly, { name, token }, figure) {
+// A piece of paper with what the chart shows, of the colour of the page: png for slides, svg for print.
+function paper(Plotly, graph, name, format) {
+  const page = getComputedStyle(document.querySelector(".stApp") ?? document.body).backgroundColor;
+  const layout = { ...graph.layout, paper_bgcolor: page };
+  const size = { width: graph.clientWidth, height: graph.clientHeight };
+  const scale = format === "png" ? 2 : 1;
+  Plotly.downloadImage({ data: graph.data, layout, config: { staticPlot: true } }, { format, filename: name, scale, ...size });
+}
+
+const SVG_ICON = { width: 24, height: 24, path: "M12 3l8 14H4L12 3zm-8 16h16v2H4z" };
+const CODE_ICON = { width: 24, height: 24, path: "M9 7l-5 5 5 5 1.4-1.4L6.8 12l3.6-3.6L9 7zm6 0l-1.4 1.4 3.6 3.6-3.6 3.6L15 17l5-5-5-5z" };
+
+function configuration(Plotly, { name, token, code }, figure) {
   const csv = {
     name: "csv",
     title: "Download data as CSV",
@@ -119,15 +132,19 @@ function configuration(Plotly, { name, token }, figure) {
     name: "png",
     title: "Download as PNG",
     icon: Plotly.Icons.camera,
-    click: (graph) => {
-      const page = getComputedStyle(document.querySelector(".stApp") ?? document.body).backgroundColor;
-      const layout = { ...graph.layout, paper_bgcolor: page };
-      const size = { width: graph.clientWidth, height: graph.clientHeight };
-      Plotly.downloadImage(
-        { data: graph.data, layout, config: { staticPlot: true } },
-        { format: "png", filename: name, scale: 2, ...size },
-      );
-    },
+    click: (graph) => paper(Plotly, graph, name, "png"),
+  };
+  const svg = {
+    name: "svg",
+    title: "Download as SVG",
+    icon: SVG_ICON,
+    click: (graph) => paper(Plotly, graph, name, "svg"),
+  };
+  const python = {
+    name: "python",
+    title: "Download the Python that draws it",
+    icon: CODE_ICON,
+    click: (graph) => download(graph.code, `${name}.py`, "text/x-python"),
   };
   const drags = figure.layout.dragmode === "pan" ? ["pan2d", "zoom2d"] : ["zoom2d", "pan2d"];
   return {
@@ -136,7 +153,7 @@ function configuration(Plotly, { name, token }, figure) {
     responsive: true,
     displayModeBar: token ? true : "hover",
     scrollZoom: figure.layout.dragmode === "pan",
-    modeBarButtons: [token ? [...drags, "lasso2d", "select2d"] : drags, ["resetScale2d"], [png, csv]],
+    modeBarButtons: [token ? [...drags, "lasso2d", "select2d"] : drags, ["resetScale2d"], [png, svg, csv, ...(code ? [python] : [])]],
   };
 }
 
@@ -261,6 +278,28 @@ function drawPoints(Plotly, graph, figure, options, drawn) {
   graph.dataset.moment = graph.moment;
 }
 
+// ------------------------------------------------------------------------------------------- one of many lines
+
+// The lines of what the pointer is on stay as they are, all others fade. Elements alone: plotly need not draw anew.
+function lightUp(graph, group) {
+  for (const trace of graph._fullData ?? []) {
+    const others = group !== undefined && trace.legendgroup !== group;
+    for (const element of graph.querySelectorAll(`.trace${CSS.escape(trace.uid)}`)) element.style.opacity = others ? 0.12 : "";
+  }
+  graph.dataset.lit = group ?? "";
+}
+
+function listenToHover(graph) {
+  graph.on("plotly_hover", ({ points }) => lightUp(graph, points.length === 1 ? points[0].fullData.legendgroup : undefined));
+  graph.on("plotly_unhover", () => lightUp(graph));
+  const entryOf = ({ target }) => target.closest?.(".legend .traces");
+  graph.addEventListener("mouseover", (event) => {
+    const entry = entryOf(event);
+    if (entry) lightUp(graph, entry.__data__?.[0]?.trace?.legendgroup);
+  });
+  graph.addEventListener("mouseout", (event) => entryOf(event) && lightUp(graph));
+}
+
 // ------------------------------------------------------------------------------------------- drawing
 
 const graphs = (window.lpsPlotGraphs ??= new Set());
@@ -312,6 +351,7 @@ function draw(graph, text) {
     figure.layout.font = { ...figure.layout.font, family: getComputedStyle(graph).fontFamily };
     figure.layout.uirevision ??= options.name;
     graph.clock = options.clock;
+    graph.code = options.code;
     graph.plotConfiguration ??= configuration(Plotly, options, figure); // a new one would make a new plot
     if (options.token) drawPoints(Plotly, graph, figure, options, drawn);
     else Plotly.react(graph, figure.data, figure.layout, graph.plotConfiguration);
@@ -321,6 +361,10 @@ function draw(graph, text) {
       graph.followsClock = true;
       graph.on("plotly_afterplot", () => followClock(graph)); // another size or zoom
       followClock(graph);
+    }
+    if (options.highlight && !graph.listensToHover) {
+      graph.listensToHover = true;
+      listenToHover(graph);
     }
     if (options.clickable && !graph.listensToClicks) {
       graph.listensToClicks = true;
@@ -351,6 +395,10 @@ function placeLegend(graph, layout, data) {
   const legend = layout.legend;
   if (graph.clientWidth >= NARROW || legend?.orientation !== "v" || !(legend.x > 1)) return;
   const rows = data.filter((trace) => trace.showlegend !== false).length;
+  if (rows > MOST_ROWS) {
+    layout.showlegend = false; // the label of a touched line tells its name
+    return;
+  }
   layout.legend = { ...legend, x: 0, xanchor: "left", y: -60 / layout.height, yanchor: "top" };
   layout.margin = { ...layout.margin, b: 70 + LEGEND_ROW * rows };
   layout.height += LEGEND_ROW * rows;

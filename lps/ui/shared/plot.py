@@ -6,6 +6,7 @@ package, served by this server (lps.ui.server.serving).
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -14,8 +15,10 @@ import plotly
 import plotly.graph_objects as go
 import streamlit as st
 
+from lps.bench import drawing_code
 from lps.charts import palette
-from lps.ui.server import paths
+from lps.store.runs import Run
+from lps.ui.server import paths, presenting
 from lps.ui.shared import theme
 
 _LIBRARY_NAME = f"plotly-{plotly.__version__}.js"  # its address on the server: another version is another file
@@ -42,17 +45,33 @@ class Touch:
     drawn: bool = False
 
 
-def plot(figure: go.Figure, key: str, alt: str, clickable: bool = False, clock: str = "") -> int | None:
+def plot(
+    figure: go.Figure, key: str, alt: str, clickable: bool = False, clock: str = "", code: str = "", highlight=False
+) -> int | None:
     """Draw `figure`, whose layout has a height in pixels, under the stable `key`.
 
     The colours of the palette follow a change of theme in the browser. alt: what the chart shows, for screen readers.
-    clock: whose moment an upright line over it shows, a value of its x axis (lps.ui.shared.replay).
+    clock: whose moment an upright line over it shows, a value of its x axis (lps.ui.shared.replay). code: the Python
+    that draws it from `lps`, for the toolbar. highlight: what the pointer is on stays, all other legend groups fade.
     Returns the customdata of a point clicked since the last run (points of a clickable figure carry one 1-D integer
     id), else None.
     """
-    data = _data(figure, key, alt, clickable=clickable, clock=clock)
+    data = _data(figure, key, alt, clickable=clickable, clock=clock, code=code, highlight=highlight)
     clicked = _clicked(_mount(key=key, data=data, on_click_change=_nothing))
     return clicked if clickable else None
+
+
+def rows_of(figure: go.Figure) -> dict[str, int]:
+    """The measurements that its lines are named as -> the panel of each, from 1."""
+    lines = [line for line in figure.data if isinstance(line.meta, str) and line.hoverinfo != "skip"]
+    return {line.meta: int((line.yaxis or "y")[1:] or 1) for line in lines}
+
+
+def plot_runs(figure: go.Figure, key: str, alt: str, runs: Sequence[Run]) -> None:
+    """As `plot`, for lines over the epochs of these runs: the toolbar has the Python that draws them."""
+    rows = rows_of(figure)
+    code = drawing_code.of_runs([str(run.folder.absolute()) for run in runs], rows) if rows else ""
+    plot(figure, key, alt, code=code, highlight=len(runs) > 1)
 
 
 def explore(figure: go.Figure, key: str, alt: str, token: str, moment: int) -> Touch:
@@ -88,15 +107,19 @@ def _clicked(result) -> int | None:
 
 def _data(figure: go.Figure, key: str, alt: str, **options) -> bytes:
     """One line of options, then the figure."""
+    drawn, height = figure.to_json(), figure.layout.height
+    if presenting.is_on():
+        large = presenting.sized(json.loads(drawn))
+        drawn, height = json.dumps(large), large["layout"].get("height")
     head = {
         "library": library_path(),
         "name": key,
         "alt": alt,
-        "height": figure.layout.height,
+        "height": height,
         "theme": theme.theme(),
         "colors": palette.color_pairs(),
     }
-    return json.dumps(head | options).encode() + b"\n" + figure.to_json().encode()
+    return json.dumps(head | options).encode() + b"\n" + drawn.encode()
 
 
 def library_path() -> str:

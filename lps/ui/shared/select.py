@@ -19,6 +19,7 @@ from lps.store.runs import RUN_ID, Run
 from lps.store.titles import label
 from lps.ui.shared import escape
 
+_SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 _FEW = 2  # finished runs that can be held against each other
 _ROW_HEIGHT = 35  # pixels of a table's row
 _HIDDEN = "hidden"  # in the address, where hidden runs are shown
@@ -234,3 +235,15 @@ def agree(key: str, value) -> None:
     """Let a widget show what the address says; untouched where it does already, so that nothing jumps."""
     if st.session_state.get(key) != value:
         st.session_state[key] = value
+
+
+def link() -> str:
+    """The address of the page as it is."""
+    pairs = []
+    for key in st.query_params:
+        pairs += [f"{_quoted(key)}={_quoted(value)}" for value in st.query_params.get_all(key)]
+    return f"{(st.context.url or '').partition('?')[0]}{'?' * bool(pairs)}{'&'.join(pairs)}"
+
+
+def _quoted(text: str) -> str:
+    return "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in text.encode())

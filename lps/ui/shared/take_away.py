@@ -6,6 +6,7 @@ from html import escape
 import streamlit as st
 
 from lps.charts.palette import DARK, LIGHT
+from lps.report import documents
 from lps.report.run_report import as_bytes
 
 _STYLE = f"""
@@ -30,15 +31,20 @@ def offer_file(label: str, address: str, icon: str, help: str) -> None:
     st.html(f"<style>{_STYLE}</style>{link}", width="content")
 
 
-def offer_report(make: Callable[[], str], name: str) -> None:
+def about_report() -> str:
+    """What the file of a report is."""
+    return f"HTML, about {documents.usual_size() / 1e6:.1f} MB, opens offline"
+
+
+def offer_report(make: Callable[[], str], name: str, key: str = "report") -> None:
     """A button that makes the report when it is pressed, and not before."""
     st.download_button(
-        "Report",
+        f"Report ({about_report()})",
         lambda: as_bytes(make()),
         file_name=f"{name}.html",
         mime="text/html",
-        key="report",
+        key=key,
         on_click="ignore",
         icon=":material/summarize:",
-        help="One HTML file with numbers, charts, settings and how to make it again; it opens without a network.",
+        help="Numbers, charts that answer to the mouse, settings, and how to make it again",
     )

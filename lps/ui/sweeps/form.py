@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from lps.errors import Refusal
-from lps.running import costs, launcher, queue, run_slots, start_check
+from lps.running import costs, queue, run_slots, start_check
 from lps.running.costs import Cost
 from lps.settings import catalog
 from lps.settings.config import Config
@@ -146,7 +146,7 @@ def _ask_retries() -> int:
     """How often; a cluster has its own way of doing it, so there is nothing to ask."""
     about, is_away = "How often a run whose processes were killed starts again by itself", not places.read().is_here
     if is_away:
-        about = f"SLURM is a cluster, {launcher.ELSEWHERE['retries']}"
+        about = places.read().without("retries")
         st.session_state["sweep_retries"] = 0
     return bound.whole("Retries after a crash", "sweep_retries", 0, queue.MOST_RETRIES, about, disabled=is_away)
 
@@ -248,6 +248,7 @@ def _preview(draft: _SweepDraft) -> None:
     st.markdown(f"**{escape.markdown(wanted.tag)}** · {_counts_in_words(wanted)}  \n{cost}")
     notices.show_shortage(left)
     notices.show_crowding(left if place.is_here else ())
+    _show_redundant(draft.asked)
     _offer_start(wanted, draft, place)
     if not place.errors and (staying := sweeps.staying_in_words(wanted.items, place.on)):
         st.info(f"{staying}.", icon=":material/schedule:")
@@ -273,6 +274,14 @@ def _preview(draft: _SweepDraft) -> None:
             sheet = presets.sheet(draft.asked)
             table.show_grid(preset_tables.grid(sheet, {}))
     take_away.show_command(places.command(draft.asked.command(draft.name), place))
+
+
+def _show_redundant(asked: Layout | presets.Asked) -> None:
+    """What is asked for in vain."""
+    said = sweep_layout.redundant(asked) if isinstance(asked, Layout) else ()
+    if said:
+        lines = "  \n".join(f"{escape.markdown(line)}." for line in said)
+        st.warning(lines, icon=":material/content_copy:")
 
 
 def _counts_in_words(wanted: Sweep) -> str:

@@ -303,7 +303,12 @@ def _effect(now: SweepCourse) -> dict[str, str]:
 def _show_downloads(name: str) -> None:
     """Files that are made when they are asked for, of what has finished by then."""
     offers = {
-        "Report": ("html", "text/html", ":material/summarize:", "One HTML file that opens without a network"),
+        f"Report ({take_away.about_report()})": (
+            "html",
+            "text/html",
+            ":material/summarize:",
+            "Table, curves, every run, and how to make it again",
+        ),
         "Report, LaTeX": ("report.tex", "application/x-tex", ":material/description:", "One LaTeX file that compiles"),
         "Table, LaTeX": ("tex", "application/x-tex", ":material/table:", "The table alone, with booktabs"),
         "Table, CSV": ("csv", "text/csv", ":material/csv:", "One number a row, fractions"),

@@ -1,0 +1,102 @@
+"""python -m benchmarks.paint: when every page first shows something, when it is ready, and how much it jumps.
+
+A real Chromium opens each page by its address, with a profile that knows the app, as people have it. Paint and layout
+shift are the browser's own measures (first-contentful-paint, and the sum of `layout-shift` entries without recent
+input; Streamlit draws a page without its menu at first, and that the menu then pushes it aside is told apart). Content
+counts as there when the first element of the page's own stands, and ready is when its script is over.
+Wall time, the median of some visits.
+"""
+
+import argparse
+import shutil
+import statistics
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import BrowserContext, sync_playwright
+
+from benchmarks.browser import PATIENCE_MS, SETTLING_MS, Visitor
+from benchmarks.made_runs import make_many
+from benchmarks.report import section
+from lps.ui.server import menu
+from tests.servers import Server
+
+WATCH = """() => {
+    window.shifts = [];
+    const name = node => node?.closest?.('[data-testid]')?.dataset.testid ?? node?.nodeName ?? 'gone';
+    new PerformanceObserver(list => list.getEntries().forEach(entry => {
+        if (!entry.hadRecentInput)
+            window.shifts.push([
+                entry.value,
+                [...new Set(entry.sources.map(source => name(source.node)))].join(' '),
+                entry.sources.every(({previousRect: was, currentRect: is}) => was.y === is.y && !was.x && is.x),
+            ]);
+    })).observe({type: 'layout-shift', buffered: true});
+    const seen = new MutationObserver(() => {
+        if (document.querySelector('[data-testid=stMain] [data-testid=stElementContainer]')) {
+            window.content = performance.now();
+            seen.disconnect();
+        }
+    });
+    seen.observe(document, {childList: true, subtree: true});
+}"""
+TOLD = """() => ({
+    paint: performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? NaN,
+    content: window.content ?? NaN,
+    shifts: window.shifts,
+})"""
+OVER = "[data-testid=stApp][data-test-script-state=notRunning]"
+
+
+def look(context: BrowserContext, address: str) -> dict[str, object]:
+    """One visit: milliseconds to the first paint, to content and until the script is over, and what has jumped."""
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.add_init_script(f"({WATCH})()")
+    page.goto(address, wait_until="commit")
+    page.wait_for_function("() => window.content !== undefined")
+    page.wait_for_selector(OVER)
+    ready = page.evaluate("() => performance.now()")
+    page.wait_for_timeout(SETTLING_MS)
+    told = page.evaluate(TOLD) | {"ready": ready}
+    page.close()
+    return told
+
+
+def summary(name: str, visits: list[dict]) -> dict[str, object]:
+    """The row of a page: medians in seconds, sums of shifts, and what moved most but for the menu."""
+    own = [[shift for shift in visit["shifts"] if not shift[2]] for visit in visits]
+    worst = max((shift for visit in own for shift in visit), default=(0, ""))
+    medians = {key: statistics.median(visit[key] for visit in visits) / 1000 for key in ("paint", "content", "ready")}
+    row = {"page": name} | {f"{key} s": round(value, 2) for key, value in medians.items()}
+    for title, parts in {"layout shift": [visit["shifts"] for visit in visits], "without the menu": own}.items():
+        row[title] = round(statistics.median(sum(shift[0] for shift in part) for part in parts), 3)
+    return row | {"what moved most": worst[1]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.paint", description=__doc__)
+    parser.add_argument("--runs", type=int, default=12, help="how many small runs there are")
+    parser.add_argument("--rounds", type=int, default=3, help="visits of every page after the first")
+    parser.add_argument("--only", nargs="*", help="pages, by the names of their files")
+    parser.add_argument("--chromium", default=shutil.which("chromium"))
+    asked = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as place:
+        make_many(Path(place) / "runs", asked.runs)
+        with (
+            Server.of_app(Path(place) / "runs", Path(place) / "log.txt").answering() as server,
+            sync_playwright() as playwright,
+            Visitor(playwright.chromium, asked.chromium).browser() as context,
+        ):
+            for entry in menu.entries():
+                name = entry.path.stem
+                if asked.only and name not in asked.only:
+                    continue
+                address = f"{server.address}/{'' if name == 'home' else name}"
+                rows.append(summary(name, [look(context, address) for _ in range(asked.rounds + 1)][1:]))
+    print(section("First paint and layout shift", f"{asked.runs} runs of 20 epochs.", rows))
+
+
+if __name__ == "__main__":
+    main()

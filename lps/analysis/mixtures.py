@@ -1,0 +1,113 @@
+"""Does a cluster look like two or three kinds, and which pictures would be the parts?
+
+Two signs, either of which is enough. `elsewhere`: the share of the 20 nearest pictures of its pictures that are in
+other clusters. `surplus`: by how many standard deviations two parts explain more of it than of one kind, drawn from a
+normal distribution with the same variances along its ten leading directions (after the gap of Tibshirani, Walther and
+Hastie 2001). The first finds kinds that the features do not tell apart, the second those that they do and the
+classifier does not. Silhouette and BIC of a Gaussian mixture were worse than chance over the clusters on which
+`python -m benchmarks.mixtures` measures the rates. NumPy only.
+"""
+
+import numpy as np
+
+from lps.analysis.projection import nearest_rows, unit_rows
+
+ELSEWHERE, SURPLUS = 0.15, 2.0  # from which on a cluster looks mixed; chosen on the clusters of the benchmark
+PARTS = (2, 3)  # in which a cluster can be split
+FEWEST = 20  # pictures of a cluster that is judged
+_NEIGHBOURS = 20
+_DIRECTIONS, _REFERENCES, _ROUNDS = 10, 10, 15
+_MOST = 300  # pictures of a cluster that are looked at
+_MOST_CLUSTERS = 100  # the largest ones, of which two parts are looked for
+_MOST_IMAGES = 5000  # whose neighbours are looked for
+
+
+def suspected(features: np.ndarray, here: np.ndarray, count: int) -> np.ndarray:
+    """bool (count,): which clusters look mixed.
+
+    features (m, d); here (m,): the place of every picture's cluster, -1 for none; count: of clusters.
+    """
+    if len(here) > _MOST_IMAGES:
+        rows = np.linspace(0, len(here) - 1, _MOST_IMAGES).round().astype(int)
+        features, here = features[rows], here[rows]
+    sizes = np.bincount(here[here >= 0], minlength=count)
+    judged = sizes >= FEWEST
+    found = judged & (elsewhere(features, here, count) >= ELSEWHERE)
+    largest = np.argsort(-sizes, kind="stable")[:_MOST_CLUSTERS]
+    for place in largest[judged[largest] & ~found[largest]].tolist():
+        found[place] = surplus(features[here == place]) >= SURPLUS
+    return found
+
+
+def elsewhere(features: np.ndarray, here: np.ndarray, count: int) -> np.ndarray:
+    """(count,): of the nearest pictures of every cluster's pictures the share that is in others; 0 for an empty one."""
+    nearest = nearest_rows(features, _NEIGHBOURS)
+    shares = (here[nearest] != here[:, None]).mean(axis=1) if nearest.size else np.zeros(len(here))
+    sums = np.bincount(here[here >= 0], weights=shares[here >= 0], minlength=count)
+    return sums / np.maximum(np.bincount(here[here >= 0], minlength=count), 1)
+
+
+def surplus(features: np.ndarray) -> float:
+    """Standard deviations by which two parts explain more of features (m, d), of one cluster, than of one kind."""
+    rows = np.linspace(0, len(features) - 1, min(len(features), _MOST)).round().astype(int)
+    points = _leading(features[rows])
+    draws = np.random.default_rng(0).normal(size=(_REFERENCES, *points.shape)) * points.std(axis=0)
+    usual = _explained(draws)
+    return float((_explained(points[None])[0] - usual.mean()) / max(usual.std(), 1e-6))
+
+
+def split(features: np.ndarray, count: int) -> np.ndarray:
+    """int (m,): the part, 0 to count - 1, that each of the features (m, d) of a cluster goes to; the largest is 0."""
+    labels, _ = _parted(_leading(features)[None], count)
+    order = np.argsort(-np.bincount(labels[0], minlength=count), kind="stable")
+    return np.argsort(order)[labels[0]]
+
+
+def typical(features: np.ndarray, count: int) -> np.ndarray:
+    """At most `count` rows of features (m, d), those first that point most in the direction of all."""
+    rows = unit_rows(features)
+    return np.argsort(-(rows @ rows.mean(axis=0)), kind="stable")[:count]
+
+
+def nearest_to(features: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The other rows of features (m, d), those first that point most in the mean direction of `rows`; none for none."""
+    directions = unit_rows(features)
+    if not len(rows):
+        return rows
+    order = np.argsort(-(directions @ directions[rows].mean(axis=0)), kind="stable")
+    return order[~np.isin(order, rows)]
+
+
+def _leading(features: np.ndarray) -> np.ndarray:
+    """(m, at most 10): directions of features (m, d), along those in which they differ most."""
+    rows = unit_rows(features)
+    rows -= rows.mean(axis=0)
+    left, sizes, _ = np.linalg.svd(rows, full_matrices=False)
+    return (left * sizes)[:, :_DIRECTIONS]
+
+
+def _explained(points: np.ndarray) -> np.ndarray:
+    """(sets,): the share of the variance of points (sets, m, d) that lies between two parts."""
+    total = ((points - points.mean(axis=1, keepdims=True)) ** 2).sum(axis=(1, 2))
+    return 1 - _parted(points, 2)[1] / np.maximum(total, 1e-12)
+
+
+def _parted(points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """(parts int (sets, m), squared distances to their centres (sets,)): k-means on each of the sets (sets, m, d).
+
+    It begins with parts of equal size along the first direction.
+    """
+    ranks = points[:, :, 0].argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
+    labels, distances = ranks * count // max(1, points.shape[1]), np.zeros(points.shape[:2])
+    for _ in range(_ROUNDS):
+        member = (labels[:, :, None] == np.arange(count)).astype(points.dtype)
+        sizes = member.sum(axis=1)[:, :, None]
+        centers = member.transpose(0, 2, 1) @ points / np.maximum(sizes, 1)
+        squares = (points**2).sum(axis=2)[:, :, None] + (centers**2).sum(axis=2)[:, None]
+        away = squares - 2 * points @ centers.transpose(0, 2, 1)
+        away[np.broadcast_to(sizes.transpose(0, 2, 1) == 0, away.shape)] = np.inf
+        moved, distances = away.argmin(axis=2), away.min(axis=2)
+        if (moved == labels).all():
+            break
+        labels = moved
+    return labels, np.maximum(distances, 0).sum(axis=1)

@@ -1,0 +1,58 @@
+"""A board: charts that somebody has put together, each one line of text.
+
+    y=accuracy/novel;x=epoch;smooth=0.6;log=y;by=margin_scale
+
+y, x: measurements; x may be `epoch`, `step` or `time` (hours since the first record). smooth: weight of what came
+before, 0 for none. log: axes, "x", "y" or "xy". by: what runs are averaged by, as on the page Runs; nothing: none are.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+OVER = {"epoch": "Epoch", "step": "Step", "time": "Hours since the first record"}
+MOST_CHARTS = 24
+MOST_SMOOTH = 0.99
+_LONGEST = 300  # characters of a chart's text
+_LOWER = ("loss/", "kl", "time/", "memory/", "accuracy/conflict", "accuracy/gap", "pretrain/loss")
+
+
+@dataclass(frozen=True)
+class BoardChart:
+    """What one chart of a board shows; see the module's own words."""
+
+    y: str = "accuracy/novel"
+    x: str = "epoch"
+    smooth: float = 0.0
+    log: str = ""
+    by: str = ""
+
+    @property
+    def text(self) -> str:
+        """It as one line, without what is usual."""
+        smooth = f"{self.smooth:g}" if self.smooth else ""
+        told = {"y": self.y, "x": self.x if self.x != "epoch" else "", "smooth": smooth, "log": self.log, "by": self.by}
+        return ";".join(f"{name}={value}" for name, value in told.items() if value)
+
+
+USUAL = (BoardChart(), BoardChart("accuracy/seen"))
+
+
+def read_chart(text: str) -> BoardChart:
+    """The chart of a line; what cannot be read in it is as usual."""
+    told = dict(part.split("=", 1) for part in text[:_LONGEST].split(";") if "=" in part)
+    found = BoardChart(**{name: told[name] for name in ("y", "x", "by") if told.get(name)})
+    log = "".join(axis for axis in "xy" if axis in told.get("log", ""))
+    return replace(found, smooth=_weight(told.get("smooth", "")), log=log)
+
+
+def _weight(text: str) -> float:
+    try:
+        value = float(text or 0)
+    except ValueError:
+        return 0.0
+    return min(MOST_SMOOTH, max(0.0, value)) if math.isfinite(value) else 0.0
+
+
+def is_lower_better(name: str) -> bool:
+    """Whether the best value of a measurement is its lowest."""
+    return name.startswith(_LOWER)

@@ -1,0 +1,103 @@
+"""Say what clusters are, and train on with it: `name`, `train-on`."""
+
+from lps.cli._parser import Commands, add_settings, print_json, say
+from lps.errors import Refusal, shorten
+from lps.settings.config import parse_settings
+from lps.store.run_folders import find_run
+
+_RULES = ("all", "confident", "looked-at")
+_DIGITS = 9  # of the number of a cluster
+
+
+def add(commands: Commands) -> None:
+    about = "names of a run's clusters; prints what they are called then"
+    names = commands.add("name", _name, about, run=True, as_json=True)
+    names.add_argument("names", nargs="*", metavar="CLUSTER=NAME", help="as many as needed; none to see the clusters")
+    names.add_argument("--epoch", type=int, help="epoch of the clusters; the newest with names, else the last one")
+    names.add_argument("--merge", nargs=2, type=int, metavar=("CLUSTER", "INTO"), action="append", default=[])
+    names.add_argument("--reject", type=int, metavar="CLUSTER", action="append", default=[], help="it is no class")
+    names.add_argument("--undo", action="store_true", help="take the last thing that was said of the epoch back")
+    about = "a new run that goes on with the names of clusters as labels; in the background, prints its folder"
+    on = commands.add("train-on", _train_on, about, run=True, as_json=True)
+    on.add_argument("--epoch", type=int, help="epoch whose clusters count; the newest with names without it")
+    on.add_argument("--labels", choices=_RULES, default="confident", help="which pictures of a named cluster count")
+    on.add_argument("--confidence", type=float, default=0.9, help="of --labels confident, from 0 to 1")
+    start = on.add_mutually_exclusive_group()
+    start.add_argument("--from-weights", action="store_true", help="begin with the run's weights; so it does by itself")
+    start.add_argument("--afresh", action="store_true", help="begin as the run began")
+    on.add_argument("--name", default="", help="a name for people")
+    on.add_argument("--dry-run", action="store_true", help="only say what it would be")
+    on.add_argument("--wait", action="store_true", help="stay until it is over")
+    add_settings(on, "a setting of training other than the run's, such as epochs=20")
+
+
+def _name(options) -> None:
+    from lps.analysis import labels, naming
+
+    run = find_run(options.runs, options.run)
+    found = labels.look(run, options.epoch)
+    steps = [{"do": "merge", "id": cluster, "into": into} for cluster, into in options.merge]
+    steps += [_named(text, found) for text in options.names]
+    steps += [{"do": "reject", "id": cluster} for cluster in options.reject]
+    for step in steps:
+        if (cluster := step["id"]) not in found.ids:
+            known = ", ".join(map(str, found.ids[:20])) + ", …" * (len(found.ids) > 20)
+            raise Refusal("cluster", f"{cluster} is none of epoch {found.epoch}; choices: {known}")
+    if options.undo:
+        said = naming.undo(run, found.epoch)
+        say(f"taken back: {said}" if said else "there is nothing to take back")
+    if steps:
+        naming.record(run, found.epoch, steps, labels.digest(found.network.predicted))
+    _show(labels.look(run, found.epoch), options.json)
+
+
+def _named(text: str, found) -> dict:
+    from lps.analysis import naming
+
+    number, equals, name = text.partition("=")
+    if not equals or not (number.isascii() and number.isdigit() and len(number) <= _DIGITS):
+        raise Refusal("name", f"{shorten(text)} is not CLUSTER=NAME, such as 7=zebra")
+    naming.check_name(name, int(number), found.said, found.defaults)
+    return {"do": "name", "id": int(number), "name": naming.clean_name(name)}
+
+
+def _show(found, as_json: bool) -> None:
+    rows = [{"cluster": cluster, "images": found.size(cluster), "name": found.name(cluster)} for cluster in found.ids]
+    if as_json:
+        print_json({"epoch": found.epoch, "clusters": rows})
+        return
+    print(f"epoch {found.epoch}\ncluster  images  name")
+    for row in rows:
+        print(f"{row['cluster']:7}  {row['images']:6}  {row['name']}".rstrip())
+
+
+def _train_on(options) -> int | None:
+    from lps.running import door, start_check
+    from lps.use import training_on
+
+    run = find_run(options.runs, options.run)
+    planned = training_on.plan(
+        run,
+        options.epoch,
+        rule=options.labels,
+        threshold=options.confidence,
+        from_weights=not options.afresh,
+        changes=parse_settings(options.settings, run.config().method),
+    )
+    say("\n".join([planned.in_words(), *planned.notices()]))
+    if options.dry_run:
+        return None
+    door.check([planned.config], judge=start_check.check)
+    made = training_on.begin(planned, name=options.name)
+    if options.wait:
+        from lps.cli._follow import follow
+
+        state = follow(made)
+        say(f"{state.name}{': ' + state.reason if state.reason else ''}")
+    if options.json:
+        confirmed = planned.confirmed
+        told = {"run": str(made.folder), "names": confirmed.named, "pictures": confirmed.pictures}
+        print_json(told | {"new_classes": list(planned.new), "novel": planned.looked_for})
+    else:
+        print(made.folder)
+    return 1 if options.wait and made.state().name not in ("finished", "stopped") else None

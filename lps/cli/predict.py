@@ -1,0 +1,169 @@
+"""A trained run's word on new pictures: `predict`."""
+
+import argparse
+import math
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from lps.cli._parser import Commands, say
+from lps.errors import Refusal, shown
+from lps.store.run_folders import find_run, obstacle
+from lps.wording import counted
+
+_SHORTEST_S, _LONGEST_S = 0.1, 86_400.0  # between two looks
+_LISTED = 5  # files left out that are named
+
+
+def add(commands: Commands) -> None:
+    about = "the classes of new pictures, those that are none of these, and the training images that they are like"
+    sub = commands.add("predict", _predict, about, run=True, is_taken_away=True)
+    sub.add_argument("pictures", metavar="PICTURES", help="a folder, with all folders in it, or an .npz with x")
+    sub.add_argument(
+        "--to", type=Path, help="a file that ends in .csv, or a folder to be made, with copies sorted by class"
+    )
+    sub.add_argument(
+        "--keep", type=float, metavar="SHARE", help="of known pictures that stay some class (0.95); 1: all are some"
+    )
+    sub.add_argument("--watch", action="store_true", help="go on looking at a folder for pictures that arrive")
+    sub.add_argument("--every", type=float, default=10.0, metavar="SECONDS", help="between two looks of --watch (10)")
+    sub.add_argument("--result", type=Path, help=argparse.SUPPRESS)  # of a page: all of it as arrays
+
+
+def _predict(options) -> int | None:
+    from lps.use import new_pictures, prediction_files
+    from lps.use.predicted import check_share
+    from lps.use.prediction import predict
+
+    check_share(options.keep)
+    to, is_table = options.to, options.to is not None and options.to.suffix.lower() == ".csv"
+    if to is not None:
+        _check_place(to, is_table)
+    pictures = options.pictures or ""  # argparse of Python 3.11 makes a list of -- behind --
+    new_pictures.check(pictures)
+    run = find_run(options.runs, options.run)
+    if options.result is not None:
+        return _predict_for_a_page(run, pictures, options.result)
+    if options.watch:
+        return _watch(run, pictures, options)
+    bar = _Bar()
+    try:
+        found = predict(run, pictures, bar)
+    finally:
+        bar.close()
+    threshold = found.threshold(options.keep)
+    _tell(found, threshold)
+    if to is None:
+        return
+    if is_table:
+        prediction_files.write_csv(to, found, threshold, _files(run))
+    else:
+        prediction_files.write_folder(to, found, threshold, _pixels(run, pictures), _files(run))
+    print(to)
+
+
+def _predict_for_a_page(run, pictures: str, result: Path) -> int | None:
+    from lps.running.class_count import Cancelled
+    from lps.use import prediction_files, prediction_work
+    from lps.use.prediction import predict
+
+    try:
+        found = predict(run, pictures, prediction_work.Teller(result))
+    except Cancelled:
+        return 130
+    prediction_files.write(result, found)
+
+
+def _watch(run, pictures: str, options) -> int:
+    """Look until somebody ends it; the table is written anew with every picture that arrives."""
+    from lps.exchange import messages
+    from lps.use import prediction_files
+    from lps.use.watching import Watch
+
+    if not _SHORTEST_S <= options.every <= _LONGEST_S:
+        raise Refusal("every", f"{options.every:g} is not between {_SHORTEST_S:g} and {_LONGEST_S:g} seconds")
+    if options.to is not None and options.to.suffix.lower() != ".csv":
+        raise Refusal("to", f"{shown(options.to)} is no .csv; what grows is kept in a table")
+    messages.receivers()
+    watch, files, at_once = Watch(run, Path(pictures)), _files(run), True
+    say(f"looking every {options.every:g} s; Ctrl-C ends it")
+    while True:
+        news = watch.look(at_once)
+        at_once = False
+        if news is not None:
+            threshold = news.found.threshold(options.keep)
+            for line in news.in_words(threshold):
+                print(f"{time.strftime('%H:%M:%S')}  {shown(line, 500)}", flush=True)
+            if options.to is not None:
+                prediction_files.write_csv(options.to, news.found, threshold, files)
+            for message in news.messages():
+                messages.send(run.root, message)
+        time.sleep(options.every)
+
+
+def _check_place(to: Path, is_table: bool) -> None:
+    """Raises `Refusal` where nothing can be written later on."""
+    from lps.exchange.label_files import refuse_existing
+
+    if not is_table:
+        refuse_existing(to)
+    if said := obstacle(to.absolute().parent):
+        raise Refusal("to", said)
+
+
+def _tell(found, threshold: float) -> None:
+    """What was found, and by which rule; what was left out."""
+    from lps.use.predicted import NONE
+
+    none = found.is_none(threshold)
+    counts = Counter(name for name, is_none in zip(found.names(), none.tolist()) if not is_none)
+    for name, count in [*counts.most_common(), (NONE, int(none.sum()))]:
+        print(f"{count:>7,}  {shown(name)}", flush=True)
+    rule = f"{NONE}: farther than {threshold:.3f}; {found.trade_off.in_words(threshold)}"
+    say(rule if math.isfinite(threshold) else f"{NONE}: only what a person rejected")
+    for kind in found.kinds:
+        say(shown(found.kind_in_words(kind), 500))
+    if found.lost:
+        say(f"names that no cluster of epoch {found.epoch} continues: {', '.join(found.lost)}")
+    if found.skipped:
+        say(f"{counted(len(found.skipped), 'file')} left out")
+        for name, reason in found.skipped[:_LISTED]:
+            say(f"  {shown(name)} {reason}")
+
+
+def _files(run) -> tuple[str, ...]:
+    """The files of the run's own pictures; () where they are no files."""
+    from lps.data import sources
+
+    return sources.of(run.config()).file_names
+
+
+def _pixels(run, pictures: str) -> Iterator[np.ndarray]:
+    """The pictures once more, as the run sees them."""
+    from lps.use import new_pictures, trained
+
+    for images in new_pictures.of(pictures, trained.form_of(run.config())).pieces():
+        yield from images.pixels
+
+
+class _Bar:
+    """How many pictures are done, on a terminal."""
+
+    def __init__(self):
+        self._bar = None
+
+    def __call__(self, done: int, total: int | None) -> None:
+        if self._bar is None and sys.stderr.isatty():
+            from tqdm import tqdm
+
+            self._bar = tqdm(total=total, unit=" pictures", desc="predict", file=sys.stderr)
+        if self._bar is not None:
+            self._bar.update(done - self._bar.n)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()

@@ -1,0 +1,76 @@
+"""Who carries runs out away from this machine: one file a place; the folder listing is the registry.
+
+What a file must offer is `Executor`; docs/architecture.md tells how to write one. Standard library only.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from lps.cluster.job_options import Option, Options
+from lps.cluster.jobs import Job, Silence, Work
+
+
+class Executor(Protocol):
+    """What the file of a place offers. Where it says so, a function raises `Silence` with what the place says."""
+
+    NAME: str  # in want.json, after --on, and before what its jobs ask for: the name of the file
+    TITLE: str  # for people
+    COMMANDS: Sequence[str]  # programs that this machine needs for it, the one that submits first
+    OPTIONS: Mapping[str, Option]  # what a job may ask for; the house knows nodes, tasks, gpus and at_once
+    INSTEAD: Mapping[str, str]  # what it has instead of "retries" and "priority" here: "on a cluster, which ..."
+
+    def is_here(self) -> bool:
+        """Whether jobs can be submitted from this machine."""
+
+    def read_options(self, texts: Sequence[str]) -> Options:
+        """The options in texts NAME=VALUE; raises `Refusal`."""
+
+    def known(self, option: str) -> list[str]:
+        """The values that an option can have, the usual one first; empty where the place does not say."""
+
+    def check(self, options: Options) -> None:
+        """Raise `Refusal` where no such job would be taken. Nothing has been written yet."""
+
+    def hand_over(self, work: Work, options: Options) -> list[str]:
+        """The ids of the jobs, one a folder; those of several end in _0, _1, ... Raises `Refusal` or `Silence`."""
+
+    def job_of(self, about: dict) -> Job:
+        """The job of a run whose `job.json` says `about`: `jobs.Board` asks for all at once. Raises `Silence`."""
+
+    def cancel(self, job: str, waiting_only: bool = False) -> None:
+        """End a job, or leave it alone where it does not wait any more; one that is over is no error. `Silence`."""
+
+    def own_job(self) -> str:
+        """The id of the job around this process."""
+
+    def own_fate(self) -> str:
+        """What this job has to expect after a SIGTERM: going, requeued, ended, or unknown where nobody answers."""
+
+    def go_back(self) -> None:
+        """Put the job around this process back into the queue, under the same id; raises `Silence`."""
+
+
+AWAY: dict[str, Executor] = {
+    found.name: importlib.import_module(f"{__name__}.{found.name}")
+    for found in pkgutil.iter_modules(__path__)
+    if not found.name.startswith("_")
+}
+
+
+def here() -> list[str]:
+    """The names of the places that jobs can be submitted to from this machine."""
+    return [name for name, place in AWAY.items() if place.is_here()]
+
+
+def named(name: str) -> Executor:
+    """The place that a run was handed over to; `Silence` where it is one that another version knows."""
+    if name not in AWAY:
+        raise Silence(f"this program knows no place {name}; choices: {', '.join(AWAY)}")
+    return AWAY[name]
+
+
+def title(name: str) -> str:
+    """What people call a place."""
+    return AWAY[name].TITLE if name in AWAY else name

@@ -1,0 +1,410 @@
+"""SLURM, by its own commands: sbatch, squeue, scancel, scontrol, sinfo and, where there is accounting, sacct.
+
+Nothing is scheduled here. submitit wraps the same commands, but it sends pickled functions and keeps its own folder of
+states and results beside them; a run already is a folder with states and results, and a job only has to start its
+runner. Standard library only.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lps.cluster import job_options, jobs
+from lps.cluster.job_options import Options, option
+from lps.cluster.jobs import Board, Job, Silence, Work
+from lps.errors import Refusal, shorten
+
+NAME, TITLE = "slurm", "SLURM"
+COMMANDS = ("sbatch", "squeue", "scancel")
+INSTEAD = {
+    "retries": "on a cluster, which starts again by itself what it interrupted or lost with a node",
+    "priority": "on a cluster, which has an order of its own (--slurm qos=NAME)",
+}
+PATIENCE_S = 5.0  # for one question; a controller that is down lets squeue try for longer
+_NOTICE_S = 120  # before its time limit a job gets SIGTERM, so that it writes a checkpoint and is queued again
+_FIELDS = "%i|%T|%r|%N|%j"  # of squeue: id, state, reason, nodes, name
+
+
+def is_here() -> bool:
+    """Whether jobs can be submitted from this machine."""
+    return shutil.which("sbatch") is not None
+
+
+def _check_here() -> None:
+    """Raise `Refusal` where they cannot."""
+    if not is_here():
+        raise Refusal("on", "slurm is not available: sbatch is not installed here; choices: here")
+
+
+def check(options: Options) -> None:
+    """Ask the cluster whether it would take such a job, before anything is written; raises `Refusal`."""
+    _check_here()
+    try:
+        _call([*_sbatch(options), "--test-only", *options.arguments()], jobs.SUBMIT_PATIENCE_S, "#!/bin/sh\n")
+    except Silence as silence:
+        raise Refusal("slurm", f"no job like this is taken: {silence}{_choices(str(silence))}") from None
+
+
+# ---------------------------------------------------------------------------------------------------- options
+
+_NAMES = r"[A-Za-z0-9][A-Za-z0-9_.@+-]*"
+_TIME = r"[0-9]+|[0-9]+:[0-9]{2}(:[0-9]{2})?|[0-9]+-[0-9]{1,2}(:[0-9]{2}){0,2}"
+_GPUS = rf"({_NAMES}:)?[1-9][0-9]{{0,3}}"
+_UNTIL = "longest time of a job, then the run goes on in another"
+_PARTS = "parts of one run on one node; else one part a node"
+_RESERVED = (
+    "array chdir deadline dependency error export export-file help input job-name kill-on-invalid-dep no-requeue nodes "
+    "ntasks ntasks-per-node open-mode output parsable quiet requeue signal test-only usage verbose version wait wrap"
+).split()
+_EXTRA_FORM = re.compile(r"--[a-z][a-z0-9-]*(=[!-~]+)?", re.ASCII)
+
+
+def _check_extra(text: str) -> None:
+    if not _EXTRA_FORM.fullmatch(text) or len(text) > 500:
+        raise Refusal("extra", f"{shorten(text)} is not an option of sbatch such as --constraint=a100")
+    name = text[2:].partition("=")[0]
+    # sbatch takes the beginning of a name for the name.
+    taken = next((word for word in _RESERVED if word.startswith(name)), None)
+    if taken:
+        raise Refusal("extra", f"--{taken} cannot be given; the run's own job depends on it")
+
+
+_EXTRA = {"label": "Further options of sbatch", "check": _check_extra, "is_list": True}
+_COUNT = {"pattern": "[0-9]+", "minimum": 1}
+_CPUS = _COUNT | {"example": "8", "maximum": 4096, "label": "CPU cores"}
+_AT_ONCE = _COUNT | {"example": "4", "maximum": 10_000, "label": "Runs at a time"}
+OPTIONS = {
+    one.parameter.name: one
+    for one in (
+        option("partition", "str", "--partition=", "which queue", rf"{_NAMES}(,{_NAMES})*", "gpu or gpu,long"),
+        option("time", "str", "--time=", _UNTIL, _TIME, "90, 2:00:00, 1-12"),
+        option("gpus", "str", "--gres=gpu:", "number of GPUs, or kind:number", _GPUS, "2 or a100:2", label="GPUs"),
+        option("cpus", "int", "--cpus-per-task=", "number of CPU cores", **_CPUS),
+        option("memory", "str", "--mem=", "memory of the node", r"[1-9][0-9]*[KMGT]?", "16G"),
+        option("account", "str", "--account=", "who pays", _NAMES, "lab1"),
+        option("qos", "str", "--qos=", "class of service", _NAMES, "high", label="Quality of service"),
+        option("nodes", "int", None, "machines that share one run", **_COUNT, example="2", maximum=1024),
+        option("tasks", "int", None, _PARTS, **_COUNT, example="2", maximum=1024),
+        option("at_once", "int", None, "runs of a sweep at a time", **_AT_ONCE),
+        option("extra", "str", "", "more of what sbatch understands", "(?s).*", "--constraint=a100", **_EXTRA),
+    )
+}  # fmt: skip
+
+
+def read_options(texts: Sequence[str]) -> Options:
+    """The options in texts NAME=VALUE; a later one replaces an earlier one, `extra` adds up. Raises `Refusal`."""
+    options = job_options.read(NAME, OPTIONS, texts)
+    if options.nodes > 1 and options.get("tasks"):
+        raise Refusal("slurm tasks", "cannot be given together with nodes: on several nodes a run has one part on each")
+    return options
+
+
+def known(option: str) -> list[str]:
+    """The values that an option can have, the usual one first; empty where the cluster does not say."""
+    return partitions() if option == "partition" else []
+
+
+# ---------------------------------------------------------------------------------------------------- answers
+
+
+@dataclass(frozen=True)
+class SlurmJob(Job):
+    """What squeue or sacct says of a job, in its own words."""
+
+    place: str = TITLE
+
+    WAITING: ClassVar = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD")
+    GOING: ClassVar = tuple("CONFIGURING RUNNING SIGNALING STAGE_OUT STOPPED SUSPENDED RESIZING EXPEDITING".split())
+    ENDING: ClassVar = ("COMPLETING",)
+    ENDINGS: ClassVar = {
+        "CANCELLED": ("stopped", "", "job {job} was cancelled in SLURM"),
+        "REVOKED": ("stopped", "", "job {job} was cancelled in SLURM"),
+        "OUT_OF_MEMORY": ("failed", "out_of_memory", "job {job} used more memory than SLURM gave it; ask for more"),
+        "TIMEOUT": ("crashed", "killed", "job {job} came to its time limit before it could write a record"),
+        "DEADLINE": ("crashed", "killed", "job {job} came to its deadline before it could write a record"),
+        "NODE_FAIL": ("crashed", "killed", "the node failed{where}"),
+        "BOOT_FAIL": ("crashed", "killed", "the node did not start{where}"),
+        "PREEMPTED": ("crashed", "killed", "job {job} was preempted and not queued again"),
+        "": Job.ENDINGS[""],
+    }
+
+    @property
+    def why(self) -> str:
+        """With SLURM's own word for those who look it up."""
+        if not self.reason:
+            return ""
+        return f": {REASONS[self.reason]} ({self.reason})" if self.reason in REASONS else f" ({self.reason})"
+
+
+REASONS = {
+    "Priority": "others are before it",
+    "Resources": "the nodes are busy",
+    "BeginTime": "it may begin in a moment",
+    "Dependency": "it depends on another job",
+    "JobHeldUser": "it is held; scontrol release lets it go",
+    "JobHeldAdmin": "an administrator holds it",
+    "PartitionTimeLimit": "its time limit is more than the partition allows, so it will not begin",
+    "PartitionNodeLimit": "it asks for more than the partition allows, so it will not begin",
+    "JobArrayTaskLimit": "as many of its sweep run as may at a time",
+}
+
+
+class SlurmBoard(Board):
+    """The jobs as squeue last showed them."""
+
+    kind = SlurmJob
+
+    def ask(self) -> list[tuple[Job, str]]:
+        command = ["squeue", "--noheader", "--array", "--states=all", f"--user={os.getuid()}", f"--format={_FIELDS}"]
+        return read_jobs(_call(command, PATIENCE_S))
+
+    def look_further(self, job: str) -> Job:
+        """What sacct says of a job; a job without a state where it says nothing."""
+        if shutil.which("sacct") is None:
+            return SlurmJob(job)
+        fields = ["--allocations", "--parsable2", "--format=JobID,State,NodeList"]
+        try:
+            said = _call(["sacct", "--noheader", *fields, f"--jobs={job}"], PATIENCE_S)
+        except Silence:
+            return SlurmJob(job)
+        lines = [line.split("|") for line in said.splitlines()]
+        states = [(parts[1].split(" ")[0], parts[2]) for parts in lines if len(parts) == 3 and parts[0] == job]
+        return SlurmJob(job, states[-1][0], "", states[-1][1]) if states else SlurmJob(job)
+
+    def look_up(self, job: str, name: str, task: int) -> Job | None:
+        """Tasks that were cancelled before they began are shown under the number of the array alone."""
+        found = super().look_up(job, name, task)
+        array = self.last_seen(job.partition("_")[0]) if found is None and "_" in job else None
+        return SlurmJob(job, array.state) if array is not None and array.state == "CANCELLED" else found
+
+
+def read_jobs(said: str) -> list[tuple[Job, str]]:
+    """Lines of squeue in the form `_FIELDS` as jobs and their names; raises `Silence` for anything else."""
+    found = []
+    for line in said.splitlines():
+        parts = line.strip().split("|", 4)
+        if len(parts) != 5 or not re.fullmatch(r"[0-9]+(_[0-9]+|_\[.*\])?(\+[0-9]+)?", parts[0]) or not parts[1]:
+            raise Silence(f"squeue said {shorten(line)}, which is no line about a job")
+        found.append((SlurmJob(parts[0], parts[1], "" if parts[2] == "None" else parts[2], parts[3]), parts[4]))
+    return found
+
+
+board = SlurmBoard()
+
+
+def job_of(about: dict) -> Job:
+    """The job of a run whose `job.json` says `about`; raises `Silence`."""
+    return board.job_of(about)
+
+
+# ---------------------------------------------------------------------------------------------------- commands
+
+
+def hand_over(work: Work, options: Options) -> list[str]:
+    """One job, or an array of them; gives their ids. Raises `Silence` with what could be said instead."""
+    _check_here()
+    count = len(work.folders)
+    text = script(work.runner, work.source, work.folders, work.token, work.trainer, options)
+    try:
+        job = submit(options, work.name, text, work.output, count if count > 1 else 0)
+    except Silence as silence:
+        raise Silence(f"{silence}{_choices(str(silence))}", silence.is_open) from None
+    return [f"{job}_{task}" for task in range(count)] if count > 1 else [job]
+
+
+def submit(options: Options, name: str, script: str, output: str, tasks: int = 0) -> str:
+    """Hand a batch script over; gives the job's id. tasks: the size of an array of jobs, 0 for a single one.
+
+    name: printable, without spaces; output: path of what the script itself prints, without its ending. Raises
+    `Silence` with what the cluster says.
+    """
+    command = [*_sbatch(options), "--parsable", f"--job-name={name}"]
+    command += [f"--output={output.replace('%', '%%') + ('-%a' if tasks else '')}.txt", "--chdir=/"]
+    if tasks:
+        at_once = options.get("at_once")
+        command.append(f"--array=0-{tasks - 1}" + (f"%{at_once}" if at_once else ""))
+    answer = _call([*command, *options.arguments()], jobs.SUBMIT_PATIENCE_S, script)
+    found = re.fullmatch(r"([0-9]+)(;[^;\s]*)?", answer.strip(), re.ASCII)
+    if not found:
+        raise Silence(f"sbatch gave no job id but {shorten(answer)}", is_open=True)
+    return found[1]
+
+
+def _sbatch(options: Options) -> list[str]:
+    """What every job of ours is: put back after a preemption, told before its end."""
+    places = [f"--nodes={options.nodes}", f"--ntasks={options.parts}"]
+    return ["sbatch", "--requeue", "--open-mode=append", *places, f"--signal=TERM@{notice_s(options.get('time'))}"]
+
+
+def notice_s(limit: str | None) -> int:
+    """How many seconds before its time limit a job is told: a quarter of a limit that is short."""
+    seconds = seconds_of(limit) if limit else 0
+    return min(_NOTICE_S, seconds // 4) if seconds else _NOTICE_S
+
+
+def seconds_of(limit: str) -> int:
+    """A time limit as sbatch reads it: minutes, m:s, h:m:s, d-h, d-h:m, d-h:m:s."""
+    days, dash, rest = limit.rpartition("-")
+    parts = [int(part) for part in rest.split(":")]
+    weights = (3600, 60, 1) if dash or len(parts) == 3 else (60, 1)
+    return int(days or 0) * 86_400 + sum(part * weight for part, weight in zip(parts, weights))
+
+
+def cancel(job: str, waiting_only: bool = False) -> None:
+    """End a job that waits or runs; raises `Silence`. One that is over is no error.
+
+    waiting_only: leave a running one alone. scancel has an option for that, but with it and the id of one task it
+    cancels all waiting tasks of the array (seen in version 22.05), so the state is looked up first.
+    """
+    if waiting_only and not board.find(job, max_age_s=0).is_waiting:
+        return
+    try:
+        _call(["scancel", job], PATIENCE_S * 2)
+    except Silence as silence:
+        if "Invalid job id" not in str(silence) and "already completing" not in str(silence):
+            raise
+
+
+def own_job() -> str:
+    """The id of the job around this process, as squeue shows it."""
+    array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
+    return f"{array}_{task}" if array else os.environ.get("SLURM_JOB_ID", "")
+
+
+def go_back() -> None:
+    """Put the job around this process back into the queue under the same id; raises `Silence`."""
+    try:
+        _call(["scontrol", "requeue", os.environ.get("SLURM_JOB_ID", "")], PATIENCE_S)
+    except Silence as silence:
+        if "No error" not in str(silence):  # how version 22.05 fails after it has put a task of an array back
+            raise
+
+
+def own_fate() -> str:
+    """What the job around this process has to expect, as `fate` says."""
+    return fate(os.environ.get("SLURM_JOB_ID", ""), int(os.environ.get("SLURM_RESTART_COUNT", "0")))
+
+
+def fate(job: str, restarts: int) -> str:
+    """What a job that got SIGTERM has to expect: "going", "requeued", "ended", or "unknown" where nobody answers.
+
+    restarts: how often the job had been restarted when it began. A job that is told early, of a preemption to come or
+    of its time limit, is still going; one that the cluster puts back itself counts one restart more.
+    """
+    try:
+        said = _call(["scontrol", "--oneliner", "show", "job", job], PATIENCE_S)
+    except Silence:
+        return "unknown"
+    fields = dict(re.findall(r"(JobState|Restarts)=(\S+)", said))
+    if fields.get("JobState") in SlurmJob.GOING:
+        return "going"
+    return "requeued" if int(fields.get("Restarts", 0)) > restarts else "ended"
+
+
+def partitions() -> list[str]:
+    """The partitions of the cluster, its usual one first; empty where it does not say."""
+    try:
+        lines = _call(["sinfo", "--noheader", "--format=%P"], PATIENCE_S).split()
+    except Silence:
+        return []
+    lines.sort(key=lambda line: not line.endswith("*"))
+    return list(dict.fromkeys(line.rstrip("*") for line in lines))
+
+
+def _choices(refusal: str) -> str:
+    """What could be said instead of what was refused, as the end of a sentence."""
+    names = partitions() if "partition" in refusal else []
+    return f"; choices: {', '.join(names)}" if names else ""
+
+
+def _call(command: Sequence[str], patience_s: float, text: str = "") -> str:
+    """What a command printed; raises `Silence` with one line where it fails, is missing or takes too long."""
+    try:
+        answer = subprocess.run(
+            command,
+            input=text,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=patience_s,
+            check=False,
+            env=_environment(),
+        )
+    except subprocess.TimeoutExpired:
+        raise Silence(f"{command[0]} does not answer within {patience_s:g} s", is_open=True) from None
+    except OSError as error:
+        raise Silence(f"{command[0]} cannot be run ({error.strerror})") from None
+    if answer.returncode:
+        said = [line for line in answer.stderr.splitlines() if line.strip()] or [f"exit code {answer.returncode}"]
+        reason = said[-1].removeprefix(f"{command[0]}: error: ").removeprefix("allocation failure: ")
+        raise Silence(" ".join(reason.split())[:300])
+    return answer.stdout
+
+
+def _environment() -> dict[str, str]:
+    """Ours without what a job around us was told of itself: a job inside a job would take it for its own."""
+    return {k: v for k, v in os.environ.items() if k == "SLURM_CONF" or not (k.startswith("SLURM") or k == "LPS_RUN")}
+
+
+# ---------------------------------------------------------------------------------------------------- script
+
+
+def script(
+    runner: Sequence[str], source: str, folders: Sequence[str], token: str, trainer: Sequence[str], options: Options
+) -> str:
+    """The batch script that starts a runner for one of `folders`: the first, or that of the task of an array.
+
+    The runner is a step of its own, since a job that is to be preempted is told through its steps; the script itself
+    must outlive this notice. A run in several parts has a second step, with the trainer of each of the others: not a
+    child of the runner, since a signal to srun is not passed on but ends the step. source: where the programs are
+    imported from.
+    """
+    arguments = shlex.join(["--token", token, "--", *trainer])
+    return f"""#!/bin/bash
+trap : TERM
+cd {shlex.quote(source)} || exit 1
+folders=({" ".join(map(shlex.quote, folders))})
+folder=${{folders[${{SLURM_ARRAY_TASK_ID:-0}}]}}
+{_others(trainer, options)}srun --nodes=1 --ntasks=1 {_step(options)} {shlex.join(runner)} "$folder" {arguments} &
+first=$!
+wait $first
+code=$?
+while kill -0 $first 2>/dev/null; do
+    wait $first
+    code=$?
+done
+{_END_OF_OTHERS if options.parts > 1 else ""}exit $code
+"""
+
+
+_END_OF_OTHERS = """for _ in {1..20}; do
+    kill -0 $others 2>/dev/null || break
+    sleep 1
+done
+kill $others 2>/dev/null
+"""
+
+
+def _step(options: Options) -> str:
+    """What every step asks for; those of several parts may lie on one node, whose GPUs each of them asks for."""
+    shared = "--overlap " if options.parts > 1 else ""
+    return f'{shared}--input=none ${{SLURM_CPUS_PER_TASK:+"--cpus-per-task=$SLURM_CPUS_PER_TASK"}}'
+
+
+def _others(trainer: Sequence[str], options: Options) -> str:
+    """The lines that start all parts of a run but the first, as lps.training.parts wants it; empty for one part."""
+    if options.parts == 1:
+        return ""
+    where = f"--nodes={options.nodes - 1} --relative=1" if options.nodes > 1 else "--nodes=1"
+    alone = "" if options.nodes > 1 else "export LPS_ADDRESS=127.0.0.1\n"
+    part = 'LPS_RUN=$1 LPS_PART=$((SLURM_PROCID + 1)); export LPS_RUN LPS_PART; shift; exec "$@"'
+    return f"""export LPS_PARTS={options.parts} LPS_MEETING="$SLURM_JOB_ID.${{SLURM_RESTART_COUNT:-0}}"
+{alone}srun {where} --ntasks={options.parts - 1} {_step(options)} \\
+    bash -c {shlex.quote(part)} part "$folder" {shlex.join(trainer)} "$folder" &
+others=$!
+"""

@@ -1,0 +1,206 @@
+"""Jobs at any place: what is handed over, what the place says of it, and what that makes of a run.
+
+`Board` keeps what a place said, so that one question serves all readers. Standard library only.
+"""
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+MAX_AGE_S = 2.0  # an answer of a place serves all readers of this process for so long
+RETRY_S = 10.0  # from one question that was not answered to the next
+SUBMIT_PATIENCE_S = 60.0  # a submission that is given up may still have been taken
+RECORD = "job.json"  # in a run's folder: token, name and id of its job, place in an array, options
+
+
+class Silence(Exception):
+    """A place gave no answer; the text says why. is_open: what was asked may be done all the same.
+
+    since: unix seconds from which on it has said nothing.
+    """
+
+    def __init__(self, reason: str, is_open: bool = False, since: float | None = None):
+        super().__init__(reason)
+        self.is_open = is_open or "timed out" in reason
+        self.since = since
+
+    def in_words(self) -> str:
+        """Since when nobody knows, and why."""
+        return f"unknown since {time.strftime('%H:%M', time.localtime(self.since or time.time()))}: {self}"
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is handed over at a time: one job for each of `folders`, all of which lie in one.
+
+    name: printable, without spaces, and no other work's. output: path of what a job itself prints, without its ending.
+    runner, trainer: the commands that a job runs, in the folder `source`; the trainer's ends with the run's folder.
+    """
+
+    name: str
+    folders: tuple[str, ...]
+    token: str
+    runner: tuple[str, ...]
+    trainer: tuple[str, ...]
+    source: str
+    output: str
+
+    def command(self, task: int) -> list[str]:
+        """What the job of a run in one part runs; lps.training.parts says what further parts need."""
+        return [*self.runner, self.folders[task], "--token", self.token, "--", *self.trainer]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a place says of a job. state: one of those below, "" where it does not know the job any more.
+
+    reason: why it waits, as the end of a sentence. nodes: where it runs. place: what people call it.
+    """
+
+    id: str
+    state: str = ""
+    reason: str = ""
+    nodes: str = ""
+    place: str = ""
+
+    WAITING: ClassVar[tuple[str, ...]] = ("waiting",)
+    GOING: ClassVar[tuple[str, ...]] = ("going",)
+    ENDING: ClassVar[tuple[str, ...]] = ("ending",)
+    ENDINGS: ClassVar[dict[str, tuple[str, str, str]]] = {  # of a run that left no record: state, kind, reason
+        "cancelled": ("stopped", "", "job {job} was cancelled in {place}"),
+        "": ("crashed", "killed", "{place} does not know {job} any more, and the run left no record"),
+    }
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.state in self.WAITING
+
+    @property
+    def is_going(self) -> bool:
+        return self.state in self.GOING
+
+    @property
+    def is_over(self) -> bool:
+        return self.state not in (*self.WAITING, *self.GOING, *self.ENDING)
+
+    @property
+    def why(self) -> str:
+        """Why it waits, as it follows "waits"."""
+        return f": {self.reason}" if self.reason else ""
+
+    def ending(self) -> tuple[str, str, str]:
+        """State, kind and reason of a run whose job is over without a record of ours."""
+        state, kind, words = self.ENDINGS.get(self.state, _UNKNOWN_ENDING)
+        return state, kind, words.format(job=self.id, state=self.state, place=self.place, where=self.where)
+
+    @property
+    def where(self) -> str:
+        return f" on {self.nodes}" if self.nodes else ""
+
+
+_UNKNOWN_ENDING = ("crashed", "killed", "job {job} ended as {state}{where} and the run left no record")
+
+
+def standing(job: Job, begun: bool, handed_over: float | None = None) -> tuple[str, str, str]:
+    """(state, reason, kind) of a run that left no record of its end, in the words of `lps.store.runs.State`.
+
+    begun: whether the run's process had begun. handed_over: unix seconds at which its submission began.
+    """
+    if job.is_waiting:
+        return "queued", f"job {job.id} waits in {job.place}{job.why}", ""
+    if job.is_going:
+        return ("running" if begun else "starting"), f"job {job.id} of {job.place}{job.where}", ""
+    if not job.is_over:
+        if begun:
+            return "stopping", f"job {job.id} of {job.place} ends{job.where}", ""
+        return "queued", f"job {job.id} goes back to the queue of {job.place}", ""
+    if not job.id:
+        if type(handed_over) in (int, float) and abs(time.time() - handed_over) < SUBMIT_PATIENCE_S:
+            return "queued", f"it is being handed over to {job.place}", ""
+        return "stopped", f"{job.place} has no job for it: handing it over was cut off; resume does it again", ""
+    name, kind, words = job.ending()
+    return name, words + ("" if begun else ", before the run's process began"), kind
+
+
+class Board:
+    """The jobs of this user at a place as it last showed them, all in one question; for any number of threads.
+
+    While the place answers, readers wait for the answer. Once it did not, it is asked again behind their backs. An
+    executor derives its own, with its `kind` of job and `ask`.
+    """
+
+    kind: type[Job] = Job
+
+    def __init__(self):
+        self._turn = threading.Lock()
+        self._jobs: dict[str, Job] = {}
+        self._ids: dict[str, list[str]] = {}  # by name of the job
+        self._gone: dict[str, Job] = {}
+        self._asked = self._tried = float("-inf")  # monotonic seconds at which the newest answer, the newest try began
+        self._silence = ""
+        self.answered: float | None = None  # unix seconds of the newest answer
+        self.silent_since: float | None = None
+
+    def ask(self) -> list[tuple[Job, str]]:
+        """All jobs of this user with the names of their work; raises `Silence`."""
+        raise NotImplementedError
+
+    def look_further(self, job: str) -> Job:
+        """A job that `ask` does not give any more, where the place remembers it elsewhere."""
+        return self.kind(job)
+
+    def job_of(self, about: dict) -> Job:
+        """The job of a run whose `job.json` says `about`; raises `Silence`."""
+        texts = [value if isinstance(value := about.get(key), str) else "" for key in ("job", "name")]
+        return self.find(*texts, about["task"] if type(about.get("task")) is int else 0)
+
+    def find(self, job: str, name: str = "", task: int = 0, max_age_s: float = MAX_AGE_S) -> Job:
+        """The job `job`, or where it is "" the one of the work `name` (its `task`). Raises `Silence`."""
+        now = time.monotonic()
+        with self._turn:
+            found = self.look_up(job, name, task)
+            if (found is None or now - self._asked > max_age_s) and job not in self._gone:
+                self._refresh(now)
+                found = self.look_up(job, name, task)
+            if found is None and job:
+                found = self._gone[job] = self.look_further(job)
+        return found or self.kind(job)
+
+    def look_up(self, job: str, name: str, task: int) -> Job | None:
+        """Of jobs that are over, the last state seen is kept for good."""
+        ids = [job] if job else [i for i in self._ids.get(name, []) if "_" not in i or i.endswith(f"_{task}")]
+        return next((found for i in ids if (found := self._jobs.get(i) or self._gone.get(i))), None)
+
+    def last_seen(self, job: str) -> Job | None:
+        """A job in the newest answer."""
+        return self._jobs.get(job)
+
+    def _refresh(self, now: float) -> None:
+        """Ask, unless somebody has while we waited for our turn; raises `Silence`."""
+        if self._asked >= now:
+            return
+        if not self._silence:
+            self._ask()
+        elif now - self._tried > RETRY_S:
+            self._tried = now
+            threading.Thread(target=self._ask, name="question to a place", daemon=True).start()
+        if self._silence:
+            raise Silence(self._silence, since=self.silent_since)
+
+    def _ask(self) -> None:
+        began = time.monotonic()
+        self._tried = began
+        try:
+            jobs = self.ask()
+        except Silence as silence:
+            self.silent_since = self.silent_since or self.answered or time.time()
+            self._silence = str(silence)
+            return
+        ids: dict[str, list[str]] = {}
+        for job, name in jobs:
+            ids.setdefault(name, []).append(job.id)
+        self._jobs, self._ids = {job.id: job for job, _ in jobs}, ids
+        self._gone |= {job.id: job for job, _ in jobs if job.is_over}
+        self._asked, self.answered = began, time.time()
+        self.silent_since, self._silence = None, ""

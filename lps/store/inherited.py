@@ -1,0 +1,114 @@
+"""What a run has from the one that it goes on from: the labels that a person confirmed, and weights to begin with.
+
+    confirmed.npz              `lps.data.confirmed.Confirmed`, named by the setting split.confirmed
+    start.pt, start.json       a checkpoint of the run before, named by the setting network.continues
+
+Written with the folder, before anybody can see it, and never changed: the run can be made again from its folder alone.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+
+from lps.data.confirmed import DIGITS, SETTING, Confirmed
+from lps.errors import Refusal, shorten
+from lps.files import disk
+from lps.files.atomic import clean_line, refused, write_checked
+from lps.settings.config import Config
+from lps.store.runs import RUN_ID, Run
+from lps.store.snapshots import read_arrays, write_arrays
+from lps.wording import counted
+
+LABELS, WEIGHTS = "confirmed.npz", "start"
+CONTINUES = "network.continues"
+_CURE = "bring it back from a copy of the run's folder, or make such a run again with python -m lps train-on"
+_ARRAYS = "images given names rows parent epoch rule threshold pictures named decisions".split()
+
+
+def write(folder: Path, confirmed: Confirmed, weights: Path | None) -> None:
+    """Put both files into the folder of a new run; weights: a checkpoint, to which a second name is given."""
+    write_arrays(folder / LABELS, **{name: np.array(getattr(confirmed, name)) for name in _ARRAYS})
+    if weights is not None:
+        with refused(CONTINUES, f"the checkpoint {weights.name} of {weights.parent.parent.name} cannot be had"):
+            _take(weights, folder / f"{WEIGHTS}.pt")
+
+
+def _take(weights: Path, to: Path) -> None:
+    try:
+        disk.link(weights, to)
+        disk.link(weights.with_suffix(".json"), to.with_suffix(".json"))
+    except OSError:  # a file system without hard links, or another one
+        disk.remove(to)
+        write_checked(to, weights.read_bytes())
+
+
+def read(run: Run) -> Confirmed | None:
+    """The labels that a person confirmed for a run; None for one without. Raises `Refusal` for a damaged file."""
+    wanted = run.config().split_confirmed
+    return None if wanted is None else _read_file(run.folder / LABELS, wanted)
+
+
+def _read_file(path: Path, wanted: str) -> Confirmed:
+    """The file of this name, whole and of the right form; raises `Refusal`."""
+    try:
+        stored = read_arrays(path, _ARRAYS)
+    except Refusal as error:
+        raise Refusal(LABELS, f"{str(error).removeprefix(f'{LABELS}: ')}; {_CURE}") from None
+    images, given, names = stored["images"].astype(np.int64), stored["given"].astype(np.int64), stored["names"]
+    is_whole = len(images) == len(given) and (np.diff(images) > 0).all() and (images >= 0).all()
+    texts = {name: clean_line(str(stored[name])) for name in ("parent", "rule")}
+    numbers = {name: int(stored[name]) for name in ("epoch", "pictures", "named", "decisions")}
+    found = Confirmed(
+        images, given, tuple(map(str, names.tolist())), stored["rows"].astype(np.int64), **texts, **numbers,
+        threshold=float(stored["threshold"]),
+    )  # fmt: skip
+    if not is_whole or found.digest != wanted:
+        raise Refusal(LABELS, f"is damaged (its labels are not those of {SETTING}={shorten(wanted)}); {_CURE}")
+    return found
+
+
+def weights_name(record: dict) -> str:
+    """What `network.continues` calls a checkpoint with this record; "" for a damaged one."""
+    digest = record.get("sha256")
+    return digest[:DIGITS] if isinstance(digest, str) else ""
+
+
+def parent_of(run: Run) -> str:
+    """The id of the run that this one goes on from; "" for none, and where that cannot be read."""
+    told = _told(run)
+    return told.parent if told and RUN_ID.fullmatch(told.parent) else ""
+
+
+def in_words(run: Run) -> str:
+    """Where a run comes from: "trained on from q6hlr3 with 6 names, 431 pictures"; "" where it comes from none."""
+    told = _told(run)
+    if told is None:
+        return ""
+    said = f"trained on from {told.parent[-6:]} with {counted(told.named, 'name')}, {counted(told.pictures, 'picture')}"
+    return f"{said}, {'from its weights' if run.config().network_continues else 'afresh'}"
+
+
+def _told(run: Run) -> Confirmed | None:
+    try:
+        return read(run) if (run.folder / LABELS).exists() else None
+    except Refusal:
+        return None
+
+
+def bringing(config: Config, runs: Iterable[Run]) -> Callable[[Path], None]:
+    """What puts the files that `config` names into a new folder, from one of `runs` that has them; else a `Refusal`."""
+    labels = weights = None
+    for run in runs:
+        known = run.config_if_readable()
+        if known and config.split_confirmed and known.split_confirmed == config.split_confirmed:
+            labels = labels or _told(run)
+        if known and config.network_continues and known.network_continues == config.network_continues:
+            weights = weights or run.folder / f"{WEIGHTS}.pt"
+    if config.split_confirmed and labels is None:
+        raise Refusal(SETTING, f"{config.split_confirmed} is in no run here; python -m lps train-on makes such labels")
+    if config.network_continues and weights is None:
+        raise Refusal(
+            CONTINUES, f"{config.network_continues} is in no run here; python -m lps train-on makes such starts"
+        )
+    return lambda folder: write(folder, labels, weights)

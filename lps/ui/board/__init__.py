@@ -1,0 +1,1 @@
+"""The page Charts: what do I want to see of my runs? Imports what pages share, no other page."""

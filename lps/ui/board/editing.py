@@ -1,0 +1,83 @@
+"""What a chart of a board shows: the menu that makes one, and the one on each that changes, moves or removes it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import streamlit as st
+
+from lps.bench import boards
+from lps.bench.boards import BoardChart
+from lps.ui.shared import select
+
+_LOGS = {"": "Linear", "y": "Log y", "x": "Log x", "xy": "Both log"}
+
+
+def offer_new(charts: Sequence[BoardChart], words: Mapping[str, str], groupings: Mapping[str, str]) -> None:
+    """A menu for one more chart."""
+    with st.popover("Add a chart", icon=":material/add_chart:", type="tertiary"):
+        if len(charts) >= boards.MOST_CHARTS:
+            st.caption(f"A board has at most {boards.MOST_CHARTS} charts.")
+            return
+        _choose("new", BoardChart(), words, groupings)
+        st.button("Add", icon=":material/add:", key="add_chart", on_click=_add, args=(list(charts),))
+
+
+def show_menu(
+    number: int, charts: Sequence[BoardChart], words: Mapping[str, str], groupings: Mapping[str, str]
+) -> None:
+    """What can be done with a chart."""
+    chart, place = charts[number], f"chart{number}"
+    with st.popover("Change", icon=":material/tune:", type="tertiary"):
+        _agree(place, chart)
+        _choose(place, chart, words, groupings, on_change=_change, args=(number, list(charts)))
+        with st.container(horizontal=True, gap="small"):
+            st.button("Earlier", key=f"{place}_up", icon=":material/arrow_upward:", on_click=_move,
+                      args=(number, list(charts), -1), disabled=number == 0)  # fmt: skip
+            st.button("Remove", key=f"{place}_remove", icon=":material/delete:", on_click=_remove,
+                      args=(number, list(charts)), disabled=len(charts) == 1)  # fmt: skip
+
+
+def _choose(place: str, chart: BoardChart, words: Mapping[str, str], groupings: Mapping[str, str], **then) -> None:
+    """The boxes of a chart, under keys that begin with `place`."""
+    ys = {chart.y: chart.y} | dict(words)
+    xs = {**boards.OVER, chart.x: boards.OVER.get(chart.x, chart.x), **words}
+    by = {chart.by: chart.by} | dict(groupings)
+    st.selectbox("What", list(ys), format_func=lambda name: words.get(name, name), key=f"{place}_y", **then)
+    st.selectbox("Over", list(xs), format_func=lambda name: xs.get(name, name), key=f"{place}_x", **then)
+    about = "The mean of the runs that have the same, with a band of ± one standard deviation"
+    st.selectbox("A line for", list(by), format_func=lambda k: by.get(k, k), key=f"{place}_by", help=about, **then)
+    about = "Weight of what came before; the line as it was recorded stays, faint"
+    st.slider("Smoothing", 0.0, boards.MOST_SMOOTH, step=0.01, key=f"{place}_smooth", help=about, **then)
+    st.segmented_control("Axes", list(_LOGS), format_func=_LOGS.get, key=f"{place}_log", required=True, **then)
+
+
+def _agree(place: str, chart: BoardChart) -> None:
+    for name in ("y", "x", "by", "smooth", "log"):
+        select.agree(f"{place}_{name}", getattr(chart, name))
+
+
+def _chosen(place: str) -> BoardChart:
+    told = {name: st.session_state.get(f"{place}_{name}") for name in ("y", "x", "by", "smooth", "log")}
+    return BoardChart(**{name: value for name, value in told.items() if value is not None})
+
+
+def _write(charts: Sequence[BoardChart]) -> None:
+    st.query_params["chart"] = [chart.text for chart in charts]
+
+
+def _add(charts: list[BoardChart]) -> None:
+    _write([*charts, _chosen("new")])
+
+
+def _change(number: int, charts: list[BoardChart]) -> None:
+    charts[number] = replace(_chosen(f"chart{number}"))
+    _write(charts)
+
+
+def _move(number: int, charts: list[BoardChart], by: int) -> None:
+    charts.insert(number + by, charts.pop(number))
+    _write(charts)
+
+
+def _remove(number: int, charts: list[BoardChart]) -> None:
+    _write(charts[:number] + charts[number + 1 :])

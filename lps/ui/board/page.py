@@ -1,0 +1,210 @@
+"""The page Charts: any measurement of any runs, several charts together, their values in a table.
+
+Filter, charts and epoch stand in the page's address; a board is that address under a name.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import streamlit as st
+
+from lps.analysis import standing
+from lps.analysis.standing import Entry
+from lps.bench import boards, bunches, columns, drawing_code, kept, run_filter
+from lps.bench.boards import BoardChart
+from lps.bench.run_names import Name
+from lps.charts import board_charts
+from lps.charts.board_charts import BoardLine
+from lps.charts.event_log import History
+from lps.errors import Refusal
+from lps.store import titles
+from lps.ui.board import editing
+from lps.ui.forms import finding, keeping
+from lps.ui.shared import escape, notices, page_head, select, theme
+from lps.ui.shared.history import history
+from lps.ui.shared.plot import plot
+from lps.wording import counted
+
+_MOST_LINES = 12  # that can be told apart; of more runs, lines are means
+MOST = 60  # runs whose records are read; the newest of more
+_TICK_S = 5.0  # while a run moves
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The runs of a board: what is known of them, what they have recorded, and what each is called."""
+
+    entries: list[Entry]
+    histories: list[History]
+    labels: list[str]
+
+
+def main() -> None:
+    """The whole page."""
+    shelf = kept.boards(select.runs_root())
+    keeping.begin(shelf)
+    page_head.show_title("Charts")
+    runs = select.open_runs()
+    if page_head.are_all_missing(runs, "Charts"):
+        return
+    if not runs:
+        page_head.offer_launch(
+            "There are no runs to draw yet.", ":material/stacked_line_chart:", "Launch the first one"
+        )
+        return
+    find = finding.ask()
+    is_moving = any(run.state().is_moving for run in runs[:MOST])
+    st.fragment(_board, run_every=_TICK_S if is_moving else None)(find)
+
+
+def _board(find: str) -> None:
+    """Menus, charts and the table of values."""
+    shown = _shown(find)
+    words = board_charts.measurements(shown.histories)
+    by = _usual_grouping(shown.entries)
+    charts = _charts_of_address(by)
+    with st.container(horizontal=True, gap="small", key="board_menus"):
+        editing.offer_new(charts, words, _groupings(shown.entries))
+        keeping.show_menu(kept.boards(select.runs_root()), "Boards")
+    if not shown.entries:
+        st.info("No run fits. Take back a choice above.", icon=":material/filter_alt_off:")
+        return
+    if by and not st.query_params.get_all("chart"):
+        alike = "but for the seed" if by == bunches.EVERYTHING else f"in {by}"
+        about = f"{counted(len(shown.entries), 'run')}: a line is the mean of those that are alike {alike}."
+        st.caption(escape.markdown(f"{about} Under Change, a line can be each run."))
+    colors = board_charts.colors_of(shown.labels, theme.palette())
+    places = st.columns(2) if len(charts) > 1 else [st.container()]
+    for number in range(len(charts)):
+        with places[number % len(places)]:
+            _show_chart(number, charts, shown, words, colors, find)
+    _show_values(charts, shown)
+
+
+def _charts_of_address(by: str) -> list[BoardChart]:
+    """What the board shows; the usual charts where the address has none, their lines put together by `by`."""
+    asked = [boards.read_chart(text) for text in st.query_params.get_all("chart")[: boards.MOST_CHARTS]]
+    return asked or [replace(chart, by=by) for chart in boards.USUAL]
+
+
+def _usual_grouping(entries: Sequence[Entry]) -> str:
+    """What many runs are put together by where nobody says: the most lines that can still be told apart."""
+    if len(entries) <= _MOST_LINES:
+        return ""
+    numbers = {}
+    for key in (bunches.EVERYTHING, "method", *columns.varying(entries)):
+        numbers[key] = len(bunches.bunch(entries, bunches.names_of([key], entries)))
+    telling = [key for key, number in numbers.items() if 1 < number <= _MOST_LINES]
+    return max(telling, key=numbers.get, default=bunches.EVERYTHING)
+
+
+# ---------------------------------------------------------------------------------------------------- runs
+
+
+def _shown(find: str) -> Shown:
+    """The runs that are asked for, the newest of many; says what is left out."""
+    runs = select.open_runs()
+    chosen = select.picked(runs) or (runs if find.strip() else select.preferred(runs))
+    entries = [standing.entry(run) for run in chosen]
+    try:
+        fitting = run_filter.select(entries, find)
+    except Refusal as error:
+        st.error(escape.markdown(str(error)), icon=":material/filter_alt_off:")
+        fitting = entries
+    entries = [entry for entry in fitting if entry.config is not None]
+    if len(entries) > MOST:
+        st.caption(f"The newest {MOST} of {counted(len(entries), 'run')}; a narrower filter shows others.")
+    entries = entries[:MOST]
+    histories = [history(entry.run) for entry in entries]
+    labels = [titles.label(entry.run) for entry in entries]
+    notices.show_left_out(dict(zip(labels, histories)))
+    names = [titles.title(entry.run) for entry in entries]
+    labels = [name if names.count(name) == 1 else label for name, label in zip(names, labels)]
+    return Shown(entries, histories, labels)
+
+
+def _groupings(entries: Sequence[Entry]) -> dict[str, str]:
+    """What lines can be means of: option -> words."""
+    first = {"": "Each run", bunches.EVERYTHING: "All but the seed", "method": "Method", "tag": "Tag"}
+    return first | {key: key for key in columns.varying(entries)}
+
+
+def _lines(chart: BoardChart, shown: Shown, colors: dict[str, str]) -> list[BoardLine]:
+    tables = [board_charts.table_of(past, chart) for past in shown.histories]
+    by = bunches.names_of([chart.by], shown.entries) if chart.by else []
+    if not by:
+        return board_charts.lines(dict(zip(shown.labels, ([table] for table in tables))), colors)
+    table_by_run = {entry.run.id: table for entry, table in zip(shown.entries, tables)}
+    groups = bunches.in_order(bunches.bunch(shown.entries, by))
+    grouped = {_label(one.values, by): [table_by_run[entry.run.id] for entry in one.members] for one in groups}
+    return board_charts.lines(grouped, board_charts.colors_of(list(grouped), theme.palette()))
+
+
+def _label(values: Sequence[str], by: Sequence[Name]) -> str:
+    words = [titles.method_title(v) if name.key == "method" else f"{name.key} {v}" for name, v in zip(by, values)]
+    return ", ".join(words)
+
+
+# ---------------------------------------------------------------------------------------------------- charts
+
+
+def _show_chart(
+    number: int, charts: list[BoardChart], shown: Shown, words: dict[str, str], colors: dict[str, str], find: str
+) -> None:
+    chart = charts[number]
+    with st.container(border=True, key=f"chart_{number}"):
+        editing.show_menu(number, charts, words, _groupings(shown.entries))
+        drawn = _lines(chart, shown, colors)
+        title = words.get(chart.y, chart.y)
+        if not drawn:
+            over = boards.OVER.get(chart.x, chart.x)
+            st.caption(escape.markdown(f"None of these runs has recorded {chart.y} over {over}."))
+            return
+        figure = board_charts.figure(drawn, chart, title, theme.palette())
+        figure.update_layout(uirevision=f"{chart.text} {find}")
+        folders = [str(run.folder) for run in select.picked(select.open_runs())]
+        code = drawing_code.of_chart(chart, folders, find, str(select.runs_root()))
+        alt = f"{title} over {boards.OVER.get(chart.x, chart.x)}, {counted(len(drawn), 'line')}"
+        plot(figure, f"board_{number}", alt, code=code, highlight=True)
+        silent = len(shown.labels) - len(drawn) if not chart.by else 0
+        if silent:
+            st.caption(f"{counted(silent, 'run')} without {escape.markdown(chart.y)}.")
+
+
+def _show_values(charts: Sequence[BoardChart], shown: Shown) -> None:
+    """Every measurement of the board in a table: at one epoch, at the last, at the best."""
+    with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
+        st.subheader("Values", anchor=False, width="content")
+        last = max((past.last_epoch for past in shown.histories), default=0)
+        epoch = select.number("epoch") or None
+        select.agree("board_epoch", epoch)
+        st.number_input(
+            "At epoch",
+            1,
+            max(1, last, epoch or 1),
+            None,
+            key="board_epoch",
+            on_change=_remember_epoch,
+            width=150,
+            placeholder="none",
+        )
+    names = list(dict.fromkeys(chart.y for chart in charts))
+    tables = {
+        label: {name: board_charts.table_of(past, BoardChart(name)) for name in names}
+        for label, past in zip(shown.labels, shown.histories)
+    }
+    table = board_charts.value_table(tables, epoch)
+    boxes = {head: _box(head) for head in table}
+    st.dataframe(table, width="stretch", hide_index=True, column_config=boxes, alt="Last and best value of every run")
+    st.caption("Best is the highest, of losses, KL, gap, conflict, time and memory the lowest. Fractions in percent.")
+
+
+def _box(head: str):
+    if head == "Run":
+        return st.column_config.TextColumn(pinned=True, width=220)
+    form = "%d" if head.endswith(" at") else "%.4g"
+    return st.column_config.NumberColumn(format=form, width=max(80, 30 + 7 * len(head)))
+
+
+def _remember_epoch() -> None:
+    select.set_number("epoch", st.session_state["board_epoch"])

@@ -1,0 +1,28 @@
+"""What a person says of ticked pictures as they are: right here, not of this cluster, of no class at all."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from lps.ui.pictures.predictions import View
+
+
+def ask(here: View, cluster: int, ticked: tuple[int, ...], say: Callable[[View, list[dict]], object]) -> None:
+    """The verdicts on ticked pictures; say: records steps, in a callback."""
+    images = list(ticked)
+    acts = {
+        "Right": (":material/check:", {"do": "assign", "images": images, "to": cluster}, "They belong in this cluster"),
+        "Not this": (":material/close:", {"do": "wrong", "images": images, "id": cluster}, "They get no label"),
+        "Nothing": (":material/hide_image:", {"do": "nothing", "images": images}, "They show no class at all"),
+    }
+    with st.container(horizontal=True, gap="small"):
+        for label, (icon, step, words) in acts.items():
+            key = f"single_{step['do']}"
+            st.button(label, icon=icon, help=words, key=key, on_click=say, args=(here, [step]))
+
+
+def verdict(here: View, image: int) -> str:
+    """What a person said against a picture, in two words; "" for nothing."""
+    if image in here.said.nothing:
+        return "nothing"
+    return "not this" if image in here.said.wrong else ""

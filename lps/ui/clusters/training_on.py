@@ -1,0 +1,91 @@
+"""Train on with the names: the question how many pictures count, what it would be, and the start."""
+
+import secrets
+
+import streamlit as st
+
+from lps.errors import Refusal
+from lps.running import door, start_check
+from lps.settings import spell
+from lps.store.runs import Run
+from lps.store.titles import short_id
+from lps.ui.pictures.predictions import View
+from lps.ui.server import routing
+from lps.ui.shared import escape, select, take_away
+from lps.use import training_on
+from lps.use.training_on import Plan
+
+_RULES = {"all": "All", "confident": "Confident", "looked-at": "Looked at"}
+_STARTS = {"weights": "From its weights", "afresh": "Afresh"}
+_VISIT = "train_on_visit"
+
+
+def show(here: View) -> None:
+    """The way from names to the next run."""
+    st.subheader("Train on", anchor=False)
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        is_ready = not here.said.is_empty and not here.run.is_recorded
+        pressed = st.button(
+            "Train on with these names",
+            key="train_on",
+            type="primary",
+            icon=":material/model_training:",
+            disabled=not is_ready,
+        )
+        why = "A new run: its labels are those of this one and the clusters that you named."
+        st.caption(
+            why if is_ready else "Name a cluster first." if not here.run.is_recorded else "A recording has no names."
+        )
+    if pressed:
+        st.session_state[_VISIT] = secrets.token_hex(8)
+        _ask(here.run, here.epoch)
+
+
+@st.dialog("Train on with these names", width="medium")
+def _ask(run: Run, epoch: int) -> None:
+    """How many pictures count and what to begin with; what that would be; the start."""
+    rule = st.segmented_control(
+        "Pictures of named clusters that become labeled",
+        list(_RULES),
+        format_func=_RULES.get,
+        key="train_on_labels",
+        default="confident",
+        required=True,
+    )
+    st.caption(f"{training_on.RULES[rule].capitalize()}.")
+    threshold = training_on.CONFIDENCE
+    if rule == "confident":
+        percent = st.slider("Confidence, %", 0, 100, round(100 * threshold), key="train_on_confidence")
+        threshold = percent / 100
+    start = st.segmented_control(
+        "Begin", list(_STARTS), format_func=_STARTS.get, key="train_on_start", default="weights", required=True
+    )
+    try:
+        planned = training_on.plan(run, epoch, rule=rule, threshold=threshold, from_weights=start == "weights")
+    except Refusal as error:
+        st.warning(escape.markdown(f"{error}."), icon=":material/block:")
+        st.button("Start", disabled=True, icon=":material/play_arrow:", key="train_on_go")
+        return
+    st.markdown(f"**{escape.markdown(planned.in_words())}.**")
+    for words in planned.notices():
+        st.caption(escape.markdown(words))
+    if st.button("Start", type="primary", icon=":material/play_arrow:", key="train_on_go"):
+        _start(planned)
+    take_away.show_command(_command(run, epoch, rule, threshold, start))
+
+
+def _start(planned: Plan) -> None:
+    """Begin the run, once a visit of the dialog, and turn to it; says why it cannot be."""
+    try:
+        door.check([planned.config], judge=start_check.ask)
+        made = training_on.begin(planned, select.runs_root(), token=st.session_state[_VISIT])
+    except (Refusal, OSError) as error:
+        st.error(escape.markdown(f"{error}."), icon=":material/error:")
+    else:
+        routing.turn_to("live", run=made.id)
+
+
+def _command(run: Run, epoch: int, rule: str, threshold: float, start: str) -> str:
+    confidence = f"{threshold:g}" if rule == "confident" else None
+    more = {"labels": rule, "confidence": confidence, "afresh": start == "afresh"}
+    return spell.command("train-on", short_id(run.id), epoch=epoch, **more)

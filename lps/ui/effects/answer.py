@@ -1,0 +1,55 @@
+"""The answer to "which value is best", in a sentence: its number and interval, and whether these seeds can tell."""
+
+import math
+from collections.abc import Mapping
+
+from lps.analysis import differences
+from lps.analysis.run_groups import Group
+from lps.charts.effect_charts import MEASURES
+from lps.scores import estimates
+from lps.settings import spell
+from lps.ui.shared import escape
+from lps.wording import counted
+
+
+def sentence(setting: str, groups: Mapping[object, Group], measure: str) -> str:
+    """Of the groups of one setting's values, as markdown; "" where fewer than two can be ranked."""
+    means = {value: group.mean(measure) for value, group in groups.items()}
+    ranked = [value for value, mean in means.items() if not math.isnan(mean)]
+    ranked.sort(key=means.get, reverse=measure != "gap")
+    if len(ranked) < 2:
+        return ""
+    first, second = ranked[:2]
+    if means[first] == means[second]:
+        return f"No value has the best {MEASURES[measure].lower()}: several are alike."
+    extreme = "smallest" if measure == "gap" else "highest"
+    number = _number(groups[first], measure)
+    said = f"**{_named(setting, first)}** has the {extreme} {MEASURES[measure].lower()}: {number}."
+    return f"{said} {_against(setting, [groups[value] for value in ranked], second, measure)}"
+
+
+def _named(setting: str, value: object) -> str:
+    return escape.markdown(spell.setting(setting, value))
+
+
+def _number(group: Group, measure: str) -> str:
+    """ "62.3 % [60.1, 64.5]" with its 95 % interval; without one where nothing is known of the spread."""
+    unit = "points" if measure == "gap" else "%"
+    found = estimates.of_mean([member.value(measure) for member in group.members])
+    said = f"{100 * found.mean:.1f} {unit}"
+    if not math.isnan(found.half_width):
+        low, high = found.mean - found.half_width, found.mean + found.half_width
+        said += f", 95 % interval {100 * low:.1f} to {100 * high:.1f}"
+    return f"{said}, {counted(len(group.members), 'seed')}"
+
+
+def _against(setting: str, ranked: list[Group], second: object, measure: str) -> str:
+    """What can be said of the first of these groups against the others, each comparison by itself."""
+    found = [differences.of_groups(ranked[0], other, measure) for other in ranked[1:]]
+    if all(one is not None and one.is_distinguishable_alone for one in found):
+        return "Every other value is distinguishable from it."
+    name = _named(setting, second)
+    if found[0] is None:
+        return f"It does not compare with the next, {name}."
+    held = escape.markdown(differences.cell(found[0]))
+    return f"Against the next, {name}: {held} points, {differences.verdict(found[0])}."

@@ -1,0 +1,111 @@
+"""A folder of the machine that does the work, found by going through its folders; and what came out of the browser."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import streamlit as st
+
+from lps.errors import Refusal
+from lps.exchange.own_pictures import Arrived
+from lps.files import browsing
+from lps.ui.server import uploads
+from lps.ui.shared import escape, refusals
+from lps.wording import counted
+
+_EARLIER = 6  # folders from before that are listed
+
+
+def show_two_ways(ask_for_files: Callable[[], None], browse_folders: Callable[[], None]) -> None:
+    """From the browser and from the machine, beside each other."""
+    from_browser, from_machine = st.columns(2, gap="medium")
+    with from_browser, st.container(border=True, height="stretch"):
+        st.markdown("**:material/upload: From the computer in front of you**")
+        ask_for_files()
+    with from_machine, st.container(border=True, height="stretch"):
+        st.markdown("**:material/folder_open: From the machine that does the work**")
+        browse_folders()
+
+
+def number_of_uploader(name: str) -> int:
+    """How many uploads of this page were taken: each has an uploader of its own."""
+    return st.session_state.get(f"{name}_uploads", 0)
+
+
+def say_where_kept() -> None:
+    most = st.get_option("server.maxUploadSize")
+    st.caption(f"Kept in a folder of yours on the machine that does the work. A ZIP may have {most} MB.")
+
+
+def take(name: str, files: list, keep: Callable[[], Path], choose: Callable[[Path], None]) -> None:
+    """Keep what was uploaded, tell `choose` the folder, and draw the page anew with an empty uploader."""
+    with st.spinner("Checking and keeping the pictures", show_time=True), refusals.kept(name):
+        choose(keep())
+    uploads.forget(files)
+    st.session_state[f"{name}_uploads"] = number_of_uploader(name) + 1
+    st.rerun()
+
+
+def browse(name: str, choose: Callable[[Path], None], help: str, needs_folders: bool = False) -> None:
+    """The folders of one place, the way up, and the button that takes it. name: begins the keys of its widgets.
+
+    choose: is told the folder in a callback. needs_folders: whether one without folders in it cannot be taken.
+    """
+    place, roots = f"{name}_place", browsing.roots()
+    if not roots:
+        st.caption("There is no folder to look at.")
+        return
+    try:
+        here = browsing.allowed(st.session_state.get(place) or roots[0])
+        inside = browsing.subfolders(here)
+    except Refusal as error:
+        st.session_state.pop(place, None)
+        st.caption(escape.markdown(str(error)))
+        return
+    _show_way(name, here, roots)
+    with st.container(height=190, gap=None):
+        for folder in inside:
+            st.button(
+                escape.markdown(folder.name), icon=":material/folder:", type="tertiary", key=f"{name}_in:{folder}",
+                on_click=_look_at, args=(name, folder),
+            )  # fmt: skip
+        if not inside:
+            st.caption("No folders in here.")
+    st.button(
+        "Use this folder", icon=":material/check:", key=f"{name}_use", on_click=choose, args=(here,),
+        disabled=browsing.is_home(here) or needs_folders and not inside, help=help,
+    )  # fmt: skip
+
+
+def _show_way(name: str, here: Path, roots: list[Path]) -> None:
+    """Where one is, the way up, and other roots."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
+        st.button("Up", icon=":material/arrow_upward:", key=f"{name}_up", disabled=here in roots, type="tertiary",
+                  on_click=_look_at, args=(name, here.parent))  # fmt: skip
+        st.markdown(f":small[`{here}`]" if "`" not in str(here) else f":small[{escape.markdown(str(here))}]")
+        for root in roots:
+            if len(roots) > 1 and not here.is_relative_to(root):
+                words = escape.markdown(root.name or "/")
+                st.button(words, icon=":material/hard_drive:", key=f"{name}_root:{root}", type="tertiary",
+                          on_click=_look_at, args=(name, root))  # fmt: skip
+
+
+def _look_at(name: str, folder: Path) -> None:
+    st.session_state[f"{name}_place"] = str(folder)
+
+
+def told(kept: Arrived) -> Path:
+    """The folder of what was kept; what else is to be said of it stands in a corner of the page."""
+    rest = f"; {counted(kept.left_out, 'other file')} left out" if kept.left_out else ""
+    st.toast(f"{counted(kept.pictures, 'picture')} kept{rest}.", icon=":material/check_circle:")
+    return kept.folder
+
+
+def show_earlier(name: str, found: list[Path], choose: Callable[[Path], None]) -> None:
+    """A button for each folder from before, the newest ones."""
+    if not found:
+        return
+    st.markdown("**Brought along before**")
+    with st.container(horizontal=True, gap="small"):
+        for folder in found[:_EARLIER]:
+            st.button(escape.markdown(folder.name), icon=":material/photo_library:", key=f"{name}_again:{folder.name}",
+                      on_click=choose, args=(folder,))  # fmt: skip

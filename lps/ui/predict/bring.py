@@ -1,0 +1,43 @@
+"""Where new pictures come from: files or an archive out of the browser, a folder of this machine, or from before."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import streamlit as st
+
+from lps.datasets._pictures import ENDINGS
+from lps.errors import Refusal
+from lps.exchange import own_pictures
+from lps.ui.pictures import folder_choice
+from lps.ui.server import uploads
+from lps.ui.shared import refusals, select
+
+
+def show(choose: Callable[[Path], None]) -> None:
+    """All ways at once. choose: is told the folder, in a callback or before the page is drawn anew."""
+    refusals.show("predict")
+    about = "One with pictures, in folders or not; nothing in it is changed"
+    folder_choice.show_two_ways(lambda: _ask_for_files(choose), lambda: folder_choice.browse("predict", choose, about))
+    folder_choice.show_earlier("predict", own_pictures.folders(own_pictures.home_of_new()), choose)
+
+
+def _ask_for_files(choose: Callable[[Path], None]) -> None:
+    kinds = [*sorted(ending.removeprefix(".") for ending in ENDINGS), "zip"]
+    number = folder_choice.number_of_uploader("predict")
+    files = st.file_uploader(
+        "Drop pictures, or a ZIP of them", kinds, accept_multiple_files=True, key=f"predict_files_{number}"
+    )
+    folder_choice.say_where_kept()
+    if files:
+        folder_choice.take("predict", files, lambda: _keep(files), choose)
+
+
+def _keep(files) -> Path:
+    place = own_pictures.home_of_new()
+    archives = [file for file in files if file.name.lower().endswith(".zip")]
+    if not archives:
+        return folder_choice.told(own_pictures.keep_files(files, place))
+    if len(files) > 1:
+        raise Refusal("pictures", f"come as files or as one ZIP; these are {len(files)} files with a ZIP among them")
+    with uploads.stored(archives[0], select.runs_root()) as path:
+        return folder_choice.told(own_pictures.keep_archive(path, place))

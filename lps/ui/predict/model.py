@@ -1,0 +1,50 @@
+"""Take the model away: a button that makes its folder in the background, and the .zip once it is there."""
+
+from pathlib import Path
+
+import streamlit as st
+
+from lps.machine import background
+from lps.settings import spell
+from lps.store.runs import Run
+from lps.store.titles import short_id
+from lps.ui.server import downloads
+from lps.ui.shared import escape, refusals, take_away
+from lps.use import model_work
+
+_WAIT_S = 1.0
+
+
+def show(run: Run) -> None:
+    """What it is, the button, how far it is, the file."""
+    st.subheader("Take the model away", anchor=False)
+    st.caption(
+        "One folder that works without this program: the model as ONNX, from pictures to classes and none of these, "
+        "your names, a card with what it was trained on and how good it is, and an example of a few lines."
+    )
+    refusals.show("model")
+    path = model_work.path_of(run)
+    standing = background.standing(path)
+    if standing.state == "done":
+        take_away.offer_file("Download ZIP", downloads.model_address(run), "deployed_code", "The folder as one file")
+    elif standing.state == "working":
+        st.fragment(_wait, run_every=_WAIT_S)(path)
+    else:
+        if standing.state == "failed":
+            st.error(escape.markdown(f"{standing.message.removeprefix('lps: ')}."), icon=":material/error:")
+        st.button(
+            "Take the model away", icon=":material/deployed_code:", key="take_model", on_click=_begin, args=(run,)
+        )
+    take_away.show_command(spell.command("export", short_id(run.id), to="model"))
+
+
+def _begin(run: Run) -> None:
+    with refusals.kept("model"):
+        model_work.begin(run)
+
+
+def _wait(path: Path) -> None:
+    """The whole page again once it is over."""
+    if background.standing(path).state != "working":
+        st.rerun()
+    st.markdown(":material/hourglass_top: Making it takes about a minute. It goes on if you leave.")

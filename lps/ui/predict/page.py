@@ -1,0 +1,143 @@
+"""The parts of the page Predict: a run and pictures, what the run says of them, and why.
+
+The address says what is looked at: run, folder, class (what pictures are called), picture (its number).
+"""
+
+from pathlib import Path
+
+import streamlit as st
+
+from lps.errors import Refusal
+from lps.exchange import own_pictures
+from lps.files.atomic import looks
+from lps.machine import background
+from lps.settings import spell
+from lps.store.runs import Run
+from lps.store.titles import short_id
+from lps.ui.predict import bring, model, results
+from lps.ui.shared import escape, notices, page_head, refusals, select, take_away
+from lps.use import prediction_files, prediction_work
+from lps.use.predicted import Predicted
+
+_NEW = "predict_new"  # in the session: the folder was chosen just now, so looking at it may begin
+_SEEN = "predict_seen"  # in the session: run and folder of the newest result
+_WAIT_S = 0.7
+
+
+def main() -> None:
+    """The whole page."""
+    runs = page_head.begin("Predict")
+    if not runs:
+        return
+    named = st.query_params.get_all("run")
+    able = [run for run in runs if prediction_work.has_weights(run) or run.id in named]
+    if not able:
+        words = "No run has weights yet: the first epoch of training writes some. Recordings have none."
+        page_head.offer_launch(words, ":material/image_search:", "Launch a run")
+        return
+    text = st.query_params.get("folder")
+    left, right = st.columns([3, 2], gap="medium", vertical_alignment="bottom")
+    with left:
+        run = select.pick_run(able)
+    with right:
+        if text:
+            st.button("Other pictures", icon=":material/arrow_back:", type="tertiary", key="predict_back",
+                      on_click=_leave)  # fmt: skip
+    if not prediction_work.has_weights(run):
+        why = "a recording, which has no weights" if run.is_recorded else "without weights: it has no checkpoint"
+        st.info(f"{escape.markdown(run.title)} is {why}; choose another run.", icon=":material/image_search:")
+        return
+    _show(run, text)
+    model.show(run)
+
+
+def _show(run: Run, text: str | None) -> None:
+    """Everything below the choice of the run."""
+    if not text:
+        st.caption("Each picture gets a class under the name that it has on Clusters, or none of these.")
+        bring.show(_choose)
+        return
+    try:
+        folder = own_pictures.folder(text)
+    except Refusal as error:
+        st.warning(escape.markdown(f"{error}."), icon=":material/folder_off:")
+        bring.show(_choose)
+        return
+    st.caption(escape.markdown(str(folder)))
+    refusals.show("predict")
+    path = prediction_work.path_of(run, folder)
+    if st.session_state.pop(_NEW, None) == str(folder):
+        with refusals.kept("predict"):
+            prediction_work.begin(run, folder)
+    standing = background.standing(path)
+    if standing.state == "working":
+        st.fragment(_wait, run_every=_WAIT_S)(path)
+    elif standing.state == "done":
+        st.session_state[_SEEN] = (run.id, str(folder))
+        _show_found(run, folder, path)
+    else:
+        _offer(run, folder, standing)
+    take_away.show_command(f"{spell.command('predict', short_id(run.id), str(folder), to='labels.csv')}"
+                           "    # or a folder: --to sorted")  # fmt: skip
+
+
+def _choose(folder: Path) -> None:
+    st.query_params["folder"] = str(folder)
+    st.session_state[_NEW] = str(folder)
+    results.forget_choice()
+
+
+def _leave() -> None:
+    st.query_params.pop("folder", None)
+    results.forget_choice()
+
+
+def _offer(run: Run, folder: Path, standing: background.Standing) -> None:
+    """The button that begins, and how it ended the last time."""
+    if standing.state == "failed":
+        st.error(escape.markdown(f"{standing.message.removeprefix('lps: ')}."), icon=":material/error:")
+    elif standing.state == "cancelled":
+        st.caption("It was cancelled.")
+    seen_before = st.session_state.get(_SEEN) == (run.id, str(folder))
+    if seen_before and standing.state not in ("failed", "cancelled"):
+        st.caption("Its files, the names or the weights have changed since.")
+    label = "Look again" if seen_before else "Predict these pictures"
+    if st.button(label, icon=":material/image_search:", type="primary", key="predict_begin"):
+        with refusals.kept("predict"):
+            prediction_work.begin(run, folder)
+        st.rerun()
+
+
+def _wait(path: Path) -> None:
+    """How far it is; the whole page again once it is over."""
+    standing = background.standing(path)
+    if standing.state != "working":
+        st.rerun()
+    done, total = prediction_work.progress(standing.message)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        words = f"{done:,} of {total:,} pictures" if total else "Loading the run and its pictures"
+        st.progress(done / total if total else 0.0, text=f":small[{words}]")
+        st.button("Cancel", icon=":material/close:", key="predict_cancel", disabled=background.is_cancelled(path),
+                  on_click=background.cancel, args=(path,))  # fmt: skip
+
+
+def _show_found(run: Run, folder: Path, path: Path) -> None:
+    try:
+        found = _read(str(path), looks(path))
+    except Refusal as error:
+        st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
+        st.button("Predict again", icon=":material/refresh:", key="predict_again", on_click=_again, args=(run, folder))
+        return
+    notices.show_labels_of_others(run.config_if_readable())
+    results.show(run, found)
+
+
+def _again(run: Run, folder: Path) -> None:
+    with refusals.kept("predict"):
+        prediction_work.forget(prediction_work.path_of(run, folder))
+        prediction_work.begin(run, folder)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _read(path: str, moment: object) -> Predicted:
+    return prediction_files.read(Path(path))

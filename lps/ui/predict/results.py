@@ -1,0 +1,256 @@
+"""What a run says of new pictures: how many are what, the threshold of none of these, all pictures, and one of them."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from lps.charts.trade_off_chart import trade_off
+from lps.datasets import Images
+from lps.datasets._decoding import Unreadable, squeezed
+from lps.errors import Refusal
+from lps.store.runs import Run
+from lps.store.titles import short_id
+from lps.ui.pictures import frames, gallery, left_out, points
+from lps.ui.pictures.frames import Frame
+from lps.ui.pictures.gallery import FINE, Tile
+from lps.ui.shared import escape, select, theme
+from lps.ui.shared.plot import plot
+from lps.use import prediction_files
+from lps.use.none_of_these import KEPT
+from lps.use.predicted import NONE, Predicted
+from lps.wording import counted
+
+_PAGE = 48  # pictures on a sheet
+_SIZE = 72  # pixels on the screen
+_VIEWS = {"gallery": "Pictures", "table": "Table"}
+_ALL = "All pictures"
+_KIND = "Possible novel class"
+_MOST_KINDS, _FIRST = 5, 12  # kinds, and pictures of each, that are shown above the others
+
+
+def show(run: Run, found: Predicted) -> None:
+    """Everything that follows from a prediction."""
+    left, right = st.columns([3, 2], gap="medium")
+    with right:
+        threshold = _ask_threshold(found)
+    none, called = found.is_none(threshold), found.names()
+    said = [NONE if is_none else name for is_none, name in zip(none.tolist(), called)]
+    with left:
+        _show_counts(found, said, none)
+        left_out.show(found.skipped)
+        _offer_table(run, found, threshold)
+    _show_kinds(found)
+    kinds = {f"{_KIND} {number}": kind for number, kind in enumerate(found.kinds, 1)}
+    chosen = _choose_class(said, kinds)
+    rows = list(kinds[chosen]) if chosen in kinds else [row for row, name in enumerate(said) if chosen in (_ALL, name)]
+    kind = select.choose(
+        st.segmented_control, "show", "Show", _VIEWS, required=True, label_visibility="collapsed"
+    )  # fmt: skip
+    if kind == "table":
+        _show_table(found, said, rows)
+    else:
+        _show_pictures(run, found, said, rows)
+
+
+def forget_choice() -> None:
+    """Other pictures: nothing of these is looked at any more."""
+    for name in ("class", "picture"):
+        st.query_params.pop(name, None)
+
+
+# ---------------------------------------------------------------------------------------------------- none of these
+
+
+def _ask_threshold(found: Predicted) -> float:
+    """The distance from which on a picture is none of these, by the share of known ones that shall be kept."""
+    with st.container(border=True, gap="small"):
+        share = st.slider(
+            "Known pictures to keep", 50, 100, round(100 * KEPT), format="%d %%", key="predict_keep",
+            help="A picture that is farther from all training images than this share of known pictures is none of "
+            "these. 100 %: every picture is one of them.",
+        )  # fmt: skip
+        threshold = found.threshold(share / 100)
+        if np.isfinite(threshold):
+            if np.isfinite(found.trade_off.caught).any():
+                figure = trade_off(found.trade_off, threshold, theme.palette())
+                figure.update_layout(uirevision="predict")
+                plot(figure, "predict_trade_off", "Share of foreign pictures caught against known ones kept")
+            words = found.trade_off.in_words(threshold)
+            st.caption(f"{words[:1].upper()}{words[1:]}.")
+        else:
+            st.caption("Every picture is one of the classes, however far from all of them it is.")
+    return threshold
+
+
+# ---------------------------------------------------------------------------------------------------- all
+
+
+def _show_counts(found: Predicted, said: list[str], none: np.ndarray) -> None:
+    count = len(found.files)
+    st.markdown(f"**{counted(count, 'picture')}**, {int(none.sum()):,} of them {NONE}; by epoch {found.epoch}")
+    counts = Counter(said)
+    table = pd.DataFrame(
+        {"Class": list(counts), "Pictures": list(counts.values()), "Share": [100 * n / count for n in counts.values()]}
+    ).sort_values("Pictures", ascending=False)
+    st.dataframe(
+        table,
+        hide_index=True,
+        height=min(360, 36 * (len(table) + 1) + 2),
+        column_config={
+            "Share": st.column_config.ProgressColumn(min_value=0, max_value=100, format="%.0f %%"),
+            "Pictures": st.column_config.NumberColumn(format="localized", width="small"),
+        },
+    )
+    if found.lost:
+        names = escape.markdown(", ".join(found.lost))
+        st.caption(f"No cluster of epoch {found.epoch}, of the newest weights, continues what you called {names}.")
+
+
+def _offer_table(run: Run, found: Predicted, threshold: float) -> None:
+    st.download_button(
+        "Download CSV",
+        lambda: prediction_files.as_csv(found, threshold, _files(run)),
+        file_name=f"predictions-{short_id(run.id)}.csv",
+        mime="text/csv",
+        key="predict_csv",
+        on_click="ignore",
+        icon=":material/download:",
+    )
+
+
+def _files(run: Run) -> tuple[str, ...]:
+    """The files of the run's pictures; () where they are none, or gone."""
+    images = _own(run)
+    return images.file_names if images is not None else ()
+
+
+def _own(run: Run) -> Images | None:
+    try:
+        return points.pictures(run)
+    except Refusal:
+        return None
+
+
+def _show_kinds(found: Predicted) -> None:
+    """What may be new classes, with the first pictures of each."""
+    for number, kind in enumerate(found.kinds[:_MOST_KINDS], 1):
+        with st.container(border=True, gap="small"):
+            st.markdown(
+                f":material/new_releases: **{_KIND} {number}**: {len(kind):,} pictures like each other and like "
+                "nothing that the run knows",
+                help="Farther from all training images than 80 % of known pictures are, and near each other. On 2,000 "
+                "pictures of CIFAR-10 nothing was proposed in 50 trials without an unknown class; one with 200 "
+                "pictures was in 80 % of 50 trials, one with 50 in 20 % (benchmarks/README.md).",
+            )
+            first = list(kind[:_FIRST])
+            seen = _thumbnails(found.root or "", tuple(found.files[row] for row in first))
+            shown = [
+                Frame(seen.pixels[place], seen.sides(place), "novel", f"Picture {found.files[row]}", "")
+                for place, row in enumerate(first)
+            ]
+            frames.show([("", shown)], _SIZE)
+    if found.kinds:
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.caption(
+                "To teach it such a class: put these pictures (new_kind in the table) into the folder that it was "
+                "trained on, as a sub-folder with their name or among the unlabeled ones, and train again.",
+                width="stretch",
+            )
+            st.page_link("pages/own.py", label="Own pictures", icon=":material/add_photo_alternate:")
+
+
+def _choose_class(said: list[str], kinds: dict[str, tuple[int, ...]]) -> str:
+    counts = Counter(said)
+    words = {_ALL: f"{_ALL} ({len(said):,})"} | {name: f"{name} ({n:,})" for name, n in counts.most_common()}
+    words |= {name: f"{name} ({len(kind):,})" for name, kind in kinds.items()}
+    return select.choose(st.selectbox, "class", "Called", words, width=300)
+
+
+def _show_table(found: Predicted, said: list[str], rows: list[int]) -> None:
+    names = found.names()
+    table = pd.DataFrame(
+        {
+            "File": [found.files[row] for row in rows],
+            "Name": [said[row] for row in rows],
+            "Nearest class": [names[row] for row in rows],
+            "Confidence": 100 * found.confidence[rows],
+            "Distance": found.distance[rows],
+        }
+    )
+    percent = st.column_config.NumberColumn(format="%.0f %%", help="The network's, that it is its nearest class")
+    far = st.column_config.NumberColumn(format="%.3f", help="Mean cosine distance to the 5 nearest training images")
+    st.dataframe(table, hide_index=True, height=520, column_config={"Confidence": percent, "Distance": far})
+
+
+def _show_pictures(run: Run, found: Predicted, said: list[str], rows: list[int]) -> None:
+    """A sheet of them, and one of them beside the training images that it is most like."""
+    if not rows:
+        st.caption("There is no such picture.")
+        return
+    pages, number = -(-len(rows) // _PAGE), 1
+    if pages > 1:
+        number = st.pagination(pages, key=f"predict page {st.query_params.get('class', '')}")
+    shown = rows[(number - 1) * _PAGE : number * _PAGE]
+    opened = select.number("picture")
+    sheet, one = st.columns([5, 3], gap="medium")
+    with sheet:
+        images = _thumbnails(found.root or "", tuple(found.files[row] for row in shown))
+        tiles = [
+            Tile(place, _below(said[row], found.confidence[row]), f"{found.files[row]}, {said[row]}")
+            for place, row in enumerate(shown)
+        ]
+        token = f"{run.id} {found.root} {number}"
+        place = shown.index(opened) if opened in shown else None
+        done = gallery.sheet(tiles, images, "predict_sheet", token, "New pictures", place, choosable=False)
+        if done.clicked is not None and done.clicked < len(shown) and shown[done.clicked] != opened:
+            select.set_number("picture", shown[done.clicked])
+            st.rerun()
+    with one, st.container(border=True):
+        if opened is None or opened >= len(found.files):
+            st.caption("Click a picture to see the training images that it is most like.")
+        else:
+            _show_one(run, found, opened, said[opened])
+
+
+def _below(said: str, confidence: float) -> str:
+    """What stands below a picture; how sure a class is would say nothing of one that is none of them."""
+    return said if said == NONE else f"{said}\n{100 * confidence:.0f} %"
+
+
+def _show_one(run: Run, found: Predicted, row: int, said: str) -> None:
+    """Why a picture is called what it is called."""
+    name = found.names()[row]
+    st.markdown(f"**{escape.markdown(said)}**")
+    st.caption(escape.markdown(found.files[row]))
+    words = f"Confidence {100 * found.confidence[row]:.0f} % for {name}, distance {found.distance[row]:.3f}"
+    if said == NONE:
+        why = "you called this cluster no class" if found.cluster[row] in found.rejected else "too far from all classes"
+        words += f": {why}"
+    st.markdown(escape.markdown(f"{words}."))
+    seen = _thumbnails(found.root or "", (found.files[row],))
+    alike, images = found.nearest[row].tolist(), _own(run)
+    new = [Frame(seen.pixels[0], seen.sides(0), found.groups[int(found.cluster[row])], f"Picture, {said}")]
+    frames.show([("This one", new)], _SIZE)
+    if images is None:
+        st.caption("The run's own pictures are not there any more.")
+        return
+    rows = [
+        Frame(images.pixels[image], images.sides(image), found.groups[cluster], f"Image {image}", found.titles[cluster])
+        for image, cluster in zip(alike, found.theirs[row].tolist())
+    ]
+    frames.show([("Most alike of the training images", rows)], _SIZE)
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _thumbnails(root: str, files: tuple[str, ...]) -> Images:
+    """Small copies of new pictures in their own proportions; grey where one cannot be read any more."""
+    pixels, sizes = np.full((len(files), FINE, FINE, 3), 127, np.uint8), np.ones((len(files), 2), np.int64)
+    for place, file in enumerate(files):
+        try:
+            pixels[place], sizes[place] = squeezed(Path(root, file), FINE)
+        except Unreadable:
+            continue
+    return Images(pixels, np.full(len(files), -1), (), sizes=sizes)

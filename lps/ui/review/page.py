@@ -1,0 +1,76 @@
+"""The parts of the Review page: which run and epoch, then picture after picture.
+
+The address says what is looked at: run, epoch.
+"""
+
+from contextlib import suppress
+
+import streamlit as st
+
+from lps.analysis import naming
+from lps.errors import Refusal
+from lps.store.runs import Run
+from lps.ui.pictures import points, predictions
+from lps.ui.review import deck
+from lps.ui.server import review_desk
+from lps.ui.shared import epoch_choice, escape, page_head, select
+from lps.wording import counted
+
+_MOST_MIXED = 3  # clusters that are offered
+
+
+def main() -> None:
+    """The whole page."""
+    words = "No run has predictions yet; the first epoch of training makes them."
+    runs = page_head.begin_with("Review", points.epochs, words, ":material/checklist:")
+    if runs:
+        _show(runs)
+
+
+def _show(runs: list[Run]) -> None:
+    left, right = st.columns(2, gap="medium", vertical_alignment="bottom")
+    with left:
+        run = select.pick_run(runs)
+    try:
+        stored = points.epochs(run)
+        named = set(naming.named_epochs(naming.read_entries(run))) & set(stored)
+        with right:
+            epoch = epoch_choice.pick("review", run, stored, max(named, default=stored[-1]))
+        review_desk.desk_of(run, epoch)
+    except Refusal as error:
+        st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
+        return
+    deck.show(run, epoch)
+    _show_account(run, epoch)
+
+
+def _show_account(run: Run, epoch: int) -> None:
+    """What is asked, and where the answers go."""
+    if run.is_recorded:
+        st.caption("This is a recording: decisions cannot be kept with it. In a copy of your own you can decide.")
+        link = {"query_params": {"clone": run.id}, "icon": ":material/content_copy:"}
+        st.page_link("pages/launch.py", label="Launch a copy", **link)
+        return
+    st.caption(
+        "Where the network and the most similar pictures disagree, your word helps most: those come first, and no two "
+        "alike after each other. Keys: 1 to 5 a class, N one by its name, X none, S skip, U undo."
+    )
+    where = {"run": run.id, "epoch": str(epoch)}
+    words = "What was decided stands on Clusters"
+    st.page_link("pages/clusters.py", label=words, icon=":material/arrow_forward:", query_params=where)
+    _offer_splits(run, epoch, where)
+
+
+def _offer_splits(run: Run, epoch: int, where: dict[str, str]) -> None:
+    """Clusters that look mixed, the largest first: one split decides about more pictures than many answers do."""
+    with suppress(Refusal):  # the deck says so
+        here = predictions.view(run, epoch)
+        mixed = sorted((c for c in here.clusters if "mixed" in c.flags), key=lambda cluster: -cluster.size)
+        if not mixed:
+            return
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.caption("Look mixed, to be split in two or three at once:", width="content")
+            for cluster in mixed[:_MOST_MIXED]:
+                label = escape.markdown(f"{here.name(cluster.id)}, {counted(cluster.size, 'picture')}")
+                address = where | {"cluster": str(cluster.id)}
+                st.page_link("pages/clusters.py", label=label, icon=":material/call_split:", query_params=address)

@@ -1,0 +1,200 @@
+"""The table of the page Runs: a row a run, a column for whatever somebody wants to know of it.
+
+Which columns, in which order, and which stay in sight stands in the address; without it, settings that vary are shown.
+Records are read from their ends, and again only where a file has changed.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pandas as pd
+import streamlit as st
+
+from lps.analysis import alarms
+from lps.analysis.standing import DAMAGED, Entry
+from lps.bench import columns
+from lps.bench.run_names import FIELDS, Name, Vocabulary
+from lps.store import titles
+from lps.ui.runs.shelf import HEADS
+from lps.ui.shared import select, theme
+
+_MOST_IN_ADDRESS = 50  # chosen runs that a link carries
+_ROWS = 11  # of a long table in sight
+_CHIP_COLORS = {"green": "#2f8f83", "blue": "#1f6fb4", "orange": "#d9661f", "red": "#b3265e", "violet": "#8a5fb0"}
+_GRAY = "#77808c"
+_WIDTHS = {
+    "name": 210, "state": 95, "epoch": 64, "epochs": 48, "alarm": 130, "method": 90, "dataset": 80, "seed": 48,
+    "tag": 140, "id": 75, "launched": 130, "note": 200,
+}  # fmt: skip
+_HELP = {
+    "accuracy/gap": "Seen minus novel, points",
+    "epoch": "Epochs that are over",
+    "epochs": "Planned epochs",
+    "alarm": "Wrong at the newest epoch, or with its files",
+    "id": "The end of the run's id; it does for every command",
+}
+_ABOUT_DIFFERENCE = "Points more than the baseline, each at its newest epoch"
+_NOTE = 200  # characters of a note
+
+
+def show(entries: Sequence[Entry], shown: Sequence[Name], base: Entry | None) -> list[Entry]:
+    """The table with the columns `shown`; returns the chosen ones, in its order. The address says which they are.
+
+    base: whose accuracies the others' are held against, in columns of their own.
+    """
+    names = [FIELDS["name"], *shown]
+    ids = [entry.run.id for entry in entries]
+    key, asked = f"shelf_{st.session_state.get('shelf_turn', 0)}", set(st.query_params.get_all("run"))
+    alt = "All runs with their state, settings and newest accuracies"
+    frame, boxes = {}, _configs(names, entries)
+    for name in names:
+        frame[head(name)] = _values(entries, name)
+        if base and name.kind == "percent":
+            frame[f"Δ {head(name)}"] = _differences(frame[head(name)], name.of(base))
+            boxes[f"Δ {head(name)}"] = st.column_config.NumberColumn(format="%+.1f", width=72, help=_ABOUT_DIFFERENCE)
+    places = select.tick_rows(pd.DataFrame(frame), key, ids, asked, _ROWS, boxes, alt)
+    chosen = [entries[place] for place in places]
+    _remember([entry.run.id for entry in chosen])
+    return chosen
+
+
+def forget_choice() -> None:
+    """Draw the next table without a choice."""
+    st.session_state["shelf_turn"] = st.session_state.get("shelf_turn", 0) + 1
+    st.query_params.pop("run", None)
+
+
+def _remember(ids: list[str]) -> None:
+    kept = ids if len(ids) <= _MOST_IN_ADDRESS else []
+    if st.query_params.get_all("run") != kept:
+        st.query_params["run"] = kept
+
+
+# ---------------------------------------------------------------------------------------------------- which columns
+
+
+def pick_columns(entries: Sequence[Entry], vocabulary: Vocabulary) -> list[Name]:
+    """The columns after the name, by what the address says; a menu to choose, move and pin them."""
+    asked = [key for key in st.query_params.get_all("columns") if key != "name"]
+    usual = [key for key in columns.usual(entries) if key not in ("alarm", "tag") or _any(entries, key, vocabulary)]
+    shown = columns.known(asked or usual, vocabulary)
+    keys = [name.key for name in shown]
+    select.agree("shown_columns", keys)
+    offered = dict.fromkeys([*keys, *columns.usual(entries), *vocabulary.settings, *vocabulary.measurements])
+    with st.popover("Columns", icon=":material/view_column:", type="tertiary"):
+        st.multiselect(
+            "Columns, in this order",
+            list(offered),
+            format_func=lambda key: HEADS.get(key, key),
+            key="shown_columns",
+            on_change=_remember_columns,
+            help="Settings, measurements at the newest epoch, and all else that is known of a run",
+        )
+        _arrange(keys)
+        st.button("The usual ones", on_click=_forget_columns, disabled=not asked, icon=":material/restart_alt:")
+    return shown
+
+
+def _any(entries: Sequence[Entry], key: str, vocabulary: Vocabulary) -> bool:
+    read = vocabulary.find(key).read
+    return any(read(entry) for entry in entries)
+
+
+def _arrange(keys: list[str]) -> None:
+    """Move one column, or keep it in sight while the others are scrolled."""
+    if not keys:
+        return
+    if st.session_state.get("moved_column") not in keys:
+        st.session_state["moved_column"] = keys[0]
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        head_of = {key: HEADS.get(key, key) for key in keys}
+        chosen = st.selectbox("Move or pin", keys, format_func=head_of.get, key="moved_column", width=190)
+        st.button("Left", icon=":material/arrow_back:", key="column_left", on_click=_move, args=(keys, chosen, -1))
+        st.button("Right", icon=":material/arrow_forward:", key="column_right", on_click=_move, args=(keys, chosen, 1))
+    is_pinned = chosen in st.query_params.get_all("pinned")
+    words = f"Unpin {head_of[chosen]}" if is_pinned else f"Pin {head_of[chosen]}"
+    st.button(words, icon=":material/keep:", key="column_pin", on_click=_pin, args=(chosen, not is_pinned))
+
+
+def _remember_columns() -> None:
+    st.query_params["columns"] = st.session_state["shown_columns"]
+
+
+def _forget_columns() -> None:
+    for name in ("columns", "pinned"):
+        st.query_params.pop(name, None)
+
+
+def _move(keys: list[str], key: str, by: int) -> None:
+    place = keys.index(key)
+    moved = [one for one in keys if one != key]
+    moved.insert(max(0, place + by), key)
+    st.query_params["columns"] = moved
+
+
+def _pin(key: str, wanted: bool) -> None:
+    others = [one for one in st.query_params.get_all("pinned") if one != key]
+    st.query_params["pinned"] = [*others, *([key] * wanted)]
+
+
+# ---------------------------------------------------------------------------------------------------- what they hold
+
+
+def head(name: Name) -> str:
+    """What stands above a column."""
+    return HEADS.get(name.key, name.key)
+
+
+def _values(entries: Sequence[Entry], name: Name) -> list:
+    """A column from top to bottom."""
+    told = _TOLD.get(name.key)
+    if told:
+        return [told(entry) for entry in entries]
+    if name.kind in ("number", "percent"):
+        found = (name.of(entry) for entry in entries)
+        return [value if isinstance(value, int | float) else None for value in found]
+    return [None if name.read(entry) == () else name.words(entry) for entry in entries]
+
+
+def _differences(column: Sequence[float | None], base: float | None) -> list[float | None]:
+    return [None if value is None or base is None else round(value - base, 1) + 0.0 for value in column]
+
+
+_TOLD = {
+    "name": lambda entry: f"{entry.name}{' (hidden)' * entry.hidden}",
+    "state": lambda entry: [theme.BADGES[entry.standing][0]],
+    "epoch": lambda entry: entry.measured.recent.epoch or None,
+    "alarm": lambda entry: entry.troubles,
+    "method": lambda entry: entry.method_title,
+    "tag": lambda entry: list(entry.tags),
+    "id": lambda entry: titles.short_id(entry.run.id) if entry.launched is not None else "",
+    "launched": lambda entry: None if entry.launched is None else datetime.fromtimestamp(entry.launched, UTC),
+    "note": lambda entry: " ".join(entry.notes.split())[:_NOTE],
+}
+
+
+def _configs(names: Sequence[Name], entries: Sequence[Entry]) -> dict:
+    """How every column looks, by its head."""
+    pinned = st.query_params.get_all("pinned")
+    return {head(name): _config(name, entries, name.key == "name" or name.key in pinned) for name in names}
+
+
+def _config(name: Name, entries: Sequence[Entry], pinned: bool) -> dict:
+    kinds, more = st.column_config, {"width": _width(name), "pinned": pinned, "help": _HELP.get(name.key, name.help)}
+    if name.key == "state":
+        names = {label: _CHIP_COLORS.get(color, _GRAY) for label, color, _ in theme.BADGES.values()}
+        return kinds.MultiselectColumn(options=list(names), color=list(names.values()), **more)
+    if name.key == "alarm":
+        return kinds.MultiselectColumn(options=[*alarms.TITLES.values(), DAMAGED], color=_CHIP_COLORS["red"], **more)
+    if name.key == "tag":
+        tags = sorted({tag for entry in entries for tag in entry.tags})
+        return kinds.MultiselectColumn(options=tags, color=_GRAY, **more)
+    if name.key == "launched":
+        return kinds.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone=st.context.timezone, **more)
+    if name.kind == "percent":
+        return kinds.NumberColumn(format="%.1f", **more)
+    return kinds.NumberColumn(format="%.6g", **more) if name.kind == "number" else kinds.TextColumn(**more)
+
+
+def _width(name: Name) -> int:
+    return _WIDTHS.get(name.key) or max(64, 26 + 8 * len(head(name)))

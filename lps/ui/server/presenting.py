@@ -1,0 +1,78 @@
+"""The dashboard for a room: `?present=1` at any page makes type and charts large, until it is switched off.
+
+It holds for the visit, from page to page; the switch below the menu says whether it is on.
+"""
+
+from collections.abc import Mapping
+
+import streamlit as st
+
+_ADDRESS = "present"  # in the address: "1", or nothing
+_SWITCH = "presenting"
+_FACTOR = 1.6  # of charts
+_LENGTHS = ("height", "margin")  # of a layout, in pixels
+_USUAL_FONT = 12  # pixels, where a figure says nothing
+_STYLE = """<style>
+html { font-size: 20px; }
+@media (min-width: 1600px) { html { font-size: 26px; } }
+[data-testid="stMainBlockContainer"] { max-width: none; padding-inline: 3vw; }
+</style>"""
+
+
+def is_on() -> bool:
+    return bool(st.session_state.get(_SWITCH))
+
+
+def read_address() -> None:
+    """Take what the address says; to be called before anything is drawn."""
+    st.session_state[_SWITCH] = is_on() or st.query_params.get(_ADDRESS) == "1"
+
+
+def show() -> None:
+    """The switch."""
+    st.sidebar.toggle("Large, for a room", key=_SWITCH, on_change=_tell_address)
+
+
+def style() -> str:
+    """What it does to a page, as HTML."""
+    return _STYLE if is_on() else ""
+
+
+def sized(figure: dict) -> dict:
+    """A figure as JSON has it, in the size that is wanted now."""
+    return enlarged(figure, _FACTOR) if is_on() else figure
+
+
+def _tell_address() -> None:
+    if is_on():
+        st.query_params[_ADDRESS] = "1"
+    else:
+        st.query_params.pop(_ADDRESS, None)
+
+
+def enlarged(figure: Mapping, factor: float) -> dict:
+    """A figure as plotly writes it to JSON, with fonts, lines, heights and margins `factor` times as large."""
+    layout = dict(figure.get("layout", {}))
+    layout["font"] = {"size": _USUAL_FONT} | dict(layout.get("font", {}))
+    grown = _grown(dict(figure) | {"layout": layout}, "", factor)
+    for name in _LENGTHS:
+        if name in layout:
+            grown["layout"][name] = _times(layout[name], factor)
+    return grown
+
+
+def _grown(value, name: str, factor: float):
+    """`value`, which stands under `name`, with the sizes of fonts and the widths of lines in it enlarged."""
+    if isinstance(value, Mapping):
+        is_font, is_line = name.lower().endswith("font"), name.lower() == "line"
+        grows = {"size": is_font, "width": is_line}
+        return {k: _times(one, factor) if grows.get(k) else _grown(one, k, factor) for k, one in value.items()}
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], Mapping):
+        return [_grown(one, name, factor) for one in value]
+    return value
+
+
+def _times(value, factor: float):
+    if isinstance(value, Mapping):
+        return {key: _times(one, factor) for key, one in value.items()}
+    return value * factor if type(value) in (int, float) else value

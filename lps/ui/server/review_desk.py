@@ -1,0 +1,226 @@
+"""What the page Review asks of the server while a person decides: the next pictures, and where decisions are written.
+
+A browser holds some pictures, and sends every decision at once, besides Streamlit: no script runs between two pictures.
+What was decided has a key, so that a decision that is sent twice, by a second window or after a restart, counts once.
+"""
+
+import asyncio
+import functools
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from lps.analysis import labels, naming, review_order
+from lps.analysis.naming import Naming
+from lps.analysis.review_order import Desk, Doubts
+from lps.datasets import Images
+from lps.errors import Refusal, shorten
+from lps.files.atomic import looks
+from lps.store.run_folders import find_run
+from lps.store.runs import Run
+from lps.ui.pictures import gallery
+from lps.ui.pictures.bounded import Bounded
+from lps.ui.pictures.thumbnails import fitted
+from lps.ui.server import paths
+from lps.ui.shared.select import runs_root
+
+_BATCH = 12  # pictures that are sent at once
+_CHOICES = 5  # suggestions of a picture
+_EXAMPLES = 3  # pictures of every suggestion
+_LARGE, _SMALL = 320, 56  # pixels on the screen, of the longer sides
+_MOST_BYTES = 1 << 20  # of what is asked
+_MOST_AT_ONCE = 200  # decisions
+_DESKS = Bounded(64 << 20)
+
+
+def pattern() -> str:
+    """The addresses that `answer` answers to."""
+    return paths.path_of("desk/{run}/{epoch:int}/{what}")
+
+
+def address(run: Run, epoch: int) -> str:
+    """Where the pictures and decisions of a run at an epoch are, without the last word: `cards` or `decisions`."""
+    return paths.path_of(f"desk/{run.id}/{epoch}")
+
+
+async def answer(request: Request) -> Response:
+    """To a POST of JSON: what was asked for, or one sentence."""
+    act = {"cards": _cards, "decisions": _decide}.get(request.path_params["what"])
+    if act is None:
+        return PlainTextResponse("There is nothing here.\n", 404)
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > _MOST_BYTES:
+            return PlainTextResponse(f"This is more than {_MOST_BYTES >> 20} MiB.\n", 413)
+    try:
+        asked = json.loads(body)
+    except (ValueError, RecursionError):
+        asked = None
+    if not isinstance(asked, dict):
+        return PlainTextResponse("Expected an object in JSON.\n", 400)
+    name, epoch = request.path_params["run"], request.path_params["epoch"]
+    return await asyncio.get_running_loop().run_in_executor(None, functools.partial(_answer, act, name, epoch, asked))
+
+
+def _answer(act: Callable[[Run, int, Mapping], Response], name: str, epoch: int, asked: Mapping) -> Response:
+    try:
+        return act(find_run(runs_root(), name, by_path=False), epoch, asked)
+    except Refusal as error:
+        return PlainTextResponse(f"{error}.\n", 409)
+
+
+def desk_of(run: Run, epoch: int) -> Desk:
+    """Read once and shared by all viewers; raises `Refusal`."""
+    stamps = (looks(run.folder / "split.npz"), looks(run.snapshots / f"epoch-{epoch:04d}.npz"))
+    key = (str(run.folder), epoch, stamps)
+    return _DESKS.get(key, lambda: review_order.read_desk(run, epoch), lambda desk: desk.nbytes)
+
+
+def _ids(value) -> set[int]:
+    """Image ids as a browser sends them; what is none is left out."""
+    return {image for image in value if type(image) is int and 0 <= image < 2**53} if isinstance(value, list) else set()
+
+
+# ---------------------------------------------------------------------------------------------------- pictures
+
+
+def _cards(run: Run, epoch: int, asked: Mapping) -> Response:
+    """One line of JSON, then two images: the pictures to decide about, and the examples of their suggestions.
+
+    asked: `leave`, ids of images that the browser has or a person has skipped.
+    """
+    desk, said = desk_of(run, epoch), naming.at(naming.read_entries(run), epoch)
+    doubts = review_order.doubts(desk, said)
+    rows = doubts.next(desk.around, _ids(asked.get("leave")), _BATCH)
+    try:
+        images = labels.pictures(run, desk.split, desk.targets)
+    except Refusal:
+        images = None  # they are shown by their numbers
+    names = {i: labels.name_of(i, said, labels.default_names(run, desk.split)) for i in doubts.ids.tolist()}
+    found = [_card(row, desk, doubts, names) for row in rows.tolist()]
+    examples = list(dict.fromkeys(image for card in found for one in card["suggestions"] for image in one["images"]))
+    large, small = _sheet(images, [card["image"] for card in found], _LARGE, _LARGE), _sheet(images, examples, _SMALL)
+    head = {
+        "cards": found,
+        "names": sorted(name for i, name in names.items() if name != f"cluster {i}"),
+        "waiting": int(doubts.waiting.sum()),
+        "confirmed": len(said.confirmed | said.nothing),
+        "pixelated": images is not None and max(images.pixels.shape[1:3]) <= gallery.TINY,
+        "large": large[0],
+        "small": small[0],
+    }
+    body = json.dumps(head).encode() + b"\n" + large[1] + small[1]
+    return Response(body, media_type="application/octet-stream", headers={"cache-control": "no-store"})
+
+
+def _card(row: int, desk: Desk, doubts: Doubts, names: Mapping[int, str]) -> dict:
+    """A picture with what it may be."""
+    image, here, believed = int(desk.around.images[row]), int(doubts.here[row]), doubts.believed[row]
+    columns, total = doubts.suggestions(row, _CHOICES), believed.sum()
+    return {
+        "image": image,
+        "cluster": names[int(doubts.ids[here])] if here >= 0 else "none of them",
+        "why": _why(columns, here, float(doubts.margin[row]), [names[int(doubts.ids[c])] for c in columns]),
+        "suggestions": [
+            {
+                "to": int(doubts.ids[column]),
+                "name": names[int(doubts.ids[column])],
+                "share": round(float(believed[column] / total), 3),
+                "images": desk.around.images[
+                    review_order.examples(row, desk.around.nearest, doubts.here == column, _EXAMPLES)
+                ].tolist(),
+            }
+            for column in columns
+        ],
+    }
+
+
+def _why(columns: Sequence[int], here: int, margin: float, names: Sequence[str]) -> str:
+    """Why a picture is asked about."""
+    if margin < 0:
+        return f"The pictures that are most like it are mostly in {names[0]}."
+    others = [name for column, name in zip(columns, names) if column != here]
+    return f"It may be {others[0]} as well." if others else "Nothing speaks against it."
+
+
+def _sheet(images: Images | None, ids: Sequence[int], edge: int, side: int | None = None) -> tuple[dict, bytes]:
+    """(what a browser needs to cut the pictures out, all of them as one image file).
+
+    edge: pixels on the screen of their longer sides; side: as of `gallery.contact_sheet`.
+    """
+    if images is None or not ids:
+        return {"ids": list(ids), "sides": [(edge, edge)] * len(ids), "columns": 1, "mime": "", "bytes": 0}, b""
+    data, mime = gallery.contact_sheet(images.pixels[np.array(ids)], side)
+    sides = [fitted(images.sides(image), edge) for image in ids]
+    return {
+        "ids": list(ids), "sides": sides, "columns": gallery.columns(len(ids)), "mime": mime, "bytes": len(data)
+    }, data  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------- decisions
+
+
+def _decide(run: Run, epoch: int, asked: Mapping) -> Response:
+    """Write decisions down, in their order. asked: `decisions`, and `held`, images that the browser still shows.
+
+    Answers with the keys of those that are `done`, and why others are `refused` for good; what cannot be written at all
+    is a refusal of the whole.
+    """
+    decisions = asked.get("decisions")
+    if not isinstance(decisions, list) or len(decisions) > _MOST_AT_ONCE:
+        raise Refusal("decisions", f"expected a list of at most {_MOST_AT_ONCE}")
+    desk = desk_of(run, epoch)
+    done, refused = [], {}
+    for decision in decisions:
+        key = decision.get("key") if isinstance(decision, dict) else None
+        if not naming.is_key(key):
+            raise Refusal("decisions", f"{shorten(key)} is not a key of 8 to 64 letters, digits and hyphens")
+        try:
+            _write(run, epoch, desk, decision)
+            done.append(key)
+        except Refusal as error:
+            if error.name in ("run", naming.FILE):
+                raise
+            refused[key] = str(error)
+    said = naming.at(naming.read_entries(run), epoch)
+    decided = said.confirmed | said.nothing
+    gone = sorted(_ids(asked.get("held")) & decided)
+    return JSONResponse({"done": done, "refused": refused, "gone": gone, "confirmed": len(decided)})
+
+
+def _write(run: Run, epoch: int, desk: Desk, decision: Mapping) -> None:
+    """Record one decision, or take one back; raises `Refusal`."""
+    if decision.get("do") == "undo":
+        of = decision.get("of")
+        naming.take_back(run, epoch, of if naming.is_key(of) else "")
+        return
+    steps = functools.partial(_steps, decision, desk, labels.default_names(run, desk.split))
+    naming.record(run, epoch, steps, labels.digest(desk.network.predicted), decision["key"])
+
+
+def _steps(decision: Mapping, desk: Desk, defaults: Mapping[int, str], said: Naming) -> list[dict]:
+    """What a decision says of the clusters as they are now."""
+    image = decision.get("image")
+    if type(image) is not int or image not in desk.split.unlabeled:
+        raise Refusal("image", f"{shorten(image)} is no unlabeled image of this run")
+    ids = labels.cluster_ids(said, desk.network.predicted, desk.split.classes.total)
+    kind, new, assign = decision.get("do"), said.next_id(int(ids.max()) + 1), {"do": "assign", "images": [image]}
+    if kind == "assign":
+        to = decision.get("to")
+        if type(to) is not int or said.root(to) not in ids:
+            raise Refusal("to", f"{shorten(to)} is no cluster of this epoch")
+        return [assign | {"to": said.root(to)}]
+    if kind == "new":
+        name = naming.clean_name(decision.get("name"))
+        known = {labels.name_of(int(i), said, defaults).casefold(): int(i) for i in ids}
+        if name.casefold() in known:
+            return [assign | {"to": known[name.casefold()]}]
+        made = {"do": "split", "images": [image], "new": new}
+        return [made, {"do": "name", "id": new, "name": name}, assign | {"to": new}]
+    if kind == "nothing":
+        return [{"do": "nothing", "images": [image]}]
+    raise Refusal("do", f"{shorten(kind)} is not one of assign, new, nothing, undo")

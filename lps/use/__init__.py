@@ -1,0 +1,1 @@
+"""A trained model at work: new pictures, training on with names, ways out of it. Imports exchange and below."""

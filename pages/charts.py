@@ -1,0 +1,12 @@
+"""What do I want to see of my runs? Charts that people put together, kept as boards."""
+
+from lps.ui.board import page
+from lps.ui.server import routing
+
+TITLE = "Charts"
+ICON = ":material/stacked_line_chart:"
+GROUP = "Watch"
+PLACE = 75
+CHARTS = True
+
+routing.show(page.main)

@@ -1,0 +1,52 @@
+"""Which clusters look mixed, and the parts of one: made clusters of one, two and three kinds."""
+
+import numpy as np
+import pytest
+
+from lps.analysis import mixtures
+
+WIDTH = 32
+
+
+def kinds(*sizes: int, apart: float = 3.0, seed: int = 0) -> np.ndarray:
+    """Features of so many pictures of each kind, whose centres are `apart` spreads from each other."""
+    draws = np.random.default_rng(seed)
+    centers = np.eye(WIDTH)[: len(sizes)] * apart + 10 * np.eye(WIDTH)[-1]
+    return np.concatenate([center + draws.normal(0, 0.5, (size, WIDTH)) for center, size in zip(centers, sizes)])
+
+
+def test_two_kinds_come_apart_and_one_does_not():
+    assert mixtures.surplus(kinds(80, 60)) > mixtures.SURPLUS > 0
+    assert mixtures.surplus(kinds(50, 50, 50)) > mixtures.SURPLUS
+    assert [mixtures.surplus(kinds(140, seed=seed)) < mixtures.SURPLUS for seed in range(20)].count(True) >= 18
+
+
+def test_a_cluster_between_others_and_one_of_two_kinds_are_suspected():
+    features = np.concatenate([kinds(60, 60, seed=1), kinds(120, seed=2) * -1, kinds(100, seed=3)[:, ::-1]])
+    here = np.repeat([0, 1, 2], [120, 120, 100])
+    assert mixtures.suspected(features, here, 4).tolist() == [True, False, False, False]
+    here[120:240] = np.arange(120) % 2 + 2  # one kind, strewn over two clusters
+    assert mixtures.suspected(features, here, 4).tolist() == [True, False, True, True]
+    assert not mixtures.suspected(features[:19], here[:19], 1).any(), "too few to say"
+    assert mixtures.suspected(np.zeros((0, 4)), np.zeros(0, int), 3).tolist() == [False] * 3
+
+
+@pytest.mark.parametrize("sizes", [(30, 50), (20, 60, 40)])
+def test_parts_are_the_kinds_the_largest_first(sizes):
+    parts = mixtures.split(kinds(*sizes), len(sizes))
+    assert sorted(np.bincount(parts).tolist(), reverse=True) == np.bincount(parts).tolist() == sorted(sizes)[::-1]
+    ends = np.cumsum(sizes)
+    assert all(len(set(parts[start:end].tolist())) == 1 for start, end in zip([0, *ends], ends))
+
+
+def test_what_cannot_be_told_apart_does_no_harm():
+    assert mixtures.split(np.ones((5, 4)), 3).shape == (5,) and np.isfinite(mixtures.surplus(np.zeros((30, 4))))
+    assert mixtures.split(np.full((4, 2), np.nan), 2).shape == (4,)
+
+
+def test_the_most_typical_and_the_nearest():
+    features = kinds(30, 30)
+    assert set(mixtures.typical(features[:30], 5).tolist()) <= set(range(30))
+    near = mixtures.nearest_to(features, np.array([2, 5]))
+    assert set(near[:20].tolist()) <= set(range(30)) - {2, 5} and len(near) == 58
+    assert len(mixtures.nearest_to(features, np.array([], int))) == 0

@@ -1,0 +1,160 @@
+"""Charts that people make themselves: their text, their figure, the table of values, and the Python that draws them."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+
+from lps.bench import drawing_code
+from lps.bench.boards import MOST_SMOOTH, BoardChart, read_chart
+from lps.charts import board_charts, line_charts
+from lps.charts.event_log import EventLog
+from lps.charts.palette import DARK, LIGHT, many_colors
+from lps.ui.shared import plot
+from tests import sample_runs
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    settings = [{"margin_scale": margin} for margin in (2.0, 5.0)]
+    return [sample_runs.make_run(root, epochs=6, seed=seed, settings=s) for s in settings for seed in (0, 1)]
+
+
+@pytest.fixture(scope="module")
+def histories(runs):
+    return [EventLog(run.events).read() for run in runs]
+
+
+CHARTS = [
+    BoardChart(),
+    BoardChart("loss/total", "time", 0.6, "xy", "margin_scale"),
+    BoardChart("kl", "accuracy/novel"),
+    BoardChart(x="step"),
+]
+
+
+@pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.text)
+def test_a_chart_is_one_line_of_text_and_back(chart):
+    assert read_chart(chart.text) == chart
+
+
+@pytest.mark.parametrize("text", ["", ";;;", "y=", "smooth=nan", "smooth=x;log=zz", "=;y;x=", "z=3", "\0"])
+def test_what_cannot_be_read_is_as_usual(text):
+    assert read_chart(text) == BoardChart()
+    assert read_chart("smooth=7").smooth == MOST_SMOOTH and read_chart("y=" + "a" * 999).y.startswith("aaa")
+
+
+def test_x_is_an_epoch_a_step_hours_or_another_measurement(histories):
+    past = histories[0]
+    tables = {x: board_charts.table_of(past, BoardChart(x=x)) for x in ("epoch", "step", "time", "kl")}
+    assert list(tables["epoch"]["x"]) == [1, 2, 3, 4, 5, 6]
+    assert tables["step"]["x"].is_monotonic_increasing and tables["step"]["x"].iloc[0] > 1
+    assert 0 < tables["time"]["x"].iloc[-1] < 1 and tables["time"]["x"].is_monotonic_increasing
+    assert list(tables["kl"]["x"]) == list(past.column("kl"))
+    assert len(board_charts.table_of(past, BoardChart("no such"))) == 0
+
+
+def test_smoothing_is_an_average_of_what_came_before_that_does_not_start_at_zero():
+    values = pd.Series([1.0, 0.0, 0.0])
+    assert list(board_charts.smoothed(values, 0)) == [1, 0, 0]
+    expected = [1, (0.5 * 1) / 1.5, (0.25 * 1) / 1.75]
+    assert list(board_charts.smoothed(values, 0.5)) == pytest.approx(expected)
+
+
+def drawn(histories, chart, count=None):
+    tables = {f"run {i}": [board_charts.table_of(past, chart)] for i, past in enumerate(histories[:count])}
+    found = board_charts.lines(tables, board_charts.colors_of(list(tables), LIGHT))
+    return board_charts.figure(found, chart, "Novel", LIGHT)
+
+
+def test_the_raw_line_stays_faint_behind_the_smoothed_one(histories):
+    figure = drawn(histories, BoardChart(smooth=0.8, log="y"), 1)
+    raw, smooth = figure.data
+    assert raw.line.color.startswith("rgba(") and raw.hoverinfo == "skip" and not raw.showlegend
+    assert raw.legendgroup == smooth.legendgroup and not np.allclose(raw.y, smooth.y)
+    assert figure.layout.yaxis.type == "log" and figure.layout.xaxis.type == "linear"
+
+
+def test_the_legend_has_the_order_of_the_last_values(histories):
+    figure = drawn(histories, BoardChart())
+    assert [line.y[-1] for line in figure.data] == sorted((line.y[-1] for line in figure.data), reverse=True)
+
+
+def test_a_mean_has_a_band_of_one_standard_deviation(histories):
+    tables = [board_charts.table_of(past, BoardChart()) for past in histories]
+    mean = board_charts.mean_of(tables)
+    values = [table["y"][3] for table in tables]
+    assert mean["y"][3] == pytest.approx(np.mean(values)) and mean["std"][3] == pytest.approx(np.std(values, ddof=1))
+    (line,) = board_charts.lines({"all": tables}, {"all": "#123456"})
+    band, curve = board_charts.figure([line], BoardChart(), "Novel", LIGHT).data
+    assert band.fill == "toself" and max(band.y) == pytest.approx((mean["y"] + mean["std"]).max())
+    assert curve.name == "all (n = 4)"
+    low = board_charts.figure([line], BoardChart(log="y"), "Novel", LIGHT).data[0].y
+    assert min(low) > 0
+
+
+@pytest.mark.parametrize("colors", [LIGHT, DARK])
+def test_sixty_lines_have_sixty_colours_and_neighbours_are_far_apart(colors):
+    found = many_colors(60, colors)
+    assert len(set(found)) == 60
+    channels = np.array([[int(one[i : i + 2], 16) for i in (1, 3, 5)] for one in found])
+    assert np.linalg.norm(np.diff(channels, axis=0), axis=1).min() > 60
+    assert many_colors(8, colors) == list(colors.groups)
+
+
+def test_values_at_an_epoch_last_and_best(histories):
+    tables = {"a": {name: board_charts.table_of(histories[0], BoardChart(name)) for name in ("accuracy/novel", "kl")}}
+    row = board_charts.value_table(tables, 2).iloc[0]
+    novel, kl = histories[0].column("accuracy/novel"), histories[0].column("kl")
+    assert row["accuracy/novel at 2"] == pytest.approx(100 * novel[2])
+    assert row["accuracy/novel best"] == pytest.approx(100 * novel.max()) and row["kl best"] == kl.min()
+    assert row["kl best at"] == kl.idxmin() and row["kl last"] == kl.iloc[-1]
+    gone = board_charts.value_table({"a": {"x": board_charts.table_of(histories[0], BoardChart("x"))}}, 99).iloc[0]
+    assert all(value is None or math.isnan(value) for value in gone.iloc[1:])
+
+
+def carried_out(text: str, monkeypatch) -> go.Figure:
+    shown = []
+    monkeypatch.setattr(go.Figure, "show", lambda figure: shown.append(figure))
+    exec(text, {})
+    return shown[0]
+
+
+@pytest.mark.parametrize("chart", [chart for chart in CHARTS if not chart.by], ids=lambda chart: chart.text)
+def test_the_python_draws_the_same_lines(runs, histories, monkeypatch, chart):
+    figure = carried_out(drawing_code.of_chart(chart, [], "margin_scale=2", str(runs[0].root)), monkeypatch)
+    expected = {tuple(np.round(board_charts.table_of(past, chart)["y"], 9)) for past in histories[:2]}
+    assert {tuple(np.round(np.array(line.y, float), 9)) for line in figure.data} == expected
+    x = {tuple(np.round(board_charts.table_of(past, chart)["x"], 9)) for past in histories[:2]}
+    assert {tuple(np.round(np.array(line.x, float), 9)) for line in figure.data} == x
+
+
+def test_the_python_of_chosen_runs_smooths_and_of_groups_averages(runs, histories, monkeypatch):
+    root = str(runs[0].root)
+    text = drawing_code.of_chart(BoardChart(smooth=0.5, log="y"), [str(runs[3].folder)], "", root)
+    assert runs[3].id in text
+    figure = carried_out(text, monkeypatch)
+    expected = board_charts.smoothed(histories[3].column("accuracy/novel"), 0.5)
+    assert list(figure.data[1].y) == pytest.approx(list(expected)) and figure.layout.yaxis.type == "log"
+    figure = carried_out(drawing_code.of_chart(BoardChart(by="margin_scale"), [], "", root), monkeypatch)
+    assert {line.name for line in figure.data} == {"margin_scale 2.0 (n = 2)", "margin_scale 5.0 (n = 2)"}
+    mean = board_charts.mean_of([board_charts.table_of(past, BoardChart()) for past in histories[:2]])["y"]
+    (two,) = (line for line in figure.data if "2.0" in line.name)
+    assert list(two.y) == pytest.approx(list(mean))
+
+
+def test_the_python_of_the_charts_on_live_and_compare_draws_their_measurements(runs, histories, monkeypatch):
+    figure = line_charts.pace(histories[0], 6, LIGHT)
+    rows = plot.rows_of(figure)
+    assert rows["accuracy/novel"] == 1 and rows["kl"] == 2
+    made = carried_out(drawing_code.of_runs([str(runs[0].folder)], rows), monkeypatch)
+    assert [line.name.rpartition(", ")[2] for line in made.data] == list(rows)
+    (novel,) = (line for line in made.data if line.name.endswith("accuracy/novel"))
+    assert list(novel.y) == pytest.approx(list(histories[0].column("accuracy/novel")))
+    both = {"a": [str(run.folder) for run in runs[:2]], "b": [str(runs[2].folder)]}
+    made = carried_out(drawing_code.of_groups(both, "kl"), monkeypatch)
+    mean = (histories[0].column("kl") + histories[1].column("kl")) / 2
+    assert [line.name for line in made.data] == ["a", "b"] and list(made.data[0].y) == pytest.approx(list(mean))

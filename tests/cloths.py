@@ -1,0 +1,69 @@
+"""Two folders of patterned cloths for the whole loop: one to train on, one with a kind more; and what must follow."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+SIDE = 48  # pixels
+COLOURS = {  # by kind; features of natural pictures tell these apart
+    "stripes": ((200, 40, 40), (250, 220, 200)),
+    "checks": ((30, 60, 160), (200, 210, 240)),
+    "dots": ((30, 120, 50), (240, 230, 80)),
+    "rings": ((120, 30, 130), (250, 250, 250)),
+    "waves": ((20, 20, 20), (240, 150, 30)),
+}
+KNOWN = {"stripes/stripes": 12, "checks/checks": 12, "unlabeled/stripes": 10, "unlabeled/checks": 10} | {
+    "unlabeled/dots": 22, "unlabeled/rings": 22,
+}  # fmt: skip
+NEW = {"stripes": 5, "checks": 5, "dots": 5, "rings": 5, "waves": 24}
+
+
+def weave(kind: str, random: np.random.Generator) -> Image.Image:
+    """One picture: where the pattern begins, its width and its shade by chance."""
+    y, x = np.mgrid[:SIDE, :SIDE] + int(random.integers(16))
+    wide = 8 if kind == "waves" else int(random.integers(6, 11))
+    is_on = {
+        "stripes": x // wide % 2 == 0,
+        "checks": (x // wide + y // wide) % 2 == 0,
+        "dots": np.hypot(x % (2 * wide) - wide, y % (2 * wide) - wide) < wide / 2,
+        "rings": np.hypot(x - SIDE / 2, y - SIDE / 2) // wide % 2 == 0,
+        "waves": (y + 6 * np.sin(x / 5)) // wide % 2 == 0,
+    }[kind]
+    noise = random.normal(0, 10, (SIDE, SIDE, 3)) + random.integers(-15, 16)
+    return Image.fromarray((np.where(is_on[..., None], *COLOURS[kind]) + noise).clip(0, 255).astype(np.uint8))
+
+
+def make(folder: Path, counts: dict[str, int], seed: int = 0) -> Path:
+    """A folder of cloths. counts: how many, by "sub-folder/kind", or by "kind" for the folder itself."""
+    random = np.random.default_rng(seed)
+    for place, count in counts.items():
+        below, _, kind = place.rpartition("/")
+        (folder / below).mkdir(parents=True, exist_ok=True)
+        for number in range(count):
+            weave(kind, random).save(folder / below / f"{kind}-{number:03d}.png")
+    return folder
+
+
+def two_folders(place: Path) -> tuple[Path, Path]:
+    """(two kinds sorted and two more among the others, pictures of these four and of waves)."""
+    return make(place / "cloths", KNOWN), make(place / "inbox", NEW, seed=1)
+
+
+def check_model_folder(folder: Path, inbox: Path, given: set[str]) -> None:
+    """The example in it calls pictures what they are, the two novel kinds as `given`, and waves none of these."""
+    files = sorted(inbox.iterdir())
+    command = [sys.executable, "example.py", *map(str, files)]
+    said = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=120).stdout
+    check_names([line.split("\t")[1] for line in said.splitlines()], files, given)
+
+
+def check_names(called: list[str], files: list[Path], given: set[str]) -> None:
+    """The same of names that came from elsewhere, one a file."""
+    found = {kind: set() for kind in NEW}
+    for file, name in zip(files, called, strict=True):
+        found[file.name.partition("-")[0]].add(name)
+    assert found["stripes"] == {"stripes"} and found["checks"] == {"checks"} and found["waves"] == {"none of these"}
+    assert len(found["dots"]) == len(found["rings"]) == 1 and found["dots"] | found["rings"] == given

@@ -1,0 +1,51 @@
+"""What a file takes from another of our modules is there: a name that moved is found before a page is opened."""
+
+import ast
+from functools import cache
+
+import pytest
+
+from tests.house.test_architecture import MODULES, source
+
+
+@cache
+def top_level(name: str) -> set[str]:
+    """The names that a module defines or imports."""
+    found = set()
+    for node in ast.walk(source(MODULES[name])):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+    return found
+
+
+def missing(tree: ast.Module) -> list[str]:
+    """module.name for every attribute of one of our modules that it does not have."""
+    ours, rebound = {}, set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            ours |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            rebound.add(node.id)
+        elif isinstance(node, ast.arg):
+            rebound.add(node.arg)
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module = ours.get(node.value.id, "")
+            is_named = module in MODULES and node.value.id not in rebound and not node.attr.startswith("__")
+            if is_named and f"{module}.{node.attr}" not in MODULES and node.attr not in top_level(module):
+                found.append(f"{module}.{node.attr}")
+    return found
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_what_is_taken_from_another_module_is_there(name):
+    assert missing(source(MODULES[name])) == []
+
+
+def test_what_is_not_there_is_seen():
+    assert missing(ast.parse("from lps.ui.forms import fields\nfields.nothing()")) == ["lps.ui.forms.fields.nothing"]

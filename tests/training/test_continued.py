@@ -1,0 +1,115 @@
+"""A run that goes on with confirmed labels: from weights or afresh, resumed, blind to the hidden truth."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from lps.analysis import naming
+from lps.data.classes import Classes
+from lps.errors import Refusal
+from lps.settings.config import configure
+from lps.store import inherited
+from lps.store.run_folders import create_run
+from lps.store.snapshots import read_split
+from lps.training import continued
+from lps.training import loop as training
+from lps.use import training_on
+from tests.short_runs import assert_same_end, events, finished_run, numbers, state
+
+pytestmark = pytest.mark.slow  # they train
+
+
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory):
+    run = finished_run(tmp_path_factory.mktemp("runs"), "lps")
+    naming.record(run, 2, [{"do": "name", "id": 5, "name": "5"}, {"do": "name", "id": 6, "name": "six"}])
+    return run
+
+
+def child_of(parent, from_weights=True, seed=0):
+    changes = {"seed": seed} if seed else {}
+    planned = training_on.plan(parent, rule="all", from_weights=from_weights, changes=changes)
+
+    def bring(folder):
+        inherited.write(folder, planned.confirmed, planned.weights)
+
+    return create_run(parent.root, planned.config, bring=bring)
+
+
+def test_it_trains_on_the_confirmed_labels_from_the_weights_of_its_parent(parent):
+    run = child_of(parent)
+    assert training.train(run) == 0
+    split, targets = read_split(run.folder)
+    confirmed = inherited.read(run)
+    assert split.classes == Classes(7, 10) and split.class_names[5:7] == ("5", "six")
+    assert np.isin(confirmed.images, split.labeled).all() and (targets[confirmed.images] == confirmed.given).all()
+    start = events(run)[0]["values"]
+    assert start["images/labeled"] == len(split.labeled) and start["classes/seen"] == 7
+    assert numbers(run)["eval", 1]["accuracy/all"] > numbers(child_trained_afresh(parent))["eval", 1]["accuracy/all"]
+
+
+def child_trained_afresh(parent):
+    run = child_of(parent, from_weights=False)
+    assert training.train(run) == 0
+    return run
+
+
+def test_a_resumed_one_ends_with_the_same_numbers(parent, monkeypatch):
+    whole, broken = child_of(parent), child_of(parent)
+    assert training.train(whole) == 0
+    attempt = training.RunTraining(broken)
+
+    def stop_at(epoch, epochs, step, steps):
+        attempt._stop = (epoch, step) == (1, 4)
+        return training.methods.Progress(epoch, epochs, step, steps)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "Progress", stop_at)
+        assert attempt.carry_out() == 0
+    attempt.events.close()
+    assert training.train(broken) == 0
+    assert_same_end(whole, broken)
+
+
+def test_the_hidden_truth_has_no_part_in_it(parent, monkeypatch):
+    """Shuffle what scores know of the unlabeled images: the plan and the training numbers stay bit for bit."""
+    plain = child_trained_afresh(parent)
+    real = training.prepare
+
+    def scrambled(config, confirmed):
+        material = real(config, confirmed)
+        truth, hidden = material.truth.copy(), material.split.unlabeled
+        truth[hidden] = np.random.default_rng(0).permutation(truth[hidden])
+        return replace(material, truth=truth)
+
+    monkeypatch.setattr(training, "prepare", scrambled)
+    run = child_of(parent, from_weights=False)
+    assert training.train(run) == 0
+    for epoch in (1, 2):
+        assert numbers(run)["train", epoch] == numbers(plain)["train", epoch]
+        assert numbers(run)["eval", epoch]["accuracy/all"] < numbers(plain)["eval", epoch]["accuracy/all"]
+
+
+@pytest.mark.parametrize("file", ["confirmed.npz", "start.pt"])
+def test_a_run_whose_files_are_gone_says_so(parent, file):
+    run = child_of(parent)
+    (run.folder / file).unlink()
+    assert training.train(run) == 1
+    assert events(run)[-1]["kind"] == "fail" and file.partition(".")[0] in events(run)[-1]["reason"]
+
+
+def test_rows_of_the_classifier_go_to_the_classes_that_continue_them(parent):
+    run = child_of(parent)
+    config, stored = run.config(), state(parent)
+    torch.manual_seed(5)
+    method = training.build(configure(config.flat()), training.prepare(config, inherited.read(run)))[0]
+    before = method.network.classifier.weight.detach().clone()
+    continued.load(method, stored, torch.tensor([0, 1, 2, 3, 4, 6, 5, -1, 8, 99]))
+    rows, there = method.network.classifier.weight, stored["network.classifier.weight"]
+    assert torch.equal(rows[5], there[6]) and torch.equal(rows[6], there[5]) and torch.equal(rows[8], there[8])
+    assert torch.equal(rows[7], before[7]) and torch.equal(rows[9], before[9])
+    short = {name: value for name, value in stored.items() if "backbone" not in name}
+    with pytest.raises(Refusal, match="network.continues: does not fit the network: network.backbone"):
+        continued.load(method, short, torch.arange(10))

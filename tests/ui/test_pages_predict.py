@@ -1,0 +1,172 @@
+"""The page Predict: a run and pictures, what becomes of them, the threshold, and one picture beside what it is like."""
+
+import contextlib
+import io
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from lps.__main__ import main
+from lps.exchange import own_pictures
+from lps.machine import background
+from lps.store.run_folders import create_run
+from lps.ui.server import uploads
+from lps.use import model_folder, model_work, prediction_work
+from tests.short_runs import finished_run
+from tests.use.test_prediction import SMALL, digits, saved
+from tests.visiting import visit, words_of
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return finished_run(tmp_path_factory.mktemp("runs"), "lps", **SMALL)
+
+
+@pytest.fixture
+def run(source, tmp_path, monkeypatch):
+    """A run with weights; what a page begins is over when it returns."""
+    (tmp_path / "home").mkdir()
+    for variable, name in {"HOME": "home", "LPS_RUNS": "runs", "LPS_PICTURES": "kept"}.items():
+        monkeypatch.setenv(variable, str(tmp_path / name))
+    monkeypatch.delenv("LPS_FOLDERS", raising=False)
+
+    def begin(result, command):
+        result.parent.mkdir(exist_ok=True)
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            main(command[3:])
+        result.with_suffix(".log").write_text(said.getvalue())
+
+    monkeypatch.setattr(background, "begin", begin)
+    return type(source)(shutil.copytree(source.folder, tmp_path / "runs" / source.id))
+
+
+@pytest.fixture
+def pictures(run, tmp_path):
+    return saved(tmp_path / "home" / "new", digits(run)[:60])
+
+
+def button(at, label):
+    return next(one for one in at.button if one.label.replace("\\", "") == label)
+
+
+def test_from_a_folder_to_names_and_reasons(run, pictures):
+    (pictures / "broken.png").write_bytes(b"no picture")
+    at = visit("predict")
+    assert "Drop pictures, or a ZIP of them" in [one.label for one in at.file_uploader]
+    button(at, "new").click().run()
+    button(at, "Use this folder").click().run()
+    assert at.query_params["folder"] == str(pictures) and not at.exception
+    assert "**60 pictures**" in words_of(at) and "withheld label" in words_of(at)
+    assert [one.label for one in at.expander] == ["1 file left out"]
+    none = int(words_of(at).split("pictures**, ")[1].split(" of them")[0])
+    at.slider(key="predict_keep").set_value(100).run()
+    assert "0 of them none of these" in words_of(at) and "however far" in words_of(at)
+    at.slider(key="predict_keep").set_value(50).run()
+    assert int(words_of(at).split("pictures**, ")[1].split(" of them")[0]) >= none
+    assert "python -m lps predict" in "".join(one.value for one in at.code)
+    at = visit("predict", run=run.id, folder=str(pictures), picture="7", show="table")
+    assert not at.exception and at.dataframe[-1].value["File"].tolist()[7] == "007.png"
+    at = visit("predict", run=run.id, folder=str(pictures), picture="7")
+    shown = "".join(element.proto.body for element in at.get("html"))
+    assert "Most alike of the training images" in shown and shown.count("<img") == 1 + 5
+    name = at.selectbox(key="picked_class").options[1].rpartition(" (")[0]
+    at.selectbox(key="picked_class").set_value(name).run()
+    assert at.query_params["class"] == name
+
+
+def test_a_link_alone_begins_nothing(run, pictures):
+    at = visit("predict", run=run.id, folder=str(pictures))
+    assert not at.exception and not (run.root / prediction_work.FOLDER).exists()
+    button(at, "Predict these pictures").click().run()
+    assert "**60 pictures**" in words_of(at)
+
+
+def test_what_cannot_be_predicted_is_one_sentence_and_the_button_stays(run, tmp_path):
+    (tmp_path / "home" / "empty").mkdir()
+    at = visit("predict", run=run.id, folder=str(tmp_path / "home" / "empty"))
+    button(at, "Predict these pictures").click().run()
+    assert "has no picture in it." in words_of(at) and button(at, "Predict these pictures")
+    for folder, words in (("/", "is not below"), (str(tmp_path / "home"), "is your whole home"), ("", "Each picture")):
+        at = visit("predict", run=run.id, folder=folder)
+        assert not at.exception and words in words_of(at)
+
+
+def test_a_damaged_result_is_one_sentence(run, pictures):
+    path = prediction_work.path_of(run, pictures)
+    path.parent.mkdir()
+    path.write_bytes(b"no arrays")
+    at = visit("predict", run=run.id, folder=str(pictures))
+    assert not at.exception and "is damaged" in words_of(at)
+    button(at, "Predict again").click().run()
+    assert "**60 pictures**" in words_of(at)
+
+
+def test_a_run_without_weights_says_so(run, tmp_path):
+    bare = create_run(tmp_path / "runs", run.config())
+    assert "is without weights: it has no checkpoint" in words_of(visit("predict", run=bare.id))
+    shutil.rmtree(run.checkpoints)
+    assert "No run has weights yet" in words_of(visit("predict"))
+    (run.folder / "recorded.json").write_text("{}")
+    assert "is a recording, which has no weights" in words_of(visit("predict", run=run.id))
+
+
+def test_pictures_from_the_browser_are_kept_beside_the_others(run, monkeypatch):
+    monkeypatch.setattr(uploads, "forget", lambda files: None)
+    data = io.BytesIO()
+    Image.fromarray(digits(run)[3].squeeze()).save(data, "PNG")
+    at = visit("predict", run=run.id)
+    at.file_uploader(key="predict_files_0").upload("three.png", data.getvalue(), "image/png").run()
+    assert not at.exception and "**1 picture**" in words_of(at)
+    (kept,) = own_pictures.folders(own_pictures.home_of_new())
+    assert at.query_params["folder"] == str(kept) and own_pictures.folders() == []
+    button(at, "Other pictures").click().run()
+    assert button(at, kept.name) and "folder" not in at.query_params
+
+
+def test_the_model_is_made_and_offered(run, monkeypatch):
+    asked = []
+    monkeypatch.setattr(model_folder, "write_zip", lambda own, path: (asked.append(own.id), path.write_bytes(b"x")))
+    at = visit("predict", run=run.id)
+    button(at, "Take the model away").click().run()
+    shown = "".join(element.proto.body for element in at.get("html"))
+    assert not at.exception and asked == [run.id] and f"/model/{run.id}.zip" in shown
+    assert f"export {run.id[-6:]} --to model" in at.code[-1].value
+    monkeypatch.setattr(model_work.importlib.util, "find_spec", lambda name: None)
+    (run.folder / "names.json").write_text('{"version": 1, "entries": []}')
+    at = visit("predict", run=run.id)
+    button(at, "Take the model away").click().run()
+    assert "pip install -r requirements-onnx.txt" in words_of(at)
+
+
+def test_another_state_of_weights_names_or_files_is_another_result(run, pictures):
+    found = [prediction_work.path_of(run, pictures)]
+    (run.folder / "names.json").write_text('{"version": 1, "entries": []}')
+    found.append(prediction_work.path_of(run, pictures))
+    saved(pictures, digits(run)[60:61], name="more{}.png")
+    found.append(prediction_work.path_of(run, pictures))
+    next(run.checkpoints.glob("*.json")).unlink()
+    found.append(prediction_work.path_of(run, pictures))
+    assert len(set(found)) == 4
+
+
+def test_old_results_are_forgotten(run, pictures, monkeypatch):
+    monkeypatch.setattr(prediction_work, "_KEPT", 2)
+    for number in range(4):
+        saved(pictures, digits(run)[60:61], name=f"more{number}.png")
+        prediction_work.begin(run, pictures)
+    kept = list((run.root / prediction_work.FOLDER).glob("*.npz"))
+    assert len(kept) == 3 and prediction_work.path_of(run, pictures) in kept
+    assert len(list((run.root / prediction_work.FOLDER).glob("*.log"))) == 3
+
+
+def test_who_cancels_ends_it(tmp_path):
+    teller = prediction_work.Teller(tmp_path / "a.npz")
+    teller(1, 2)
+    (tmp_path / f"a{background.STOP}").write_bytes(b"")
+    with pytest.raises(prediction_work.Cancelled):
+        teller(2, 2)
+    assert prediction_work.progress("12 of 300") == (12, 300) and prediction_work.progress("x of y") == (0, 0)
+    assert np.array_equal(prediction_work.progress("1 of 99999999999"), (0, 0))

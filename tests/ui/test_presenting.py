@@ -1,0 +1,64 @@
+"""The dashboard for a room: the address or the switch make it large, and it stays so from page to page."""
+
+import json
+
+import plotly.graph_objects as go
+from streamlit.testing.v1 import AppTest
+
+from lps.ui.server import presenting
+from lps.ui.server.presenting import enlarged
+
+PAGE = """
+import streamlit as st
+from lps.ui.server import presenting
+from lps.ui.server.presenting import enlarged
+presenting.read_address()
+presenting.show()
+st.text("large" if presenting.is_on() else "usual")
+"""
+
+
+def test_the_address_and_the_switch_say_the_same():
+    at = AppTest.from_string(PAGE)
+    at.query_params["present"] = "1"
+    assert at.run().text[0].value == "large" and at.toggle[0].value
+    at.query_params.pop("present")  # another page
+    assert at.run().text[0].value == "large"
+    assert at.toggle[0].set_value(False).run().text[0].value == "usual" and "present" not in at.query_params
+    assert at.toggle[0].set_value(True).run().query_params["present"] in ("1", ["1"])
+
+
+def test_other_words_in_the_address_change_nothing():
+    at = AppTest.from_string(PAGE)
+    at.query_params["present"] = "yes"
+    assert at.run().text[0].value == "usual"
+
+
+def test_a_figure_is_sized_only_where_it_is_wanted(monkeypatch):
+    figure = json.loads(go.Figure(layout={"height": 100}).to_json())
+    assert presenting.sized(figure) is figure
+    monkeypatch.setattr(presenting, "is_on", lambda: True)
+    assert presenting.sized(figure)["layout"]["height"] == 160
+
+
+def drawn() -> dict:
+    line = {"width": 2}
+    figure = go.Figure(go.Scatter(x=[1, 2], y=[12, 18], line=line, marker={"size": [4, 5]}, textfont={"size": 10}))
+    figure.update_layout(height=200, margin={"l": 10, "t": 0}, xaxis={"tickfont": {"size": 11}, "range": [0, 3]})
+    figure.add_annotation(text="here", x=1, y=12, font={"size": 9})
+    return figure.to_dict()
+
+
+def test_fonts_lines_heights_and_margins_grow():
+    large = enlarged(drawn(), 2)
+    layout, (trace,) = large["layout"], large["data"]
+    assert (layout["height"], layout["margin"], layout["font"]["size"]) == (400, {"l": 20, "t": 0}, 24)
+    assert layout["xaxis"]["tickfont"]["size"] == 22 and layout["annotations"][0]["font"]["size"] == 18
+    assert trace["line"]["width"] == 4 and trace["textfont"]["size"] == 20
+
+
+def test_what_is_measured_stays_and_so_does_the_figure_itself():
+    before = drawn()
+    large = enlarged(before, 3)
+    assert list(large["data"][0]["y"]) == [12, 18] and list(large["layout"]["xaxis"]["range"]) == [0, 3]
+    assert large["layout"]["annotations"][0]["x"] == 1 and before["layout"] == drawn()["layout"]
