@@ -611,6 +611,16 @@ def test_what_a_signal_means(cluster, said, fate):
     assert slurm.fate("7", 0) == fate
 
 
+def test_a_task_of_an_array_asks_for_itself_alone(cluster, monkeypatch):
+    """The last task has the array's number as its job id: asked for by that, SLURM answers for all tasks."""
+    for name, value in {"SLURM_JOB_ID": "7", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "1"}.items():
+        monkeypatch.setenv(name, value)
+    cluster.say("scontrol", out="JobId=7 JobState=RUNNING Restarts=0")
+    slurm.own_fate(), slurm.go_back()
+    commands = [call["argv"][1:] for call in cluster.calls("scontrol")]
+    assert commands == [["--oneliner", "show", "job", "7_1"], ["requeue", "7_1"]]
+
+
 def test_reasons_of_the_cluster_are_sentences():
     for name in slurm.REASONS:
         _, reason, _ = standing(Job("7", "PENDING", name), False)

@@ -271,23 +271,22 @@ def cancel(job: str, waiting_only: bool = False) -> None:
 
 
 def own_job() -> str:
-    """The id of the job around this process, as squeue shows it."""
+    """The id of the job around this process, as squeue shows it.
+
+    Not SLURM_JOB_ID: the last task of an array has the array's own number, which stands for all of its tasks.
+    """
     array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
     return f"{array}_{task}" if array else os.environ.get("SLURM_JOB_ID", "")
 
 
 def go_back() -> None:
     """Put the job around this process back into the queue under the same id; raises `Silence`."""
-    try:
-        _call(["scontrol", "requeue", os.environ.get("SLURM_JOB_ID", "")], PATIENCE_S)
-    except Silence as silence:
-        if "No error" not in str(silence):  # how version 22.05 fails after it has put a task of an array back
-            raise
+    _call(["scontrol", "requeue", own_job()], PATIENCE_S)
 
 
 def own_fate() -> str:
     """What the job around this process has to expect, as `fate` says."""
-    return fate(os.environ.get("SLURM_JOB_ID", ""), int(os.environ.get("SLURM_RESTART_COUNT", "0")))
+    return fate(own_job(), int(os.environ.get("SLURM_RESTART_COUNT", "0")))
 
 
 def fate(job: str, restarts: int) -> str:
