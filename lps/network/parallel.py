@@ -9,9 +9,9 @@ With L the loss of the batch and f_i the output of row i,
 where df_i/dtheta passes through the batch norm of all rows, forward and backward. Parameters inside the network have
 their own rows' share on each rank, and are summed; those that a method applies to gathered outputs are whole on each.
 
-With one process every function here gives back what it was given. On GPUs the ranks talk by NCCL and batch norm is
-`torch.nn.SyncBatchNorm`; both are used as PyTorch documents them and were not tried, for want of two GPUs. On CPUs they
-talk by gloo.
+With one process every function here gives back what it was given. On GPUs the ranks talk by NCCL, as PyTorch documents
+it, which was not tried for want of two GPUs; on CPUs they talk by gloo. Batch norm is the same on both:
+`torch.nn.SyncBatchNorm` lets the host wait for the GPU in every layer (it drops ranks without rows) and knows no CPU.
 """
 
 import os
@@ -117,7 +117,7 @@ def add_up_gradients(module: nn.Module, network: nn.Module) -> None:
         parameter.grad.copy_(part.view_as(parameter))
 
 
-def synchronise_batchnorm(module: nn.Module, device: torch.device) -> None:
+def synchronise_batchnorm(module: nn.Module) -> None:
     """Let every batch norm in `module` take its statistics from the rows of all ranks. Names and weights stay.
 
     The kind of the modules is changed where they are, since a network also lists the frozen ones among them.
@@ -126,12 +126,11 @@ def synchronise_batchnorm(module: nn.Module, device: torch.device) -> None:
         return
     for part in module.modules():
         if isinstance(part, _BatchNorm):
-            part.__class__ = nn.SyncBatchNorm if device.type == "cuda" else _GlobalBatchNorm
-            part.process_group = None  # all ranks
+            part.__class__ = _GlobalBatchNorm
 
 
 class _GlobalBatchNorm(_BatchNorm):
-    """Batch norm over the rows of all ranks, for CPUs, which `torch.nn.SyncBatchNorm` does not know."""
+    """Batch norm over the rows of all ranks, its statistics in float32."""
 
     def _check_input_dim(self, images: Tensor) -> None:
         """Whatever the layer that this one was took."""
@@ -142,7 +141,7 @@ class _GlobalBatchNorm(_BatchNorm):
             return super().forward(images)
         values = images.to(torch.promote_types(images.dtype, torch.float32))
         axes, shape = (0, *range(2, images.dim())), (1, -1) + (1,) * (images.dim() - 2)
-        rows = values.new_tensor([values.numel() // values.shape[1]])
+        rows = values.new_full((1,), values.numel() // values.shape[1])
         totals = _Sum.apply(torch.cat([values.sum(dim=axes), rows]))
         count = totals[-1].detach()
         mean = totals[:-1] / count

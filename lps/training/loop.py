@@ -442,7 +442,7 @@ def build(config: Config, material: Material) -> tuple[Method, torch.optim.Optim
     if isinstance(material.images, StoredFeatures):
         network.backbone.begin_at(material.images.spread(_TELLING).all_seen("plain"))
     method = methods.build(config, network, material.split.classes)
-    parallel.synchronise_batchnorm(method, material.images.device)
+    parallel.synchronise_batchnorm(method)
     method = method.to(material.images.device, memory_format=torch.channels_last)
     settings = {"lr": config.lr, "weight_decay": config.weight_decay, "foreach": True}
     if config.optimizer == "sgd":

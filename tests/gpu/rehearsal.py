@@ -15,14 +15,17 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from lps import datasets
 from lps.data import randaugment, views
-from lps.network import backbones
+from lps.network import backbones, parallel
 from lps.settings.config import configure
 from lps.store.run_folders import create_run
 from lps.training import checkpoints, loop, pretrain
+from lps.training.ranks import TORCHRUN
 from tests.gpu import pretence, spoils
 from tests.gpu.watch import OURS, ROOT, Operations, Watch
 
@@ -59,7 +62,8 @@ def rehearse(settings: dict, epochs: list[int], on_host: bool = False, spoil: st
     """What was found by kind, and what raised, while the run went through these of its epochs, each with its end.
 
     on_host: as if the data were too large for the GPU. spoil: the name of something in `tests.gpu.spoils` that is put
-    into the loss, to see whether it is seen.
+    into the loss, to see whether it is seen. With `processes` in the settings it is the first of as many ranks, whose
+    talk is made up.
     """
     watch, raised = Watch(), []
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
@@ -77,6 +81,9 @@ def rehearse(settings: dict, epochs: list[int], on_host: bool = False, spoil: st
         stack.enter_context(patch.dict(os.environ, {"XDG_CACHE_HOME": folder}))
         for change in _seams(watch):
             stack.enter_context(change)
+        if settings.get("processes"):
+            for change in _alone_among(settings["processes"]):
+                stack.enter_context(change)
         if on_host:
             stack.enter_context(patch.object(datasets, "ON_DEVICE", 0))
         if spoil:
@@ -90,7 +97,8 @@ def rehearse(settings: dict, epochs: list[int], on_host: bool = False, spoil: st
         except Exception as error:
             raised.append(_told(error))
         training.events.close()
-    return {kind: dict(counts) for kind, counts in watch.found.items()} | {"raised": raised}
+    found = {kind: dict(counts) for kind, counts in watch.found.items()}
+    return found | {"raised": raised, "ranks": parallel.world()}
 
 
 def _go(training: loop.RunTraining, watch: Watch, epochs: list[int]) -> None:
@@ -149,6 +157,22 @@ def _seams(watch: Watch):
     yield patch.object(torch, "empty", _movable)
     yield patch.object(torch, "tensor", _of_numbers(watch))
     yield patch.object(torch.Tensor, "pin_memory", lambda tensor, *arguments: tensor)
+
+
+def _alone_among(ranks: int):
+    """The first rank of so many: the others' rows are there, whatever they hold, and numbers stay what they are."""
+    told = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": str(ranks), TORCHRUN: "none"}
+    yield patch.dict(os.environ, told)
+    meet = dist.init_process_group
+    yield patch.object(
+        dist,
+        "init_process_group",
+        lambda backend, *, rank, world_size, timeout: meet("fake", store=FakeStore(), rank=rank, world_size=world_size),
+    )
+    yield patch.object(torch.cuda, "device_count", lambda: ranks)
+    yield patch.object(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    yield patch.object(torch.cuda, "set_device", lambda device: None)
+    yield patch.object(parallel, "_reduced", lambda number, operation: number)
 
 
 def _who_has(name: str) -> list:

@@ -134,6 +134,15 @@ def test_no_method_waits_in_a_step(method, rehearsals):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("method", [name for name in catalog.method_names() if name != "ds3l"])
+def test_no_step_of_two_ranks_waits(method, rehearsals):
+    epochs = EPOCHS.get(method, [0])
+    found = rehearsals.of(method, USUAL.get(method, {}) | {"processes": 2}, epochs)
+    assert found["ranks"] == 2
+    check(found, len(epochs))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("method, settings", OTHERWISE, ids=lambda value: str(value)[:60])
 def test_no_variant_waits_in_a_step(method, settings, rehearsals):
     epochs = EPOCHS.get(method, [0])

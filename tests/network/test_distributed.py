@@ -165,7 +165,7 @@ def test_with_one_process_nothing_is_touched():
     """Not even copied: a run without ranks is what it was before there were any."""
     rows, layer = torch.randn(3, 2), nn.BatchNorm1d(2)
     parallel.join(0, 1, 1, torch.device("cpu"))
-    parallel.synchronise_batchnorm(layer, torch.device("cpu"))
+    parallel.synchronise_batchnorm(layer)
     assert parallel.own_rows(rows) is rows and parallel.gather(rows, 3) is rows
     assert type(layer) is nn.BatchNorm1d and parallel.world() == 1
     assert (parallel.any_of(True), parallel.any_of(False), parallel.from_first(7)) == (True, False, 7)
