@@ -27,7 +27,7 @@ from lps.store.snapshots import read_snapshot, read_split, snapshot_epochs
 TAG = "margin"
 SEEDS = "0,1,2,3,4"
 GAP = 0.05  # of seen and novel accuracy, below which the novel classes have caught up
-PER_CLASS = 200  # pictures
+PER_CLASS = 200  # pictures, unless asked for otherwise
 
 
 @dataclass(frozen=True)
@@ -201,11 +201,11 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 # ---------------------------------------------------------------------------------------------------- the program
 
 
-def make_pictures(path: Path) -> None:
-    """Write the first `PER_CLASS` test pictures of every class of CIFAR-10, which has to be here."""
+def make_pictures(path: Path, per_class: int = PER_CLASS) -> None:
+    """Write the first test pictures of every class of CIFAR-10, which has to be here."""
     images = sources.load("cifar10")
     test = np.arange(len(images.labels) - images.num_test, len(images.labels))
-    ids = np.sort(np.concatenate([test[images.labels[test] == k][:PER_CLASS] for k in range(images.num_classes)]))
+    ids = np.sort(np.concatenate([test[images.labels[test] == k][:per_class] for k in range(images.num_classes)]))
     np.savez(path, x_train=images.pixels[ids], y_train=images.labels[ids], class_names=np.array(images.class_names))
 
 
@@ -215,12 +215,13 @@ def main() -> None:
     parser.add_argument("--commands", action="store_true", help="only say the commands of the plan")
     parser.add_argument("--pictures", type=Path, default=Path("cifar10-2000.npz"), help="the natural pictures")
     parser.add_argument("--make-pictures", action="store_true", help="write them, from CIFAR-10's test pictures")
+    parser.add_argument("--each", type=int, default=PER_CLASS, help="so many of every class")
     parser.add_argument(
         "--runs", type=Path, default=Path(os.environ.get("LPS_RUNS") or "runs"), help="folder of the runs"
     )
     options = parser.parse_args()
     if options.make_pictures:
-        make_pictures(options.pictures)
+        make_pictures(options.pictures, options.each)
     for sweep in PLAN if options.run or options.commands else ():
         words = sweep.words(options.pictures)
         print(shlex.join(["python", "-m", "lps", *words]), flush=True)
