@@ -5,7 +5,7 @@ The same command imports it once, before any visit, for the server that all visi
 
 import streamlit as st
 
-from lps.charts import drawings, palette
+from lps.charts import drawings
 from lps.ui.server import menu, presenting, routing, serving
 from lps.ui.shared import notices, plot
 
@@ -23,7 +23,6 @@ def visit() -> None:
         initial_sidebar_state="collapsed" if presenting.is_on() else 220,
         menu_items={"About": ABOUT},
     )
-    st.html(palette.PAGE + presenting.style())  # once more than in the head: after the styles of Streamlit, it wins
     st.logo(drawings.LOGO, size="large", icon_image=drawings.MARK)
     page = st.navigation(menu.pages(), expanded=True)
     presenting.show()

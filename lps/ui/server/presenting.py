@@ -29,13 +29,10 @@ def read_address() -> None:
 
 
 def show() -> None:
-    """The switch."""
+    """The switch, and what it does to a page."""
     st.sidebar.toggle("Large, for a room", key=_SWITCH, on_change=_tell_address)
-
-
-def style() -> str:
-    """What it does to a page, as HTML."""
-    return _STYLE if is_on() else ""
+    if is_on():
+        st.html(_STYLE)
 
 
 def sized(figure: dict) -> dict:
