@@ -6,8 +6,8 @@ Citation:
 Objective:
     $$\mathcal{L} = \frac{1}{B_l} \sum_{i \le B_l} -\log
     \frac{e^{z_{iy_i} + m}}{e^{z_{iy_i} + m} + \sum_{k \ne y_i} e^{z_{ik}}}
-    - \frac{1}{B} \sum_i \log \langle p_i, p'_{j(i)} \rangle + w \sum_k \bar p_k \log \bar p_k,
-    \qquad m = 10 \min(\bar u, 0.5), \qquad \bar u = 1 - \frac{1}{|D_u|} \sum_{x \in D_u} \max_k p_k(x)$$
+    - \frac{\eta}{B} \sum_i \log \langle p_i, p'_{j(i)} \rangle + w \sum_k \bar p_k \log \bar p_k,
+    \qquad m = C \min(\bar u, c), \qquad \bar u = 1 - \frac{1}{|D_u|} \sum_{x \in D_u} \max_k p_k(x)$$
 
 Views:
     w1 and w2 weak. w1: cross-entropy, entropy, one half of every pair; w2: the other half. Both halves carry gradient.
@@ -44,6 +44,7 @@ from lps.methods.parts.losses import (
 from lps.methods.parts.measurements import Measurement, summed
 from lps.methods.parts.pseudo_labels import distribution_measurements
 from lps.network.network import Network
+from lps.settings.parameters import Told
 
 
 class ORCA(Method):
@@ -55,11 +56,33 @@ class ORCA(Method):
         classes: Classes,
         *,
         margin_scale: Annotated[
-            float, "what the margin adds to a seen logit per unit of uncertainty", (0, 1000)
+            float,
+            "C: what the margin adds to a seen logit per unit of uncertainty",
+            (0, 1000),
+            Told(
+                "The brake",
+                larger="seen classes are held back more while the network is unsure",
+                paper="10 (code)",
+            ),
         ] = 10.0,
-        uncertainty_cap: Annotated[float, "largest uncertainty that the margin takes into account", (0, 1)] = 0.5,
-        pairwise_weight: Annotated[float, "weight of the loss of positive pairs", (0, 100)] = 1.0,
-        entropy_weight: Annotated[float, "weight of the entropy term that keeps all classes in use", (0, 100)] = 1.0,
+        uncertainty_cap: Annotated[
+            float,
+            "c: largest uncertainty that the margin takes into account",
+            (0, 1),
+            Told("The brake", larger="a very unsure network holds the seen classes back more", paper="0.5 (code)"),
+        ] = 0.5,
+        pairwise_weight: Annotated[
+            float,
+            "eta: weight of the loss of positive pairs",
+            (0, 100),
+            Told("Pairs", larger="images of a pair are predicted alike more", paper="1 (code)"),
+        ] = 1.0,
+        entropy_weight: Annotated[
+            float,
+            "w: weight of the entropy term that keeps all classes in use",
+            (0, 100),
+            Told("Entropy", larger="guesses are spread more evenly over the classes", paper="1 (code)"),
+        ] = 1.0,
     ):
         super().__init__(network, classes)
         self.margin_scale = margin_scale
