@@ -44,6 +44,7 @@ from lps.methods.parts.measurements import Measurement, Ratio, summed
 from lps.methods.parts.pseudo_labels import class_distribution, distribution_measurements
 from lps.methods.parts.schedules import epochs_of, ramp_up
 from lps.network.network import Network, Outputs
+from lps.settings.parameters import Told
 
 _TINY = 1e-7  # inside the logarithms of the pair loss, as in the original code
 
@@ -57,19 +58,41 @@ class RankStats(Method):
         network: Network,
         classes: Classes,
         *,
-        top_k: Annotated[int, "how many of the largest features two images must share to be a pair", (1, 1000)] = 5,
+        top_k: Annotated[
+            int,
+            "k: how many of the largest features two images must share to be a pair",
+            (1, 1000),
+            Told("Pairs", larger="fewer images are taken for the same class, and surer ones", paper="5"),
+        ] = 5,
         consistency_weight: Annotated[
             float | None,
-            "weight of the consistency of both views after its ramp; none: 5 up to ten classes, 50 above",
+            "w_max: weight of the consistency of both views after its ramp; none: 5 up to ten classes, 50 above",
             (0, 1000),
+            Told(
+                "Consistency",
+                larger="both views of an image are predicted alike more",
+                paper="5 on CIFAR-10, 50 on CIFAR-100",
+            ),
         ] = None,
         ramp_share: Annotated[
             float | None,
-            "share of the joint training in which this weight rises; none: 0.25 up to ten classes, 0.75 above",
+            "T: share of the joint training in which this weight rises; none: 0.25 up to ten classes, 0.75 above",
             (0, 1),
+            Told(
+                "Consistency",
+                larger="the weight rises more slowly",
+                paper="50 of 200 epochs on CIFAR-10, 150 on CIFAR-100",
+            ),
         ] = None,
         supervised_share: Annotated[
-            float, "share of the run, at its start, that learns from labeled images alone", (0, 0.9)
+            float,
+            "share of the run, at its start, that learns from labeled images alone",
+            (0, 0.9),
+            Told(
+                "Stages",
+                larger="longer on the labels alone, shorter on all images",
+                paper="100 epochs before 200 of joint training",
+            ),
         ] = 0.0,
     ):
         super().__init__(network, classes)
