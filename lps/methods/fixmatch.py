@@ -42,6 +42,7 @@ from lps.methods._closed_set import closed_set_classifier, predict_with_rejectio
 from lps.methods.parts.measurements import Measurement, Ratio
 from lps.methods.parts.pseudo_labels import pseudo_labels
 from lps.network.network import Network
+from lps.settings.parameters import Told
 
 
 class FixMatch(Method):
@@ -52,20 +53,45 @@ class FixMatch(Method):
         network: Network,
         classes: Classes,
         *,
-        unlabeled_weight: Annotated[float, "lambda: weight of the pseudo-labeled strong views", (0, 100)] = 1.0,
-        threshold: Annotated[float, "confidence that a seen class needs, in training and in prediction", (0, 1)] = 0.95,
+        unlabeled_weight: Annotated[
+            float,
+            "lambda: weight of the pseudo-labeled strong views",
+            (0, 100),
+            Told("Pseudo-labels", larger="guesses count more beside the labels", paper="1 (code)"),
+        ] = 1.0,
+        threshold: Annotated[
+            float,
+            "t: confidence that a seen class needs, in training and in prediction",
+            (0, 1),
+            Told(
+                "Pseudo-labels",
+                larger="fewer guesses are learned from, and more images are taken for novel",
+                paper="0.95 (code)",
+            ),
+        ] = 0.95,
         rejection: Annotated[
             Literal["confidence", "closed_set_argmax"],
-            "novel is what stays below the threshold, or nothing: every image gets a seen class",
+            "what is taken for novel; where nothing is, every image gets a seen class",
+            Told("Prediction", words={"confidence": "what stays below the threshold", "closed_set_argmax": "nothing"}),
         ] = "confidence",
         head: Annotated[
-            Literal["linear", "network"], "classifier: linear as in the original, or the kind in network.head"
+            Literal["linear", "network"],
+            "kind of classifier",
+            Told("Prediction", words={"linear": "linear (code)", "network": "as network.head says"}),
         ] = "linear",
-        use_average: Annotated[bool, "predict with the moving average of the weights, else with the weights"] = True,
-        average_decay: Annotated[float, "share of the moving average that a step keeps", (0, 0.999999)] = 0.999,
+        use_average: Annotated[
+            bool, "predict with the moving average of the weights, else with the weights", Told("Prediction")
+        ] = True,
+        average_decay: Annotated[
+            float,
+            "share of the moving average that a step keeps",
+            (0, 0.999999),
+            Told("Prediction", larger="the average looks further back", paper="0.999 (code)", needs="use_average"),
+        ] = 0.999,
         test_clusters: Annotated[
             Literal["training", "test"],
-            "whose k-means clusters test images: the training images', or one of their own (which sees all of them)",
+            "whose clusters test images go to",
+            Told("Prediction", words={"training": "the training images'", "test": "their own, of all test images"}),
         ] = "training",
     ):
         super().__init__(network, classes)
