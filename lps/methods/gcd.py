@@ -5,7 +5,7 @@ Citation:
 
 Objective:
     $$\mathcal{L} = (1 - \lambda) \frac{1}{2B} \sum_a
-    -\log \frac{e^{v_a \cdot v_{a'}}}{\sum_{b \ne a} e^{v_a \cdot v_b}}
+    -\log \frac{e^{v_a \cdot v_{a'} / \tau_u}}{\sum_{b \ne a} e^{v_a \cdot v_b / \tau_u}}
     + \lambda \frac{1}{2B_l} \sum_{a \in \mathcal{B}_l} \frac{1}{|P(a)|} \sum_{p \in P(a)}
     -\log \frac{e^{v_a \cdot v_p / \tau}}{\sum_{b \in \mathcal{B}_l, b \ne a} e^{v_a \cdot v_b / \tau}},
     \qquad \lambda = 0.35$$
@@ -45,6 +45,7 @@ from lps.methods.parts.clustering import cluster_confidence, nearest_centres, se
 from lps.methods.parts.losses import labeled_contrastive, nt_xent
 from lps.methods.parts.measurements import Measurement, summed
 from lps.network.network import Network, projection_head
+from lps.settings.parameters import Told
 
 
 class GCD(Method):
@@ -57,25 +58,61 @@ class GCD(Method):
         classes: Classes,
         *,
         supervised_weight: Annotated[
-            float, "lambda: share of the supervised contrastive loss, the rest is unsupervised", (0, 1)
+            float,
+            "lambda: share of the supervised contrastive loss, the rest is unsupervised",
+            (0, 1),
+            Told("Contrast", larger="labels shape the features more, the images themselves less", paper="0.35 (code)"),
         ] = 0.35,
-        unsupervised_temperature: Annotated[float, "temperature of the loss over all images", (0.01, 10)] = 1.0,
-        supervised_temperature: Annotated[float, "tau: temperature of the loss over labeled images", (0.01, 10)] = 0.07,
+        unsupervised_temperature: Annotated[
+            float,
+            "tau_u: temperature of the loss over all images",
+            (0.01, 10),
+            Told("Contrast", larger="similarities count more evenly, near ones less", paper="1 (code)"),
+        ] = 1.0,
+        supervised_temperature: Annotated[
+            float,
+            "tau: temperature of the loss over labeled images",
+            (0.01, 10),
+            Told("Contrast", larger="similarities count more evenly, near ones less", paper="0.07 (code)"),
+        ] = 0.07,
         projection_width: Annotated[
             int | None,
             "width of the two hidden layers of the projection head; none: 2048, at most 4 times the features",
             (1, 16384),
+            Told("Projection", larger="a head that can do more, and is slower", paper="2048 (code)"),
         ] = None,
         projection_outputs: Annotated[
-            int, "outputs of the projection head, where the losses compare images", (2, 65536)
+            int,
+            "outputs of the projection head, where the losses compare images",
+            (2, 65536),
+            Told(
+                "Projection", larger="images are compared in more numbers", paper="65536, after a layer of 256 (code)"
+            ),
         ] = 256,
         kmeans_restarts: Annotated[
-            int, "runs of semi-supervised k-means, of which the tightest counts", (1, 1000)
+            int,
+            "runs of semi-supervised k-means, of which the tightest counts",
+            (1, 1000),
+            Told(
+                "Prediction",
+                larger="slower; clusters are at least as tight",
+                paper="10 in the program, 100 in the scripts (code)",
+            ),
         ] = 10,
-        kmeans_iterations: Annotated[int, "most rounds of one run of semi-supervised k-means", (1, 10000)] = 200,
+        kmeans_iterations: Annotated[
+            int,
+            "most rounds of one run of semi-supervised k-means",
+            (1, 10000),
+            Told(
+                "Prediction",
+                larger="slower; centres come nearer to where they settle",
+                paper="10 in the program, 200 in the scripts (code)",
+            ),
+        ] = 200,
         test_clusters: Annotated[
             Literal["training", "test"],
-            "whose k-means clusters test images: the training images', or one of their own (which sees all of them)",
+            "whose clusters test images go to",
+            Told("Prediction", words={"training": "the training images'", "test": "their own, of all test images"}),
         ] = "training",
     ):
         super().__init__(network, classes)
