@@ -6,9 +6,9 @@ Citation:
 
 Objective:
     $$\mathcal{L} = \frac{1}{B_l} \sum_{i \le B_l} \ell(z_i, y_i)
-    - \frac{1}{B} \sum_i \log \langle p_i, p'_{j(i)} \rangle
-    + \frac{1}{B} \sum_i m_i\, \ell(z''_i + \log (K \hat\pi), \hat y_i) + w \sum_k \bar p_k \log \bar p_k,
-    \qquad \lambda_{novel} = 0.95 - \min(2g, 0.5)$$
+    - \frac{\eta_1}{B} \sum_i \log \langle p_i, p'_{j(i)} \rangle
+    + \frac{\eta_2}{B} \sum_i m_i\, \ell(z''_i + \log (K \hat\pi), \hat y_i) + w \sum_k \bar p_k \log \bar p_k,
+    \qquad \lambda_{novel} = \lambda_{seen} - \min(s g, c)$$
 
 Views:
     w1 and w2 weak, s strong. w1: cross-entropy, entropy, one half of every pair. w2: the other half; pseudo-labels,
@@ -45,6 +45,7 @@ from lps.methods.parts.pseudo_labels import (
     pseudo_labels,
 )
 from lps.network.network import Network
+from lps.settings.parameters import Told
 
 
 class NACH(Method):
@@ -55,18 +56,62 @@ class NACH(Method):
         network: Network,
         classes: Classes,
         *,
-        threshold_seen: Annotated[float, "confidence that a label of a seen class needs", (0, 1)] = 0.95,
-        gap_scale: Annotated[float, "how much less a novel label needs per unit of the confidence gap", (0, 100)] = 2.0,
-        gap_cap: Annotated[float, "how much less a novel label needs at most", (0, 1)] = 0.5,
-        gap_start: Annotated[float, "confidence gap of the first epoch, when none is measured yet", (-1, 1)] = 1.0,
+        threshold_seen: Annotated[
+            float,
+            "lambda_seen: confidence that a label of a seen class needs",
+            (0, 1),
+            Told("Thresholds", larger="fewer guesses are learned from, and surer ones", paper="0.95 (others' code)"),
+        ] = 0.95,
+        gap_scale: Annotated[
+            float,
+            "s: how much less a novel label needs per unit of the confidence gap",
+            (0, 100),
+            Told("Thresholds", larger="lagging novel classes need less confidence", paper="2 (others' code)"),
+        ] = 2.0,
+        gap_cap: Annotated[
+            float,
+            "c: how much less a novel label needs at most",
+            (0, 1),
+            Told(
+                "Thresholds",
+                larger="novel classes that lag far behind need less confidence",
+                paper="0.5 (others' code)",
+            ),
+        ] = 0.5,
+        gap_start: Annotated[
+            float,
+            "g: confidence gap of the first epoch, when none is measured yet",
+            (-1, 1),
+            Told(
+                "Thresholds",
+                larger="novel classes need less confidence in the first epoch",
+                paper="1 (others' code)",
+            ),
+        ] = 1.0,
         filter_rank: Annotated[
             int | None,
             "a pair passes if closer than the neighbour's k-th labeled neighbour; none: 2 up to ten classes, 1 above",
             (1, 1000),
+            Told("Pairs", larger="more pairs pass, doubtful ones too", paper="1 or 2 (others' code)"),
         ] = None,
-        pairwise_weight: Annotated[float, "weight of the loss of positive pairs", (0, 100)] = 1.0,
-        pseudo_label_weight: Annotated[float, "weight of the pseudo-label cross-entropy", (0, 100)] = 1.0,
-        entropy_weight: Annotated[float, "weight of the entropy term that keeps all classes in use", (0, 100)] = 1.0,
+        pairwise_weight: Annotated[
+            float,
+            "eta1: weight of the loss of positive pairs",
+            (0, 100),
+            Told("Pairs", larger="images of a pair are predicted alike more", paper="1 (others' code)"),
+        ] = 1.0,
+        pseudo_label_weight: Annotated[
+            float,
+            "eta2: weight of the pseudo-label cross-entropy",
+            (0, 100),
+            Told("Pseudo-labels", larger="guesses count more beside the labels", paper="1 (others' code)"),
+        ] = 1.0,
+        entropy_weight: Annotated[
+            float,
+            "w: weight of the entropy term that keeps all classes in use",
+            (0, 100),
+            Told("Entropy", larger="guesses are spread more evenly over the classes", paper="1 (others' code)"),
+        ] = 1.0,
     ):
         super().__init__(network, classes)
         self.threshold_seen = threshold_seen
