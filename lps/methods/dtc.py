@@ -49,6 +49,7 @@ from lps.methods.parts.measurements import Measurement, summed
 from lps.methods.parts.pseudo_labels import TINY, class_distribution, distribution_measurements
 from lps.methods.parts.schedules import epochs_of, ramp_up
 from lps.network.network import Network
+from lps.settings.parameters import Told
 
 _MANY = 100  # classes, from which on the original's choices for CIFAR-100 are the usual ones
 
@@ -63,28 +64,78 @@ class DTC(Method):
         *,
         consistency: Annotated[
             Literal["auto", "PI", "Baseline", "TE", "TEP"],
-            "PI: two views agree; TE: a view agrees with its image's past; TEP: targets from the past; Baseline: none; "
-            "auto: as the original on CIFAR-10, PI, or from 100 classes on as on CIFAR-100, TE",
+            "what a prediction has to agree with; automatic: the other view, with 100 classes or more the past",
+            Told(
+                "Consistency",
+                words={
+                    "auto": "automatic",
+                    "PI": "the other view (PI)",
+                    "Baseline": "nothing (Baseline)",
+                    "TE": "the image's past (TE)",
+                    "TEP": "nothing, targets from the past (TEP)",
+                },
+            ),
         ] = "auto",
-        consistency_weight: Annotated[float, "weight of the consistency after its ramp", (0, 1000)] = 10.0,
-        ramp_share: Annotated[float, "share of the time after the warm-up in which this weight rises", (0, 1)] = 0.05,
-        average_decay: Annotated[float, "TE, TEP: share of its past that an image's average keeps", (0, 0.999)] = 0.6,
+        consistency_weight: Annotated[
+            float,
+            "w_max: weight of the consistency after its ramp",
+            (0, 1000),
+            Told("Consistency", larger="predictions keep to the other view, or the past, more", paper="10 (code)"),
+        ] = 10.0,
+        ramp_share: Annotated[
+            float,
+            "T: share of the time after the warm-up in which this weight rises",
+            (0, 1),
+            Told("Consistency", larger="the weight rises more slowly", paper="5 of 100 epochs (code)"),
+        ] = 0.05,
+        average_decay: Annotated[
+            float,
+            "TE, TEP: share of its past that an image's average keeps",
+            (0, 0.999),
+            Told("Consistency", larger="the average looks further back", paper="0.6 (code)"),
+        ] = 0.6,
         target_interval: Annotated[
             int | None,
             "epochs from one renewal of the targets to the next; none: 5, from 100 classes on 10",
             (1, 100000),
+            Told("Clusters", larger="targets stay the same for longer", paper="5 on CIFAR-10, 10 on CIFAR-100 (code)"),
         ] = None,
         supervised_share: Annotated[
-            float, "share of the run, at its start, that learns from labeled images", (0, 0.9)
+            float,
+            "share of the run, at its start, that learns from labeled images",
+            (0, 0.9),
+            Told(
+                "Stages",
+                larger="longer on the labels alone, shorter on the clusters",
+                paper="180 epochs before 110 of clustering on CIFAR-10 (code)",
+            ),
         ] = 0.3,
-        warmup_share: Annotated[float, "share of the run that learns the first targets", (0, 0.9)] = 0.1,
+        warmup_share: Annotated[
+            float,
+            "share of the run that learns the first targets",
+            (0, 0.9),
+            Told(
+                "Stages",
+                larger="the first clusters are kept for longer",
+                paper="10 of 110 epochs on CIFAR-10, 30 of 130 on CIFAR-100 (code)",
+            ),
+        ] = 0.1,
         kl_reduction: Annotated[
-            Literal["mean", "batchmean"], "clustering loss over images and clusters (code), or over images"
+            Literal["mean", "batchmean"],
+            "what the clustering loss is a mean over",
+            Told("Variants of the paper", words={"mean": "images and clusters (code)", "batchmean": "images alone"}),
         ] = "mean",
         init_linear_from_pca: Annotated[
-            bool, "start A and b at the principal components; else at random (code)"
+            bool,
+            "start A and b at the principal components; else at random (code)",
+            Told("Variants of the paper"),
         ] = False,
-        kmeans_restarts: Annotated[int, "runs of k-means, of which the tightest counts", (1, 1000)] = 20,
+        kmeans_restarts: Annotated[
+            int,
+            "runs of k-means, of which the tightest counts",
+            (1, 1000),
+            Told("Clusters", larger="slower; the first clusters are at least as tight", paper="20 (code)"),
+        ] = 20,
     ):
         super().__init__(network, classes)
         features = network.backbone.num_features
