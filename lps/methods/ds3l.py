@@ -5,12 +5,12 @@ Citation:
     Unlabeled Data. ICML 2020.
 
 Objective:
-    $$\mathcal{L}(\theta, a) = \frac{1}{B_l} \sum_{i \in \mathcal{B}_l} \mathrm{CE}(z^1_i, y_i) + c(t)
+    $$\mathcal{L}(\theta, a) = \frac{\eta}{B_l} \sum_{i \in \mathcal{B}_l} \mathrm{CE}(z^1_i, y_i) + c(t)
     \frac{\sum_{i \in \mathcal{B}_u} w_i d_i}{\sum_{i \in \mathcal{B}_u} w_i}, \qquad
     d_i = \frac{1}{K_s} \big\| \mathrm{softmax}(z^2_i) - \mathrm{sg}[\mathrm{softmax}(z^1_i)] \big\|^2, \qquad
     w_i = g_a(\mathrm{softmax}(z^1_i))$$
     $$\min_a \; \mathrm{CE}\big(\theta - \alpha \nabla_\theta \mathcal{L}(\theta, a)\big), \qquad
-    c(t) = 10\, e^{-5 (1 - t)^2}$$
+    c(t) = c_{\max}\, e^{-5 (1 - t)^2}$$
 
 Views:
     1 and 2, both weak. 1: cross-entropy of labeled rows, target of the consistency and input of the weight network. 2:
@@ -49,6 +49,7 @@ from lps.methods._closed_set import closed_set_classifier, predict_with_rejectio
 from lps.methods.parts.measurements import Measurement
 from lps.methods.parts.schedules import ramp_up
 from lps.network.network import Network
+from lps.settings.parameters import Told
 
 _TINY = 1e-8  # keeps the mean finite where every weight is 0
 
@@ -62,22 +63,63 @@ class DS3L(Method):
         network: Network,
         classes: Classes,
         *,
-        supervised_weight: Annotated[float, "factor on the cross-entropy of labeled rows", (0, 100)] = 1.0,
-        consistency_weight: Annotated[float, "c: weight of the consistency at the end of its ramp", (0, 1000)] = 10.0,
-        virtual_lr: Annotated[float, "alpha: learning rate of the virtual step", (0, 100)] = 1e-3,
-        weight_lr: Annotated[float, "learning rate of the weight network's Adam", (0, 100)] = 6e-5,
+        supervised_weight: Annotated[
+            float,
+            "eta: factor on the cross-entropy of labeled rows",
+            (0, 100),
+            Told("Labels", larger="the labels count more", paper="0.5 (code, which divides by all rows)"),
+        ] = 1.0,
+        consistency_weight: Annotated[
+            float,
+            "c_max: weight of the consistency at the end of its ramp",
+            (0, 1000),
+            Told("Consistency", larger="both views of an image are predicted alike more", paper="10 (code)"),
+        ] = 10.0,
+        virtual_lr: Annotated[
+            float,
+            "alpha: learning rate of the virtual step",
+            (0, 100),
+            Told("Weights of images", larger="a weight is judged by what a larger step would do", paper="0.001 (code)"),
+        ] = 1e-3,
+        weight_lr: Annotated[
+            float,
+            "learning rate of the weight network's Adam",
+            (0, 100),
+            Told("Weights of images", larger="the weights change faster", paper="6e-05 (code)"),
+        ] = 6e-5,
         rejection: Annotated[
             Literal["confidence", "weight", "novel_share"],
-            "novel is what has too little confidence, too little weight, or the least weight (classes of one size)",
+            "what is taken for novel",
+            Told(
+                "Prediction",
+                words={
+                    "confidence": "too little confidence",
+                    "weight": "too little weight",
+                    "novel_share": "the least weight, with classes of one size",
+                },
+            ),
         ] = "confidence",
-        threshold: Annotated[float, "confidence that a seen class needs in prediction", (0, 1)] = 0.95,
-        weight_threshold: Annotated[float, "weight that a seen class needs in prediction", (0, 1)] = 0.5,
+        threshold: Annotated[
+            float,
+            "confidence that a seen class needs, where confidence decides",
+            (0, 1),
+            Told("Prediction", larger="more images are taken for novel"),
+        ] = 0.95,
+        weight_threshold: Annotated[
+            float,
+            "weight that a seen class needs, where weight decides",
+            (0, 1),
+            Told("Prediction", larger="more images are taken for novel"),
+        ] = 0.5,
         head: Annotated[
-            Literal["linear", "network"], "classifier: linear as in the original, or the kind in network.head"
+            Literal["linear", "network"],
+            "kind of classifier",
+            Told("Prediction", words={"linear": "linear (code)", "network": "as network.head says"}),
         ] = "linear",
         test_clusters: Annotated[
             Literal["training", "test"],
-            "whose k-means clusters test images: the training images', or one of their own (which sees all of them)",
+            "whose clusters test images go to",
+            Told("Prediction", words={"training": "the training images'", "test": "their own, of all test images"}),
         ] = "training",
     ):
         super().__init__(network, classes)
