@@ -5,7 +5,7 @@ Citation:
     Generalized Category Discovery. CVPR 2024.
 
 Objective:
-    $$\mathcal{L} = \mathcal{L}_{SimGCD} + \beta \mathcal{L}_{LER} + (1 - \lambda) \mathcal{L}_{DKL}, \qquad
+    $$\mathcal{L} = \mathcal{L}_{SimGCD} + \beta \mathcal{L}_{LER} + (1 - \lambda) \gamma \mathcal{L}_{DKL}, \qquad
     \mathcal{L}_{DKL} = \frac{1}{B} \sum_i \mathrm{KL}(p_i \,\|\, p_{i'})$$
     $$\mathcal{L}_{LER} = \frac{1}{2B} \sum_{a \in \mathcal{U}} [\max_k p_{ak} \ge \theta]
     [\arg\max_k p_{ak} \text{ seen}] \; \mathrm{CE}\Big(r_a, \mathrm{softmax}\big(\tfrac{\cos(h_a, W)}{\tau_r}
@@ -34,6 +34,7 @@ from lps.methods._distilled import Distilled
 from lps.methods.parts.measurements import Measurement, Ratio, summed
 from lps.methods.parts.pseudo_labels import distribution_measurements
 from lps.network.network import Network
+from lps.settings.parameters import Told
 
 
 class LegoGCD(Distilled, Method):
@@ -45,17 +46,41 @@ class LegoGCD(Distilled, Method):
         classes: Classes,
         *,
         known_weight: Annotated[
-            float, "beta: weight of the cross-entropy of images taken for seen ones", (0, 100)
+            float,
+            "beta: weight of the cross-entropy of images taken for seen ones",
+            (0, 100),
+            Told("Holding on to seen classes", larger="images taken for seen ones are held on to more"),
         ] = 2.0,
         agreement_weight: Annotated[
-            float, "weight of the KL between the predictions of two views, times 1 - lambda", (0, 100)
+            float,
+            "gamma: weight of the KL between the predictions of two views, times 1 - lambda",
+            (0, 100),
+            Told("Consistency", larger="both views of an image are predicted alike more"),
         ] = 1.0,
         known_threshold: Annotated[
-            float, "theta: confidence with which an image is taken for a seen one", (0, 1)
+            float,
+            "theta: confidence with which an image is taken for a seen one",
+            (0, 1),
+            Told("Holding on to seen classes", larger="fewer images are taken for seen ones, and surer ones"),
         ] = 0.97,
-        known_temperature: Annotated[float, "tau_r: what divides the cosines in that cross-entropy", (0.01, 10)] = 0.05,
-        margin: Annotated[float, "m: weight of the logarithm of the mean prediction in it", (0, 10)] = 0.4,
-        margin_decay: Annotated[float, "share of the mean prediction that a step keeps", (0, 0.999999)] = 0.999,
+        known_temperature: Annotated[
+            float,
+            "tau_r: what divides the cosines in that cross-entropy",
+            (0.01, 10),
+            Told("Holding on to seen classes", larger="less sharp predictions in it"),
+        ] = 0.05,
+        margin: Annotated[
+            float,
+            "m: weight of the logarithm of the mean prediction in it",
+            (0, 10),
+            Told("Holding on to seen classes", larger="classes that are rarely predicted are raised more"),
+        ] = 0.4,
+        margin_decay: Annotated[
+            float,
+            "share of the mean prediction that a step keeps",
+            (0, 0.999999),
+            Told("Holding on to seen classes", larger="the mean prediction looks further back"),
+        ] = 0.999,
         **of_distilled,
     ):
         super().__init__(network, classes, **of_distilled)

@@ -5,12 +5,12 @@ Citation:
 
 Objective:
     $$\mathcal{L} = (1 - \lambda) \Big[ \frac{1}{2B} \sum_a \mathrm{CE}(q_{a'}, p_a) - \epsilon H(\bar p)
-    + \frac{1}{2B} \sum_a -\log \frac{e^{v_a \cdot v_{a'}}}{\sum_{b \ne a} e^{v_a \cdot v_b}} \Big]$$
+    + \frac{1}{2B} \sum_a -\log \frac{e^{v_a \cdot v_{a'} / \tau_u}}{\sum_{b \ne a} e^{v_a \cdot v_b / \tau_u}} \Big]$$
     $$+ \lambda \Big[ \frac{1}{2B_l} \sum_{a \in \mathcal{B}_l} -\log p_{a y_a}
     + \frac{1}{2B_l} \sum_{a \in \mathcal{B}_l} \frac{1}{|P(a)|} \sum_{p \in P(a)}
     -\log \frac{e^{v_a \cdot v_p / \tau}}{\sum_{b \in \mathcal{B}_l, b \ne a} e^{v_a \cdot v_b / \tau}} \Big],
     \qquad \lambda = 0.35$$
-    $$p = \mathrm{softmax}(\cos(h, W) / 0.1), \qquad q = \mathrm{softmax}(\cos(h, W) / \tau_t),
+    $$p = \mathrm{softmax}(\cos(h, W) / \tau_s), \qquad q = \mathrm{softmax}(\cos(h, W) / \tau_t),
     \qquad \tau_t: 0.07 \to 0.04$$
 
 Views:
