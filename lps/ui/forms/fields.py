@@ -1,8 +1,10 @@
 """The fields of the launch form as widgets: each shows the draft, writes into it, and has its misfit beside it."""
 
 from collections.abc import Callable, Mapping
+from itertools import groupby
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from lps.errors import Refusal
 from lps.machine import devices
@@ -67,12 +69,26 @@ def view() -> str:
     return found
 
 
+def show_groups(groups: Mapping[str, list[Parameter]], errors: Mapping[str, str]) -> None:
+    """A method's settings under their headings; single ones that follow each other stand side by side."""
+    for are_single, found in groupby(groups.items(), key=lambda group: len(group[1]) == 1):
+        with _grid() if are_single else st.container():
+            for title, members in found:
+                with st.container():
+                    st.markdown(heading(f"**{escape.markdown(title or 'More of this method')}**", members, errors))
+                    show_grid(members, errors)
+
+
 def show_grid(members: list[Parameter], errors: Mapping[str, str]) -> None:
     """Fields side by side, as many as fit."""
-    with st.grid(columns="auto", min_column_width=COLUMN, gap=("small", "medium")):
+    with _grid():
         for parameter in members:
             with st.container(gap="xxsmall"):
                 show(parameter, errors.get(parameter.name))
+
+
+def _grid() -> DeltaGenerator:
+    return st.grid(columns="auto", min_column_width=COLUMN, gap=("small", "medium"))
 
 
 def show(parameter: Parameter, error: str | None) -> None:

@@ -25,7 +25,7 @@ _CHOSEN = {"dataset": "dataset", "method": "method", "seeds": "seed"}  # of thes
 _LEADING = ("features", "network.name")  # other settings' defaults follow from these, which are told first
 _MAXIMUM_SEEDS = 32
 _EFFORTS = {"stored": ["stored features"], "light": ["light"]}  # as a summary says them
-_SPELLED = {"lr": "learning rate", "kl": "KL", "num": "number of"}
+_SPELLED = {"lr": "learning rate", "kl": "KL", "num": "number of", "kmeans": "k-means", "pca": "PCA"}
 
 
 @dataclass(frozen=True)

@@ -152,9 +152,7 @@ def _show_method(draft: Draft, reading: Reading, errors: dict[str, str]) -> None
     groups = form.groups(draft.method)
     groups.pop("split")
     groups["dataset"] = [member for member in groups["dataset"] if not (has_path and member.name == "dataset.path")]
-    for title, members in form.by_heading(groups.pop("method", ())).items():
-        st.markdown(fields.heading(f"**{escape.markdown(title or 'More of this method')}**", members, errors))
-        fields.show_grid(members, errors)
+    fields.show_groups(form.by_heading(groups.pop("method", ())), errors)
     for group, members in groups.items():
         title = fields.heading(_TITLES.get(group, group.capitalize()), members, errors)
         box = st.expander(title, key=f"group:{group}", on_change="rerun")
