@@ -118,3 +118,15 @@ def test_choices_are_told_for_what_is_stored_alone():
     for method in catalog.method_names():
         for parameter in config.parameters(method).values():
             assert parameter.told.words.keys() <= set(parameter.choices), parameter.name
+
+
+@pytest.mark.parametrize("method", catalog.method_names())
+def test_every_setting_of_a_method_has_a_heading_what_larger_does_and_words_for_its_choices(method):
+    own = catalog.method_info(method).parameters
+    switches = {parameter.name for parameter in own.values() if parameter.kind == "bool"}
+    for parameter in own.values():
+        told = parameter.told
+        assert told.group, parameter.name
+        assert told.larger or parameter.kind not in ("int", "float"), parameter.name
+        assert list(told.words) == list(parameter.choices), parameter.name
+        assert not told.needs or told.needs in switches, parameter.name
