@@ -106,6 +106,22 @@ def test_settings_stand_under_their_headings_with_symbol_range_and_words(root):
     assert list_runs(root)[0].config().hyperparameters["kl_direction"] == "est_to_uniform", "stored as ever"
 
 
+def test_every_setting_of_a_method_stands_below_its_heading():
+    at = whole_form(method="openncd")
+    said = [element.value for element in at.main if element.type in ("markdown", "caption")]
+    turns = (
+        "**Prototypes**",
+        "Numbers that",
+        "**Groups**",
+        "Nearest prot",
+        "**Labels**",
+        "$w$: weight of",
+        "**Variants",
+    )
+    places = [next(i for i, words in enumerate(said) if words.startswith(turn)) for turn in turns]
+    assert places == sorted(places) and "**More of this method**" not in said
+
+
 def test_formulas_are_shown_on_demand_as_the_settings_have_them(root):
     assert not visit("launch", view="everything").latex
     said = texts(whole_form(set=["margin_scale=3", "kl_direction=est_to_uniform"]))
