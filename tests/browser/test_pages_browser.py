@@ -6,10 +6,12 @@ Exceptions of a page, JavaScript errors and visits elsewhere are looked for by `
 import re
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.conftest import wait_for_address, wait_for_run
 from tests.sample_runs import make_run
 
+ROW = 35  # pixels that a table's row is high, and the box before it wide
 NOT_HERE = "/_stcore/"  # Streamlit's page looks for its server below its own path first; these are answered 404
 
 
@@ -67,6 +69,40 @@ def test_runs_finds_a_run_by_its_name(visit):
     box.fill("no run is called so")
     box.press("Enter")
     page.get_by_text("No run fits").wait_for()
+
+
+def test_a_group_of_runs_opens_under_a_click_and_a_tick_stays_at_its_run(visit):
+    page = visit("runs?find=scale+seed&by=margin_scale&columns=accuracy/novel")
+    grid = page.locator("[data-testid=stDataFrame] canvas").first
+    grid.wait_for()
+    cells = page.locator("[data-testid=stDataFrame] canvas td[id^=glide-cell-1-]")
+
+    def press(x, number):
+        """At the x of a row; the first is below the heads."""
+        grid.click(position={"x": x, "y": ROW * (number + 1.5)}, force=True)
+
+    def names():
+        return [name.strip() for name in cells.all_inner_texts()]
+
+    closed = ["► margin_scale 0", "► margin_scale 5", "► margin_scale 20"]
+    expect(cells).to_have_count(3)
+    assert names() == closed
+    press(120, 1)
+    wait_for_address(page, "open=")
+    expect(cells).to_have_count(5)
+    assert names() == [closed[0], "▼ margin_scale 5", "scale 5 seed 1", "scale 5 seed 0", closed[2]]
+    press(ROW / 2, 3)
+    page.get_by_text("1 chosen").wait_for()
+    press(120, 0)
+    expect(cells).to_have_count(7)
+    chosen = page.locator("[data-testid=stDataFrame] canvas tr[aria-selected=true]")
+    expect(chosen).to_contain_text("scale 5 seed 0")
+    press(120, 0)
+    expect(cells).to_have_count(5)
+    press(120, 1)
+    expect(cells).to_have_count(3)
+    wait_for_address(page, r"runs\?(?!.*open=)")
+    page.get_by_text("1 chosen").wait_for()
 
 
 def test_explain_moves_a_margin(visit):

@@ -17,7 +17,7 @@ from lps.files.atomic import write_json
 from lps.running import failures, launcher
 from lps.store.run_folders import delete_run, deleted_runs, list_runs, recorded_runs
 from lps.store.runs import Run
-from lps.ui.runs import shelf
+from lps.ui.runs import grouped_rows, shelf
 from lps.ui.runs.shelf import Wanted
 from lps.ui.shared import notices
 from tests import sample_runs
@@ -186,19 +186,78 @@ def test_a_view_is_kept_opened_and_deleted(root, shelved):
     assert len(shown(visit("runs"))) == len(shelved)
 
 
-def test_groups_have_mean_and_spread_open_by_a_tick_and_are_held_against_one(root, made):
+def grouped(root, made, **query):
+    """Three runs, put together by whether they use the margin: false has one, true has two."""
     for name in ("unlucky", "finished", "stopped"):
-        copy(made[name], root)
-    at = visit("runs", by=["use_margin"], columns=["accuracy/novel"])
-    groups = at.dataframe[0].value.set_index("use_margin")
-    assert list(groups["n"]) == [1, 2] and list(groups["Finished"]) == [1, 1]
-    assert len(at.dataframe[1].value) == 3
+        if not (root / made[name].id).exists():
+            copy(made[name], root)
+    return visit("runs", by=["use_margin"], columns=["accuracy/novel", "seed"], **query)
+
+
+def rows_of(at) -> list[str]:
+    """The names of groups and runs, from top to bottom."""
+    return [name.strip() for name in at.dataframe[0].value["Group"]]
+
+
+def group_ids(root) -> dict[str, str]:
     found = bunches.bunch([standing.entry(run) for run in list_runs(root)], [Vocabulary().find("use_margin")])
-    one = next(group for group in found if group.values == ("false",))
-    ticked = visit("runs", by=["use_margin"], columns=["accuracy/novel"], group=[one.id])
-    assert list(ticked.dataframe[1].value["Name"]) == ["swallowed"]
+    return {group.values[0]: group.id for group in found}
+
+
+FALSE, TRUE = "use_margin false", "use_margin true"
+
+
+def test_groups_have_mean_and_spread_and_are_held_against_one(root, made):
+    at = grouped(root, made)
+    groups = at.dataframe[0].value
+    assert rows_of(at) == [f"► {FALSE}", f"► {TRUE}"]
+    assert list(groups["n"]) == [1, 2] and list(groups["Finished"]) == [1, 1]
+    novel = [
+        100 * standing.entry(made[name]).measured.recent.number("accuracy/novel") for name in ("finished", "stopped")
+    ]
+    assert groups["Novel"][1] == pytest.approx(sum(novel) / 2, abs=0.06)
+    assert groups["± Novel"][1] == pytest.approx(abs(novel[0] - novel[1]) / 2**0.5, abs=0.08)
+    one = group_ids(root)["false"]
+    ticked = grouped(root, made, group=[one])
     ticked.button(key="hold").click().run()
-    assert list_of(ticked, "held") == [one.id] and "the baseline" in list(ticked.dataframe[0].value["Δ Novel"])
+    assert list_of(ticked, "held") == [one] and "the baseline" in list(ticked.dataframe[0].value["Δ Novel"])
+
+
+def test_a_group_opens_in_place_by_link_and_by_button_and_closes(root, made):
+    at = grouped(root, made)
+    ids = group_ids(root)
+    inside = [f"► {FALSE}", f"▼ {TRUE}", "LPS on digits, seed 3", "LPS, defaults"]
+    at = grouped(root, made, open=[ids["true"]])
+    table = at.dataframe[0].value
+    assert rows_of(at) == inside and list(table["n"].fillna(0)) == [1, 2, 0, 0]
+    assert list(table["Seed"].fillna(-1)) == [0, -1, 3, 0], "a group says what all its runs say"
+    assert table["Novel"][1] == pytest.approx((table["Novel"][2] + table["Novel"][3]) / 2, abs=0.06)
+    at.button(key="open_groups").click().run()
+    assert rows_of(at) == [f"▼ {FALSE}", "swallowed", *inside[1:]] and set(list_of(at, "open")) == set(ids.values())
+    at.button(key="open_groups").click().run()
+    assert rows_of(at) == [f"► {FALSE}", f"► {TRUE}"] and not at.exception
+
+
+def test_runs_of_groups_are_chosen_one_by_one_or_all_at_once(root, made):
+    at = grouped(root, made)
+    ids, one = group_ids(root), made["stopped"].id
+    at = grouped(root, made, open=[ids["true"]], run=[one])
+    assert "**1 chosen**" in texts(at) and "Resume" in buttons(at)
+    at = grouped(root, made, group=[ids["true"]])
+    assert "**2 chosen**" in texts(at) and buttons(at) == ["Tags", "Hide", "Resume 1", "Delete"]
+    at.button(key="open_groups").click().run()
+    assert list_of(at, "open") == [ids["true"]] and len(rows_of(at)) == 4 and "**2 chosen**" in texts(at)
+    at.button(key="shelf_delete").click().run()
+    assert [run.id for run in list_runs(root)] == [made["unlucky"].id] and "group" not in at.query_params
+
+
+def test_a_tick_at_a_group_is_for_all_its_runs():
+    drawn = [("g", frozenset("ab")), ("g/a", frozenset("a")), ("g/b", frozenset("b")), ("h", frozenset("c"))]
+    after = grouped_rows.chosen_after
+    assert after(drawn, set(), {"g"}, set()) == set("ab")
+    assert after(drawn, {"g", "g/a", "g/b"}, {"g", "g/a"}, set("ab")) == set("a"), "one of them is taken back"
+    assert after(drawn, {"g", "g/a", "g/b"}, {"g/a", "g/b"}, set("abc")) == set("c")
+    assert after(drawn, set(), {"g/b"}, set("x")) == set("bx"), "what is chosen in closed groups stays"
 
 
 def test_one_run_can_be_what_the_others_are_held_against(root, shelved):

@@ -1,23 +1,24 @@
-"""Runs of the page Runs put together: a row for those that have something in common, opened by ticking it."""
+"""Runs of the page Runs put together: a row for those that have something in common, opened in place."""
 
+import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import pandas as pd
 import streamlit as st
 
-from lps.analysis import differences
-from lps.analysis.differences import Difference
 from lps.analysis.standing import Entry
 from lps.bench import bunches, columns
 from lps.bench.bunches import EVERYTHING, Bunch
 from lps.bench.run_names import Name, Vocabulary
-from lps.store import titles
-from lps.ui.runs import table
+from lps.ui.runs import grouped_rows, table
+from lps.ui.runs.grouped_rows import LABEL, Row
 from lps.ui.runs.shelf import HEADS
 from lps.ui.shared import escape, select
 from lps.wording import counted
 
-_ROWS = 8  # of a long table in sight
+_ROWS = 14  # of a long table in sight
+_WIDTH = 210  # pixels of the names
 _FIRST = (EVERYTHING, "method", "dataset", "tag", "state", "seed")
 _WORDS = HEADS | {EVERYTHING: "Everything but the seed", "tag": "Tag"}
 
@@ -41,94 +42,143 @@ def pick(entries: Sequence[Entry], vocabulary: Vocabulary) -> list[Name]:
 
 def _remember() -> None:
     st.query_params["by"] = st.session_state["grouped_by"]
-    for name in ("group", "held"):
+    for name in ("group", "held", "open"):
         st.query_params.pop(name, None)
 
 
-def show(entries: Sequence[Entry], by: Sequence[Name], shown: Sequence[Name]) -> list[Entry]:
-    """The table of groups; returns the runs of the ticked ones, all of them where none is."""
+def show(entries: Sequence[Entry], by: Sequence[Name], shown: Sequence[Name], against: Entry | None) -> list[Entry]:
+    """The table of groups, each of which opens in place; returns the chosen runs, in the order of `entries`.
+
+    against: the run that the runs' accuracies are held against.
+    """
     found = bunches.in_order(bunches.bunch(entries, by))
-    measured = [name for name in shown if name.is_measured] or columns.known(columns.NUMBERS, Vocabulary(entries))
-    base = next((one for one in found if one.id == st.query_params.get("held")), None)
-    ids, asked = [one.id for one in found], st.query_params.get_all("group")
-    frame, boxes = _frame(found, by, measured), _boxes(by, measured)
-    if base:
-        frame = _with_differences(frame, found, base, measured, by)
-    places = select.tick_rows(
-        pd.DataFrame(frame), "groups", ids, asked, _ROWS, boxes, "Groups of runs, mean and standard deviation"
-    )
-    ticked = [found[place] for place in places]
-    if (kept := [one.id for one in ticked]) != asked:
-        st.query_params["group"] = kept
-    _show_standing(found, ticked, base, by)
-    inside = {id(entry) for one in ticked or found for entry in one.members}
-    return [entry for entry in entries if id(entry) in inside]
+    told = [name for name in shown if name not in by or name.key == "tag"]
+    if not any(name.is_measured for name in told):
+        told += columns.known(columns.NUMBERS, Vocabulary(entries))
+    held = next((one for one in found if one.id == st.query_params.get("held")), None)
+    rows = grouped_rows.rows_of(found, st.query_params.get_all("open"))
+    key = _key(found)
+    chosen = _chosen(key, found)
+    places = grouped_rows.ticked(rows, chosen)
+    _draw(key, rows, places, grouped_rows.frame(rows, by, told, held, against), _boxes(key, rows, by, told, entries))
+    whole = [one for one in found if Row(one).runs <= chosen]
+    _remember_choice(key, rows, places, chosen, whole)
+    _show_standing(found, whole, held, by)
+    return [entry for entry in entries if entry.run.id in chosen]
 
 
-def _frame(found: Sequence[Bunch], by: Sequence[Name], measured: Sequence[Name]) -> dict[str, list]:
-    told = [_told(one, by) for one in found]
-    frame: dict[str, list] = {table.head(name): [words[i] for words in told] for i, name in enumerate(by)}
-    frame["n"] = [len(one.members) for one in found]
-    if any(one.finished < len(one.members) for one in found):
-        frame["Finished"] = [one.finished for one in found]
-    for name in measured:
-        frame[table.head(name)] = [one.mean(name) for one in found]
-        frame[f"± {table.head(name)}"] = [one.std(name) for one in found]
-    return frame
+def _key(found: Sequence[Bunch]) -> str:
+    """One as long as runs and groups are the same, so that the table stays where it is while groups open and close."""
+    inside = [f"{one.id} {entry.run.id}" for one in found for entry in one.members]
+    turn = st.session_state.get("shelf_turn", 0)
+    return f"groups_{turn}_" + hashlib.sha256("\n".join(inside).encode()).hexdigest()
 
 
-def _boxes(by: Sequence[Name], measured: Sequence[Name]) -> dict:
-    boxes: dict = {"n": st.column_config.NumberColumn(width=48, help="Runs")}
-    boxes |= {table.head(name): st.column_config.TextColumn(pinned=True, help=name.help or None) for name in by}
-    for name in measured:
+# ---------------------------------------------------------------------------------------------------- choosing
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """The table as it was drawn last. rows: id and runs of each; asked: what the address said of the choice."""
+
+    key: str
+    rows: tuple[tuple[str, frozenset[str]], ...]
+    ticked: frozenset[str]
+    chosen: frozenset[str]
+    asked: list[list[str]]
+
+
+def _chosen(key: str, found: Sequence[Bunch]) -> set[str]:
+    """Ids of the chosen runs: as the ticks say that a person has changed, else as the address says."""
+    drawn: _Drawn | None = st.session_state.get("groups_drawn")
+    if drawn and drawn.key == key and drawn.asked == _asked() and key in st.session_state:
+        places = st.session_state[key]["selection"]["rows"]
+        now = {drawn.rows[place][0] for place in places if place < len(drawn.rows)}
+        return grouped_rows.chosen_after(drawn.rows, set(drawn.ticked), now, set(drawn.chosen))
+    runs, groups = map(set, _asked())
+    inside = {one.id: Row(one).runs for one in found}
+    return (runs & frozenset().union(*inside.values())).union(*(inside[one] for one in groups & inside.keys()))
+
+
+def _asked() -> list[list[str]]:
+    return [st.query_params.get_all(name) for name in ("run", "group")]
+
+
+def _draw(key: str, rows: Sequence[Row], places: list[int], cells: dict[str, list], boxes: dict) -> None:
+    """The table with these rows ticked: Streamlit keeps positions, which are others once a group is opened."""
+    if key in st.session_state and sorted(st.session_state[key]["selection"]["rows"]) != places:
+        st.session_state[key] = {"selection": {"rows": places}}
+    alt = "Groups of runs, mean and standard deviation, and below an open group its runs"
+    select.tick_places(pd.DataFrame(cells), key, places, _ROWS, boxes, alt)
+
+
+def _remember_choice(
+    key: str, rows: Sequence[Row], places: list[int], chosen: set[str], whole: Sequence[Bunch]
+) -> None:
+    """In the address groups all of whose runs are chosen, and runs of other groups."""
+    groups = [one.id for one in whole]
+    table.remember(sorted(chosen - frozenset().union(*(Row(one).runs for one in whole))))
+    if st.query_params.get_all("group") != groups:
+        st.query_params["group"] = groups
+    drawn = tuple((row.id, row.runs) for row in rows)
+    ticked = frozenset(drawn[place][0] for place in places)
+    st.session_state["groups_drawn"] = _Drawn(key, drawn, ticked, frozenset(chosen), _asked())
+
+
+def _touch(key: str, rows: Sequence[Row]) -> None:
+    """A click on a name: a group opens or closes, a run is chosen or not any more."""
+    row = rows[st.session_state[key]["row"]]
+    if row.entry:
+        drawn: _Drawn = st.session_state["groups_drawn"]
+        st.session_state["groups_drawn"] = replace(drawn, chosen=drawn.chosen ^ row.runs)
+    else:
+        _open([row.bunch.id], not row.is_open)
+
+
+def _open(groups: Sequence[str], wanted: bool) -> None:
+    others = [one for one in st.query_params.get_all("open") if one not in groups]
+    st.query_params["open"] = [*others, *(groups if wanted else [])]
+
+
+# ---------------------------------------------------------------------------------------------------- looks
+
+
+def _boxes(key: str, rows: Sequence[Row], by: Sequence[Name], told: Sequence[Name], entries: Sequence[Entry]) -> dict:
+    """How every column looks. The names are buttons, since a click on one opens its group."""
+    kinds, click = st.column_config, f"{key}_touched"
+    more = {"type": "tertiary", "alignment": "left", "pinned": True, "width": _WIDTH, "key": click}
+    boxes: dict = {"n": kinds.NumberColumn(width=48, help="Runs"), "Finished": kinds.NumberColumn(width=70)}
+    boxes[LABEL] = kinds.ButtonColumn(on_click=_touch, args=(click, rows), **more)
+    for name in told:
+        head = table.head(name)
+        if not name.is_measured:
+            boxes[head] = table.config(name, entries, False)
+            continue
         form = "%.1f" if name.kind == "percent" else "%.4g"
-        about = f"{name.key} at the newest epoch of each run"
-        boxes[table.head(name)] = st.column_config.NumberColumn(format=form, width=80, help=f"Mean of {about}")
-        more = {"width": 70, "help": f"Standard deviation of {about}"}
-        boxes[f"± {table.head(name)}"] = st.column_config.NumberColumn(format=form, **more)
+        about = f"{name.key} at the newest epoch"
+        boxes[head] = kinds.NumberColumn(format=form, width=80, help=f"{about}; of a group the mean of its runs")
+        boxes[f"± {head}"] = kinds.NumberColumn(format=form, width=70, help=f"Standard deviation of {about}")
     return boxes
 
 
-def _with_differences(
-    frame: dict[str, list], found: Sequence[Bunch], base: Bunch, measured: Sequence[Name], by: Sequence[Name]
-) -> dict[str, list]:
-    """Behind each measurement the difference from one group, with its 95 % interval and what can be said of it."""
-    widened = {}
-    for head, cells in frame.items():
-        widened[head] = cells
-        name = next((one for one in measured if head == f"± {table.head(one)}" and one.kind == "percent"), None)
-        if name:
-            held = bunches.held_against(found, base, name, by)
-            widened[f"Δ {table.head(name)}"] = [_in_words(held, place) for place in range(len(found))]
-    return widened
-
-
-def _in_words(held: dict[int, Difference | None], place: int) -> str:
-    if place not in held:
-        return "the baseline"
-    difference = held[place]
-    return f"{differences.cell(difference)} {bunches.verdict(difference)}" if difference else bunches.verdict(None)
-
-
-def _told(one: Bunch, by: Sequence[Name]) -> list[str]:
-    """What its runs have in common, as the table of runs says it."""
-    pairs = zip(by, one.values)
-    return [titles.method_title(value) if name.key == "method" else value for name, value in pairs]
-
-
-def _show_standing(found: Sequence[Bunch], ticked: Sequence[Bunch], base: Bunch | None, by: Sequence[Name]) -> None:
-    """What the rows are held against, and how to change that."""
+def _show_standing(found: Sequence[Bunch], whole: Sequence[Bunch], held: Bunch | None, by: Sequence[Name]) -> None:
+    """How groups are opened, by keys too, what they are held against, and how to change that."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        about = f"{counted(len(found), 'group')}. Tick one to see its runs alone."
-        st.caption(f"{len(ticked)} of {about}" if ticked else about, width="content")
-        if base:
-            called = ", ".join(f"{table.head(name)} {value}" for name, value in zip(by, _told(base, by)))
+        about = f"{counted(len(found), 'group')}. A click on a name shows the runs, a tick chooses them."
+        st.caption(f"{len(whole)} of {about}" if whole else about, width="content")
+        aimed = [one.id for one in whole or found]
+        is_closed = not set(aimed) <= set(st.query_params.get_all("open"))
+        label = f"{'Open' if is_closed else 'Close'} {len(whole) or 'all'}"
+        icon = f":material/unfold_{'more' if is_closed else 'less'}:"
+        st.button(label, key="open_groups", type="tertiary", icon=icon, on_click=_open, args=(aimed, is_closed))
+        if held:
+            called = grouped_rows.called(held, by)
             words = f"Held against {called}: run by run where two differ in nothing else; 95 % intervals"
             st.caption(escape.markdown(words), width="content")
             st.button("Take back", key="held_back", type="tertiary", on_click=_hold, args=(None,))
-        elif len(ticked) == 1:
+        elif len(whole) == 1:
             words = "Hold others against it"
-            st.button(words, key="hold", type="tertiary", icon=":material/balance:", on_click=_hold, args=(ticked[0],))
+            st.button(words, key="hold", type="tertiary", icon=":material/balance:", on_click=_hold, args=(whole[0],))
 
 
 def _hold(base: Bunch | None) -> None:

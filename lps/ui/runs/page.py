@@ -62,15 +62,13 @@ def _browse(wanted: shelf.Wanted, was_moving: bool, fresh: list[list[standing.En
         st.info("No run fits. Take back a choice above.", icon=":material/filter_alt_off:")
         return
     vocabulary = Vocabulary(entries)
-    with st.container(horizontal=True, gap="small", key="shelf_menus"):
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="shelf_menus"):
         shown = table.pick_columns(entries, vocabulary)
         by = groups.pick(entries, vocabulary)
         keeping.show_menu(kept.views(select.runs_root()), "Views")
         _show_way_to_effects(entries, by)
-    if by:
-        entries = groups.show(entries, by, shown)
     base = next((entry for entry in everything if entry.run.id == st.query_params.get("against")), None)
-    chosen = table.show(entries, shown, base)
+    chosen = groups.show(entries, by, shown, base) if by else table.show(entries, shown, base)
     upkeep.show_bar(chosen, len(entries), base)  # below: rows must not move away while a person ticks them
     if len(chosen) == 1:
         details.show(chosen[0])

@@ -48,23 +48,25 @@ def show(entries: Sequence[Entry], shown: Sequence[Name], base: Entry | None) ->
     alt = "All runs with their state, settings and newest accuracies"
     frame, boxes = {}, _configs(names, entries)
     for name in names:
-        frame[head(name)] = _values(entries, name)
+        frame[head(name)] = values(entries, name)
         if base and name.kind == "percent":
-            frame[f"Δ {head(name)}"] = _differences(frame[head(name)], name.of(base))
+            frame[f"Δ {head(name)}"] = differences_from(frame[head(name)], name.of(base))
             boxes[f"Δ {head(name)}"] = st.column_config.NumberColumn(format="%+.1f", width=72, help=_ABOUT_DIFFERENCE)
     places = select.tick_rows(pd.DataFrame(frame), key, ids, asked, _ROWS, boxes, alt)
     chosen = [entries[place] for place in places]
-    _remember([entry.run.id for entry in chosen])
+    remember([entry.run.id for entry in chosen])
     return chosen
 
 
 def forget_choice() -> None:
     """Draw the next table without a choice."""
     st.session_state["shelf_turn"] = st.session_state.get("shelf_turn", 0) + 1
-    st.query_params.pop("run", None)
+    for name in ("run", "group"):
+        st.query_params.pop(name, None)
 
 
-def _remember(ids: list[str]) -> None:
+def remember(ids: list[str]) -> None:
+    """Let the address say that these runs are chosen, as far as it can carry them."""
     kept = ids if len(ids) <= _MOST_IN_ADDRESS else []
     if st.query_params.get_all("run") != kept:
         st.query_params["run"] = kept
@@ -145,7 +147,7 @@ def head(name: Name) -> str:
     return HEADS.get(name.key, name.key)
 
 
-def _values(entries: Sequence[Entry], name: Name) -> list:
+def values(entries: Sequence[Entry], name: Name) -> list:
     """A column from top to bottom."""
     told = _TOLD.get(name.key)
     if told:
@@ -156,12 +158,18 @@ def _values(entries: Sequence[Entry], name: Name) -> list:
     return [None if name.read(entry) == () else name.words(entry) for entry in entries]
 
 
-def _differences(column: Sequence[float | None], base: float | None) -> list[float | None]:
+def differences_from(column: Sequence[float | None], base: float | None) -> list[float | None]:
+    """Numbers less that of the baseline, of one decimal as they are."""
     return [None if value is None or base is None else round(value - base, 1) + 0.0 for value in column]
 
 
+def name_of(entry: Entry) -> str:
+    """What a run is called, and whether it is hidden."""
+    return f"{entry.name}{' (hidden)' * entry.hidden}"
+
+
 _TOLD = {
-    "name": lambda entry: f"{entry.name}{' (hidden)' * entry.hidden}",
+    "name": lambda entry: name_of(entry),
     "state": lambda entry: [theme.BADGES[entry.standing][0]],
     "epoch": lambda entry: entry.measured.recent.epoch or None,
     "alarm": lambda entry: entry.troubles,
@@ -176,10 +184,11 @@ _TOLD = {
 def _configs(names: Sequence[Name], entries: Sequence[Entry]) -> dict:
     """How every column looks, by its head."""
     pinned = st.query_params.get_all("pinned")
-    return {head(name): _config(name, entries, name.key == "name" or name.key in pinned) for name in names}
+    return {head(name): config(name, entries, name.key == "name" or name.key in pinned) for name in names}
 
 
-def _config(name: Name, entries: Sequence[Entry], pinned: bool) -> dict:
+def config(name: Name, entries: Sequence[Entry], pinned: bool) -> dict:
+    """How a column looks."""
     kinds, more = st.column_config, {"width": _width(name), "pinned": pinned, "help": _HELP.get(name.key, name.help)}
     if name.key == "state":
         names = {label: _CHIP_COLORS.get(color, _GRAY) for label, color, _ in theme.BADGES.values()}

@@ -155,21 +155,26 @@ def tick_rows(
     """
     # Streamlit keeps positions: with other rows, or in another order, they would point at other ones.
     key = f"{name}_" + hashlib.sha256("\n".join(ids).encode()).hexdigest()
+    return tick_places(table, key, [place for place, one in enumerate(ids) if one in ticked], most, columns, alt)
+
+
+def tick_places(table: pd.DataFrame, key: str, begins: list[int], most: int, columns: dict, alt: str) -> list[int]:
+    """As `tick_rows`, under a key of its own. begins: the positions that are ticked when the table is new."""
     event = st.dataframe(
         table,
         key=key,
         width="stretch",
-        height=_ROW_HEIGHT * (most + 1) if len(ids) > most else "content",
+        height=_ROW_HEIGHT * (most + 1) if len(table) > most else "content",
         hide_index=True,
         column_config=columns,
         on_select="rerun",
         selection_mode="multi-row",
-        selection_default={"selection": {"rows": [place for place, one in enumerate(ids) if one in ticked]}},
+        selection_default={"selection": {"rows": begins}},
         row_height=_ROW_HEIGHT,
         placeholder="",
         alt=alt,
     )
-    return [place for place in sorted(event["selection"]["rows"]) if place < len(ids)]
+    return [place for place in sorted(event["selection"]["rows"]) if place < len(table)]
 
 
 def number(name: str) -> int | None:
