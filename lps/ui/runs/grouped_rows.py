@@ -18,7 +18,7 @@ _FILL = 20  # characters: a name is pressed on, so it takes its whole cell
 
 
 @dataclass(frozen=True)
-class Row:
+class GroupedRow:
     """A group, or one run of an open one."""
 
     bunch: Bunch
@@ -41,12 +41,12 @@ class Row:
         return ((_OPEN if self.is_open else _CLOSED) + called(self.bunch, by)).ljust(_FILL, "\u2003")
 
 
-def rows_of(found: Sequence[Bunch], opened: Collection[str]) -> list[Row]:
+def rows_of(found: Sequence[Bunch], opened: Collection[str]) -> list[GroupedRow]:
     """From top to bottom. opened: ids of the groups whose runs are shown."""
     rows = []
     for one in found:
-        rows.append(Row(one, is_open=one.id in opened))
-        rows += [Row(one, entry) for entry in one.members if one.id in opened]
+        rows.append(GroupedRow(one, is_open=one.id in opened))
+        rows += [GroupedRow(one, entry) for entry in one.members if one.id in opened]
     return rows
 
 
@@ -76,7 +76,7 @@ def chosen_after(drawn: Sequence[tuple[str, frozenset[str]]], before: set[str], 
     return found
 
 
-def ticked(rows: Sequence[Row], chosen: set[str]) -> list[int]:
+def ticked(rows: Sequence[GroupedRow], chosen: set[str]) -> list[int]:
     """The places of rows all of whose runs are chosen."""
     return [place for place, row in enumerate(rows) if row.runs <= chosen]
 
@@ -85,7 +85,7 @@ def ticked(rows: Sequence[Row], chosen: set[str]) -> list[int]:
 
 
 def frame(
-    rows: Sequence[Row], by: Sequence[Name], shown: Sequence[Name], held: Bunch | None, against: Entry | None
+    rows: Sequence[GroupedRow], by: Sequence[Name], shown: Sequence[Name], held: Bunch | None, against: Entry | None
 ) -> dict[str, list]:
     """The table by its heads; differences from the group `held` and from the run `against` stand behind the numbers."""
     cells: dict[str, list] = {LABEL: [row.label(by) for row in rows]}
@@ -104,7 +104,7 @@ def frame(
     return cells
 
 
-def _said(row: Row, name: Name) -> object:
+def _said(row: GroupedRow, name: Name) -> object:
     """What a run says; of a group what all its runs say, or of tags, states and alarms each that one of them has."""
     if row.entry:
         return table.values([row.entry], name)[0]
@@ -115,7 +115,7 @@ def _said(row: Row, name: Name) -> object:
 
 
 def _differences(
-    rows: Sequence[Row], name: Name, by: Sequence[Name], held: Bunch | None, against: Entry | None
+    rows: Sequence[GroupedRow], name: Name, by: Sequence[Name], held: Bunch | None, against: Entry | None
 ) -> list[str | None]:
     groups = [row.bunch for row in rows if not row.entry]
     between = bunches.held_against(groups, held, name, by) if held else {}

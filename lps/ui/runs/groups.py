@@ -12,7 +12,7 @@ from lps.bench import bunches, columns
 from lps.bench.bunches import EVERYTHING, Bunch
 from lps.bench.run_names import Name, Vocabulary
 from lps.ui.runs import grouped_rows, table
-from lps.ui.runs.grouped_rows import LABEL, Row
+from lps.ui.runs.grouped_rows import LABEL, GroupedRow
 from lps.ui.runs.shelf import HEADS
 from lps.ui.shared import escape, select
 from lps.wording import counted
@@ -61,7 +61,7 @@ def show(entries: Sequence[Entry], by: Sequence[Name], shown: Sequence[Name], ag
     chosen = _chosen(key, found)
     places = grouped_rows.ticked(rows, chosen)
     _draw(key, rows, places, grouped_rows.frame(rows, by, told, held, against), _boxes(key, rows, by, told, entries))
-    whole = [one for one in found if Row(one).runs <= chosen]
+    whole = [one for one in found if GroupedRow(one).runs <= chosen]
     _remember_choice(key, rows, places, chosen, whole)
     _show_standing(found, whole, held, by)
     return [entry for entry in entries if entry.run.id in chosen]
@@ -96,7 +96,7 @@ def _chosen(key: str, found: Sequence[Bunch]) -> set[str]:
         now = {drawn.rows[place][0] for place in places if place < len(drawn.rows)}
         return grouped_rows.chosen_after(drawn.rows, set(drawn.ticked), now, set(drawn.chosen))
     runs, groups = map(set, _asked())
-    inside = {one.id: Row(one).runs for one in found}
+    inside = {one.id: GroupedRow(one).runs for one in found}
     return (runs & frozenset().union(*inside.values())).union(*(inside[one] for one in groups & inside.keys()))
 
 
@@ -104,7 +104,7 @@ def _asked() -> list[list[str]]:
     return [st.query_params.get_all(name) for name in ("run", "group")]
 
 
-def _draw(key: str, rows: Sequence[Row], places: list[int], cells: dict[str, list], boxes: dict) -> None:
+def _draw(key: str, rows: Sequence[GroupedRow], places: list[int], cells: dict[str, list], boxes: dict) -> None:
     """The table with these rows ticked: Streamlit keeps positions, which are others once a group is opened."""
     if key in st.session_state and sorted(st.session_state[key]["selection"]["rows"]) != places:
         st.session_state[key] = {"selection": {"rows": places}}
@@ -113,11 +113,11 @@ def _draw(key: str, rows: Sequence[Row], places: list[int], cells: dict[str, lis
 
 
 def _remember_choice(
-    key: str, rows: Sequence[Row], places: list[int], chosen: set[str], whole: Sequence[Bunch]
+    key: str, rows: Sequence[GroupedRow], places: list[int], chosen: set[str], whole: Sequence[Bunch]
 ) -> None:
     """In the address groups all of whose runs are chosen, and runs of other groups."""
     groups = [one.id for one in whole]
-    table.remember(sorted(chosen - frozenset().union(*(Row(one).runs for one in whole))))
+    table.remember(sorted(chosen - frozenset().union(*(GroupedRow(one).runs for one in whole))))
     if st.query_params.get_all("group") != groups:
         st.query_params["group"] = groups
     drawn = tuple((row.id, row.runs) for row in rows)
@@ -125,7 +125,7 @@ def _remember_choice(
     st.session_state["groups_drawn"] = _Drawn(key, drawn, ticked, frozenset(chosen), _asked())
 
 
-def _touch(key: str, rows: Sequence[Row]) -> None:
+def _touch(key: str, rows: Sequence[GroupedRow]) -> None:
     """A click on a name: a group opens or closes, a run is chosen or not any more."""
     row = rows[st.session_state[key]["row"]]
     if row.entry:
@@ -143,7 +143,9 @@ def _open(groups: Sequence[str], wanted: bool) -> None:
 # ---------------------------------------------------------------------------------------------------- looks
 
 
-def _boxes(key: str, rows: Sequence[Row], by: Sequence[Name], told: Sequence[Name], entries: Sequence[Entry]) -> dict:
+def _boxes(
+    key: str, rows: Sequence[GroupedRow], by: Sequence[Name], told: Sequence[Name], entries: Sequence[Entry]
+) -> dict:
     """How every column looks. The names are buttons, since a click on one opens its group."""
     kinds, click = st.column_config, f"{key}_touched"
     more = {"type": "tertiary", "alignment": "left", "pinned": True, "width": _WIDTH, "key": click}
