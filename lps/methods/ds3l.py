@@ -89,13 +89,13 @@ class DS3L(Method):
         ] = 6e-5,
         rejection: Annotated[
             Literal["confidence", "weight", "novel_share"],
-            "what is taken for novel",
+            "what is taken for novel; the least weight: of as many as are novel if all classes have one size",
             Told(
                 "Prediction",
                 words={
                     "confidence": "too little confidence",
                     "weight": "too little weight",
-                    "novel_share": "the least weight, with classes of one size",
+                    "novel_share": "the least weight",
                 },
             ),
         ] = "confidence",

@@ -72,7 +72,7 @@ class DTC(Method):
                     "PI": "the other view (PI)",
                     "Baseline": "nothing (Baseline)",
                     "TE": "the image's past (TE)",
-                    "TEP": "nothing, targets from the past (TEP)",
+                    "TEP": "targets from the past (TEP)",
                 },
             ),
         ] = "auto",
