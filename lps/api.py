@@ -139,15 +139,22 @@ class Run:
         """{"last": newest value of every name, "best": values of the best epoch, "best_by": name, "epochs": n}."""
         return summarize(self._run)
 
-    def labels(self, epoch: int | None = None) -> list[dict]:
-        """What every training image is called: image, file, predicted, cluster, name, confidence, group, source.
+    def classes(self) -> list[dict]:
+        """The classes by id, seen ones first: {"class", "name", "group"}; `Refusal` where it has no split yet."""
+        split, _ = read_split(self.folder)
+        named = enumerate(split.class_names[: split.classes.total])
+        return [{"class": k, "name": name, "group": "seen" if k < split.classes.seen else "novel"} for k, name in named]
 
-        Without `epoch` that which a person named last, else the last one. predicted, cluster, confidence and file are
-        None where there is none.
+    def labels(self, epoch: int | None = None) -> list[dict]:
+        """What every training image is called: image, file, truth, predicted, cluster, name, confidence, group, source.
+
+        Without `epoch` that which a person named last, else the last one. truth is the name of its class; it, file,
+        predicted, cluster and confidence are None where there is none.
         """
         found = label_all(self._run, epoch)
+        split, targets = read_split(self.folder)
         try:
-            files = pictures(self._run, *read_split(self.folder)).file_names
+            files = pictures(self._run, split, targets).file_names
         except Refusal:  # the data set is not here any more
             files = ()
         columns = zip(
@@ -157,6 +164,7 @@ class Run:
         return [
             {
                 "image": image, "file": files[image] if files else None,
+                "truth": split.class_names[targets[image]] if targets[image] >= 0 else None,
                 "predicted": predicted if predicted >= 0 else None, "cluster": cluster if cluster >= 0 else None,
                 "name": name, "confidence": sure if sure == sure else None, "group": group, "source": source,
             }
@@ -278,10 +286,12 @@ def compare_runs(
     select: str = "last",
     seen: str = "default",
     images: str = "unlabeled",
+    against: Run | None = None,
 ) -> list[dict] | str:
     """Mean and spread over the seeds of equal runs: a list of groups, or a table in `form` (markdown, latex, csv).
 
-    protocol, select, seen, images: as for `python -m lps compare`. Runs that cannot be scored so are a `Refusal`.
+    protocol, select, seen, images: as for `python -m lps compare`. against: one of the runs, whose group all others are
+    held against; the usual one without it. Runs that cannot be scored so are a `Refusal`.
     """
     from lps.analysis.run_groups import group_runs
     from lps.analysis.run_scores import score_all
@@ -295,7 +305,13 @@ def compare_runs(
         raise Refusal("compared", f"{run.id} cannot be scored: {why}")
     if not scored:
         raise Refusal("compared", "holds no run")
-    text = table(group_runs(scored), form or "json")
+    groups = group_runs(scored)
+    reference = next(
+        (group for group in groups if against and any(m.run.id == against.id for m in group.members)), None
+    )
+    if against and reference is None:
+        raise Refusal("against", f"{against.id} is none of the compared runs")
+    text = table(groups, form or "json", reference)
     return text if form else json.loads(text)
 
 

@@ -7,6 +7,13 @@ from lps.bench.run_names import Vocabulary
 
 _PLOTLY = "import plotly.graph_objects as go"
 _PANDAS = "import pandas as pd"
+_CLASS_BARS = (
+    "figure = go.Figure()",
+    "for group in ('seen', 'novel'):",
+    "    own = [one for one in run.classes() if one['group'] == group]",
+    "    bars = [values[one['class']] for one in own]",
+    "    figure.add_bar(x=[one['name'] for one in own], y=bars, name=group)",
+)
 
 
 def of_chart(chart: BoardChart, folders: Sequence[str], find: str, root: str) -> str:
@@ -46,6 +53,62 @@ def of_groups(groups: Mapping[str, Sequence[str]], name: str) -> str:
     lines += ["    mean = pd.concat(curves, axis=1).mean(axis=1)"]
     lines += ["    figure.add_scatter(x=mean.index, y=mean, name=label)"]
     return _text([*lines, *_frame(BoardChart(name))])
+
+
+def of_classes(folder: str, name: str, epoch: int, is_counted: bool = False) -> str:
+    """A bar a class: what a run measured of each at an epoch. is_counted: counts, of which shares are drawn."""
+    lines = ["import lps", _PLOTLY, "", f"run = lps.Run({folder!r})"]
+    lines += [f"values = dict(zip(*run.curve({name!r})))[{epoch}]"]
+    if is_counted:
+        lines += ["values = [value / sum(values) for value in values]"]
+    return _text([*lines, *_CLASS_BARS, f"figure.update_layout(yaxis_title={name!r})", "figure.show()"])
+
+
+def of_cluster_sizes(folder: str, epoch: int) -> str:
+    """A bar a class id: its share of the images that a run was not told the class of."""
+    lines = ["import lps", _PLOTLY, "", f"run = lps.Run({folder!r})"]
+    lines += [f'found = [row["predicted"] for row in run.labels({epoch}) if row["predicted"] is not None]']
+    lines += ["values = [found.count(one['class']) / len(found) for one in run.classes()]"]
+    return _text([*lines, *_CLASS_BARS, "figure.show()"])
+
+
+def of_confusion(folder: str, epoch: int) -> str:
+    """The share that every true class has of the images in every cluster, with their counts."""
+    lines = ["import lps", _PANDAS, _PLOTLY, "", f"run = lps.Run({folder!r})"]
+    lines += [f"rows = pd.DataFrame(run.labels({epoch})).dropna(subset=['cluster', 'truth'])"]
+    lines += ["counts = pd.crosstab(rows['cluster'].astype(int), rows['truth'])"]
+    lines += ["names = [one['name'] for one in run.classes()]"]
+    lines += ["order = [*names, *(name for name in counts if name not in names)]"]
+    lines += ["counts = counts.reindex(columns=order, fill_value=0)"]
+    lines += ["shares, rows = counts.div(counts.sum(axis=1), axis=0), [f'cluster {k}' for k in counts.index]"]
+    lines += ["figure = go.Figure(go.Heatmap(z=shares, text=counts, texttemplate='%{text}', x=order, y=rows))"]
+    return _text([*lines, "figure.update_yaxes(autorange='reversed')", "figure.show()"])
+
+
+def of_differences(folders: Sequence[str], against: str, column: str, scoring: Mapping[str, str]) -> str:
+    """Every group of equal runs minus that of the run `against`, in points, with the 95 % interval."""
+    lines = ["import lps", _PLOTLY, "", "runs = [", *(f"    lps.Run({one!r})," for one in folders), "]"]
+    lines += [f"groups = lps.compare_runs(runs, against=lps.Run({against!r}), {_named(scoring)})"]
+    lines += ["figure = go.Figure()", "for group in groups:", f"    found = group['differences'].get({column!r})"]
+    lines += ["    if found is None:", "        continue", "    mean, high = found['difference'], found['high']"]
+    lines += ["    bar = None if high is None else {'array': [100 * (high - mean)]}"]
+    lines += ["    figure.add_scatter(x=[100 * mean], y=[group['label']], error_x=bar, name=group['label'])"]
+    return _text([*lines, f"figure.update_layout(xaxis_title={f'{column}, points'!r})", "figure.show()"])
+
+
+def of_values(groups: Mapping[object, Sequence[str]], setting: str, scoring: Mapping[str, str]) -> str:
+    """Mean and spread of accuracies by the value of a setting. groups: value -> folders of its runs."""
+    lines = ["import lps", _PLOTLY, "", "groups = {"]
+    lines += [f"    {value!r}: {_listed(folders)}," for value, folders in groups.items()]
+    lines += ["}", f"found = [lps.compare_runs(runs, {_named(scoring)})[0] for runs in groups.values()]"]
+    lines += ["figure = go.Figure()", "for name in ('seen', 'novel', 'all'):"]
+    lines += ["    means, spread = ([one[name][part] for one in found] for part in ('mean', 'std'))"]
+    lines += ["    figure.add_scatter(x=list(groups), y=means, error_y={'array': spread}, name=name)"]
+    return _text([*lines, f"figure.update_layout(xaxis_title={setting!r})", "figure.show()"])
+
+
+def _named(scoring: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in scoring.items())
 
 
 def _means(chart: BoardChart, runs: str, smooth: str) -> list[str]:

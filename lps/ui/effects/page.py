@@ -17,6 +17,7 @@ from lps.analysis import effects, run_groups, run_scores, score_tables
 from lps.analysis.effects import Background
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
+from lps.bench import drawing_code
 from lps.charts import effect_charts
 from lps.charts.effect_charts import COLUMNS, MEASURES, NAMES, Axis
 from lps.charts.group_tables import Scoring
@@ -29,7 +30,7 @@ from lps.store.runs import Run, State
 from lps.ui.effects import ablations, answer, matrix, missing_runs
 from lps.ui.effects.backgrounds import pick_background
 from lps.ui.shared import against, escape, page_head, scores, select, theme
-from lps.ui.shared.plot import plot
+from lps.ui.shared.plot import folder_of, plot
 from lps.wording import counted
 
 _EXAMPLE = "margin_scale=0,2,5,10,20"  # of a sweep worth looking at
@@ -227,7 +228,9 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
     figure = effect_charts.curves(shown, axis.values, groups, published, theme.palette())
     figure.update_layout(uirevision=f"{setting} {background.id}")
     alt = f"Seen, novel and all accuracy and the gap for {len(groups)} values of {setting}"
-    plot(figure, "effect_curves", alt)
+    folders = {value: [folder_of(member.run) for member in group.members] for value, group in groups.items()}
+    code = drawing_code.of_values(folders, setting, against.scoring_of(list(groups.values())))
+    plot(figure, "effect_curves", alt, code=code)
     st.caption(" ".join(_about_curves(axis, shown, groups, len(found), reasons)))
     with st.expander("The same in numbers"):
         st.dataframe(_curve_table(setting, groups), width="stretch", hide_index=True, alt=f"{alt}, in numbers")

@@ -11,6 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from lps.analysis import twins
+from lps.bench import drawing_code
 from lps.charts import class_bars, figures, line_charts, maps, measurements
 from lps.charts.event_log import History
 from lps.cluster import executors
@@ -27,7 +28,7 @@ from lps.ui.live import blind
 from lps.ui.pictures import points
 from lps.ui.shared import cards, epoch_choice, escape, estimates, failures, notices, refusals, replay, theme
 from lps.ui.shared.history import history, log_tail
-from lps.ui.shared.plot import plot, plot_runs
+from lps.ui.shared.plot import folder_of, plot, plot_runs
 from lps.wording import ago, counted, data_size
 
 _NUMBERS = {"seen": "Seen", "novel": "Novel", "all": "All"}
@@ -326,7 +327,8 @@ def _show_distribution(run: Run, past: History, epoch: int, names: list[str]) ->
         return
     top = float(np.nanmax(past.vectors["pi_hat"].to_numpy()))
     figure = class_bars.class_distribution(estimated, past.seen, names, theme.palette(), top)
-    plot(_of(figure, run), "pi_hat", f"Estimated class distribution at epoch {epoch}, beside the prior")
+    code = drawing_code.of_classes(folder_of(run), "pi_hat", epoch)
+    plot(_of(figure, run), "pi_hat", f"Estimated class distribution at epoch {epoch}, beside the prior", code=code)
     link = {"query_params": {"run": run.id, "epoch": str(epoch)}, "icon": ":material/school:"}
     st.page_link("pages/explain.py", label="Explain this epoch", **link)
 
@@ -341,7 +343,8 @@ def _show_class_accuracy(run: Run, past: History, epoch: int, names: list[str]) 
         st.caption("Not recorded for this epoch.")
         return
     figure = class_bars.class_accuracy(accuracy, past.seen, names, theme.palette())
-    plot(_of(figure, run), "class_accuracy", f"Accuracy of every class at epoch {epoch}")
+    code = drawing_code.of_classes(folder_of(run), "class/accuracy", epoch)
+    plot(_of(figure, run), "class_accuracy", f"Accuracy of every class at epoch {epoch}", code=code)
 
 
 def _show_sizes(run: Run, past: History, epoch: int, names: list[str]) -> None:
@@ -349,12 +352,14 @@ def _show_sizes(run: Run, past: History, epoch: int, names: list[str]) -> None:
     _show_title("Size of the clusters", "share of the images")
     try:
         table = blind.shares(run)
-        sizes = table.loc[max(known for known in table.index if known <= epoch)].to_numpy()
+        at = max(known for known in table.index if known <= epoch)
+        sizes = table.loc[at].to_numpy()
     except (Refusal, ValueError):
         st.caption("Not recorded for this epoch.")
         return
     figure = class_bars.class_distribution(sizes, past.seen, names, theme.palette(), float(table.to_numpy().max()))
-    plot(_of(figure, run), "cluster_sizes", f"Share of the images in every cluster at epoch {epoch}, beside equal ones")
+    alt = f"Share of the images in every cluster at epoch {epoch}, beside equal ones"
+    plot(_of(figure, run), "cluster_sizes", alt, code=drawing_code.of_cluster_sizes(folder_of(run), at))
 
 
 def _show_points(run: Run, epoch: int, names: list[str]) -> None:

@@ -13,6 +13,7 @@ import pandas as pd
 import streamlit as st
 
 from lps.analysis import twins
+from lps.bench import drawing_code
 from lps.charts import line_charts, pace_charts
 from lps.charts.event_log import History
 from lps.errors import Refusal
@@ -26,7 +27,7 @@ from lps.ui.pictures import points
 from lps.ui.pictures.coloring import COLORINGS
 from lps.ui.shared import comparable, escape, notices, page_head, replay, select, theme
 from lps.ui.shared.history import history
-from lps.ui.shared.plot import plot
+from lps.ui.shared.plot import folder_of, plot
 
 _TICK_S = 2.0  # while a run is alive
 _LETTERS = "ABCD"
@@ -468,7 +469,8 @@ def _show_class_shares(twin: _Twin, epoch: int, kind: str, table: pd.DataFrame |
     figure = pace_charts.classes(shares, truth, known.split.classes.seen, names, top, theme.palette())
     figure.update_layout(uirevision=f"{twin.run.id} {kind}")
     alt = f"{twin.letter}, {twin.method}: {_MEANING[kind]}, at epoch {at}"
-    plot(figure, f"classes-{twin.letter}", alt)
+    code = drawing_code.of_classes(folder_of(twin.run), _VECTORS[kind], at, is_counted=kind == "predicted")
+    plot(figure, f"classes-{twin.letter}", alt, code=code)
 
 
 def true_shares(truth: np.ndarray, classes: int) -> np.ndarray | None:

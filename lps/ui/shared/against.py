@@ -9,10 +9,12 @@ import streamlit as st
 from lps.analysis import differences, run_groups, score_tables
 from lps.analysis.differences import Held
 from lps.analysis.run_groups import Group
+from lps.bench import drawing_code
 from lps.charts import difference_charts
 from lps.charts.group_tables import HEADS
+from lps.settings import catalog
 from lps.ui.shared import escape, scores, select, theme
-from lps.ui.shared.plot import plot
+from lps.ui.shared.plot import folder_of, plot
 
 _NAMES = {column: HEADS[column][0] for column in differences.COLUMNS}
 
@@ -32,7 +34,8 @@ def show(groups: Sequence[Group], place: str, first: Group | None = None) -> Gro
     if any(key[1] == column for key in held.found):
         alt = f"{_NAMES[column]}: difference from {chosen.label}, with 95 % intervals"
         figure = difference_charts.intervals(held, column, theme.palette())
-        plot(figure.update_layout(uirevision=f"{column} {chosen.label}"), f"{place}_intervals", alt)
+        revision = f"{column} {chosen.label}"
+        plot(figure.update_layout(uirevision=revision), f"{place}_intervals", alt, code=_code(groups, chosen, column))
     heads = {"Group": st.column_config.TextColumn(pinned=True, width=scores.width(groups))}
     words = "So many would tell a difference of this size 80 times of 100, if size and spread are as seen here"
     heads["Seeds it takes"] = st.column_config.TextColumn(help=words, width=110)
@@ -43,6 +46,21 @@ def show(groups: Sequence[Group], place: str, first: Group | None = None) -> Gro
     said = [*differences.about(held), *_about_others(held, chosen)]
     st.caption("  \n".join(escape.markdown(f"{text[:1].upper()}{text[1:]}.") for text in said))
     return chosen
+
+
+def _code(groups: Sequence[Group], chosen: Group, column: str) -> str:
+    """The Python that draws the differences of the groups' runs."""
+    folders = [folder_of(member.run) for group in groups for member in group.members]
+    return drawing_code.of_differences(folders, folder_of(chosen.members[0].run), column, scoring_of(groups))
+
+
+def scoring_of(groups: Sequence[Group]) -> dict[str, str]:
+    """How they were scored, as `lps.compare_runs` is told."""
+    first = groups[0].members[0]
+    aligned = [catalog.method_info(group.config.method).seen_is_aligned for group in groups]
+    is_usual = all(group.seen_is_matched != known for group, known in zip(groups, aligned))
+    seen = "default" if is_usual else "matched" if groups[0].seen_is_matched else "raw"
+    return {"protocol": first.protocol, "select": first.select, "seen": seen, "images": first.images}
 
 
 def _pick(groups: Sequence[Group], place: str, first: Group) -> tuple[Group, str]:

@@ -70,8 +70,13 @@ def rows_of(figure: go.Figure) -> dict[str, int]:
 def plot_runs(figure: go.Figure, key: str, alt: str, runs: Sequence[Run]) -> None:
     """As `plot`, for lines over the epochs of these runs: the toolbar has the Python that draws them."""
     rows = rows_of(figure)
-    code = drawing_code.of_runs([str(run.folder.absolute()) for run in runs], rows) if rows else ""
+    code = drawing_code.of_runs([folder_of(run) for run in runs], rows) if rows else ""
     plot(figure, key, alt, code=code, highlight=len(runs) > 1)
+
+
+def folder_of(run: Run) -> str:
+    """Where it lies, for lines that are carried out elsewhere."""
+    return str(run.folder.absolute())
 
 
 def explore(figure: go.Figure, key: str, alt: str, token: str, moment: int) -> Touch:
