@@ -14,18 +14,25 @@ from lps.training import loop as training
 
 FORMATS = Path(__file__).resolve().parent.parent / "docs" / "formats.md"
 SHORT = {"epochs": 2, "pretrain.epochs": 1, "threads": 1}
+FEW = {"dataset.images_per_class": 60, "batch_size": 64}  # a third of the digits, in ten steps an epoch
 TIMES = ("time/", "throughput/", "memory/", "eta_s")
 
 
 def finished_run(root, method: str, **settings) -> Run:
-    run = create_run(root, configure(SHORT | {"method": method} | settings))
+    run = create_run(root, configure(_short(method, settings)))
     assert training.train(run) == 0
     return run
 
 
+def _short(method: str, settings: dict) -> dict:
+    """Two epochs; of the digits a few, where nobody says which data or how many."""
+    few = {} if settings.keys() & {"dataset", *FEW} else FEW
+    return SHORT | few | {"method": method} | settings
+
+
 def resumed_run(root, monkeypatch, method: str, at=(1, 4), **settings) -> Run:
     """Like `finished_run`, but stopped after the step that `at` names as (epoch, step), and resumed."""
-    run = create_run(root, configure(SHORT | {"method": method} | settings))
+    run = create_run(root, configure(_short(method, settings)))
     attempt = training.RunTraining(run)
 
     def stop_at(epoch, epochs, step, steps):
