@@ -1,16 +1,21 @@
 """More in a file than any run holds: refused or left out by an import, and shown by every page at little cost."""
 
+import importlib
 import json
+import os
+import pkgutil
 import re
 import shutil
 import subprocess
 import sys
 import time
+import traceback
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import lps.ui
 from lps.analysis import labels, naming
 from lps.charts.event_log import MOST_ENDS, EventLog, thinned
 from lps.errors import Refusal
@@ -198,38 +203,83 @@ def test_an_import_refuses_it_or_leaves_it_out_in_a_sentence(run, tmp_path, what
     assert said.isprintable() and words in said and bool(words) == bool(said)
 
 
+@pytest.fixture(scope="module")
+def looks():
+    """looks(what, folder) -> what `visit_all` finds, in a process of its own."""
+    command, pipes = [sys.executable, "-m", "tests.hostile.test_limits"], {"stdin": subprocess.PIPE, "text": True}
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, **pipes)
+
+    def ask(what: str, root: Path) -> list:
+        server.stdin.write(json.dumps([what, str(root)]) + "\n")
+        server.stdin.flush()
+        return json.loads(server.stdout.readline())
+
+    yield ask
+    server.stdin.close()
+    server.wait(20)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("what", [*WRONG, *LONG])
-def test_every_page_shows_it_within_seconds_and_half_a_gigabyte(what, tmp_path):
+def test_every_page_shows_it_within_seconds_and_half_a_gigabyte(what, looks, tmp_path):
     """In a process of its own, whose memory is measured; a run that was put there by hand, past the import."""
-    command = [sys.executable, "-m", "tests.hostile.test_limits", what, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
-    for page, seconds, megabytes in json.loads(done.stdout.splitlines()[-1]):
+    found = looks(what, tmp_path)
+    assert [page for page, _, _ in found] == PAGES
+    for page, seconds, megabytes in found:
         assert seconds < 20 and megabytes < 500, (page, seconds, megabytes)
 
 
-def visit_all(what: str, root) -> list[tuple[str, float, float]]:
+def visit_all(what: str, root: Path) -> list[tuple[str, float, float]]:
     """(page, seconds of a processor, megabytes at most up to then) of every page of a run that is wrong.
 
     The run is made by a process of its own: what that leaves in memory is none of the pages'.
     """
-    import os
-
-    made = subprocess.run(
-        [sys.executable, "-m", "tests.hostile.test_limits", what, str(root), "make"],
-        stdout=subprocess.PIPE, text=True, check=True,
-    )  # fmt: skip
+    run = in_a_process(make, what, root)
     os.environ["LPS_RUNS"] = str(root)
     found = []
     for page in PAGES:
         began = time.process_time()
-        visit(page, run=json.loads(made.stdout.splitlines()[-1]), **MORE.get(page, {}))
+        visit(page, run=run, **MORE.get(page, {}))
         found.append((page, time.process_time() - began, peak_mb()))
     return found
 
 
-def make(what: str, root) -> str:
+def in_a_process(do, *arguments):
+    """What `do` returns in a copy of this process; a traceback on stderr, and nothing here, where it raises."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            with os.fdopen(writing, "w") as out:
+                out.write(json.dumps(do(*arguments)))
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    os.close(writing)
+    with os.fdopen(reading) as said:
+        text = said.read()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, f"{do.__name__}{arguments} ended badly"
+    return json.loads(text)
+
+
+def serve() -> None:
+    """A line for every line of the input, by a process that has what pages import, and no run in its memory."""
+    for module in pkgutil.walk_packages(lps.ui.__path__, "lps.ui."):
+        importlib.import_module(module.name)
+    for name in ("optuna", "plotly.graph_objects", "sklearn.datasets", "sklearn.metrics"):
+        importlib.import_module(name)
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what is printed by the way is no answer
+    for line in sys.stdin:
+        what, root = json.loads(line)
+        print(json.dumps(in_a_process(visit_all, what, Path(root))), file=answers, flush=True)
+
+
+def make(what: str, root: Path) -> str:
     """The run that is wrong, beside a sound one; gives its id."""
     run = make_run(root, epochs=3)
     (LONG.get(what) or WRONG[what][0])(run)
@@ -422,15 +472,12 @@ def test_a_recording_without_maps_is_shown_by_its_features_or_says_that_there_ar
         assert ("holds no features of images" in words) == (not features and page != "pace"), page
 
 
-if __name__ == "__main__":
-    from pathlib import Path
-
-    done = make if sys.argv[3:] == ["make"] else visit_all
-    print(json.dumps(done(sys.argv[1], Path(sys.argv[2]))))
-
-
 @pytest.mark.parametrize("value", [2**63, -(2**70), 2**999, 1.7e308, -1e101], ids=lambda value: f"{float(value):.0e}")
 def test_numbers_that_no_chart_and_no_sum_can_hold_are_left_out(value):
     values = {"accuracy/all": value, "margin": [0.5, value], "pi_hat": [value, value]}
     line = json.dumps({"kind": "eval", "step": 1, "epoch": 1, "time": 1.0, "values": values}).encode()
     assert event_of(line)["values"] == {"accuracy/all": None, "margin": [0.5, None], "pi_hat": [None, None]}
+
+
+if __name__ == "__main__":
+    serve()
