@@ -13,6 +13,7 @@ const RACE_TRAIL = 40; // earlier measurements that are shown behind a mark
 const RACE_TRAVEL = 0.4; // share of the way between two measurements in which marks travel, at the most
 const RACE_TRAVEL_S = 1; // of the clock at speed 1, at the most
 const RACE_QUICK_S = 0.5; // of the clock at speed 1: measurements that are closer follow each other quickly
+const RACE_LOST = 0.05; // below its best, where an accuracy that is told at the end was higher before
 const RACE_OFF = 0.02; // share of its axis that a mark may stand beside its number
 const RACE_STOP_S = 0.35; // after a pause, until the next measurement is reached
 const RACE_FRAME_S = 0.1; // a longer pause between two frames does not count
@@ -40,6 +41,7 @@ function raceCourse(race) {
     share: top((run) => run.shares ?? run.taken) || 1,
     margin: top((run) => [...(run.margins ?? []), ...(hasSteps ? Object.values(run.steps.brake).flat() : [])]),
     kl: top((run) => [run.kl, hasSteps ? run.steps.kl : null].flat(2)) || 1,
+    truth: race.truth && race.truth.slice(0, race.classes.seen).reduce((sum, share) => sum + share, 0),
     ends: race.runs.map((run) => race.epochs.reduce((end, epoch, i) => (epoch <= run.last ? i : end), -1)),
   };
 }
@@ -120,6 +122,20 @@ function raceReading(race, course, number, p, moves) {
   };
 }
 
+// What a race has come to, in a sentence; "" while a run goes on, or where nobody knows the accuracies.
+function raceOutcome(race) {
+  const known = (column) => (column ?? []).filter((x) => x != null);
+  if (race.runs.some((run) => !run.is_over || !known(run.seen).length || !known(run.novel).length)) return "";
+  const percent = (x) => `${(100 * x).toFixed(1)} %`;
+  const told = (group) => race.runs.map((run) => {
+    const end = known(run[group]).at(-1), best = Math.max(...known(run[group]));
+    const lost = best - end > RACE_LOST ? ` (after ${percent(best)} at epoch ${race.epochs[run[group].indexOf(best)]})` : "";
+    return `${run.letter} ${percent(end)}${lost}`;
+  }).join(", ");
+  const chance = race.runs.length > 1 ? " One run each: chance has its part." : "";
+  return `At the end novel ${told("novel")}; seen ${told("seen")}.${chance}`;
+}
+
 // ------------------------------------------------------------------------------------------------ pictures
 
 function raceHatch(draw, color, ground, ratio) {
@@ -170,8 +186,9 @@ function raceLine(pen, color, width, dash, ...points) {
   pen.setLineDash([]);
 }
 
-// Two tracks towards 100 %, the gap between them, and the guesses that go to seen classes.
-function raceDrawField(canvas, view, run, now, p, end, prior) {
+// Two tracks towards 100 %, the gap between them, and the unlabeled images that are guessed to be of seen classes; `truth`
+// is the share that are, null where nobody knows.
+function raceDrawField(canvas, view, run, now, p, end, truth) {
   const { pen, width: w, height, colors, unit } = canvas;
   pen.clearRect(0, 0, w, height);
   const h = height - RACE_FOOT * unit, rows = raceRows(h, view.hasGuesses), y = (row) => rows[row];
@@ -198,7 +215,7 @@ function raceDrawField(canvas, view, run, now, p, end, prior) {
       pen.fillStyle = color;
       for (let i = Math.max(0, reached - RACE_TRAIL); i < reached; i += 1) {
         if (run[group]?.[i] == null) continue;
-        pen.globalAlpha = 0.15 + (0.5 * (i + RACE_TRAIL - reached)) / RACE_TRAIL;
+        pen.globalAlpha = 0.3 + (0.5 * (i + RACE_TRAIL - reached)) / RACE_TRAIL;
         pen.beginPath();
         pen.arc(x(run[group][i]), y(group), 0.22 * r, 0, 2 * Math.PI);
         pen.fill();
@@ -231,7 +248,11 @@ function raceDrawField(canvas, view, run, now, p, end, prior) {
     pen.strokeStyle = colors.ink;
     pen.lineWidth = 1.5;
     pen.strokeRect(from, top, to - from, thick);
-    raceLine(pen, colors.ink, 3, [6, 4], [x(prior), top - 0.25 * thick], [x(prior), top + 1.25 * thick]);
+    if (truth === null) return;
+    raceLine(pen, colors.ink, 3, [], [x(truth), top - 0.25 * thick], [x(truth), top + 1.25 * thick]);
+    pen.fillStyle = colors.muted;
+    pen.textAlign = "center";
+    pen.fillText(`in truth ${(100 * truth).toFixed(0)} %`, x(truth), top + 1.35 * thick);
   }
 }
 
@@ -249,8 +270,9 @@ function raceDrawSide(canvas, race, course, run, now) {
   pen.textBaseline = "top";
   pen.fillStyle = colors.muted;
   pen.textAlign = "left";
-  pen.fillText("seen", 0, floor + 3);
-  if (count > seen) pen.fillText("novel", place(seen), floor + 3);
+  const bars = run.shares || !run.taken ? "estimated shares" : "images taken";
+  pen.fillText(`seen: ${bars}`, 0, floor + 3, place(seen) - 4);
+  if (count > seen) pen.fillText(`novel: ${bars}`, place(seen), floor + 3, w - place(seen));
   if (now.shares) {
     now.shares.forEach((share, k) => {
       if (share === null || k >= count) return;
@@ -362,7 +384,7 @@ function lpsRace(root, race, { start = {}, tell = () => {} } = {}) {
       flag.addEventListener("click", () => rest(race.epochs.indexOf(epoch)));
       return flag;
     }));
-    const steps = course.hasSteps ? " KL, guesses and the numbers of the brake are means over a few steps each." : "";
+    const steps = course.hasSteps ? " KL, guesses and the numbers of the brake are means over a few steps each, and follow their marks by one." : "";
     const left = race.left_out ? ` ${race.left_out} epochs in between are left out.` : "";
     find(".race-rule").textContent = `Every number, and every mark at rest, is a measurement; while a mark travels to the next one, its number is hidden. A quarter of the time is shared evenly by all epochs, the rest goes where seen and novel accuracy and the estimate move.${steps}${left}`;
     measure();
@@ -415,7 +437,7 @@ function lpsRace(root, race, { start = {}, tell = () => {} } = {}) {
     const readings = race.runs.map((_, number) => raceReading(race, course, number, at, shown));
     race.runs.forEach((run, number) => {
       const now = readings[number], [field, side] = lanes[number].canvases;
-      raceDrawField(field, { moves: shown, hasGuesses }, run, now, shown ? raceStand(course, at) : at, course.ends[number], race.classes.seen / race.classes.names.length);
+      raceDrawField(field, { moves: shown, hasGuesses }, run, now, shown ? raceStand(course, at) : at, course.ends[number], course.truth);
       raceDrawSide(side, race, course, run, now);
     });
     const now = performance.now();
@@ -439,9 +461,9 @@ function lpsRace(root, race, { start = {}, tell = () => {} } = {}) {
     const at = lastMoment(), i = Math.ceil(at - 1e-9), whole = at === i;
     put(find(".race-epoch b"), String(race.epochs[i]));
     const planned = Math.max(...race.runs.map((run) => (run.is_over ? run.last : run.planned)));
-    put(find(".race-epoch small"), whole ? `of ${planned}` : `of ${planned} · ${Math.round(100 * (at - i + 1))} % of it done`);
+    put(find(".race-epoch small"), whole ? `of ${planned}` : `of ${planned} · ${Math.round(100 * (at - i + 1))} % through`);
     const said = race.marks.filter((mark) => mark.epoch <= race.epochs[whole ? i : i - 1]).at(-1);
-    put(find(".race-news"), said ? `${race.runs[said.run].letter}: ${said.words}` : "");
+    put(find(".race-news"), (at === course.last && raceOutcome(race)) || (said ? `${race.runs[said.run].letter}: ${said.words}` : ""));
     race.runs.forEach((run, number) => writeLane(lanes[number].texts, run, number, raceReading(race, course, number, at, false)));
     input.value = course.moments.indexOf(at);
     input.setAttribute("aria-valuetext", `epoch ${whole ? race.epochs[i] : epochOf(at).toFixed(2)}`);
@@ -466,7 +488,7 @@ function lpsRace(root, race, { start = {}, tell = () => {} } = {}) {
     if (!run.shares && run.taken) words = `${run.margins ? `${words}; bars` : "no margin, no estimate; bars"}: images taken for each class`;
     put(texts.brake, run.last ? words : "");
     put(texts.kl, now.kl === null ? "" : `KL ${now.kl.toFixed(2)}`);
-    texts.kl.dataset.more = now.kl === null ? (run.kl || !run.last ? "" : "no KL measured") : "from the estimate to the prior";
+    texts.kl.dataset.more = now.kl === null ? (run.kl || !run.last ? "" : "no KL measured") : "0: all shares are equal";
     const flag = now.isAtEnd ? ` ⚑ ${run.is_over ? "at its end," : "has reached"} epoch ${run.last}` : "";
     lanes[number].lane.querySelector("h3").dataset.flag = flag;
   }

@@ -293,6 +293,18 @@ def test_a_shorter_run_stays_at_its_end_and_says_so(open_file, runs):
     assert readings(page, 1)["novel"] == percent(last)
 
 
+def test_the_end_is_told_in_a_sentence(open_file, runs):
+    """What each run has measured last, and what it had before where that is 5 points more."""
+    page = open_file("#at=20")
+    said = page.inner_text(".race-news")
+    for run in numbers.of(runs)["runs"]:
+        novel = [x for x in run["novel"] if x is not None]
+        lost = f" (after {percent(max(novel))} at epoch {novel.index(max(novel)) + 1})"
+        assert f"{run['letter']} {percent(novel[-1])}" in said
+        assert (lost in said) == (max(novel) - novel[-1] > 0.05)
+    assert said.startswith("At the end novel A ") and said.endswith("One run each: chance has its part.")
+
+
 def test_a_mark_on_the_way_leads_to_its_epoch(open_file, runs):
     page = open_file("#at=1")
     mark = numbers.of(runs)["marks"][-1]
