@@ -1,10 +1,12 @@
 """A training that computes nothing: a real run on a device that is not there, under the eyes of `tests.gpu.watch`.
 
-`python -m tests.gpu.rehearsal` is a server for tests: it has torch in memory and makes a process of its own for every
-line of its input, a JSON object of settings with the epochs to go through; a line of JSON comes back.
+`python -m tests.gpu.rehearsal` is a server for tests: it has in memory what all rehearsals import, and makes a process
+of its own for every line of its input, a JSON object of settings with the epochs to go through; a line of JSON comes
+back.
 """
 
 import contextlib
+import importlib
 import json
 import os
 import sys
@@ -145,6 +147,7 @@ def _seams(watch: Watch):
             yield patch.object(module, name, ours)
     yield patch.object(loop, "training_batches", steps)
     yield patch.object(pretrain.Pretraining, "train_epoch", pretraining_steps)
+    yield patch.object(os, "fsync", lambda descriptor: None)
     yield patch.object(checkpoints, "save", lambda *arguments: None)
     yield patch.object(checkpoints, "keep_as_best", lambda *arguments: None)
     yield patch.object(torch.cuda, "get_device_name", lambda device: "none")
@@ -241,6 +244,7 @@ def serve() -> None:
     """Answer every line of the input; a child that torch lets die is told as such."""
     pretence.begin()
     torch.set_num_threads(1)
+    _warm_up()
     for line in sys.stdin:
         reading, writing = os.pipe()
         child = os.fork()
@@ -255,6 +259,15 @@ def serve() -> None:
             text = said.read()
         os.waitpid(child, 0)
         print(text or json.dumps({"died": True}), flush=True)
+
+
+def _warm_up() -> None:
+    """What every rehearsal would import anew; nothing that leaves threads (k-means, a step backwards) to bar forks."""
+    for name in ("sklearn.cluster", "sklearn.metrics", "sklearn.datasets", "torch._dynamo", "torchvision"):
+        importlib.import_module(name)
+    with FakeTensorMode(), torch.no_grad():
+        network = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU())
+        network(torch.zeros(2, 3, 8, 8)).mean((2, 3)).log_softmax(1).topk(2)
 
 
 if __name__ == "__main__":
