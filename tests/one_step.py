@@ -1,9 +1,14 @@
 """The training steps that one process and two ranks both make for test_distributed.py, and what came out of them.
 
-As a program, a rank or the only process: writes what it found to `rank-N.pt` in the folder that its argument names.
+As a program, three processes that share the imports: one alone, two ranks. Each writes what it found to `alone-0.pt`,
+`rank-0.pt` or `rank-1.pt` in the folder that the argument names.
 """
 
+import importlib
+import os
+import socket
 import sys
+import traceback
 from pathlib import Path
 
 import torch
@@ -22,15 +27,16 @@ from lps.training.loop import build
 # Settings that reach what the defaults leave out, and the epochs of four (by stages) whose step is looked at. 37 rows
 # are shared out as 18 and 19; one labeled row in a pass of its own leaves a rank without any.
 EPOCHS = 4
+FEW_LABELS = {"split.labeled_ratio": 0.05, "split.rule": "stratified"}  # one row of a batch
 CASES = {name: ({}, (2,)) for name in catalog.method_names() if catalog.method_info(name).distributes}
 CASES |= {
     "lps frozen and fused": (
         {"method": "lps", "network.freeze_until": "layer1", "network.fused_views": True, "network.head": "linear"},
         (2,),
     ),
-    "lps torchvision": ({"method": "lps", "network.name": "torchvision:resnet18", "split.labeled_ratio": 0.02}, (0,)),
+    "lps torchvision": ({"method": "lps", "network.name": "torchvision:resnet18"} | FEW_LABELS, (0,)),
     "rankstats": ({"supervised_share": 0.25}, (0, 2)),
-    "rankstats, one labeled row": ({"method": "rankstats", "supervised_share": 0.9, "split.labeled_ratio": 0.05}, (0,)),
+    "rankstats, one labeled row": ({"method": "rankstats", "supervised_share": 0.9} | FEW_LABELS, (0,)),
     "dtc": ({"supervised_share": 0.25, "warmup_share": 0.25}, (0, 1, 2, 3)),
     "dtc with a past": ({"method": "dtc", "consistency": "TE", "supervised_share": 0.0}, (0, 3)),
     "openncd": ({"group_start": 0.25}, (0, 2)),
@@ -42,6 +48,7 @@ def prepared(case: str):
     """(config, material, method, optimizer), the same ones in every process."""
     torch.set_num_threads(1)
     settings = {"method": case, "batch_size": 37, "epochs": EPOCHS, "device": "cpu", "seed": 5}
+    settings["dataset.images_per_class"] = 60
     config = configure(settings | CASES[case][0])
     small = prepare(config)
     return config, small, *build(config, small)
@@ -92,12 +99,47 @@ def without_synchronisation(case: str) -> dict[str, torch.Tensor]:
         parallel.synchronise_batchnorm = real
 
 
-if __name__ == "__main__":
+def _be_a_rank(folder: Path, about: dict[str, str], name: str) -> None:
+    """All cases, as torchrun would start this rank, or alone where it is told nothing."""
+    os.environ |= about
     # In float32 rounding turns a ReLU on or off here and there, which moves a gradient by a percent.
     torch.set_default_dtype(torch.float64)
     torch.Tensor.float = torch.Tensor.double
     rank, count = ranks.place()
     parallel.join(*ranks.place(), count, torch.device("cpu"))
     results = {case: step(case) for case in CASES} | {"control": without_synchronisation("lps")}
-    torch.save(results, Path(sys.argv[1]) / f"rank-{rank}.pt")
+    torch.save(results, folder / f"{name}-{rank}.pt")
     parallel.leave()
+
+
+def _in_a_copy(*arguments) -> int:
+    """The pid of a copy of this process that goes through all cases."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            _be_a_rank(*arguments)
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    return child
+
+
+def main(folder: Path) -> int:
+    """Exit code: 0 where all three went to their end."""
+    for name in ("sklearn.cluster", "sklearn.datasets", "torch._dynamo", "torchvision"):
+        importlib.import_module(name)  # only imports: after a step or k-means, whose threads stay behind, nothing forks
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    place = {ranks.TORCHRUN: "here", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    children = [_in_a_copy(folder, place | {"RANK": k, "LOCAL_RANK": k}, "rank") for k in "01"]
+    children.append(_in_a_copy(folder, {}, "alone"))
+    return max(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0 for child in children)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
