@@ -14,7 +14,7 @@ const RACE_TRAVEL = 0.4; // share of the way between two measurements in which m
 const RACE_TRAVEL_S = 1; // of the clock at speed 1, at the most
 const RACE_QUICK_S = 0.5; // of the clock at speed 1: measurements that are closer follow each other quickly
 const RACE_LOST = 0.05; // below its best, where an accuracy that is told at the end was higher before
-const RACE_OFF = 0.02; // share of its axis that a mark may stand beside its number
+const RACE_OFF = 0.01; // share of its axis that a mark may stand beside its number
 const RACE_STOP_S = 0.35; // after a pause, until the next measurement is reached
 const RACE_FRAME_S = 0.1; // a longer pause between two frames does not count
 const RACE_TEXTS_MS = 120; // between two changes of what can be read, while it moves
@@ -384,7 +384,7 @@ function lpsRace(root, race, { start = {}, tell = () => {} } = {}) {
       flag.addEventListener("click", () => rest(race.epochs.indexOf(epoch)));
       return flag;
     }));
-    const steps = course.hasSteps ? " KL, guesses and the numbers of the brake are means over a few steps each, and follow their marks by one." : "";
+    const steps = course.hasSteps ? " KL, guesses and the numbers of the brake are means over a few steps each, and follow their marks by one; guesses are those of unlabeled images." : "";
     const left = race.left_out ? ` ${race.left_out} epochs in between are left out.` : "";
     find(".race-rule").textContent = `Every number, and every mark at rest, is a measurement; while a mark travels to the next one, its number is hidden. A quarter of the time is shared evenly by all epochs, the rest goes where seen and novel accuracy and the estimate move.${steps}${left}`;
     measure();

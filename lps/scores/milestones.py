@@ -9,12 +9,13 @@ import numpy as np
 
 _CLOSE = 0.05  # a gap smaller than this, either way, counts as closed
 _LEAD = 0.01  # a smaller gap, either way, has nobody ahead
+_FALL = 0.1  # of novel accuracy from one record to the next, which is told
 _LEAST_KL = 0.01  # a KL that begins below this has nothing worth halving
 
 
 @dataclass(frozen=True)
 class Mark:
-    """One moment. kind: gap, gap again, kl, novel ahead, seen ahead or best."""
+    """One moment. kind: gap, gap again, kl, novel ahead, seen ahead, fall or best."""
 
     epoch: int
     kind: str
@@ -28,7 +29,9 @@ def find(epochs: np.ndarray, seen: np.ndarray, novel: np.ndarray, kl: np.ndarray
     both, known = ~np.isnan(seen - novel), ~np.isnan(kl)
     gap = (seen - novel)[both]
     found = closings(epochs[both], gap) + _overtakings(epochs[both], gap)
-    found += _halving(epochs[known], kl[known]) + best(epochs[~np.isnan(novel)], novel[~np.isnan(novel)])
+    found += _halving(epochs[known], kl[known])
+    epochs, novel = epochs[~np.isnan(novel)], novel[~np.isnan(novel)]
+    found += _deepest_fall(epochs, novel) + best(epochs, novel)
     return sorted(found, key=lambda mark: mark.epoch)
 
 
@@ -67,6 +70,16 @@ def _halving(epochs: np.ndarray, kl: np.ndarray) -> list[Mark]:
         return []
     epoch = int(epochs[(kl <= kl[0] / 2).argmax()])
     return [Mark(epoch, "kl", f"KL halved at epoch {epoch}")]
+
+
+def _deepest_fall(epochs: np.ndarray, novel: np.ndarray) -> list[Mark]:
+    """Where novel accuracy fell most from one record to the next, if by `_FALL`."""
+    falls = novel[:-1] - novel[1:]
+    if not len(falls) or falls.max() < _FALL:
+        return []
+    i = int(falls.argmax())
+    words = f"novel falls from {100 * novel[i]:.1f} to {100 * novel[i + 1]:.1f} % at epoch {epochs[i + 1]}"
+    return [Mark(int(epochs[i + 1]), "fall", words)]
 
 
 def best(epochs: np.ndarray, novel: np.ndarray) -> list[Mark]:

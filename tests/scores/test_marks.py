@@ -14,11 +14,10 @@ def kinds(found: list[Mark]) -> dict[str, int]:
 
 
 def of_gap(*gap: float) -> dict[str, int]:
-    """Marks of a run with this gap at the epochs 1, 2, ..., without a KL; the best novel accuracy left out."""
+    """Marks of a run with this gap at the epochs 1, 2, ..., without a KL; those of novel accuracy alone left out."""
     gap = np.array(gap)
     found = kinds(milestones.find(np.arange(1, len(gap) + 1), 0.5 + gap / 2, 0.5 - gap / 2, np.full(len(gap), NAN)))
-    found.pop("best", None)
-    return found
+    return {kind: epoch for kind, epoch in found.items() if kind not in ("best", "fall")}
 
 
 @pytest.mark.parametrize(
@@ -97,6 +96,9 @@ def naive(epochs, seen, novel, kl) -> dict[str, int]:
     rated = [(n, -int(e)) for e, n in zip(epochs, novel) if n == n]
     if len(rated) > 1:
         found["best"] = -max(rated)[1]
+        deepest, when = max((one[0] - other[0], other[1]) for one, other in zip(rated, rated[1:]))
+        if deepest >= 0.1:
+            found["fall"] = -when
     return found
 
 
@@ -114,4 +116,12 @@ def test_agrees_with_a_naive_search():
         assert kinds(found) == naive(epochs, seen, novel, kl)
         assert [mark.epoch for mark in found] == sorted(mark.epoch for mark in found)
         seen_kinds |= set(kinds(found))
-    assert seen_kinds == {"gap", "gap again", "kl", "novel ahead", "seen ahead", "best"}
+    assert seen_kinds == {"gap", "gap again", "kl", "novel ahead", "seen ahead", "fall", "best"}
+
+
+def test_the_deepest_fall_of_novel_accuracy_is_told():
+    seen, kl = np.full(4, 0.9), np.full(4, np.nan)
+    marks = milestones.find(np.arange(1, 5), seen, np.array([0.5, 0.7, 0.58, 0.38]), kl)
+    assert [mark.words for mark in marks if mark.kind == "fall"] == ["novel falls from 58.0 to 38.0 % at epoch 4"]
+    assert not [mark for mark in milestones.find(np.arange(1, 4), seen[:3], np.array([0.5, 0.41, 0.32]), kl[:3])
+                if mark.kind == "fall"]  # fmt: skip
