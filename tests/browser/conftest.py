@@ -72,8 +72,9 @@ def open_page(chromium, studio):
     """
     contexts, errors, strangers = [], [], []
 
-    def open_one(path: str, theme: str = "light", width: int = 1280):
-        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
+    def open_one(path: str, theme: str = "light", width: int = 1280, is_phone: bool = False):
+        more = {"has_touch": True, "is_mobile": True} if is_phone else {}
+        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=theme, **more)
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(PATIENCE_MS)

@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import wait_for_address, wait_for_run
+from tests.browser.conftest import come_to_rest, wait_for_address, wait_for_run
 from tests.sample_runs import make_run
 
 ROW = 35  # pixels that a table's row is high, and the box before it wide
@@ -32,8 +32,8 @@ def visit(request, open_page, runs):
     """visit("effects") -> (page, what its console said was an error since it was opened)."""
     said = []
 
-    def open_quiet(path, width=1280):
-        page = open_page(path, theme=request.param, width=width)
+    def open_quiet(path, width=1280, **more):
+        page = open_page(path, theme=request.param, width=width, **more)
         page.on("console", lambda message: said.append(message) if message.type == "error" else None)
         return page
 
@@ -122,4 +122,30 @@ def test_explain_moves_a_margin(visit):
 @pytest.mark.parametrize("path", ["effects", "runs", "explain", "projection", "compare", "own"])
 def test_nothing_is_wider_than_a_phone(visit, path):
     page = visit(path, width=390)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+# How far tools reach down over the lines below them, in pixels: (of every chart, of every table).
+OVERLAPS = """() => {
+  const boxOf = (one) => one.getBoundingClientRect();
+  const charts = [...document.querySelectorAll(".lps-plot")].filter((one) => one.querySelector(".modebar-container"));
+  const tools = (one) => boxOf(one.querySelector(".modebar-container .modebar")).bottom;
+  const lines = (one) => Math.min(...[...one.querySelectorAll(".nsewdrag")].map((panel) => boxOf(panel).top));
+  const heights = charts.map((one) => tools(one) - lines(one));
+  const tables = [...document.querySelectorAll("[data-testid=stElementToolbar]")].map((one) => {
+    const around = one.closest("[data-testid=stElementContainer]");
+    const before = around?.previousElementSibling;
+    return before ? boxOf(before).bottom - boxOf(one).top : 0;
+  });
+  return [heights, tables]; }"""
+
+
+@pytest.mark.parametrize("path", ["effects", "compare", "charts"])
+def test_tools_lie_over_nothing_on_a_phone(visit, path):
+    page = visit(path, width=390, is_phone=True)
+    page.locator(".lps-plot .main-svg").first.wait_for()
+    come_to_rest(page)
+    charts, tables = page.evaluate(OVERLAPS)
+    assert charts and max(charts) <= 0
+    assert tables and max(tables) <= 1
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

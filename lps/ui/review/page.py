@@ -53,8 +53,10 @@ def _show_account(run: Run, epoch: int) -> None:
         return
     st.caption(
         "Where the network and the most similar pictures disagree, your word helps most: those come first, and no two "
-        "alike after each other. Keys: 1 to 5 a class, N one by its name, X none, S skip, U undo."
+        "alike after each other."
     )
+    with st.container(key="review_keys"):  # which a phone does not have (deck.css)
+        st.caption("Keys: 1 to 5 a class, N one by its name, X none, S skip, U undo.")
     where = {"run": run.id, "epoch": str(epoch)}
     words = "What was decided stands on Clusters"
     st.page_link("pages/clusters.py", label=words, icon=":material/arrow_forward:", query_params=where)

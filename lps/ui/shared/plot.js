@@ -57,6 +57,9 @@ function drawNext(isIdle) {
 const NARROW = 560; // pixels
 const LEGEND_ROW = 19;
 const MOST_ROWS = 16; // of a legend below a narrow chart
+const TOOLS_ROW = 32; // above a narrow chart whose tools do not hide
+const MOST_LEFT = 0.36; // of a narrow chart's width for the names beside it
+const LETTER = 7.2; // pixels
 
 const quote = (value) => `"${String(value ?? "").replaceAll('"', '""')}"`;
 
@@ -348,6 +351,8 @@ function draw(graph, text) {
     const figure = JSON.parse(inTheme(text.slice(cut + 1), options, theme));
     writeTexts(figure);
     placeLegend(graph, figure.layout, figure.data);
+    placeNames(graph, figure.layout);
+    placeTools(graph, figure.layout);
     figure.layout.font = { ...figure.layout.font, family: getComputedStyle(graph).fontFamily };
     figure.layout.uirevision ??= options.name;
     graph.clock = options.clock;
@@ -402,6 +407,28 @@ function placeLegend(graph, layout, data) {
   layout.legend = { ...legend, x: 0, xanchor: "left", y: -60 / layout.height, yanchor: "top" };
   layout.margin = { ...layout.margin, b: 70 + LEGEND_ROW * rows };
   layout.height += LEGEND_ROW * rows;
+  graph.style.minHeight = `${layout.height}px`;
+}
+
+// Long names beside a narrow chart would leave no room for it: they are written in two lines, and cut.
+function placeNames(graph, { margin, yaxis }) {
+  const most = Math.floor(MOST_LEFT * graph.clientWidth);
+  if (graph.clientWidth >= NARROW || !yaxis?.ticktext || !(margin?.l > most)) return;
+  const letters = Math.floor((most - 18) / LETTER);
+  const cut = (text) => (text.length > letters ? `${text.slice(0, letters - 1)}…` : text);
+  yaxis.ticktext = yaxis.ticktext.map((name) => {
+    const at = name.lastIndexOf(" ", letters);
+    return name.length > letters && at > 0 ? `${name.slice(0, at)}<br>${cut(name.slice(at + 1))}` : cut(name);
+  });
+  margin.l = most;
+}
+
+// Where nothing hovers the tools are always there, and on a narrow chart they would lie over it: they get a row above.
+function placeTools(graph, layout) {
+  if (graph.clientWidth >= NARROW || !matchMedia("(hover: none)").matches) return;
+  layout.modebar = { ...layout.modebar, orientation: "h" };
+  layout.margin = { ...layout.margin, t: (layout.margin?.t ?? 0) + TOOLS_ROW };
+  layout.height += TOOLS_ROW;
   graph.style.minHeight = `${layout.height}px`;
 }
 
