@@ -338,8 +338,8 @@ _ON_STORED_FEATURES = {  # what follows from features=stored where a person says
     "lr": 0.05,
 }
 
-# Chosen on CIFAR-10: "Natural pictures" in benchmarks/README.md has the curves and the commands. Three that train a linear
-# layer on cross-entropy diverge at the usual learning rate where a tenth is labeled.
+# Chosen on CIFAR-10: "Natural pictures" in benchmarks/README.md has the curves and the commands. Three that train a
+# linear layer on cross-entropy diverge at the usual learning rate where a tenth is labeled.
 _ON_STORED_FEATURES_BY_METHOD = {"lps": {"entropy_weight": 2.0, "margin_scale": 2.0}} | dict.fromkeys(
     ("fixmatch", "dtc", "ds3l"), {"lr": 0.02}
 )
