@@ -17,6 +17,7 @@ from lps.data.classes import Classes
 from lps.data.confirmed import Confirmed
 from lps.errors import Refusal, shorten
 from lps.running import door
+from lps.settings import spell
 from lps.settings.config import Config, configure
 from lps.store import inherited
 from lps.store.events import read_history
@@ -31,6 +32,7 @@ RULES = {  # which images of a named cluster count as labeled
 }
 CONFIDENCE = 0.9
 _FIXED = ("dataset", "method", "split", "features")  # settings that the runs of a chain share, by name or group
+_SPREADING = {"entropy_weight": 0.0, "prior_weight": 0.0, "use_margin": False}  # what off is, where a method has it
 _OWN = ("network.continues", "network.name", "network.start", "network.checkpoint")
 
 
@@ -67,7 +69,9 @@ class Plan:
             named = ", ".join(self.waiting[:3]) + ", …" * (len(self.waiting) > 3)
             said.append(f"No picture of {named} counts as labeled, so the class stays novel.")
         if self.looked_for > self.novel + len(self.waiting):
-            said.append("Every cluster has a name; the run looks for one more class all the same.")
+            off = spell.settings(_without_spreading(self.config.hyperparameters))
+            words = f", but spreads no guesses over all classes ({', '.join(off)})" if off else ""
+            said.append(f"Every cluster has a name; the run looks for one more class all the same{words}.")
         return said
 
 
@@ -116,10 +120,30 @@ def plan(
     own = {"split.num_novel": wanted, "split.confirmed": confirmed.digest, "network.continues": None}
     if weights is not None:
         own["network.continues"] = inherited.weights_name(run.read_json(f"checkpoints/{weights.stem}.json"))
-    config = configure(run.config().flat() | dict(changes) | own)
+    config = configure(run.config().flat() | _spreading(run, bool(novel or waiting)) | dict(changes) | own)
     added = {split.class_names[i] for i in given.tolist() if i < split.classes.seen}
     parts = tuple(sorted(added)), tuple(waiting), min(len(novel), wanted), wanted
     return Plan(run, config, confirmed, weights, tuple(new), *parts)
+
+
+def _spreading(run: Run, has_novel: bool) -> dict[str, object]:
+    """The settings that keep all classes in use, off where every cluster has a name; else those the chain began with.
+
+    Equal shares are then wrong for the class that is looked for all the same: it would be filled with images of others.
+    """
+    passed = set()
+    while has_novel and (parent := Run(run.root / inherited.parent_of(run))).config_if_readable():
+        if parent.id in passed:
+            break
+        passed.add(parent.id)
+        run = parent
+    own = run.config().hyperparameters
+    return {key: own[key] for key in _SPREADING if key in own} if has_novel else _without_spreading(own)
+
+
+def _without_spreading(own: Mapping[str, object]) -> dict[str, object]:
+    """What switches off, of a method's settings `own`, those that keep all classes in use."""
+    return {key: off for key, off in _SPREADING.items() if key in own}
 
 
 def begin(planned: Plan, root: Path | None = None, name: str = "", token: str | None = None) -> Run:

@@ -339,7 +339,7 @@ def test_terms_of_other_methods_have_no_formula_of_lps(open_page, made):
     assert not any(
         formula_of(term, distribution.usual_settings()).latex in formulas(app) for term in objective.LPS_TERMS
     )
-    assert r"m = 10 \min(\bar u, 0.5)" in formulas(app)
+    assert r"m = C \min(\bar u, c)" in formulas(app)
 
 
 @pytest.mark.parametrize("method", [name for name in catalog.method_names() if name != "lps"])

@@ -132,7 +132,11 @@ def test_one_class_is_looked_for_even_where_all_have_names(run):
     say(run, *(name(i, f"class {i}") for i in range(5, 10)))
     planned = training_on.plan(run, rule="all", from_weights=False)
     assert (planned.novel, planned.looked_for) == (0, 1)
-    assert planned.notices() == ["Every cluster has a name; the run looks for one more class all the same."]
+    assert planned.notices() == [
+        "Every cluster has a name; the run looks for one more class all the same, but spreads no guesses over all "
+        "classes (entropy_weight=0, use_margin=false)."
+    ]
+    assert planned.config.hyperparameters["entropy_weight"] == 0 and not planned.config.hyperparameters["use_margin"]
 
 
 @pytest.mark.parametrize(
@@ -178,6 +182,14 @@ def launched(planned, monkeypatch, **how):
     """The run of a plan without a process."""
     monkeypatch.setattr(training_on.door.launcher, "launch", lambda run, *rest, **wish: run.state())
     return training_on.begin(planned, **how)
+
+
+def test_what_keeps_classes_in_use_is_on_again_where_one_has_no_name(run, monkeypatch):
+    say(run, *(name(i, f"class {i}") for i in range(5, 10)))
+    child = launched(training_on.plan(run, rule="all", from_weights=False), monkeypatch)
+    assert not child.config().hyperparameters["use_margin"]
+    assert training_on._spreading(child, True) == {"entropy_weight": 1.0, "use_margin": True}
+    assert training_on._spreading(child, False) == {"entropy_weight": 0.0, "use_margin": False}
 
 
 def test_the_new_run_stands_on_its_own(run, tmp_path, monkeypatch):
