@@ -41,7 +41,9 @@ class Sweep:
     def words(self, pictures: Path) -> list[str]:
         """The arguments of `python -m lps`."""
         data = f"--dataset arrays --set dataset.path={shlex.quote(str(pictures))} --set features=stored"
-        data += " --set network.image_size=128 --set margin_scale=10"  # whatever is usual for stored features
+        data += " --set network.image_size=128"
+        if "margin_scale" not in self.options:
+            data += " --set margin_scale=10"  # whatever is usual for stored features
         shared = f"--seeds {SEEDS} --set epochs=20 --set threads=1 --name {TAG}-{self.name} --wait"
         return shlex.split(f"sweep {data if self.on_pictures else '--dataset digits'} {self.options} {shared}")
 

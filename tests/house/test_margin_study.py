@@ -35,6 +35,8 @@ def test_the_plan_is_of_sweeps_with_names_of_their_own():
         assert words[0] == "sweep" and words[words.index("--seeds") + 1] == margin.SEEDS
         assert ("dataset.path=my pictures.npz" in words) == sweep.on_pictures
         assert f"{margin.TAG}-{sweep.name}" in words
+        asked = [word.partition("=")[0] for option, word in zip(words, words[1:]) if option in ("--set", "--vary")]
+        assert len(asked) == len(set(asked)), "a setting is either set or varied"
 
 
 def test_what_a_run_came_to_is_counted_image_by_image(root):
