@@ -69,7 +69,8 @@ class Plan:
             named = ", ".join(self.waiting[:3]) + ", …" * (len(self.waiting) > 3)
             said.append(f"No picture of {named} counts as labeled, so the class stays novel.")
         if self.looked_for > self.novel + len(self.waiting):
-            off = spell.settings(_without_spreading(self.config.hyperparameters))
+            own = self.config.hyperparameters
+            off = spell.settings({key: value for key, value in _without_spreading(own).items() if own[key] == value})
             words = f", but spreads no guesses over all classes ({', '.join(off)})" if off else ""
             said.append(f"Every cluster has a name; the run looks for one more class all the same{words}.")
         return said

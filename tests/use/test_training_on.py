@@ -137,6 +137,9 @@ def test_one_class_is_looked_for_even_where_all_have_names(run):
         "classes (entropy_weight=0, use_margin=false)."
     ]
     assert planned.config.hyperparameters["entropy_weight"] == 0 and not planned.config.hyperparameters["use_margin"]
+    wished = training_on.plan(run, rule="all", from_weights=False, changes={"entropy_weight": 1.0})
+    assert wished.config.hyperparameters["entropy_weight"] == 1
+    assert wished.notices()[0].endswith("spreads no guesses over all classes (use_margin=false).")
 
 
 @pytest.mark.parametrize(
