@@ -30,6 +30,7 @@ def test_from_a_folder_to_labeled_pictures(open_page, studio, tmp_path):
     hand.drop(page.locator("input[type=file][webkitdirectory]"), folder)
     page.get_by_text("20 labeled").wait_for()
     page.get_by_text("130 unlabeled").wait_for()
+    page.locator(".lps-frames img").nth(3 * 8 - 1).wait_for()
     assert page.locator(".lps-frames img").count() == 3 * 8
     kept = Path(studio.runs.parent / "lps_pictures" / "my shapes")
     assert len(list(kept.rglob("*.png"))) == 150
@@ -43,7 +44,7 @@ def test_from_a_folder_to_labeled_pictures(open_page, studio, tmp_path):
     hand.click(page.get_by_role("button", name="Start"))
     wait_for_address(page, "/live")
     page.get_by_text("What it has found so far").wait_for(timeout=TRAIN_MS)
-    assert page.locator(".lps-frames img").count() > 0
+    page.locator(".lps-frames img").first.wait_for()  # drawn after the words, by a server that trains beside
     page.get_by_role("button", name="Name the clusters").wait_for(timeout=TRAIN_MS)
     page.get_by_text("3 novel clusters").wait_for()
     hand.click(page.get_by_role("button", name="Name the clusters"))
