@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from lps.data.split import open_world_split
+from lps.datasets import digits as digits_set
 from lps.files.atomic import write_json
 from lps.settings.config import Config, configure
 from lps.store.run_folders import create_run
@@ -19,12 +20,18 @@ WIDTH = 32  # of the features
 SIZE = 8  # pixels of a side
 
 
-def make_many(root: Path, count: int, epochs: int = 20) -> list[Run]:
-    """`count` finished runs of ten digits, of four margins and as many seeds as that takes."""
+def make_many(root: Path, count: int, epochs: int = 20, is_stored: bool = False) -> list[Run]:
+    """`count` finished runs of ten digits, of four margins and as many seeds as that takes.
+
+    is_stored: with what they predict in the last epoch, which pages score and draw.
+    """
     runs = []
+    digits = digits_set.load() if is_stored else None
     for number in range(count):
         config = configure({"seed": number // 4, "epochs": epochs, "margin_scale": (0.0, 1.0, 5.0, 10.0)[number % 4]})
         run = create_run(root, config, f"margin {number % 4}, seed {number // 4}")
+        if digits:
+            _store(run, digits.labels, digits.class_names, [epochs])
         runs.append(_finish(run, config, classes=10, seen=5))
     return runs
 
@@ -39,14 +46,19 @@ def make_large(root: Path, pictures: Path, images: int = 50_000, classes: int = 
     settings = {"dataset": "arrays", "dataset.path": str(pictures), "epochs": epochs, "split.num_seen": classes // 2}
     config = configure(settings | {"split.labeled_ratio": 2 / 3})
     run = create_run(root, config, f"{classes} classes, {epochs} epochs")
-    split = open_world_split(labels, tuple(names), config)
-    truth = split.targets(labels)
+    _store(run, labels, tuple(names), [1, epochs // 2, epochs])
+    return _finish(run, config, classes, classes // 2)
+
+
+def _store(run: Run, labels: np.ndarray, names: tuple[str, ...], epochs: list[int]) -> None:
+    """The split of images with these labels, and what is predicted of the unlabeled ones in these epochs."""
+    split = open_world_split(labels, names, run.config())
+    draw, truth = np.random.default_rng(run.config().seed), split.targets(labels)
     write_split(run.folder, split, truth)
     run.snapshots.mkdir()
-    centres = draw.normal(size=(classes, WIDTH))
-    for epoch in (1, epochs // 2, epochs):
+    centres = draw.normal(size=(len(names), WIDTH))
+    for epoch in epochs:
         write_snapshot(run.snapshots, epoch, _snapshot(draw, truth[split.unlabeled], split.unlabeled, centres, epoch))
-    return _finish(run, config, classes, split.classes.seen)
 
 
 def _snapshot(draw, truth: np.ndarray, ids: np.ndarray, centres: np.ndarray, epoch: int) -> Snapshot:

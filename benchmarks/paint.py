@@ -45,13 +45,16 @@ TOLD = """() => ({
     content: window.content ?? NaN,
     shifts: window.shifts,
 })"""
+HEIGHT = 900
 OVER = "[data-testid=stApp][data-test-script-state=notRunning]"
 
 
-def look(context: BrowserContext, address: str) -> dict[str, object]:
-    """One visit: milliseconds to the first paint, to content and until the script is over, and what has jumped."""
+def look(context: BrowserContext, address: str, width: int) -> dict[str, object]:
+    """One visit in a window of so many pixels: what has jumped, and milliseconds to the first paint, to content and
+    until the script is over."""
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
+    page.set_viewport_size({"width": width, "height": HEIGHT})
     page.add_init_script(f"({WATCH})()")
     page.goto(address, wait_until="commit")
     page.wait_for_function("() => window.content !== undefined")
@@ -78,12 +81,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.paint", description=__doc__)
     parser.add_argument("--runs", type=int, default=12, help="how many small runs there are")
     parser.add_argument("--rounds", type=int, default=3, help="visits of every page after the first")
+    parser.add_argument("--width", type=int, default=1280, help="pixels of the window")
     parser.add_argument("--only", nargs="*", help="pages, by the names of their files")
     parser.add_argument("--chromium", default=shutil.which("chromium"))
     asked = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as place:
-        make_many(Path(place) / "runs", asked.runs)
+        make_many(Path(place) / "runs", asked.runs, is_stored=True)
         with (
             Server.of_app(Path(place) / "runs", Path(place) / "log.txt").answering() as server,
             sync_playwright() as playwright,
@@ -94,8 +98,8 @@ def main() -> None:
                 if asked.only and name not in asked.only:
                     continue
                 address = f"{server.address}/{'' if name == 'home' else name}"
-                rows.append(summary(name, [look(context, address) for _ in range(asked.rounds + 1)][1:]))
-    print(section("First paint and layout shift", f"{asked.runs} runs of 20 epochs.", rows))
+                rows.append(summary(name, [look(context, address, asked.width) for _ in range(asked.rounds + 1)][1:]))
+    print(section("First paint and layout shift", f"{asked.runs} runs of 20 epochs, {asked.width} pixels.", rows))
 
 
 if __name__ == "__main__":

@@ -195,7 +195,8 @@ def _show_values(charts: Sequence[BoardChart], shown: Shown) -> None:
     }
     table = board_charts.value_table(tables, epoch)
     boxes = {head: _box(head) for head in table}
-    st.dataframe(table, width="stretch", hide_index=True, column_config=boxes, alt="Last and best value of every run")
+    alt, high = "Last and best value of every run", theme.table_height(len(table), most=10)
+    st.dataframe(table, width="stretch", height=high, hide_index=True, column_config=boxes, alt=alt)
     st.caption("Best is the highest, of losses, KL, gap, conflict, time and memory the lowest. Fractions in percent.")
 
 

@@ -214,7 +214,7 @@ def _show_table(here: View, chosen: int) -> None:
     st.dataframe(
         shown,
         width="stretch",
-        height=37 + 35 * min(_TABLE_ROWS, len(shown)),
+        height=theme.table_height(len(shown), most=_TABLE_ROWS),
         hide_index=True,
         column_config=_columns(),
         placeholder="–",

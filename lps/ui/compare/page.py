@@ -204,7 +204,8 @@ def _show_differences(groups: list[Group]) -> None:
         return
     table = settings_table(groups)
     boxes = {"Group": st.column_config.TextColumn(pinned=True, width=width(groups))}
-    st.dataframe(table, width="stretch", height="content", hide_index=True, column_config=boxes)
+    high = theme.table_height(len(table))
+    st.dataframe(table, width="stretch", height=high, hide_index=True, column_config=boxes)
     st.caption("A setting that only some methods have is listed where a run has changed it.")
 
 

@@ -41,7 +41,8 @@ def show_pace() -> None:
     pair = _pair(run) if run else ()
     if len(pair):
         picture = drawings.gap(pair["accuracy/seen"].tolist(), pair["accuracy/novel"].tolist(), theme.palette())
-        st.image(picture, width="stretch", alt="Seen and novel accuracy of a recorded run of LPS over the epochs")
+        with st.container(key="gap-picture"):  # page.css keeps its room
+            st.image(picture, width="stretch", alt="Seen and novel accuracy of a recorded run of LPS over the epochs")
         words = f":blue[Seen] and :orange[novel] accuracy, measured in a recorded run of {len(pair)} epochs."
         st.caption(f"{words} {_sentence('lps', run, {'lps': run})}")
 

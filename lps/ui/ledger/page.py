@@ -9,7 +9,7 @@ from lps.analysis.run_groups import Group, group_runs
 from lps.charts.group_tables import Scoring
 from lps.settings import spell
 from lps.store.runs import Run
-from lps.ui.shared import page_head, scores, select, take_away
+from lps.ui.shared import page_head, scores, select, take_away, theme
 from lps.wording import counted
 
 _WIDE = {"source": "medium", "what differs": "large", "made by": "large", "on": "medium"}
@@ -56,7 +56,8 @@ def _show_table(shown: list[Claim]) -> None:
         for head in ledger.HEADS
     }
     frame = pd.DataFrame([line.cells() for line in shown], columns=ledger.HEADS)
-    st.dataframe(frame, hide_index=True, width="stretch", column_config=columns)
+    high = theme.table_height(len(frame), most=10)
+    st.dataframe(frame, hide_index=True, width="stretch", height=high, column_config=columns)
 
 
 def _show_downloads(found: list[Claim]) -> None:

@@ -35,9 +35,14 @@ def show() -> None:
         st.html(_STYLE)
 
 
+def scale() -> float:
+    """How many times as large charts are drawn now."""
+    return _FACTOR if is_on() else 1.0
+
+
 def sized(figure: dict) -> dict:
     """A figure as JSON has it, in the size that is wanted now."""
-    return enlarged(figure, _FACTOR) if is_on() else figure
+    return enlarged(figure, scale()) if is_on() else figure
 
 
 def _tell_address() -> None:

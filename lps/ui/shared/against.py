@@ -40,9 +40,9 @@ def show(groups: Sequence[Group], place: str, first: Group | None = None) -> Gro
     words = "So many would tell a difference of this size 80 times of 100, if size and spread are as seen here"
     heads["Seeds it takes"] = st.column_config.TextColumn(help=words, width=110)
     alt = f"Every group minus {chosen.label}: difference and 95 % interval"
-    st.dataframe(
-        _styled(held, column), width="stretch", height="content", hide_index=True, column_config=heads, alt=alt
-    )
+    styled = _styled(held, column)
+    high = theme.table_height(len(styled.index))
+    st.dataframe(styled, width="stretch", height=high, hide_index=True, column_config=heads, alt=alt)
     said = [*differences.about(held), *_about_others(held, chosen)]
     st.caption("  \n".join(escape.markdown(f"{text[:1].upper()}{text[1:]}.") for text in said))
     return chosen

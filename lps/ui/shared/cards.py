@@ -27,7 +27,9 @@ _STYLE = f"""
 
 def show(cards: Sequence[tuple[str, str, Sequence[float]]]) -> None:
     """cards: (name, number as text, its values over time, fewer than two for no line)."""
-    st.html(f'<style>{_STYLE}</style><div class="lps-cards">{"".join(_card(*card) for card in cards)}</div>')
+    has_lines = any(len(values) > 1 for *_, values in cards)
+    with st.container(key="cards-with-lines" if has_lines else "cards"):  # page.css keeps room for those with lines
+        st.html(f'<style>{_STYLE}</style><div class="lps-cards">{"".join(_card(*card) for card in cards)}</div>')
 
 
 def _card(name: str, number: str, values: Sequence[float]) -> str:

@@ -57,7 +57,7 @@ def plot(
     id), else None.
     """
     data = _data(figure, key, alt, clickable=clickable, clock=clock, code=code, highlight=highlight)
-    clicked = _clicked(_mount(key=key, data=data, on_click_change=_nothing))
+    clicked = _clicked(_mount(key=key, data=data, height=_height(figure), on_click_change=_nothing))
     return clicked if clickable else None
 
 
@@ -86,7 +86,8 @@ def explore(figure: go.Figure, key: str, alt: str, token: str, moment: int) -> T
     does, up to 5,000 points glide to their new places.
     """
     data = _data(figure, key, alt, clickable=True, token=token, moment=moment)
-    result = _mount(key=key, data=data, on_click_change=_nothing, on_selected_change=_nothing)
+    told = {"on_click_change": _nothing, "on_selected_change": _nothing}
+    result = _mount(key=key, data=data, height=_height(figure), **told)
     drawn = isinstance(result.selected, dict) and result.selected.get("token") == token
     return Touch(_clicked(result), selected_ids(result.selected, token), drawn)
 
@@ -110,17 +111,21 @@ def _clicked(result) -> int | None:
     return result.click if isinstance(result.click, int) else None
 
 
+def _height(figure: go.Figure) -> int:
+    """Pixels that stay free until it is drawn."""
+    return round(figure.layout.height * presenting.scale())
+
+
 def _data(figure: go.Figure, key: str, alt: str, **options) -> bytes:
     """One line of options, then the figure."""
-    drawn, height = figure.to_json(), figure.layout.height
+    drawn = figure.to_json()
     if presenting.is_on():
-        large = presenting.sized(json.loads(drawn))
-        drawn, height = json.dumps(large), large["layout"].get("height")
+        drawn = json.dumps(presenting.sized(json.loads(drawn)))
     head = {
         "library": library_path(),
         "name": key,
         "alt": alt,
-        "height": height,
+        "height": _height(figure),
         "theme": theme.theme(),
         "colors": palette.color_pairs(),
     }

@@ -15,7 +15,7 @@ from lps.files.atomic import looks
 from lps.scores.protocols import PROTOCOLS
 from lps.store import titles
 from lps.store.runs import Run
-from lps.ui.shared import escape, select
+from lps.ui.shared import escape, select, theme
 from lps.wording import counted
 
 _SCORED_FILES = ("config.json", "split.npz", "events.jsonl", "exit.json", "snapshots")  # what a score depends on
@@ -91,7 +91,8 @@ def show_table(groups: list[Group]) -> None:
     words = "Seen / novel / all of the same experiment in the LPS paper. †: its arithmetic is in doubt"
     helps["Paper"] = st.column_config.TextColumn(help=words)
     alt = "Mean and standard deviation of every group of runs"
-    st.dataframe(styled(groups), width="stretch", height="content", hide_index=True, column_config=helps, alt=alt)
+    high = theme.table_height(len(groups))
+    st.dataframe(styled(groups), width="stretch", height=high, hide_index=True, column_config=helps, alt=alt)
     said = [escape.markdown(note[:1].upper() + note[1:] + ".") for note in score_tables.notes(groups, scoring=False)]
     runs = counted(sum(len(group.members) for group in groups), "run")
     several = any(len(group.members) > 1 for group in groups)

@@ -1,9 +1,10 @@
-"""The browser's theme, and what follows from it."""
+"""The browser's theme, and what follows from it; how high Streamlit draws a table."""
 
 import streamlit as st
 
 from lps.charts.palette import DARK, LIGHT, Palette
 
+_HEAD_PX, _ROW_PX = 37, 35  # of a table, borders included
 BADGES = {
     "queued": ("Queued", "gray", ":material/schedule:"),
     "starting": ("Starting", "blue", ":material/hourglass_top:"),
@@ -27,6 +28,14 @@ def theme() -> str:
 def palette() -> Palette:
     """The colours of `theme()`."""
     return DARK if theme() == "dark" else LIGHT
+
+
+def table_height(rows: int, most: int = 10**6) -> int:
+    """Pixels of a table of so many rows, of which at most so many are in sight.
+
+    To be said where the table stands at once: Streamlit keeps 40 pixels free until it knows, and what follows jumps.
+    """
+    return _HEAD_PX + _ROW_PX * min(rows, most)
 
 
 def badge(state: str) -> None:
