@@ -55,6 +55,11 @@ class Axis:
         """Whether neighbours mean something, so that a line may join them."""
         return all(is_number(value) for value in self.values)
 
+    @property
+    def has_places(self) -> bool:
+        """Whether they stand at equal distances in parallel coordinates: words do, and numbers that are few."""
+        return len(self.values) <= _FEW_TICKS or not self.is_ordered
+
     def layout(self, colors: Palette) -> dict:
         title = {"text": figures.plain(self.setting), "font": {"color": colors.muted, "size": 12}, "standoff": 6}
         places = [self.at(value) for value in self.values]
@@ -328,7 +333,7 @@ def _dimension(axis: Axis, scored: Sequence[Scored]) -> dict:
     """Few values, or words, stand at equal distances; many numbers where they are."""
     values = [member.config.flat()[axis.setting] for member in scored]
     label = {"label": figures.plain(axis.setting)}
-    if len(axis.values) > _FEW_TICKS and axis.is_ordered:
+    if not axis.has_places:
         return label | {"values": np.array(values, np.float64)}
     places = np.arange(len(axis.values))
     words = [in_short(value) for value in axis.values]

@@ -150,7 +150,7 @@ def test_the_python_of_the_charts_on_live_and_compare_draws_their_measurements(r
     figure = line_charts.pace(histories[0], 6, LIGHT)
     rows = plot.rows_of(figure)
     assert rows["accuracy/novel"] == 1 and rows["kl"] == 2
-    made = carried_out(drawing_code.of_runs([str(runs[0].folder)], rows), monkeypatch)
+    made = carried_out(drawing_code.of_runs([str(runs[0].folder)], rows, {}), monkeypatch)
     assert [line.name.rpartition(", ")[2] for line in made.data] == list(rows)
     (novel,) = (line for line in made.data if line.name.endswith("accuracy/novel"))
     assert list(novel.y) == pytest.approx(list(histories[0].column("accuracy/novel")))

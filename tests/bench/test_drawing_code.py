@@ -1,15 +1,11 @@
-"""The Python that charts of bars, shares and differences are downloaded as draws the numbers that the chart shows."""
+"""The Python that charts of runs, bars and shares are downloaded as draws the numbers that the chart shows."""
 
 import numpy as np
-import plotly.graph_objects as go
 import pytest
 
 from lps import api
 from lps.bench import drawing_code
-from lps.errors import Refusal
-from lps.ui.shared import plot
 from tests.sample_runs import make_run
-from tests.visiting import visit
 
 
 @pytest.fixture(scope="module")
@@ -18,28 +14,6 @@ def runs(tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
     settings = [{"margin_scale": scale} for scale in (1.0, 5.0)]
     return [make_run(root, epochs=4, seed=seed, settings=one) for one in settings for seed in (0, 1)]
-
-
-@pytest.fixture
-def drawn(runs, monkeypatch):
-    """drawn("live", "pi_hat", run=[id]) -> (the chart of that key, the figure that its Python draws)."""
-    monkeypatch.setenv("LPS_RUNS", str(runs[0].root))
-    shown, charts, data = [], {}, plot._data
-    monkeypatch.setattr(go.Figure, "show", lambda figure: shown.append(figure))
-
-    def keep(figure, key, alt, **options):
-        charts[key] = figure, options.get("code", "")
-        return data(figure, key, alt, **options)
-
-    monkeypatch.setattr(plot, "_data", keep)
-
-    def open_page(page, key, **query):
-        at = visit(page, **query)
-        assert not at.exception and charts[key][1], f"{page} has {list(charts)}"
-        exec(charts[key][1], {})
-        return charts[key][0], shown.pop()
-
-    return open_page
 
 
 def bars(figure) -> list[float]:
@@ -53,12 +27,10 @@ def test_a_bar_a_class(drawn, runs, page, key):
     assert [trace.name for trace in made.data] == ["seen", "novel"]
 
 
-def test_sizes_of_clusters_where_no_truth_is_known(runs, monkeypatch):
-    shown = []
-    monkeypatch.setattr(go.Figure, "show", lambda figure: shown.append(figure))
-    exec(drawing_code.of_cluster_sizes(str(runs[0].folder), 3), {})
+def test_sizes_of_clusters_where_no_truth_is_known(runs, carried_out):
+    made = carried_out(drawing_code.of_cluster_sizes(str(runs[0].folder), 3))
     predicted = api.Run(runs[0].folder).snapshot(3).predicted
-    assert bars(shown[0]) == pytest.approx(np.bincount(predicted, minlength=10) / len(predicted))
+    assert bars(made) == pytest.approx(np.bincount(predicted, minlength=10) / len(predicted))
 
 
 @pytest.mark.parametrize("kind", ["predicted", "estimated"])
@@ -76,25 +48,41 @@ def test_images_of_every_class_in_every_cluster(drawn, runs):
     assert rows(made) == rows(chart) and len(rows(made)) > 3
 
 
-def test_accuracy_by_the_value_of_a_setting(drawn, runs):
-    chart, made = drawn("effects", "effect_curves", setting="margin_scale")
-    means = {tuple(np.round(np.array(line.y, float), 6)) for line in chart.data if len(line.y) == 2}
-    for line in made.data:
-        assert list(line.x) == [1.0, 5.0] and tuple(np.round(np.array(line.y, float), 6)) in means
+def lines(figure) -> list[list[float]]:
+    """The values of every line over several epochs, in the same order whatever their names."""
+    own = [trace for trace in figure.data if trace.type == "scatter" and trace.hoverinfo != "skip"]
+    return sorted([float(y) for y in trace.y] for trace in own if trace.mode in (None, "lines") and len(trace.y) > 1)
 
 
-@pytest.mark.parametrize("page, query", [("effects", {"setting": "margin_scale"}), ("compare", {})])
-def test_differences_and_their_intervals(drawn, runs, page, query):
-    chart, made = drawn(page, "against_intervals", **query)
-    points = sorted(float(x) for trace in chart.data for x in trace.x)
-    reach = sorted(float(x) for trace in chart.data if trace.error_x.array is not None for x in trace.error_x.array)
-    assert points and sorted(float(x) for trace in made.data for x in trace.x) == pytest.approx(points)
-    assert sorted(float(x) for t in made.data if t.error_x.array is not None for x in t.error_x.array) == pytest.approx(
-        reach
-    )
+@pytest.mark.parametrize("page, key, count", [("pace", "pace-A", 8), ("live", "pace", 8), ("live", "pace_of_runs", 8)])
+def test_curves_of_runs_with_means_over_classes(drawn, runs, page, key, count):
+    two = [runs[0].id, runs[2].id]
+    chart, made = drawn(page, key, run=two if key != "pace" else two[:1], epoch="3")
+    assert len(lines(chart)) == count
+    assert np.array(lines(made)) == pytest.approx(np.array(lines(chart)), rel=1e-5)
 
 
-def test_a_run_that_is_not_compared_cannot_be_held_against(runs):
-    first, other = api.Run(runs[0].folder), api.Run(runs[3].folder)
-    with pytest.raises(Refusal, match="none of the compared runs"):
-        api.compare_runs([first], against=other)
+def test_the_first_of_a_race_minus_each_of_the_others(drawn, runs):
+    for key, name in (("difference-novel", "accuracy/novel"), ("difference-gap", "accuracy/gap")):
+        chart, made = drawn("pace", key, run=[runs[0].id, runs[2].id, runs[3].id], view="epochs")
+        assert [trace.name for trace in made.data] == [trace.name for trace in chart.data] == ["A − B", "A − C"]
+        assert np.array(lines(made)) == pytest.approx(np.array(lines(chart)))
+        assert np.ptp(lines(chart)) > 0 and name in made.layout.yaxis.title.text
+
+
+def test_a_gap_to_the_other_side_counts_by_its_size(tmp_path, charts, carried_out):
+    first, other = (make_run(tmp_path, epochs=4, seed=seed) for seed in (0, 1))
+    other.events.write_text(other.events.read_text().replace('"accuracy/gap": 0', '"accuracy/gap": -0'))
+    chart, code = charts(tmp_path, "pace", run=[first.id, other.id], view="epochs")["difference-gap"]
+    assert np.array(lines(carried_out(code))) == pytest.approx(np.array(lines(chart)))
+
+
+def test_how_sure_a_run_was_of_an_image(drawn, runs):
+    images = api.Run(runs[0].folder).labels(4)
+    unlabeled = [row["image"] for row in images if row["predicted"] is not None]
+    chart, made = drawn("clusters", "biography", run=[runs[0].id], image=str(unlabeled[7]))
+    course = next(trace for trace in chart.data if trace.mode == "lines" and not trace.name)
+    assert list(made.data[-1].x) == list(course.x) == [1, 2, 3, 4]
+    assert list(made.data[-1].y) == pytest.approx(list(course.y))
+    thresholds = {trace.name: list(trace.y) for trace in chart.data if (trace.name or "").startswith("Threshold")}
+    assert {trace.name.capitalize(): list(trace.y) for trace in made.data[:2]} == thresholds and len(thresholds) == 2

@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from lps.analysis.clusters import Moment
+from lps.bench import drawing_code
 from lps.charts import figures
 from lps.charts.event_log import History
 from lps.charts.palette import Palette
@@ -17,7 +18,7 @@ from lps.ui.pictures import points, predictions, thumbnails
 from lps.ui.pictures.predictions import View
 from lps.ui.shared import escape, theme
 from lps.ui.shared.history import history
-from lps.ui.shared.plot import plot
+from lps.ui.shared.plot import folder_of, plot
 from lps.wording import counted
 
 _PICTURE = 256  # pixels
@@ -74,7 +75,9 @@ def show(here: View, images: Images | None, image: int) -> None:
     cluster = int(here.assigned[row])
     drawn = figure(moments, cluster, past, {c.id: here.title(c.id) for c in here.clusters}, theme.palette())
     drawn.update_layout(uirevision=f"{here.run.id} {image}")
-    plot(drawn, "biography", f"Confidence of image {image} over {counted(len(moments), 'epoch')}")
+    epochs = [moment.epoch for moment in moments]
+    code = drawing_code.of_image(folder_of(here.run), image, epochs) if epochs else ""
+    plot(drawn, "biography", f"Confidence of image {image} over {counted(len(epochs), 'epoch')}", code=code)
     told, stored = len(predictions.told_epochs(here)), len(points.epochs(here.run))
     if told < stored:
         st.caption(f"{told} of {stored} epochs are shown, evenly spread, since the run has so many images.")

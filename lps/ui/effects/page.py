@@ -17,7 +17,7 @@ from lps.analysis import effects, run_groups, run_scores, score_tables
 from lps.analysis.effects import Background
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
-from lps.bench import drawing_code
+from lps.bench import drawing_scores
 from lps.charts import effect_charts
 from lps.charts.effect_charts import COLUMNS, MEASURES, NAMES, Axis
 from lps.charts.group_tables import Scoring
@@ -229,7 +229,7 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
     figure.update_layout(uirevision=f"{setting} {background.id}")
     alt = f"Seen, novel and all accuracy and the gap for {len(groups)} values of {setting}"
     folders = {value: [folder_of(member.run) for member in group.members] for value, group in groups.items()}
-    code = drawing_code.of_values(folders, setting, against.scoring_of(list(groups.values())))
+    code = drawing_scores.of_values(folders, setting, against.scoring_of(list(groups.values())), published)
     plot(figure, "effect_curves", alt, code=code)
     st.caption(" ".join(_about_curves(axis, shown, groups, len(found), reasons)))
     with st.expander("The same in numbers"):
@@ -311,7 +311,10 @@ def _show_all(scored: Sequence[Scored], varied: Mapping[str, list], measure: str
         return
     if found:
         alt = ", ".join(f"{item.setting} {item.share:.0%}" for item in found)
-        plot(effect_charts.importance(found, theme.palette()), "effect_importance", f"Share of variance: {alt}")
+        figure = effect_charts.importance(found, theme.palette())
+        about = [item.setting for item in found], measure, against.scoring_of([Group("", tuple(scored))])
+        code = drawing_scores.of_importance([folder_of(member.run) for member in scored], *about)
+        plot(figure, "effect_importance", f"Share of variance: {alt}", code=code)
     st.caption("  \n".join(_about_importance(scored, left_out)))
 
 
@@ -326,7 +329,10 @@ def _show_lines(
     figure = effect_charts.parallel(kept, axes, measure, theme.palette())
     figure.update_layout(uirevision=f"{' '.join(axes)} {measure}")
     alt = f"{len(kept)} runs as lines through {len(axes)} settings, by {MEASURES[measure].lower()}"
-    plot(figure, "effect_parallel", alt)
+    places = {setting: values if Axis.of(setting, values).has_places else None for setting, values in axes.items()}
+    scoring = against.scoring_of([Group("", tuple(kept))])
+    code = drawing_scores.of_lines([folder_of(member.run) for member in kept], places, measure, scoring)
+    plot(figure, "effect_parallel", alt, code=code)
     st.caption(
         f"One line a run; the stronger its colour, the higher its {MEASURES[measure].lower()}. Drag along an axis to "
         "keep only the lines through that part; drag a name to move its axis."

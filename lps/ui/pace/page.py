@@ -27,7 +27,7 @@ from lps.ui.pictures import points
 from lps.ui.pictures.coloring import COLORINGS
 from lps.ui.shared import comparable, escape, notices, page_head, replay, select, theme
 from lps.ui.shared.history import history
-from lps.ui.shared.plot import folder_of, plot
+from lps.ui.shared.plot import code_of_runs, folder_of, plot
 
 _TICK_S = 2.0  # while a run is alive
 _LETTERS = "ABCD"
@@ -345,7 +345,8 @@ def _show_curves(twin: _Twin, twins: list[_Twin], length: int, ranges: dict) -> 
     figure = pace_charts.pace(*arguments).update_layout(uirevision=twin.run.id)
     alt = f"{twin.letter}, {twin.method}: seen and novel accuracy with their gap, KL, margins, thresholds over epochs. "
     alt += "; ".join(mark.words for mark in found)
-    clicked = plot(figure, f"pace-{twin.letter}", alt, clickable=True, clock=_CLOCK)
+    code = code_of_runs(figure, [twin.run])
+    clicked = plot(figure, f"pace-{twin.letter}", alt, clickable=True, clock=_CLOCK, code=code)
     last = max(other.past.last_epoch for other in twins)
     ids = [other.run for other in twins]
     if clicked is not None:
@@ -384,9 +385,12 @@ def _show_differences(twins: list[_Twin], length: int) -> None:
         }
         figure = pace_charts.differences(columns, length, theme.palette())
         figure.update_layout(uirevision=" ".join(twin.run.id for twin in twins))
+        folders = {label: folder_of(twin.run) for label, twin in zip(columns, others)}
+        code = drawing_code.of_curve_differences(folder_of(first.run), folders, key, in_size)
         with place:
             st.caption(f"{words[name]}; {means[name]}")
-            plot(figure, f"difference-{name}", f"{words[name]}, {', '.join(columns)}, in points", clock=_CLOCK)
+            alt = f"{words[name]}, {', '.join(columns)}, in points"
+            plot(figure, f"difference-{name}", alt, clock=_CLOCK, code=code)
 
 
 # ---------------------------------------------------------------------------------------------------- what moves

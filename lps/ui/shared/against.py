@@ -9,7 +9,7 @@ import streamlit as st
 from lps.analysis import differences, run_groups, score_tables
 from lps.analysis.differences import Held
 from lps.analysis.run_groups import Group
-from lps.bench import drawing_code
+from lps.bench import drawing_scores
 from lps.charts import difference_charts
 from lps.charts.group_tables import HEADS
 from lps.settings import catalog
@@ -49,9 +49,11 @@ def show(groups: Sequence[Group], place: str, first: Group | None = None) -> Gro
 
 
 def _code(groups: Sequence[Group], chosen: Group, column: str) -> str:
-    """The Python that draws the differences of the groups' runs."""
+    """The Python that draws the differences; "" where a group mixes what `lps.compare_runs` would keep apart."""
+    if any(len({run_groups.identity(member) for member in group.members}) > 1 for group in groups):
+        return ""
     folders = [folder_of(member.run) for group in groups for member in group.members]
-    return drawing_code.of_differences(folders, folder_of(chosen.members[0].run), column, scoring_of(groups))
+    return drawing_scores.of_differences(folders, folder_of(chosen.members[0].run), column, scoring_of(groups))
 
 
 def scoring_of(groups: Sequence[Group]) -> dict[str, str]:

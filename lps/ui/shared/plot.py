@@ -67,11 +67,21 @@ def rows_of(figure: go.Figure) -> dict[str, int]:
     return {line.meta: int((line.yaxis or "y")[1:] or 1) for line in lines}
 
 
+def _means_of(figure: go.Figure) -> dict[tuple[str, str], int]:
+    """As `rows_of`, of means over classes: (measurement, seen or novel) -> panel."""
+    lines = [line for line in figure.data if isinstance(line.meta, (tuple, list))]
+    return {tuple(line.meta): int((line.yaxis or "y")[1:] or 1) for line in lines}
+
+
+def code_of_runs(figure: go.Figure, runs: Sequence[Run]) -> str:
+    """The Python that draws its lines, those of these runs over the epochs; "" where it has none."""
+    rows, means = rows_of(figure), _means_of(figure)
+    return drawing_code.of_runs([folder_of(run) for run in runs], rows, means) if rows or means else ""
+
+
 def plot_runs(figure: go.Figure, key: str, alt: str, runs: Sequence[Run]) -> None:
     """As `plot`, for lines over the epochs of these runs: the toolbar has the Python that draws them."""
-    rows = rows_of(figure)
-    code = drawing_code.of_runs([folder_of(run) for run in runs], rows) if rows else ""
-    plot(figure, key, alt, code=code, highlight=len(runs) > 1)
+    plot(figure, key, alt, code=code_of_runs(figure, runs), highlight=len(runs) > 1)
 
 
 def folder_of(run: Run) -> str:

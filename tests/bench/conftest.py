@@ -1,0 +1,52 @@
+"""What the tests of drawing code share: a chart of a page beside the figure that its Python draws."""
+
+import plotly.graph_objects as go
+import pytest
+
+from lps.ui.shared import plot
+from tests.visiting import visit
+
+
+@pytest.fixture
+def carried_out(monkeypatch):
+    """carried_out(text) -> the figure that it shows."""
+    shown = []
+    monkeypatch.setattr(go.Figure, "show", lambda figure: shown.append(figure))
+
+    def carry_out(text: str) -> go.Figure:
+        exec(text, {})
+        return shown.pop()
+
+    return carry_out
+
+
+@pytest.fixture
+def charts(monkeypatch):
+    """charts(root, "live", run=[id]) -> the charts of the page by key, each with its Python."""
+    found, sent = {}, plot._sent
+
+    def keep(figure, key, alt, **options):
+        found[key] = figure, options.get("code", "")
+        return sent(figure, key, alt, **options)
+
+    monkeypatch.setattr(plot, "_sent", keep)
+
+    def open_page(root, page, **query):
+        monkeypatch.setenv("LPS_RUNS", str(root))
+        found.clear()
+        assert not visit(page, **query).exception
+        return dict(found)
+
+    return open_page
+
+
+@pytest.fixture
+def drawn(runs, charts, carried_out):
+    """drawn("live", "pi_hat", run=[id]) -> (the chart of that key, the figure that its Python draws)."""
+
+    def open_page(page, key, **query):
+        found = charts(runs[0].root, page, **query)
+        assert found[key][1], f"{page} has {list(found)}"
+        return found[key][0], carried_out(found[key][1])
+
+    return open_page
