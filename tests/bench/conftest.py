@@ -23,13 +23,13 @@ def carried_out(monkeypatch):
 @pytest.fixture
 def charts(monkeypatch):
     """charts(root, "live", run=[id]) -> the charts of the page by key, each with its Python."""
-    found, sent = {}, plot._sent
+    found, data = {}, plot._data
 
     def keep(figure, key, alt, **options):
         found[key] = figure, options.get("code", "")
-        return sent(figure, key, alt, **options)
+        return data(figure, key, alt, **options)
 
-    monkeypatch.setattr(plot, "_sent", keep)
+    monkeypatch.setattr(plot, "_data", keep)
 
     def open_page(root, page, **query):
         monkeypatch.setenv("LPS_RUNS", str(root))
