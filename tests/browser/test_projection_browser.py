@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 
 from lps.analysis import naming
 from lps.ui.pictures import points
@@ -72,7 +73,7 @@ def test_a_box_shows_its_images_and_stays_over_epochs_and_colours(run, open_page
     wait_for_run(page)
     expected = within(page, page.evaluate(PLACES))
     assert 10 < len(expected) < 990 and set(page.evaluate(SELECTED)) == expected
-    assert page.get_by_role("heading", name=f"{len(expected)} selected images").count() == 1
+    expect(page.get_by_role("heading", name=f"{len(expected)} selected images")).to_have_count(1)
     shown = page.eval_on_selector_all(SHEET, "tiles => tiles.map(tile => Number(tile.dataset.id))")
     assert len(shown) == min(48, len(expected)) and set(shown) <= expected
     with page.expect_download() as download:
@@ -173,10 +174,10 @@ def test_the_same_images_without_a_mouse(run, open_page):
     table = points.table(run, 4)
     expected = set(table["image"][table["confidence"] < 0.6].tolist())
     assert 0 < len(expected) < 990 and set(page.evaluate(SELECTED)) == expected
-    assert page.get_by_role("heading", name=f"{len(expected)} selected images").count() == 1
+    expect(page.get_by_role("heading", name=f"{len(expected)} selected images")).to_have_count(1)
     draw_box(page, 0.02, 0.5)
     page.wait_for_function("() => !location.search.includes('where')")
     wait_for_run(page)
     drawn = set(page.evaluate(SELECTED))
     assert len(drawn) > 10 and drawn != expected
-    assert page.get_by_role("heading", name=f"{len(drawn)} selected images").count() == 1
+    expect(page.get_by_role("heading", name=f"{len(drawn)} selected images")).to_have_count(1)

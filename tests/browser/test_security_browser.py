@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from tests import hostile_records
-from tests.browser.conftest import wait_for_run
+from tests.browser.conftest import leave, wait_for_run
 from tests.hostile_runs import STRANGER, TEXTS, make_data, make_runs
 from tests.servers import ROOT
 from tests.ui.test_guard import STREAM, Door
@@ -69,9 +69,16 @@ DOM = """stranger => {
 }"""
 
 
-def visit(chromium, studio, path, width=1280):
-    context = chromium.new_context(viewport={"width": width, "height": 900})
-    page = context.new_page()
+@pytest.fixture
+def visit(profile, studio):
+    """visit(path) -> a page whose first run is over, and what watches it."""
+    yield lambda path: _visit(profile, studio, path)
+    leave(profile)
+
+
+def _visit(profile, studio, path):
+    page = profile.new_page()
+    page.set_viewport_size({"width": 1280, "height": 900})
     page.set_default_timeout(45_000)
     watch = Watch(page)
     page.goto(f"{studio.address}/{path}")
@@ -82,15 +89,15 @@ def visit(chromium, studio, path, width=1280):
 
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("count", [1, 2])
-def test_no_page_does_what_a_text_says(chromium, studio, hostile, name, count):
+def test_no_page_does_what_a_text_says(visit, hostile, name, count):
     """count: how many runs the address names."""
     chosen = [hostile[0], hostile[3]][:count]
     query = "&".join(f"run={run.id}" for run in chosen)
-    page, watch = visit(chromium, studio, f"{'' if name == 'home' else name}?{query}")
+    page, watch = visit(f"{'' if name == 'home' else name}?{query}")
     open_everything(page)
     assert watch.found() == []
     assert page.locator("[data-testid=stException]").count() == 0
-    page.context.close()
+    page.close()
 
 
 def open_everything(page) -> None:
@@ -105,14 +112,14 @@ def open_everything(page) -> None:
     page.wait_for_timeout(300)
 
 
-def test_sweeps_and_searches_do_nothing_that_a_text_says(chromium, studio, tmp_path):
+def test_sweeps_and_searches_do_nothing_that_a_text_says(visit, studio):
     """Both lists, one sweep of each hostile name, a search with hostile trials; each name is there as it is written."""
     hostile_records.make_sweeps(studio.runs)
     hunt = hostile_records.make_search(studio.runs)
     addresses = ["sweeps", "search", f"search?search={hunt.name}"]
     addresses += [f"sweeps?sweep={quote(name)}" for name in hostile_records.NAMES]
     for address in addresses:
-        page, watch = visit(chromium, studio, address)
+        page, watch = visit(address)
         open_everything(page)
         assert watch.found() == [], address
         assert page.locator("[data-testid=stException]").count() == 0, address
@@ -120,25 +127,25 @@ def test_sweeps_and_searches_do_nothing_that_a_text_says(chromium, studio, tmp_p
             shown = page.locator("h3").first.inner_text().replace("\u2060", "")
             name = hostile_records.NAMES[len(hostile_records.NAMES) + addresses.index(address) - len(addresses)]
             assert " ".join(name.split()) in " ".join(shown.split()), address
-        page.context.close()
+        page.close()
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_live_shows_a_run_that_ended_in_any_way(chromium, studio, hostile, number):
-    page, watch = visit(chromium, studio, f"live?run={hostile[number].id}")
+def test_live_shows_a_run_that_ended_in_any_way(visit, hostile, number):
+    page, watch = visit(f"live?run={hostile[number].id}")
     open_everything(page)
     assert watch.found() == []
     title = page.locator("h3").first.inner_text().replace("\u2060", "")
     assert " ".join(title.split()).startswith(" ".join(TEXTS[number].split())[:20])
-    page.context.close()
+    page.close()
 
 
-def test_the_form_that_copies_a_hostile_run(chromium, studio, hostile):
+def test_the_form_that_copies_a_hostile_run(visit, hostile):
     for query in (f"clone={hostile[1].id}", "name=" + "%3Cimg%20src%3Dhttp://evil.example/z%3E", "set=%3Cscript%3E=1"):
-        page, watch = visit(chromium, studio, f"launch?{query}")
+        page, watch = visit(f"launch?{query}")
         open_everything(page)
         assert watch.found() == []
-        page.context.close()
+        page.close()
 
 
 def test_the_report_of_hostile_runs_fetches_nothing(chromium, hostile, tmp_path):
@@ -158,9 +165,9 @@ def test_the_report_of_hostile_runs_fetches_nothing(chromium, hostile, tmp_path)
         page.context.close()
 
 
-def test_the_watch_sees_what_it_watches_for(chromium, studio):
+def test_the_watch_sees_what_it_watches_for(visit):
     """The control: markup that nobody escaped is found in the page and in the console, and the policy stops it."""
-    page, watch = visit(chromium, studio, "")
+    page, watch = visit("")
     markup = "<img src='http://evil.example/x'><a href='http://evil.example/y'>z</a><p onclick='x()'></p>"
     page.evaluate("markup => document.body.insertAdjacentHTML('beforeend', markup)", markup)
     script = "document.createElement('script')"
@@ -171,7 +178,7 @@ def test_the_watch_sees_what_it_watches_for(chromium, studio):
     assert [text for text in found if "Content Security Policy" in text and "script-src" in text]
     assert "A href=http://evil.example/y" in found and "P onclick" in found
     assert "a script ran" not in found
-    page.context.close()
+    page.close()
 
 
 def test_without_a_policy_the_watch_sees_requests(chromium, tmp_path):
@@ -187,12 +194,12 @@ def test_without_a_policy_the_watch_sees_requests(chromium, tmp_path):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_no_page_of_a_fresh_installation_leaves_the_server(chromium, studio, name):
+def test_no_page_of_a_fresh_installation_leaves_the_server(visit, name):
     """Without own runs the pages show recordings: charts, tables, maps, pictures, all from here and without errors."""
-    page, watch = visit(chromium, studio, "" if name == "home" else name)
+    page, watch = visit("" if name == "home" else name)
     open_everything(page)
     assert watch.found() == []
-    page.context.close()
+    page.close()
 
 
 OPEN = """address => new Promise(done => {

@@ -74,7 +74,7 @@ def test_hostile_names_are_shown_as_they_are_written(open_page, runs, theme):
     row = page.locator("[class*=st-key-row-]")
     expect(row.locator("strong").first).to_be_visible()
     assert row.locator("strong").first.inner_text().replace("\u2060", "") == HOSTILE[:120].strip()
-    assert row.locator("a").count() == 1, "only the link to the run"
+    expect(row.locator("a"), "only the link to the run").to_have_count(1)
 
 
 def test_a_run_is_renamed_and_deleted_from_its_row(open_page, runs):

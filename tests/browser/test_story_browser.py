@@ -1,6 +1,7 @@
 """The gallery and the story in a browser: pictures are drawn, arrow keys turn the page, nothing is cut off."""
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.conftest import wait_for_run
 
@@ -50,5 +51,5 @@ def test_every_card_has_its_chart(open_page):
     page.get_by_text("LPS without entropy").wait_for()
     wait_for_run(page)
     charts = page.locator("[class*=st-key-card-] img")
-    assert charts.count() == 7
+    expect(charts).to_have_count(7)
     assert all(charts.nth(i).evaluate("image => image.naturalWidth > 0") for i in range(7))

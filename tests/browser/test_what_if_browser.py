@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 import torch
+from playwright.sync_api import expect
 from torch import nn
 
 from benchmarks.digit_features import split_of
@@ -130,7 +131,8 @@ def test_a_slider_trains_again_beside_what_was_and_the_address_says_it(open_page
     page.locator(".lps-whatif-charts").scroll_into_view_if_needed()
     first = ended(page)
     assert re.fullmatch(r"After 120 steps, in \d+ ms: seen .* KL [\d.]+\. Before, with C 0: seen .*", first)
-    assert page.locator(".lps-whatif tbody tr").count() == 4  # its own, and the three recorded runs of LPS
+    rows = page.locator(".lps-whatif tbody tr")
+    expect(rows).to_have_count(4)  # its own, and the three recorded runs of LPS
     now = page.locator("polyline.lps-whatif-now.lps-whatif-novel")
     curve = now.get_attribute("points")
     assert len(curve.split()) == 21
