@@ -11,7 +11,7 @@ from lps.analysis import naming
 from lps.datasets import Images
 from lps.ui.pictures import gallery
 from lps.ui.pictures.gallery import Tile
-from tests.browser.conftest import wait_for_address
+from tests.browser.conftest import come_to_rest, wait_for_address
 from tests.sample_runs import make_run
 
 SHEET = ".st-key-sheet .lps-sheet-tile"
@@ -41,6 +41,23 @@ def tick(page, i: int, **how) -> None:
     tile = page.locator(SHEET).nth(i)
     tile.hover()
     tile.locator(".lps-sheet-mark").click(**how)
+
+
+def test_on_a_phone_the_name_is_near_and_every_row_is_reached(run, open_page):
+    """Ten rows and 48 pictures were between the top and the field, 2.6 windows below it."""
+    page = open_page(f"clusters?run={run.id}", width=390, is_phone=True)
+    page.wait_for_selector(SHEET)
+    come_to_rest(page)
+    top = "element => element.getBoundingClientRect().top / innerHeight"
+    assert page.get_by_label("Name", exact=True).evaluate(top) < 1.5
+    table = page.locator(".st-key-clusters_table")
+    box = table.locator("canvas").first.bounding_box()
+    assert box["height"] < 36 + 35 * 5
+    table.locator(".dvn-scroller").evaluate("scroller => { scroller.scrollTop = scroller.scrollHeight; }")
+    page.wait_for_timeout(500)
+    page.touchscreen.tap(box["x"] + 16, box["y"] + box["height"] - 17)
+    wait_for_address(page, "cluster=9")
+    page.get_by_role("heading", name="Cluster 9").wait_for()
 
 
 def test_a_row_and_a_picture_open(run, open_page):
