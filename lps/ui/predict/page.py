@@ -12,8 +12,8 @@ from lps.exchange import own_pictures
 from lps.files.atomic import looks
 from lps.machine import background
 from lps.settings import spell
+from lps.store import titles
 from lps.store.runs import Run
-from lps.store.titles import short_id
 from lps.ui.predict import bring, model, results
 from lps.ui.shared import escape, notices, page_head, refusals, select, take_away
 from lps.use import prediction_files, prediction_work
@@ -45,7 +45,7 @@ def main() -> None:
                       on_click=_leave)  # fmt: skip
     if not prediction_work.has_weights(run):
         why = "a recording, which has no weights" if run.is_recorded else "without weights: it has no checkpoint"
-        st.info(f"{escape.markdown(run.title)} is {why}; choose another run.", icon=":material/image_search:")
+        st.info(f"{escape.markdown(titles.label(run))} is {why}; choose another run.", icon=":material/image_search:")
         return
     _show(run, text)
     model.show(run)
@@ -77,7 +77,7 @@ def _show(run: Run, text: str | None) -> None:
         _show_found(run, folder, path)
     else:
         _offer(run, folder, standing)
-    take_away.show_command(f"{spell.command('predict', short_id(run.id), str(folder), to='labels.csv')}"
+    take_away.show_command(f"{spell.command('predict', titles.short_id(run.id), str(folder), to='labels.csv')}"
                            "    # or a folder: --to sorted")  # fmt: skip
 
 
