@@ -3,6 +3,7 @@
 Every function gives SVG text. No text from a run enters a drawing.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -39,8 +40,11 @@ def sparkline(seen: list[float | None], novel: list[float | None], epochs: int, 
     )
 
 
-def gap(seen: list[float], novel: list[float], palette: Palette) -> str:
-    """Seen and novel accuracy over the epochs and the gap in the colour of who is ahead, 320 x 120, nought to one."""
+def gap(seen: list[float], novel: list[float], palette: Palette, without: Sequence[float] = ()) -> str:
+    """Seen and novel accuracy over the epochs and the gap in the colour of who is ahead, 320 x 120, nought to one.
+
+    without: novel accuracy of another run over as many epochs, dashed.
+    """
     width, height, edge = 320, 120, 6
     x = np.linspace(edge, width - edge, len(seen))
     high = {"seen": np.array(seen), "novel": np.array(novel)}
@@ -51,6 +55,10 @@ def gap(seen: list[float], novel: list[float], palette: Palette) -> str:
         parts.append(f'<path d="{band}Z" fill="{getattr(palette, name)}" opacity="0.16"/>')
     for level in (edge, height / 2, height - edge):
         parts.append(f'<path d="M{edge} {level}H{width - edge}" stroke="#8090a0" stroke-opacity="0.25"/>')
+    if len(without):
+        y = _down(np.array(without), height, edge)
+        parts.append(_curve(x, y, palette.novel, 'stroke-dasharray="1 5"', width=2.6))
+        parts.append(f'<circle cx="{x[-1]:.1f}" cy="{y[-1]:.1f}" r="3" fill="none" stroke="{palette.novel}"/>')
     for name, y in down.items():
         parts.append(_curve(x, y, getattr(palette, name), width=2.6))
         parts.append(f'<circle cx="{x[-1]:.1f}" cy="{y[-1]:.1f}" r="4" fill="{getattr(palette, name)}"/>')

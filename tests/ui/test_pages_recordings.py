@@ -103,10 +103,18 @@ def test_the_gap_on_a_card_has_the_colour_of_who_is_ahead(leader, other):
 def test_home_draws_what_was_measured_and_tells_one_statistic(root):
     shown = texts(visit())
     gap, end = history(named("LPS")).column("accuracy/gap"), history(named("LPS")).last("accuracy/novel")
-    assert "a recorded run of" in shown and "sketch" not in shown
+    assert "sketch" not in shown
     assert f"keep up: never more than {100 * gap.max():.0f} points behind, {100 * end:.0f} % novel in the end." in shown
     novel = 100 * history(named("LPS without margin")).last("accuracy/novel")
     assert f"Nothing holds any class back: {novel:.0f} % novel in the end" in shown
+    assert f"without the margin: novel {novel:.0f} % instead of {100 * end:.0f} % in the end" in shown
+
+
+def test_the_dotted_line_of_homes_picture_is_the_run_without_the_margin():
+    drawn = drawings.gap([0.9, 1.0], [0.5, 0.9], LIGHT, without=[0.5, 0.25])
+    (dotted,) = (part for part in drawn.split("<path") if "stroke-dasharray" in part)
+    assert 'd="M6.0 60.0L314.0 87.0"' in dotted and LIGHT.novel in dotted, "half and a quarter of 108 pixels above 114"
+    assert "stroke-dasharray" not in drawings.gap([0.9, 1.0], [0.5, 0.9], LIGHT)
 
 
 def test_the_margin_is_told_by_what_becomes_of_the_novel_classes(root):

@@ -36,15 +36,25 @@ def show(brief: bool = False) -> None:
 
 
 def show_pace() -> None:
-    """What the page is about, as it was measured: the recorded run of LPS; nothing without it."""
-    run = recordings.cast().get("lps")
-    pair = _pair(run) if run else ()
-    if len(pair):
-        picture = drawings.gap(pair["accuracy/seen"].tolist(), pair["accuracy/novel"].tolist(), theme.palette())
-        with st.container(key="gap-picture"):  # page.css keeps its room
-            st.image(picture, width="stretch", alt="Seen and novel accuracy of a recorded run of LPS over the epochs")
-        words = f":blue[Seen] and :orange[novel] accuracy, measured in a recorded run of {len(pair)} epochs."
-        st.caption(f"{words} {_sentence('lps', run, {'lps': run})}")
+    """What the page is about, as it was measured: LPS, and without its margin; nothing where it was not recorded."""
+    parts = recordings.cast()
+    pairs = {name: _pair(parts[name]) for name in ("lps", "no_margin") if name in parts}
+    with_margin, without = (pairs.get(name, pd.DataFrame()) for name in ("lps", "no_margin"))
+    if not len(with_margin):
+        return
+    seen, novel = (with_margin[f"accuracy/{name}"].tolist() for name in ("seen", "novel"))
+    dashed = without["accuracy/novel"].tolist() if len(without) == len(with_margin) else []
+    alt = f"Seen and novel accuracy over {len(novel)} epochs, novel to {novel[-1]:.0%}"
+    words = f":blue[Seen] and :orange[novel] accuracy over {len(novel)} epochs, recorded. "
+    if dashed:
+        alt += f", without the margin to {dashed[-1]:.0%}"
+        words += f"Dotted, without the margin: novel {100 * dashed[-1]:.0f} % instead of {100 * novel[-1]:.0f} % "
+        words += "in the end, one run each."
+    else:
+        words += _sentence("lps", parts["lps"], parts)
+    with st.container(key="gap-picture"):  # page.css keeps its room
+        st.image(drawings.gap(seen, novel, theme.palette(), dashed), width="stretch", alt=alt)
+    st.caption(words)
 
 
 def _pair(run: Run) -> pd.DataFrame:
