@@ -240,7 +240,7 @@ def _act(action: str, run: Run) -> None:
 @st.dialog("Delete run")
 def _ask_delete(run: Run) -> None:
     st.markdown(
-        f"**{escape.markdown(run.title)}** moves to the folder `.trash` beside the runs and stays there for a week."
+        f"**{escape.markdown(titles.label(run))}** moves to the folder `.trash` beside the runs and stays there for a week."
     )
     if st.button("Delete", type="primary", icon=":material/delete:"):
         refusals.try_change(lambda: delete_run(run))
