@@ -239,9 +239,8 @@ def _act(action: str, run: Run) -> None:
 
 @st.dialog("Delete run")
 def _ask_delete(run: Run) -> None:
-    st.markdown(
-        f"**{escape.markdown(titles.label(run))}** moves to the folder `.trash` beside the runs and stays there for a week."
-    )
+    name = escape.markdown(titles.label(run))
+    st.markdown(f"**{name}** moves to the folder `.trash` beside the runs and stays there for a week.")
     if st.button("Delete", type="primary", icon=":material/delete:"):
         refusals.try_change(lambda: delete_run(run))
 
