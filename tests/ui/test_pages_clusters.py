@@ -418,6 +418,17 @@ def test_next_without_a_name(open_page, run):
     assert "Cluster 7" in words_of(app)
 
 
+def test_in_turn_the_last_cluster_has_the_switch_and_the_keyboard_too(open_page, run):
+    """It lost both a moment after it was opened, and with them the name that was being typed."""
+    for cluster in range(5, 9):
+        naming.record(run, 6, [{"do": "name", "id": cluster, "name": f"name {cluster}"}])
+    app = open_page(run.root, cluster=9, turn="true")
+    assert app.toggle(key="turn").value is True
+    assert any(element.proto.component_name == "lps_in_turn" for element in app.get("bidi_component"))
+    app.text_input[0].set_value("the last").run()
+    assert said(run).names[9] == "the last" and app.toggle(key="turn").value is True
+
+
 def test_names_are_given_in_turn_where_somebody_wants_to(open_page, run):
     app = open_page(run.root, cluster=8, turn="true")
     app.text_input[0].set_value("eights").run()

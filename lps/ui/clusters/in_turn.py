@@ -19,4 +19,5 @@ def offer(cluster: int) -> None:
 
 
 def is_on() -> bool:
-    return bool(st.session_state.get(KEY))
+    """By the switch, or by the address before there is one."""
+    return bool(st.session_state.get(KEY, st.query_params.get(KEY) == "true"))

@@ -80,7 +80,7 @@ def show(
         return
     with st.container(key="naming", gap="small"):
         _ask_name(here, cluster)
-        if next_unnamed(here, cluster) is not None:
+        if in_turn.is_on() or next_unnamed(here, cluster) is not None:  # the last one's name is still to come
             in_turn.offer(cluster)
     _ask_merge(here, cluster, version=len(entries))
     _show_verdicts(here, cluster, ticked)
