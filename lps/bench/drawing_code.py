@@ -4,10 +4,12 @@ Here what runs recorded and called their images; `lps.bench.drawing_scores` has 
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from lps.bench.boards import OVER, BoardChart
 from lps.bench.run_names import Vocabulary
 
+_HOME = Path(__file__).resolve().parents[2]  # where this program lies
 PLOTLY = "import plotly.graph_objects as go"
 PANDAS = "import pandas as pd"
 _CURVES = (
@@ -157,5 +159,6 @@ def listed(folders: Sequence[str]) -> str:
 
 
 def text(lines: Sequence[str]) -> str:
-    """The lines as a file."""
-    return "\n".join(lines) + "\n"
+    """The lines as a file, which says where `lps` is."""
+    where = f"# Where lps is not found: set PYTHONPATH={str(_HOME)!r} and take the Python that starts the dashboard."
+    return "\n".join([where, *lines, ""])

@@ -56,6 +56,8 @@ def cache_key(config: Config, images: Pictures) -> str:
             settings[key] = config.flat()[key]
     if config.precision != "auto":
         settings["precision"] = config.precision
+    if config.threads is not None:  # whoever asks for a number of threads asks for its numbers
+        settings["threads"] = config.threads
     pixels = hashlib.sha256()
     images.feed(pixels)
     text = json.dumps(settings | {"pixels": pixels.hexdigest()}, sort_keys=True)

@@ -165,6 +165,7 @@ def test_the_name_in_the_cache_tells_recipes_apart_and_knows_equal_ones():
         key(seed=3, **{"pretrain.epochs": 4}),
         key(seed=3, **{"network.name": "cifar_resnet18"}),
         key(seed=3, precision="bf16"),
+        key(seed=3, threads=2),
         key(replace(IMAGES, pixels=PIXELS.flip(0)), seed=3),
     ]
     assert len({own, *others}) == len(others) + 1

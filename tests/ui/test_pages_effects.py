@@ -3,6 +3,7 @@
 import itertools
 import re
 from base64 import b64decode
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from lps.settings.parameters import text_of
 from lps.store import run_folders
 from lps.store.run_folders import list_runs
 from lps.studies.sweep_layout import lay_out, read_layout
-from lps.ui.effects import ablations, missing_runs, page
+from lps.ui.effects import ablations, answer, missing_runs, page
 from tests.sample_runs import held, make_foreign, make_run, make_unreadable
 from tests.visiting import charts_of, visit, words_of
 
@@ -451,6 +452,12 @@ def test_the_best_value_is_told_with_its_interval_and_what_these_seeds_can_say(r
     assert found and float(found[2]) < float(found[1]) < float(found[3])
     gap = words_of(visit("effects", measure="gap"))
     assert "margin_scale=5** has the smallest gap" in gap.replace("Gap", "gap") and "points, 95 %" in gap
+
+
+def test_an_interval_of_a_share_ends_at_nought_and_one_and_that_of_a_gap_does_not():
+    group = SimpleNamespace(members=[SimpleNamespace(value=lambda measure, v=v: v) for v in (0.7, 0.95)])
+    assert answer._number(group, "novel") == "82.5 %, 95 % interval 0.0 to 100.0, 2 seeds"
+    assert answer._number(group, "gap") == "82.5 points, 95 % interval -76.3 to 241.3, 2 seeds"
 
 
 def test_values_that_seeds_cannot_tell_apart_have_no_winner(root):

@@ -65,7 +65,7 @@ def test_one_click_makes_two_runs_and_turns_to_their_race(root):
     assert not at.exception
     runs = {run.config().hyperparameters["use_margin"]: run for run in list_runs(root)}
     assert len(list_runs(root)) == 2
-    shared = {"dataset": "digits", "method": "lps", "seed": 0, "epochs": 20, "entropy_weight": 0.5}
+    shared = {"dataset": "digits", "method": "lps", "seed": 0, "epochs": 20, "entropy_weight": 0.5, "threads": 1}
     for use_margin, run in runs.items():
         assert run.config() == configure(shared | {"use_margin": use_margin})
     assert at.title[0].value == "Pace" and at.query_params["run"] == [runs[True].id, runs[False].id]

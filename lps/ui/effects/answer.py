@@ -39,6 +39,8 @@ def _number(group: Group, measure: str) -> str:
     said = f"{100 * found.mean:.1f} {unit}"
     if not math.isnan(found.half_width):
         low, high = found.mean - found.half_width, found.mean + found.half_width
+        if measure != "gap":  # of a share nothing is known beyond nought and one
+            low, high = max(low, 0.0), min(high, 1.0)
         said += f", 95 % interval {100 * low:.1f} to {100 * high:.1f}"
     return f"{said}, {counted(len(group.members), 'seed')}"
 

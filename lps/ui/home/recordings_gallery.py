@@ -49,7 +49,7 @@ def show_pace() -> None:
     if dashed:
         alt += f", without the margin to {dashed[-1]:.0%}"
         words += f"Dotted, without the margin: novel {100 * dashed[-1]:.0f} % instead of {100 * novel[-1]:.0f} % "
-        words += "in the end, one run each."
+        words += "in the end: one pair, among the clearest."
     else:
         words += _sentence("lps", parts["lps"], parts)
     with st.container(key="gap-picture"):  # page.css keeps its room

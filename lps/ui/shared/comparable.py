@@ -24,10 +24,15 @@ def _split_of(run: Run) -> tuple[Split, np.ndarray]:
 
 
 def usual_choice(runs: list[Run]) -> list[Run]:
-    """The newest finished LPS run and its best partners; without one the newest finished run, else the latest."""
+    """The newest finished LPS run beside one without the margin; where there is none, beside its best partners.
+
+    Without a run of LPS the newest finished run, else the latest.
+    """
     own = select.preferred(runs)
     first = next(filter(_is_usual_lps, own), None) or next(filter(_is_finished, own), None) or select.latest(own)
-    return [first, *partners(first, runs, same_seed=True)][:_USUAL]
+    found = partners(first, runs, same_seed=True)
+    is_pair = found and _interest(first.config(), found[0].config()) == 0
+    return [first, *found][: 2 if is_pair else _USUAL]
 
 
 def partners(first: Run, runs: list[Run], same_seed: bool = False) -> list[Run]:
