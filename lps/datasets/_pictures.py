@@ -4,7 +4,7 @@ import hashlib
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,9 +37,16 @@ class Listing:
 
     def add(self, folder: Path, label: int) -> int:
         """Append every picture file below `folder`; gives how many there were."""
-        before = len(self.files)
         self._folders = {_identity(self.root)} - {_identity(folder)}
-        for path in self._walk(folder, 1):
+        return self._append(self._walk(folder, 1), label)
+
+    def add_files(self, paths: Iterable[Path], label: int) -> int:
+        """Append those of these files that are pictures; gives how many there were."""
+        return self._append((path for path in paths if self._is_picture(path)), label)
+
+    def _append(self, paths: Iterable[Path], label: int) -> int:
+        before = len(self.files)
+        for path in paths:
             entry = path.stat()
             self.files.append((str(path.relative_to(self.root)), entry.st_size, entry.st_mtime_ns))
         self.labels += [label] * (len(self.files) - before)
@@ -66,17 +73,25 @@ class Listing:
         self._folders.add(here)
         for path in entries(folder):
             try:
-                mode = path.stat().st_mode
-                if stat.S_ISDIR(mode):
+                if stat.S_ISDIR(path.stat().st_mode):
                     yield from self._walk(path, depth + 1)
-                elif not stat.S_ISREG(mode):
-                    self.skip(path, "is no regular file")
-                elif path.suffix.lower() not in ENDINGS:
-                    self.skip(path, "is no picture of a known kind")
-                else:
+                elif self._is_picture(path):
                     yield path
             except OSError as error:
                 self.skip(path, f"cannot be read ({error.strerror})")
+
+    def _is_picture(self, path: Path) -> bool:
+        """Whether a file is one by its name; for the others the reason is kept."""
+        try:
+            is_file = stat.S_ISREG(path.stat().st_mode)
+        except OSError as error:
+            self.skip(path, f"cannot be read ({error.strerror})")
+            return False
+        if not is_file:
+            self.skip(path, "is no regular file")
+        elif path.suffix.lower() not in ENDINGS:
+            self.skip(path, "is no picture of a known kind")
+        return is_file and path.suffix.lower() in ENDINGS
 
 
 def _identity(folder: Path) -> tuple[int, int]:

@@ -1,8 +1,8 @@
-"""A person's own pictures: one sub-folder a class, and those of unknown class in a sub-folder `unlabeled`.
+"""A person's own pictures: one sub-folder a class, and those of unknown class beside these or in one named `unlabeled`.
 
 animals/cat/1.jpg, animals/dog/2.png, ...   labeled
-animals/unlabeled/3.webp, ...               classes unknown, known ones and new ones mixed
-animals/test/cat/4.jpg, ...                 optional, for a last accuracy
+animals/3.webp, animals/unlabeled/4.webp    classes unknown, known ones and new ones mixed
+animals/test/cat/5.jpg, ...                 optional, for a last accuracy
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +21,7 @@ from lps.errors import Refusal, shorten
 from lps.files.atomic import clean_line, refused
 
 TITLE = "Own pictures"
-SUMMARY = "A folder: labeled classes are sub-folders, all other pictures lie in a sub-folder called unlabeled."
+SUMMARY = "A folder: labeled classes are sub-folders; all other pictures lie beside them or in one called unlabeled."
 PATH = "The folder"
 
 RECIPE = PHOTOS | {
@@ -100,20 +100,15 @@ def is_coloured(path: str | None) -> bool:
 
 def _listed(path: str | None) -> tuple[Path, Listing, tuple[str, ...]]:
     """(the folder, its files, the names of its classes); raises `Refusal`."""
-    root = existing_folder(path, "a folder with one sub-folder a class, and a sub-folder called unlabeled")
+    root = existing_folder(path, "a folder with one sub-folder a class, and the other pictures beside them")
     with refused("dataset.path", f"{quoted(root)} cannot be read"):
         return root, *_list(root)
 
 
 def _list(root: Path) -> tuple[Listing, tuple[str, ...]]:
     """Files of the classes, then of unknown class, then of the test; and the names of the classes."""
-    listing = Listing(root)
-    folders = []
-    for path in entries(root):
-        if path.is_dir():
-            folders.append(path)
-        else:
-            listing.skip(path, "lies in no class folder")
+    listing, here = Listing(root), entries(root)
+    folders = [path for path in here if path.is_dir()]
     classes = [path for path in folders if _plain(path) not in (*_UNLABELED, _TEST)]
     names = _class_names(root, classes)
     for label, folder in enumerate(classes):
@@ -122,6 +117,7 @@ def _list(root: Path) -> tuple[Listing, tuple[str, ...]]:
     for folder in folders:
         if _plain(folder) in _UNLABELED and not listing.add(folder, -1):
             raise Refusal("dataset.path", f"{quoted(folder)} has no picture; fill it, or remove it")
+    listing.add_files([path for path in here if path not in folders], -1)
     for folder in folders:
         if _plain(folder) == _TEST:
             _add_test(listing, folder, [path.name for path in classes])

@@ -4,6 +4,7 @@ import hashlib
 import io
 import os
 import pickle
+import shutil
 import struct
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from scipy.io import savemat
 
 from lps import datasets
 from lps.data import sources
-from lps.datasets import Images, _decoding, _pictures, _store, _torchvision
+from lps.datasets import Images, _decoding, _pictures, _store, _torchvision, folder
 from lps.errors import Refusal
 from lps.settings import catalog
 from lps.settings.config import configure
@@ -280,10 +281,24 @@ def test_what_cannot_be_used_is_listed(animals):
         "cat/3.png", "cat/4.png", "cat/empty.jpg", "cat/photo.heic", "readme.txt", "dog/lost.png", "dog/pipe.png",
     }  # fmt: skip
     assert "cannot be decoded" in reasons["cat/4.png"] and "known kind" in reasons["cat/photo.heic"]
-    assert "no regular file" in reasons["dog/pipe.png"] and "class folder" in reasons["readme.txt"]
+    assert "no regular file" in reasons["dog/pipe.png"] and "known kind" in reasons["readme.txt"]
     assert "taken already" in reasons["dog/again"]
     assert np.bincount(images.labels[images.labels >= 0])[0] == 2  # a cat that is broken does not move the others
     assert len(images.pixels) == len(images.labels) == len(images.file_names)
+
+
+@pytest.mark.parametrize("with_folder", [True, False])
+def test_pictures_beside_the_folders_of_classes_are_unlabeled_ones(animals, with_folder):
+    if not with_folder:
+        shutil.rmtree(animals / "unlabeled")
+    before = 0 if not with_folder else sources.load("folder", str(animals), 16).labels.tolist().count(-1)
+    for number in range(3):
+        draw(animals / f"loose-{number}.png", WHITE)
+    images = sources.load("folder", str(animals), 16)
+    training = len(images.labels) - images.num_test
+    assert images.labels[:training].tolist().count(-1) == before + 3 and not images.skipped
+    assert list(images.file_names[training - 3 : training]) == [f"loose-{number}.png" for number in range(3)]
+    assert images.class_names == ("cat", "dog") and folder.glance(str(animals), 4, 16).unlabeled == before + 3
 
 
 def test_a_folder_is_decoded_once_until_it_changes(animals, cache, monkeypatch):

@@ -13,15 +13,15 @@ from lps.ui.shared import refusals, select
 
 _HOW = """animals/cat/1.jpg        a class
 animals/dog/2.jpg        another one
-animals/unlabeled/3.jpg  the rest"""
+animals/3.jpg            the rest"""
 
 
 def show(choose: Callable[[Path], None]) -> None:
     """All ways at once. choose: is told the folder, in a callback or before the page is drawn anew."""
     refusals.show("own")
     st.markdown(
-        "Sort some of your pictures into one folder a class, and put the others, mixed as they are, into one called "
-        "unlabeled. A model learns the classes that you sorted and looks for those that you did not."
+        "Sort some of your pictures into one folder a class, and leave the others, mixed as they are, beside these, or "
+        "in one called unlabeled. A model learns the classes that you sorted and looks for those that you did not."
     )
     st.code(_HOW, language=None)
     about = "One with a sub-folder a class"

@@ -106,8 +106,8 @@ def _ask_novel(config: Config | None, seen: Glance) -> int | None:
     """How many novel classes to look for: a person's number, else the suggested one, None while there is neither."""
     if not seen.unlabeled:
         st.info(
-            "There is no folder called unlabeled: labels of half of the classes are hidden from training, and the "
-            "model has to find those classes. A demonstration on your pictures.",
+            "Every picture lies in the folder of a class: labels of half of the classes are hidden from training, and "
+            "the model has to find those classes. A demonstration on your pictures.",
             icon=":material/school:",
         )
         return None
