@@ -41,7 +41,7 @@ class Plan:
     """A run that would go on from another. config: its settings; confirmed: its labels; weights: a checkpoint to begin
     with, None for afresh. new, added: classes that become seen, and seen ones that get more labels. waiting: named
     clusters of which no image counts. novel: clusters without a name, which stay novel, but for those that most images
-    of a new class come from; looked_for: novel classes that the run tells apart.
+    of a new class come from; looked_for: novel classes that the run tells apart. aside: images that a person took out.
     """
 
     parent: Run
@@ -53,6 +53,7 @@ class Plan:
     waiting: tuple[str, ...]
     novel: int
     looked_for: int
+    aside: int
 
     def in_words(self) -> str:
         """ "5 names → 3 new seen classes, 431 pictures become labeled; 2 clusters without a name stay novel"."""
@@ -73,6 +74,12 @@ class Plan:
             off = spell.settings({key: value for key, value in _without_spreading(own).items() if own[key] == value})
             words = f", but spreads no guesses over all classes ({', '.join(off)})" if off else ""
             said.append(f"Every cluster has a name; the run looks for one more class all the same{words}.")
+        if self.aside:
+            stay = "stays" if self.aside == 1 else "stay"
+            said.append(
+                f"{counted(self.aside, 'picture')} that you took out of a class {stay} unlabeled; the run may put them "
+                "there again, since it learns from labels alone."
+            )
         return said
 
 
@@ -123,7 +130,7 @@ def plan(
         own["network.continues"] = inherited.weights_name(run.read_json(f"checkpoints/{weights.stem}.json"))
     config = configure(run.config().flat() | _spreading(run, bool(novel or waiting)) | dict(changes) | own)
     added = {split.class_names[i] for i in given.tolist() if i < split.classes.seen}
-    parts = tuple(sorted(added)), tuple(waiting), min(len(novel), wanted), wanted
+    parts = tuple(sorted(added)), tuple(waiting), min(len(novel), wanted), wanted, len(looked.said.unlabeled)
     return Plan(run, config, confirmed, weights, tuple(new), *parts)
 
 

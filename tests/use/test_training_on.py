@@ -108,6 +108,8 @@ def test_what_a_person_took_out_is_not_labeled(run):
     planned = training_on.plan(run, rule="all", from_weights=False)
     assert planned.confirmed.images.tolist() == members(run, 7)[4:].tolist() and planned.confirmed.named == 1
     assert not np.isin(view(run)[0].validation, planned.confirmed.images).any()
+    told = planned.notices()[-1]
+    assert told.startswith("4 pictures that you took out of a class stay unlabeled; the run may put them there again")
 
 
 def test_a_name_without_a_picture_that_counts_waits(run):
