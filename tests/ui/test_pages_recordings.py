@@ -235,7 +235,7 @@ def test_every_step_is_one_idea_in_at_most_sixty_words(root, step):
     if tell in story.NOTES:
         note = story.NOTES[tell](story._scene())
         assert 20 <= len(note.split()) <= 60 and note.replace("\\", "") in texts(at)
-    assert [button.disabled for button in at.button] == [step == 1, step == 8]
+    assert [at.button(key=f"story_{way}").disabled for way in ("back", "next")] == [step == 1, step == 8]
 
 
 def test_next_and_back_stand_in_the_address(root):
@@ -244,6 +244,13 @@ def test_next_and_back_stand_in_the_address(root):
     assert at.query_params["step"] == "2" and "Step 2 of 8" in texts(at)
     at.button(key="story_back").click().run()
     assert "step" not in at.query_params and "Step 1 of 8" in texts(at)
+
+
+def test_the_study_of_the_margin_is_read_where_it_is_named(root):
+    at = visit("story", step="4")
+    assert "*When the margin helps* has more" in texts(at)
+    at.button(key="story_study").click().run()
+    assert not at.exception and "Written down on 22 November 2026, before any run of it." in texts(at)
 
 
 @pytest.mark.parametrize("step, shown", [("0", 1), ("99", 8), ("two", 1)])

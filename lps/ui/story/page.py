@@ -27,6 +27,7 @@ _SEED = 3  # of the pictures that are shown
 _SIZE = 44  # of a picture on the screen, pixels
 _SWALLOWING = {"fixmatch": "FixMatch", "lps": "LPS"}
 _SCRIPT = (Path(__file__).parent / "story.js").read_text(encoding="utf-8")
+_STUDY = Path(__file__).parents[3] / "docs" / "when-the-margin-helps.md"  # not where the package alone is installed
 BEGINNING = 12  # epochs in which the margin matters
 ALIKE = 0.05  # mean margins that differ by less are called alike
 COLORS = ":blue[Blue]: seen, :orange[orange]: novel."
@@ -265,7 +266,7 @@ def _note_margin(scene: Scene) -> str:
     return (
         f"Both runs weigh the entropy term, which comes two steps on, with {weight:g} instead of 1: at its full weight "
         "it does nearly the same job, and the margin has little to do. One pair of runs shows how, not how surely: "
-        "*docs/when-the-margin-helps.md* has more."
+        "*When the margin helps* has more, from 160 runs."
     )
 
 
@@ -273,6 +274,14 @@ def _draw_margin(scene: Scene) -> None:
     st.markdown("**LPS**: accuracy on :blue[seen] and :orange[novel] pictures over the epochs")
     figure = story_charts.novel_beside(scene.past("lps"), scene.past("no_margin"), theme.palette())
     plot(figure, "story_margin", "Novel accuracy comes close to seen accuracy with the margin, not without it")
+    if _STUDY.is_file() and st.button("When the margin helps", icon=":material/menu_book:", key="story_study"):
+        _show_study()
+
+
+@st.dialog("When the margin helps", width="large")
+def _show_study() -> None:
+    """The document of the study, without its title."""
+    st.markdown(_STUDY.read_text(encoding="utf-8").partition("\n")[2])
 
 
 def _tell_brake(scene: Scene) -> str:
