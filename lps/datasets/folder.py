@@ -117,7 +117,7 @@ def _list(root: Path) -> tuple[Listing, tuple[str, ...]]:
     for folder in folders:
         if _plain(folder) in _UNLABELED and not listing.add(folder, -1):
             raise Refusal("dataset.path", f"{quoted(folder)} has no picture; fill it, or remove it")
-    listing.add_files([path for path in here if path not in folders], -1)
+    listing.add_files(sorted(set(here).difference(folders)), -1)
     for folder in folders:
         if _plain(folder) == _TEST:
             _add_test(listing, folder, [path.name for path in classes])

@@ -7,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from lps.ui.server import presenting
 from lps.ui.server.presenting import enlarged
+from lps.ui.shared import theme
 
 PAGE = """
 import streamlit as st
@@ -39,6 +40,13 @@ def test_a_figure_is_sized_only_where_it_is_wanted(monkeypatch):
     assert presenting.sized(figure) is figure
     monkeypatch.setattr(presenting, "is_on", lambda: True)
     assert presenting.sized(figure)["layout"]["height"] == 160
+
+
+def test_a_table_in_a_room_finds_its_own_height(monkeypatch):
+    """Its rows are higher there; a height in pixels of usual ones showed two and a half of five."""
+    assert theme.table_height(5) == 37 + 5 * 35 and theme.table_height(50, most=10) == 37 + 10 * 35
+    monkeypatch.setattr(presenting, "is_on", lambda: True)
+    assert theme.table_height(5) == "content" and theme.table_height(50, most=10) == "auto"
 
 
 def drawn() -> dict:
