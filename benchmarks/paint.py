@@ -2,8 +2,7 @@
 
 A real Chromium opens each page by its address, with a profile that knows the app, as people have it. Paint and layout
 shift are the browser's own measures (first-contentful-paint, and the sum of `layout-shift` entries without recent
-input; Streamlit draws a page without its menu at first, and that the menu then pushes it aside is told apart). Content
-counts as there when the first element of the page's own stands, and ready is when its script is over.
+input). Content counts as there when the first element of the page's own stands, and ready is when its script is over.
 Wall time, the median of some visits.
 """
 
@@ -26,11 +25,7 @@ WATCH = """() => {
     const name = node => node?.closest?.('[data-testid]')?.dataset.testid ?? node?.nodeName ?? 'gone';
     new PerformanceObserver(list => list.getEntries().forEach(entry => {
         if (!entry.hadRecentInput)
-            window.shifts.push([
-                entry.value,
-                [...new Set(entry.sources.map(source => name(source.node)))].join(' '),
-                entry.sources.every(({previousRect: was, currentRect: is}) => was.y === is.y && !was.x && is.x),
-            ]);
+            window.shifts.push([entry.value, [...new Set(entry.sources.map(source => name(source.node)))].join(' ')]);
     })).observe({type: 'layout-shift', buffered: true});
     const seen = new MutationObserver(() => {
         if (document.querySelector('[data-testid=stMain] [data-testid=stElementContainer]')) {
@@ -67,14 +62,12 @@ def look(context: BrowserContext, address: str, width: int) -> dict[str, object]
 
 
 def summary(name: str, visits: list[dict]) -> dict[str, object]:
-    """The row of a page: medians in seconds, sums of shifts, and what moved most but for the menu."""
-    own = [[shift for shift in visit["shifts"] if not shift[2]] for visit in visits]
-    worst = max((shift for visit in own for shift in visit), default=(0, ""))
+    """The row of a page: medians in seconds and of the sums of shifts, and what moved most."""
+    worst = max((shift for visit in visits for shift in visit["shifts"]), default=(0, ""))
     medians = {key: statistics.median(visit[key] for visit in visits) / 1000 for key in ("paint", "content", "ready")}
     row = {"page": name} | {f"{key} s": round(value, 2) for key, value in medians.items()}
-    for title, parts in {"layout shift": [visit["shifts"] for visit in visits], "without the menu": own}.items():
-        row[title] = round(statistics.median(sum(shift[0] for shift in part) for part in parts), 3)
-    return row | {"what moved most": worst[1]}
+    shift = statistics.median(sum(value for value, _ in visit["shifts"]) for visit in visits)
+    return row | {"layout shift": round(shift, 3), "what moved most": worst[1]}
 
 
 def main() -> None:

@@ -43,7 +43,7 @@ def sparkline(seen: list[float | None], novel: list[float | None], epochs: int, 
 def gap(seen: list[float], novel: list[float], palette: Palette, without: Sequence[float] = ()) -> str:
     """Seen and novel accuracy over the epochs and the gap in the colour of who is ahead, 320 x 120, nought to one.
 
-    without: novel accuracy of another run over as many epochs, dashed.
+    without: novel accuracy of another run over as many epochs, dotted.
     """
     width, height, edge = 320, 120, 6
     x = np.linspace(edge, width - edge, len(seen))

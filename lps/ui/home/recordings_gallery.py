@@ -43,17 +43,17 @@ def show_pace() -> None:
     if not len(with_margin):
         return
     seen, novel = (with_margin[f"accuracy/{name}"].tolist() for name in ("seen", "novel"))
-    dashed = without["accuracy/novel"].tolist() if len(without) == len(with_margin) else []
+    dotted = without["accuracy/novel"].tolist() if len(without) == len(with_margin) else []
     alt = f"Seen and novel accuracy over {len(novel)} epochs, novel to {novel[-1]:.0%}"
     words = f":blue[Seen] and :orange[novel] accuracy over {len(novel)} epochs, recorded. "
-    if dashed:
-        alt += f", without the margin to {dashed[-1]:.0%}"
-        words += f"Dotted, without the margin: novel {100 * dashed[-1]:.0f} % instead of {100 * novel[-1]:.0f} % "
+    if dotted:
+        alt += f", without the margin to {dotted[-1]:.0%}"
+        words += f"Dotted, without the margin: novel {100 * dotted[-1]:.0f} % instead of {100 * novel[-1]:.0f} % "
         words += "in the end: one pair, among the clearest."
     else:
         words += _sentence("lps", parts["lps"], parts)
     with st.container(key="gap-picture"):  # page.css keeps its room
-        st.image(drawings.gap(seen, novel, theme.palette(), dashed), width="stretch", alt=alt)
+        st.image(drawings.gap(seen, novel, theme.palette(), dotted), width="stretch", alt=alt)
     st.caption(words)
 
 
