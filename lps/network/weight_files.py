@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lps.errors import Refusal, shorten
-from lps.files import tensor_files
+from lps.files import limited
 from lps.settings import backbone_names
 
 _SHARED = 16  # how often the values of a file may stand under other names
@@ -29,21 +29,18 @@ def read_tensors(path: Path, shapes_alone: bool = False) -> dict[str, Tensor]:
     backbone_names.check_file(str(path))
     try:
         _check_beginning(path)
-        with open(path, "rb") as file:
-            tensor_files.check(file, path.stat().st_size)
         if not shapes_alone:
             _check_archive(path)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            state = torch.load(path, map_location="meta" if shapes_alone else "cpu", weights_only=True)
+        limited.rehearse(lambda: _load(path, shapes_alone), path.stat().st_size)
+        state = _load(path, shapes_alone)
     except PermissionError:
         raise Refusal("network.checkpoint", f"{shown} may not be read by this user") from None
     except Refusal:
         raise
-    except tensor_files.Costly as error:
+    except limited.TooCostly as error:
         raise Refusal("network.checkpoint", f"{shown} was not loaded: {error}") from None
     except Exception as error:  # a damaged pickle can raise any of them
-        if type(error).__name__ == "UnpicklingError" or "weights_only" in str(error):
+        if _kind(error) == "UnpicklingError" or "weights_only" in str(error):
             raise Refusal(
                 "network.checkpoint",
                 f"{shown} holds more than tensors{_culprit(error)} and was not loaded, since that could run a program;"
@@ -61,6 +58,12 @@ def read_tensors(path: Path, shapes_alone: bool = False) -> dict[str, Tensor]:
             "network.checkpoint", f"{shown} is damaged: its tensors are larger than the file, {claimed:,} bytes"
         )
     return tensors
+
+
+def _load(path: Path, shapes_alone: bool) -> object:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.load(path, map_location="meta" if shapes_alone else "cpu", weights_only=True)
 
 
 def _check_archive(path: Path) -> None:
@@ -114,4 +117,9 @@ def _culprit(error: Exception) -> str:
 
 def first_line(error: Exception) -> str:
     """What a library says of an error, on one line."""
-    return f"{type(error).__name__}: {str(error).partition(chr(10))[0][:120]}".rstrip(": ")
+    return f"{_kind(error)}: {str(error).partition(chr(10))[0][:120]}".rstrip(": ")
+
+
+def _kind(error: Exception) -> str:
+    """The name of an error's class, also of one that was raised in a fork."""
+    return error.kind if isinstance(error, limited.Failed) else type(error).__name__

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from lps.files import disk, tensor_files
+from lps.files import disk, limited
 from lps.files.atomic import read_checked, write_checked
 
 _ASIDE = "damaged-"  # begins the names of those that could not be used
@@ -34,13 +34,17 @@ def _read(folder: Path, name: str) -> tuple[dict | None, str]:
     if data is None:
         return None, DAMAGED
     try:
-        tensor_files.check(io.BytesIO(data), len(data))
-        state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        limited.rehearse(lambda: _load(data), len(data))
+        state = _load(data)
     except (MemoryError, torch.OutOfMemoryError):
         raise  # it may well be sound
     except Exception:  # whoever wrote it can make every layer of the reader fail
         return None, FOREIGN
     return (state, "") if isinstance(state, dict) else (None, FOREIGN)
+
+
+def _load(data: bytes) -> object:
+    return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
 
 
 def load_newest(

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from lps.errors import Refusal
-from lps.files import tensor_files
 from lps.files.atomic import write_checked
 from lps.network import start_weights
 from lps.network.weight_files import read_tensors
@@ -89,14 +88,15 @@ def tuples_very_deep() -> bytes:
 
 
 def slow_text() -> bytes:
-    """Half a million letters in an encoding that takes quadratic time."""
-    text = ("ü" * 500_000).encode()
+    """Half a million letters, 5,000 different ones, in an encoding that takes the product of both."""
+    text = "".join(chr(256 + i % 5000) for i in range(500_000)).encode()
     named = b"X" + len(text).to_bytes(4, "little") + text + b"X\x08\0\0\0punycode\x86R"
     return with_listing(b"\x80\x02}X\x01\0\0\0ac_codecs\nencode\n" + named + b"s.")
 
 
 def long_listing() -> bytes:
-    text = b"X" + tensor_files.MOST_LISTED.to_bytes(4, "little") + bytes(tensor_files.MOST_LISTED)
+    size = 64 << 20
+    text = b"X" + size.to_bytes(4, "little") + bytes(size)
     return with_listing(b"\x80\x02](" + text + b"e.")
 
 

@@ -31,6 +31,11 @@ EXCEPT = {
     ): "what a dead runner left behind, by a handle that no other pid reuses",
     ("lps/training/ranks.py", "os.kill"): "itself",
     (
+        "lps/files/limited.py",
+        "os.fork",
+    ): "reads one file under limits and ends, where torch is loaded already",
+    ("lps/files/limited.py", "os.kill"): "its own child, before it is waited for",
+    (
         "lps/ui/pictures/frames.py",
         "st.html",
     ): "pictures as data; what stands below goes through html.escape (test_hostile_text.py)",

@@ -1,0 +1,101 @@
+"""Try a costly operation in a forked process first, with bounded memory and processor time."""
+
+import contextlib
+import math
+import os
+import resource
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+_MEMORY = 128 << 20  # bytes beyond what the process takes already
+_PER_BYTE = 3  # and for each byte of the file that is read
+_SECONDS = 5  # of processor time
+_BYTES_PER_SECOND = 20 << 20  # of the file, each allows one second more
+_WALL = 20  # times the processor time, on a busy machine
+_LONGEST = 4000  # bytes of an error's text
+
+
+class TooCostly(Exception):
+    """The operation took more memory or time than it may; the text says which, to stand after a colon."""
+
+
+class Failed(Exception):
+    """The operation raised an error; `kind` is the name of its class, the text its message."""
+
+    def __init__(self, kind: str, message: str):
+        super().__init__(message)
+        self.kind = kind
+
+
+def rehearse(operation: Callable[[], object], size: int) -> None:
+    """Run `operation`, which reads a file of `size` bytes, in a fork of this process, and drop its result.
+
+    The fork may take 128 MB of memory and 5 s of processor time, and more in proportion to `size`. Raises `TooCostly`
+    where that is too little, `Failed` where the operation raises, and `MemoryError` where the system ended the fork. A
+    fork that waits for long without working (a suspended process) gives no verdict.
+    """
+    memory, seconds = _MEMORY + _PER_BYTE * size, _SECONDS + math.ceil(size / _BYTES_PER_SECOND)
+    reader, writer = os.pipe()
+    child = _fork()
+    if child == 0:
+        os.close(reader)
+        _run(operation, memory, seconds, writer)
+    os.close(writer)
+    is_late = threading.Event()
+    timer = threading.Timer(_WALL * seconds, lambda: (is_late.set(), os.kill(child, signal.SIGKILL)))
+    timer.start()
+    try:
+        with open(reader, "rb") as pipe:
+            kind, _, message = pipe.read(_LONGEST).decode("utf-8", "replace").partition("\n")
+    finally:
+        timer.cancel()
+        timer.join()
+        _, status = os.waitpid(child, 0)
+    if is_late.is_set():
+        return
+    if os.WIFSIGNALED(status):
+        if os.WTERMSIG(status) == signal.SIGKILL:
+            raise MemoryError("the system ended the fork that read the file")
+        raise TooCostly(f"reading it took more than {seconds} s or more than {memory >> 20:,} MB of memory")
+    if kind == "MemoryError" or "allocate memory" in message:
+        raise TooCostly(f"reading it took more than {memory >> 20:,} MB of memory")
+    if os.WEXITSTATUS(status):
+        raise Failed(kind, message)
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # threads of torch: the fork starts none, takes no lock
+        try:
+            return os.fork()
+        except OSError as error:
+            raise MemoryError(f"no process can be started ({error.strerror})") from None
+
+
+def _run(operation: Callable[[], object], memory: int, seconds: int, writer: int) -> None:
+    """Limit this forked process, run the operation, write the error that it raises, and end."""
+    status = 1
+    try:
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        signal.signal(signal.SIGXCPU, signal.SIG_DFL)
+        _limit(resource.RLIMIT_CPU, math.ceil(used.ru_utime + used.ru_stime) + seconds)
+        _limit(resource.RLIMIT_CORE, 0)
+        with contextlib.suppress(OSError):  # Linux; elsewhere only the time is limited
+            pages = int(Path("/proc/self/statm").read_text().split()[0])
+            _limit(resource.RLIMIT_AS, pages * resource.getpagesize() + memory)
+        operation()
+        status = 0
+    except BaseException as error:
+        os.write(writer, f"{type(error).__name__}\n{error}".encode("utf-8", "replace")[:_LONGEST])
+    finally:
+        sys.stdout = sys.stderr = None
+        os._exit(status)
+
+
+def _limit(kind: int, value: int) -> None:
+    _, most = resource.getrlimit(kind)
+    resource.setrlimit(kind, (value if most == resource.RLIM_INFINITY else min(value, most), most))

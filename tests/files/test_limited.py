@@ -1,0 +1,45 @@
+"""A fork with limits tells what an operation costs, before the process itself does it."""
+
+import os
+import signal
+
+import pytest
+
+from lps.files import limited
+
+
+def test_what_is_cheap_passes_and_leaves_nothing_behind():
+    seen = []
+    limited.rehearse(lambda: seen.append(1), 100)
+    assert seen == [], "it ran in a fork"
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_an_error_keeps_its_class_and_its_message():
+    with pytest.raises(limited.Failed, match="bad form") as caught:
+        limited.rehearse(lambda: int("x") if "x".isdigit() else (_ for _ in ()).throw(KeyError("bad form")), 100)
+    assert caught.value.kind == "KeyError"
+
+
+def test_memory_and_time_are_bounded(monkeypatch):
+    with pytest.raises(limited.TooCostly, match="128 MB"):
+        limited.rehearse(lambda: bytearray(1 << 30), 100)
+    monkeypatch.setattr(limited, "_SECONDS", 0)
+    with pytest.raises(limited.TooCostly, match="more than 1 s"):
+        limited.rehearse(endless, 100)
+
+
+def endless():
+    while True:
+        pass
+
+
+def test_a_fork_that_the_system_ends_is_no_fault_of_the_file():
+    with pytest.raises(MemoryError):
+        limited.rehearse(lambda: os.kill(os.getpid(), signal.SIGKILL), 100)
+
+
+def test_a_fork_that_only_waits_gives_no_verdict(monkeypatch):
+    monkeypatch.setattr(limited, "_WALL", 0.05)
+    limited.rehearse(lambda: os.kill(os.getpid(), signal.SIGSTOP), 100)
