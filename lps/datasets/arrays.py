@@ -11,14 +11,13 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.lib import format as npy
 
 from lps.datasets import Images, quoted
-from lps.datasets._array_heads import HEADER, head_of
+from lps.datasets._array_file import ArrayFile, ArrayHead
 from lps.datasets._recipes import PHOTOS
 from lps.datasets._store import Writer, kept
 from lps.errors import Refusal
@@ -37,19 +36,9 @@ _KNOWN = ("x_train", "y_train", "x_test", "y_test", "class_names")
 _PIXELS = ("x_train", "x_test")
 _ALONE = ("x", *_PIXELS)  # pictures without a word about their classes
 LARGE = 512 << 20  # bytes of pixels that are mapped from the disk
-_PIECE = 16 << 20  # bytes of pixels that are unpacked at a time
 _ROOM = 0.8  # of the free memory, for what is not mapped from the disk
 _SMALLEST = 4  # pixels of a side; fewer tell no classes apart
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, NotImplementedError, RuntimeError, KeyError)
-
-
-@dataclass(frozen=True)
-class _Header:
-    """What an array says of itself before it is read."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    size: int  # bytes of the file
 
 
 def load(path: str | None, image_size: int | None = None) -> Images:
@@ -57,15 +46,15 @@ def load(path: str | None, image_size: int | None = None) -> Images:
 
     Many of them are unpacked piece by piece to where decoded pictures are kept, and mapped from there.
     """
-    with _opened(path) as (archive, headers):
-        size = sum(math.prod(header.shape) for name, header in headers.items() if name in _PIXELS)
-        _check_memory(archive, headers, is_mapped=size >= LARGE)
+    with _opened(path) as (stored, heads):
+        size = sum(math.prod(head.shape) for name, head in heads.items() if name in _PIXELS)
+        _check_memory(heads, is_mapped=size >= LARGE)
         if size >= LARGE:
             source = ("arrays", os.path.abspath(path))
-            return kept(source, repr(stamp(path)), lambda writer: _unpacked(archive, headers, writer), space=size)
-        pixels = [_array(archive, name) for name in _PIXELS if name in headers]
+            return kept(source, repr(stamp(path)), lambda writer: _unpacked(stored, heads, writer), space=size)
+        pixels = [stored.read(name) for name in _PIXELS if name in heads]
         x = pixels[0] if len(pixels) == 1 else np.concatenate(pixels)
-        return replace(_without_pixels(archive, headers), pixels=x if x.ndim == 4 else x[..., None])
+        return replace(_without_pixels(stored, heads), pixels=x if x.ndim == 4 else x[..., None])
 
 
 def pictures_alone(path: str) -> Iterator[np.ndarray]:
@@ -73,32 +62,32 @@ def pictures_alone(path: str) -> Iterator[np.ndarray]:
 
     Those of `x`, else of x_train and then x_test. Raises `Refusal`.
     """
-    with _opened(path, _ALONE, _check_alone) as (archive, headers):
-        _check_memory(archive, headers, is_mapped=True)
-        for name in ("x",) if "x" in headers else _PIXELS:
-            if name in headers:
-                for pixels in _pieces(archive, name):
+    with _opened(path, _ALONE, _check_alone) as (stored, heads):
+        _check_memory(heads, is_mapped=True)
+        for name in ("x",) if "x" in heads else _PIXELS:
+            if name in heads:
+                for pixels in stored.pieces(name):
                     yield pixels if pixels.ndim == 4 else pixels[..., None]
 
 
-def _check_alone(headers: dict[str, _Header]) -> None:
-    if not headers:
+def _check_alone(heads: dict[str, ArrayHead]) -> None:
+    if not heads:
         raise Refusal("dataset.path", f"the file has no pictures; expected one of {', '.join(_ALONE)}")
-    for name, header in headers.items():
-        _check_pixels(name, header)
-        _check_sides(name, header)
+    for name, head in heads.items():
+        _check_pixels(name, head)
+        _check_sides(name, head)
 
 
-def _check_memory(archive: zipfile.ZipFile, headers: dict[str, _Header], is_mapped: bool) -> None:
+def _check_memory(heads: dict[str, ArrayHead], is_mapped: bool) -> None:
     """Raises `Refusal` where what has to be in memory as a whole takes more than a share of what is free.
 
-    Of pixels that are mapped these are the arrays that lie column by column; the disk is looked at by `kept`.
+    Of pixels that are mapped these are the arrays that lie column by column; `kept` checks the disk.
     """
     free = memory.free()
-    for name, header in headers.items():
-        is_piecewise = is_mapped and name in _ALONE and not _is_fortran(archive, name)
+    for name, head in heads.items():
+        is_piecewise = is_mapped and name in _ALONE and not head.by_columns
         # One that lies column by column is there twice: unpacked, and row by row.
-        needed = 0 if is_piecewise else header.size * (2 if name in _ALONE else 3)
+        needed = 0 if is_piecewise else head.size * (2 if name in _ALONE else 3)
         if free and needed > _ROOM * free[0]:
             why = " since it lies column by column (Fortran order)" if is_mapped and name in _ALONE else ""
             raise Refusal(
@@ -108,52 +97,19 @@ def _check_memory(archive: zipfile.ZipFile, headers: dict[str, _Header], is_mapp
             )
 
 
-def _is_fortran(archive: zipfile.ZipFile, name: str) -> bool:
-    with archive.open(f"{name}.npy") as file:
-        return _order(file)[1]
-
-
-def _unpacked(archive: zipfile.ZipFile, headers: dict[str, _Header], writer: Writer) -> Images:
+def _unpacked(stored: ArrayFile, heads: dict[str, ArrayHead], writer: Writer) -> Images:
     """Writes the pixels of the file; gives the rest."""
-    rest = _without_pixels(archive, headers)
+    rest = _without_pixels(stored, heads)
     for name in _PIXELS:
-        if name in headers:
-            for pixels in _pieces(archive, name):
+        if name in heads:
+            for pixels in stored.pieces(name):
                 writer.add(pixels if pixels.ndim == 4 else pixels[..., None])
     return rest
 
 
-def _pieces(archive: zipfile.ZipFile, name: str) -> Iterator[np.ndarray]:
-    """The images of an array, some at a time; at once where they do not lie one behind the other."""
-    with archive.open(f"{name}.npy") as file:
-        shape, is_fortran = _order(file)
-        if is_fortran:
-            yield _array(archive, name)
-            return
-        each = math.prod(shape[1:])
-        most = max(1, _PIECE // each)
-        for start in range(0, shape[0], most):
-            count = min(most, shape[0] - start)
-            yield np.frombuffer(_bytes(file, count * each), np.uint8).reshape(count, *shape[1:])
-        file.read(1)  # beyond the end its checksum is looked at
-
-
-def _order(file) -> tuple[tuple[int, ...], bool]:
-    """(shape, whether columns come first) of an array whose head was checked."""
-    read = {1: npy.read_array_header_1_0, 2: npy.read_array_header_2_0}[npy.read_magic(file)[0]]
-    return read(file, max_header_size=HEADER)[:2]
-
-
-def _bytes(file, count: int) -> bytes:
-    found = file.read(count)
-    if len(found) < count:
-        raise EOFError("an array ends before its last image")
-    return found
-
-
-def _without_pixels(archive: zipfile.ZipFile, headers: dict[str, _Header]) -> Images:
+def _without_pixels(stored: ArrayFile, heads: dict[str, ArrayHead]) -> Images:
     """Labels and names, checked."""
-    arrays = {name: _array(archive, name) for name in headers if name not in _PIXELS}
+    arrays = {name: stored.read(name) for name in heads if name not in _PIXELS}
     arrays |= {name: arrays[name].astype(np.int64) for name in ("y_train", "y_test") if name in arrays}
     labels = [arrays[name] for name in ("y_train", "y_test") if name in arrays]
     num_test = len(labels[1]) if len(labels) == 2 else 0
@@ -172,8 +128,8 @@ def stamp(path: str | None) -> object:
 def is_coloured(path: str | None) -> bool:
     """Whether the pictures of the file have three channels, by its heads alone; False where it cannot be read."""
     try:
-        with _opened(path) as (_, headers):
-            return headers["x_train"].shape[3:] == (3,)
+        with _opened(path) as (_, heads):
+            return heads["x_train"].shape[3:] == (3,)
     except Refusal:
         return False
 
@@ -181,12 +137,11 @@ def is_coloured(path: str | None) -> bool:
 @contextmanager
 def _opened(
     path: str | None, names: Sequence[str] = _KNOWN, check: Callable | None = None
-) -> Iterator[tuple[zipfile.ZipFile, dict[str, _Header]]]:
-    """The file, and what those of its arrays that have these names say of themselves, checked by `check`.
+) -> Iterator[tuple[ArrayFile, dict[str, ArrayHead]]]:
+    """The file, and the heads of those of its arrays that have these names, after `check`.
 
-    By itself for types, shapes and lengths of the arrays of a data set.
-
-    What is wrong with it, also inside the `with`, becomes a `Refusal`.
+    By default it checks types, shapes and lengths of the arrays of a data set. What is wrong with the file, also
+    inside the `with`, becomes a `Refusal`.
     """
     if path is None:
         raise Refusal("dataset.path", "is missing; expected a .npz file with x_train and y_train")
@@ -194,13 +149,17 @@ def _opened(
         what = "is no file" if os.path.exists(path) else "does not exist"
         raise Refusal("dataset.path", f"{quoted(path)} {what}; expected a .npz file with x_train and y_train")
     try:
-        with zipfile.ZipFile(path) as archive:
-            headers = _headers(archive, names)
-            (check or _check)(headers)
-            size = sum(archive.getinfo(f"{name}.npy").file_size for name in headers)
-            if size > RATIO * os.path.getsize(path) + SLACK:
+        with open(path, "rb") as file, ArrayFile(file) as stored:
+            heads = {name: stored.head(name) for name in names if name in stored.names}
+            if objects := [name for name, head in heads.items() if head.dtype.hasobject]:
+                raise Refusal(
+                    "dataset.path", f"{objects[0]} holds Python objects; expected numbers (or texts of fixed width)"
+                )
+            (check or _check)(heads)
+            size = sum(map(stored.unpacked_size, heads))
+            if size > RATIO * stored.packed + SLACK:
                 raise Refusal("dataset.path", f"unpacks to {size >> 20:,} MB, more than {RATIO} times its size")
-            yield archive, headers
+            yield stored, heads
     except MemoryError:
         raise Refusal("dataset.path", f"{quoted(path)} does not fit in this machine's memory") from None
     except Refusal:
@@ -212,30 +171,7 @@ def _opened(
         raise Refusal("dataset.path", f"{quoted(path)} {what}: {clean_line(error)}") from None
 
 
-def _headers(archive: zipfile.ZipFile, names: Sequence[str]) -> dict[str, _Header]:
-    """What the arrays of these names say of themselves; others are not looked at. Raises `Refusal`, `ValueError`."""
-    headers = {}
-    for name in names:
-        try:
-            member = archive.getinfo(f"{name}.npy")
-        except KeyError:
-            continue
-        with archive.open(member) as file:
-            shape, dtype, size, _ = head_of(file)
-        if dtype.hasobject:
-            raise Refusal("dataset.path", f"{name} holds Python objects; expected numbers (or texts of fixed width)")
-        if size != member.file_size:
-            raise ValueError(f"{name} is not as long as its header says")
-        headers[name] = _Header(shape, dtype, size)
-    return headers
-
-
-def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    with archive.open(f"{name}.npy") as file:
-        return npy.read_array(file, allow_pickle=False, max_header_size=HEADER)
-
-
-def _check(headers: dict[str, _Header]) -> None:
+def _check(headers: dict[str, ArrayHead]) -> None:
     """Types, shapes and lengths, as far as the headers tell."""
     for name in ("x_train", "y_train"):
         if name not in headers:
@@ -256,7 +192,7 @@ def _check(headers: dict[str, _Header]) -> None:
         raise Refusal("dataset.path", f"class_names is {_words(names)}; expected one text a class")
 
 
-def _check_pixels(x_name: str, x: _Header) -> None:
+def _check_pixels(x_name: str, x: ArrayHead) -> None:
     if x.dtype != np.uint8:
         raise Refusal("dataset.path", f"{x_name} holds {x.dtype}; expected uint8, that is 0 to 255")
     if not (len(x.shape) == 3 or (len(x.shape) == 4 and x.shape[3] in (1, 3))) or 0 in x.shape[1:]:
@@ -267,7 +203,7 @@ def _check_pixels(x_name: str, x: _Header) -> None:
         )
 
 
-def _check_part(x_name: str, x: _Header, y_name: str, y: _Header) -> None:
+def _check_part(x_name: str, x: ArrayHead, y_name: str, y: ArrayHead) -> None:
     _check_pixels(x_name, x)
     if y.dtype.kind not in "iu" or len(y.shape) != 1:
         raise Refusal("dataset.path", f"{y_name} is {_words(y)}; expected one whole number an image")
@@ -276,7 +212,7 @@ def _check_part(x_name: str, x: _Header, y_name: str, y: _Header) -> None:
     _check_sides(x_name, x)
 
 
-def _check_sides(x_name: str, x: _Header) -> None:
+def _check_sides(x_name: str, x: ArrayHead) -> None:
     if min(x.shape[1:3]) < _SMALLEST:
         height, width = x.shape[1:3]
         raise Refusal(
@@ -284,7 +220,7 @@ def _check_sides(x_name: str, x: _Header) -> None:
         )
 
 
-def _words(header: _Header) -> str:
+def _words(header: ArrayHead) -> str:
     return f"{header.dtype} of the shape {header.shape}"
 
 

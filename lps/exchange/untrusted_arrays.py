@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from lps.data.split import Split
-from lps.datasets._array_heads import head_of
+from lps.datasets._array_file import ArrayFile, WrongSize
 from lps.errors import Refusal, shorten
 from lps.files.atomic import clean_line
-from lps.files.untrusted_files import Allowance, open_zip, zip_members
 from lps.files.versions import MOST_ARRAYS
 from lps.store import inherited
 from lps.store.runs import Run
@@ -52,13 +51,15 @@ def _check_arrays(path: Path) -> None:
 
     Only heads are read. A `Damaged` one may have suffered on its way; any other was made to be so.
     """
-    packed = path.stat().st_size
-    with _named(path), open(path, "rb") as file, open_zip(file) as archive:
-        for member in zip_members(archive, Allowance(packed, MOST_ARRAYS), packed):
-            with archive.open(member) as stream:
-                described = _described(stream)
-            if described != member.file_size:
-                raise Refusal(shorten(member.filename), "is not the array that it says it is")
+    with _named(path), open(path, "rb") as file, ArrayFile(file) as stored:
+        stored.check_members(MOST_ARRAYS)
+        for name in stored.names:
+            try:
+                dtype = stored.head(name).dtype
+            except WrongSize:
+                raise Refusal(shorten(name), "is not the array that it says it is") from None
+            if dtype.hasobject or dtype.names:
+                raise Refusal("array", "holds something else than numbers or text")
 
 
 @contextmanager
@@ -72,14 +73,6 @@ def _named(path: Path) -> Iterator[None]:
         raise Refusal(path.name, f"is refused: {error}") from None
     except Exception as error:  # numpy and zipfile raise whatever a damaged head makes them stumble over
         raise Damaged(path.name, f"is damaged ({clean_line(str(error)) or type(error).__name__})") from None
-
-
-def _described(stream) -> int:
-    """Bytes of an .npy file by its own head; raises `Refusal` for objects, `ValueError` for foreign formats."""
-    _, dtype, size, _ = head_of(stream)
-    if dtype.hasobject or dtype.names:
-        raise Refusal("array", "holds something else than numbers or text")
-    return size
 
 
 def _check_split(folder: Path) -> tuple[Split, int]:

@@ -119,11 +119,6 @@ def open_zip(file: BinaryIO) -> zipfile.ZipFile:
     return zipfile.ZipFile(_Sparing(file))
 
 
-def open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> BinaryIO:
-    """The bytes of one file of an archive, from its beginning."""
-    return archive.open(info)
-
-
 def zip_members(archive: zipfile.ZipFile, allowance: Allowance, packed: int) -> list[zipfile.ZipInfo]:
     """The regular files of an archive of `packed` bytes, all checked before one is read; raises `Refusal`."""
     found, inside = [], 0

@@ -3,60 +3,38 @@
 import io
 import math
 import re
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.lib import format as npy
 
 from lps.data.classes import Classes
 from lps.data.split import Split
-from lps.datasets._array_heads import HEADER, head_of
+from lps.datasets._array_file import ArrayFile, ArrayHead
 from lps.errors import Refusal, shorten
 from lps.files import versions
 from lps.files.atomic import clean_line, open_regular, refusal, write_whole
-from lps.files.untrusted_files import open_member, open_zip
 from lps.files.versions import MOST_ARRAYS, MOST_CLASSES, MOST_EPOCHS, MOST_IMAGES, MOST_WIDTH
 from lps.store.events_tail import read_recent
 from lps.store.runs import Run
 
 # Kind of numbers (of NumPy's dtype), the longest array, bytes of an entry at most.
 _IMAGES, _CLASSES, _ONE = (MOST_IMAGES,), (MOST_CLASSES,), ()
-_FORMS = {name: ("iu", _IMAGES, 8) for name in "labeled unlabeled test validation targets".split()}
-
-
-_FORMS |= {name: ("iu", _IMAGES, 8) for name in "predicted test_predicted feature_index index".split()}
-
-
-_FORMS |= {name: ("iu", _ONE, 8) for name in ("seen", "total", "seed")}
-
-
-_FORMS |= {name: ("iu", _IMAGES, 8) for name in ("confirmed", "images", "given")}
-
-
-_FORMS |= {"rows": ("iu", _CLASSES, 8), "names": ("U", _CLASSES, 4096), "threshold": ("f", _ONE, 8)}
-
-
-_FORMS |= {name: ("iu", _ONE, 8) for name in ("epoch", "pictures", "named", "decisions")}
-
-
-_FORMS |= {name: ("U", _ONE, 4096) for name in ("parent", "rule")}
-
-
-_FORMS |= {"class_order": ("iu", _CLASSES, 8), "class_names": ("U", _CLASSES, 4096)}
-
-
-_FORMS |= {"confidence": ("f", _IMAGES, 8), "points": ("f", (MOST_IMAGES, 2), 8)}
-
-
-_FORMS |= {"features": ("f", (MOST_IMAGES, MOST_WIDTH), 4)}
-
-
+_FORMS = {
+    **dict.fromkeys("labeled unlabeled test validation confirmed images given targets".split(), ("iu", _IMAGES, 8)),
+    **dict.fromkeys("predicted test_predicted feature_index index".split(), ("iu", _IMAGES, 8)),
+    **dict.fromkeys("seen total seed epoch pictures named decisions".split(), ("iu", _ONE, 8)),
+    **dict.fromkeys(("class_order", "rows"), ("iu", _CLASSES, 8)),
+    **dict.fromkeys(("class_names", "names"), ("U", _CLASSES, 4096)),
+    **dict.fromkeys(("parent", "rule"), ("U", _ONE, 4096)),
+    "threshold": ("f", _ONE, 8),
+    "confidence": ("f", _IMAGES, 8),
+    "points": ("f", (MOST_IMAGES, 2), 8),
+    "features": ("f", (MOST_IMAGES, MOST_WIDTH), 4),
+}
 MOST_VALUES = 8 << 20  # features x images that a page looks at: 32 MB as float32
 MOST_POINTS = 50_000  # images that a page draws
-_PIECE = 4 << 20  # bytes of an array that is read in pieces
 _MOST_IDS = 1000  # predicted ids beyond this, and beyond the classes, are damage
 NOT_YET = "no epoch has been evaluated yet"
 NAME = re.compile(r"epoch-([0-9]{1,9})\.npz")
@@ -185,18 +163,20 @@ def read_arrays(path: Path, names, optional=(), thinned: Sequence[str] = ()) -> 
     versions have fewer arrays; of one of a later version no more than its number is read.
     """
     try:
-        with open_regular(path) as file, open_zip(file) as archive:
-            stored = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-            if "version" in stored:
-                _check_head(path.name, "seed", archive, stored["version"])
-                versions.check("arrays", _array(archive, stored["version"]).item(), path.name)
-            wanted = {name: stored[name] for name in (*names, *(name for name in optional if name in stored))}
-            size = sum(_check_head(path.name, name, archive, info) for name, info in wanted.items())
+        with open_regular(path) as file, ArrayFile(file) as stored:
+            if "version" in stored.names:
+                _check_head(path.name, "seed", stored.head("version"))
+                versions.check("arrays", stored.read("version").item(), path.name)
+            wanted = [*names, *(name for name in optional if name in stored.names)]
+            size = sum(_check_head(path.name, name, stored.head(name)) for name in wanted)
             if size > MOST_ARRAYS:
                 most = f"expected at most {MOST_ARRAYS >> 20} MB"
                 raise Refusal(path.name, f"takes {size / 2**20:,.0f} MB of memory; {most}")
-            arrays = {name: _array(archive, info) for name, info in wanted.items() if name not in thinned}
-            arrays |= _thinned(archive, [wanted[name] for name in thinned]) if thinned else {}
+            arrays = {name: stored.read(name) for name in wanted if name not in thinned}
+            if thinned:
+                shape = stored.head(thinned[0]).shape
+                rows = kept_rows(shape[0], math.prod(shape[1:]))
+                arrays |= {name: stored.read(name) if rows is None else stored.rows(name, rows) for name in thinned}
     except FileNotFoundError:
         raise Refusal(path.name, "is not there yet") from None
     except OSError as error:
@@ -210,47 +190,15 @@ def read_arrays(path: Path, names, optional=(), thinned: Sequence[str] = ()) -> 
     return arrays
 
 
-def _check_head(file_name: str, name: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> int:
-    """The bytes that an array takes; raises `Refusal` unless it has the form of its name. Nothing is unpacked."""
-    with open_member(archive, info) as stream:
-        shape, dtype, size, _ = head_of(stream)
-    kinds, most, width = _FORMS.get(name, (dtype.kind, shape, dtype.itemsize))
+def _check_head(file_name: str, name: str, head: ArrayHead) -> int:
+    """The bytes that an array takes; raises `Refusal` unless it has the form of its name."""
+    kinds, most, width = _FORMS.get(name, (head.dtype.kind, head.shape, head.dtype.itemsize))
+    dtype, shape = head.dtype, head.shape
     if dtype.hasobject or dtype.kind not in kinds or len(shape) != len(most) or dtype.itemsize > width:
         raise Refusal(file_name, f"is damaged ({name} has another form: {shorten(f'{dtype} {shape}')})")
     if any(side > limit for side, limit in zip(shape, most)):
         raise Refusal(file_name, f"is damaged ({name} has the shape {shape}; expected at most {most})")
-    return size if name != "features" else math.prod(shape) * 4  # they are worked with as float32
-
-
-def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
-    with open_member(archive, info) as stream:
-        return npy.read_array(stream, allow_pickle=False, max_header_size=HEADER)
-
-
-def _thinned(archive: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo]) -> dict[str, np.ndarray]:
-    """The rows of some arrays of one length that `kept_rows` names for the first of them."""
-    with open_member(archive, members[0]) as stream:
-        shape = head_of(stream).shape
-    rows = kept_rows(shape[0], math.prod(shape[1:]))
-    return {info.filename.removesuffix(".npy"): _rows_of(archive, info, rows) for info in members}
-
-
-def _rows_of(archive: zipfile.ZipFile, info: zipfile.ZipInfo, rows: np.ndarray | None) -> np.ndarray:
-    """Rows, ascending, of a stored array; None for all. In pieces, so that the others are never in memory together."""
-    with open_member(archive, info) as stream:
-        shape, dtype, _, by_columns = head_of(stream)
-        if rows is None or by_columns:
-            return _array(archive, info)[slice(None) if rows is None else rows]
-        if rows[-1] >= shape[0]:
-            raise ValueError("an array is shorter than the one that it goes with")
-        found = np.empty((len(rows), *shape[1:]), dtype)
-        width = math.prod(shape[1:]) * dtype.itemsize
-        step = max(1, _PIECE // width)
-        for start in range(0, shape[0], step):
-            piece = stream.read(min(step, shape[0] - start) * width)
-            first, end = np.searchsorted(rows, (start, start + step))
-            found[first:end] = np.frombuffer(piece, dtype).reshape(-1, *shape[1:])[rows[first:end] - start]
-    return found
+    return head.size if name != "features" else math.prod(shape) * 4  # they are worked with as float32
 
 
 def _check_split(arrays: dict[str, np.ndarray]) -> None:

@@ -160,7 +160,7 @@ def test_arrays_beyond_the_limit_are_refused_before_they_are_unpacked(tmp_path, 
     from lps.datasets import arrays
 
     monkeypatch.setattr(arrays.memory, "free", lambda: (700, False))
-    monkeypatch.setattr(arrays, "_array", lambda *_: pytest.fail("unpacked"))
+    monkeypatch.setattr("lps.datasets._array_file.ArrayFile.read", lambda *_: pytest.fail("unpacked"))
     with pytest.raises(Refusal, match="x_train takes .* expected at most"):
         sources.load("arrays", save(tmp_path / "a.npz", good))
 

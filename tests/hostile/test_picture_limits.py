@@ -12,6 +12,7 @@ from PIL import Image
 
 from lps.data import sources
 from lps.datasets import arrays
+from lps.datasets._array_file import ArrayFile
 from lps.datasets._decoding import Unreadable, decode, squeezed
 from lps.datasets._pictures import DEEPEST, Listing
 from lps.errors import Refusal
@@ -181,7 +182,7 @@ def test_many_arrays_are_mapped_from_the_disk_and_the_same(tmp_path, monkeypatch
     np.savez(tmp_path / "a.npz", x_train=x_train, y_train=np.arange(50) % 5, x_test=x_test, y_test=np.arange(30) % 5)
     usual = arrays.load(str(tmp_path / "a.npz"))
     monkeypatch.setattr(arrays, "LARGE", 1)
-    monkeypatch.setattr(arrays, "_PIECE", 1000)
+    monkeypatch.setattr("lps.datasets._array_file._PIECE", 1000)
     mapped = arrays.load(str(tmp_path / "a.npz"))
     assert isinstance(mapped.pixels, np.memmap) and not isinstance(usual.pixels, np.memmap)
     assert (mapped.pixels == usual.pixels).all() and (mapped.labels == usual.labels).all()
@@ -196,7 +197,7 @@ def test_arrays_that_memory_has_no_room_for_are_refused_before_they_are_unpacked
     np.savez(tmp_path / "c.npz", x_train=np.zeros((100, 80, 80), np.uint8), **labels)
     assert len(arrays.load(str(tmp_path / "c.npz")).pixels) == 100, "piece by piece"
     np.savez(tmp_path / "f.npz", x_train=np.zeros((100, 80, 80), np.uint8, order="F"), **labels)
-    monkeypatch.setattr(arrays, "_array", lambda *_: pytest.fail("it was unpacked"))
+    monkeypatch.setattr(ArrayFile, "read", lambda *_: pytest.fail("it was unpacked"))
     said = r"x_train takes 1 MB of memory since it lies column by column \(Fortran order\), and 1 MB are free"
     with pytest.raises(Refusal, match=said):
         arrays.load(str(tmp_path / "f.npz"))
