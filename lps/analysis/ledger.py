@@ -26,7 +26,7 @@ from lps.wording import counted
 REPRODUCED, OPEN, BELOW = "reproduced", "not distinguishable", "below"
 OTHERWISE, MISSING = "not comparable", "not run"
 CLOSE = 2.0  # points of accuracy on all to either side of a mean that says something
-VERDICTS = {
+_VERDICTS = {
     REPRODUCED: f"the official number is in our 95 % interval of at most {CLOSE:g} points to either side, or below it",
     OPEN: "it is in our interval, which is wider, or there is one seed and so no interval",
     BELOW: "our whole interval is below it",
@@ -186,8 +186,8 @@ def _ours(group: Group) -> str:
 
 def markdown(found: Sequence[Claim]) -> str:
     """The ledger as a page of `docs/`: what it says, how the verdicts come about, the table, a command a group."""
-    said = [f"- **{name}**: {words}." for name, words in VERDICTS.items()]
-    counts = ", ".join(f"{sum(line.verdict == name for line in found)} {name}" for name in VERDICTS)
+    said = [f"- **{name}**: {words}." for name, words in _VERDICTS.items()]
+    counts = ", ".join(f"{sum(line.verdict == name for line in found)} {name}" for name in _VERDICTS)
     shown = [head for head in HEADS if head not in ("made by", "on")]
     cells = [line.cells() for line in found]
     rows = [[score_tables.markdown(line[head]) for head in shown] for line in cells]

@@ -149,3 +149,9 @@ def test_tools_lie_over_nothing_on_a_phone(visit, path):
     assert charts and max(charts) <= 0
     assert tables and max(tables) <= 1
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_address_of_a_page_that_is_gone_leads_to_the_one_that_has_its_place(visit, runs):
+    page = visit(f"ledger?run={runs[0].id}&run={runs[2].id}")
+    page.wait_for_url(f"**/compare?run={runs[0].id}&run={runs[2].id}*")
+    page.get_by_role("heading", name="Compare").wait_for()

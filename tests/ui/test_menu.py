@@ -63,6 +63,12 @@ def test_the_groups_follow_each_other():
     assert list(dict.fromkeys(groups)) == ["Start", "Watch", "Many runs"] and groups == sorted(groups, key=groups.index)
 
 
+def test_the_address_of_a_page_that_is_gone_leads_to_the_one_that_has_its_place():
+    """`browser/test_pages_browser.py` follows one."""
+    assert not {*menu._MOVED} & {entry.path.stem for entry in menu.entries()}
+    assert {*menu._MOVED.values()} <= {entry.path.stem for entry in menu.entries()}
+
+
 def test_one_new_file_is_a_page(folder):
     (folder / "mine.py").write_text(PAGE)
     assert [e.path.stem for e in menu.entries()][5:8] == ["live", "mine", "pace"]

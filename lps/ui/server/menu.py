@@ -5,6 +5,7 @@ up, in the menu and in their group) and, where it draws charts, CHARTS = True. T
 """
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,10 +15,12 @@ from streamlit.errors import StreamlitAPIException
 from streamlit.string_util import validate_material_icon
 
 from lps.errors import Refusal, shorten
+from lps.ui.server import routing
 from lps.ui.shared import escape
 
 FOLDER = Path(__file__).parents[3] / "pages"
 _BROKEN = "Broken"  # the group of files that cannot be shown
+_MOVED = {"ledger": "compare"}  # the address of a page that is gone -> the page that has its place
 _KINDS = {"TITLE": str, "ICON": str, "GROUP": str, "PLACE": int, "CHARTS": bool}
 
 
@@ -53,11 +56,22 @@ def pages() -> dict[str, list]:
         name = entry.path.stem
         page = st.Page(entry.path, title=entry.title, icon=entry.icon, url_path=name, default=name == "home")
         found.setdefault(entry.group, []).append(page)
-    return found
+    moved = [
+        st.Page(_turn(new), title=new.capitalize(), url_path=old, visibility="hidden") for old, new in _MOVED.items()
+    ]
+    first = next(iter(found))
+    return found | {first: [*found[first], *moved]}
+
+
+def _turn(page: str) -> Callable[[], None]:
+    """A page that leads to another one, with everything that its address says."""
+    return lambda: routing.turn_to(page, **{name: st.query_params.get_all(name) for name in st.query_params})
 
 
 def run(page) -> None:
     """Draw what `st.navigation` found; of a broken file the reason."""
+    if page.url_path in _MOVED:
+        page.run()
     entry = next(entry for entry in entries() if entry.path.stem == (page.url_path or "home"))
     if entry.broken:
         st.title(escape.markdown(entry.title))

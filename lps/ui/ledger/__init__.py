@@ -1,1 +1,0 @@
-"""The page Ledger: what is reproduced? Imports what pages share, no other page."""
