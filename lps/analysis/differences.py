@@ -1,8 +1,8 @@
 """Groups of runs against each other: how far apart, how sure that is, and how many seeds it would take to tell.
 
 Runs with the same seed begin alike (start weights, order of the images), so their differences are taken seed by seed:
-Student's t on these. Where seeds do not pair, Welch's t. Intervals hold the true difference in 95 of 100 comparisons
-where it is about normally distributed over seeds. Everything that calls two groups different asks here.
+Student's t on these. Where the groups have other seeds, Welch's t. 95 of 100 intervals hold the true difference if the
+scores are about normally distributed over seeds. Everything that calls two groups different asks here.
 """
 
 import math
@@ -21,8 +21,8 @@ from lps.wording import counted
 
 COLUMNS = ("seen", "novel", "all", "nmi", "gap")  # that are held against each other
 _ABOUT_PAIRS = (
-    "Runs with the same seed begin alike, so they are compared seed by seed (other seeds: group against group); the "
-    "interval holds the true difference in 95 of 100 such comparisons, and where it holds 0 these seeds cannot tell"
+    "Runs with the same seed begin alike, so they are compared seed by seed (where seeds differ: group by group, "
+    "Welch); 95 of 100 such intervals hold the true difference, and where one holds 0 these seeds cannot tell"
 )
 _COLUMN_WORDS = {"seen": "seen", "novel": "novel", "all": "all", "nmi": "NMI", "gap": "gap"}
 _ABOUT_NEEDED = (
@@ -85,14 +85,15 @@ class Difference:
 
 
 def between(first: Mapping[object, float], second: Mapping[object, float]) -> Difference | None:
-    """Seed -> number of two groups. None where a number is missing.
+    """Seed -> number of two groups. None where a number is missing or infinite.
 
-    By pairs where at least two seeds, and half of those of the smaller group, are in both; else as a whole.
+    In pairs where every seed of the smaller group is in the other one, else by Welch's t, so that no run is left out
+    of the smaller group. The rule looks at seeds alone, never at numbers.
     """
-    if not first or not second or any(math.isnan(value) for own in (first, second) for value in own.values()):
+    if not first or not second or not all(math.isfinite(value) for own in (first, second) for value in own.values()):
         return None
-    common, fewest = [seed for seed in first if seed in second], min(len(first), len(second))
-    is_paired = len(common) == fewest == 1 or len(common) >= 2 and 2 * len(common) >= fewest
+    common = [seed for seed in first if seed in second]
+    is_paired = len(common) == min(len(first), len(second))
     seeds = [common, common] if is_paired else [list(first), list(second)]
     values = [np.array([own[seed] for seed in chosen]) for own, chosen in zip((first, second), seeds)]
     found = estimates.of_pairs(*values) if is_paired else estimates.of_two(*values)
@@ -200,7 +201,7 @@ def best(groups: Sequence[Group]) -> set[tuple[int, str]]:
     for split in _by_split(groups):
         for column in HIGHER_IS_BETTER:
             rivals = {row: group for row, group in enumerate(groups) if group.members[0].split == split}
-            rivals = {row: group for row, group in rivals.items() if not math.isnan(group.mean(column))}
+            rivals = {row: group for row, group in rivals.items() if math.isfinite(group.mean(column))}
             if len({group.is_clustered_apart for group in rivals.values()}) > 1:
                 rivals = {row: group for row, group in rivals.items() if not group.is_clustered_apart}
             top = leader([_values(group, column) for group in rivals.values()])

@@ -253,7 +253,7 @@ def _setups(scored: Sequence[Scored], column: str) -> list[tuple[Config, float]]
     for member in run_groups.newest_of_seeds(scored)[0]:
         found.setdefault(run_groups.identity(member), []).append(member)
     groups = [Group("", tuple(members)) for members in found.values()]
-    return [(group.config, group.mean(column)) for group in groups if not math.isnan(group.mean(column))]
+    return [(group.config, group.mean(column)) for group in groups if math.isfinite(group.mean(column))]
 
 
 def _between(values: Sequence, means: np.ndarray) -> float:
