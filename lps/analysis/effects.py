@@ -1,10 +1,11 @@
 """What a setting does: runs that are equal in everything else, value by value; nothing interpolated, no splits mixed.
 
 A *background* is everything that such runs share: the method, the split, and every setting but those looked at and
-what may differ between repetitions (`compare.REPEATED`). Means are only taken over seeds within a background.
+what may differ between repetitions (`run_scores.REPEATED`). Means are only taken over seeds within a background.
 """
 
 import hashlib
+import itertools
 import json
 import math
 from collections import Counter
@@ -24,6 +25,7 @@ from lps.settings.config import Config, configure
 _MEASURES = ("novel", "seen", "all", "gap")
 _DECADES = 100.0  # positive values whose largest is at least so many times the smallest want a log axis
 _FEWEST_SETUPS = 8  # different setups that shares of variance need
+FOLLOWS = "its values follow from those of other settings, so its effect cannot be told from theirs"
 _OUTSIDE = ("dataset", "method")  # no settings of an effect, nor is anything of these groups:
 _OUTSIDE_GROUPS = ("dataset.", "split.")
 
@@ -32,8 +34,8 @@ _OUTSIDE_GROUPS = ("dataset.", "split.")
 class Background:
     """Runs of one split that are equal in everything but `settings` and their seed.
 
-    rest: `rest_of` each of them. split: `compare.split_digest`. groups: the values of the settings, in their order, ->
-    the runs with these values, one a seed.
+    rest: `rest_of` each of them. split: the digest of their split. groups: the values of the settings, in their order,
+    -> the runs with these values, one a seed.
     """
 
     settings: tuple[str, ...]
@@ -65,7 +67,9 @@ class Background:
 class Importance:
     """How much of what differs between setups goes with one setting (`importance`).
 
-    share: eta squared, of 1. chance: what a setting without any effect gets on average. values: how many it has.
+    setting: its name, or the names of settings that were always changed together. share: of the total sum of squares,
+    what the setting adds to all others. chance: what it would add on average if nothing had an effect. values: how many
+    the setting has.
     """
 
     setting: str
@@ -221,10 +225,11 @@ def missing(background: Background, values: Sequence, seeds: Sequence[int]) -> l
 def importance(scored: Sequence[Scored], column: str) -> tuple[list[Importance], dict[str, str]]:
     """(share of the variance between setups that goes with each varied setting, most first; settings left out, why).
 
-    A setup is all runs that differ in nothing but the seed; its value is their mean. The share is eta squared, one-way:
-    the sum of squares between the means of the setting's values over the total sum of squares. It takes one setting at
-    a time, so settings that were changed together share the credit, and effects that depend on another setting do not
-    show. (values - 1) / (setups - 1) is what a setting that does nothing gets on average.
+    A setup is all runs that differ in nothing but the seed; its value is their mean. Of the linear model with one term
+    for each value of each setting (main effects), a share is the sum of squares that is lost without the setting, over
+    the total sum of squares (type III). Where every value meets every other one equally often, that is eta squared.
+    Effects that depend on another setting do not show. Settings that were always changed together count as one. A
+    setting whose values follow from the others is left out.
     Raises `Refusal` where there are several splits, fewer than `_FEWEST_SETUPS` setups, or nothing that differs.
     """
     if len({member.split for member in scored}) > 1:
@@ -238,13 +243,54 @@ def importance(scored: Sequence[Scored], column: str) -> tuple[list[Importance],
     if total <= 1e-12:
         raise Refusal("importance", "has nothing to explain: all settings of these runs came out the same")
     found, left_out = [], {}
-    for setting, values in varied(config for config, _ in setups).items():
-        if 2 * len(values) > len(setups):
-            left_out[setting] = f"{len(values)} values among {len(setups)} setups are too many to tell from chance"
+    levels = _levels([config for config, _ in setups])
+    for name in [name for name, own in levels.items() if 2 * (own.max() + 1) > len(setups)]:
+        values = levels.pop(name).max() + 1
+        left_out[name] = f"{values} values among {len(setups)} setups are too many to tell from chance"
+    unexplained, terms = _residual(levels.values(), means)
+    for name, own in levels.items():
+        without, fewer_terms = _residual([other for key, other in levels.items() if key != name], means)
+        if terms - fewer_terms < own.max():
+            left_out[name] = FOLLOWS
             continue
-        between = _between([config.flat()[setting] for config, _ in setups], means)
-        found.append(Importance(setting, between / total, (len(values) - 1) / (len(setups) - 1), len(values)))
+        share = max(0.0, without - unexplained) / total
+        found.append(Importance(name, share, float(own.max() / (len(setups) - 1)), int(own.max() + 1)))
     return sorted(found, key=lambda item: -item.share), left_out
+
+
+def associations(scored: Sequence[Scored], least: float = 0.3) -> list[tuple[str, str, float]]:
+    """(setting, setting, Cramer's V) of settings that were varied together, the strongest first.
+
+    V is 0 where every value of one meets every value of the other equally often, and 1 where one follows from the
+    other. Pairs below `least` are left out.
+    """
+    levels = _levels(list({run_groups.identity(member): member.config for member in scored}.values()))
+    found = []
+    for one, other in itertools.combinations(levels, 2):
+        counts = np.zeros((levels[one].max() + 1, levels[other].max() + 1))
+        np.add.at(counts, (levels[one], levels[other]), 1)
+        expected = counts.sum(1, keepdims=True) * counts.sum(0) / counts.sum()
+        strength = math.sqrt(((counts - expected) ** 2 / expected).sum() / counts.sum() / (min(counts.shape) - 1))
+        if strength >= least:
+            found.append((one, other, strength))
+    return sorted(found, key=lambda item: -item[2])
+
+
+def _levels(configs: Sequence[Config]) -> dict[str, np.ndarray]:
+    """For each varied setting, or settings that were always changed together: the place of its value in each config."""
+    together = changed_together(configs)
+    single = [(name,) for name in varied(configs) if not any(name in names for names in together)]
+    return {
+        ", ".join(names): np.unique([str(config.flat()[names[0]]) for config in configs], return_inverse=True)[1]
+        for names in [*single, *together]
+    }
+
+
+def _residual(levels: Iterable[np.ndarray], means: np.ndarray) -> tuple[float, int]:
+    """(sum of squares that the main effects of these settings leave unexplained, rank of their model)."""
+    model = np.column_stack([np.ones(len(means)), *(np.eye(own.max() + 1)[own] for own in levels)])
+    fitted, _, rank, _ = np.linalg.lstsq(model, means)
+    return float(((means - model @ fitted) ** 2).sum()), int(rank)
 
 
 def _setups(scored: Sequence[Scored], column: str) -> list[tuple[Config, float]]:
@@ -254,14 +300,6 @@ def _setups(scored: Sequence[Scored], column: str) -> list[tuple[Config, float]]
         found.setdefault(run_groups.identity(member), []).append(member)
     groups = [Group("", tuple(members)) for members in found.values()]
     return [(group.config, group.mean(column)) for group in groups if math.isfinite(group.mean(column))]
-
-
-def _between(values: Sequence, means: np.ndarray) -> float:
-    """Sum of squares between the means of those with equal values."""
-    members: dict[object, list[float]] = {}
-    for value, mean in zip(values, means):
-        members.setdefault(value, []).append(mean)
-    return sum(len(own) * (np.mean(own) - means.mean()) ** 2 for own in members.values())
 
 
 def changed_together(configs: Sequence[Config]) -> list[tuple[str, ...]]:

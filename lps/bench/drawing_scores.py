@@ -94,16 +94,23 @@ def of_lines(
     return text([*lines, "figure = go.Figure(go.Parcoords(dimensions=dimensions, line_color=scores))", "figure.show()"])
 
 
-def of_importance(folders: Sequence[str], settings: Sequence[str], measure: str, scoring: Mapping[str, str]) -> str:
-    """The share of the variance between setups (means over seeds) that goes with each setting: eta squared."""
-    lines = ["import lps", PANDAS, PLOTLY, "", _how(scoring), *_runs(folders)]
+def of_importance(
+    folders: Sequence[str], settings: Sequence[str], beside: Sequence[str], measure: str, scoring: Mapping[str, str]
+) -> str:
+    """What each setting adds to all others (type III shares of the variance between setups); `beside`: not shown."""
+    lines = ["import lps", "import numpy as np", PANDAS, PLOTLY, "", _how(scoring), *_runs(folders)]
     lines += ["groups = lps.compare_runs(runs, **how)  # each of runs that differ in the seed alone"]
     lines += [f"rows = [group['config'] | {{'mean of seeds': group[{measure!r}]['mean']}} for group in groups]"]
     lines += ["setups = pd.DataFrame(rows).dropna(subset=['mean of seeds'])", "score = setups['mean of seeds']"]
-    lines += [f"settings = {list(settings)!r}", "shares, chance = [], []  # chance: of a setting that does nothing"]
-    lines += ["for setting in settings:", "    means = score.groupby(setups[setting], dropna=False).transform('mean')"]
-    lines += ["    shares.append(((means - score.mean()) ** 2).sum() / ((score - score.mean()) ** 2).sum())"]
-    lines += ["    chance.append((setups[setting].nunique(dropna=False) - 1) / (len(setups) - 1))"]
+    lines += [f"settings, beside = {list(settings)!r}, {list(beside)!r}", "", "def unexplained(names):"]
+    lines += ["    terms = [pd.get_dummies(setups[name].astype(str)).to_numpy(float) for name in names]"]
+    lines += ["    model = np.column_stack([np.ones(len(setups)), *terms])"]
+    lines += ["    return ((score - model @ np.linalg.lstsq(model, score)[0]) ** 2).sum()", ""]
+    lines += ["total, left = ((score - score.mean()) ** 2).sum(), unexplained(settings + beside)"]
+    lines += ["others = [[name for name in settings + beside if name != setting] for setting in settings]"]
+    lines += ["shares = [(unexplained(names) - left) / total for names in others]"]
+    lines += ["values = [setups[setting].astype(str).nunique() for setting in settings]"]
+    lines += ["chance = [(count - 1) / (len(setups) - 1) for count in values]  # on average if nothing has an effect"]
     lines += ["figure = go.Figure(go.Bar(x=shares, y=settings, orientation='h', name='share'))"]
     lines += ["figure.add_scatter(x=chance, y=settings, mode='markers', name='chance')"]
     return text([*lines, "figure.update_yaxes(autorange='reversed')", "figure.show()"])

@@ -342,7 +342,7 @@ def _dimension(axis: Axis, scored: Sequence[Scored]) -> dict:
 
 
 def importance(found: Sequence[Importance], colors: Palette) -> go.Figure:
-    """The share of each setting as a bar, most on top; the tick is what one without any effect gets on average."""
+    """The share of each setting as a bar, most on top; the tick is what it adds on average if nothing has an effect."""
     items = list(reversed(found))
     names = [figures.plain(item.setting) for item in items]
     labels = [f"{name} · {item.share:.0%}" for name, item in zip(names, items)]
@@ -362,7 +362,7 @@ def importance(found: Sequence[Importance], colors: Palette) -> go.Figure:
     )
     marker = {"symbol": "line-ns-open", "size": 18, "color": colors.ink, "line": {"width": 2, "color": colors.ink}}
     chance = np.array([item.chance for item in items])
-    hover = "no effect at all: %{x:.0%} on average<extra></extra>"
+    hover = "if nothing has an effect: %{x:.0%} on average<extra></extra>"
     figure.add_trace(go.Scatter(x=chance, y=places, mode="markers", marker=marker, name="Chance", hovertemplate=hover))
     figure.update_yaxes(tickvals=places, ticktext=labels, showgrid=False, fixedrange=True)
     figure.update_xaxes(range=[0, 1.02], tickvals=[0, 0.25, 0.5, 0.75, 1], tickformat=".0%", fixedrange=True)

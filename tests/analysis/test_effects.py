@@ -281,6 +281,46 @@ def test_too_little_is_refused():
     assert found == [] and "9 values among 9 setups" in left_out["margin_scale"]
 
 
+def associated(seed: int) -> list[Scored]:
+    """18 setups of three settings: the margin does all, lr does nothing but is mostly high where the margin is."""
+    draw, runs = np.random.default_rng(seed), []
+    for margin, lr, heat in itertools.product((0, 5, 10), range(3), (0.2, 0.4)):
+        rate = 0.1 if (lr < 2) == (margin > 0) else 0.05
+        own = {"margin_scale": margin, "lr": rate, "temperature": heat, "entropy_weight": 0.1 * lr}
+        runs.append(scored(0, 0.3 + 0.03 * margin + draw.normal(0, 0.02), **own))
+    return runs
+
+
+def test_a_setting_that_does_nothing_gets_no_share_for_going_along_with_one_that_does():
+    """By itself it has more than a fifth of the variance; a share near its mark is right."""
+    shares = []
+    for seed in range(30):
+        found, left_out = importance(associated(seed), "novel")
+        shares.append({item.setting: (item.share, item.chance) for item in found})
+        assert left_out == {}
+    chance = shares[0]["lr"][1]
+    assert np.mean([own["lr"][0] for own in shares]) < chance < 0.1
+    assert min(own["margin_scale"][0] for own in shares) > 0.5
+    ((one, other, strength), *_) = effects.associations(associated(0))
+    assert {one, other} == {"margin_scale", "lr"} and 0.3 < strength < 1
+
+
+def test_a_setting_that_follows_from_another_is_left_out():
+    runs = [
+        scored(0, 0.1 * place + 0.01 * heat, margin_scale=place, lr=0.1 if place < 2 else 0.05, temperature=heat)
+        for place in range(4)
+        for heat in (0.2, 0.4, 0.6)
+    ]
+    found, left_out = importance(runs, "novel")
+    assert [item.setting for item in found] == ["temperature"]
+    assert left_out.keys() == {"margin_scale", "lr"} and "follow from" in left_out["lr"]
+    assert effects.associations(runs)[0][2] == pytest.approx(1)
+
+
+def test_independent_settings_are_not_associated():
+    assert effects.associations(grid_of(lambda c, t, lr: 0.5)) == []
+
+
 def test_settings_that_changed_together_are_named():
     configs = [scored(margin_scale=c, lr=0.01 * (c + 1), temperature=t).config for c in (0, 5) for t in (0.2, 0.4)]
     assert effects.changed_together(configs) == [("margin_scale", "lr")]

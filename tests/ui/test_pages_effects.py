@@ -382,10 +382,19 @@ def test_importance_says_what_it_is_not(root):
         make(root, margin_scale=margin, temperature=0.4)
     app = visit("effects", measure="all")
     said = words_of(app)
-    assert "Always changed together, so not told apart: temperature, entropy_weight" in said
+    assert "Always changed together, so they count as one: temperature, entropy_weight" in said
+    assert "varied independently" in said
     bars, marks = charts_of(app)["effect_importance"]["data"]
-    assert array(bars["x"])[-1] == pytest.approx(1) and array(bars["x"])[0] == pytest.approx(0)
-    assert array(marks["x"]) == pytest.approx([3 / 7, 1 / 7, 1 / 7])
+    assert array(bars["x"]) == pytest.approx([0, 1]) and array(marks["x"]) == pytest.approx([3 / 7, 1 / 7])
+
+
+def test_settings_that_were_varied_together_are_said_to_be(root):
+    for margin, temperature in ((0.0, 0.2), (0.0, 0.4), (2.0, 0.2), (5.0, 0.4), (9.0, 0.4)):
+        for weight in (0.0, 1.0):
+            make(root, margin_scale=margin, temperature=temperature, entropy_weight=weight, lucky=weight > 0)
+    said = words_of(visit("effects", measure="all"))
+    assert "margin_scale and temperature were varied together (Cramer's V 0." in said
+    assert "varied independently" not in said
 
 
 def test_names_in_figures_are_literal():

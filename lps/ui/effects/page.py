@@ -34,6 +34,7 @@ from lps.ui.shared.plot import folder_of, plot
 from lps.wording import counted
 
 _EXAMPLE = "margin_scale=0,2,5,10,20"  # of a sweep worth looking at
+_MOST_ASSOCIATED = 3  # pairs of settings that are named
 MOST_AXES = 7  # side by side with names that can be read
 
 
@@ -304,7 +305,7 @@ def _show_all(scored: Sequence[Scored], varied: Mapping[str, list], measure: str
         trouble = None
     except Refusal as error:
         found, left_out, trouble = [], {}, error
-    _show_lines(scored, varied, measure, [item.setting for item in found])
+    _show_lines(scored, varied, measure, [name for item in found for name in item.setting.split(", ")])
     st.markdown(f"**What goes with {MEASURES[measure].lower()}**")
     if trouble:
         st.caption(escape.markdown(f"Importance {str(trouble).removeprefix('importance: ')}."))
@@ -312,7 +313,9 @@ def _show_all(scored: Sequence[Scored], varied: Mapping[str, list], measure: str
     if found:
         alt = ", ".join(f"{item.setting} {item.share:.0%}" for item in found)
         figure = effect_charts.importance(found, theme.palette())
-        about = [item.setting for item in found], measure, against.scoring_of([Group("", tuple(scored))])
+        shown = [item.setting.split(", ")[0] for item in found]
+        beside = [name.split(", ")[0] for name, why in left_out.items() if why == effects.FOLLOWS]
+        about = shown, beside, measure, against.scoring_of([Group("", tuple(scored))])
         code = drawing_scores.of_importance([folder_of(member.run) for member in scored], *about)
         plot(figure, "effect_importance", f"Share of variance: {alt}", code=code)
     st.caption("  \n".join(_about_importance(scored, left_out)))
@@ -356,13 +359,21 @@ def _pick_axes(varied: Mapping[str, list], by_importance: Sequence[str]) -> dict
 
 def _about_importance(scored: Sequence[Scored], left_out: Mapping[str, str]) -> list[str]:
     """What the bars are, and what they are not."""
+    associated = effects.associations(scored)
     said = [
-        "Share of the variance between setups (means over seeds) that goes with a setting, one setting at a time "
-        "(eta squared). The mark is what a setting without any effect gets on average: only what lies well beyond it "
-        "says something. Shares may add up to more than all, and effects that depend on another setting do not show. "
-        "It tells what went together in these runs, not what would happen elsewhere."
+        "Share of the variance between setups (means over seeds) that a setting adds to all other settings, in a "
+        "linear model of main effects (type III sum of squares). The mark is what a setting adds on average if nothing has an "
+        "effect. Effects that depend on another setting do not show. These shares describe the runs here, not others."
     ]
+    if not associated and not left_out:
+        said.append("The settings were varied independently: a share well beyond its mark is an effect in these runs.")
+    for one, other, strength in associated[:_MOST_ASSOCIATED]:
+        pair = f"{escape.markdown(one)} and {escape.markdown(other)}"
+        said.append(
+            f"{pair} were varied together (Cramer's V {strength:.2f}): what they share is counted for neither, so a "
+            "short bar does not mean that a setting does nothing."
+        )
     for settings in effects.changed_together([member.config for member in scored]):
-        said.append(f"Always changed together, so not told apart: {escape.markdown(', '.join(settings))}.")
+        said.append(f"Always changed together, so they count as one: {escape.markdown(', '.join(settings))}.")
     said += [f"Left out: {escape.markdown(setting)}, {escape.markdown(why)}." for setting, why in left_out.items()]
     return said
