@@ -285,7 +285,10 @@ class Config:
 
     @staticmethod
     def from_json(text: str) -> "Config":
-        """The checked `Config` of a `config.json`: every key known, missing ones by default; raises `Refusal`."""
+        """The checked `Config` of a `config.json`; raises `Refusal` for unknown keys and values that do not fit.
+
+        Missing settings have their default, or the value that `Told.before` gives to older runs.
+        """
         try:
             values = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -293,7 +296,10 @@ class Config:
         if not isinstance(values, dict):
             raise BadSetting("config.json", f"holds {shorten(values)}, not an object of settings")
         versions.check("config.json", values.pop("version", None))
-        return configure({_DECISIONS: None} | values)
+        method = values.get("method")
+        own = catalog.method_info(method).parameters if method in catalog.method_names() else {}
+        before = {name: parameter.told.before for name, parameter in own.items() if parameter.told.before is not None}
+        return configure({_DECISIONS: None} | before | values)
 
 
 @cache

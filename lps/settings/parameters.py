@@ -27,6 +27,7 @@ class Told:
 
     group: the heading that it stands under. larger: what a larger value does. paper: what the paper has, and what it
     tried. words: how a choice is shown, by the value that is stored. needs: the switch without which it means nothing.
+    before: the value of stored runs that were made before the setting existed, where that is not the default.
     """
 
     group: str = ""
@@ -34,6 +35,7 @@ class Told:
     paper: str = ""
     words: Mapping[str, str] = field(default_factory=dict, hash=False)
     needs: str = ""
+    before: str | float | None = None
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """LegoGCD: its two terms beside SimGCD's row by row in float64, who carries gradient, what is remembered."""
 
+import json
 import math
 
 import numpy as np
@@ -10,8 +11,9 @@ from scenes import CLASSES, pixel_scene, scene, softmax
 from short_runs import assert_same_end, assert_well_told, finished_run, resumed_run, state
 
 from lps.methods import Progress
-from lps.methods.legogcd import kl_of_views
+from lps.methods.legogcd import kl_of_views, official_disagreement
 from lps.settings import catalog
+from lps.settings.config import Config, configure
 
 torch.set_num_threads(1)  # with tensors this small threads only wait for each other
 LATE = Progress(19, 20, 0, 10)
@@ -24,12 +26,16 @@ def unit(row):
     return row / np.linalg.norm(row)
 
 
-def naive(method, labeled, weight=2.0, agreement=1.0, threshold=0.97, sharp=0.05, margin=0.4, share=0.35, student=0.1):
+def naive(
+    method, labeled, weight=2.0, agreement=1.0, threshold=0.95, sharp=0.05, margin=0.4, share=0.35, student=0.1,
+    is_official=True,
+):  # fmt: skip
     """Both terms from the definitions, with loops over the rows of both views."""
     prototypes = [unit(row) for row in method.prototypes]
     views = [[np.array([unit(row) @ c for c in prototypes]) for row in view] for view in method.network.features]
     p = [[softmax(row / student) for row in view] for view in views]
-    divergences = [sum(a * np.log(a / b)) for a, b in zip(*p)]
+    twice = [[softmax(row) if is_official else row for row in view] for view in p]
+    divergences = [sum(a * np.log(of_a / of_b)) for a, of_a, of_b in zip(p[0], *twice)]
     remembered = method.mean_prediction.double().numpy()
     known = []
     for view, predicted in zip(views, p):
@@ -51,8 +57,9 @@ def naive(method, labeled, weight=2.0, agreement=1.0, threshold=0.97, sharp=0.05
         ({}, {}),
         ({"known_threshold": 0.5}, {"threshold": 0.5}),
         (OPTIONS, dict(weight=3.0, agreement=0.5, threshold=0.4, sharp=0.2, margin=1.5)),
+        ({"agreement": "kl", "known_threshold": 0.5}, {"threshold": 0.5, "is_official": False}),
     ],
-    ids=["default", "many known", "other constants"],
+    ids=["default", "many known", "other constants", "the paper's equation"],
 )
 @pytest.mark.parametrize("seed", [0, 1])
 def test_both_terms_equal_the_naive_ones(options, constants, seed):
@@ -111,6 +118,21 @@ def test_views_are_pulled_together_from_both_sides():
     assert kl_of_views(logits[0], logits[0]).item() == 0
 
 
+def test_the_official_form_is_bounded_where_the_divergence_is_not():
+    """Two views that are sure of different classes: log(e / (e + k - 1)) - log(1 / (e + k - 1)) = 1."""
+    logits = 100 * torch.eye(10, dtype=torch.float64)
+    other = logits.roll(1, dims=1)
+    assert official_disagreement(logits, other).item() == pytest.approx(1)
+    assert kl_of_views(logits, other).item() == pytest.approx(100)
+    assert official_disagreement(logits, logits).item() == 0
+
+
+def test_a_run_that_was_made_before_the_setting_existed_has_kl():
+    stored = json.loads(configure({"method": "legogcd", "known_threshold": 0.97}).to_json())
+    assert stored.pop("agreement") == "official"
+    assert Config.from_json(json.dumps(stored)).hyperparameters["agreement"] == "kl"
+
+
 def test_gradient_reaches_what_simgcds_reaches():
     method, batch = pixel_scene("legogcd", known_threshold=0.0)
     method.loss(batch, LATE)[0].backward()
@@ -131,7 +153,15 @@ def test_loss_and_gradient_stay_finite(case, dtype):
 def test_it_has_the_settings_of_simgcd_beside_its_own():
     own, simgcd = catalog.method_info("legogcd").parameters, catalog.method_info("simgcd").parameters
     assert own.keys() - simgcd.keys() == {
-        *("known_weight", "agreement_weight", "known_threshold", "known_temperature", "margin", "margin_decay")
+        *(
+            "known_weight",
+            "agreement_weight",
+            "agreement",
+            "known_threshold",
+            "known_temperature",
+            "margin",
+            "margin_decay",
+        )
     }
     assert simgcd.items() <= own.items()
     method, _ = scene("legogcd", 2, supervised_weight=0.6)

@@ -362,8 +362,9 @@ def _about_importance(scored: Sequence[Scored], left_out: Mapping[str, str]) -> 
     associated = effects.associations(scored)
     said = [
         "Share of the variance between setups (means over seeds) that a setting adds to all other settings, in a "
-        "linear model of main effects (type III sum of squares). The mark is what a setting adds on average if nothing has an "
-        "effect. Effects that depend on another setting do not show. These shares describe the runs here, not others."
+        "linear model of main effects (type III sum of squares). The mark is what a setting adds on average if "
+        "nothing has an effect. Effects that depend on another setting do not show. These shares describe the runs "
+        "here, not others."
     ]
     if not associated and not left_out:
         said.append("The settings were varied independently: a share well beyond its mark is an effect in these runs.")
