@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+_LEAST_SPREAD = 1e-4  # of features that can be told apart, as a share of their root mean square
+
 
 class FeatureHead(nn.Module):
     """Features (n, width) of a backbone -> features (n, num_features): a projection, then a perceptron beside it.
@@ -35,14 +37,19 @@ class FeatureHead(nn.Module):
     def begin_at(self, pieces: Iterator[Tensor]) -> None:
         """Let the projection give the principal components of features that come piece by piece.
 
-        Their scale is brought to a mean square of 1.
+        Their scale is brought to a mean square of 1. Where features differ by less than a ten-thousandth of their size,
+        that share of their size counts as their spread, so that weights stay bounded, and the log says so.
         """
         sample = torch.cat(list(pieces)).double()
+        least = _LEAST_SPREAD * float(sample.square().mean().sqrt()) or 1.0
         mean = sample.mean(dim=0)
         sample -= mean
         _, vectors = torch.linalg.eigh(sample.T @ sample)
         axes = vectors.flip(1)[:, : self.num_features].T
         axes = axes * axes.gather(1, axes.abs().argmax(dim=1, keepdim=True)).sign()
-        axes = axes / (sample @ axes.T).square().mean().sqrt().clamp_min(1e-12)
+        spread = float((sample @ axes.T).square().mean().sqrt())
+        if spread < least:
+            print("The features of all images are nearly equal; nothing can be learned of them.", flush=True)
+        axes = axes / max(spread, least)
         self.projection.weight.copy_(axes)
         self.projection.bias.copy_(-axes @ mean)

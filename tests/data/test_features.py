@@ -177,6 +177,14 @@ def test_the_head_begins_with_the_principal_components():
     assert torch.equal(again.projection.weight, head.projection.weight)
 
 
+@pytest.mark.parametrize("features", [torch.full((40, 6), 0.7), torch.zeros(40, 6), 3 + 1e-9 * torch.eye(40, 6)])
+def test_features_that_are_nearly_equal_give_bounded_weights_and_a_sentence(features, capsys):
+    head = FeatureHead(6, 4, 0)
+    head.begin_at(iter(features.split(10)))
+    assert head.projection.weight.abs().max() < 1.5e4 and head(features).abs().max() < 10
+    assert "The features of all images are nearly equal" in capsys.readouterr().out
+
+
 def test_simclr_pretraining_is_refused_and_the_shipped_backbone_is_what_follows():
     assert configure({"features": "stored"}).network_name == "efficientnet_lite0"
     assert configure({"features": "stored"}).network_start == "published"
