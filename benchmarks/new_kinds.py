@@ -29,7 +29,7 @@ def trial(points: np.ndarray, truth: np.ndarray, foreign: int, count: int, seed:
     new = np.concatenate([rows[len(rows) // 2 :] for rows in shuffled])
     new = np.concatenate([new, draws.permutation(np.flatnonzero(truth == foreign))[:count]])
     nobody = np.zeros(0, np.int64)
-    curve = none_of_these.measure(points[own], truth[own], nobody, nobody.astype(bool))
+    curve = none_of_these.measure(points[own], nobody, nobody.astype(bool))
     distance = none_of_these.nearest(points[new], points[own])[0].mean(axis=1)
     kinds = new_kinds.find(points[new][new_kinds.is_far(distance, curve)], distance, curve)
     return [float((truth[new[list(kind)]] == foreign).mean()) for kind in kinds]

@@ -162,7 +162,7 @@ def _called(run: Run, split: Split, said: Naming, clusters: np.ndarray) -> tuple
 
 
 def trade_off_of(model: Trained, known: Known, said: Naming, own: np.ndarray) -> TradeOff:
-    """What thresholds keep and catch; own: cluster of every training image that is compared with."""
+    """What thresholds keep; own: cluster of every training image that is compared with."""
     split = model.material.split
     rows = np.flatnonzero(np.isin(known.images, split.validation))
     truth = model.material.truth[known.images[rows]]
@@ -171,4 +171,4 @@ def trade_off_of(model: Trained, known: Known, said: Naming, own: np.ndarray) ->
         labels.name_of(cluster, said, defaults) == split.class_names[label]
         for cluster, label in zip(own[rows].tolist(), truth.tolist())
     ]
-    return none_of_these.measure(known.points, own, rows, np.array(is_right, bool), model.backbone is None)
+    return none_of_these.measure(known.points, rows, np.array(is_right, bool))

@@ -33,7 +33,7 @@ def world():
     directions = np.eye(12, dtype=np.float32)
     known = np.concatenate([around(draws, directions[k], 60, 0.06) for k in range(4)])
     nobody = np.zeros(0, np.int64)
-    return draws, directions, known, none_of_these.measure(known, np.repeat(np.arange(4), 60), nobody, nobody > 0)
+    return draws, directions, known, none_of_these.measure(known, nobody, nobody > 0)
 
 
 def found_among(world, new: np.ndarray) -> tuple:

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from lps.charts.trade_off_chart import trade_off
 from lps.datasets import Images
 from lps.datasets._decoding import Unreadable, squeezed
 from lps.errors import Refusal
@@ -16,8 +15,7 @@ from lps.store.titles import short_id
 from lps.ui.pictures import frames, gallery, left_out, points
 from lps.ui.pictures.frames import Frame
 from lps.ui.pictures.gallery import FINE, Tile
-from lps.ui.shared import escape, select, theme
-from lps.ui.shared.plot import plot
+from lps.ui.shared import escape, select
 from lps.use import prediction_files
 from lps.use.none_of_these import KEPT
 from lps.use.predicted import NONE, Predicted
@@ -74,10 +72,6 @@ def _ask_threshold(found: Predicted) -> float:
         )  # fmt: skip
         threshold = found.threshold(share / 100)
         if np.isfinite(threshold):
-            if np.isfinite(found.trade_off.caught).any():
-                figure = trade_off(found.trade_off, threshold, theme.palette())
-                figure.update_layout(uirevision="predict")
-                plot(figure, "predict_trade_off", "Share of foreign pictures caught against known ones kept")
             words = found.trade_off.in_words(threshold)
             st.caption(f"{words[:1].upper()}{words[1:]}.")
         else:
