@@ -254,16 +254,18 @@ def made(
     except disk.TooSmall:
         raise
     except OSError as error:  # of a write, which knows no name
-        raise OSError(error.errno, error.strerror, str(folder)) from None
+        raise OSError(error.errno, error.strerror, error.filename or str(folder)) from None
 
 
 def _finished(folder: Path, count: int, views: Sequence[str], begin, report: Report, should_stop) -> Store | None:
     """The store, of which nobody else writes; None where asked to stop."""
     width, facts, compute = begin()
     store = _read(folder)
-    if store is None or (store.count, store.width) != (count, width):
+    is_usable = store is not None and (store.count, store.width) == (count, width)
+    if not is_usable:
         disk.remove_folder(folder)
-        disk.make_folder(folder)
+    disk.make_folder(folder)  # refuses a link: nothing is written where it leads
+    if not is_usable:
         write_json(folder / "facts.json", {"count": count, "width": width} | facts)
         store = Store(folder, count, width)
     sweep(folder)
@@ -328,7 +330,7 @@ def kept() -> list[Kept]:
 def _look(store: Store) -> Kept:
     try:
         names = sorted(path.stem for path in store.folder.glob("*.pieces"))
-        size = sum(path.stat().st_size for path in store.folder.iterdir())
+        size = sum(path.lstat().st_size for path in store.folder.iterdir())
     except OSError:
         names, size = [], 0
     pieces = {view: store.pieces(view) for view in names}

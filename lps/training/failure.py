@@ -11,7 +11,9 @@ from lps.files.atomic import refusal
 from lps.store.runs import Run
 
 # What a file system says when it, or somebody beside us, is at fault.
-_DISK_ERRORS = {getattr(errno, f"E{name}") for name in "IO ROFS STALE ACCES PERM NODEV NXIO NOENT NOTDIR".split()}
+_DISK_ERRORS = {
+    getattr(errno, f"E{name}") for name in "IO ROFS STALE ACCES PERM NODEV NXIO NOENT NOTDIR ISDIR LOOP INVAL".split()
+}
 CHANGED = (
     "its images or labels are not those that this run began with, and it goes on with nothing else; put them back and "
     "resume, or launch a copy"

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from lps.data import feature_store
 from lps.errors import Refusal
 from lps.files import disk
 from lps.files.locks import claim
+from lps.training.failure import explain
 from tests.data.store_faults import COUNT, VIEWS, WIDTH, content, is_right, make
 from tests.patience import until
 
@@ -236,3 +238,50 @@ def test_damage_below_the_system_is_found_by_reading_all(monkeypatch):
     assert feature_store.opened("a", ["plain"]) is None  # three pieces: all of them are among those that are compared
     monkeypatch.setattr(feature_store, "_drawn", lambda count: [2])
     assert feature_store.opened("a", ["plain"]) == store
+
+
+def _as_link(store, elsewhere):
+    store.folder.rename(elsewhere)
+    store.folder.symlink_to(elsewhere)
+    (elsewhere / "plain.f16").write_bytes(b"somebody's")
+
+
+def _as_file(store, elsewhere):
+    shutil.rmtree(store.folder)
+    store.folder.write_text("somebody's")
+
+
+def _table_as_pipe(store, elsewhere):
+    store.table("plain").unlink()
+    os.mkfifo(store.table("plain"))
+
+
+def _table_as_folder(store, elsewhere):
+    store.table("plain").unlink()
+    store.table("plain").mkdir()
+
+
+def _lock_as_link(store, elsewhere):
+    elsewhere.write_text("somebody's")
+    store.lock.symlink_to(elsewhere)
+    store.table("plain").write_bytes(b"")
+
+
+@pytest.mark.parametrize("put", [_as_link, _as_file, _table_as_pipe, _table_as_folder, _lock_as_link])
+def test_what_is_no_store_or_file_of_its_own_is_neither_followed_nor_waited_for(put, tmp_path):
+    """A run that needs it ends with the name of what is in the way, and as an error of the disk."""
+    store, _ = make("a")
+    put(store, tmp_path / "elsewhere")
+    before = {path: path.read_bytes() for path in tmp_path.glob("elsewhere*/**/*") if path.is_file()}
+    with pytest.raises(OSError) as error:
+        make("a")
+    assert {path: path.read_bytes() for path in before} == before
+    kind, words = explain(error.value)
+    assert kind == "io_error" and str(feature_store.home() / "a") in words and words.endswith("mend that and resume")
+
+
+def test_a_link_to_nowhere_in_a_store_does_not_hide_it_from_the_list():
+    store, _ = make("a")
+    (store.folder / "note").symlink_to(store.folder / "nowhere")
+    (kept,) = feature_store.kept()
+    assert kept.rows == dict.fromkeys(VIEWS, COUNT) and kept.bytes > store.size(2)
