@@ -1,7 +1,7 @@
 """A folder that grows: what has arrived is predicted, and what may be a novel class is told of once.
 
-A file is looked at once, when two looks found it of the same size and time, so that none is read half-written. Nothing
-in the folder is changed.
+A file is looked at once, when two looks found it of the same size and time, so that none is read half-written. A file
+that was no picture is looked at again when its size or time changes. Nothing in the folder is changed.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ from lps.datasets import quoted
 from lps.datasets._pictures import Listing
 from lps.errors import Refusal
 from lps.exchange.messages import Message
-from lps.files.atomic import refused
+from lps.files.atomic import clean_line, refused
 from lps.files.versions import MOST_IMAGES
 from lps.store import titles
 from lps.store.runs import Run
@@ -59,7 +59,7 @@ class Watch:
         self._rows: Rows | None = None
         self._settled: dict[str, tuple[int, int]] = {}  # files that were looked at
         self._arriving: dict[str, tuple[int, int]] = {}  # files that were there at the last look
-        self._skipped: list[tuple[str, str]] = []
+        self._skipped: dict[str, str] = {}  # files that were no pictures, and why
         self._told: set[str] = set()  # files of kinds that were told of
 
     def look(self, at_once: bool = False) -> News | None:
@@ -67,7 +67,7 @@ class Watch:
         listing = Listing(self._folder)
         with refused("pictures", f"{quoted(str(self._folder))} cannot be read"):
             listing.add(self._folder, -1)
-        there = {name: (size, moment) for name, size, moment in listing.files if name not in self._settled}
+        there = {name: (size, moment) for name, size, moment in listing.files if self._is_due(name, (size, moment))}
         ready = [name for name, looks in there.items() if at_once or self._arriving.get(name) == looks]
         self._arriving = there
         if not ready:
@@ -75,6 +75,10 @@ class Watch:
         if len(self._settled) + len(ready) > MOST_IMAGES:
             raise Refusal("pictures", f"are more than {MOST_IMAGES:,}; watch another folder")
         return self._predict(ready)
+
+    def _is_due(self, name: str, looks: tuple[int, int]) -> bool:
+        """Whether a file was not looked at yet, or was no picture and has changed since."""
+        return name not in self._settled or (clean_line(name, 1000) in self._skipped and self._settled[name] != looks)
 
     def _predict(self, files: list[str]) -> News | None:
         new = new_pictures.some(self._folder, files, self._predictor.model.form)
@@ -86,10 +90,12 @@ class Watch:
             if new.names:
                 raise
         self._settled |= {name: self._arriving[name] for name in files}
-        self._skipped += new.skipped
+        for name in files:
+            self._skipped.pop(clean_line(name, 1000), None)
+        self._skipped |= dict(new.skipped)
         if not new.names:
             return None
-        new.skipped = self._skipped
+        new.skipped = list(self._skipped.items())
         found = self._predictor.told(self._rows, new)
         return News(found, first, tuple(kind for kind in found.kinds if self._is_news(found, kind)))
 

@@ -3,6 +3,7 @@
 operations   a fault at every operation of a training (--every N --offset K: some of them; --kinds: some kinds)
 mutants      broken variants of the store: each must be found out
 trainings    real trainings killed at random moments until they come through (--kills N --seed S)
+trainers     the trainers of real runs killed at random moments, through the real launcher (--kills N --seed S)
 processes    trainers, runners and servers of real runs killed at random moments (--kills N --seed S)
 corruption   bits flipped in the newest checkpoint, and its end cut off (--flips N --cuts N --seed S)
 disk         trainings on a disk of some megabytes that is full
@@ -10,6 +11,8 @@ launches     two servers launch the same runs and are killed meanwhile (--runs N
 faults       faults of processes, and when what is shown is right (--trials N each; --only NAME...)
 stops        runs and real trainings stopped at random moments (--runs N --trainings N --seed S)
 folders      a list of many runs, at first and again (--runs N)
+watch        all that may happen in a folder that predict --watch looks at (--folders N --looks N)
+addresses    long, nested and strange texts in the addresses of all pages (--every N --seed S)
 events       a run of very many records, at first and when one more is there (--count N)
 output       much console output (--megabytes N)
 sessions     many browser sessions on one live run (--visitors N --seconds N)
@@ -18,6 +21,7 @@ soak         runs, stops and random faults without end beside the app (--seconds
 
 import argparse
 import json
+import os
 import random
 import resource
 import subprocess
@@ -37,6 +41,7 @@ def main() -> int:
         (operations, {"every": 1, "offset": 0}),
         (mutants, {}),
         (trainings, {"kills": 200, "seed": 0}),
+        (trainers, {"kills": 100, "seed": 0}),
         (processes, {"kills": 200, "seed": 0}),
         (corruption, {"flips": 400, "cuts": 20, "seed": 0}),
         (disk, {}),
@@ -44,6 +49,8 @@ def main() -> int:
         (faults, {"trials": 100}),
         (stops, {"runs": 100, "trainings": 100, "seed": 0}),
         (folders, {"runs": 10_000}),
+        (watch, {"folders": 10, "looks": 100}),
+        (addresses, {"every": 60, "seed": 0}),
         (events, {"count": 1_000_000}),
         (output, {"megabytes": 1000}),
         (sessions, {"visitors": 20, "seconds": 120}),
@@ -117,6 +124,22 @@ def trainings(options, folder: Path) -> int:
             print(f"run {runs}, killed {count} times: {wrong}", flush=True)
     print(f"{killed} kills over {runs} runs: {runs - failed} runs hold")
     return failed
+
+
+def trainers(options, folder: Path) -> int:
+    from tests.reliability.trainer_kills import kill_again, unbroken
+
+    reference, seconds = unbroken(folder / "unbroken")
+    print(f"an unbroken run takes {seconds:.1f} s", flush=True)
+    draws, phases, wrong, runs = random.Random(options.seed), Counter(), [], 0
+    while phases.total() < options.kills:
+        left = options.kills - phases.total()
+        trial = kill_again(folder / f"runs-{runs}", min(left, 12), draws, 0.6 * seconds, reference)
+        runs += 1
+        phases.update(trial.phases)
+        wrong += [f"run {runs}: {text}" for text in trial.wrong]
+        print(f"run {runs}: {len(trial.phases)} kills, {len(trial.wrong)} wrong", flush=True)
+    return tell(phases + Counter(runs=runs), wrong)
 
 
 def processes(options, folder: Path) -> int:
@@ -221,6 +244,33 @@ def timed(act) -> tuple[str, object]:
     began, used = time.monotonic(), time.process_time()
     result = act()
     return f"{time.monotonic() - began:.3f} s, {time.process_time() - used:.3f} s of a processor", result
+
+
+def watch(options, folder: Path) -> int:
+    from tests.reliability.watched_folder import trouble
+    from tests.use.test_prediction import KINDS, made
+
+    run, done, wrong = made(folder / "runs", **KINDS["live"]), Counter(), []
+    for seed in range(options.folders):
+        (folder / str(seed)).mkdir()
+        place = folder / str(seed)
+        counts, found = trouble(run, place / "new", place / "labels.csv", options.looks, random.Random(seed))
+        done, wrong = done + counts, wrong + [f"folder {seed}: {text}" for text in found]
+    return tell(done, wrong)
+
+
+def addresses(options, folder: Path) -> int:
+    from lps.running import launcher
+    from tests.reliability.addresses import attack
+    from tests.visiting import PAGES
+
+    os.environ |= {"LPS_RUNS": str(folder / "runs"), "LPS_CACHE": str(folder / "cache")}
+    launcher.pump = lambda *given: []
+    tried = list(attack(folder / "runs", options.seed, PAGES, options.every))
+    wrong = [f"{what}: {found}" for what, _, found in tried if found]
+    what, seconds, _ = max(tried, key=lambda one: one[1])
+    print(f"the slowest took {seconds:.1f} s ({what})")
+    return tell({"visits": len(tried), "pages": len(PAGES)}, wrong)
 
 
 def events(options, folder: Path) -> int:

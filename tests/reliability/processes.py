@@ -60,7 +60,7 @@ def _kill_one(root: Path, server: subprocess.Popen, draws: random.Random) -> lis
         server.kill()
         server.wait()
         return [sort]
-    pids = [pid for run in list_runs(root) if run.state().is_alive for pid in _pids(run, sort)]
+    pids = [pid for run in list_runs(root) if run.state().is_alive for pid in pids_of(run, sort)]
     if not pids:
         return []
     with suppress(ProcessLookupError):
@@ -69,7 +69,7 @@ def _kill_one(root: Path, server: subprocess.Popen, draws: random.Random) -> lis
     return []
 
 
-def _pids(run: Run, sort: str) -> Iterator[int]:
+def pids_of(run: Run, sort: str) -> Iterator[int]:
     """The recorded process, if it is still one of this run's: a pid may be another's by now."""
     pid = run.read_json("process.json").get(f"{sort}_pid")
     with suppress(OSError):

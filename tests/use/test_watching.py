@@ -1,6 +1,7 @@
 """Pictures that arrive in a folder that is watched, and what may be a new class among those that are like nothing."""
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from lps.use import new_kinds, new_pictures, none_of_these, prediction_files
 from lps.use.prediction import predict
 from lps.use.watching import Watch
 from tests.patience import until
+from tests.reliability.watched_folder import trouble
 from tests.use.test_prediction import KINDS, digits, made, saved
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -149,3 +151,22 @@ def test_a_folder_that_may_not_be_read_is_one_sentence(run, tmp_path, monkeypatc
     monkeypatch.setattr(os, "stat", forbidden)
     with pytest.raises(Refusal, match="cannot be read, since a folder above it may not be entered"):
         new_pictures.check(str(folder))
+
+
+def test_a_picture_that_lay_in_half_is_predicted_once_it_is_whole(run, tmp_path):
+    folder = saved(tmp_path / "new", digits(run)[:3])
+    data = (folder / "001.png").read_bytes()
+    (folder / "001.png").write_bytes(data[: len(data) // 2])
+    watch = Watch(run, folder)
+    assert watch.look(at_once=True).found.skipped[0][0] == "001.png"
+    assert watch.look() is None and watch.look() is None
+    (folder / "001.png").write_bytes(data)
+    assert watch.look() is None, "it may still be written to"
+    news = watch.look()
+    assert news.found.files == ("000.png", "002.png", "001.png") and not news.found.skipped
+
+
+@pytest.mark.slow
+def test_nothing_that_happens_in_a_watched_folder_ends_the_watch_or_loses_a_picture(run, tmp_path):
+    done, wrong = trouble(run, tmp_path / "new", tmp_path / "labels.csv", 60, random.Random(0))
+    assert wrong == [] and done["predicted"] > 20 and done["left out"] > 5

@@ -1,0 +1,97 @@
+"""SIGKILLs aimed at the trainers of real runs: the real launcher, the real runner, the real `lps train`."""
+
+import os
+import random
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lps.running import launcher
+from lps.settings.config import configure
+from lps.store.events import read_events, read_last_event
+from lps.store.run_folders import create_run
+from lps.store.runs import Run
+from tests.reliability.process_faults import left_of, until
+from tests.reliability.processes import pids_of
+from tests.reliability.trials import SETTINGS, facts
+
+EPOCHS = 30
+LIMIT_S = 180.0  # for an attempt
+
+
+@dataclass
+class Killed:
+    """One run that is killed again and again.
+
+    phases: how far each attempt was; safe: step of the newest checkpoint after the last kill; wrong: what is wrong.
+    """
+
+    run: Run
+    phases: list[str] = field(default_factory=list)
+    safe: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+
+def make(root: Path) -> Run:
+    return Run(create_run(root, configure(SETTINGS | {"epochs": EPOCHS})).folder.resolve())
+
+
+def unbroken(root: Path) -> tuple[dict, float]:
+    """What a run that nobody kills ends with, and the seconds that it takes."""
+    run, began = make(root), time.monotonic()
+    launcher.launch(run)
+    until(lambda: run.state().is_over, LIMIT_S)
+    assert run.state().name == "finished", run.state()
+    return facts(run), time.monotonic() - began
+
+
+def kill_again(root: Path, kills: int, draws: random.Random, longest_s: float, reference: dict) -> Killed:
+    """Kill the trainer of one run that often, each time at a random moment of its attempt, then let it finish."""
+    trial = Killed(make(root))
+    run = trial.run
+    launcher.launch(run)
+    while len(trial.phases) < kills and _kill_once(trial, draws.uniform(0, longest_s)):
+        pass
+    if not until(lambda: run.state().is_over, LIMIT_S):
+        trial.wrong.append(f"did not end: {run.state()}")
+    if run.state().name != "finished":
+        trial.wrong.append(f"is {run.state()}")
+        return trial
+    found = facts(run)
+    trial.wrong += [f"{name} differs" for name in reference if found[name] != reference[name]]
+    trial.wrong += [f"left behind: {path.name}" for path in run.folder.rglob(".*.tmp")]
+    trial.wrong += [] if until(lambda: not left_of(run), 20) else ["a process is left"]
+    return trial
+
+
+def _kill_once(trial: Killed, after_s: float) -> bool:
+    """Kill the trainer of this attempt, see what is shown of it, and resume; False where the run ended before."""
+    run, attempt, begun = trial.run, trial.run.state().attempt, len(starts(trial.run))
+    until(lambda: run.begun_attempt() == attempt and any(pids_of(run, "trainer")) or run.state().is_over, LIMIT_S)
+    time.sleep(after_s)
+    for pid in pids_of(run, "trainer"):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    until(lambda: run.state().is_over, LIMIT_S)
+    state = run.state()
+    if state.name != "failed" or "SIGKILL" not in state.reason:
+        trial.wrong += [] if state.name == "finished" else [f"shown as {state}"]
+        return False
+    trial.phases.append(_phase(run, len(starts(run)) > begun))
+    trial.wrong += [f"went on from {step}, {trial.safe} was safe" for step in starts(run)[begun:] if step < trial.safe]
+    trial.safe = max((int(path.stem.removeprefix("step-")) for path in run.checkpoints.glob("step-*.json")), default=0)
+    launcher.resume(run)
+    return True
+
+
+def starts(run: Run) -> list[int]:
+    """The steps from which attempts went on, as they have recorded."""
+    return [event["step"] for event in read_events(run.events)[0] if event["kind"] == "start"]
+
+
+def _phase(run: Run, has_begun: bool) -> str:
+    if not has_begun:
+        return "before its first record"
+    return "before its first epoch" if read_last_event(run.events)["kind"] == "start" else "in its epochs"
