@@ -7,6 +7,7 @@ old one.
 
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable
@@ -16,9 +17,11 @@ import numpy as np
 
 from lps.datasets import Images, quoted
 from lps.errors import Refusal
+from lps.files.atomic import open_regular
 from lps.files.cache import cache_folder
 from lps.files.locks import locked
 
+_MOST_FACTS = 1 << 30  # bytes of the names of all files
 _FORMAT = 2  # raise it when the same files shall give other pixels or names
 
 
@@ -66,6 +69,8 @@ def _digest(text: str) -> str:
 def _write(home: Path, folder: Path, make: Callable[[Writer], Images], space: int) -> Images:
     for old in home.iterdir():  # other contents, and what a killed process left; who maps them still has them
         shutil.rmtree(old, ignore_errors=True)
+    if os.path.lexists(folder):
+        raise OSError(0, f"{folder.name} is in the way; remove it")
     if shutil.disk_usage(home).free < space:
         raise OSError(0, f"{space / 1e9:.1f} GB are needed")
     fresh = home / f".{folder.name}.tmp"
@@ -83,7 +88,7 @@ def _write(home: Path, folder: Path, make: Callable[[Writer], Images], space: in
             "skipped": images.skipped,
             "file_names": images.file_names,
         }
-        np.save(fresh / "labels.npy", images.labels)
+        np.save(fresh / "labels.npy", images.labels.astype(np.int64))
         if images.sizes is not None:
             np.save(fresh / "sizes.npy", images.sizes)
         (fresh / "facts.json").write_text(json.dumps(facts))
@@ -95,24 +100,50 @@ def _write(home: Path, folder: Path, make: Callable[[Writer], Images], space: in
 
 
 def _read(folder: Path) -> Images | None:
-    """What is kept in `folder`; None where it is not there or damaged."""
+    """What is kept in `folder`; None where it is not there or damaged. No link is followed, no pipe waited for."""
     try:
-        facts = json.loads((folder / "facts.json").read_text())
-        labels = np.load(folder / "labels.npy", allow_pickle=False)
+        with open_regular(folder / "facts.json") as file:
+            facts = json.loads(file.read(_MOST_FACTS))
         shape = tuple(facts["shape"])
-        if labels.shape != shape[:1] or (folder / "pixels.u8").stat().st_size != np.prod(shape, dtype=np.int64):
-            return None
-        sizes = np.load(folder / "sizes.npy", allow_pickle=False) if (folder / "sizes.npy").exists() else None
-        if sizes is not None and (sizes.shape != (shape[0], 2) or sizes.dtype != np.int64 or sizes.min(initial=1) < 1):
-            return None
-        return Images(
-            pixels=np.memmap(folder / "pixels.u8", np.uint8, "r", shape=shape),
-            labels=labels,
+        with open_regular(folder / "pixels.u8") as file:
+            if min(shape) < 1 or os.fstat(file.fileno()).st_size != math.prod(shape):
+                return None
+            pixels = np.memmap(file, np.uint8, "r", shape=shape)
+        has_sizes = os.path.lexists(folder / "sizes.npy")
+        images = Images(
+            pixels=pixels,
+            labels=_read_array(folder / "labels.npy", shape[:1]),
             class_names=tuple(facts["class_names"]),
             num_test=facts["num_test"],
             skipped=tuple((name, reason) for name, reason in facts["skipped"]),
             file_names=tuple(facts["file_names"]),
-            sizes=sizes,
+            sizes=_read_array(folder / "sizes.npy", (shape[0], 2)) if has_sizes else None,
         )
-    except (OSError, ValueError, KeyError, TypeError, EOFError):
+    except (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError, OverflowError):
         return None
+    return images if _is_sound(images) else None
+
+
+def _read_array(path: Path, shape: tuple[int, ...]) -> np.ndarray:
+    """The int64 array of this shape that `np.save` wrote; raises `ValueError` for any other file."""
+    with open_regular(path) as file:
+        np.lib.format.read_magic(file)
+        if np.lib.format.read_array_header_1_0(file) != (shape, False, np.dtype(np.int64)):
+            raise ValueError("it is another array")
+        return np.fromfile(file, np.int64, math.prod(shape)).reshape(shape)
+
+
+def _is_sound(images: Images) -> bool:
+    """Whether the parts fit each other."""
+    count, (pairs, classes) = len(images.pixels), (images.skipped, images.class_names)
+    texts = (*classes, *images.file_names, *(text for pair in pairs for text in pair))
+    return (
+        images.pixels.ndim == 4
+        and all(isinstance(text, str) for text in texts)
+        and type(images.num_test) is int
+        and 0 <= images.num_test <= count
+        and len(images.file_names) in (0, count)
+        and images.labels.min() >= -1
+        and images.labels.max() < max(1, len(classes))
+        and (images.sizes is None or images.sizes.min() >= 1)
+    )

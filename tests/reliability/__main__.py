@@ -16,7 +16,9 @@ addresses    long, nested and strange texts in the addresses of all pages (--eve
 events       a run of very many records, at first and when one more is there (--count N)
 output       much console output (--megabytes N)
 sessions     many browser sessions on one live run (--visitors N --seconds N)
-soak         runs, stops and random faults without end beside the app (--seconds N --every MILLISECONDS --seed S)
+soak         runs, stops and random faults without end beside the app (--seconds N --every MILLISECONDS --seed S
+             --servers N: apps on one folder of runs)
+browsers     so many Chromium sessions, each of which draws every page, all at the same time (--visitors N)
 """
 
 import argparse
@@ -54,7 +56,8 @@ def main() -> int:
         (events, {"count": 1_000_000}),
         (output, {"megabytes": 1000}),
         (sessions, {"visitors": 20, "seconds": 120}),
-        (soak, {"seconds": 600, "every": 2000, "seed": 0}),
+        (soak, {"seconds": 600, "every": 2000, "seed": 0, "servers": 1}),
+        (browsers, {"visitors": 20}),
     ):
         sub = commands.add_parser(act.__name__)
         sub.set_defaults(act=act)
@@ -130,11 +133,11 @@ def trainers(options, folder: Path) -> int:
     from tests.reliability.trainer_kills import kill_again, unbroken
 
     reference, seconds = unbroken(folder / "unbroken")
-    print(f"an unbroken run takes {seconds:.1f} s", flush=True)
+    print(f"unbroken: {seconds[0]:.1f} s to the first record, {seconds[1]:.1f} s from there to the end", flush=True)
     draws, phases, wrong, runs = random.Random(options.seed), Counter(), [], 0
     while phases.total() < options.kills:
         left = options.kills - phases.total()
-        trial = kill_again(folder / f"runs-{runs}", min(left, 12), draws, 0.6 * seconds, reference)
+        trial = kill_again(folder / f"runs-{runs}", min(left, 10), draws, seconds, reference)
         runs += 1
         phases.update(trial.phases)
         wrong += [f"run {runs}: {text}" for text in trial.wrong]
@@ -325,7 +328,7 @@ def soak(options, folder: Path) -> int:
     from tests.reliability.soak import Soak
 
     trial = Soak(folder / "runs", options.seed)
-    wrong = trial.carry_out(options.seconds, options.every / 1000, folder / "app.txt")
+    wrong = trial.carry_out(options.seconds, options.every / 1000, folder / "app.txt", options.servers)
     print(", ".join(f"{name} {count}" for name, count in sorted(trial.done.items())))
     for _, held in trial.usages[:: max(1, len(trial.usages) // 8)]:
         print(
@@ -333,6 +336,15 @@ def soak(options, folder: Path) -> int:
         )
     print(*wrong[:20], sep="\n")
     return len(wrong)
+
+
+def browsers(options, folder: Path) -> int:
+    from tests.reliability.browsers import draw_at_once
+
+    seconds, held, wrong = draw_at_once(folder, options.visitors)
+    print(f"a page took {median(seconds):.1f} s (median), at most {max(seconds):.1f} s")
+    print(f"the server: {held.memory >> 20} MiB, {held.descriptors} descriptors, {held.seconds:.0f} s of a processor")
+    return tell({"sessions": options.visitors, "pages drawn": len(seconds)}, wrong)
 
 
 if __name__ == "__main__":

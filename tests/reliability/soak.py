@@ -47,11 +47,14 @@ class Soak:
         self.done, self.allowed, self.usages = Counter(), {}, []
         self.root.mkdir(parents=True, exist_ok=True)
 
-    def carry_out(self, seconds: float, every_s: float, log: Path) -> list[str]:
-        """Faults for so long, then a calm end; gives what is wrong."""
+    def carry_out(self, seconds: float, every_s: float, log: Path, servers: int = 1) -> list[str]:
+        """Faults for so long, then a calm end; gives what is wrong. servers: apps on this one folder."""
         os.environ |= {"LPS_CPU_SLOTS": str(SLOTS), "LPS_STOP_GRACE": str(GRACE_S)}
-        with app(self.root, log, json.dumps(TRAINER)) as (host, process):
-            visitors = [Visitor(host, page) for page in PAGES]
+        with contextlib.ExitStack() as stack:
+            logs = [log.with_name(f"{number}-{log.name}") for number in range(servers)]
+            apps = [stack.enter_context(app(self.root, path, json.dumps(TRAINER))) for path in logs]
+            process = apps[0][1]
+            visitors = [Visitor(host, page) for host, _ in apps for page in PAGES]
             for visitor in visitors:
                 visitor.start()
             end = time.monotonic() + seconds
@@ -61,12 +64,14 @@ class Soak:
                 self._harm()
                 self.usages.append((time.monotonic(), usage(process.pid)))
             wrong = self._come_to_rest()
-            wrong += [] if until(lambda: not zombies_of(process.pid)) else ["the app has zombies"]
+            for _, one in apps:
+                wrong += [] if until(lambda one=one: not zombies_of(one.pid)) else ["an app has zombies"]
             self.usages.append((time.monotonic(), usage(process.pid)))
             wrong += [f"{visitor.page or 'home'}: {text}" for visitor in visitors for text in visitor.errors]
             self.done.update(visits=sum(visitor.visits for visitor in visitors))
             for visitor in visitors:
                 visitor.leave()
+            wrong += [f"a traceback in {path.name}" for path in logs if "Traceback" in path.read_text(errors="replace")]
         return wrong + self._judge() + grown([held for _, held in self.usages])
 
     def _keep_busy(self) -> None:

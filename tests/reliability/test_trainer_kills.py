@@ -10,5 +10,5 @@ from tests.reliability.trainer_kills import kill_again, unbroken
 @pytest.mark.slow
 def test_a_real_run_whose_trainer_is_killed_ends_with_the_numbers_of_an_unbroken_one(tmp_path):
     reference, seconds = unbroken(tmp_path / "unbroken")
-    trial = kill_again(tmp_path / "killed", 3, random.Random(0), 0.6 * seconds, reference)
+    trial = kill_again(tmp_path / "killed", 3, random.Random(0), seconds, reference)
     assert trial.wrong == [] and len(trial.phases) == 3

@@ -17,7 +17,8 @@ from tests.reliability.process_faults import left_of, until
 from tests.reliability.processes import pids_of
 from tests.reliability.trials import SETTINGS, facts
 
-EPOCHS = 30
+EPOCHS = 24
+EARLY = 0.2  # of the kills come at any moment of the start, the others after the first record
 LIMIT_S = 180.0  # for an attempt
 
 
@@ -38,22 +39,26 @@ def make(root: Path) -> Run:
     return Run(create_run(root, configure(SETTINGS | {"epochs": EPOCHS})).folder.resolve())
 
 
-def unbroken(root: Path) -> tuple[dict, float]:
-    """What a run that nobody kills ends with, and the seconds that it takes."""
-    run, began = make(root), time.monotonic()
+def unbroken(root: Path) -> tuple[dict, tuple[float, float]]:
+    """What a run that nobody kills ends with, and the seconds to its first record and from there to its last one."""
+    run, began = make(root), time.time()
     launcher.launch(run)
     until(lambda: run.state().is_over, LIMIT_S)
     assert run.state().name == "finished", run.state()
-    return facts(run), time.monotonic() - began
+    told = read_events(run.events)[0]
+    return facts(run), (told[0]["time"] - began, told[-1]["time"] - told[0]["time"])
 
 
-def kill_again(root: Path, kills: int, draws: random.Random, longest_s: float, reference: dict) -> Killed:
+def kill_again(root: Path, kills: int, draws: random.Random, seconds: tuple[float, float], reference: dict) -> Killed:
     """Kill the trainer of one run that often, each time at a random moment of its attempt, then let it finish."""
     trial = Killed(make(root))
     run = trial.run
     launcher.launch(run)
-    while len(trial.phases) < kills and _kill_once(trial, draws.uniform(0, longest_s)):
-        pass
+    start_s, rest_s = seconds
+    while len(trial.phases) < kills:
+        is_early = draws.random() < EARLY
+        if not _kill_once(trial, is_early, draws.uniform(0, start_s if is_early else 1.5 * rest_s / kills)):
+            break
     if not until(lambda: run.state().is_over, LIMIT_S):
         trial.wrong.append(f"did not end: {run.state()}")
     if run.state().name != "finished":
@@ -66,10 +71,14 @@ def kill_again(root: Path, kills: int, draws: random.Random, longest_s: float, r
     return trial
 
 
-def _kill_once(trial: Killed, after_s: float) -> bool:
-    """Kill the trainer of this attempt, see what is shown of it, and resume; False where the run ended before."""
+def _kill_once(trial: Killed, is_early: bool, after_s: float) -> bool:
+    """Kill the trainer so long after it began (is_early) or after its first record, and resume the run.
+
+    False where the run ended before.
+    """
     run, attempt, begun = trial.run, trial.run.state().attempt, len(starts(trial.run))
     until(lambda: run.begun_attempt() == attempt and any(pids_of(run, "trainer")) or run.state().is_over, LIMIT_S)
+    until(lambda: is_early or len(starts(run)) > begun or run.state().is_over, LIMIT_S)
     time.sleep(after_s)
     for pid in pids_of(run, "trainer"):
         with suppress(ProcessLookupError):
