@@ -22,6 +22,7 @@ from lps.analysis import standing
 from lps.errors import Refusal, shown
 from lps.files.atomic import write_json
 from lps.files.locks import locked
+from lps.running.failures import ADVICE
 from lps.store import titles
 from lps.store.runs import Run
 from lps.store.summary import summarize
@@ -95,12 +96,17 @@ def due(run: Run) -> list[Message]:
     private = f"{titles.title(run)}, {run.folder}"
     if state.name in _ENDS:
         reason = f"; {state.reason}" if state.reason else ""
-        body = _result(run) if state.name == "finished" else f"kind: {state.kind or 'unknown'}"
+        body = _result(run) if state.name == "finished" else f"kind: {_known_kind(state.kind)}"
         return [Message(f"end-{state.attempt}", f"{about} {_ENDS[state.name]}", body, private + reason)]
     if state.is_over:
         return []
     alarms = standing.measure(run).alarms
     return [Message(one.kind, f"{about}: {one.title}", f"epoch {one.epoch}: {one.words}", private) for one in alarms]
+
+
+def _known_kind(kind: str) -> str:
+    """A kind of failure that this program knows; any other text may tell of a person's folders."""
+    return kind if kind in ADVICE else "unknown"
 
 
 def _about(run: Run) -> str:

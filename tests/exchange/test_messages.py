@@ -1,9 +1,11 @@
 """Messages that leave the machine, to receivers that the test runs: a web hook, a mail server, a desktop."""
 
 import contextlib
+import getpass
 import http.server
 import json
 import os
+import socket
 import socketserver
 import stat
 import sys
@@ -16,6 +18,7 @@ from lps.__main__ import main
 from lps.errors import Refusal
 from lps.exchange import messages
 from lps.exchange.messages import Message
+from lps.files.atomic import write_json
 from lps.files.locks import claim
 from lps.running import launcher
 from lps.settings.config import configure
@@ -173,3 +176,46 @@ def test_the_desktop_is_told_by_its_own_program(monkeypatch, tmp_path, capsys):
     assert main(["notify"]) == 0 and capsys.readouterr().err == "desktop\n"
     assert main(["notify", "--test"]) == 0
     assert "LPS Studio: a test|Messages of runs arrive here.|" in (tmp_path / "said").read_text()
+
+
+class Everything(socketserver.StreamRequestHandler):
+    """A web hook that keeps every byte of a request."""
+
+    heard = b""
+
+    def handle(self):
+        size = 0
+        for line in self.rfile:
+            Everything.heard += line
+            if line.lower().startswith(b"content-length:"):
+                size = int(line.split(b":")[1])
+            if not line.strip():
+                break
+        Everything.heard += self.rfile.read(size)
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+
+@pytest.mark.parametrize("state", ["finished", "failed", "crashed", "collapsed"])
+def test_no_byte_that_leaves_tells_of_pictures_names_folders_or_this_machine(state, tmp_path, monkeypatch):
+    """All texts that people or programs give a run hold a secret; not one is in what a hook is sent, head included."""
+    secret = "s3cr3t"
+    settings = {"dataset": "folder", "dataset.path": str(tmp_path / secret / "pictures"), "epochs": 20}
+    made = create_run(tmp_path / secret / "runs", configure(settings), secret)
+    made.write_meta(notes=secret, tags=[secret])
+    if state == "collapsed":
+        collapsed(made)
+    else:
+        launcher.launch(made, TRAINER)
+        launcher.wait(made, 60)
+        ended = made.read_json("exit.json") | {"state": state, "reason": f"no {secret}", "kind": f"/home/{secret}"}
+        write_json(made.folder / "exit.json", ended)
+    lock = claim(made.lock) if state == "collapsed" else None
+    Everything.heard = b""
+    with serving(Everything, socketserver.ThreadingTCPServer) as port:
+        monkeypatch.setenv(messages.SETTING, f"json://127.0.0.1:{port}/hook")
+        assert messages.tell_of(made) == 1
+    if lock is not None:
+        os.close(lock)
+    told = Everything.heard.decode()
+    private = {secret, str(tmp_path), str(Path.home()), socket.gethostname(), getpass.getuser(), made.id}
+    assert "LPS on folder" in told and [text for text in private if text in told] == []
