@@ -165,6 +165,25 @@ def test_the_report_of_hostile_runs_fetches_nothing(chromium, hostile, tmp_path)
         page.context.close()
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_race_of_hostile_runs_fetches_nothing(chromium, hostile, tmp_path, count):
+    """`replay.html` with hostile names of runs and classes, played and gone through by keys."""
+    from lps.race import document
+
+    path = document.write([hostile[0], hostile[3], hostile[2]][:count], tmp_path / "replay.html")
+    page = chromium.new_context().new_page()
+    watch, errors = Watch(page), []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(path.as_uri())
+    page.wait_for_selector(".lps-race canvas")
+    for key in ("Space", "ArrowRight", "ArrowRight", "ArrowLeft", "Space", "End"):
+        page.keyboard.press(key)
+        page.wait_for_timeout(200)
+    assert watch.found() == [] and errors == []
+    assert "canary" in page.title(), "the names are there, as text"
+    page.context.close()
+
+
 def test_the_watch_sees_what_it_watches_for(visit):
     """The control: markup that nobody escaped is found in the page and in the console, and the policy stops it."""
     page, watch = visit("")

@@ -18,7 +18,7 @@ output       much console output (--megabytes N)
 sessions     many browser sessions on one live run (--visitors N --seconds N)
 soak         runs, stops and random faults without end beside the app (--seconds N --every MILLISECONDS --seed S
              --servers N: apps on one folder of runs)
-browsers     so many Chromium sessions, each of which draws every page, all at the same time (--visitors N)
+browsers     many Chromium sessions that draw pages at the same time (--visitors N --pages N each)
 """
 
 import argparse
@@ -57,7 +57,7 @@ def main() -> int:
         (output, {"megabytes": 1000}),
         (sessions, {"visitors": 20, "seconds": 120}),
         (soak, {"seconds": 600, "every": 2000, "seed": 0, "servers": 1}),
-        (browsers, {"visitors": 20}),
+        (browsers, {"visitors": 20, "pages": 4}),
     ):
         sub = commands.add_parser(act.__name__)
         sub.set_defaults(act=act)
@@ -341,7 +341,7 @@ def soak(options, folder: Path) -> int:
 def browsers(options, folder: Path) -> int:
     from tests.reliability.browsers import draw_at_once
 
-    seconds, held, wrong = draw_at_once(folder, options.visitors)
+    seconds, held, wrong = draw_at_once(folder, options.visitors, options.pages)
     print(f"a page took {median(seconds):.1f} s (median), at most {max(seconds):.1f} s")
     print(f"the server: {held.memory >> 20} MiB, {held.descriptors} descriptors, {held.seconds:.0f} s of a processor")
     return tell({"sessions": options.visitors, "pages drawn": len(seconds)}, wrong)
