@@ -2,6 +2,7 @@
 
 import csv
 import io
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import TextIO
@@ -26,9 +27,14 @@ def write_csv(file: TextIO, rows: Iterable[Sequence]) -> None:
 
 
 def cell(text: str) -> str:
-    """Text that no spreadsheet takes for a formula: an apostrophe before what would begin one."""
+    """Text that no spreadsheet takes for a formula: an apostrophe before what would begin one.
+
+    Signs that are not seen, such as a byte order mark, do not hide a beginning; wide forms of a sign count as the sign.
+    """
     text = text.encode("utf-8", "replace").decode()
-    return "'" + text if text.lstrip()[:1] in ("=", "+", "-", "@") or text[:1] in ("\t", "\r", "\n") else text
+    first = next((c for c in text if c.isprintable() and not c.isspace()), "")
+    is_formula = unicodedata.normalize("NFKC", first) in ("=", "+", "-", "@")
+    return "'" + text if is_formula or text[:1] in ("\t", "\r", "\n") else text
 
 
 def line_cell(text: str) -> str:

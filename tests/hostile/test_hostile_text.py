@@ -46,6 +46,21 @@ def test_a_cell_is_never_a_formula():
     assert dangerous(_csv([["=1+1"]])) and dangerous(_csv([[" @x"]])) and not dangerous(_csv([["-1.5", "+2e-3"]]))
 
 
+@pytest.mark.parametrize("first", ["\ufeff=", "\u200b=", "\ufeff\u2066 @", "\uff1d", "\uff0b", "\uff20", "\x00+"])
+def test_a_sign_that_is_not_seen_or_wide_hides_no_formula(first):
+    """A byte order mark at the beginning of a file is dropped by a spreadsheet, which then sees what follows."""
+    for make in (tables.cell, tables.file_cell):
+        assert make(f"{first}1+1.png").startswith("'")
+    for text in ("\ufeffcat", "caf\u00e9", "1=1", "", "\u200b", "(-1)"):
+        assert tables.cell(text) == text
+
+
+def test_a_row_of_a_million_cells_is_written_and_read_whole():
+    row = [tables.cell(f"={number}") for number in range(1_000_000)]
+    csv.field_size_limit(1 << 20)
+    assert next(csv.reader(io.StringIO(tables.csv_text([row])))) == row
+
+
 def _csv(rows) -> str:
     out = io.StringIO()
     csv.writer(out).writerows(rows)
