@@ -130,7 +130,7 @@ def _read_array(path: Path, shape: tuple[int, ...]) -> np.ndarray:
         np.lib.format.read_magic(file)
         if np.lib.format.read_array_header_1_0(file) != (shape, False, np.dtype(np.int64)):
             raise ValueError("it is another array")
-        return np.fromfile(file, np.int64, math.prod(shape)).reshape(shape)
+        return np.frombuffer(file.read(8 * math.prod(shape)), np.int64).reshape(shape).copy()
 
 
 def _is_sound(images: Images) -> bool:
