@@ -24,7 +24,7 @@ from lps.charts import palette
 from lps.charts.library import LIBRARY
 from lps.errors import Refusal
 from lps.machine import addresses
-from lps.ui.server import downloads, guard, menu, paths, review_desk, routing
+from lps.ui.server import connections, downloads, guard, menu, paths, review_desk, routing
 from lps.ui.shared.plot import library_path
 from lps.ui.shared.select import runs_root
 
@@ -49,6 +49,7 @@ def options() -> dict:
     return {
         "middleware": [
             Middleware(guard.Guard, door=door, index=index),
+            Middleware(connections.Connections),
             Middleware(Front, index=index, library=library_path()),
         ],
         "routes": [
