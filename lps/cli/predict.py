@@ -107,7 +107,7 @@ def _watch(run, pictures: str, options) -> int:
 
 def _check_place(to: Path, is_table: bool) -> None:
     """Raises `Refusal` where nothing can be written later on."""
-    from lps.exchange.label_files import refuse_existing
+    from lps.files.drafts import refuse_existing
 
     if not is_table:
         refuse_existing(to)

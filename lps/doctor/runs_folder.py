@@ -28,6 +28,8 @@ from lps.doctor.finding import (
     amount,
 )
 from lps.errors import Refusal
+from lps.exchange import own_pictures
+from lps.files.drafts import abandoned
 from lps.files.locks import boot_id, is_held
 from lps.settings import catalog
 from lps.store.run_folders import INCOMING_S, list_runs, obstacle
@@ -178,10 +180,14 @@ def leftovers(machine: Machine) -> Iterator[Finding]:
     for pid, run in orphans:
         mend = f"kill {pid} (the next run that starts does it too)"
         yield Finding(PROBLEM, "processes", f"process {pid} belongs to {run.id}, which is over", mend)
-    drafts = [path for path in (machine.runs / ".incoming").glob("*") if _age(machine, path) > INCOMING_S]
+    unfinished = [path for path in (machine.runs / ".incoming").glob("*") if _age(machine, path) > INCOMING_S]
+    places = (machine.runs / ".incoming", machine.runs / ".models", own_pictures.home(), own_pictures.home_of_new())
+    drafts = list(dict.fromkeys([*unfinished, *(path for place in places for path in abandoned(place))]))
     if drafts:
-        says = f"{len(drafts)} unfinished folders in {machine.runs / '.incoming'}"
-        yield Finding(NOTE, "leftovers", says, "They go with the next run that is deleted; rm -r does it at once.")
+        size = data_size(sum(path.lstat().st_size for draft in drafts for path in (draft, *draft.rglob("*"))))
+        says = f"{counted(len(drafts), 'unfinished folder')} of killed processes ({size}), such as {drafts[0]}"
+        mend = f"The next upload, import or export there removes them; rm -r {drafts[0]} does it at once."
+        yield Finding(NOTE, "leftovers", says, mend)
     torn = [path for path in machine.runs.glob("*/**/.*.tmp") if _age(machine, path) > INCOMING_S]
     if torn:
         says = f"{len(torn)} unfinished files of writers that were killed, such as {torn[0]}"

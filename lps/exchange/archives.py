@@ -6,15 +6,14 @@ here (lock, wishes), can be made again (exported pictures), or could not be told
 
 import os
 import re
-import secrets
 import stat
 import zipfile
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from lps.errors import Refusal, shorten
 from lps.files.atomic import sync_folder
+from lps.files.drafts import draft_folder
 from lps.store.run_folders import obstacle
 from lps.store.runs import RUN_ID, Run
 
@@ -26,7 +25,7 @@ NAMES = re.compile(
     r"|snapshots/epoch-[0-9]{1,9}\.npz"
     r"|projections/(pca|umap|tsne)-epoch-[0-9]{1,9}\.npz"
 )
-CHUNK = 1 << 20
+_CHUNK = 1 << 20
 
 
 def belongs(name: str) -> bool:
@@ -43,24 +42,20 @@ def pack(run: Run, into: Path, light: bool = False) -> Path:
         raise Refusal("run", f"{shorten(run.id)} is not the name of a run folder")
     run.config()
     path = into / f"{run.id}.zip"
-    draft = into / f".{run.id}.{secrets.token_hex(4)}.tmp"
     try:
         into.mkdir(parents=True, exist_ok=True)
-        with open(draft, "xb") as file:
+        with draft_folder(into, run.id) as draft, open(draft / path.name, "xb") as file:
             with zipfile.ZipFile(file, "w") as archive:
                 for name in sorted(_files(run.folder)):
                     if not (light and name.startswith(("checkpoints/", "start."))):
                         _add(archive, run, name)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(draft, path)
+            os.replace(draft / path.name, path)
         sync_folder(into)
     except OSError as error:
         said = obstacle(into) or f"{shorten(str(path))} was not written ({error.strerror or error})"
         raise Refusal("into", said) from None
-    finally:
-        with suppress(OSError):
-            draft.unlink()
     return path
 
 
@@ -82,5 +77,5 @@ def _add(archive: zipfile.ZipFile, run: Run, name: str) -> None:
     except FileNotFoundError:  # a checkpoint of a run that goes on, pruned meanwhile
         return
     with source, archive.open(about, "w", force_zip64=True) as target:
-        while chunk := source.read(CHUNK):
+        while chunk := source.read(_CHUNK):
             target.write(chunk)

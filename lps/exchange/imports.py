@@ -8,21 +8,21 @@ stay behind, and a run without an end is recorded as crashed where it was copied
 
 import hashlib
 import os
-import secrets
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lps.analysis import naming
 from lps.errors import Refusal, shorten
 from lps.exchange import untrusted_arrays
-from lps.exchange.archives import CHUNK, belongs
+from lps.exchange.archives import belongs
 from lps.files import versions
 from lps.files.atomic import SMALL_FILE, clean_line, read_small, refusal, refused, sync_folder, write_json, write_whole
 from lps.files.disk import create, make_folder
+from lps.files.drafts import draft_folder
 from lps.files.locks import claim, is_held, locked
 from lps.files.untrusted_files import MOST_BYTES, UntrustedFile, entries
 from lps.files.versions import MOST_ARRAYS, MOST_LINE, MOST_NAMES
@@ -97,23 +97,26 @@ def _sources(path: Path) -> list[Path]:
 @contextmanager
 def _incoming(root: Path) -> Iterator[Path]:
     """An empty folder beside the runs that goes away at the end; raises `Refusal` where it cannot be written."""
-    folder = root / ".incoming" / f"import.{secrets.token_hex(4)}"
-    is_new = not root.exists()
-    try:
-        root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        make_folder(folder.parent)
-        folder.mkdir(mode=0o700)
-    except OSError as error:
-        said = obstacle(root) or f"{shorten(str(root))} cannot hold another run ({error.strerror})"
-        raise Refusal("runs", said) from None
-    try:
+    place, is_new = root / ".incoming", not root.exists()
+    with ExitStack() as stack:
+        try:
+            root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(place)
+            if is_new:
+                stack.callback(_remove_empty, root, place)
+            folder = stack.enter_context(draft_folder(place, "import"))
+        except OSError as error:
+            said = obstacle(root) or f"{shorten(str(root))} cannot hold another run ({error.strerror})"
+            raise Refusal("runs", said) from None
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        if is_new and [*root.iterdir()] == [folder.parent]:  # and nothing came in: it goes again
-            with suppress(OSError):
-                folder.parent.rmdir()
-                root.rmdir()
+
+
+def _remove_empty(root: Path, place: Path) -> None:
+    """Remove a folder of runs that was made for an import that brought none."""
+    if [*root.iterdir()] == [place]:
+        with suppress(OSError):
+            place.rmdir()
+            root.rmdir()
 
 
 # ---------------------------------------------------------------------------------------------------- copying
@@ -172,14 +175,8 @@ def _write(entry: UntrustedFile, target: Path, root: Path) -> None:
         raise Refusal("archive", f"has {name} of {target.parent.name} twice") from None
     except OSError as error:
         raise Refusal("runs", f"{name} cannot be written ({error.strerror})") from None
-    left = entry.size
-    with target, entry.open() as stream:
-        while left and (chunk := stream.read(min(CHUNK, left))):
-            left -= len(chunk)
-            with refused("runs", f"{name} cannot be written"):
-                target.write(chunk)
-        if left or stream.read(1):
-            raise Refusal("archive", f"has a {name} whose size is not what the archive says")
+    with target, refused("runs", f"{name} cannot be written"):
+        entry.copy_to(target)
         target.flush()
         os.fsync(target.fileno())
 

@@ -5,11 +5,10 @@ The folder can also come as a .zip that is made while it is sent.
 
 import io
 import os
-import secrets
 import shutil
 import unicodedata
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +18,8 @@ from lps.analysis.labels import Labels, label_all, pictures
 from lps.datasets import Images
 from lps.errors import Refusal, shorten
 from lps.files import tables
-from lps.files.atomic import PUBLIC, refused, sync_folder, write_whole
-from lps.files.locks import locked
+from lps.files.atomic import PUBLIC, refused, write_whole
+from lps.files.drafts import new_folder
 from lps.store.runs import Run
 from lps.store.snapshots import read_split
 
@@ -90,33 +89,7 @@ def write_folder(target: Path, labels: Labels, images: Images, root: Path | None
     """
     if links and not images.file_names:
         raise Refusal("links", "cannot be made: the images of this data set are no files; leave it out")
-    return whole_folder(target, lambda draft: _fill(draft, labels, images, root, links))
-
-
-def whole_folder(target: Path, fill: Callable[[Path], None]) -> Path:
-    """A new folder with what `fill` puts there, all of it or nothing; gives it. Raises `Refusal` where one is there."""
-    target = Path(os.path.abspath(target))
-    with refused("to", f"{shorten(str(target))} was not written"):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        refuse_existing(target)
-        draft = target.parent / f".{target.name}.{secrets.token_hex(4)}.tmp"
-        draft.mkdir()
-        try:
-            fill(draft)
-            with locked(target.parent):
-                refuse_existing(target)
-                draft.rename(target)
-        except BaseException:
-            shutil.rmtree(draft, ignore_errors=True)
-            raise
-        sync_folder(target.parent)
-    return target
-
-
-def refuse_existing(target: Path) -> None:
-    """Raises `Refusal` where something is at `target`: nothing is ever written over."""
-    if os.path.lexists(target):
-        raise Refusal("to", f"{shorten(str(target))} exists already; choose another folder")
+    return new_folder(target, lambda draft: _fill(draft, labels, images, root, links))
 
 
 def _fill(draft: Path, labels: Labels, images: Images, root: Path | None, links: bool) -> None:

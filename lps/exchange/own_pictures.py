@@ -6,8 +6,6 @@ no pictures stay out, and a folder is there whole or not at all.
 """
 
 import os
-import secrets
-import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,22 +17,24 @@ from lps.exchange.label_files import folder_name, free_folder
 from lps.files import browsing, disk
 from lps.files.atomic import refused, sync_folder
 from lps.files.cache import data_folder
+from lps.files.drafts import draft_folder, sweep
 from lps.files.untrusted_files import Allowance, UntrustedFile, entries
 from lps.wording import counted
 
 MOST_PICTURES = 50_000
 MOST_BYTES = 8 << 30
+ARCHIVES = ("zip", "tar", "tar.gz", "tgz", "tar.bz2", "tar.xz")  # endings of archives that are taken
 _JUNK = "__MACOSX"  # what a Mac adds to archives
 _UNNAMED = "pictures"
 
 
 @dataclass(frozen=True)
 class Arrived:
-    """Where pictures are now, how many, and how many files were no pictures."""
+    """Where pictures are now, how many, and the names of the files that were left out."""
 
     folder: Path
     pictures: int
-    left_out: int
+    left_out: tuple[str, ...]
 
 
 def home() -> Path:
@@ -65,7 +65,7 @@ def folders(place: Path | None = None) -> list[Path]:
 
 
 def keep_archive(archive: Path, place: Path | None = None) -> Arrived:
-    """Keep the pictures of a .zip or .tar in a folder in `place`, `home` without it; raises `Refusal`."""
+    """Keep the pictures of an archive (`ARCHIVES`) in a folder in `place`, `home` without it; raises `Refusal`."""
     with entries(archive, MOST_BYTES, MOST_PICTURES) as files:
         return _keep(files, archive.name.partition(".")[0], place or home())
 
@@ -84,40 +84,40 @@ def keep_files(uploads: Sequence[BinaryIO], place: Path | None = None) -> Arrive
 
 def _keep(files: Iterable[UntrustedFile], name: str, place: Path) -> Arrived:
     """Keep pictures under a name that is free; raises `Refusal`, and nothing is kept then."""
-    draft = place / f".{secrets.token_hex(8)}.tmp"
     with refused("pictures", f"{shorten(str(place))} cannot hold them"):
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft.mkdir(mode=0o700)
-        try:
+        sweep(place, ".*.tmp")
+        with draft_folder(place, "upload") as draft:
             pictures, left_out = _fill(draft, files)
             if not pictures:
-                files_in_words = counted(left_out, "file")
+                files_in_words = counted(len(left_out), "file")
                 raise Refusal("pictures", f"{files_in_words}, and none of them is a picture of a known kind")
             target = free_folder(place, folder_name(name) if name else _UNNAMED)
             disk.rename(_root(draft), target)
             sync_folder(place)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
     return Arrived(target, pictures, left_out)
 
 
-def _fill(draft: Path, files: Iterable[UntrustedFile]) -> tuple[int, int]:
-    """(pictures that were written below `draft`, files that were left out)."""
-    pictures = left_out = 0
+def _fill(draft: Path, files: Iterable[UntrustedFile]) -> tuple[int, tuple[str, ...]]:
+    """(pictures that were written below `draft`, names of the files that were left out); raises `Refusal`."""
+    pictures, left_out = 0, []
     for file in files:
-        parts = file.name.split("/")
-        if any(part.startswith(".") or part == _JUNK for part in parts):
-            continue
+        parts = [part for part in file.name.split("/") if part not in ("", ".")]
         path = draft.joinpath(*parts)
-        if path.suffix.lower() not in ENDINGS or len(parts) > DEEPEST or os.path.lexists(path):
-            left_out += 1
+        is_hidden = any(part.startswith(".") or part == _JUNK for part in parts)
+        if is_hidden or path.suffix.lower() not in ENDINGS or len(parts) > DEEPEST or path.is_file():
+            left_out.append(file.name)
             continue
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            target = open(path, "xb")
+        except (FileExistsError, NotADirectoryError, IsADirectoryError):
+            raise Refusal("archive", f"uses {shorten(file.name)} as a file and as a folder") from None
         disk.check_fits(path, file.size)
-        with file.open() as source, open(path, "xb") as target:
-            shutil.copyfileobj(source, target)
+        with target:
+            file.copy_to(target)
         pictures += 1
-    return pictures, left_out
+    return pictures, tuple(left_out)
 
 
 def _root(draft: Path) -> Path:

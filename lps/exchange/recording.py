@@ -19,6 +19,7 @@ from lps.analysis.projection import spread
 from lps.errors import Refusal, shorten, shown
 from lps.files import versions
 from lps.files.atomic import clean_line, write_json, write_whole
+from lps.files.drafts import draft_folder
 from lps.settings.config import Config
 from lps.store import thumbnails
 from lps.store.events import read_history, resolved
@@ -50,19 +51,17 @@ def record(run: Run, to: Path, name: str = "", with_pictures: bool = False) -> R
     if others:
         said = f"is recorded in {shown(to)} already, as {others[0].id}; remove that or use --name"
         raise Refusal("name", f"{shorten(name)} {said}")
-    draft = to / f".{run.id}"
     try:
-        draft.mkdir(parents=True)
-        if with_pictures:
-            _add_pictures(draft, run)
-        _fill(Run(draft), run, config, name)
-        for path in [draft, *draft.rglob("*")]:  # to be looked at by whoever gets the program
-            path.chmod(0o755 if path.is_dir() else 0o644)
-        draft.rename(to / run.id)
+        to.mkdir(parents=True, exist_ok=True)
+        with draft_folder(to, run.id) as draft:
+            if with_pictures:
+                _add_pictures(draft, run)
+            _fill(Run(draft), run, config, name)
+            for path in [draft, *draft.rglob("*")]:  # to be looked at by whoever gets the program
+                path.chmod(0o755 if path.is_dir() else 0o644)
+            draft.rename(to / run.id)
     except OSError as error:
         raise Refusal("to", f"{shown(to)} cannot hold the recording ({error.strerror})") from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     return Run(to / run.id)
 
 

@@ -1,20 +1,106 @@
-"""A folder that is made beside its place and put there whole. What an export made before is replaced, all else is left.
+"""Folders that are whole or absent: filled beside their place, then renamed. A draft of a killed process is swept.
 
-Standard library only.
+The process that fills a draft holds a kernel lock on it, so a draft that nobody holds was left by a process that is
+gone. Standard library only.
 """
 
+import errno
+import fcntl
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lps.errors import Refusal, shorten
-from lps.files.atomic import read_small, sync_folder, write_json
-from lps.files.locks import locked
+from lps.files.atomic import read_small, refused, sync_folder, write_json
+from lps.files.locks import is_file_at, locked
 
 MARK = "export.json"  # says that a folder was exported and may be exported again
+_UNLOCKED_S = 86_400.0  # the age of a draft that counts as left where folders cannot be locked (NFS)
+
+
+@contextmanager
+def draft_folder(parent: Path, name: str, mode: int = 0o700) -> Iterator[Path]:
+    """An empty folder in `parent` to fill and to rename; what is left of it at the end is removed.
+
+    Drafts of the same name that killed processes left are removed first. Raises `OSError`.
+    """
+    sweep(parent, f".{name}.*.tmp")
+    while True:
+        draft = parent / f".{name}.{secrets.token_hex(4)}.tmp"
+        draft.mkdir(mode=mode)
+        with suppress(FileNotFoundError):  # swept between the two calls
+            descriptor = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            with suppress(OSError):  # a file system without locks on folders
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if is_file_at(descriptor, draft):
+                break
+            os.close(descriptor)
+    try:
+        yield draft
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+        os.close(descriptor)
+
+
+def abandoned(parent: Path, pattern: str = ".*.tmp") -> list[Path]:
+    """The drafts in `parent` that nobody fills any more, by name. pattern: as of `Path.glob`."""
+    found = []
+    for path in sorted(parent.glob(pattern)):
+        descriptor = _claim(path)
+        if descriptor is not None:
+            os.close(descriptor)
+            found.append(path)
+    return found
+
+
+def sweep(parent: Path, pattern: str) -> None:
+    """Remove the drafts in `parent` that nobody fills any more."""
+    for path in parent.glob(pattern):
+        descriptor = _claim(path)
+        if descriptor is not None:
+            shutil.rmtree(path, ignore_errors=True)
+            os.close(descriptor)
+
+
+def _claim(draft: Path) -> int | None:
+    """The open folder, locked by us; None where somebody fills it, or it is no folder."""
+    try:
+        descriptor = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return descriptor
+    except OSError as error:  # EBADF: a file system without locks on folders (NFS; flock(2))
+        if error.errno == errno.EBADF and time.time() - os.fstat(descriptor).st_ctime > _UNLOCKED_S:
+            return descriptor
+    os.close(descriptor)
+    return None
+
+
+def new_folder(target: Path, fill: Callable[[Path], None]) -> Path:
+    """A new folder with what `fill` puts there, all of it or nothing; gives it. Raises `Refusal` where one is there."""
+    target = Path(os.path.abspath(target))
+    with refused("to", f"{shorten(str(target))} was not written"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        refuse_existing(target)
+        with draft_folder(target.parent, target.name, 0o777) as draft:
+            fill(draft)
+            with locked(target.parent):
+                refuse_existing(target)
+                draft.rename(target)
+        sync_folder(target.parent)
+    return target
+
+
+def refuse_existing(target: Path) -> None:
+    """Raises `Refusal` where something is at `target`: nothing is ever written over."""
+    if os.path.lexists(target):
+        raise Refusal("to", f"{shorten(str(target))} exists already; choose another folder")
 
 
 @contextmanager
@@ -24,20 +110,17 @@ def draft_of(target: Path, about: dict) -> Iterator[Path]:
     about: what `MARK` says of it. Raises `Refusal` where something else is at `target`, or nothing can be written.
     """
     target = Path(os.path.abspath(target))
-    draft = target.parent / f".{target.name}.{secrets.token_hex(4)}.tmp"
     try:
         check_place(target)
         target.parent.mkdir(parents=True, exist_ok=True)
-        draft.mkdir()
-        yield draft
-        write_json(draft / MARK, about)
-        with locked(target.parent):
-            _put(draft, target)
+        with draft_folder(target.parent, target.name, 0o777) as draft:
+            yield draft
+            write_json(draft / MARK, about)
+            with locked(target.parent):
+                _put(draft, target)
         sync_folder(target.parent)
     except OSError as error:
         raise Refusal("into", f"{shorten(str(target))} was not written ({error.strerror or error})") from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _put(draft: Path, target: Path) -> None:

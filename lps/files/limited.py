@@ -15,7 +15,7 @@ _MEMORY = 128 << 20  # bytes beyond what the process takes already
 _PER_BYTE = 3  # and for each byte of the file that is read
 _SECONDS = 5  # of processor time
 _BYTES_PER_SECOND = 20 << 20  # of the file, each allows one second more
-_WALL = 20  # times the processor time, on a busy machine
+_WALL = 60  # times the processor time, on a busy machine
 _LONGEST = 4000  # bytes of an error's text
 
 

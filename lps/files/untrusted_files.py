@@ -28,6 +28,7 @@ MOST_ENTRIES = 10_000
 MOST_BYTES = 16 << 30  # unpacked
 RATIO = 200  # unpacked bytes of a packed one
 SLACK = 16 << 20  # bytes that may be packed more tightly
+_CHUNK = 1 << 20  # bytes that are copied at a time
 _MOST_AT_ONCE = 4 << 20  # bytes that are read in one piece: no list of members is longer
 _UNPACKERS: dict[bytes, Callable] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}  # by first bytes
 _DAMAGES = (zipfile.BadZipFile, zipfile.LargeZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError,
@@ -41,6 +42,16 @@ class UntrustedFile:
     name: str
     size: int
     open: Callable[[], BinaryIO]
+
+    def copy_to(self, target: BinaryIO) -> None:
+        """Write its bytes into an open file; raises `Refusal` where they are not as many as it said."""
+        left = self.size
+        with self.open() as stream:
+            while left and (chunk := stream.read(min(_CHUNK, left))):
+                left -= len(chunk)
+                target.write(chunk)
+            if left or stream.read(1):
+                raise Refusal("archive", f"has a {shorten(self.name)} whose size is not what the archive says")
 
 
 class Allowance:
@@ -124,7 +135,12 @@ def zip_members(archive: zipfile.ZipFile, allowance: Allowance, packed: int) -> 
     found, inside = [], 0
     for info in archive.infolist():
         mode = info.external_attr >> 16
-        allowance.admit(info.orig_filename.rstrip("/") or "/", info.file_size)
+        if "\0" in info.orig_filename:
+            raise Refusal(
+                "archive", f"has an entry called {shorten(info.orig_filename)}, which is no safe name of a file"
+            )
+        # The name that it is extracted by, which a Unicode path field (0x7075) may set (Python 3.13).
+        allowance.admit(info.filename.rstrip("/") or "/", info.file_size)
         inside += info.compress_size
         if stat.S_IFMT(mode) not in (0, stat.S_IFDIR if info.is_dir() else stat.S_IFREG):
             raise Refusal("archive", f"has an entry {shorten(info.filename)} that is no regular file")

@@ -5,16 +5,15 @@ how good it is and where it ends, and `example.py`, which needs onnxruntime, num
 """
 
 import json
-import shutil
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from lps.analysis import labels
 from lps.analysis.naming import Naming
-from lps.exchange.label_files import whole_folder
 from lps.files import disk
 from lps.files.atomic import PUBLIC, write_whole
+from lps.files.drafts import draft_folder, new_folder
 from lps.network import shipped
 from lps.settings import backbone_names, catalog
 from lps.settings.backbone_names import ABOUT_LABELS
@@ -53,22 +52,17 @@ def write(run: Run, target: Path) -> Path:
         write_whole(draft / "card.md", _card(model, said, curve, told, lost).encode("utf-8", "replace"), PUBLIC)
         write_whole(draft / "example.py", (Path(__file__).parent / "example.txt").read_bytes(), PUBLIC)
 
-    return whole_folder(target, fill)
+    return new_folder(target, fill)
 
 
 def write_zip(run: Run, target: Path) -> None:
-    """The same as one .zip, whole or not at all; the folder that it is made of is gone afterwards."""
-    folder, draft = target.with_suffix(".folder"), target.with_suffix(".part")
-    shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
-    try:
-        write(run, folder)
-        with zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED) as archive:
+    """The same as one .zip, whole or not at all."""
+    with draft_folder(target.parent, target.stem) as draft:
+        folder, packed = write(run, draft / "model"), draft / "model.zip"
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
             for name in FILES:
                 archive.write(folder / name, f"model-{run.id[-6:]}/{name}")
-        disk.rename(draft, target)
-    finally:
-        disk.remove_folder(folder)
-        disk.remove(draft)
+        disk.rename(packed, target)
 
 
 # ---------------------------------------------------------------------------------------------------- labels

@@ -10,9 +10,10 @@ import numpy as np
 from PIL import Image
 
 from lps.errors import Refusal, shorten
-from lps.exchange.label_files import folder_names, whole_folder
+from lps.exchange.label_files import folder_names
 from lps.files import tables
 from lps.files.atomic import PUBLIC, refused, write_whole
+from lps.files.drafts import new_folder
 from lps.store.snapshots import read_arrays, write_arrays
 from lps.use.none_of_these import TradeOff
 from lps.use.predicted import NONE, Predicted
@@ -69,7 +70,7 @@ def write_folder(
                 _copy(Path(found.root, file), draft / place)
         write_whole(draft / TABLE, as_csv(found, threshold, files).encode(), PUBLIC)
 
-    return whole_folder(target, fill)
+    return new_folder(target, fill)
 
 
 def _places(found: Predicted, threshold: float) -> Iterator[tuple[str, str]]:

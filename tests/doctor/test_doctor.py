@@ -17,6 +17,7 @@ from lps.doctor import environment, examine, runs_folder, services
 from lps.doctor import finding as doctor_finding
 from lps.doctor.finding import NOTE, OK, PROBLEM, Machine
 from lps.files.atomic import write_json
+from lps.files.drafts import draft_folder
 from lps.files.locks import claim
 from lps.machine import devices
 from lps.settings.config import configure
@@ -303,6 +304,17 @@ def test_what_was_never_finished(root):
     assert found(runs_folder.leftovers, Fake(root), NOTE) == []
     later = Fake(root, now=lambda: time.time() + 2 * 3600)
     assert len(found(runs_folder.leftovers, later, NOTE)) == 2
+
+
+def test_a_draft_of_a_killed_upload_is_listed_with_its_size(root, tmp_path, monkeypatch):
+    monkeypatch.setenv("LPS_PICTURES", str(tmp_path / "pictures"))
+    draft = tmp_path / "pictures" / ".upload.01234567.tmp"
+    draft.mkdir(parents=True)
+    (draft / "1.png").write_bytes(bytes(3 << 20))
+    ((about, says),) = found(runs_folder.leftovers, Fake(root), NOTE)
+    assert about == "leftovers" and says.startswith("1 unfinished folder of killed processes (3 MB), such as ")
+    with draft_folder(tmp_path / "pictures", "upload") as held:
+        assert str(held) not in str(found(runs_folder.leftovers, Fake(root), NOTE))
 
 
 def test_damaged_files_that_were_set_aside_are_named(root):

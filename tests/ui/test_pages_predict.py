@@ -55,7 +55,7 @@ def button(at, label):
 def test_from_a_folder_to_names_and_reasons(run, pictures):
     (pictures / "broken.png").write_bytes(b"no picture")
     at = visit("predict")
-    assert "Drop pictures, or a ZIP of them" in [one.label for one in at.file_uploader]
+    assert "Drop pictures, or an archive of them" in [one.label for one in at.file_uploader]
     button(at, "new").click().run()
     button(at, "Use this folder").click().run()
     assert at.query_params["folder"] == str(pictures) and not at.exception

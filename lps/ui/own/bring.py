@@ -34,7 +34,7 @@ def show(choose: Callable[[Path], None]) -> None:
 def _ask_for_files(choose: Callable[[Path], None]) -> None:
     kinds, number = sorted(ending.removeprefix(".") for ending in ENDINGS), folder_choice.number_of_uploader("own")
     files = st.file_uploader("Drop a folder", kinds, accept_multiple_files="directory", key=f"own_folder_{number}")
-    archive = st.file_uploader("Or a ZIP of it", "zip", key=f"own_zip_{number}")
+    archive = st.file_uploader("Or an archive of it", own_pictures.ARCHIVES, key=f"own_zip_{number}")
     folder_choice.say_where_kept()
     if archive:
         folder_choice.take("own", [archive], lambda: _keep_archive(archive), choose)

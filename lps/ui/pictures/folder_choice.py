@@ -12,6 +12,7 @@ from lps.ui.server import uploads
 from lps.ui.shared import escape, refusals
 from lps.wording import counted
 
+_NAMED = 3  # files left out whose names are said
 _EARLIER = 6  # folders from before that are listed
 
 
@@ -94,8 +95,11 @@ def _look_at(name: str, folder: Path) -> None:
 
 
 def told(kept: Arrived) -> Path:
-    """The folder of what was kept; what else is to be said of it stands in a corner of the page."""
-    rest = f"; {counted(kept.left_out, 'other file')} left out" if kept.left_out else ""
+    """The folder of what was kept; a toast says how many pictures, and which files were left out."""
+    rest = ""
+    if kept.left_out:
+        names = escape.markdown(", ".join(kept.left_out[:_NAMED])) + ", …" * (len(kept.left_out) > _NAMED)
+        rest = f"; {counted(len(kept.left_out), 'other file')} left out: {names}"
     st.toast(f"{counted(kept.pictures, 'picture')} kept{rest}.", icon=":material/check_circle:")
     return kept.folder
 

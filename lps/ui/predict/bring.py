@@ -22,10 +22,10 @@ def show(choose: Callable[[Path], None]) -> None:
 
 
 def _ask_for_files(choose: Callable[[Path], None]) -> None:
-    kinds = [*sorted(ending.removeprefix(".") for ending in ENDINGS), "zip"]
+    kinds = [*sorted(ending.removeprefix(".") for ending in ENDINGS), *own_pictures.ARCHIVES]
     number = folder_choice.number_of_uploader("predict")
     files = st.file_uploader(
-        "Drop pictures, or a ZIP of them", kinds, accept_multiple_files=True, key=f"predict_files_{number}"
+        "Drop pictures, or an archive of them", kinds, accept_multiple_files=True, key=f"predict_files_{number}"
     )
     folder_choice.say_where_kept()
     if files:
@@ -34,10 +34,12 @@ def _ask_for_files(choose: Callable[[Path], None]) -> None:
 
 def _keep(files) -> Path:
     place = own_pictures.home_of_new()
-    archives = [file for file in files if file.name.lower().endswith(".zip")]
+    archives = [file for file in files if file.name.lower().endswith(own_pictures.ARCHIVES)]
     if not archives:
         return folder_choice.told(own_pictures.keep_files(files, place))
     if len(files) > 1:
-        raise Refusal("pictures", f"come as files or as one ZIP; these are {len(files)} files with a ZIP among them")
+        raise Refusal(
+            "pictures", f"come as files or as one archive; these are {len(files)} files with an archive among them"
+        )
     with uploads.stored(archives[0], select.runs_root()) as path:
         return folder_choice.told(own_pictures.keep_archive(path, place))

@@ -2,10 +2,9 @@
 
 import os
 import re
-import secrets
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -16,6 +15,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 from lps.errors import Refusal, shorten
 from lps.exchange.imports import RESERVE
 from lps.files.atomic import refused
+from lps.files.drafts import draft_folder
 
 LONGEST_NAME = 100
 _STRANGE = re.compile(r"[^A-Za-z0-9._-]")
@@ -25,11 +25,11 @@ _STRANGE = re.compile(r"[^A-Za-z0-9._-]")
 def stored(upload: BinaryIO, root: Path) -> Iterator[Path]:
     """The upload as a file beside the runs inside the `with`, under its own name as far as that is harmless."""
     name = _STRANGE.sub("_", Path(upload.name).name)[-LONGEST_NAME:].lstrip(".") or "archive"
-    folder = root / ".incoming" / f"upload.{secrets.token_hex(4)}"
-    with refused("runs", f"{shorten(str(root))} cannot hold another run"):
-        folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        folder.mkdir(mode=0o700)
-    try:
+    place = root / ".incoming"
+    with ExitStack() as stack:
+        with refused("runs", f"{shorten(str(root))} cannot hold another run"):
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder = stack.enter_context(draft_folder(place, "upload"))
         if shutil.disk_usage(root).free < upload.seek(0, os.SEEK_END) + RESERVE:
             raise Refusal("runs", f"{shorten(str(root))} has too little space left for {name}")
         upload.seek(0)
@@ -37,8 +37,6 @@ def stored(upload: BinaryIO, root: Path) -> Iterator[Path]:
         with refused("runs", f"{name} cannot be written"), open(folder / name, "xb", opener=private) as file:
             shutil.copyfileobj(upload, file)
         yield folder / name
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def forget(files: Iterable[UploadedFile]) -> None:
