@@ -40,7 +40,7 @@ class Entry:
 
     run: Run
     state: State
-    standing: str  # a key of style.BADGES: the state, or "recorded"
+    standing: str  # the name of its state, or "recorded"
     name: str
     method: str
     dataset: str

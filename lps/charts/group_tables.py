@@ -52,7 +52,7 @@ HEADS = {
 
 @dataclass(frozen=True)
 class Scoring:
-    """How predictions become numbers: the words of `compare.score_run`."""
+    """How predictions become numbers: the words of `lps.analysis.run_scores.score_run`."""
 
     protocol: str
     select: str

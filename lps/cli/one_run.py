@@ -1,4 +1,4 @@
-"""Look at runs and keep them in order: `list`, `show`, `stop`, `_resume`, `_rename`, `_tag`, `_note`, `_delete`, ..."""
+"""Show runs and manage them: `list`, `show`, `stop`, `resume`, `rename`, `tag`, `note`, `delete`, `restore`."""
 
 import argparse
 

@@ -42,7 +42,7 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, NotImp
 
 
 def load(path: str | None, image_size: int | None = None) -> Images:
-    """The images of the file; `datasets.load` does the resizing. Raises `Refusal`.
+    """The images of the file; `lps.data.sources.load` does the resizing. Raises `Refusal`.
 
     Many of them are unpacked piece by piece to where decoded pictures are kept, and mapped from there.
     """

@@ -26,7 +26,7 @@ RECIPE = {
 
 
 def load(path: str | None = None, image_size: int | None = None) -> Images:
-    """All 1,797 digits; there is no file to name, and `datasets.load` does the resizing."""
+    """All 1,797 digits; there is no file to name, and `lps.data.sources.load` does the resizing."""
     from sklearn.datasets import load_digits  # takes a second: only where the pictures are wanted
 
     digits = load_digits()

@@ -51,7 +51,7 @@ class _Told:
 
 
 def of(known: SweepRecord, root: Path, scoring: Scoring, now: datetime | None = None, form: str = "html") -> str:
-    """The report of a sweep as it stands, in one of `report.FORMS`; runs that are not finished are named."""
+    """The report of a sweep as it stands; runs that are not finished are named."""
     asked = sweeps.from_kept(known.asked)
     items = sweeps.sketch(asked, root, known.name).items if asked else sweeps.tagged_items(known.runs)
     finished = [item.run for item in items if item.state and item.state.name == "finished"]

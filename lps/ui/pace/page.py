@@ -153,7 +153,7 @@ def _show_epochs(together: list[Run]) -> None:
 
 
 def _pick(runs: list[Run]) -> list[Run]:
-    """A box for up to four runs; empty means `partners.usual_choice`, which it then shows."""
+    """A box for up to four runs; without a choice it shows those of `comparable.usual_choice`."""
     by_id = {run.id: run for run in runs}
     named = select.picked(runs)
     chosen = named[: comparable.MOST] or comparable.usual_choice(runs)

@@ -55,7 +55,7 @@ def _is_named(run: Run, epoch: int) -> bool:
 
 
 def groups(run: Run, epoch: int, table: pd.DataFrame, key: str, colors: Palette) -> list[Group] | None:
-    """The groups of a coloring of `_MORE`; None for the others, which `charts.projection` knows.
+    """The groups of a coloring of `_MORE`; None for the others, which `lps.charts.maps.projection` knows.
 
     table: of `points.table`. Raises `Refusal`.
     """

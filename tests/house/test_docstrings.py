@@ -1,0 +1,76 @@
+"""What docstrings and comments name is there: files, modules, and what is in a module."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from lps.settings.config import configure
+from tests.house.test_architecture import MODULES, ROOT, source
+
+FILE = re.compile(r"\b((?:lps|tests|pages|docs|benchmarks)/[\w/.-]+\.(?:py|md|js|css|csv|txt))")
+MODULE = re.compile(r"\b(lps(?:\.[A-Za-z_]\w*)+)")
+MEMBER = re.compile(r"`([a-z_]\w*)\.([A-Za-z_]\w*)[^`]*`")
+FILE_KINDS = {"json", "jsonl", "npz", "npy", "csv", "txt", "onnx", "webp", "py", "html", "zip", "pt"}
+GONE = {"compare", "partners", "report", "style"}  # modules that were renamed; such names come back with old habits
+
+
+def defined(name: str) -> set[str]:
+    """What a module of ours defines or imports, its attributes included."""
+    found: set[str] = set()
+    for node in ast.walk(source(MODULES[name])):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
+            found.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+            found.add(node.id if isinstance(node, ast.Name) else node.attr)
+    return found
+
+
+def prose(path: Path) -> str:
+    """Docstrings and comments."""
+    nodes = (n for n in ast.walk(source(path)) if isinstance(n, (ast.Module, ast.FunctionDef, ast.ClassDef)))
+    comments = re.findall(r"#(.*)", path.read_text(encoding="utf-8"))
+    return "\n".join([*(ast.get_docstring(node) or "" for node in nodes), *comments])
+
+
+def is_there(dotted: str) -> bool:
+    """Whether a dotted name is a module of ours, or something in one; of `lps` itself whatever it offers."""
+    name, rest = dotted, ""
+    while name not in MODULES:
+        name, _, rest = name.rpartition(".")
+    return not rest or name == "lps" or rest in defined(name)
+
+
+def stale(text: str, by_name: dict[str, list[str]], settings: set[str]) -> list[str]:
+    found = [path for path in FILE.findall(text) if not (ROOT / path).exists()]
+    found += [name for name in MODULE.findall(text) if name.rpartition(".")[2] not in FILE_KINDS and not is_there(name)]
+    for module, member in MEMBER.findall(text):
+        if module == "lps" or f"{module}.{member}" in settings or member in FILE_KINDS:
+            continue
+        modules = by_name.get(module, [])
+        if module in GONE or modules and not any(is_there(f"{name}.{member}") for name in modules):
+            found.append(f"{module}.{member}")
+    return found
+
+
+@pytest.fixture(scope="module")
+def known():
+    """(modules by their last name, names of all settings)."""
+    by_name: dict[str, list[str]] = {}
+    for name in MODULES:
+        by_name.setdefault(name.rpartition(".")[2], []).append(name)
+    return by_name, set(configure().flat())
+
+
+def test_docstrings_and_comments_name_nothing_that_is_gone(known):
+    found = {str(path.relative_to(ROOT)): stale(prose(path), *known) for path in MODULES.values()}
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_a_stale_name_is_found(known):
+    text = "`compare.score_run`, lps/gone.py, lps.store.gone, lps.store.runs.gone, `config.gone(x)`"
+    assert len(stale(text, *known)) == 5
+    assert stale("`network.name`, `split.npz`, lps/store/runs.py, lps.store.runs.Run, `lps.launch`", *known) == []
