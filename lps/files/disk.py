@@ -22,7 +22,9 @@ class TooSmall(OSError):
         self.needed, self.free = needed, free
 
     def in_words(self) -> str:
-        """ "2.7 MB are needed and 0.1 MB free", in powers of ten."""
+        """ "2.7 MB are needed and 0.1 MB free", in powers of ten; in bytes where the file is small."""
+        if self.needed < 100_000:
+            return f"{self.needed:,} bytes are needed and {self.free:,} free"
         return f"{self.needed / 1e6:.1f} MB are needed and {int(self.free / 1e5) / 10:.1f} MB free"
 
 

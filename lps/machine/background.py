@@ -16,6 +16,7 @@ from lps.files.atomic import open_regular, read_small, write_whole
 from lps.files.locks import claim, is_held, note
 from lps.machine import processes
 
+_TAIL = 4096  # bytes of a log that its last line is looked for in
 STOP = ".stop"  # a file beside the result: the work shall end
 NICENESS = 10  # of what has no slot: where all cores are busy, a run gets nine times as much of them
 SOURCE = Path(__file__).resolve().parent.parent.parent  # the folder that holds the package: our processes begin there
@@ -118,7 +119,8 @@ def last_line(path: Path) -> str:
     """What a process said last in its log; "" where it said nothing."""
     try:
         with open_regular(path) as file:
-            lines = file.read()[-4096:].decode("utf-8", "replace").strip().splitlines()
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            lines = file.read(_TAIL).decode("utf-8", "replace").strip().splitlines()
     except OSError:
         return ""
     return lines[-1].strip() if lines else ""

@@ -65,9 +65,17 @@ def begin_at(path: Path, kept: int, command: Sequence[str]) -> None:
 
 def _forget_old(path: Path, kept: int) -> None:
     """Remove all but the newest results; a page that shows one of them begins anew when it is asked again."""
-    found = sorted(path.parent.glob(f"*{path.suffix}"), key=lambda one: one.stat().st_mtime_ns, reverse=True)
+    found = sorted(path.parent.glob(f"*{path.suffix}"), key=_changed, reverse=True)
     for old in found[kept:]:
         forget(old)
+
+
+def _changed(path: Path) -> int:
+    """When a result changed; 0 for one that is gone by now, or a link that leads nowhere."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def forget(path: Path) -> None:

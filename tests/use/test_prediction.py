@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import shutil
 
 import numpy as np
@@ -18,7 +19,7 @@ from lps.exchange import archives, imports
 from lps.store.run_folders import create_run
 from lps.store.snapshots import read_snapshot, read_split
 from lps.training import checkpoints, loop
-from lps.use import none_of_these, prediction_files, trained, training_on
+from lps.use import none_of_these, prediction_files, prediction_work, trained, training_on
 from lps.use.predicted import NONE
 from lps.use.prediction import _clusters, predict
 from tests.data.test_features import STORED, config
@@ -322,3 +323,10 @@ def test_only_the_newest_weights_count_and_all_training_pictures_are_compared_wi
     monkeypatch.setattr(trained, "_MOST_COMPARED", 50)
     assert len(trained.load(live).known.images) == 50
     assert config().features == "stored"
+
+
+def test_a_link_that_leads_nowhere_among_the_results_stops_nothing(tmp_path):
+    (tmp_path / "old.npz").symlink_to(tmp_path / "gone")
+    (tmp_path / "new.npz").write_bytes(b"x")
+    prediction_work._forget_old(tmp_path / "next.npz", 1)
+    assert not os.path.lexists(tmp_path / "old.npz") and (tmp_path / "new.npz").exists()
