@@ -7,13 +7,14 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from lps.errors import Refusal, shorten, shown
 from lps.files import disk
 from lps.files.atomic import clean_line, refusal, refused, sync_folder, write_whole
+from lps.files.drafts import abandoned
 from lps.files.locks import claim, locked
 from lps.settings.config import Config
 from lps.store.runs import RUN_ID, Run, write_meta
@@ -165,8 +166,8 @@ def delete_run(run: Run) -> None:
             disk.sync_folder(run.root)
         finally:
             os.close(descriptor)
-    _purge(trash, TRASH_S)
-    _purge(run.root / ".incoming", INCOMING_S)
+    _purge(trash.glob("*"), TRASH_S)
+    _purge(abandoned(run.root / ".incoming", "*"), INCOMING_S)  # whatever the clock says, a draft that is held stays
 
 
 def _presence(run: Run) -> str:
@@ -174,9 +175,9 @@ def _presence(run: Run) -> str:
     return f"{run.state().name}; stop it before you delete it" if run.folder.is_dir() else "already deleted"
 
 
-def _purge(folder: Path, age_s: float) -> None:
-    """Remove what came into `folder` more than `age_s` seconds ago (a rename sets an entry's change time)."""
-    for path in folder.glob("*"):
+def _purge(paths: Iterable[Path], age_s: float) -> None:
+    """Remove the folders that came to their place more than `age_s` seconds ago (a rename sets the change time)."""
+    for path in paths:
         if time.time() - path.lstat().st_ctime > age_s:
             shutil.rmtree(path, ignore_errors=True)
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from lps.__main__ import main
 from lps.errors import Refusal
 from lps.files.atomic import clean_line, write_json, write_whole
+from lps.files.drafts import draft_folder
 from lps.files.locks import boot_id, claim, is_held, locked
 from lps.running import launcher
 from lps.settings.config import configure
@@ -253,6 +254,17 @@ def test_delete_moves_to_the_trash_and_forgets_old_trash(run, monkeypatch):
     monkeypatch.setattr(run_folders, "TRASH_S", -1)
     delete_run(other)
     assert list(trash.iterdir()) == []
+
+
+def test_a_draft_that_is_held_stays_whatever_the_clock_says(run, monkeypatch):
+    place = run.root / ".incoming"
+    (place / "left.1234").mkdir(parents=True)
+    later = time.time() + 7200
+    monkeypatch.setattr(run_folders.time, "time", lambda: later)
+    with draft_folder(place, "import") as draft:
+        (draft / "half").write_text("x")
+        delete_run(run)
+        assert list(place.iterdir()) == [draft] and (draft / "half").exists()
 
 
 def test_delete_is_refused_while_the_lock_is_held(run):
