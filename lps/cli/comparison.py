@@ -21,9 +21,9 @@ def add(commands: Commands) -> None:
     compare.add_argument("--format", choices=("markdown", "latex", "csv", "json"), default="markdown")
     about = "the row that the others are held against: its name in the table, or a run of it; without it the usual LPS"
     compare.add_argument("--against", metavar="ROW", help=about)
-    about = "one HTML or LaTeX file: numbers, charts, settings, and how to make them again"
+    about = "one HTML file: numbers, charts, settings, and how to make them again"
     report = commands.add("report", _write_report, about, is_taken_away=True)
-    report.add_argument("--to", type=Path, required=True, help="the file, such as report.html or report.tex")
+    report.add_argument("--to", type=Path, required=True, help="the file, such as report.html")
     for sub in (compare, report):
         _add_scoring(sub)
     about = "a race of one to three runs, as one HTML file that opens offline"
@@ -92,13 +92,13 @@ def _write_report(options) -> None:
     if not options.to.parent.is_dir():
         raise Refusal("to", f"{shorten(str(options.to), 200)} cannot be written (its folder does not exist)")
     scoring = run_report.Scoring(options.protocol, options.select, options.seen, options.images)
-    form = run_report.form_of(options.to.name)
+    run_report.check_name(options.to.name)
     if options.tag and options.tag.startswith(PREFIX) and not options.ids and not options.filter:
         known = sweep_report.find(sweep_records.known(options.runs), options.tag)
-        runs, text = known.runs, sweep_report.of(known, options.runs, scoring, form=form)
+        runs, text = known.runs, sweep_report.of(known, options.runs, scoring)
     else:
         runs = _chosen(options)
-        text = run_report.of(runs, scoring, form=form)
+        text = run_report.of(runs, scoring)
     with refused("to", f"{shorten(str(options.to), 200)} cannot be written"):
         write_whole(options.to, run_report.as_bytes(text), PUBLIC)
     say(f"{counted(len(runs), 'run')}, {data_size(options.to.stat().st_size)}")

@@ -20,7 +20,7 @@ from lps.charts.palette import LIGHT
 from lps.data.split import Split
 from lps.errors import Refusal, shorten
 from lps.files.atomic import clean_line
-from lps.report import documents, latex_documents
+from lps.report import documents
 from lps.report.documents import Block, Chart, Code, Facts, Section, Table, Words
 from lps.scores.protocols import PROTOCOLS
 from lps.settings import backbone_names, catalog
@@ -53,8 +53,6 @@ _ABOUT_CURVES = (
     "training: protocol orca, seen accuracy by method."
 )
 _MISSING = "–"
-_FORMS = ("html", "latex")
-_ENDINGS = {"html": "html", "htm": "html", "tex": "latex", "ltx": "latex"}
 _FOOTER = "Made by LPS Studio. This file holds everything that it shows and asks for nothing from elsewhere."
 _ORACLE = "the best epoch by accuracy on all unlabeled images, an oracle: it looks at truth that nobody has in use"
 _WITHHELD = "the best epoch by accuracy on labeled images whose label was withheld from training"
@@ -65,28 +63,29 @@ def as_bytes(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def written(title: str, about: Sequence[str], sections: Sequence[Section], form: str) -> str:
-    """The file in one of `_FORMS`."""
-    render = {"html": documents.render, "latex": latex_documents.render}[form]
-    return render(title, about, sections, _FOOTER)
+def written(title: str, about: Sequence[str], sections: Sequence[Section]) -> str:
+    """The file of a report as HTML."""
+    return documents.render(title, about, sections, _FOOTER)
 
 
-def form_of(name: str) -> str:
-    """Which of `_FORMS` a file of that name has; raises `Refusal` for one that no report is written as."""
+def check_name(name: str) -> None:
+    """Raise `Refusal` for the name of a file that no report is written to."""
     ending = name.lower().rpartition(".")[2] if "." in name else ""
-    if ending not in _ENDINGS:
-        raise Refusal("to", f"{shorten(name)} does not end as a report does; choices: .html, .tex")
-    return _ENDINGS[ending]
+    if ending in ("tex", "ltx"):
+        said = "reports are HTML; compare --format latex writes the tables, and charts are saved as SVG"
+        raise Refusal("to", f"{shorten(name)}: {said}")
+    if ending not in ("html", "htm"):
+        raise Refusal("to", f"{shorten(name)} does not end as a report does; expected .html")
 
 
-def of(runs: Sequence[Run], scoring: Scoring, now: datetime | None = None, form: str = "html") -> str:
+def of(runs: Sequence[Run], scoring: Scoring, now: datetime | None = None) -> str:
     """The report of one run, or of several compared; raises `Refusal` where none of several can be scored."""
     if len(runs) == 1:
-        return of_run(runs[0], now, form)
+        return of_run(runs[0], now)
     scored, left_out = run_scores.score_all(runs, scoring.protocol, scoring.select, scoring.seen, scoring.images)
     if not scored:
         raise Refusal("report", f"none of the {len(runs)} runs can be scored; {left_out[0][1]}")
-    return of_comparison(scored, left_out, scoring, now, form)
+    return of_comparison(scored, left_out, scoring, now)
 
 
 def date(now: datetime | None) -> str:
@@ -96,7 +95,7 @@ def date(now: datetime | None) -> str:
 # ---------------------------------------------------------------------------------------------------- one run
 
 
-def of_run(run: Run, now: datetime | None = None, form: str = "html") -> str:
+def of_run(run: Run, now: datetime | None = None) -> str:
     """The report of a run, of as much as it has recorded; raises `Refusal` for settings that cannot be read."""
     config, past, found = run.config(), EventLog(run.events).read(), summarize(run)
     method = catalog.method_info(config.method)
@@ -111,7 +110,7 @@ def of_run(run: Run, now: datetime | None = None, form: str = "html") -> str:
         ),
     ]
     about = [f"{method.title} on {config.dataset}, seed {config.seed} · {run.id}", date(now)]
-    return written(titles.title(run), about, sections, form)
+    return written(titles.title(run), about, sections)
 
 
 def _facts(run: Run, config: Config, past: History) -> list[tuple[str, str]]:
@@ -364,7 +363,6 @@ def of_comparison(
     left_out: Sequence[tuple[Run, str]],
     scoring: Scoring,
     now: datetime | None = None,
-    form: str = "html",
 ) -> str:
     """The report of runs that have scores. left_out: runs without, and why."""
     groups = group_tables.sorted_groups(scored)
@@ -383,7 +381,7 @@ def of_comparison(
     ]
     names = ", ".join(methods) if len(methods) <= 4 else f"{len(methods)} methods"
     about = [f"{counted(len(members), 'run')} in {counted(len(groups), 'group')}", date(now)]
-    return written(f"{names} on {', '.join(sets)}", about, sections, form)
+    return written(f"{names} on {', '.join(sets)}", about, sections)
 
 
 def _about_comparison(groups: Sequence[Group], members: Sequence[Scored], scoring: Scoring) -> list[tuple[str, str]]:

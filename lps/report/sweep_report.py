@@ -1,6 +1,6 @@
 """A sweep as one file to keep: its table beside the paper's, all runs, what they ran on, what they took, made again.
 
-The same sections become HTML or LaTeX. What a report tells names no machine, no person and no folder.
+What a report tells names no machine, no person and no folder.
 """
 
 import json
@@ -50,7 +50,7 @@ class _Told:
     scored: Scored | None
 
 
-def of(known: SweepRecord, root: Path, scoring: Scoring, now: datetime | None = None, form: str = "html") -> str:
+def of(known: SweepRecord, root: Path, scoring: Scoring, now: datetime | None = None) -> str:
     """The report of a sweep as it stands; runs that are not finished are named."""
     asked = sweeps.from_kept(known.asked)
     items = sweeps.sketch(asked, root, known.name).items if asked else sweeps.tagged_items(known.runs)
@@ -72,7 +72,7 @@ def of(known: SweepRecord, root: Path, scoring: Scoring, now: datetime | None = 
     ]
     title = f"{sheet.preset.title} ({sheet.preset.place}), {asked.scale} scale" if sheet else f"Sweep {known.name}"
     about = [f"{known.name} · {counted(len(items), 'run')}, {len(finished)} finished", run_report.date(now)]
-    return run_report.written(title, about, sections, form)
+    return run_report.written(title, about, sections)
 
 
 def _told(item: sweeps.Item, by_run: dict[str, Scored]) -> _Told:

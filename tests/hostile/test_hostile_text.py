@@ -99,14 +99,6 @@ def test_latex_prints_a_text_as_it_stands(text):
     assert "\n" not in escaped
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_reports_in_latex_have_no_command_of_a_text(runs, count):
-    text = run_report.of([runs[0], runs[3]][:count], SCORING, form="latex")
-    harmless = run_report.of([runs[2]], SCORING, form="latex")
-    assert not {"input", "href", "include", "write", "immediate", "openout", "read"} & commands(text)
-    assert commands(text) - commands(harmless) <= COMMANDS_OF_TABLES | {"parbox"}
-
-
 class Tags(HTMLParser):
     """Elements of a document with their attributes."""
 

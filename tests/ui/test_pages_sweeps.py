@@ -182,7 +182,7 @@ def test_one_sweep_in_the_middle(root):
         labels = {button.label for button in at.button}
         assert {"Stop them", "Go on with 6"} <= labels
         downloads = {element.proto.label for element in at.get("download_button")}
-        assert downloads == {f"Report ({take_away.about_report()})", "Report, LaTeX", "Table, LaTeX", "Table, CSV"}
+        assert downloads == {f"Report ({take_away.about_report()})", "Table, LaTeX", "Table, CSV"}
 
 
 def test_stop_all_takes_back_what_waits(root):
@@ -268,9 +268,8 @@ def test_the_report_of_a_sweep_tells_table_hardware_cost_and_commands(root):
     assert shared["epochs"] == "2" and shared["temperature"] == "0.4" and "entropy_weight" not in shared
     (head,) = [row for row in shown.rows if row[:1] == ["use_margin"]]
     assert set(head) == {"use_margin", "pseudo_label_weight", "unsupervised_weight", "entropy_weight"}
-    latex = sweep_report.of(known, root, scoring, NOW, "latex")
-    assert "w/o L\\_AM & " in latex and "90.2 & 93.4 & 92.4" in latex and "\\begin{axis}" in latex
-    assert str(root) not in latex and str(root) not in shown.text
+    assert "w/o L\\_AM & " in shown.text and "90.2 & 93.4 & 92.4" in shown.text, "the table as LaTeX"
+    assert str(root) not in shown.text
 
 
 def test_tables_to_take_away(root):
@@ -284,16 +283,15 @@ def test_tables_to_take_away(root):
     assert sweep_tables.as_latex(None, [], "x") == sweep_tables.as_csv(None, []) == ""
 
 
-def test_the_command_writes_both_files(root, tmp_path, capsys):
+def test_the_command_writes_the_file(root, tmp_path, capsys):
     from lps.__main__ import main
 
     fill(root, ASKED, ["finished"] * 2)
-    for name, start in (("r.html", "<!doctype html>"), ("r.tex", "\\documentclass")):
-        to = tmp_path / name
-        assert main(["report", "--tag", f"sweep:{ASKED.name}", "--runs", str(root), "--to", str(to)]) == 0
-        assert to.read_text().startswith(start) and capsys.readouterr().out == f"{to}\n"
-    assert main(["report", "--tag", "sweep:x", "--runs", str(root), "--to", str(tmp_path / "x.tex")]) == 2
-    assert f"choices: sweep:{ASKED.name}" in capsys.readouterr().err and not (tmp_path / "x.tex").exists()
+    to = tmp_path / "r.html"
+    assert main(["report", "--tag", f"sweep:{ASKED.name}", "--runs", str(root), "--to", str(to)]) == 0
+    assert to.read_text().startswith("<!doctype html>") and capsys.readouterr().out == f"{to}\n"
+    assert main(["report", "--tag", "sweep:x", "--runs", str(root), "--to", str(tmp_path / "x.html")]) == 2
+    assert f"choices: sweep:{ASKED.name}" in capsys.readouterr().err and not (tmp_path / "x.html").exists()
 
 
 def test_an_own_layout_is_kept_with_its_sweep(root):

@@ -15,7 +15,7 @@ import streamlit as st
 from lps.analysis.run_scores import Scored
 from lps.charts import sweep_charts
 from lps.charts.group_tables import Scoring
-from lps.report import run_report, sweep_report
+from lps.report import sweep_report
 from lps.running import cluster_submit, costs, launcher, overview, run_slots
 from lps.settings import spell
 from lps.store.runs import Run, State
@@ -309,7 +309,6 @@ def _show_downloads(name: str) -> None:
             ":material/summarize:",
             "Table, curves, every run, and how to make it again",
         ),
-        "Report, LaTeX": ("report.tex", "application/x-tex", ":material/description:", "One LaTeX file that compiles"),
         "Table, LaTeX": ("tex", "application/x-tex", ":material/table:", "The table alone, with booktabs"),
         "Table, CSV": ("csv", "text/csv", ":material/csv:", "One number a row, fractions"),
     }
@@ -334,8 +333,8 @@ def _made(name: str, kind: str) -> str:
     if known is None:
         return ""
     now = course(known)
-    if kind in ("html", "report.tex"):
-        return sweep_report.of(known, select.runs_root(), _SCORING, form=run_report.form_of(f"sweep.{kind}"))
+    if kind == "html":
+        return sweep_report.of(known, select.runs_root(), _SCORING)
     scored, sheet = finished_scores(now), sweep_charts.sheet_of(now.asked)
     if kind == "csv":
         return table.as_csv(sheet, scored)
