@@ -84,24 +84,31 @@ class Difference:
         return f"{self.counts[0]} and {self.counts[1]} seeds"
 
 
-def between(first: Mapping[object, float], second: Mapping[object, float]) -> Difference | None:
-    """Seed -> number of two groups. None where a number is missing or infinite.
+def between(
+    first: Mapping[object, float], second: Mapping[object, float], skips_missing: bool = False
+) -> Difference | None:
+    """Seed -> number of two groups. None where a number is missing (NaN or infinite).
 
     In pairs where every seed of the smaller group is in the other one, else by Welch's t, so that no run is left out
-    of the smaller group. The rule looks at seeds alone, never at numbers.
+    of the smaller group. The rule looks at seeds alone, never at numbers. skips_missing: runs without a number are
+    left out instead, of pairs both; None where nothing is left.
     """
-    if not first or not second or not all(math.isfinite(value) for own in (first, second) for value in own.values()):
-        return None
     common = [seed for seed in first if seed in second]
     is_paired = len(common) == min(len(first), len(second))
-    seeds = [common, common] if is_paired else [list(first), list(second)]
-    values = [np.array([own[seed] for seed in chosen]) for own, chosen in zip((first, second), seeds)]
+    known = [{seed: value for seed, value in own.items() if math.isfinite(value)} for own in (first, second)]
+    if not skips_missing and (len(known[0]) < len(first) or len(known[1]) < len(second)):
+        return None
+    both = [seed for seed in common if seed in known[0] and seed in known[1]]
+    seeds = [both, both] if is_paired else [list(own) for own in known]
+    if not all(seeds):
+        return None
+    values = [np.array([own[seed] for seed in chosen]) for own, chosen in zip(known, seeds)]
     found = estimates.of_pairs(*values) if is_paired else estimates.of_two(*values)
     of_spread = [values[0] - values[1]] if is_paired else values
     spreads = tuple(float(np.std(part, ddof=1)) if len(part) > 1 else math.nan for part in of_spread)
     mean, half, chance = float(found.mean), float(found.half_width), float(found.chance)
-    pairs = len(common) if is_paired else 0
-    return Difference(mean, mean - half, mean + half, chance, chance, pairs, (len(first), len(second)), spreads)
+    pairs, counts = len(both) if is_paired else 0, (len(known[0]), len(known[1]))
+    return Difference(mean, mean - half, mean + half, chance, chance, pairs, counts, spreads)
 
 
 def of_groups(group: Group, other: Group, column: str) -> Difference | None:

@@ -116,7 +116,7 @@ def held_against(
 def _between(one: Bunch, base: Bunch, measured: Name, by: set[str]) -> Difference | None:
     if len({_data(entry) for entry in (*one.members, *base.members)}) > 1:
         return None
-    return differences.between(_by_pair(one, measured, by), _by_pair(base, measured, by))
+    return differences.between(_by_pair(one, measured, by), _by_pair(base, measured, by), skips_missing=True)
 
 
 def _data(entry: Entry) -> tuple:
@@ -125,7 +125,9 @@ def _data(entry: Entry) -> tuple:
 
 
 def _by_pair(one: Bunch, measured: Name, by: set[str]) -> Mapping[tuple, float]:
-    """What each run has recorded, by all that it may have in common with a run of another bunch; the newest of equals.
+    """What each run has recorded, NaN for nothing, by all that it may have in common with a run of another bunch.
+
+    Of runs that are equal the newest one that has recorded something counts.
 
     Runs of other methods have other settings of their own: where bunches are of methods, only the shared ones count.
     """
@@ -133,10 +135,11 @@ def _by_pair(one: Bunch, measured: Name, by: set[str]) -> Mapping[tuple, float]:
     shared = [key for key in protocol_parameters() if key not in by | _UNTOLD]
     for entry in reversed(one.members):
         value = measured.read(entry)
-        if entry.config and isinstance(value, int | float) and math.isfinite(value):
+        if entry.config:
             own = () if "method" in by else entry.config.hyperparameters.items()
             pair = (*(entry.config.get(key) for key in shared), *(item for item in own if item[0] not in by))
-            found[pair] = value
+            is_known = isinstance(value, int | float) and math.isfinite(value)
+            found[pair] = value if is_known else found.get(pair, math.nan)
     return found
 
 

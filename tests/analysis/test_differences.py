@@ -68,6 +68,16 @@ def test_what_has_no_number_has_no_difference():
     assert between(drawn(0.5, math.inf), drawn(0.5, 0.6)) is None and between(drawn(0.5), drawn(-math.inf)) is None
 
 
+def test_a_run_without_a_number_does_not_change_who_is_paired():
+    """One of five has diverged: of the two groups that share two seeds it leaves Welch's t, of pairs both runs go."""
+    five, three = {seed: 0.1 * seed for seed in range(5)}, {3: 0.3, 4: 0.1, 9: 0.2}
+    apart = between(five | {0: math.inf}, three | {9: math.nan}, skips_missing=True)
+    assert (apart.pairs, apart.counts) == (0, (4, 2))
+    paired = between(five | {1: math.nan}, {0: 0.1, 1: 0.2, 2: 0.3}, skips_missing=True)
+    assert (paired.pairs, paired.counts) == (2, (4, 3))
+    assert between({0: math.nan}, {0: 0.1}, skips_missing=True) is None
+
+
 @pytest.mark.parametrize("shared", [0.0, 1.0])
 def test_of_groups_that_share_some_seeds_a_large_gap_is_found(shared):
     """5 against 3 seeds, two of them in both, three standard deviations apart. shared: spread of what a seed does.
