@@ -296,10 +296,7 @@ class Config:
         if not isinstance(values, dict):
             raise BadSetting("config.json", f"holds {shorten(values)}, not an object of settings")
         versions.check("config.json", values.pop("version", None))
-        method = values.get("method")
-        own = catalog.method_info(method).parameters if method in catalog.method_names() else {}
-        before = {name: parameter.told.before for name, parameter in own.items() if parameter.told.before is not None}
-        return configure({_DECISIONS: None} | before | values)
+        return configure_stored({_DECISIONS: None} | values)
 
 
 @cache
@@ -393,6 +390,14 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
     own = catalog.method_info(method).parameters
     protocol = {name: chosen[key] for name, key in _keys().items()}
     return Config(**protocol, hyperparameters=MappingProxyType({key: chosen[key] for key in own}))
+
+
+def configure_stored(values: Mapping[str, object]) -> Config:
+    """As `configure`, of settings that were stored whole: one that did not exist then has its `Told.before`."""
+    method = values.get("method")
+    own = catalog.method_info(method).parameters if method in catalog.method_names() else {}
+    before = {name: parameter.told.before for name, parameter in own.items() if parameter.told.before is not None}
+    return configure(before | values)
 
 
 def following(usual: Mapping[str, object], method: str, values: Mapping[str, object]) -> dict[str, object]:

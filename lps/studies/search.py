@@ -26,7 +26,7 @@ from lps.files.atomic import open_regular, read_small, refusal, write_json
 from lps.files.locks import claim, locked
 from lps.machine.background import detach, lps_command
 from lps.running import costs, door, forecasts, run_slots
-from lps.settings.config import Config, configure, parse_settings, protocol_parameters
+from lps.settings.config import Config, configure, configure_stored, parse_settings, protocol_parameters
 from lps.store.run_folders import obstacle, subfolders
 from lps.store.runs import Run
 from lps.store.wishes import number
@@ -105,7 +105,7 @@ class Search:
         try:
             stored = json.loads(read_small(self.folder / "search.json"))
             versions.check("search.json", stored.get("version"))
-            base = configure(stored["base"])
+            base = configure_stored(stored["base"])
             about = {key: stored[key] for key in ("objective", "trials", "prune", "sampler_seed", "parallel")}
             space = read_space(stored["space"], base.method)
             return checked(Request(self.name, base, space, tuple(stored["seeds"]), **about))

@@ -276,6 +276,15 @@ def test_a_damaged_request_is_a_sentence(tmp_path, damage):
     assert [other.name for other in list_searches(tmp_path)] == ["hunt"]
 
 
+def test_a_search_of_before_a_setting_existed_goes_on_as_it_began(tmp_path):
+    request = read_request("digits", "legogcd", ["lr=0.01..0.1"], {}, objective="validation", trials=2, parallel=1)
+    found = ask(request, tmp_path)
+    stored = json.loads((found.folder / "search.json").read_text())
+    assert stored["base"].pop("agreement") == "official"
+    (found.folder / "search.json").write_text(json.dumps(stored))
+    assert found.request().base.hyperparameters["agreement"] == "kl"
+
+
 @pytest.mark.slow
 def test_without_optuna_the_package_imports_and_a_search_says_what_is_missing():
     code = """
