@@ -41,15 +41,16 @@ class FeatureHead(nn.Module):
         that share of their size counts as their spread, so that weights stay bounded, and the log says so.
         """
         sample = torch.cat(list(pieces)).double()
-        least = _LEAST_SPREAD * float(sample.square().mean().sqrt()) or 1.0
+        least = _LEAST_SPREAD * sample.square().mean().sqrt()
         mean = sample.mean(dim=0)
         sample -= mean
         _, vectors = torch.linalg.eigh(sample.T @ sample)
         axes = vectors.flip(1)[:, : self.num_features].T
         axes = axes * axes.gather(1, axes.abs().argmax(dim=1, keepdim=True)).sign()
-        spread = float((sample @ axes.T).square().mean().sqrt())
-        if spread < least:
+        spread = (sample @ axes.T).square().mean().sqrt()
+        if spread <= least:
             print("The features of all images are nearly equal; nothing can be learned of them.", flush=True)
-        axes = axes / max(spread, least)
+        scale = torch.maximum(spread, least)
+        axes = axes / torch.where(scale > 0, scale, 1.0)
         self.projection.weight.copy_(axes)
         self.projection.bias.copy_(-axes @ mean)

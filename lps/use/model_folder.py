@@ -58,7 +58,7 @@ def write(run: Run, target: Path) -> Path:
 def write_zip(run: Run, target: Path) -> None:
     """The same as one .zip, whole or not at all."""
     with draft_folder(target.parent, target.stem) as draft:
-        folder, packed = write(run, draft / "model"), draft / "model.zip"
+        folder, packed = write(run, draft / "files" / "model"), draft / "model.zip"  # `write` locks the folder above
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
             for name in FILES:
                 archive.write(folder / name, f"model-{run.id[-6:]}/{name}")
