@@ -6,6 +6,7 @@ gone. Standard library only.
 
 import errno
 import fcntl
+import glob
 import os
 import secrets
 import shutil
@@ -19,6 +20,7 @@ from lps.files.atomic import read_small, refused, sync_folder, write_json
 from lps.files.locks import is_file_at, locked
 
 MARK = "export.json"  # says that a folder was exported and may be exported again
+_TOKEN = 8 * "[0-9a-f]"  # the end of a draft's name, as a pattern
 _UNLOCKED_S = 86_400.0  # the age of a draft that counts as left where folders cannot be locked (NFS)
 
 
@@ -28,7 +30,7 @@ def draft_folder(parent: Path, name: str, mode: int = 0o700) -> Iterator[Path]:
 
     Drafts of the same name that killed processes left are removed first. Raises `OSError`.
     """
-    sweep(parent, f".{name}.*.tmp")
+    sweep(parent, f".{glob.escape(name)}.{_TOKEN}.tmp")
     while True:
         draft = parent / f".{name}.{secrets.token_hex(4)}.tmp"
         draft.mkdir(mode=mode)
@@ -75,8 +77,8 @@ def _claim(draft: Path) -> int | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return descriptor
-    except OSError as error:  # EBADF: a file system without locks on folders (NFS; flock(2))
-        if error.errno == errno.EBADF and time.time() - os.fstat(descriptor).st_ctime > _UNLOCKED_S:
+    except OSError as error:  # held, or a file system without locks on folders (NFS: EBADF; flock(2))
+        if error.errno != errno.EWOULDBLOCK and time.time() - os.fstat(descriptor).st_ctime > _UNLOCKED_S:
             return descriptor
     os.close(descriptor)
     return None
@@ -107,12 +109,15 @@ def refuse_existing(target: Path) -> None:
 def draft_of(target: Path, about: dict) -> Iterator[Path]:
     """A folder to fill inside the `with`; at its end it is at `target`, or after an error nothing has changed.
 
+    A kill between the two renames at the end leaves the earlier folder beside `target`; the next export puts it back.
     about: what `MARK` says of it. Raises `Refusal` where something else is at `target`, or nothing can be written.
     """
     target = Path(os.path.abspath(target))
     try:
-        check_place(target)
         target.parent.mkdir(parents=True, exist_ok=True)
+        with locked(target.parent):
+            _finish_replacing(target)
+        check_place(target)
         with draft_folder(target.parent, target.name, 0o777) as draft:
             yield draft
             write_json(draft / MARK, about)
@@ -131,6 +136,17 @@ def _put(draft: Path, target: Path) -> None:
         target.rename(old)
     draft.rename(target)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _finish_replacing(target: Path) -> None:
+    """Bring back what a killed `_put` moved away, where nothing came in its place; else remove it."""
+    for old in target.parent.glob(f".{glob.escape(target.name)}.{_TOKEN}.tmp.old"):
+        if old.is_symlink() or not old.is_dir():
+            continue
+        if os.path.lexists(target):
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            old.rename(target)
 
 
 def check_place(target: Path) -> None:
