@@ -130,7 +130,7 @@ def test_two_ranks_on_stored_features_are_close_to_one_process(tmp_path):
 def test_two_ranks_stop_together_and_resume_where_they_were(unbroken):
     run = create_run(unbroken.root, configure(SHORT | {"processes": 2}))
     launcher.launch(run)
-    while run.read_json("progress.json").get("phase") != "train":
+    while (now := run.read_json("progress.json")).get("phase") != "train" or not now.get("step"):
         assert not launcher.wait(run, 0.05).is_over, run.log.read_text()
     launcher.stop(run)
     state = launcher.wait(run, 120)
