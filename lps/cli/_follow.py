@@ -10,8 +10,8 @@ from lps.running import launcher
 from lps.running.costs import Span
 from lps.running.overview import left_in_words
 from lps.store.events_tail import read_recent
+from lps.store.run_progress import read_progress
 from lps.store.runs import Run, State
-from lps.store.wishes import whole
 
 
 def follow(run: Run) -> State:
@@ -37,18 +37,17 @@ class Bars:
     def __init__(self, run: Run):
         self._run = run
         self._bar: tqdm | None = None
-        self._phase, self._epoch = "", 0
+        self._phase, self._epoch = "", None
 
     def show(self, state: State) -> None:
-        progress = self._run.read_json("progress.json")
-        step, steps, epoch = (whole(progress.get(key)) for key in ("step", "steps", "epoch"))
-        phase = clean_line(progress.get("phase") or "prepare") if state.is_alive or state.is_over else "queued"
+        progress = read_progress(self._run, state)
+        phase = clean_line(progress.phase or "prepare") if state.is_alive or state.is_over else "queued"
         if phase != self._phase:
-            self._open(phase, steps or None)
+            self._open(phase, progress.steps)
         if phase in ("features", "pretrain", "train"):
-            self._bar.update(step - self._bar.n)
-        if phase == "train" and epoch != self._epoch:
-            self._epoch = epoch
+            self._bar.update((progress.step or 0) - self._bar.n)
+        if phase == "train" and progress.epoch != self._epoch:
+            self._epoch = progress.epoch
             self._show_accuracies()
         if state.is_over:
             self._show_accuracies()

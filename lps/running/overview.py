@@ -4,7 +4,7 @@ Standard library only.
 """
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,10 +12,11 @@ from lps.files.locks import is_held
 from lps.machine import devices
 from lps.running import costs, launcher, queue, run_slots
 from lps.running.class_count import Count, counts
-from lps.running.costs import Cost, Span
+from lps.running.costs import KnownCosts, Span
 from lps.store.run_folders import list_runs
+from lps.store.run_progress import read_progress
 from lps.store.runs import Run, State
-from lps.store.wishes import Wish, number
+from lps.store.wishes import Wish
 from lps.wording import counted
 
 _LEFT_ALONE = (
@@ -110,10 +111,10 @@ class Occupancy:
         return next((item for item in self.going if slot in item.slots), None)
 
 
-def look(root: Path, now: float | None = None, known: "Durations | None" = None) -> Occupancy:
+def look(root: Path, now: float | None = None, known: KnownCosts | None = None) -> Occupancy:
     """known: what finished runs took, where the caller has asked for it before."""
     root, now = Path(root), time.time() if now is None else now
-    known = Durations(root) if known is None else known
+    known = costs.known_costs(root, with_bytes=False) if known is None else known
     known, alive, broken = _unfinished(root, now, known)
     names = [slot.name for slot in run_slots.every_slot(root)]
     names += sorted({name for item in alive for name in item.slots} - set(names))
@@ -158,43 +159,8 @@ def suggestion_in_words(found: Occupancy) -> str:
     )
 
 
-class Durations:
-    """What a run takes, judged as `costs.KnownCosts` does, for many looks; with recordings, whatever has run here."""
-
-    def __init__(self, root: Path, known: costs.KnownCosts | None = None):
-        self._root = Path(root)
-        if known is None:
-            recorded = [cost for _, cost in costs.recorded_costs()]
-            known = costs.KnownCosts(costs.finished_costs(self._root, with_bytes=False), recorded)
-        self.known = known
-
-    def beside(self, alive: Sequence[Run]) -> "Durations":
-        """The same, corrected by the speed of runs that are alive."""
-        return Durations(self._root, self.known.with_measured(costs.measured(alive)))
-
-    def of(self, run: Run, made: Collection = ()) -> Cost | None:
-        """What the run usually takes; None where nothing tells, or its settings cannot be read."""
-        config = run.config_if_readable()
-        return None if config is None else self.known.of(config, made)
-
-    def left(self, run: Run, state: State, now: float) -> Span | None:
-        """How long a run that is alive goes on; None where nobody knows."""
-        process, progress = run.read_json("process.json"), run.read_json("progress.json")
-        config, since = run.config_if_readable(), number(process.get("started"))
-        if state.name == "starting" or process.get("attempt") != state.attempt:
-            return costs.left(config, {}, None, now, self.known)
-        if since is not None and (number(progress.get("time")) or 0) < since:
-            progress = {}  # of the attempt before
-        return costs.left(config, progress, since and now - since, now, self.known)
-
-
-def left(run: Run, state: State, now: float, known: Durations) -> Span | None:
-    """As the look at everything has it, for one run that is alive."""
-    return known.beside([run]).left(run, state, now)
-
-
-def _unfinished(root: Path, now: float, known: Durations) -> tuple[Durations, list[Going], list[Run]]:
-    """What is known beside those that are alive; these, the one that began first first, and those that broke off."""
+def _unfinished(root: Path, now: float, known: KnownCosts) -> tuple[KnownCosts, list[Going], list[Run]]:
+    """What is known beside the running runs; these, by their beginning; and the runs that broke off."""
     alive, broken = [], []
     asked = queue.unfinished(root)
     ids = {run.id for run in asked}
@@ -209,23 +175,14 @@ def _unfinished(root: Path, now: float, known: Durations) -> tuple[Durations, li
     return known, sorted(going, key=lambda item: (item.since or now, item.run.id)), broken
 
 
-def _look_at(run: Run, state: State, now: float, known: Durations) -> Going:
-    process, progress = run.read_json("process.json"), run.read_json("progress.json")
-    left = known.left(run, state, now)
-    if state.name == "starting" or process.get("attempt") != state.attempt:
-        return Going(run, state, (), None, None, left)
-    since, slot = number(process.get("started")), process.get("slot")
-    if since is not None and (number(progress.get("time")) or 0) < since:
-        progress = {}  # of the attempt before
-    step, steps = number(progress.get("step")), number(progress.get("steps"))
-    share = min(max(step / steps, 0.0), 1.0) if step is not None and steps else None
-    share = None if share == 1.0 else share  # "100 %" beside the time of what follows would contradict it
-    slots = tuple(name for name in slot.split(",") if name) if isinstance(slot, str) else ()
-    return Going(run, state, slots, since, share, left)
+def _look_at(run: Run, state: State, now: float, known: KnownCosts) -> Going:
+    progress = read_progress(run, state)
+    share = None if progress.share == 1.0 else progress.share  # the next phase follows: no "100 %" beside its time
+    return Going(run, state, progress.slots, progress.started, share, known.left(run, state, now))
 
 
 def _plan(
-    root: Path, now: float, known: Durations, alive: Sequence[Going], names: Sequence[str], is_moving: bool
+    root: Path, now: float, known: KnownCosts, alive: Sequence[Going], names: Sequence[str], is_moving: bool
 ) -> tuple[list[Waiting], Span | None, int]:
     """Who waits with the times to expect, the end of all, and how many runs are of unknown length.
 
@@ -244,10 +201,10 @@ def _plan(
         vague |= set(item.slots) if item.left is None else set()
     line = []
     for run, wish in queue.line(root):
-        cost = known.of(run, made)
+        config = run.config_if_readable()
+        cost = config and known.of(config, made)
         item = Waiting(run, wish, cost and cost.span)
         line.append(item)
-        config = run.config_if_readable()
         if item.wish.held or not is_moving or config is None:
             continue
         made.add(costs.start_of(config))

@@ -25,7 +25,7 @@ from lps.files import disk, versions
 from lps.files.atomic import open_regular, read_small, refusal, write_json
 from lps.files.locks import claim, locked
 from lps.machine.background import detach, lps_command
-from lps.running import costs, door, forecasts, run_slots
+from lps.running import costs, door, run_slots
 from lps.settings.config import Config, configure, configure_stored, parse_settings, protocol_parameters
 from lps.store.run_folders import obstacle, subfolders
 from lps.store.runs import Run
@@ -189,7 +189,7 @@ def _digest(request: Request) -> str:
 
 def estimate(request: Request, root: Path) -> costs.Span | None:
     """Of all its runs one after another and to their end, by what has run and runs; None where nothing tells."""
-    cost = forecasts.known(root, {costs.kind(request.base)}).of(request.base)
+    cost = costs.known_costs(root, {costs.kind(request.base)}).of(request.base)
     return None if cost is None else cost.span.times(request.trials * len(request.seeds))
 
 

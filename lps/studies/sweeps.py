@@ -13,7 +13,7 @@ from lps.cluster import executors, job_options
 from lps.errors import Refusal, shorten, shown
 from lps.files.atomic import clean_line, refused
 from lps.files.locks import claim
-from lps.running import costs, door, forecasts, launcher, queue, run_slots
+from lps.running import costs, door, launcher, queue, run_slots
 from lps.settings.config import Config
 from lps.store.run_folders import list_runs
 from lps.store.runs import TAG_LIMIT, Run, State
@@ -62,17 +62,13 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The cost of what is still to be done, one run after another. unknown: method and data set of `missing` runs.
+    """The cost of what is left to do, one run after another; `missing` runs, named in `unknown`, are not in it."""
 
-    span: the range of the seconds.
-    """
-
-    seconds: float
+    span: costs.Span
     bytes: int
     runs: int
     missing: int
-    unknown: tuple[str, ...]
-    span: costs.Span = costs.Span(0.0, 0.0, 0.0)
+    unknown: tuple[str, ...]  # "METHOD on DATASET"
 
 
 # ---------------------------------------------------------------------------------------------------- plan
@@ -167,7 +163,7 @@ def estimate(sweep: Sweep, root: Path) -> Estimate:
 
 def expected(configs: Sequence[Config], root: Path) -> list[costs.Cost | None]:
     """The cost of each, by the finished runs in `root`, else by recordings; None where none is of its kind."""
-    known, made, found = forecasts.known(root, {costs.kind(config) for config in configs}), set(), []
+    known, made, found = costs.known_costs(root, {costs.kind(config) for config in configs}), set(), []
     for config in configs:
         found.append(known.of(config, made))
         made.add(costs.start_of(config))  # by the first run that wants it
@@ -178,9 +174,8 @@ def add_up(left: Sequence[Config], expected: Sequence[costs.Cost | None]) -> Est
     """The cost of all that is left to do, of what is known of each."""
     found = [cost for cost in expected if cost is not None]
     unknown = dict.fromkeys(f"{c.method} on {c.dataset}" for c, cost in zip(left, expected) if cost is None)
-    seconds, size = sum(cost.seconds for cost in found), sum(cost.bytes for cost in found)
-    span = costs.at_a_time((cost.span for cost in found), 1)
-    return Estimate(seconds, size, len(left), len(left) - len(found), tuple(unknown), span)
+    span, size = costs.at_a_time((cost.span for cost in found), 1), sum(cost.bytes for cost in found)
+    return Estimate(span, size, len(left), len(left) - len(found), tuple(unknown))
 
 
 def _checked_name(name: str) -> str:

@@ -7,8 +7,11 @@ import pytest
 from lps.data import feature_store
 from lps.files.atomic import write_json
 from lps.running import costs, guesses
+from lps.running.costs import Span
 from lps.settings.config import configure
 from lps.store.run_folders import create_run
+from lps.store.run_progress import RunProgress, read_progress
+from lps.store.runs import State
 
 
 def made(root, seconds, *, state="finished", attempt=1, **settings):
@@ -20,7 +23,7 @@ def made(root, seconds, *, state="finished", attempt=1, **settings):
 
 def seconds(root, **settings):
     config = configure(settings)
-    cost = costs.KnownCosts(costs.finished_costs(root, {costs.kind(config)})).of(config)
+    cost = costs.KnownCosts(costs.finished_paces(root, {costs.kind(config)})).of(config)
     return cost and cost.seconds
 
 
@@ -29,10 +32,12 @@ def test_the_nearest_runs_count_first(tmp_path):
     made(tmp_path, 4, epochs=5)
     assert seconds(tmp_path, epochs=10) == 8  # scaled by epochs
     made(tmp_path, 30, epochs=10, lr=0.2)
-    assert seconds(tmp_path, epochs=10) == 30  # as long
-    for taken, seed in ((10, 1), (50, 2), (12, 3)):
+    assert seconds(tmp_path, epochs=20) == 16  # the same settings but for the epochs
+    for taken, seed in ((10, 1), (50, 2)):
         made(tmp_path, taken, epochs=10, seed=seed)
-    assert seconds(tmp_path, epochs=10) == 12  # the same
+    assert seconds(tmp_path, epochs=10) == 10  # the median of 8, 10 and 50
+    assert seconds(tmp_path, epochs=10, lr=0.3) == pytest.approx(20)  # of 8, 10, 30 and 50: the same work an epoch
+    assert seconds(tmp_path, epochs=10, batch_size=7) == pytest.approx(20)  # the same kind
     assert seconds(tmp_path, epochs=10, method="orca") is None
 
 
@@ -84,20 +89,24 @@ def test_checkpoints_stay_and_snapshots_grow(tmp_path):
     run.snapshots.mkdir(exist_ok=True)
     (run.snapshots / "epoch-0001.npz").write_bytes(bytes(2000))
     config = configure({"epochs": 10})
-    assert costs.KnownCosts(costs.finished_costs(tmp_path)).of(config).bytes == rest + 5 * 2000
+    assert costs.KnownCosts(costs.finished_paces(tmp_path)).of(config).bytes == rest + 5 * 2000
 
 
 def test_own_runs_go_before_recordings(tmp_path):
     own, other = configure({"epochs": 2}), configure({"epochs": 2, "method": "orca"})
-    recorded = [costs.Cost(configure({"epochs": 40}), 400.0, 1), costs.Cost(other, 7.0, 1)]
-    known = costs.KnownCosts([costs.Cost(own, 20.0, 1, 0.0, 1.0)], recorded)
+    recorded = [costs.Pace(configure({"epochs": 40}), 10.0, 0.0), costs.Pace(other, 2.0, 0.0, other_s=3.0)]
+    known = costs.KnownCosts([costs.Pace(own, 1.0, 0.0, other_s=18.0)], recorded)
     assert known.of(configure({"epochs": 40})).seconds == 58 and known.of(other).seconds == 7
     assert known.of(configure({"method": "fixmatch"})) is None
 
 
-def test_runs_side_by_side_take_whole_turns():
-    assert costs.side_by_side([35, 35, 35], 2) == 70 and costs.side_by_side([35, 35, 35], 1) == 105
-    assert costs.side_by_side([100, 10, 20, 30], 2) == 100 and costs.side_by_side([], 2) == 0
+@pytest.mark.parametrize(
+    ("seconds", "slots", "together"),
+    [([35, 35, 35], 2, 70), ([35, 35, 35], 1, 105), ([100, 10, 20, 30], 2, 100), ([], 2, 0)],
+)
+def test_runs_side_by_side_take_whole_turns(seconds, slots, together):
+    spans = [Span.about(one, 2.0) for one in seconds]
+    assert costs.at_a_time(spans, slots) == Span.about(together, 2.0)
 
 
 def test_only_runs_that_were_finished_in_one_go_count(tmp_path):
@@ -115,40 +124,43 @@ def test_bytes_are_those_of_all_files_below(tmp_path):
     (run.folder / "snapshots").mkdir()
     (run.folder / "snapshots" / "epoch-0001.npz").write_bytes(bytes(12_345))
     (run.folder / "link").symlink_to("/nowhere")
-    (cost,) = costs.finished_costs(tmp_path, {costs.kind(configure({}))})
+    (pace,) = costs.finished_paces(tmp_path, {costs.kind(configure({}))})
     files = ("config.json", "meta.json", "process.json", "exit.json")
-    assert cost.bytes == 12_345 + sum((run.folder / name).stat().st_size for name in files) + len("/nowhere")
+    assert pace.epoch_bytes * run.config().epochs == pytest.approx(12_345)
+    assert pace.other_bytes == sum((run.folder / name).stat().st_size for name in files) + len("/nowhere")
 
 
 def test_what_runs_now_corrects_what_has_run_and_goes_before_recordings():
-    usual, config = costs.Cost(configure({"epochs": 10}), 30.0, 1, 0.0, 2.0), configure({"epochs": 10})
-    now = costs.at_its_speed(config, {"phase": "train", "step": 50, "steps": 100, "eta_s": 30.0})
-    assert (now.seconds, now.epoch_s) == (costs.START_S + 60, 6.0)
-    assert costs.KnownCosts([usual], measured=[now]).of(config).seconds == 90  # three times as slow at the moment
-    other = costs.Cost(config, 500.0, 1, 0.0, 50.0)
-    assert costs.KnownCosts([], [other], [now]).of(config).seconds == now.seconds
+    config = configure({"epochs": 10})
+    usual = costs.Pace(config, 2.0, 0.0, other_s=10.0)
+    now = costs.pace_now(config, RunProgress("train", step=50, steps=100, eta_s=30.0, written=5.0))
+    assert (now.other_s, now.epoch_s) == (costs.START_S, 6.0)
+    assert costs.KnownCosts([usual], running=[now]).of(config).seconds == 90  # three times as slow at the moment
+    other = costs.Pace(config, 50.0, 0.0)
+    assert costs.KnownCosts([], [other], [now]).of(config).seconds == costs.START_S + 60
 
 
 @pytest.mark.parametrize("progress", [
     {}, {"phase": "train"}, {"phase": "train", "step": 1, "steps": 0, "eta_s": 3}, {"phase": 7, "step": "x"},
     {"phase": "train", "step": 9, "steps": 9, "eta_s": 0}, {"phase": "train", "step": 1, "steps": 9, "eta_s": 1e300},
 ])  # fmt: skip
-def test_a_pace_that_is_none_counts_for_nothing(progress):
-    assert costs.at_its_speed(configure({}), progress) is None
-    assert costs.left(configure({}), progress, 0.0, 0.0, costs.KnownCosts([])) in (
-        None,
-        costs.Span.about(costs.ENDING_S),
-    )
+def test_a_pace_that_is_none_counts_for_nothing(progress, tmp_path):
+    run = made(tmp_path, 0)
+    write_json(run.folder / "progress.json", progress | {"time": 1001.0})
+    read = read_progress(run, State("running", attempt=1))
+    assert costs.pace_now(configure({}), read) is None
+    left = costs.time_left(configure({}), read, 0.0, costs.KnownCosts([]))
+    assert left is None or left.most < 1e9
 
 
 def test_where_little_is_known_a_range_is_said(monkeypatch):
     monkeypatch.setattr(costs, "busy", lambda: 3.0)
-    recorded = costs.Cost(configure({}), 60.0, 1)
-    found = costs.KnownCosts([], [recorded]).of(configure({}))
+    recorded = costs.Pace(configure({"epochs": 10}), 6.0, 0.0, 0.0)
+    found = costs.KnownCosts([], [recorded]).of(configure({"epochs": 10}))
     assert (found.seconds, costs.span_in_words(found.span)) == (60.0, "30 s to 6 min")
-    own = costs.KnownCosts([recorded]).of(configure({}))
+    own = costs.KnownCosts([recorded]).of(configure({"epochs": 10}))
     assert costs.span_in_words(own.span) == "60 s"
-    words = [costs.span_in_words(costs.Span(1, *ends)) for ends in ((60, 600), (240, 1200), (1, 8), (3000, 30_000))]
+    words = [costs.span_in_words(Span(1, *ends)) for ends in ((60, 600), (240, 1200), (1, 8), (3000, 30_000))]
     assert words == ["60 s to 10 min", "4 to 20 min", "5 s", "50 min to 8.3 h"]
 
 
@@ -177,4 +189,5 @@ def test_runs_on_pictures_tell_nothing_of_those_on_features(tmp_path):
 def test_the_next_run_is_not_told_to_take_what_making_the_store_took(tmp_path):
     run = made(tmp_path, 0, epochs=10, features="stored")
     told(run, start=guesses.START_S + 300, pretrained=0, reused=True, epoch=2, ending=1)
-    assert seconds(tmp_path, epochs=10, features="stored", seed=1) == pytest.approx(guesses.START_S + 21)
+    expected = guesses.START_S + costs.ENDING_S + 20
+    assert seconds(tmp_path, epochs=10, features="stored", seed=1) == pytest.approx(expected)

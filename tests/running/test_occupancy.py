@@ -12,7 +12,6 @@ from lps.files.atomic import write_json
 from lps.files.locks import boot_id, claim
 from lps.running import costs, launcher, overview, queue, run_slots
 from lps.running.costs import Span
-from lps.running.overview import Durations
 from lps.settings.config import configure
 from lps.store.runs import Run
 from tests.queued_runs import asked, beginning, make
@@ -114,7 +113,7 @@ def test_a_paused_queue_promises_the_end_of_what_runs_alone(root, alive):
     )
 
 
-@pytest.mark.parametrize(("phase", "left"), [("train", costs.ENDING_S), ("pretrain", 140.0)])
+@pytest.mark.parametrize(("phase", "left"), [("train", costs.ENDING_S), ("pretrain", 200 + costs.ENDING_S)])
 def test_a_phase_that_is_over_is_not_said_beside_the_time_of_the_next(root, alive, phase, left):
     finished(root, 200.0, seed=99)
     alive(make(root, seed=1), "cpu-0", phase=phase, step=100, steps=100, eta_s=None)
@@ -136,7 +135,7 @@ def test_the_time_of_the_next_try_is_waited_for(root):
     [
         ({"phase": "train", "eta_s": 40.0}, 40.0),
         ({"phase": "train", "eta_s": 40.0, "time": NOW - 15}, 25.0),
-        ({"phase": "pretrain", "eta_s": 5.0}, 140.0),  # the training phase comes after it: 200 s as usual, 60 are over
+        ({"phase": "pretrain", "eta_s": 5.0}, 5 + 200 + costs.ENDING_S),  # the training phase comes after it
         ({"phase": "train", "eta_s": None}, 140.0),
         ({"phase": "train", "eta_s": 1e300}, 140.0),
         ({"phase": "train", "eta_s": 3.0, "time": NOW - 500}, 140.0),  # of the attempt before
@@ -253,7 +252,7 @@ some = st.fixed_dictionaries(choices | {"lr": st.sampled_from([0.1, 0.2])})
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(some, st.floats(1, 1000)), max_size=6), some)
-def test_durations_are_those_of_costs(tmp_path_factory, done, wanted):
+def test_costs_do_not_depend_on_runs_of_other_kinds(tmp_path_factory, done, wanted):
     root = tmp_path_factory.mktemp("durations") / "runs"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lps.store.run_folders.RECORDED", root / "none")
@@ -261,8 +260,8 @@ def test_durations_are_those_of_costs(tmp_path_factory, done, wanted):
             finished(root, seconds, **settings_)
         run = make(root, **wanted)
         config = run.config()
-        expected = costs.KnownCosts(costs.finished_costs(root, {costs.kind(config)})).of(config)
-        found = Durations(root).of(run)
+        expected = costs.known_costs(root, {costs.kind(config)}).of(config)
+        found = costs.known_costs(root, with_bytes=False).of(config)
     assert (found and found.seconds) == (None if expected is None else pytest.approx(expected.seconds))
 
 

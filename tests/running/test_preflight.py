@@ -10,8 +10,8 @@ from lps.__main__ import main
 from lps.files import disk
 from lps.machine.devices import Device
 from lps.network import backbones
-from lps.running import guesses, preflight
-from lps.running.costs import Cost, KnownCosts
+from lps.running import preflight
+from lps.running.costs import KnownCosts, Pace
 from lps.settings.config import configure
 from tests.visiting import visit
 
@@ -20,8 +20,8 @@ from tests.visiting import visit
 def left(monkeypatch):
     """Sets what is free, and what a run takes by those that are known: 100 MB an epoch on digits, else nothing."""
     config = configure({"epochs": 1})
-    known = KnownCosts([Cost(config, 10.0, 100_000_000, epoch_bytes=100_000_000.0)])
-    monkeypatch.setattr(preflight.forecasts, "known", lambda root, kinds: known)
+    known = KnownCosts([Pace(config, 10.0, epoch_bytes=100_000_000.0)])
+    monkeypatch.setattr(preflight.costs, "known_costs", lambda root, kinds: known)
     return lambda free: monkeypatch.setattr(disk, "free", lambda folder: free)
 
 
@@ -113,7 +113,7 @@ def test_what_a_step_keeps_for_its_gradient_is_counted(name, side):
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         backbone(torch.empty(4, 3, side, side, device="meta"))
     counted = sum(storage.nbytes() for storage in kept.values()) / 4 / side**2
-    assert guesses.KEPT[name] == pytest.approx(counted, rel=0.02)
+    assert preflight.ACTIVATION_BYTES[name] == pytest.approx(counted, rel=0.02)
 
 
 def test_free_bytes_are_those_of_the_system(tmp_path, monkeypatch):

@@ -302,7 +302,7 @@ def test_the_estimate_is_what_finished_runs_of_the_kind_took(root):
     size = sum(path.stat().st_size for path in run.folder.rglob("*") if path.is_file())
     known = sweeps.estimate(plan(Layout(methods=("lps", "orca"), seeds=(0, 1, 2), fixed=ON_CPU), root), root)
     assert (known.runs, known.missing, known.unknown) == (5, 3, ("orca on digits",))
-    assert (known.seconds, known.bytes) == (2 * 60, 2 * size)
+    assert (known.span.likely, known.bytes) == (2 * 60, 2 * size)
 
 
 # ---------------------------------------------------------------------------------------------------- command
@@ -536,6 +536,6 @@ def test_where_nothing_has_finished_recordings_tell_the_cost(root, monkeypatch, 
     monkeypatch.setattr("lps.store.run_folders.RECORDED", tmp_path / "recorded")
     wanted = plan(Layout(seeds=(0, 1), fixed=ON_CPU | {"epochs": "20"}), root)
     found = sweeps.estimate(wanted, root)
-    assert (found.missing, found.seconds, found.bytes) == (0, 30 + costs.START_S, 2 * (3 * 8 * 1000 + 20 * 4 * 100))
+    assert (found.missing, found.span.likely, found.bytes) == (0, 30 + costs.START_S, 2 * (3 * 8 * 1000 + 20 * 4 * 100))
     in_state(root, "finished", {"seed": 5, "epochs": 20})  # 60 s
-    assert sweeps.estimate(wanted, root).seconds == 2 * 60
+    assert sweeps.estimate(wanted, root).span.likely == 2 * 60

@@ -359,13 +359,13 @@ def test_progress_in_words(tmp_path):
         json.dumps({"phase": "train", "epoch": 5, "epochs": 20, "step": 50, "steps": 200, "eta_s": 90, "time": 100})
     )
     (tmp_path / "process.json").write_text('{"attempt": 1}')
-    share, words = estimates.progress(run, State("running", attempt=1), History(last_time=95), now=110)
+    share, words = estimates.progress_in_words(run, State("running", attempt=1), History(last_time=95), now=110)
     assert share == 0.25
     assert words == "Training · 5 of 20 epochs done · about 80 s left · last record 15 s ago"
     past = History(last_time=95, epochs=pd.DataFrame({"kl": [0.1]}, index=[6]))
-    assert "6 of 20 epochs done" in estimates.progress(run, State("running"), past, now=110)[1]
+    assert "6 of 20 epochs done" in estimates.progress_in_words(run, State("running", attempt=1), past, now=110)[1]
     (tmp_path / "progress.json").write_text('{"phase": ["x"], "epoch": "many", "step": 1e999, "steps": null}')
-    assert estimates.progress(run, State("running"), History(), now=0)[0] == 0
+    assert estimates.progress_in_words(run, State("running", attempt=1), History(), now=0)[0] == 0
 
 
 def test_labels_are_unique(made):

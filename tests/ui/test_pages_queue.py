@@ -28,7 +28,7 @@ def root(tmp_path, monkeypatch):
     monkeypatch.setattr(launcher, "_keep_waker", lambda *_: None)
     monkeypatch.setattr(usage, "gpus", lambda: [])
     page._asked_devices.clear()
-    estimates._durations.clear()
+    estimates._known_costs.clear()
     (tmp_path / "runs").mkdir()
     return tmp_path / "runs"
 

@@ -14,6 +14,7 @@ from lps.running import costs, launcher, queue
 from lps.settings.config import configure
 from lps.store import titles
 from lps.store.run_folders import delete_run, find_run
+from lps.store.run_progress import read_progress
 from lps.store.runs import RUN_ID, Run, State
 from lps.ui.forms import demo, starting
 from lps.ui.home import recordings_gallery
@@ -261,13 +262,11 @@ def _progress(run: Run, state: State, epochs: int, last_epoch: int) -> tuple[flo
     if not state.is_alive:
         planned = counted(epochs, "epoch")
         return None, planned if last_epoch == epochs else f"{last_epoch} of {planned}"
-    found = run.read_json("progress.json")
-    step, steps = found.get("step"), found.get("steps")
-    whole = isinstance(step, int) and isinstance(steps, int) and steps > 0
-    phase = estimates.PHASES.get(found.get("phase"), "Preparing")
-    where = f" {found['epoch']} of {found['epochs']}" if whole and "epoch" in found and "epochs" in found else ""
+    progress = read_progress(run, state)
+    phase = estimates.PHASES.get(progress.phase, "Preparing")
+    where = f" {progress.epoch or 0:.0f} of {progress.epochs:.0f}" if progress.epochs else ""
     left = f", {estimates.left_in_words(run, state)}" if state.name == "running" else ""
-    return (min(max(step / steps, 0.0), 1.0) if whole else 0.0), f"{phase}{where}{left}"
+    return progress.share or 0.0, f"{phase}{where}{left}"
 
 
 def _age(run: Run) -> str:

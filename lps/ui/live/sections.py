@@ -96,7 +96,7 @@ def _show_standing(run: Run, state: State, past: History) -> None:
     if state.name == "unknown":
         st.warning(escape.markdown(f"{state.reason[:1].upper()}{state.reason[1:]}."), icon=":material/help:")
     elif state.is_alive:
-        share, words = estimates.progress(run, state, past, time.time())
+        share, words = estimates.progress_in_words(run, state, past, time.time())
         used = usage.of_runner(run.read_json("process.json"))
         words += f" · {data_size(used.memory)} of memory" if used else ""
         if on := run.wish().on:

@@ -62,7 +62,7 @@ def _show_waiting(runs: list[Run]) -> None:
     for run in runs:
         state, label = run.state(), titles.label(run)
         if state.is_alive:
-            share, words = estimates.progress(run, state, history(run), time.time())
+            share, words = estimates.progress_in_words(run, state, history(run), time.time())
             st.progress(share, text=escape.markdown(f"{label} · {words}"))
         else:
             st.markdown(escape.markdown(f"{label} · {state.name}"))

@@ -90,7 +90,7 @@ def _is_moving(found: Occupancy) -> bool:
 
 
 def _look() -> Occupancy:
-    return overview.look(select.runs_root(), known=estimates.durations())
+    return overview.look(select.runs_root(), known=estimates.known_costs())
 
 
 # ---------------------------------------------------------------------------------------------------- head

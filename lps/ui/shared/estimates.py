@@ -1,17 +1,15 @@
-"""How long runs take and go on, for every page from the same source (`lps.running.overview`, `lps.running.costs`)."""
+"""How long runs take and go on, for every page from the same source (`lps.running.costs`)."""
 
 import time
 
-import numpy as np
 import streamlit as st
 
 from lps.charts.event_log import History
 from lps.machine import devices
 from lps.running import costs, guesses, overview
-from lps.running.costs import Span
-from lps.running.overview import Durations
+from lps.running.costs import KnownCosts, Span
 from lps.settings.config import Config
-from lps.store import wishes
+from lps.store.run_progress import read_progress
 from lps.store.runs import Run, State
 from lps.ui.shared import select
 from lps.wording import ago, counted
@@ -26,20 +24,20 @@ PHASES = {  # of progress.json, as people read them
 _KNOWN_S = 30  # how long durations of finished runs are kept
 
 
-def durations() -> Durations:
-    """What has run, asked of the disk at most every `_KNOWN_S` seconds."""
-    return _durations(str(select.runs_root()))
+def known_costs() -> KnownCosts:
+    """The costs of past runs, read from the disk at most every `_KNOWN_S` seconds."""
+    return _known_costs(str(select.runs_root()))
 
 
 @st.cache_resource(ttl=_KNOWN_S, max_entries=4, show_spinner=False)
-def _durations(root: str) -> Durations:
-    return Durations(select.runs_root())
+def _known_costs(root: str) -> KnownCosts:
+    return costs.known_costs(select.runs_root(), with_bytes=False)
 
 
 def left_in_words(run: Run, state: State, now: float | None = None) -> str:
-    """ "about 4 min left", of a run that is alive."""
-    now = time.time() if now is None else now
-    return overview.left_in_words(overview.left(run, state, now, durations()))
+    """ "about 4 min left", of a running run."""
+    known = known_costs().beside([run])
+    return overview.left_in_words(known.left(run, state, time.time() if now is None else now))
 
 
 def of(config: Config, shape: tuple[int, int, int] | None = None) -> Span | None:
@@ -48,7 +46,7 @@ def of(config: Config, shape: tuple[int, int, int] | None = None) -> Span | None
     shape: how many images, their height and width in pixels; without it nothing is known by the rule.
     """
     alive = costs.alive(select.runs_root(), {costs.kind(config)})
-    cost = durations().beside(alive).known.of(config)
+    cost = known_costs().beside(alive).of(config)
     if cost is not None:
         return cost.span
     on_cpu = config.device == "cpu" or (config.device == "auto" and not devices.available_gpus())
@@ -63,27 +61,26 @@ def in_words(span: Span | None, runs: int) -> str:
     return "" if span is None else f" · about {costs.span_in_words(span)}{' each' * (runs > 1)}"
 
 
-def progress(run: Run, state: State, past: History, now: float) -> tuple[float, str]:
-    """(share of the phase in [0, 1], what is going on in words) of a run that is alive."""
-    stored = run.read_json("progress.json")
-    epoch, epochs, step, steps = (wishes.number(stored.get(k), 0.0) for k in ("epoch", "epochs", "step", "steps"))
-    if state.name == "starting" or not stored:
+def progress_in_words(run: Run, state: State, past: History, now: float) -> tuple[float, str]:
+    """(share of the phase in [0, 1], what a running run does at the moment)."""
+    progress = read_progress(run, state)
+    if not progress.phase:
         return 0.0, "Starting: the training process loads its libraries and the data"
-    phase = PHASES.get(str(stored.get("phase")), "")
-    table = {"Pretraining": past.pretrain, "Training": past.epochs}.get(phase, ())
-    recorded = table.index[-1] if len(table) else 0
-    words = [phase or "Working"]
+    phase, epochs = PHASES.get(progress.phase, "Working"), progress.epochs or 0.0
+    table = {"pretrain": past.pretrain, "train": past.epochs}.get(progress.phase, ())
+    epoch = max(progress.epoch or 0.0, table.index[-1] if len(table) else 0)
+    words = [phase]
     if epochs:
-        words.append(f"{max(epoch, recorded):.0f} of {counted(epochs, 'epoch')} done")
-    if stored.get("phase") == "features" and steps:
-        left = wishes.number(stored.get("eta_s"), 0.0)
-        speed = f", {(steps - step) / left:,.0f} a second" if left > 0 else ""
-        words.append(f"{step:,.0f} of {counted(steps, 'view')} of pictures{speed}")
+        words.append(f"{epoch:.0f} of {counted(epochs, 'epoch')} done")
+    if progress.phase == "features" and progress.steps:
+        step, left = progress.step or 0.0, progress.eta_s or 0.0
+        speed = f", {(progress.steps - step) / left:,.0f} a second" if left > 0 else ""
+        words.append(f"{step:,.0f} of {counted(progress.steps, 'view')} of pictures{speed}")
     if state.name == "stopping":
         words.append("stopping after a checkpoint" + f": {state.reason}" * bool(state.reason))
     if state.name == "running":
         words.append(left_in_words(run, state, now))
     if past.last_time:
         words.append(f"last record {ago(now - past.last_time)}")
-    share = step / steps if steps else epoch / epochs if epochs else 0
-    return float(np.clip(share, 0, 1)), " · ".join(words)
+    share = epoch / epochs if progress.share is None and epochs else progress.share or 0.0
+    return min(max(share, 0.0), 1.0), " · ".join(words)

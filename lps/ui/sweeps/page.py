@@ -194,12 +194,12 @@ def remaining_in_words(now: SweepCourse) -> str:
         words = escape.markdown(overview.still_in_words(select.runs_root()))
         return f"{words[:1].upper()}{words[1:]}."
     going = {item.run.id: item for item in moving if item.state.is_alive}
-    known, made, left = estimates.durations().beside([item.run for item in going.values()]), set(), []
+    known, made, left = estimates.known_costs().beside([item.run for item in going.values()]), set(), []
     for item in sorted(moving, key=lambda item: item.run.id not in going):
         if item.run.id in going:
             left.append(known.left(item.run, item.state, time.time()))
         else:
-            cost = known.of(item.run, made)
+            cost = known.of(item.config, made)
             left.append(cost and cost.span)
         made.add(costs.start_of(item.config))
     unknown = left.count(None)

@@ -1,0 +1,54 @@
+"""How far a run's present attempt is, by process.json and progress.json. Standard library only."""
+
+from dataclasses import dataclass
+
+from lps.store.runs import Run, State
+from lps.store.wishes import number
+
+_LONGEST_S = 1e9  # a larger estimate of the seconds left is ignored
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """What the training process wrote last; a number is None where it wrote none.
+
+    phase: "prepare", "features", "pretrain" or "train"; "" before the first record. epoch, epochs, step, steps: of the
+    phase. eta_s: seconds that the phase still takes, as estimated at `written`. written, started: unix seconds of the
+    record and of the beginning of the attempt. slots: names of the slots that the attempt holds.
+    """
+
+    phase: str = ""
+    epoch: float | None = None
+    epochs: float | None = None
+    step: float | None = None
+    steps: float | None = None
+    eta_s: float | None = None
+    written: float | None = None
+    started: float | None = None
+    slots: tuple[str, ...] = ()
+
+    @property
+    def share(self) -> float | None:
+        """The part of the phase that is done, in [0, 1]; None where it is unknown."""
+        return min(max(self.step / self.steps, 0.0), 1.0) if self.step is not None and self.steps else None
+
+    def left_s(self, now: float) -> float | None:
+        """Seconds that the phase still takes from `now` (unix seconds) on; None where the run does not tell."""
+        if self.eta_s is None or self.written is None or not 0 <= self.eta_s < _LONGEST_S:
+            return None
+        return max(0.0, self.eta_s - max(0.0, now - self.written))
+
+
+def read_progress(run: Run, state: State) -> RunProgress:
+    """The progress of the attempt that `state` is about; empty until its process has started."""
+    process = run.read_json("process.json")
+    if state.name == "starting" or process.get("attempt") != state.attempt:
+        return RunProgress()
+    started, slots = number(process.get("started")), process.get("slot")
+    slots = tuple(name for name in slots.split(",") if name) if isinstance(slots, str) else ()
+    stored = run.read_json("progress.json")
+    if started is not None and number(stored.get("time"), 0.0) < started:  # written by an earlier attempt
+        return RunProgress(started=started, slots=slots)
+    phase = stored.get("phase") if isinstance(stored.get("phase"), str) else ""
+    numbers = {name: number(stored.get(name)) for name in ("epoch", "epochs", "step", "steps", "eta_s")}
+    return RunProgress(phase, **numbers, written=number(stored.get("time")), started=started, slots=slots)
