@@ -1,4 +1,4 @@
-"""Pace: runs of one split as a race, and side by side epoch by epoch."""
+"""Pace: runs of one split as a race, with their whole course."""
 
 from lps.ui.pace import page
 from lps.ui.server import routing

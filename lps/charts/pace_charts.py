@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from lps.charts import class_bars, figures, line_charts, maps, palette
+from lps.charts import figures, line_charts, palette
 from lps.charts.event_log import History
 from lps.charts.palette import Palette
 from lps.scores.milestones import Mark
@@ -15,7 +15,6 @@ from lps.scores.milestones import Mark
 _HEIGHT = 450
 _STRIP = 190
 _ROOM = 36  # pixels on the right, where the buttons of a chart stand
-_LETTERS_ABREAST = 20  # of class names below a narrow chart
 _PANELS = ("Accuracy", "KL", "Mean margin", "Confidence threshold")  # of charts.pace, from the top
 
 
@@ -133,35 +132,3 @@ def differences(columns: dict[str, pd.Series], epochs: int, colors: Palette) -> 
     zero = {"zeroline": True, "zerolinecolor": colors.muted, "zerolinewidth": 1}
     figure.update_yaxes(tickformat="+d" if reach >= 4 else "+.1f", nticks=5, **zero)
     return figure
-
-
-def classes(
-    shares: np.ndarray, truth: np.ndarray | None, seen: int, names: list[str], top: float, colors: Palette
-) -> go.Figure:
-    """The share of every class as bars, the truth as steps. top: the highest share of all runs and epochs."""
-    figure = class_bars.class_distribution(shares, seen, names, colors, top, truth)
-    figure.update_layout(height=200, margin={"l": 46, "r": _ROOM, "t": 8})
-    return figures.name_bars(figure, names, figure.layout.xaxis.tickvals, _LETTERS_ABREAST)
-
-
-def points(
-    table: pd.DataFrame, frame: tuple[np.ndarray, np.ndarray], coloring: str, seen: int, names: list[str], colors
-) -> go.Figure:
-    """A small projection. frame: (lowest, highest) x and y to show, the same at every epoch so that nothing jumps."""
-    figure = maps.projection(table, coloring, colors, seen, names, height=260)
-    figure.update_layout(showlegend=False, margin={"l": 4, "r": 4, "t": 4, "b": 4})
-    low, high = frame
-    figure.update_xaxes(range=[float(low[0]), float(high[0])])
-    figure.update_yaxes(range=[float(low[1]), float(high[1])])
-    return figure
-
-
-def frame_of(tables: list[pd.DataFrame]) -> tuple[np.ndarray, np.ndarray]:
-    """The rectangle around the points of some epochs, with a margin."""
-    corners = [table[["x", "y"]].to_numpy(float) for table in tables if len(table)]
-    if not corners:
-        return np.full(2, -1.0), np.full(2, 1.0)
-    every = np.concatenate(corners)
-    low, high = every.min(0), every.max(0)
-    room = 0.06 * np.maximum(high - low, 1e-6)
-    return low - room, high + room

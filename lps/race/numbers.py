@@ -13,6 +13,7 @@ from lps.analysis import twins
 from lps.charts.event_log import EventLog, History
 from lps.errors import Refusal
 from lps.scores import milestones
+from lps.scores.milestones import Mark
 from lps.store import titles
 from lps.store.runs import Run
 from lps.store.snapshots import read_split
@@ -22,7 +23,7 @@ _VERSION = 1
 _LETTERS = "ABC"
 _DIGITS = 5
 _MOST_NUMBERS = 250_000  # of at most eleven letters; of more, epochs are left out evenly
-_AN_EPOCH = 70  # numbers of one run beside its two lists by class: four of 16 steps, and single ones
+_AN_EPOCH = 70  # numbers of one run beside its three lists by class: four of 16 steps, and single ones
 _MOST_EPOCHS = 2_000  # that are shown
 _MOST_MARKS = 40
 _A_RUN_S = 30.0  # at the usual speed
@@ -96,7 +97,7 @@ def _recorded_epochs(pasts: Iterable[History]) -> list[int]:
 def _shown_epochs(pasts: Sequence[History], classes: int) -> list[int]:
     """All epochs that any run has recorded; of too many every k-th, the first and each run's last."""
     epochs = _recorded_epochs(pasts)
-    a_row = (2 * classes + _AN_EPOCH) * len(pasts)
+    a_row = (3 * classes + _AN_EPOCH) * len(pasts)
     most = max(2, min(_MOST_EPOCHS, _MOST_NUMBERS // a_row))
     stride = math.ceil(len(epochs) / most)
     ends = {past.last_epoch for past in pasts}
@@ -166,7 +167,7 @@ def _racer(
         "novel": _column(past, "accuracy/novel", epochs),
         "kl": _column(past, "kl", epochs),
         "shares": _rows(past, "pi_hat", epochs),
-        "taken": _taken(past, epochs) if "pi_hat" not in past.vectors else None,
+        "taken": _taken(past, epochs),
         "margins": _rows(past, "margin", epochs),
         "steps": {name: of_steps(key) for name, key in _STEPS.items()}
         | {"brake": {group: of_steps(key) for group, key in _BRAKES.items()}},
@@ -188,7 +189,7 @@ def _rows(past: History, name: str, epochs: Sequence[int]) -> list[list | None] 
 
 
 def _taken(past: History, epochs: Sequence[int]) -> list[list | None] | None:
-    """Share of the unlabeled images taken for each class, of methods that estimate no distribution."""
+    """Share of the unlabeled images that are predicted as each class; None where that is not recorded."""
     rows = _rows(past, "class/count_predicted", epochs)
     if rows is None:
         return None
@@ -203,11 +204,16 @@ def _number(value) -> float | None:
     return float(f"{value:.{_DIGITS}g}")
 
 
+def marks_of(past: History) -> list[Mark]:
+    """The marks of what a run has recorded up to now."""
+    table = pd.DataFrame({name: past.column(name) for name in ("accuracy/seen", "accuracy/novel", "kl")}, dtype=float)
+    return milestones.find(table.index.to_numpy(), *(table[name].to_numpy(float) for name in table))
+
+
 def _marks(pasts: Sequence[History], epochs: Sequence[int]) -> list[dict]:
     """What happened when, in words, by epoch (`lps.scores.milestones`)."""
     found = []
     for number, past in enumerate(pasts):
-        table = pd.DataFrame({n: past.column(n) for n in ("accuracy/seen", "accuracy/novel", "kl")}, dtype=float)
-        marks = milestones.find(table.index.to_numpy(), *(table[name].to_numpy(float) for name in table))
-        found += [{"run": number, "epoch": mark.epoch, "words": mark.words} for mark in marks if mark.epoch in epochs]
+        marks = [mark for mark in marks_of(past) if mark.epoch in epochs]
+        found += [{"run": number, "epoch": mark.epoch, "words": mark.words} for mark in marks]
     return sorted(found, key=lambda mark: mark["epoch"])[:_MOST_MARKS]

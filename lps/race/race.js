@@ -38,7 +38,7 @@ function raceCourse(race) {
   const top = (pick) => race.runs.reduce((most, run) => all(pick(run)).reduce((a, b) => Math.max(a, b), most), 0);
   return {
     last, moments, arrivals, seconds, hasSteps, leads,
-    share: top((run) => run.shares ?? run.taken) || 1,
+    share: top((run) => raceShows(run, false)) || 1, taken: top((run) => raceShows(run, true)) || 1,
     margin: top((run) => [...(run.margins ?? []), ...(hasSteps ? Object.values(run.steps.brake).flat() : [])]),
     kl: top((run) => [run.kl, hasSteps ? run.steps.kl : null].flat(2)) || 1,
     truth: race.truth && race.truth.slice(0, race.classes.seen).reduce((sum, share) => sum + share, 0),
@@ -100,8 +100,13 @@ function raceMean(row, from, to) {
   return part.length ? part.reduce((sum, x) => sum + x, 0) / part.length : null;
 }
 
+// What the bars of a lane are: the estimated class distribution, or the share of the images taken for each class.
+function raceShows(run, isTaken) {
+  return isTaken ? run.taken ?? run.shares : run.shares ?? run.taken;
+}
+
 // Everything that a lane shows of a run at place p.
-function raceReading(race, course, number, p, moves) {
+function raceReading(race, course, number, p, moves, isTaken = false) {
   const run = race.runs[number], end = course.ends[number], { steps } = run;
   const stand = moves ? raceStand(course, p) : p;
   const read = (column) => raceAt(column, stand, end, moves);
@@ -116,7 +121,7 @@ function raceReading(race, course, number, p, moves) {
     seen: read(run.seen), novel: read(run.novel),
     kl: readStep(steps.kl, run.kl),
     guesses: readStep(steps.guesses, null),
-    shares: read(run.shares ?? run.taken), margins,
+    shares: read(raceShows(run, isTaken)), margins,
     brake: { seen: brake("seen", 0, known), novel: brake("novel", known) },
     isAtEnd: p > end && course.ends.some((other) => other > end),
   };
@@ -257,7 +262,7 @@ function raceDrawField(canvas, view, run, now, p, end, truth) {
 }
 
 // The estimated class distribution as bars, the brake that presses on them from above, and KL as a distance.
-function raceDrawSide(canvas, race, course, run, now) {
+function raceDrawSide(canvas, race, course, run, now, isTaken) {
   const { pen, width: w, height: h, colors, unit } = canvas;
   pen.clearRect(0, 0, w, h);
   const count = race.classes.names.length, seen = race.classes.seen;
@@ -265,12 +270,12 @@ function raceDrawSide(canvas, race, course, run, now) {
   const floor = h - distance - 1.35 * small, room = floor - 2;
   const place = (k) => ((k + (k >= seen ? 1 : 0)) * w) / (count + 1);
   const wide = Math.max(1, (w / (count + 1)) * (count > 60 ? 1 : 0.8));
-  const high = (share) => (0.6 * room * share) / course.share;
+  const high = (share) => (0.6 * room * share) / (isTaken ? course.taken : course.share);
   pen.font = `600 ${small}px system-ui, sans-serif`;
   pen.textBaseline = "top";
   pen.fillStyle = colors.muted;
   pen.textAlign = "left";
-  const bars = run.shares || !run.taken ? "estimated shares" : "images taken";
+  const isEstimate = raceShows(run, isTaken) === run.shares, bars = isEstimate || !run.taken ? "estimated shares" : "images taken";
   pen.fillText(`seen: ${bars}`, 0, floor + 3, place(seen) - 4);
   if (count > seen) pen.fillText(`novel: ${bars}`, place(seen), floor + 3, w - place(seen));
   if (now.shares) {
@@ -285,8 +290,8 @@ function raceDrawSide(canvas, race, course, run, now) {
         pen.strokeRect(place(k), floor - top, wide, top);
       }
     });
-    const goals = run.shares ? null : race.truth;
-    if (run.shares) raceLine(pen, colors.ink, 2.5, [7, 5], [0, floor - high(1 / count)], [w, floor - high(1 / count)]);
+    const goals = isEstimate ? null : race.truth;
+    if (isEstimate) raceLine(pen, colors.ink, 2.5, [7, 5], [0, floor - high(1 / count)], [w, floor - high(1 / count)]);
     goals?.forEach((share, k) => raceLine(pen, colors.ink, 2.5, [5, 3], [place(k), floor - high(share)], [place(k) + wide, floor - high(share)]));
   } else {
     pen.fillText("the share of each class is first measured at the end of an epoch", 0, floor - 1.5 * small, w);
@@ -319,14 +324,14 @@ function raceDrawSide(canvas, race, course, run, now) {
 // ------------------------------------------------------------------------------------------------ the race
 
 // start: {at, speed} of a link. tell({at, speed}): called where it comes to rest, for a link to this state.
-// Gives {update(race), end()}.
-function lpsRace(root, race, { start = {}, tell = () => {} } = {}) {
+// show(epoch): called whenever another epoch is shown. Gives {update(race), go(epoch), end()}.
+function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = {}) {
   const listening = new AbortController(), { signal } = listening;
   const find = (selector) => root.querySelector(selector);
   const still = window.matchMedia("(prefers-reduced-motion: reduce)"), dark = window.matchMedia("(prefers-color-scheme: dark)");
   const input = find("input"), lanesRoot = find(".race-lanes"), barPlay = find(".race-play"), barSpeed = find(".race-speed");
   let course, lanes, colors, p, speed = RACE_SPEEDS.includes(Number(start.speed)) ? Number(start.speed) : 1;
-  let hasGuesses = false, isPlaying = false, stopAt = null, before = 0, asked = 0, written = 0, theme = "", follows = true;
+  let hasGuesses = false, isTaken = false, isPlaying = false, stopAt = null, before = 0, asked = 0, written = 0, theme = "", follows = true;
 
   const clockOf = (place) => {
     const i = Math.floor(place), done = i < 0 ? 0 : course.arrivals[i];
@@ -373,6 +378,7 @@ function lpsRace(root, race, { start = {}, tell = () => {} } = {}) {
       return { lane, texts, canvases: [...lane.querySelectorAll("canvas")].map((element) => ({ element, pen: element.getContext("2d") })) };
     });
     input.max = course.moments.length - 1;
+    showBars();
     const flags = find(".race-flags");
     flags.replaceChildren(...race.marks.map(({ run, epoch, words }) => {
       const flag = document.createElement("button");
@@ -434,11 +440,11 @@ function lpsRace(root, race, { start = {}, tell = () => {} } = {}) {
   function draw(moves) {
     if (theme !== getComputedStyle(root).colorScheme + dark.matches) return measure();
     const shown = moves && !still.matches, at = shown ? p : lastMoment();
-    const readings = race.runs.map((_, number) => raceReading(race, course, number, at, shown));
+    const readings = race.runs.map((_, number) => raceReading(race, course, number, at, shown, isTaken));
     race.runs.forEach((run, number) => {
       const now = readings[number], [field, side] = lanes[number].canvases;
       raceDrawField(field, { moves: shown, hasGuesses }, run, now, shown ? raceStand(course, at) : at, course.ends[number], course.truth);
-      raceDrawSide(side, race, course, run, now);
+      raceDrawSide(side, race, course, run, now, isTaken);
     });
     const now = performance.now();
     if (!moves || lanes.some(({ read }) => !read) || now - written > RACE_TEXTS_MS) { // new lanes have not said anything yet
@@ -468,6 +474,7 @@ function lpsRace(root, race, { start = {}, tell = () => {} } = {}) {
     input.value = course.moments.indexOf(at);
     input.setAttribute("aria-valuetext", `epoch ${whole ? race.epochs[i] : epochOf(at).toFixed(2)}`);
     root.dataset.at = whole ? String(race.epochs[i]) : epochOf(at).toFixed(3);
+    show(Number(root.dataset.at));
     root.dataset.state = isPlaying ? "playing" : stopAt === null ? "resting" : "stopping";
     input.style.setProperty("--done", `${(100 * input.value) / Math.max(1, course.moments.length - 1)}%`);
   }
@@ -485,7 +492,7 @@ function lpsRace(root, race, { start = {}, tell = () => {} } = {}) {
     if (run.margins) words = seen === null ? "brake" : `brake ${seen.toFixed(1)} on seen`;
     if (run.margins && novel !== null) words += `, ${novel.toFixed(1)} on novel`;
     if (run.margins && course.margin && run.margins.every((row) => !row || row.every((x) => !x))) words = "brake off";
-    if (!run.shares && run.taken) words = `${run.margins ? `${words}; bars` : "no margin, no estimate; bars"}: images taken for each class`;
+    if (run.taken && raceShows(run, isTaken) === run.taken && run.taken !== run.shares) words = `${run.margins || run.shares ? `${words}; bars` : "no margin, no estimate; bars"}: images taken for each class`;
     put(texts.brake, run.last ? words : "");
     put(texts.kl, now.kl === null ? "" : `KL ${now.kl.toFixed(2)}`);
     texts.kl.dataset.more = now.kl === null ? (run.kl || !run.last ? "" : "no KL measured") : "0: all shares are equal";
@@ -576,6 +583,14 @@ function lpsRace(root, race, { start = {}, tell = () => {} } = {}) {
     root.dataset.state = isPlaying ? "playing" : stopAt === null ? "resting" : "stopping";
   }
 
+  function showBars() {
+    const button = find(".race-bars"), canChoose = race.runs.some((run) => run.shares && run.taken);
+    button.hidden = !canChoose;
+    button.setAttribute("aria-pressed", String(isTaken));
+    button.textContent = isTaken ? "Taken" : "Estimate";
+    button.title = `Bars: ${isTaken ? "share of the images taken for each class; dashed: the truth" : "the estimated class distribution; dashed: equal shares"} (B)`;
+  }
+
   function step(way, fine) {
     const stops = fine ? course.moments : [...new Set([course.moments[0], ...race.epochs.keys()])];
     const next = way > 0 ? stops.find((one) => one > p + 1e-6) : stops.findLast((one) => one < p - 1e-6);
@@ -592,6 +607,12 @@ function lpsRace(root, race, { start = {}, tell = () => {} } = {}) {
       showPlay();
       if (!isPlaying) tellLater();
     },
+    bars: () => {
+      isTaken = !isTaken;
+      showBars();
+      draw(isPlaying || stopAt !== null);
+      write();
+    },
     full: () => {
       const shown = root.getRootNode().fullscreenElement ?? document.fullscreenElement;
       (shown ? document.exitFullscreen() : root.requestFullscreen?.())?.catch?.(() => {});
@@ -604,7 +625,7 @@ function lpsRace(root, race, { start = {}, tell = () => {} } = {}) {
     if (target !== input && target.closest?.("input, textarea, select, [contenteditable=true], [role=listbox], [role=slider]")) return;
     const keys = {
       " ": acts.play, ArrowLeft: () => step(-1, event.shiftKey), ArrowRight: () => step(1, event.shiftKey),
-      Home: acts.first, End: () => rest(course.last), f: acts.full, s: acts.speed,
+      Home: acts.first, End: () => rest(course.last), f: acts.full, s: acts.speed, b: acts.bars,
     };
     const act = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (!act || (event.key === " " && target.closest?.("button, a, summary")) || (event.repeat && !event.key.startsWith("Arrow"))) return;
@@ -644,6 +665,7 @@ function lpsRace(root, race, { start = {}, tell = () => {} } = {}) {
         else play();
       }
     },
+    go: (epoch) => rest(placeAt(epoch)),
     end() {
       cancelAnimationFrame(asked);
       clearTimeout(telling);

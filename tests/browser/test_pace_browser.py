@@ -1,6 +1,4 @@
-"""The Pace page in Chromium: keys, the line that the browser moves, replay, a run that grows."""
-
-import re
+"""The Pace page in Chromium: race and course share one clock, and a run that grows."""
 
 import pytest
 
@@ -17,19 +15,20 @@ def pair(studio):
 
 
 def wait_for_epoch(page, epoch: int) -> None:
-    for key in ("classes-A", "classes-B", "points-A", "points-B"):
-        page.wait_for_selector(f'.st-key-{key} .lps-plot[aria-label*="at epoch {epoch}"]')
+    page.locator(f'.lps-race[data-at="{epoch}"]').wait_for()
     for chart in CHARTS:
         page.wait_for_selector(f'{chart} .lps-plot-hand[data-at="{epoch}"]', state="attached")
 
 
-def test_a_step_moves_the_line_and_draws_no_curve(open_page, pair):
-    page = open_page(f"pace?{pair}&epoch=3", "dark")
+@pytest.mark.parametrize("place", ["at", "epoch"])
+def test_a_step_of_the_race_moves_the_line_and_draws_no_curve(open_page, pair, place):
+    page = open_page(f"pace?{pair}&{place}=3", "dark")
     wait_for_epoch(page, 3)
     count = "() => { window.drawn = (window.drawn ?? 0) + 1; }"
     page.evaluate(f"charts => charts.forEach(at => document.querySelector(at).on('plotly_afterplot', {count}))", CHARTS)
     page.locator("body").press("ArrowRight")
     wait_for_epoch(page, 4)
+    page.wait_for_function("() => location.search.includes('at=4') && !location.search.includes('epoch=')")
     page.locator("body").press("ArrowLeft")
     wait_for_epoch(page, 3)
     assert page.evaluate("window.drawn ?? 0") == 0
@@ -44,35 +43,10 @@ def test_a_step_moves_the_line_and_draws_no_curve(open_page, pair):
     assert at == pytest.approx(expected, abs=1.5)
 
 
-def test_space_plays_and_pauses_also_after_a_click(open_page, pair):
-    page = open_page(f"pace?{pair}&epoch=3&speed=2")
+def test_a_click_on_a_curve_leads_the_race_there(open_page, pair):
+    page = open_page(f"pace?{pair}&at=3")
     wait_for_epoch(page, 3)
-    page.locator(".st-key-forward button:visible").click()  # would keep the focus
-    wait_for_epoch(page, 4)
-    page.keyboard.press("Space")
-    page.wait_for_function("() => { const n = +document.querySelector('h3').innerText.split(' ')[1]; return n > 6; }")
-    page.keyboard.press("Space")
-    page.wait_for_function("() => !new URL(location).search.includes('epoch=4')")
-    page.wait_for_timeout(1500)
-    paused = page.get_attribute(".st-key-points-A .lps-plot", "aria-label")
-    page.wait_for_timeout(1500)
-    assert page.get_attribute(".st-key-points-A .lps-plot", "aria-label") == paused
-    epoch = re.search(r"epoch=(\d+)", page.url)[1]
-    assert f"at epoch {epoch} " in paused
-
-
-def test_plays_to_the_end_and_stops(open_page, pair):
-    page = open_page(f"pace?{pair}&epoch=17&speed=4")
-    wait_for_epoch(page, 17)
-    page.keyboard.press("Space")
-    wait_for_epoch(page, 20)
-    page.wait_for_timeout(1500)
-    assert "epoch=" not in page.url
-
-
-def test_a_click_on_a_curve_shows_its_epoch(open_page, pair):
-    page = open_page(f"pace?{pair}&epoch=3")
-    wait_for_epoch(page, 3)
+    page.locator(CHARTS[1]).scroll_into_view_if_needed()
     spot = page.eval_on_selector(
         CHARTS[1],
         """plot => {
@@ -84,24 +58,35 @@ def test_a_click_on_a_curve_shows_its_epoch(open_page, pair):
     page.wait_for_timeout(300)
     page.mouse.click(*spot)
     wait_for_epoch(page, 12)
+    page.wait_for_function("() => location.search.includes('at=12')")
+
+
+def test_the_bars_show_the_estimate_or_what_images_are_taken_for(open_page, pair):
+    page = open_page(f"pace?{pair}&at=3")
+    wait_for_epoch(page, 3)
+    button = page.locator(".race-bars")
+    assert button.inner_text() == "Estimate" and button.get_attribute("aria-pressed") == "false"
+    before = page.locator(".race-lane canvas").nth(1).evaluate("canvas => canvas.toDataURL()")
+    button.click()
+    assert button.inner_text() == "Taken" and button.get_attribute("aria-pressed") == "true"
+    assert page.locator(".race-lane canvas").nth(1).evaluate("canvas => canvas.toDataURL()") != before
+    assert "images taken for each class" in page.locator('[data-of="brake"]').first.inner_text()
 
 
 def test_a_running_run_is_followed(open_page, studio):
     writer = RunWriter(studio.runs, name="growing twin")
     writer.begin("running", 3)
     partner = make_run(studio.runs, settings={"method": "nach"})
+    length = "([at, n]) => document.querySelector(at)?._fullData?.find(t => t.name === 'Seen').x.length === n"
     with held(writer.run):
-        page = open_page(f"pace?run={writer.run.id}&run={partner.id}&epoch=5", "dark")
-        page.wait_for_selector('.st-key-points-A .lps-plot[aria-label*="at epoch 3"]')
+        page = open_page(f"pace?run={writer.run.id}&run={partner.id}&at=2", "dark")
+        page.wait_for_function(length, arg=[CHARTS[0], 3])
         writer.write_epoch(4)
-        page.wait_for_selector('.st-key-points-A .lps-plot[aria-label*="at epoch 4"]')
-        page.wait_for_function(
-            "at => document.querySelector(at)._fullData.find(t => t.name === 'Seen').x.length === 4", arg=CHARTS[0]
-        )
+        page.wait_for_function(length, arg=[CHARTS[0], 4])
 
 
 @pytest.mark.parametrize("width", [390, 1920])
 def test_nothing_is_wider_than_the_window(open_page, pair, width):
-    page = open_page(f"pace?{pair}&view=epochs", width=width)
+    page = open_page(f"pace?{pair}&at=20", width=width)
     wait_for_epoch(page, 20)
     assert page.locator(".stApp").evaluate("app => app.scrollWidth <= app.clientWidth")

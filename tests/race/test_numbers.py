@@ -107,6 +107,12 @@ def test_a_method_without_estimate_shows_what_it_takes_images_for(root):
     assert sum(race["truth"]) == pytest.approx(1, abs=1e-3)
 
 
+def test_a_method_with_an_estimate_shows_what_it_takes_images_for_too(root):
+    shown = numbers.of([make_run(root, epochs=2, seed=11)])["runs"][0]
+    assert [sum(row) for row in shown["taken"]] == pytest.approx([1, 1], abs=1e-3)
+    assert shown["shares"] and shown["shares"] != shown["taken"]
+
+
 def test_without_truth_there_are_no_accuracies(root):
     def blind(kind, values):
         return {name: value for name, value in values.items() if not name.startswith(("accuracy", "class", "baseline"))}
@@ -141,7 +147,7 @@ def test_a_run_with_a_damaged_split_and_settings_races_alone(root):
 
 
 def test_of_too_many_numbers_epochs_are_left_out_evenly(pair, monkeypatch):
-    monkeypatch.setattr(numbers, "_MOST_NUMBERS", 540)  # room for three epochs of two runs
+    monkeypatch.setattr(numbers, "_MOST_NUMBERS", 600)  # room for three epochs of two runs
     race = numbers.of(pair)
     assert race["epochs"] == [1, 3, 4, 5, 6] and race["left_out"] == 1  # every second, and where each of them ends
     assert len(race["seconds"]) == len(race["runs"][0]["seen"]) == 5

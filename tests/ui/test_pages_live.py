@@ -1,6 +1,7 @@
 """The Live and Projection pages in every state, through app.py, without a browser."""
 
 import json
+import tomllib
 from pathlib import Path
 from urllib.parse import parse_qsl
 
@@ -351,6 +352,12 @@ def test_a_map_that_failed_says_why(visit, made, monkeypatch):
     app = visit(made["finished"].root, "projection", run=made["finished"].id, map="umap")
     assert "umap needs the package umap-learn" in words_of(app)
     assert app.button[0].label == "Try again"
+
+
+def test_the_bar_of_epochs_has_the_ground_of_the_page():
+    theme = tomllib.loads((Path(__file__).parents[2] / ".streamlit" / "config.toml").read_text())["theme"]
+    ground = f"light-dark({theme['light']['backgroundColor']}, {theme['dark']['backgroundColor']})"
+    assert ground in replay.STYLE
 
 
 def test_progress_in_words(tmp_path):

@@ -8,6 +8,7 @@ from lps.analysis import twins
 from lps.charts import pace_charts
 from lps.charts.event_log import History
 from lps.charts.palette import LIGHT
+from lps.race import numbers
 from lps.scores.milestones import Mark
 from lps.ui.pace import page
 from lps.ui.shared import comparable
@@ -116,41 +117,13 @@ def test_marks_of_one_epoch_share_a_triangle(tmp_path):
     assert not running.layout.shapes
 
 
-def test_frame_holds_every_point():
-    tables = [pd.DataFrame({"x": [0.0, 1.0], "y": [2.0, 3.0]}), pd.DataFrame({"x": [-1.0], "y": [5.0]})]
-    low, high = pace_charts.frame_of(tables)
-    assert (low < [-1, 2]).all() and (high > [1, 5]).all()
-    same_low, same_high = pace_charts.frame_of(tables[::-1])
-    assert np.array_equal(low, same_low) and np.array_equal(high, same_high)
-    low, high = pace_charts.frame_of([pd.DataFrame({"x": [0.0], "y": [0.0]})])
-    assert (low < high).all()
-
-
-def test_long_class_names_stand_upright():
-    shares = np.full(4, 0.25)
-    short_names = pace_charts.classes(shares, None, 2, list("abcd"), 0.5, LIGHT)
-    long_names = pace_charts.classes(shares, None, 2, ["aeroplane", "bird", "cat", "dog"], 0.5, LIGHT)
-    assert short_names.layout.xaxis.tickangle == 0 and long_names.layout.xaxis.tickangle == -90
-    assert long_names.layout.margin.b > short_names.layout.margin.b
-
-
 # ---------------------------------------------------------------------------------------------------- small parts
 
 
-def test_true_shares_count_images_of_known_class():
-    assert page.true_shares(np.array([0, 0, 2, -1, -1]), 3) == pytest.approx([2 / 3, 0, 1 / 3])
-    assert page.true_shares(np.array([-1, -1]), 3) is None
-
-
-@pytest.mark.parametrize(("epoch", "expected"), [(1, None), (2, 2), (4, 2), (9, 5)])
-def test_features_come_from_the_newest_epoch_before(epoch, expected):
-    assert page.stored_before([2, 5], epoch) == expected
-
-
 def test_marks_skip_what_a_run_has_not_measured():
-    found = page.marks_of(past(seen={1: 0.9, 2: 0.9}, novel={1: 0.5, 2: 0.88}))
+    found = numbers.marks_of(past(seen={1: 0.9, 2: 0.9}, novel={1: 0.5, 2: 0.88}))
     assert {mark.kind: mark.epoch for mark in found} == {"gap": 2, "best": 2}
-    assert page.marks_of(History()) == []
+    assert numbers.marks_of(History()) == []
 
 
 def test_same_method_is_told_apart_by_its_settings(tmp_path):

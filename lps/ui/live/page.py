@@ -28,7 +28,7 @@ def main() -> None:
     tick = _TICK_S if alive else None
     if len(chosen) > 1:
         ids = [run.id for run in chosen[: comparable.MOST]]
-        label = "Side by side, epoch by epoch" + (f" (the first {len(ids)})" if len(chosen) > len(ids) else "")
+        label = "Side by side" + (f" (the first {len(ids)})" if len(chosen) > len(ids) else "")
         st.page_link("pages/pace.py", label=label, icon=":material/view_column_2:", query_params={"run": ids})
         st.fragment(_compare, run_every=tick)(chosen, alive)
         return

@@ -1,4 +1,4 @@
-"""The race on the page Pace: drawn in the browser from data that are sent once, and the same as a file."""
+"""The race on the Pace page: the browser draws it from data that are sent once. It can be downloaded as a file."""
 
 import time
 from pathlib import Path
@@ -15,6 +15,7 @@ from lps.ui.shared.history import history
 _TICK_S = 2.0  # while a run is alive
 _SCRIPT = document.SCRIPT + (Path(__file__).parent / "race_mount.js").read_text(encoding="utf-8")
 _STATE = ("at", "speed")  # of a race, as they stand in its address
+CLOCK = "pace"  # of the charts that follow the race
 
 _mount = st.components.v2.component(
     "lps_race", html=document.FRAME, css=document.style(), js=_SCRIPT, isolate_styles=True
@@ -29,13 +30,13 @@ def show(runs: list[Run]) -> None:
     words = "What the brake does, on points that your browser trains"
     st.page_link("pages/explain.py", label=words, icon=":material/school:")
     for run in others:
-        st.caption(escape.markdown(f"A race has three lanes; {titles.label(run)} is in the view Epoch by epoch."))
+        st.caption(escape.markdown(f"A race has three lanes; {titles.label(run)} is in the course below."))
 
 
 def offer(runs: list[Run]) -> None:
     """A button that gives the race of the first three as a file."""
     st.download_button(
-        "Take it away",
+        "Download the race",
         lambda: document.as_bytes(runs[: numbers.MOST]),
         file_name="race.html",
         mime="text/html",
@@ -81,4 +82,6 @@ def _draw(runs: list[Run], was_going_on: bool) -> None:
         return
     ids = [run.id for run in runs]
     start = {name: st.query_params[name] for name in _STATE if name in st.query_params}
-    _mount(key="race", data={"race": race, "token": " ".join(ids), "runs": ids, "start": start})
+    if "epoch" in st.query_params:  # a link from before race and course were one view
+        start = {"at": st.query_params["epoch"]} | start
+    _mount(key="race", data={"race": race, "token": " ".join(ids), "runs": ids, "start": start, "clock": CLOCK})

@@ -12,7 +12,7 @@ from lps.store.runs import Run
 from lps.ui.pictures import points, predictions
 from lps.ui.shared.history import history
 
-COLORINGS = {
+_COLORINGS = {
     "group": "Seen / novel",
     "truth": "True class",
     "predicted": "Prediction",
@@ -30,7 +30,7 @@ def available(run: Run, epoch: int) -> dict[str, str]:
     """
     known = points.partition(run)
     has_truth = (known.targets[known.split.unlabeled] >= 0).any()
-    found = {key: words for key, words in COLORINGS.items() if has_truth or key not in OF_TRUTH}
+    found = {key: words for key, words in _COLORINGS.items() if has_truth or key not in OF_TRUTH}
     found |= {} if has_truth else {"called": _MORE["called"]}
     if _thresholds(run, epoch):
         found["adopted"] = _MORE["adopted"]

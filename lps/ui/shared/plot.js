@@ -371,11 +371,13 @@ function draw(graph, text) {
       graph.listensToHover = true;
       listenToHover(graph);
     }
-    if (options.clickable && !graph.listensToClicks) {
+    if ((options.clickable || options.clock) && !graph.listensToClicks) {
       graph.listensToClicks = true;
       graph.on("plotly_click", (event) => {
         const id = event.points.map((point) => point.customdata).find(Number.isInteger);
-        if (id !== undefined) graph.reportClick(id);
+        if (id === undefined) return;
+        if (options.clickable) graph.reportClick(id);
+        if (options.clock) document.dispatchEvent(new CustomEvent("lps-clock", { detail: { clock: options.clock, at: id } }));
       });
     }
     if (options.token && !graph.listensToSelections) {

@@ -425,7 +425,7 @@ def _draw_next(scene: Scene) -> None:
          "pages/launch.py", "Launch", form.link(form.Draft(texts=demo.texts(margin_scale="30")))),
         ("Pull the brake yourself", "Move the shares, watch KL and margins.", "pages/explain.py", "Explain",
          {"from": "run", "run": runs["lps"]}),
-        ("Side by side", "The runs of this story, epoch by epoch.", "pages/pace.py", "Pace", beside),
+        ("Side by side", "The runs of this story as a race.", "pages/pace.py", "Pace", beside),
         ("Look into the piles", "Every picture, and when it changed its mind.", "pages/clusters.py", "Clusters",
          {"run": runs["lps"]}),
         ("Own pictures", "A folder, some of it sorted, is enough.", "pages/own.py", "Own pictures", {}),
