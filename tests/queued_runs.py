@@ -3,6 +3,7 @@
 import os
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from lps.files.atomic import write_json
@@ -23,6 +24,11 @@ def asked(root: Path, *seeds: int, **settings) -> list[Run]:
     for run in runs:
         queue.ask(run, "run", 1)
     return runs
+
+
+def hold(run: Run) -> None:
+    """What earlier versions wrote to keep a run in its place without starting it."""
+    queue.write(run, replace(run.wish(), held=True))
 
 
 @contextmanager

@@ -8,12 +8,7 @@ from pathlib import Path
 from lps.cli._parser import Commands, Parser, any_whole, print_json, say
 from lps.files.atomic import clean_line
 
-_MOVES = {
-    "first": "to the front of the queue",
-    "up": "one place forward",
-    "down": "one place back",
-    "last": "to the end of the queue",
-}
+_REMOVED = ("up", "down", "last", "hold", "release")  # actions of earlier versions
 
 
 def add(commands: Commands) -> None:
@@ -26,21 +21,21 @@ def add(commands: Commands) -> None:
     )
     slots.register("type", int, any_whole)
     slots.add_argument("number", type=int, nargs="?", metavar="N", help="a whole number; LPS_CPU_SLOTS goes before it")
-    _action(actions, "hold", hold, "keep a run in its place without starting it", run=True)
-    _action(actions, "release", release, "let a held run start when its turn comes", run=True)
-    for place, words in _MOVES.items():
-        _action(actions, place, move, f"put a run {words}", run=True)
-    priority = _action(actions, "priority", set_priority, "runs of a higher one go before all others", run=True)
+    _action(actions, "first", _put_first, "start a waiting run before all others", run=True)
+    priority = _action(actions, "priority", _set_priority, "runs of a higher one go before all others", run=True)
     priority.register("type", int, any_whole)
     priority.add_argument("number", type=int, metavar="N", help="a whole number; 0 without it")
     _action(actions, "cancel", _cancel, "take a run out of the queue, or end a class count", run=True)
-    _action(actions, "retry", _retry, "try a run that broke off again now", run=True)
+    words = "try a run that broke off again now; also one that an earlier version held"
+    _action(actions, "retry", _retry, words, run=True)
+    for name in _REMOVED:
+        _action(actions, name, _say_removed, "removed: use first, priority, pause or cancel", run=True)
 
 
 def _action(actions, name: str, act, help: str, *, run: bool = False) -> argparse.ArgumentParser:
     sub = actions.add_parser(name, help=help, description=help, allow_abbrev=False)
     sub.set_defaults(act=act)
-    # Without a default, so that `queue --runs DIR hold RUN` means the same as `queue hold RUN --runs DIR`.
+    # Without a default, so that `queue --runs DIR first RUN` means the same as `queue first RUN --runs DIR`.
     sub.add_argument("--runs", type=Path, default=argparse.SUPPRESS, help="folder of the runs")
     if run:
         sub.add_argument("run", help="id of a run, the end of it, or its folder")
@@ -64,27 +59,20 @@ def show(options) -> None:
         print(words)
 
 
-def hold(options) -> None:
+def _put_first(options) -> None:
     from lps.running import queue
 
-    queue.hold(_run(options))
+    _change(options, queue.put_first)
 
 
-def release(options) -> None:
-    from lps.running import queue
+def _say_removed(options) -> None:
+    from lps.errors import Refusal
 
-    _change(options, queue.release)
-
-
-def move(options) -> None:
-    from lps.running import queue
-
-    run = _run(options)
-    queue.move(run, options.action)
-    print(queue.position(run))
+    words = "is no action any more; use first, priority N, pause or cancel, and retry for a run that is held"
+    raise Refusal("queue", f"{options.action} {words}")
 
 
-def set_priority(options) -> None:
+def _set_priority(options) -> None:
     from lps.running import queue
 
     _change(options, lambda run: queue.set_priority(run, options.number))
@@ -109,7 +97,7 @@ def _retry(options) -> None:
 
     run = _run(options)
     if run.waiting_attempt():
-        _change(options, queue.release)
+        _change(options, queue.retry_now)
     else:
         launcher.resume(run)
     print(run.folder)

@@ -2,8 +2,9 @@
 
 It is no thing of its own but what the wishes of all runs (`want.json`, lps.store.wishes) add up to, and one file for
 all of them (`.queue.json`): whether it is paused, and how many runs the processor takes at a time. Who starts runs
-(lps.running.launcher) and who changes their order take the same kernel lock in turn, so a run that has been held, or a
-queue that has been paused, starts nothing from then on. What runs goes on.
+(lps.running.launcher) and who changes their order take the same kernel lock in turn, so a paused queue starts nothing
+from then on. What runs goes on. Earlier versions could hold a single run: such a run stays in the line, but is not
+started before somebody puts it first or retries it.
 """
 
 import os
@@ -25,13 +26,11 @@ TURN_PATIENCE_S = 10.0
 SWITCH = ".queue.json"
 _STANDING_FILES = ("want.json", "process.json", "exit.json")  # say whether a run waits; a new version is a new file
 PREEMPTED = "preempted"  # the kind of a run that a signal from outside ended
-PLACES = ("first", "up", "down", "last")
 MOST_RETRIES = 3
 MOST_CPU_SLOTS = 1024
 _RETRY_AFTER_S = 30.0  # before the first retry, then 2 and 8 minutes; LPS_RETRY_S replaces it
 _LONGEST_WAIT_S = 86_400.0
 _NEXT_S = 1e-6  # between the orders of a run and the next one: less than between two wishes
-_RENUMBER_S = 1e-3  # between the orders of runs where no number lies between two of them
 
 _known: dict[str, tuple[tuple, "_QueuePlace"]] = {}  # by folder: what its files said, and how they looked then
 _MOST_KNOWN = 20_000
@@ -219,13 +218,8 @@ def turn(root: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def hold(run: Run) -> None:
-    """Keep a waiting run in its place without starting it."""
-    _change(run, held=True)
-
-
-def release(run: Run) -> None:
-    """Let a held run start when its turn comes, or one that waits for its next try do so at once."""
+def retry_now(run: Run) -> None:
+    """Let a run that waits for its next try start as soon as a slot is free; also one that an earlier version held."""
     _change(run, held=False, not_before=0.0)
 
 
@@ -234,26 +228,16 @@ def set_priority(run: Run, number: int) -> None:
     _change(run, priority=check_priority(number))
 
 
-def move(run: Run, place: str) -> None:
-    """Put a waiting run first, one up, one down or last. It takes over the priority of whom it passes.
-
-    Only its own wish is written, unless two neighbours are so close that no number fits between them.
-    """
-    if place not in PLACES:
-        raise Refusal("place", f"{shorten(place)} is not one of {', '.join(PLACES)}")
+def put_first(run: Run) -> None:
+    """Start a waiting run before all others. It takes over the highest priority among them."""
     run = _resolved(run)
     with turn(run.root):
         found = line(run.root)
-        ids = [other.id for other, _ in found]
-        if run.id not in ids:
+        if run.id not in [other.id for other, _ in found]:
             raise _not_waiting(run)
-        here = ids.index(run.id)
-        others = found[:here] + found[here + 1 :]
-        there = {"first": 0, "up": here - 1, "down": here + 1, "last": len(others)}[place]
-        there = min(max(there, 0), len(others))
-        if there == here:
-            return
-        _insert(run, others[:there], others[there:], time.time())
+        wish, first = run.wish(), found[0][1]
+        order = wish.order if found[0][0].id == run.id else first.order - 1.0
+        _rewrite(run, priority=first.priority, order=order, held=False, not_before=0.0)
 
 
 def set_paused(root: Path, paused: bool) -> None:
@@ -305,42 +289,6 @@ def read_switch(root: Path) -> Switch:
     if slots is not None and not (type(slots) is int and 1 <= slots <= MOST_CPU_SLOTS):
         return damaged
     return Switch(stored["paused"], number(since, 0.0), cpu_slots=slots)
-
-
-def _insert(run: Run, before: list[tuple[Run, Wish]], after: list[tuple[Run, Wish]], now: float) -> None:
-    """Write the wish that puts a run between those before and those after it."""
-    priority = run.wish().priority
-    if before:
-        priority = min(priority, before[-1][1].priority)
-    if after:
-        priority = max(priority, after[0][1].priority)
-    low = before[-1][1].order if before and before[-1][1].priority == priority else None
-    high = after[0][1].order if after and after[0][1].priority == priority else None
-    order = _between(low, high, now)
-    if order is None:
-        _renumber([*before, (run, run.wish()), *after], priority, run.id)
-        return
-    _rewrite(run, priority=priority, order=order)
-
-
-def _between(low: float | None, high: float | None, now: float) -> float | None:
-    """A number between both, None where there is none. At the end it is the time, which later wishes come after."""
-    if high is None:
-        return now if low is None else max(now, low + _NEXT_S)
-    if low is None:
-        return high - 1.0
-    middle = low + (high - low) / 2
-    return middle if low < middle < high else None
-
-
-def _renumber(line: list[tuple[Run, Wish]], priority: int, moved: str) -> None:
-    """New orders for all runs of one priority, as they stand in `line`, up to the latest that they have had."""
-    level = [(other, wish) for other, wish in line if wish.priority == priority or other.id == moved]
-    latest = max(wish.order for _, wish in level)
-    for place, (other, wish) in enumerate(level):
-        order = latest - (len(level) - 1 - place) * _RENUMBER_S
-        if other.id == moved or wish.order != order:
-            _rewrite(other, priority=priority, order=order)
 
 
 def _change(run: Run, **changes) -> None:

@@ -133,7 +133,7 @@ def test_the_queue_of_this_machine_leaves_it_alone(root, monkeypatch):
     assert run.state().name == "queued" and "JobHeldUser" in run.state().reason and run.wish().retries == 3
     assert launcher.pump(root, TRAINER) == [] and queue.waiting(root) == [] and not queue.has_future(root)
     with pytest.raises(Refusal, match="only runs that wait"):
-        queue.move(run, "first")
+        queue.put_first(run)
     assert not (run.folder / "process.json").exists()
 
 

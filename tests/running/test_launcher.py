@@ -516,10 +516,9 @@ def test_a_queue_that_is_reordered_paused_and_held_all_the_time_starts_every_run
     def fumble(seed):
         chance = random.Random(seed)
         acts = [
-            lambda run: queue.move(run, chance.choice(queue.PLACES)),
+            queue.put_first,
             lambda run: queue.set_priority(run, chance.randrange(3)),
-            queue.hold,
-            queue.release,
+            queue.retry_now,
             lambda run: queue.set_paused(root, chance.random() < 0.5),
         ]
         for _ in range(25):
@@ -535,7 +534,7 @@ def test_a_queue_that_is_reordered_paused_and_held_all_the_time_starts_every_run
     queue.set_paused(root, False)
     for run in runs:
         with contextlib.suppress(Refusal):
-            queue.release(run)
+            queue.retry_now(run)
     for run in runs:
         over(run, "finished")
     for process in servers:

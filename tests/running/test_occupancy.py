@@ -14,7 +14,7 @@ from lps.running import costs, launcher, overview, queue, run_slots
 from lps.running.costs import Span
 from lps.settings.config import configure
 from lps.store.runs import Run
-from tests.queued_runs import asked, beginning, make
+from tests.queued_runs import asked, beginning, hold, make
 
 NOW = 1_800_000_000.0
 
@@ -60,7 +60,7 @@ def test_every_slot_takes_the_next_run_of_the_line(root, alive):
     first = alive(make(root, seed=1), "cpu-0", phase="train", step=70, steps=100, eta_s=30.0)
     second = alive(make(root, seed=2), "cpu-1", phase="train", step=50, steps=100, eta_s=100.0)
     a, b, c, d = asked(root, 3, 4, 5, 6)
-    queue.hold(b)
+    hold(b)
     found = overview.look(root, NOW)
     assert [(item.run, item.slots, item.left_s) for item in found.going] == [
         (first, ("cpu-0",), 30.0), (second, ("cpu-1",), 100.0),

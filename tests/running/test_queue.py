@@ -20,6 +20,7 @@ from lps.store import wishes
 from lps.store.run_folders import create_run
 from lps.store.runs import Run
 from lps.store.wishes import Wish
+from tests.queued_runs import hold
 
 NOW = 1_800_000_000.0
 
@@ -76,102 +77,43 @@ def stored(run) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("moves", "expected"),
-    [
-        (["d first"], "dabce"),
-        (["b up"], "bacde"),
-        (["b down"], "acbde"),
-        (["b last"], "acdeb"),
-        (["a up", "e down", "a first", "e last"], "abcde"),
-        (["c first", "e first", "a last", "b up"], "ebcda"),
-    ],
+    ("moves", "expected"), [("d", "dabce"), ("a", "abcde"), ("ce", "ecabd"), ("edcba", "abcde"), ("bb", "bacde")]
 )
-def test_moves(root, moves, expected):
+def test_first_goes_before_all_others_and_changes_the_order_of_no_two_of_them(root, moves, expected):
     runs = asked(root, 5)
-    for text in moves:
-        letter, place = text.split()
-        queue.move(runs["abcde".index(letter)], place)
+    for letter in moves:
+        queue.put_first(runs["abcde".index(letter)])
     assert names(root, runs) == expected
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(
-        st.one_of(
-            st.tuples(st.integers(0, 4), st.sampled_from(queue.PLACES)),
-            st.tuples(st.integers(0, 4), st.integers(-1, 1)),
-        ),
-        max_size=12,
-    )
-)
-def test_any_moves_do_to_the_line_what_they_do_to_a_list(tmp_path_factory, steps):
-    """The oracle is a plain list: a move changes the place of one and the order of no two others."""
-    root = tmp_path_factory.mktemp("line") / "runs"
-    runs = asked(root, 5)
-    line = [[run.id, 0] for run in runs]
-    for number, what in steps:
-        item = next(item for item in line if item[0] == runs[number].id)
-        here = line.index(item)
-        if isinstance(what, int):
-            queue.set_priority(runs[number], what)
-            item[1] = what
-            kept = [run.id for run in queue.waiting(root) if run.id != item[0]]
-            assert kept == [other[0] for other in line if other is not item]
-            line = [next(item for item in line if item[0] == run.id) for run in queue.waiting(root)]
-            assert [-item[1] for item in line] == sorted(-item[1] for item in line)
-            continue
-        queue.move(runs[number], what)
-        line.remove(item)
-        there = {"first": 0, "up": max(0, here - 1), "down": here + 1, "last": 4}[what]
-        line.insert(there, item)
-        assert [run.id for run in queue.waiting(root)] == [other[0] for other in line]
-        for other in line:
-            other[1] = next(run for run in runs if run.id == other[0]).wish().priority
-
-
-def test_a_move_writes_nothing_but_its_own_wish(root):
+def test_first_writes_nothing_but_its_own_wish(root):
     runs = asked(root, 5)
     before = [stored(run) for run in runs]
-    for place in ("first", "down", "down", "last", "up"):
-        queue.move(runs[2], place)
+    queue.put_first(runs[2])
     assert [stored(run) == old for run, old in zip(runs, before)] == [True, True, False, True, True]
 
 
-def test_runs_asked_for_at_the_same_moment_can_be_reordered_for_ever(root):
-    """No number fits between equal ones, and after some 50 halvings none between any two: then all get new ones."""
-    runs = asked(root, 4)
-    for run in runs:
-        queue.write(run, Wish("run", 1, NOW, order=NOW))
-    by_id = sorted(runs, key=lambda run: run.id)
-    assert queue.waiting(root) == by_id
-    expected = list(by_id)
-    for turn in range(120):
-        place = 1 + turn % 2
-        queue.move(expected[place + 1], "up")
-        expected.insert(place, expected.pop(place + 1))
-        assert queue.waiting(root) == expected
-    assert max(run.wish().order for run in runs) <= NOW + 1
-
-
-def test_a_higher_priority_goes_first_and_a_move_takes_over_the_priority_that_it_passes(root):
+def test_a_higher_priority_goes_first_and_first_takes_it_over(root):
     runs = asked(root, 4)
     queue.set_priority(runs[3], 5)
     queue.set_priority(runs[2], -1)
     assert names(root, runs) == "dabc"
-    queue.move(runs[0], "first")
+    queue.put_first(runs[0])
     assert names(root, runs) == "adbc" and runs[0].wish().priority == 5
-    queue.move(runs[0], "last")
-    assert names(root, runs) == "dbca" and runs[0].wish().priority == -1
     late = make(root)
     queue.ask(late, "run", 1)
-    assert names(root, [*runs, late]) == "dbeca"
+    assert names(root, [*runs, late]) == "adbec"
 
 
-def test_what_is_asked_for_later_comes_after_a_run_that_was_moved_last(root):
-    runs = asked(root, 2)
-    queue.move(runs[0], "last")
-    runs += asked(root, 1)
-    assert names(root, runs) == "bac"
+def test_runs_asked_for_at_the_same_moment_can_be_put_first(root):
+    runs = asked(root, 4)
+    for run in runs:
+        queue.write(run, Wish("run", 1, NOW, order=NOW))
+    expected = sorted(runs, key=lambda run: run.id)
+    for turn in range(120):
+        queue.put_first(expected[1 + turn % 3])
+        expected.insert(0, expected.pop(1 + turn % 3))
+        assert queue.waiting(root) == expected
 
 
 @pytest.mark.parametrize("number", [1001, -1001, 1.5, True, "1", None])
@@ -186,11 +128,9 @@ def test_only_what_waits_can_be_moved(root):
     reasons = {"not launched": lambda: None, "finished": lambda: end(run, state="finished")}
     for word, happen in reasons.items():
         happen()
-        for act in (queue.hold, queue.release, lambda run: queue.move(run, "up"), lambda r: queue.set_priority(r, 1)):
+        for act in (queue.put_first, queue.retry_now, lambda run: queue.set_priority(run, 1)):
             with pytest.raises(Refusal, match=f"^run: {run.id} is {word}; only runs that wait have a place"):
                 act(run)
-    with pytest.raises(Refusal, match="place: 'sideways' is not one of first, up, down, last"):
-        queue.move(run, "sideways")
     assert not (run.folder / "want.json").exists()
 
 
@@ -225,14 +165,16 @@ def test_nothing_is_asked_for_where_one_of_many_cannot_be(root, started):
 # ---------------------------------------------------------------------------------------------------- hold, pause
 
 
-def test_a_held_run_keeps_its_place_and_is_passed_over(root, started):
+@pytest.mark.parametrize("again", [queue.retry_now, queue.put_first])
+def test_a_run_that_an_earlier_version_held_keeps_its_place_and_is_passed_over(root, started, again):
     runs = asked(root, 3)
-    queue.hold(runs[0])
+    hold(runs[0])
     assert names(root, runs) == "abc" and [queue.position(run) for run in runs] == [0, 0, 1]
-    assert runs[0].state().name == "queued" and runs[0].state().reason == "held until it is released"
+    state = runs[0].state()
+    assert (state.name, state.reason) == ("queued", "held by an earlier version; retry it to start it")
     launcher.pump(root)
     assert [name for name, _ in started] == [runs[1].id, runs[2].id]
-    queue.release(runs[0])
+    again(runs[0])
     launcher.pump(root)
     assert started[2][0] == runs[0].id and runs[0].state().reason == ""
 
@@ -241,7 +183,7 @@ def test_a_held_run_does_not_keep_a_waker(root):
     runs = asked(root, 2)
     assert queue.has_future(root)
     for run in runs:
-        queue.hold(run)
+        hold(run)
     assert not queue.has_future(root)
 
 
@@ -281,7 +223,7 @@ def test_nobody_starts_a_run_while_somebody_changes_the_queue(root, started, mon
     with queue.turn(root):
         assert launcher.pump(root) == [] and started == []
         with pytest.raises(Refusal, match="^queue: is busy; try again in a moment$"):
-            queue.hold(run)
+            queue.put_first(run)
     assert launcher.pump(root) == [run]
 
 
@@ -296,7 +238,7 @@ def test_a_cancelled_run_leaves_the_line(root, started):
     assert launcher.stop(runs[1]).name == "stopped"
     assert names(root, runs) == "ac"
     with pytest.raises(Refusal, match="is stopped; only runs that wait"):
-        queue.move(runs[1], "up")
+        queue.put_first(runs[1])
 
 
 # ---------------------------------------------------------------------------------------------------- try again
@@ -306,7 +248,7 @@ def test_a_crashed_run_waits_longer_each_time_and_at_last_stays_crashed(root, st
     clock = [NOW]
     monkeypatch.setattr(time, "time", lambda: clock[0])
     first, second = asked(root, 2, retries=3)
-    queue.hold(second)
+    hold(second)
     waits = []
     for attempt in (1, 2, 3, 4):
         launcher.pump(root)
@@ -383,11 +325,11 @@ def test_a_running_run_with_retries_keeps_a_waker_and_one_without_does_not(root)
         os.close(lock)
 
 
-def test_released_means_now(root, started):
+def test_a_retry_means_now(root, started):
     (run,) = asked(root, 1, retries=1)
     crash(run)
     assert launcher.pump(root) == []
-    queue.release(run)
+    queue.retry_now(run)
     assert launcher.pump(root) == [run] and started == [(run.id, 2)]
 
 
@@ -543,8 +485,8 @@ def test_a_recording_is_neither_launched_nor_stopped_nor_moved(root, started):
         launcher.launch,
         launcher.resume,
         launcher.stop,
-        queue.hold,
-        lambda run: queue.move(run, "up"),
+        queue.put_first,
+        queue.retry_now,
         lambda r: launcher.launch_all([r]),
     )
     for act in acts:
@@ -574,15 +516,11 @@ def test_the_command_line_changes_the_line(root, started, lps, monkeypatch):
     monkeypatch.setattr(launcher, "pump", lambda *_: [])
     runs = asked(root, 4)
     short = [run.id[-6:] for run in runs]
-    assert lps("queue", "first", short[2]) == (0, "0\n", "")
-    assert lps("queue", "down", short[0]) == (0, "2\n", "")
-    assert lps("queue", "up", short[3]) == (0, "2\n", "")
-    assert lps("queue", "last", short[1]) == (0, "3\n", "")
-    assert names(root, runs) == "cdab"
+    assert lps("queue", "first", short[2]) == (0, "", "") and names(root, runs) == "cabd"
     assert lps("queue", "priority", short[1], "3") == (0, "", "") and names(root, runs)[0] == "b"
     assert lps("queue", "priority", short[1], "-3") == (0, "", "") and names(root, runs)[3] == "b"
-    assert lps("queue", "hold", short[0]) == (0, "", "") and runs[0].wish().held
-    assert lps("queue", "release", short[0]) == (0, "", "") and not runs[0].wish().held
+    hold(runs[0])
+    assert lps("queue", "retry", short[0])[0] == 0 and not runs[0].wish().held
     assert lps("queue", "cancel", short[0]) == (0, "", "") and runs[0].state().name == "stopped"
     assert lps("queue", "pause") == (0, "", "") and queue.read_switch(root).paused
     assert lps("queue", "resume") == (0, "", "") and not queue.read_switch(root).paused
@@ -591,14 +529,14 @@ def test_the_command_line_changes_the_line(root, started, lps, monkeypatch):
 
 def test_the_queue_in_words_and_as_json(root, started, lps):
     runs = asked(root, 3)
-    queue.hold(runs[1])
+    hold(runs[1])
     queue.set_paused(root, True)
     code, out, err = lps("queue")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == "cpu-0  free" and lines[1].startswith("3 waiting, 1 of them held; paused since ")
     assert [line.split()[:2] for line in lines[2:5]] == [[str(n), run.id] for n, run in enumerate(runs, 1)]
-    assert "held until it is released" in lines[3]
+    assert "held by an earlier version" in lines[3]
     told = json.loads(lps("queue", "--json")[1])
     assert [item["run"] for item in told["waiting"]] == [run.id for run in runs]
     assert [item["held"] for item in told["waiting"]] == [False, True, False]
@@ -616,13 +554,17 @@ def test_an_empty_queue_in_words(root, lps):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["queue", "hold", "nobody"], "run: 'nobody' is not in "),
+        (["queue", "first", "nobody"], "run: 'nobody' is not in "),
+        *[
+            (["queue", name, "{run}"], f"queue: {name} is no action any more; use first, priority N, pause or cancel")
+            for name in ("up", "down", "last", "hold", "release")
+        ],
         (["queue", "sideways"], "invalid choice: 'sideways'"),
         (["queue", "priority", "{run}", "high"], "'high' is not a whole number"),
         (["queue", "priority", "{run}", "5000"], "priority: '5000' is not a whole number from -1000 to 1000"),
         (["queue", "cancel", "{over}"], "is finished and does not wait"),
         (["queue", "retry", "{over}"], "is finished; only stopped, failed and crashed runs can be resumed"),
-        (["queue", "up", "{over}"], "is finished; only runs that wait have a place in the queue"),
+        (["queue", "first", "{over}"], "is finished; only runs that wait have a place in the queue"),
         (["launch", "--retries", "9"], "retries: '9' is not a whole number from 0 to 3"),
         (["sweep", "--retries", "-1"], "retries: '-1' is not a whole number from 0 to 3"),
     ],

@@ -13,7 +13,7 @@ from lps.machine import devices, usage
 from lps.running import launcher, queue
 from lps.ui.queue import page
 from lps.ui.shared import estimates
-from tests.queued_runs import asked, beginning, make
+from tests.queued_runs import asked, beginning, hold, make
 from tests.visiting import APP, Visit, visit
 
 IS_TENDED = launcher.is_tended  # which tests of pages do without
@@ -105,13 +105,13 @@ def test_many_runs_are_one_table_in_the_order_of_the_queue(root, alive):
     alive(make(root), "cpu-1")
     runs = asked(root, *range(1, 31))
     queue.set_priority(runs[-1], 7)
-    queue.hold(runs[0])
+    hold(runs[0])
     at = visit("queue")
     assert "2 running, 30 waiting (1 held)" in words(at).replace("\\", "")
     frame = at.dataframe[0].value
     assert rows(at)[:3] == ["LPS on digits, seed 30", "LPS on digits, seed 1", "LPS on digits, seed 2"]
     assert list(frame["Place"]) == list(range(1, 31)) and list(frame["Priority"][:2]) == [7, 0]
-    assert list(frame["Waits for"][:3]) == ["", "held until it is released", ""]
+    assert list(frame["Waits for"][:3]) == ["", "held by an earlier version; retry it to start it", ""]
     assert "Takes" not in frame and "Retries" not in frame  # nothing stands in them
     assert len(at.button) < 15  # no widget a row
 
@@ -165,36 +165,26 @@ def test_a_damaged_switch_is_one_sentence_and_the_line_is_there(root, text):
 def test_buttons_wait_for_a_choice(root):
     asked(root, 1, 2)
     at = visit("queue")
-    for key in ("first", "up", "down", "last", "hold", "release", "cancel", "set"):
+    for key in ("first", "now", "cancel", "set"):
         assert at.button(key=f"queue_{key}").disabled
 
 
-@pytest.mark.parametrize(
-    ("chosen", "place", "expected"),
-    [
-        ((4,), "first", [4, 1, 2, 3, 5]),
-        ((3, 5), "first", [3, 5, 1, 2, 4]),
-        ((2, 3), "last", [1, 4, 5, 2, 3]),
-        ((2, 3), "up", [2, 3, 1, 4, 5]),
-        ((2, 3), "down", [1, 4, 2, 3, 5]),
-    ],
-)
-def test_several_rows_move_together_and_stay_ticked(root, chosen, place, expected):
+@pytest.mark.parametrize(("chosen", "expected"), [((4,), [4, 1, 2, 3, 5]), ((3, 5), [3, 5, 1, 2, 4])])
+def test_several_rows_go_first_together_and_stay_ticked(root, chosen, expected):
     runs = asked(root, 1, 2, 3, 4, 5)
     queue.set_paused(root, True)
-    at = press(ticked(*(runs[seed - 1] for seed in chosen)), f"queue_{place}")
+    at = press(ticked(*(runs[seed - 1] for seed in chosen)), "queue_first")
     assert seeds(root) == expected
     assert rows(at) == [f"LPS on digits, seed {seed}" for seed in expected]
     assert set(at.session_state["queue_chosen"]) == {runs[seed - 1].id for seed in chosen}
     assert f"**{len(chosen)} chosen**" in words(at)
 
 
-def test_hold_release_and_cancel(root):
+def test_a_held_run_is_retried_and_a_run_is_cancelled(root):
     runs = asked(root, 1, 2, 3)
-    at = press(ticked(runs[1]), "queue_hold")
-    assert runs[1].wish().held and at.button(key="queue_hold").disabled
-    press(at, "queue_release")
-    assert not runs[1].wish().held
+    hold(runs[1])
+    at = press(ticked(runs[1]), "queue_now")
+    assert not runs[1].wish().held and at.button(key="queue_now").disabled
     at = press(at, "queue_cancel")
     assert runs[1].state().reason == "cancelled before it began" and seeds(root) == [1, 3]
     assert at.session_state["queue_chosen"] == []

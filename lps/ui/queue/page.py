@@ -29,12 +29,6 @@ _MOST_COUNTS = 8  # class counts listed at once
 _MOST_BROKEN = 20  # runs that broke off, listed at once
 _DRIVER_S = 2.5  # how long an answer of the driver is kept
 _GB = 1e9
-_MOVES = {
-    "first": ("First", ":material/vertical_align_top:", "To the front of the queue"),
-    "up": ("Up", ":material/arrow_upward:", "One place forward"),
-    "down": ("Down", ":material/arrow_downward:", "One place back"),
-    "last": ("Last", ":material/vertical_align_bottom:", "To the end of the queue"),
-}
 
 
 def main() -> None:
@@ -377,18 +371,15 @@ def _columns() -> dict:
 def _show_actions(chosen: Sequence[Waiting], now: float) -> None:
     """Buttons for the ticked rows; they are always there, so that nothing moves when a row is ticked."""
     runs = [item.run for item in chosen]
-    free = [item.run for item in chosen if not item.wish.held]
-    held = [item.run for item in chosen if item.wish.held or queue.is_early(item.wish, now)]
+    delayed = [item.run for item in chosen if item.wish.held or queue.is_early(item.wish, now)]
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="queue_bar"):
         st.markdown(f"**{len(chosen)} chosen**" if chosen else ":gray[Tick rows]", width="content")
-        for place, (label, icon, words) in _MOVES.items():
-            _button(label, f"queue_{place}", icon, words, runs, lambda run, place=place: queue.move(run, place), place)
-        _button("Hold", "queue_hold", ":material/front_hand:", "Keep its place, do not start it", free, queue.hold)
-        words = "Let it start when its turn comes; one that waits for its next try does so now"
-        _button("Release", "queue_release", ":material/play_circle:", words, held, queue.release)
-        _button(
-            "Cancel", "queue_cancel", ":material/close:", "Out of the queue; it can be resumed later", runs, _cancel
-        )
+        words = "Start before all others"
+        _button("First", "queue_first", ":material/vertical_align_top:", words, runs[::-1], queue.put_first)
+        words = "Start a run that waits for its next try, or that an earlier version held, when a slot is free"
+        _button("Retry now", "queue_now", ":material/replay:", words, delayed, queue.retry_now)
+        words = "Take out of the queue; the run can be resumed later"
+        _button("Cancel", "queue_cancel", ":material/close:", words, runs, _cancel)
         with st.popover("Priority", icon=":material/low_priority:", disabled=not runs):
             _ask_priority(chosen)
 
@@ -401,20 +392,10 @@ def _ask_priority(chosen: Sequence[Waiting]) -> None:
     _button("Set", "queue_set", None, None, runs, lambda run: queue.set_priority(run, int(number)))
 
 
-def _button(
-    label: str, key: str, icon, help, runs: Sequence[Run], act: Callable[[Run], object], place: str = ""
-) -> None:
-    """A button that does something with every one of `runs`, so that several keep their order among themselves."""
-    ordered = list(reversed(runs)) if place in ("first", "down") else list(runs)
-    st.button(
-        label,
-        key=key,
-        icon=icon,
-        help=help,
-        disabled=not runs,
-        on_click=_try,
-        args=([lambda run=run: act(run) for run in ordered],),
-    )
+def _button(label: str, key: str, icon, help, runs: Sequence[Run], act: Callable[[Run], object]) -> None:
+    """A button that does something with every one of `runs`, in this order."""
+    acts = [lambda run=run: act(run) for run in runs]
+    st.button(label, key=key, icon=icon, help=help, disabled=not runs, on_click=_try, args=(acts,))
 
 
 def _cancel(run: Run) -> None:
