@@ -26,6 +26,11 @@ def asked(root: Path, *seeds: int, **settings) -> list[Run]:
     return runs
 
 
+def waiting_runs(root: Path) -> list[Run]:
+    """The runs that wait, in the order in which they start."""
+    return [run for run, _ in queue.waiting(root)]
+
+
 def hold(run: Run) -> None:
     """What earlier versions wrote to keep a run in its place without starting it."""
     queue.write(run, replace(run.wish(), held=True))

@@ -61,7 +61,8 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action, value):
         if action.choices is not None and value not in action.choices:
-            choices = ", ".join(map(repr, action.choices))
+            listed = [choice.dest for choice in getattr(action, "_choices_actions", [])]  # commands with a help text
+            choices = ", ".join(map(repr, listed or action.choices))
             raise argparse.ArgumentError(action, f"invalid choice: {shorten(value)} (choose from {choices})")
 
 

@@ -8,28 +8,38 @@ from pathlib import Path
 from lps.cli._parser import Commands, Parser, any_whole, print_json, say
 from lps.files.atomic import clean_line
 
-_REMOVED = ("up", "down", "last", "hold", "release")  # actions of earlier versions
+_REMOVED = {  # actions of earlier versions, with what to use instead
+    "up": "first or priority N",
+    "down": "priority N",
+    "last": "priority N with a number below 0",
+    "hold": "cancel for one run and retry to start it later, or pause for the whole queue",
+    "release": "retry or first",
+}
 
 
 def add(commands: Commands) -> None:
-    top = commands.add("queue", show, "what waits and what runs where; change the order of what waits", as_json=True)
+    top = commands.add("queue", show, "show which runs wait and which run where; change their order", as_json=True)
     actions = top.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
-    _action(actions, "pause", lambda options: _set_paused(options, True), "start nothing more; what runs goes on")
-    _action(actions, "resume", lambda options: _set_paused(options, False), "start again what waits")
-    slots = _action(
-        actions, "slots", _set_slots, "how many runs the processor takes at a time; without N: how many it does"
-    )
+    _action(actions, "pause", lambda options: _set_paused(options, True), "start no more runs; running ones go on")
+    _action(actions, "resume", lambda options: _set_paused(options, False), "start waiting runs again")
+    words = "set how many runs the processor takes at a time; without N, print the number"
+    slots = _action(actions, "slots", _set_slots, words)
     slots.register("type", int, any_whole)
-    slots.add_argument("number", type=int, nargs="?", metavar="N", help="a whole number; LPS_CPU_SLOTS goes before it")
+    slots.add_argument("number", type=int, nargs="?", metavar="N", help="a whole number; LPS_CPU_SLOTS overrides it")
     _action(actions, "first", _put_first, "start a waiting run before all others", run=True)
-    priority = _action(actions, "priority", _set_priority, "runs of a higher one go before all others", run=True)
+    priority = _action(
+        actions, "priority", _set_priority, "set the priority of a waiting run; higher ones start first", run=True
+    )
     priority.register("type", int, any_whole)
-    priority.add_argument("number", type=int, metavar="N", help="a whole number; 0 without it")
-    _action(actions, "cancel", _cancel, "take a run out of the queue, or end a class count", run=True)
-    words = "try a run that broke off again now; also one that an earlier version held"
+    priority.add_argument("number", type=int, metavar="N", help="a whole number; runs without one have 0")
+    _action(actions, "cancel", _cancel, "remove a run from the queue, or end a class count", run=True)
+    words = "start a run again that ended early, waits for its next try or was held by an earlier version"
     _action(actions, "retry", _retry, words, run=True)
     for name in _REMOVED:
-        _action(actions, name, _say_removed, "removed: use first, priority, pause or cancel", run=True)
+        removed = actions.add_parser(name)  # without a help text, so that it is not listed
+        removed.set_defaults(act=_refuse_removed)
+        removed.add_argument("--runs", type=Path, default=argparse.SUPPRESS)
+        removed.add_argument("run", nargs="*")
 
 
 def _action(actions, name: str, act, help: str, *, run: bool = False) -> argparse.ArgumentParser:
@@ -65,11 +75,10 @@ def _put_first(options) -> None:
     _change(options, queue.put_first)
 
 
-def _say_removed(options) -> None:
+def _refuse_removed(options) -> None:
     from lps.errors import Refusal
 
-    words = "is no action any more; use first, priority N, pause or cancel, and retry for a run that is held"
-    raise Refusal("queue", f"{options.action} {words}")
+    raise Refusal("queue", f"{options.action} was removed; use {_REMOVED[options.action]}")
 
 
 def _set_priority(options) -> None:
@@ -88,7 +97,7 @@ def _cancel(options) -> None:
     run = _run(options)
     if run.state().name != "queued":
         hint = "; stop it with: python -m lps stop" if run.state().is_alive else ""
-        raise Refusal("run", f"{run.id} is {queue.standing_in_words(run)} and does not wait{hint}")
+        raise Refusal("run", f"{run.id} is {queue.state_in_words(run)} and does not wait{hint}")
     launcher.stop(run)
 
 

@@ -200,7 +200,7 @@ def _plan(
             free[name] = ends[-1]
         vague |= set(item.slots) if item.left is None else set()
     line = []
-    for run, wish in queue.line(root):
+    for run, wish in queue.waiting(root):
         config = run.config_if_readable()
         cost = config and known.of(config, made)
         item = Waiting(run, wish, cost and cost.span)

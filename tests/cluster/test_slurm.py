@@ -21,9 +21,10 @@ from lps.cluster.executors.slurm import read_jobs, read_options
 from lps.cluster.jobs import RECORD, Silence, standing
 from lps.errors import Refusal
 from lps.files.atomic import write_json
-from lps.running import cluster_submit, launcher, queue
+from lps.running import cluster_submit, launcher
 from lps.settings.config import configure
 from lps.store.run_folders import create_run, list_runs
+from tests.queued_runs import waiting_runs
 
 COMMAND = f"""#!{sys.executable}
 import json, os, sys, time
@@ -324,7 +325,7 @@ def test_a_stopped_job_started_here_waits_in_the_queue_of_this_machine(cluster, 
     write_json(run.folder / "exit.json", {"attempt": 1, "state": "stopped", "time": 1060.0})
     launcher.launch_all([run])
     assert (run.state().name, run.waiting_attempt(), run.wish().on) == ("queued", 2, "")
-    assert queue.waiting(run.root) == [run] and not (run.folder / RECORD).exists()
+    assert waiting_runs(run.root) == [run] and not (run.folder / RECORD).exists()
     assert cluster_submit.options_of(run) is None and not cluster.calls("sbatch"), "resuming it stays here from now on"
 
 

@@ -25,6 +25,7 @@ from lps.store.runs import Run
 from lps.studies import class_search, search
 from tests.bad_values import ENOUGH, stored
 from tests.hostile.test_bad_input import refusal
+from tests.queued_runs import waiting_runs
 
 ANY = Parameter("any", "int", 0, "", 10**40, 10**41)  # a range that none of the stock lies in
 
@@ -58,7 +59,7 @@ def test_small_files_of_a_run_that_are_none(run, name):
         state = run.state()
         assert state.name in ("queued", "stopped", "cancelled") and "\n" not in state.reason, content[:100]
         assert set(run.meta()) == {"name", "notes", "tags", "hidden", "rev"} and "\n" not in run.title
-        assert queue.waiting(run.root) == []
+        assert waiting_runs(run.root) == []
 
 
 def test_lists_of_runs_with_damaged_small_files(run, capsys):

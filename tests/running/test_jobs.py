@@ -27,6 +27,7 @@ from lps.store.runs import Run
 from lps.store.summary import summarize
 from lps.studies import sweep_layout, sweeps
 from tests.patience import until
+from tests.queued_runs import waiting_runs
 from tests.short_runs import assert_same_end
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
@@ -131,7 +132,7 @@ def test_the_queue_of_this_machine_leaves_it_alone(root, monkeypatch):
     write_json(run.folder / "want.json", {"want": "stop", "attempt": 1, "time": 1.0, "retries": 3})
     launcher.launch_all([run], TRAINER, on=HELD)
     assert run.state().name == "queued" and "JobHeldUser" in run.state().reason and run.wish().retries == 3
-    assert launcher.pump(root, TRAINER) == [] and queue.waiting(root) == [] and not queue.has_future(root)
+    assert launcher.pump(root, TRAINER) == [] and waiting_runs(root) == [] and not queue.has_future(root)
     with pytest.raises(Refusal, match="only runs that wait"):
         queue.put_first(run)
     assert not (run.folder / "process.json").exists()

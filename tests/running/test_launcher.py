@@ -26,6 +26,7 @@ from lps.store.events import read_events
 from lps.store.run_folders import create_run, delete_run, list_runs
 from lps.store.runs import Run
 from tests.patience import LISTENS, is_gone, until
+from tests.queued_runs import waiting_runs
 
 TRAINER = (sys.executable, str(Path(__file__).parents[1] / "fake_trainer.py"))
 PATIENCE = 20  # seconds; a deadline, never a sleep
@@ -446,7 +447,7 @@ def test_runs_wait_for_their_slot_in_order(root, monkeypatch):
     rest = [go(make(root, "exclusive")) for _ in range(3)]
     assert [queue.position(run) for run in (first, *rest)] == [None, 0, 1, 2]
     assert launcher.stop(rest[1]) == rest[1].state() and rest[1].state().reason == "cancelled before it began"
-    assert queue.waiting(root) == [rest[0], rest[2]]
+    assert waiting_runs(root) == [rest[0], rest[2]]
     with monkeypatch.context() as patch:  # a pump that looked at the queue before the cancel, with a slot free
         patch.setenv("LPS_CPU_SLOTS", "2")
         assert not launcher._start(rest[1], TRAINER, set())

@@ -20,7 +20,7 @@ from lps.store import wishes
 from lps.store.run_folders import create_run
 from lps.store.runs import Run
 from lps.store.wishes import Wish
-from tests.queued_runs import hold
+from tests.queued_runs import hold, waiting_runs
 
 NOW = 1_800_000_000.0
 
@@ -56,7 +56,7 @@ def asked(root, count, **more) -> list[Run]:
 def names(root, runs) -> str:
     """The line as letters: the first of `runs` is "a"."""
     ids = [run.id for run in runs]
-    return "".join("abcdefghij"[ids.index(run.id)] for run in queue.waiting(root))
+    return "".join("abcdefghij"[ids.index(run.id)] for run in waiting_runs(root))
 
 
 def crash(run, attempt=1):
@@ -113,7 +113,7 @@ def test_runs_asked_for_at_the_same_moment_can_be_put_first(root):
     for turn in range(120):
         queue.put_first(expected[1 + turn % 3])
         expected.insert(0, expected.pop(1 + turn % 3))
-        assert queue.waiting(root) == expected
+        assert waiting_runs(root) == expected
 
 
 @pytest.mark.parametrize("number", [1001, -1001, 1.5, True, "1", None])
@@ -139,7 +139,7 @@ def test_launching_many_keeps_their_order_and_looks_for_slots_once(root, started
     monkeypatch.setattr(launcher, "pump", lambda *_: pumps.append(1))
     runs = [make(root, seed=seed) for seed in (3, 1, 2)]
     launcher.launch_all(runs, retries=2, priority=7)
-    assert queue.waiting(root) == runs and len(pumps) == 1
+    assert waiting_runs(root) == runs and len(pumps) == 1
     assert {(run.wish().retries, run.wish().priority) for run in runs} == {(2, 7)}
 
 
@@ -230,7 +230,7 @@ def test_nobody_starts_a_run_while_somebody_changes_the_queue(root, started, mon
 def test_there_is_no_queue_where_there_is_no_folder(tmp_path):
     with pytest.raises(Refusal, match="^queue: there are no runs in "):
         queue.set_paused(tmp_path / "nowhere", True)
-    assert queue.waiting(tmp_path / "nowhere") == [] and not queue.has_future(tmp_path / "nowhere")
+    assert waiting_runs(tmp_path / "nowhere") == [] and not queue.has_future(tmp_path / "nowhere")
 
 
 def test_a_cancelled_run_leaves_the_line(root, started):
@@ -435,13 +435,13 @@ def test_runs_that_are_over_are_not_read_again(root, monkeypatch):
     runs = asked(root, 3)
     for run in runs[:2]:
         end(run, state="finished")
-    assert queue.waiting(root) == runs[2:]
+    assert waiting_runs(root) == runs[2:]
     read = []
     original = Run.read_json
     monkeypatch.setattr(Run, "read_json", lambda run, name: read.append(run.id) or original(run, name))
-    assert queue.waiting(root) == runs[2:] and read == []
+    assert waiting_runs(root) == runs[2:] and read == []
     queue.ask(runs[0], "run", 2)
-    assert queue.waiting(root) == [runs[2], runs[0]] and set(read) == {runs[0].id}
+    assert waiting_runs(root) == [runs[2], runs[0]] and set(read) == {runs[0].id}
 
 
 @settings(max_examples=60, deadline=None)
@@ -464,7 +464,7 @@ def test_what_is_remembered_is_what_is_there(tmp_path_factory, steps):
         else:
             (run.folder / "want.json").unlink(missing_ok=True)
         expected = sorted((r for r in runs if r.waiting_attempt()), key=lambda r: (r.wish().order, r.id))
-        assert queue.waiting(root) == expected
+        assert waiting_runs(root) == expected
 
 
 def test_a_run_that_cannot_be_read_keeps_no_waker_and_stops_nobody(root, started):
@@ -472,7 +472,7 @@ def test_a_run_that_cannot_be_read_keeps_no_waker_and_stops_nobody(root, started
     (bad.folder / "config.json").write_text("{")
     assert launcher.pump(root) == [good]
     queue.ask(good, "stop", 1)
-    assert queue.waiting(root) == [bad] and not queue.has_future(root)
+    assert waiting_runs(root) == [bad] and not queue.has_future(root)
 
 
 # ---------------------------------------------------------------------------------------------------- guards
@@ -556,17 +556,25 @@ def test_an_empty_queue_in_words(root, lps):
     [
         (["queue", "first", "nobody"], "run: 'nobody' is not in "),
         *[
-            (["queue", name, "{run}"], f"queue: {name} is no action any more; use first, priority N, pause or cancel")
-            for name in ("up", "down", "last", "hold", "release")
+            (["queue", name, "{run}"], f"queue: {name} was removed; use {instead}")
+            for name, instead in (
+                ("up", "first or priority N\n"),
+                ("down", "priority N\n"),
+                ("last", "priority N with a number below 0\n"),
+                ("hold", "cancel for one run and retry to start it later, or pause for the whole queue\n"),
+                ("release", "retry or first\n"),
+            )
         ],
-        (["queue", "sideways"], "invalid choice: 'sideways'"),
+        (["queue", "up"], "queue: up was removed; use first or priority N\n"),
+        (["queue", "sideways"], "invalid choice: 'sideways' (choose from 'pause', 'resume', 'slots', 'first', "),
+        (["queue", "sideways"], "'priority', 'cancel', 'retry')\n"),
         (["queue", "priority", "{run}", "high"], "'high' is not a whole number"),
-        (["queue", "priority", "{run}", "5000"], "priority: '5000' is not a whole number from -1000 to 1000"),
+        (["queue", "priority", "{run}", "5000"], "priority: 5000 is not a whole number from -1000 to 1000"),
         (["queue", "cancel", "{over}"], "is finished and does not wait"),
         (["queue", "retry", "{over}"], "is finished; only stopped, failed and crashed runs can be resumed"),
         (["queue", "first", "{over}"], "is finished; only runs that wait have a place in the queue"),
-        (["launch", "--retries", "9"], "retries: '9' is not a whole number from 0 to 3"),
-        (["sweep", "--retries", "-1"], "retries: '-1' is not a whole number from 0 to 3"),
+        (["launch", "--retries", "9"], "retries: 9 is not a whole number from 0 to 3"),
+        (["sweep", "--retries", "-1"], "retries: -1 is not a whole number from 0 to 3"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(root, started, lps, arguments, said):

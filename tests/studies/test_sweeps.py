@@ -29,6 +29,7 @@ from lps.studies import presets, sweep_layout, sweep_records, sweeps
 from lps.studies.sweep_layout import Layout, combinations, lay_out, read_layout
 from lps.studies.sweeps import plan
 from tests.patience import LISTENS, until
+from tests.queued_runs import waiting_runs
 
 TRAINER = (sys.executable, str(Path(__file__).parents[1] / "fake_trainer.py"))
 PATIENCE = 20  # seconds; a deadline, never a sleep
@@ -420,7 +421,7 @@ sys.exit(main(["sweep", "--set", "device=cpu", "--seeds", "0,1", "--wait", "--ru
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130 and "2 runs go on or wait for their turn" in err and "Traceback" not in err
-    assert len(out.splitlines()) == 2 and run.state().name == "running" and len(launcher.queue.waiting(root)) == 1
+    assert len(out.splitlines()) == 2 and run.state().name == "running" and len(waiting_runs(root)) == 1
 
 
 def test_compare_takes_the_runs_of_a_sweep(root, capsys, monkeypatch):

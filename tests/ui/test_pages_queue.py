@@ -13,7 +13,7 @@ from lps.machine import devices, usage
 from lps.running import launcher, queue
 from lps.ui.queue import page
 from lps.ui.shared import estimates
-from tests.queued_runs import asked, beginning, hold, make
+from tests.queued_runs import asked, beginning, hold, make, waiting_runs
 from tests.visiting import APP, Visit, visit
 
 IS_TENDED = launcher.is_tended  # which tests of pages do without
@@ -69,7 +69,7 @@ def rows(at) -> list[str]:
 
 
 def seeds(root) -> list[int]:
-    return [run.config().seed for run in queue.waiting(root)]
+    return [run.config().seed for run in waiting_runs(root)]
 
 
 # ---------------------------------------------------------------------------------------------------- looks

@@ -403,7 +403,7 @@ def _cancel(run: Run) -> None:
     if run.waiting_attempt() and run.state().name == "queued":
         launcher.stop(run)
     else:
-        raise Refusal("run", f"{run.id} is {queue.standing_in_words(run)} by now and was left alone")
+        raise Refusal("run", f"{run.id} is {queue.state_in_words(run)} by now and was left alone")
 
 
 def _try(acts: Sequence[Callable[[], object]]) -> None:
