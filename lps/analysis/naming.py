@@ -11,15 +11,14 @@ the entries add up to, so nothing is overwritten, and taking back is an entry to
     {"epoch": 40, "time": 1.7e9, "restore": 5}   what held after the first 5 entries of the epoch holds again
 """
 
-import json
-import os
-import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lps.errors import Refusal, shorten
-from lps.files.atomic import SMALL_FILE, clean_line, read_small, refusal, write_whole
+from lps.files import journal
+from lps.files.atomic import clean_line
+from lps.files.journal import Journal, is_count
 from lps.store.runs import Run
 from lps.wording import counted
 
@@ -146,7 +145,7 @@ def _without_verdicts(naming: Naming, images: Sequence[int]) -> Naming:
 
 def _images_of(step: Mapping) -> list[int]:
     images = step.get("images")
-    if not _are_ids(images) or not images:
+    if not isinstance(images, list) or not images or not all(map(is_count, images)):
         raise Refusal("images", f"{shorten(images)} is not a list of image ids; choose at least one image")
     return images
 
@@ -182,12 +181,8 @@ def _own(naming: Naming, step: Mapping, key: str = "id") -> int:
     return cluster
 
 
-def _is_id(value) -> bool:
-    return type(value) is int and 0 <= value < 2**53
-
-
 def _is_cluster(value) -> bool:
-    return _is_id(value) and value < _MOST_CLUSTERS
+    return is_count(value) and value < _MOST_CLUSTERS
 
 
 def clean_name(text) -> str:
@@ -227,34 +222,7 @@ def said_of(entries: Sequence[Mapping], epoch: int) -> list[Mapping]:
 
 def standing(entries: Sequence[Mapping], epoch: int) -> list[Mapping]:
     """The entries of an epoch that hold: neither taken back nor left by a restored state, in their order."""
-    states: list[tuple | None] = [None]  # after every entry: (the newest one that holds, those before likewise)
-    for entry in said_of(entries, epoch):
-        kept, undone, count = states[-1], entry.get("undo"), entry.get("restore")
-        if undone:
-            kept = (
-                (kept and kept[1]) if undone is True else _linked(e for e in _unlinked(kept) if e.get("key") != undone)
-            )
-        elif count is not None:
-            kept = states[count] if count < len(states) else kept
-        else:
-            kept = (entry, kept)
-        states.append(kept)
-    return _unlinked(states[-1])
-
-
-def _linked(entries: Iterable[Mapping]) -> tuple | None:
-    link = None
-    for entry in entries:
-        link = (entry, link)
-    return link
-
-
-def _unlinked(link: tuple | None) -> list[Mapping]:
-    entries = []
-    while link is not None:
-        entry, link = link
-        entries.append(entry)
-    return entries[::-1]
+    return [entry for _, entry in journal.standing(said_of(entries, epoch))]
 
 
 def at(entries: Sequence[Mapping], epoch: int) -> Naming:
@@ -310,7 +278,7 @@ def _step_words(step: Mapping) -> str:
 
 def read_entries(run: Run) -> list[Mapping]:
     """Everything that was said of a run, oldest first; raises `Refusal` for a damaged file."""
-    return [entry for entry in _stored(run) if _is_entry(entry)]
+    return _journal(run).entries()
 
 
 Steps = Sequence[Mapping] | Callable[[Naming], Sequence[Mapping]]
@@ -319,139 +287,93 @@ Steps = Sequence[Mapping] | Callable[[Naming], Sequence[Mapping]]
 def record(run: Run, epoch: int, steps: Steps, snapshot: str = "", key: str = "") -> None:
     """Add what a person said of an epoch; raises `Refusal` where it cannot be, and then nothing has changed.
 
-    steps: what was said, or what makes it of what holds when nobody else can write. snapshot: a digest of the
-    predictions that the person was looking at. key: a name of this entry; nothing is added where it is there already.
+    steps: what was said, or a function that makes it from what holds while nobody else can write. snapshot: a digest
+    of the predictions that the person was looking at. key: names this entry; nothing is added where it exists already.
     """
-    run.check_writable()
-    with run.changing():
-        stored = _stored(run)
-        entries = [entry for entry in stored if _is_entry(entry)]
+
+    def entry_after(entries: list[Mapping]) -> Mapping | None:
         if key and any(entry.get("key") == key for entry in entries):
-            return
+            return None
         naming = at(entries, epoch)
-        steps = list(steps(naming) if callable(steps) else steps)
-        for step in steps:
+        new = list(steps(naming) if callable(steps) else steps)
+        for step in new:
             naming = after(naming, step)
-        entry = {"epoch": epoch, "time": time.time(), "snapshot": snapshot, "steps": steps}
-        _write(run, [*stored, entry | ({"key": key} if key else {})])
+        return {**_head(epoch), "snapshot": snapshot, "steps": new} | ({"key": key} if key else {})
+
+    run.check_writable()
+    _journal(run).append(entry_after)
 
 
 def take_back(run: Run, epoch: int, key: str) -> None:
-    """Take the entry of this key back, whatever was said since; nothing happens where it does not stand."""
+    """Take back the entry with this key, whatever was said since; nothing happens where it does not hold."""
+
+    def entry_after(entries: list[Mapping]) -> Mapping | None:
+        holds = key and any(entry.get("key") == key for entry in standing(entries, epoch))
+        return {**_head(epoch), "undo": key} if holds else None
+
     run.check_writable()
-    with run.changing():
-        stored = _stored(run)
-        kept = standing([entry for entry in stored if _is_entry(entry)], epoch)
-        if key and any(entry.get("key") == key for entry in kept):
-            _write(run, [*stored, {"epoch": epoch, "time": time.time(), "undo": key}])
+    _journal(run).append(entry_after)
 
 
 def undo(run: Run, epoch: int, seen: int | None = None) -> str:
-    """Take the last entry of an epoch that holds back; gives it in words, "" where there is none. It stays in the file.
+    """Take back the last entry of an epoch that holds; gives it in words, "" where there is none. It stays in the file.
 
-    seen: how many entries the person was looking at; `Refusal` where somebody has added more meanwhile.
+    seen: how many entries the person was looking at; `Refusal` where somebody has added more since.
     """
+    undone: list[Mapping] = []
+
+    def entry_after(entries: list[Mapping]) -> Mapping | None:
+        _check_seen(entries, epoch, seen)
+        undone.extend(standing(entries, epoch)[-1:])
+        return {**_head(epoch), "undo": True} if undone else None
+
     run.check_writable()
-    with run.changing():
-        stored, entries = _to_change(run, epoch, seen)
-        kept = standing(entries, epoch)
-        if not kept:
-            return ""
-        _write(run, [*stored, {"epoch": epoch, "time": time.time(), "undo": True}])
-        return words(kept[-1])
+    _journal(run).append(entry_after)
+    return words(undone[0]) if undone else ""
 
 
 def restore(run: Run, epoch: int, count: int, seen: int | None = None) -> None:
-    """Let hold again what held after the first `count` entries of an epoch; nothing is removed. seen: as of `undo`."""
-    run.check_writable()
-    with run.changing():
-        stored, entries = _to_change(run, epoch, seen)
+    """Go back to what held after the first `count` entries of an epoch; nothing is removed. seen: as of `undo`."""
+
+    def entry_after(entries: list[Mapping]) -> Mapping:
+        _check_seen(entries, epoch, seen)
         most = len(said_of(entries, epoch))
         if not 0 <= count <= most:
             raise Refusal("restore", f"{shorten(count)} is not a number of decisions; expected 0 to {most}")
-        _write(run, [*stored, {"epoch": epoch, "time": time.time(), "restore": count}])
+        return {**_head(epoch), "restore": count}
+
+    run.check_writable()
+    _journal(run).append(entry_after)
 
 
-def _to_change(run: Run, epoch: int, seen: int | None) -> tuple[list, list[Mapping]]:
-    """(the list in the file, its entries that can be read) for who saw the first `seen` entries of an epoch."""
-    stored = _stored(run)
-    entries = [entry for entry in stored if _is_entry(entry)]
+def _journal(run: Run) -> Journal:
+    return Journal(run.folder / FILE, _is_of_naming, run.changing, skips_unknown=True)
+
+
+def _head(epoch: int) -> dict:
+    return {"epoch": epoch, "time": time.time()}
+
+
+def _check_seen(entries: list[Mapping], epoch: int, seen: int | None) -> None:
     said = said_of(entries, epoch)
     if seen is not None and seen < len(said):
         raise Refusal("undo", f"was not done: meanwhile was said: {words(said[-1])}; look again")
-    return stored, entries
 
 
-def _stored(run: Run) -> list:
-    """The list as it stands in the file, also entries that this version cannot read."""
-    try:
-        value = json.loads(read_small(run.folder / FILE))
-    except FileNotFoundError:
-        return []
-    except (OSError, ValueError, RecursionError) as error:
-        raise Refusal(FILE, f"is damaged and was left as it is ({_reason(error)})") from None
-    if not isinstance(value, dict) or not isinstance(value.get("entries"), list):
-        raise Refusal(FILE, "is damaged and was left as it is (it holds no list of entries)")
-    return value["entries"]
-
-
-def _reason(error: Exception) -> str:
-    return refusal(error) if isinstance(error, OSError) else "not JSON"
-
-
-def _write(run: Run, entries: list) -> None:
-    try:
-        lines = ",\n".join(json.dumps(entry, ensure_ascii=False, allow_nan=False) for entry in entries)
-    except (ValueError, RecursionError):  # of an entry that somebody else wrote
-        raise Refusal(FILE, "is damaged and was left as it is (it holds what JSON cannot say)") from None
-    data = f'{{"version": 1, "entries": [\n{lines}\n]}}\n'.encode("utf-8", "replace")
-    if len(data) > SMALL_FILE:
-        raise Refusal(FILE, f"would be larger than {SMALL_FILE >> 20} MiB; split off fewer images")
-    try:
-        write_whole(run.folder / FILE, data)
-    except OSError as error:
-        raise Refusal(FILE, f"cannot be written ({os.strerror(error.errno or 0)})") from None
-
-
-def _are_ids(value) -> bool:
-    return isinstance(value, list) and all(_is_id(image) for image in value)
-
-
-_FIELDS = {  # of steps that have more than an id
-    "name": {"id": _is_cluster, "name": lambda value: isinstance(value, str)},
-    "merge": {"id": _is_cluster, "into": _is_cluster},
-    "split": {"images": _are_ids, "new": _is_cluster},
-    "assign": {"images": _are_ids, "to": _is_cluster},
-    "wrong": {"images": _are_ids, "id": _is_cluster},
-    "nothing": {"images": _are_ids},
-}
-_KEY = re.compile(r"[A-Za-z0-9-]{8,64}")
-
-
-def _is_entry(entry) -> bool:
-    if not isinstance(entry, dict) or not _is_id(entry.get("epoch")) or not _is_time(entry.get("time", 0)):
+def _is_of_naming(entry: Mapping) -> bool:
+    if not is_count(entry.get("epoch")) or type(entry.get("undo")) is int:
         return False
-    if (undone := entry.get("undo", False)) is not False:
-        return undone is True or is_key(undone)
-    if "restore" in entry:
-        return _is_id(entry["restore"])
+    if entry.get("undo") or "restore" in entry:
+        return True
     steps = entry.get("steps")
-    is_known = isinstance(entry.get("snapshot") or "", str) and ("key" not in entry or is_key(entry["key"]))
-    return is_known and isinstance(steps, list) and all(_is_step(step) for step in steps)
-
-
-def is_key(value) -> bool:
-    """Whether this can be the key of an entry."""
-    return isinstance(value, str) and _KEY.fullmatch(value) is not None
-
-
-def _is_time(value) -> bool:
-    return type(value) in (int, float) and 0 <= value < 2**53
+    return isinstance(entry.get("snapshot") or "", str) and isinstance(steps, list) and all(map(_is_step, steps))
 
 
 def _is_step(step) -> bool:
-    """Whether everything in a step is of its kind. One of another name, of a later version, is passed over later on."""
+    """Whether a step can be done at all. One with another name, of a later version, is passed over by `at`."""
     if not isinstance(step, dict) or not isinstance(step.get("do"), str):
         return False
-    usual = {"id": _is_cluster} if step["do"] in _ACTS else {}
-    return all(is_its_kind(step.get(key)) for key, is_its_kind in _FIELDS.get(step["do"], usual).items())
+    try:
+        return step["do"] not in _ACTS or after(Naming(), step) is not None
+    except Refusal:
+        return False

@@ -14,14 +14,17 @@ it. Standard library only.
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from lps.errors import Refusal, shorten
 from lps.files import disk
-from lps.files.atomic import clean_line, open_regular, refusal, write_whole
+from lps.files.atomic import clean_line, refused
 from lps.files.cache import data_folder
+from lps.files.journal import Journal, UnreadableJournal, standing
 from lps.files.locks import locked
 from lps.settings.parameters import BadSetting
 from lps.wording import counted
@@ -82,49 +85,31 @@ def path_of(dataset: str, source: str | None) -> Path:
 
 def entries(path: Path) -> list[Mapping]:
     """All that was decided, oldest first; raises `Refusal` for a damaged file."""
+    with _refused_as_setting(path):
+        return _journal(path).entries()
+
+
+def _journal(path: Path) -> Journal:
+    return Journal(path, _is_decision, partial(locked, path.parent), most=_MOST)
+
+
+@contextmanager
+def _refused_as_setting(path: Path) -> Iterator[None]:
     try:
-        with open_regular(path) as file:
-            data = file.read(_MOST + 1)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise BadSetting(SETTING, f"{path.name} cannot be read ({refusal(error)})") from None
-    return _parsed(path, data)
+        yield
+    except UnreadableJournal as error:
+        message = f"{shorten(str(path), 200)} {error.reason}; {NOTHING} does without it"
+        raise BadSetting(SETTING, message) from None
 
 
-def _parsed(path: Path, data: bytes) -> list[Mapping]:
-    try:
-        if len(data) > _MOST:
-            raise ValueError(f"it is larger than {_MOST >> 20} MiB")
-        found = [json.loads(line) for line in data.splitlines()]
-        if wrong := [number for number, entry in enumerate(found, 1) if not _is_entry(entry)]:
-            raise ValueError(f"line {wrong[0]} is no decision")
-    except (ValueError, RecursionError) as error:
-        reason = "it is not JSON" if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError)) else error
-        raise BadSetting(
-            SETTING, f"{shorten(str(path), 200)} is damaged and was left as it is ({reason}); {NOTHING} does without it"
-        ) from None
-    return found
-
-
-def _is_entry(entry) -> bool:
-    if not isinstance(entry, dict) or not isinstance(entry.get("state"), str):
-        return False
-    time_s = entry.get("time", 0)
-    if type(time_s) not in (int, float) or not 0 <= time_s < 2**53:
+def _is_decision(entry: Mapping) -> bool:
+    if not isinstance(entry.get("state"), str):
         return False
     if "undo" in entry:
         return type(entry["undo"]) is int
     pictures, texts = entry.get("pictures"), [entry.get(key, "") for key in ("label", "why", "of")]
     is_known = entry.get("do") in _ACTS and all(isinstance(text, str) for text in texts)
     return is_known and isinstance(pictures, list) and all(type(key) in (str, int) for key in pictures)
-
-
-def standing(entries: Sequence[Mapping]) -> list[tuple[int, Mapping]]:
-    """(number, entry) of what was not taken back, oldest first; numbers count from 1."""
-    undone = {entry["undo"] for entry in entries if "undo" in entry}
-    numbered = enumerate(entries, 1)
-    return [(number, entry) for number, entry in numbered if "undo" not in entry and number not in undone]
 
 
 def add_up(entries: Sequence[Mapping]) -> Decided:
@@ -177,8 +162,8 @@ def record(
     """
     if do not in _ACTS:
         raise Refusal("do", f"{shorten(do)} is not one of {', '.join(_ACTS)}")
-    entry = {"do": do, "pictures": list(pictures), "why": why, "of": of}
-    return _append(path_of(dataset, source), entry | ({"label": label} if do == "relabel" else {}))
+    entry = {"do": do, "pictures": list(pictures), "why": why, "of": of} | ({"label": label} if do == "relabel" else {})
+    return _append(path_of(dataset, source), entry)
 
 
 def take_back(dataset: str, source: str | None, number: int) -> Decided:
@@ -192,19 +177,17 @@ def take_back(dataset: str, source: str | None, number: int) -> Decided:
 
 
 def _append(path: Path, entry: Mapping) -> Decided:
-    try:
+    said = Decided()
+
+    def entry_after(before: list[Mapping]) -> Mapping:
+        nonlocal said
+        said = add_up([*before, entry])
+        return {"time": time.time(), **entry, "state": said.state}
+
+    with refused("decisions", f"{shorten(str(path), 200)} cannot be written"), _refused_as_setting(path):
         path.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         disk.make_folder(path.parent)
-        with locked(path.parent):
-            before = entries(path)
-            said = add_up([*before, entry])
-            whole = [*before, {"time": time.time(), **entry, "state": said.state}]
-            data = "".join(json.dumps(line, allow_nan=False) + "\n" for line in whole).encode()
-            if len(data) > _MOST:
-                raise Refusal(path.name, f"would be larger than {_MOST >> 20} MiB")
-            write_whole(path, data)
-    except OSError as error:
-        raise Refusal("decisions", f"{shorten(str(path), 200)} cannot be written ({refusal(error)})") from None
+        _journal(path).append(entry_after)
     return said
 
 

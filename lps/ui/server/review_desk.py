@@ -18,6 +18,7 @@ from lps.analysis.naming import Naming
 from lps.analysis.review_order import Desk, Doubts
 from lps.datasets import Images
 from lps.errors import Refusal, shorten
+from lps.files import journal
 from lps.files.atomic import looks
 from lps.store.run_folders import find_run
 from lps.store.runs import Run
@@ -177,7 +178,7 @@ def _decide(run: Run, epoch: int, asked: Mapping) -> Response:
     done, refused = [], {}
     for decision in decisions:
         key = decision.get("key") if isinstance(decision, dict) else None
-        if not naming.is_key(key):
+        if not journal.is_key(key):
             raise Refusal("decisions", f"{shorten(key)} is not a key of 8 to 64 letters, digits and hyphens")
         try:
             _write(run, epoch, desk, decision)
@@ -196,7 +197,7 @@ def _write(run: Run, epoch: int, desk: Desk, decision: Mapping) -> None:
     """Record one decision, or take one back; raises `Refusal`."""
     if decision.get("do") == "undo":
         of = decision.get("of")
-        naming.take_back(run, epoch, of if naming.is_key(of) else "")
+        naming.take_back(run, epoch, of if journal.is_key(of) else "")
         return
     steps = functools.partial(_steps, decision, desk, labels.default_names(run, desk.split))
     naming.record(run, epoch, steps, labels.digest(desk.network.predicted), decision["key"])

@@ -1,0 +1,155 @@
+"""An append-only list of JSON entries in one file; taking an entry back is an entry too. Imports `lps.errors` alone.
+
+A file `*.jsonl` has one entry a line; any other holds `{"version": 1, "entries": [...]}`. Entries are objects, may have
+a `time` in seconds and a `key` of their own, and these take back:
+
+    {"undo": true}   the last entry that holds
+    {"undo": "key of an entry"}   {"undo": 5}   that entry, by its key or its number; numbers count from 1
+    {"restore": 5}   what held after the first 5 entries holds again
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lps.errors import Refusal
+from lps.files.atomic import SMALL_FILE, open_regular, refusal, write_whole
+
+_KEY = re.compile(r"[A-Za-z0-9-]{8,64}")
+
+
+class UnreadableJournal(Refusal):
+    """The file cannot be read as a journal and is left as it is. reason: the sentence without the file's name."""
+
+    def __init__(self, path: Path, reason: str):
+        super().__init__(path.name, reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Journal:
+    """The entries of one file.
+
+    is_own: whether a well-formed entry has the fields that its kind needs. lock: held while the file changes.
+    most: bytes of the file. skips_unknown: entries that cannot be read are passed over and kept in the file; else one
+    of them makes the file damaged.
+    """
+
+    path: Path
+    is_own: Callable[[Mapping], bool]
+    lock: Callable[[], AbstractContextManager[None]]
+    most: int = SMALL_FILE
+    skips_unknown: bool = False
+
+    def entries(self) -> list[Mapping]:
+        """All entries that can be read, oldest first, [] without a file; raises `UnreadableJournal`."""
+        return self._readable(self._stored())
+
+    def append(self, entry_after: Callable[[list[Mapping]], Mapping | None]) -> None:
+        """Add the entry that the function makes from all earlier ones, nothing where it gives None.
+
+        Raises `OSError`, and `Refusal` where the file is damaged or would become too large; then nothing has changed.
+        """
+        with self.lock():
+            stored = self._stored()
+            entry = entry_after(self._readable(stored))
+            if entry is not None:
+                self._write([*stored, entry])
+
+    def _stored(self) -> list:
+        try:
+            with open_regular(self.path) as file:
+                data = file.read(self.most + 1)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise UnreadableJournal(self.path, f"cannot be read ({refusal(error)})") from None
+        if len(data) > self.most:
+            raise self._damaged(f"it is larger than {self.most >> 20} MiB")
+        try:
+            if self._has_lines:
+                return [json.loads(line) for line in data.splitlines()]
+            value = json.loads(data)
+        except (ValueError, RecursionError):
+            raise self._damaged("it is not JSON") from None
+        if not isinstance(value, dict) or not isinstance(value.get("entries"), list):
+            raise self._damaged("it holds no list of entries")
+        return value["entries"]
+
+    def _readable(self, stored: list) -> list[Mapping]:
+        good = [_is_entry(entry) and self.is_own(entry) for entry in stored]
+        if not all(good) and not self.skips_unknown:
+            raise self._damaged(f"entry {good.index(False) + 1} cannot be read")
+        return [entry for entry, is_good in zip(stored, good) if is_good]
+
+    def _write(self, stored: list) -> None:
+        try:
+            lines = [json.dumps(entry, ensure_ascii=self._has_lines, allow_nan=False) for entry in stored]
+        except (ValueError, RecursionError):  # in an entry that another program wrote
+            raise self._damaged("it holds a number that JSON does not have") from None
+        if self._has_lines:
+            text = "".join(f"{line}\n" for line in lines)
+        else:
+            text = '{"version": 1, "entries": [\n' + ",\n".join(lines) + "\n]}\n"
+        data = text.encode("utf-8", "replace")
+        if len(data) > self.most:
+            message = f"would be larger than {self.most >> 20} MiB; decide about fewer images at once"
+            raise Refusal(self.path.name, message)
+        write_whole(self.path, data)
+
+    @property
+    def _has_lines(self) -> bool:
+        return self.path.suffix == ".jsonl"
+
+    def _damaged(self, reason: str) -> UnreadableJournal:
+        return UnreadableJournal(self.path, f"is damaged and was left as it is ({reason})")
+
+
+def standing(entries: Sequence[Mapping]) -> list[tuple[int, Mapping]]:
+    """(number, entry) of the entries that hold: neither taken back nor left behind by `restore`, oldest first."""
+    places = []
+    place = len(entries)
+    while place > 0:
+        place -= 1
+        count = entries[place].get("restore")
+        if count is None:
+            places.append(place)
+        elif count <= place:
+            place = count
+    held: list[tuple[int, Mapping]] = []
+    for place in reversed(places):
+        entry = entries[place]
+        undone = entry.get("undo", False)
+        if undone is False:
+            held.append((place + 1, entry))
+        elif undone is True:
+            del held[-1:]
+        elif isinstance(undone, int):
+            held = [one for one in held if one[0] != undone]
+        else:
+            held = [one for one in held if one[1].get("key") != undone]
+    return held
+
+
+def is_key(value) -> bool:
+    """Whether this can be the key of an entry."""
+    return isinstance(value, str) and _KEY.fullmatch(value) is not None
+
+
+def is_count(value) -> bool:
+    """Whether this is a whole number from 0 that every JSON reader keeps exact."""
+    return type(value) is int and 0 <= value < 2**53
+
+
+def _is_entry(entry) -> bool:
+    if not isinstance(entry, dict):
+        return False
+    time_s = entry.get("time", 0)
+    if type(time_s) not in (int, float) or not 0 <= time_s < 2**53:
+        return False
+    undone = entry.get("undo", False)
+    is_undo = isinstance(undone, bool) or is_count(undone) or is_key(undone)
+    return is_undo and is_count(entry.get("restore", 0)) and is_key(entry.get("key", "no-key-at-all"))
