@@ -25,7 +25,7 @@ from lps.settings.config import Config, configure
 _MEASURES = ("novel", "seen", "all", "gap")
 _DECADES = 100.0  # positive values whose largest is at least so many times the smallest want a log axis
 _FEWEST_SETUPS = 8  # different setups that shares of variance need
-FOLLOWS = "its values follow from those of other settings, so its effect cannot be told from theirs"
+_FOLLOWS = "its values follow from those of other settings, so its effect cannot be told from theirs"
 _OUTSIDE = ("dataset", "method")  # no settings of an effect, nor is anything of these groups:
 _OUTSIDE_GROUPS = ("dataset.", "split.")
 
@@ -251,7 +251,7 @@ def importance(scored: Sequence[Scored], column: str) -> tuple[list[Importance],
     for name, own in levels.items():
         without, fewer_terms = _residual([other for key, other in levels.items() if key != name], means)
         if terms - fewer_terms < own.max():
-            left_out[name] = FOLLOWS
+            left_out[name] = _FOLLOWS
             continue
         share = max(0.0, without - unexplained) / total
         found.append(Importance(name, share, float(own.max() / (len(setups) - 1)), int(own.max() + 1)))

@@ -16,7 +16,7 @@ from lps.errors import Refusal
 from lps.settings import catalog
 from lps.store import thumbnails
 from lps.store.runs import Run
-from lps.store.snapshots import read_split, stored_epochs
+from lps.store.snapshots import read_split, snapshot_epochs, stored_epochs
 
 _SOURCES = ("labeled", "withheld", "predicted", "rejected")
 
@@ -75,6 +75,19 @@ def default_names(run: Run, split: Split) -> dict[int, str]:
 def name_of(cluster: int, said: Naming, defaults: Mapping[int, str]) -> str:
     """What a person called a cluster, else its name by default, else "cluster 7"."""
     return said.names.get(cluster) or defaults.get(cluster) or f"cluster {cluster}"
+
+
+def title_of(cluster: int, said: Naming, defaults: Mapping[int, str]) -> str:
+    """The id with the name, where there is one."""
+    name = said.names.get(cluster) or defaults.get(cluster, "")
+    return f"{cluster} · {name}" if name not in ("", str(cluster)) else str(cluster)
+
+
+def cluster_names(run: Run, split: Split) -> list[str]:
+    """What every cluster is called at the newest stored epoch: by a person, else by the labeled classes."""
+    stored = snapshot_epochs(run.snapshots)
+    said, defaults = naming.at(naming.read_entries(run), stored[-1] if stored else 0), default_names(run, split)
+    return [name_of(cluster, said, defaults) for cluster in range(split.classes.total)]
 
 
 def digest(predicted: np.ndarray) -> str:

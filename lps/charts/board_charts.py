@@ -7,11 +7,15 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from lps.analysis.standing import Entry
+from lps.bench import bunches
 from lps.bench.boards import OVER, BoardChart, is_lower_better
+from lps.bench.run_names import Name
 from lps.charts import group_tables
 from lps.charts.event_log import History
 from lps.charts.figures import blank, plain
 from lps.charts.palette import Palette, many_colors, with_alpha
+from lps.store import titles
 
 _HEIGHT = 380  # pixels
 _UNIFIED = 8  # lines of which one label can tell all values
@@ -64,6 +68,23 @@ def smoothed(values: pd.Series, weight: float) -> pd.Series:
     return values.ewm(alpha=1 - weight).mean() if weight else values
 
 
+def lines_of_runs(
+    chart: BoardChart, entries: Sequence[Entry], histories: Sequence[History], labels: Sequence[str], colors: Palette
+) -> list[BoardLine]:
+    """One line a run, or the mean of the runs that are alike by `chart.by`; those without a value are left out.
+
+    labels: of the runs. A label has the same colour in all charts of a board.
+    """
+    tables = [table_of(past, chart) for past in histories]
+    if by := bunches.names_of([chart.by], entries) if chart.by else []:
+        table_by_run = {entry.run.id: table for entry, table in zip(entries, tables)}
+        groups = bunches.in_order(bunches.bunch(entries, by))
+        grouped = {_label(one.values, by): [table_by_run[entry.run.id] for entry in one.members] for one in groups}
+    else:
+        grouped = {label: [table] for label, table in zip(labels, tables)}
+    return lines(grouped, colors_of(list(grouped), colors))
+
+
 def lines(tables: Mapping[str, Sequence[pd.DataFrame]], colors: Mapping[str, str]) -> list[BoardLine]:
     """One line a label, the mean of its tables where it has several; those without a value are left out."""
     found = []
@@ -77,6 +98,11 @@ def lines(tables: Mapping[str, Sequence[pd.DataFrame]], colors: Mapping[str, str
 def colors_of(labels: Sequence[str], colors: Palette) -> dict[str, str]:
     """One colour a label, the same in all charts of a board."""
     return dict(zip(labels, many_colors(len(labels), colors)))
+
+
+def _label(values: Sequence[str], by: Sequence[Name]) -> str:
+    words = [titles.method_title(v) if name.key == "method" else f"{name.key} {v}" for name, v in zip(by, values)]
+    return ", ".join(words)
 
 
 def figure(drawn: Sequence[BoardLine], chart: BoardChart, title: str, colors: Palette) -> go.Figure:

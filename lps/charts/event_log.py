@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from lps.store.events import Names, first_shown, first_starts, read_events, rewind
+from lps.store.runs import Run
 
 _EPOCHS = ("pretrain", "train", "eval")  # kinds of records of which there is one an epoch
 MOST_EVENTS = 8192  # records of a run kept in memory; of more, the older epochs are left out evenly
@@ -43,6 +44,11 @@ class History:
         """The newest epoch with records, 0 before the first."""
         return int(self.epochs.index[-1]) if len(self.epochs) else 0
 
+    @property
+    def is_blind(self) -> bool:
+        """Whether epochs were evaluated, and none on images of known class."""
+        return len(self.column("time/eval_s")) > 0 and not len(self.column("accuracy/all"))
+
     def column(self, name: str) -> pd.Series:
         """One measurement by epoch, without the epochs that lack it; empty where nobody measures it."""
         return self.epochs[name].dropna() if name in self.epochs else pd.Series(dtype=float)
@@ -56,6 +62,13 @@ class History:
         """A per-class measurement at one epoch, None where it was not recorded."""
         table = self.vectors.get(name)
         return table.loc[epoch].to_numpy() if table is not None and epoch in table.index else None
+
+
+def planned_epochs(run: Run, past: History, pretraining: bool = False) -> int:
+    """How many epochs were asked for; what was recorded where the settings cannot be read."""
+    planned = getattr(run.config_if_readable(), "pretrain_epochs" if pretraining else "epochs", 0)
+    recorded = past.pretrain if pretraining else past.epochs
+    return max(planned, int(recorded.index[-1]) if len(recorded) else 1)
 
 
 class EventLog:

@@ -1,20 +1,25 @@
 """What is said of groups of runs beside their curves: names of measurements, tables of settings, the command."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from lps.analysis import run_groups, run_scores
+from lps.analysis import clusters, projection, run_groups, run_scores
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
 from lps.charts import line_charts
 from lps.charts.event_log import History
+from lps.data.split import Split
+from lps.errors import Refusal
 from lps.scores import estimates
 from lps.settings import catalog, spell
 from lps.settings.config import Config
 from lps.settings.parameters import text_of
+from lps.store import snapshots
+from lps.store.runs import Run
 from lps.store.titles import short_id
 
 PROTOCOL_WORDS = {
@@ -28,6 +33,7 @@ SEEN_WORDS = {"default": "By method", "raw": "Raw", "matched": "Matched"}
 SELECT_WORDS = {"last": "Last", "validation": "Validation best", "oracle": "Oracle best"}
 IMAGES_WORDS = {"unlabeled": "Unlabeled", "test": "Test"}
 _EVERYTHING = "everything"
+_MOST_SIZES = 60  # epochs of which the sizes of clusters are read
 MEASURES = {
     "accuracy/novel": "Novel accuracy",
     "accuracy/seen": "Seen accuracy",
@@ -79,6 +85,19 @@ def groupings(configs: Sequence[Config]) -> dict[str, str]:
     """What curves can be averaged by: everything but the seed, the method, or one of the settings that differ."""
     keys = [key for key in run_groups.differences(configs) if key != "method"]
     return {_EVERYTHING: "Everything but the seed", "method": "Method"} | {key: key for key in keys}
+
+
+def cluster_shares(run: Run, split: Split, read: Callable = clusters.read_assignment) -> pd.DataFrame:
+    """The share of the unlabeled images in each cluster, one column each, by epoch; of many epochs some, evenly spread.
+
+    Epochs whose snapshot cannot be read are left out. read(run, epoch, split): the assignment of an epoch.
+    """
+    total, found = split.classes.total, {}
+    for epoch in projection.spread(snapshots.snapshot_epochs(run.snapshots), _MOST_SIZES):
+        with suppress(Refusal):
+            predicted = read(run, epoch, split).predicted
+            found[epoch] = np.bincount(predicted, minlength=total)[:total] / max(1, len(predicted))
+    return pd.DataFrame.from_dict(found, orient="index", columns=range(total), dtype=float)
 
 
 def curve_groups(scored: Sequence[Scored], by: str) -> dict[str, tuple[Scored, ...]]:

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from lps.analysis.clusters import Moment
 from lps.charts import palette
 from lps.charts.event_log import History
-from lps.charts.figures import PERCENT, Panel, add_line, cycle, plain, stacked, with_legend_below
+from lps.charts.figures import PERCENT, Panel, add_line, blank, cycle, plain, stacked, whole_ticks, with_legend_below
 from lps.charts.measurements import draws, group_mean
 from lps.charts.palette import Palette, with_alpha
 
@@ -264,3 +265,44 @@ def _add_reference(figure: go.Figure, value: float, group: str, color: str, epoc
     x, y = np.array([0, epochs]), np.full(2, value)
     shared = {"name": "k-means before training", "legendgroup": "k-means", "showlegend": group == "seen"}
     figure.add_trace(go.Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", opacity=0.8, **shared))
+
+
+# ---------------------------------------------------------------------------------------------------- one image
+
+
+def image_confidence(
+    moments: list[Moment], cluster: int, thresholds: dict[str, pd.Series], names: dict[int, str], colors: Palette
+) -> go.Figure:
+    """Confidence by epoch; dots say whether the image was with those that are in its cluster now."""
+    drawn = blank(210, colors)
+    epochs = np.array([moment.epoch for moment in moments], np.int32)
+    confidence = np.array([moment.confidence for moment in moments], np.float64)
+    for group, series in thresholds.items():
+        if len(series):
+            line = {"color": getattr(colors, group), "width": 1.2, "dash": "dot"}
+            x, y = series.index.to_numpy(np.int32), series.to_numpy(np.float64)
+            name = f"Threshold, {group}"
+            drawn.add_trace(
+                go.Scatter(x=x, y=y, mode="lines", line=line, name=name, hoverinfo="skip", showlegend=False)
+            )
+    line = {"color": colors.muted, "width": 1.2}
+    drawn.add_trace(go.Scatter(x=epochs, y=confidence, mode="lines", line=line, hoverinfo="skip", showlegend=False))
+    here = np.array([moment.heir == cluster for moment in moments], bool)
+    words = np.array([plain(names.get(moment.heir, "none")) for moment in moments] or [""])
+    for label, rows, color in (("This cluster", here, colors.right), ("Another", ~here, colors.wrong)):
+        if rows.any():
+            drawn.add_trace(
+                go.Scatter(
+                    x=epochs[rows],
+                    y=confidence[rows],
+                    text=words[rows],
+                    mode="markers",
+                    marker={"size": 7, "color": color, "symbol": "circle" if label == "This cluster" else "x"},
+                    name=label,
+                    hovertemplate="epoch %{x}, %{y:.0%}<br>with cluster %{text}<extra></extra>",
+                )
+            )
+    drawn.update_layout(margin={"l": 40, "r": 8, "t": 8, "b": 52}, hovermode="closest")
+    drawn.update_layout(legend={"x": 0, "xanchor": "left", "y": -0.18, "yanchor": "top", "font": {"size": 11}})
+    drawn.update_yaxes(range=[0, 1.04], tickformat=".0%", nticks=4)
+    return drawn.update_xaxes(**whole_ticks(max(epochs, default=1)), showgrid=False)

@@ -6,9 +6,61 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from lps.analysis import projection as analysis
+from lps.analysis.projection import Plane
 from lps.charts.figures import FEW_POINTS, MOST_IN_LEGEND, SMALL, Group, layout_of, plain
 from lps.charts.palette import Palette, class_colors
-from lps.store.snapshots import MOST_POINTS
+from lps.data.split import Split
+from lps.errors import Refusal
+from lps.scores import metrics
+from lps.store.snapshots import MOST_POINTS, Snapshot
+
+# ---------------------------------------------------------------------------------------------------- tables
+
+
+def shared_plane(start: Snapshot, first: int, newest: Snapshot, last: int) -> Plane:
+    """The principal plane of the newest epoch `last`, turned towards that of `first`, so that it does not flip."""
+    plane = analysis.fit_plane(analysis.usable(newest, last))
+    if first == last or not np.array_equal(start.feature_index, newest.feature_index):
+        return plane
+    now = plane.project(newest.features)
+    return analysis.turn(plane, now, analysis.fit_plane(analysis.usable(start, first)).project(start.features))
+
+
+def on_plane(plane: Plane, snapshot: Snapshot, epoch: int) -> np.ndarray:
+    """The points (m, 2) of an epoch; raises `Refusal` where its features are not as wide as those of the plane."""
+    if len(plane.axes) != snapshot.features.shape[1]:
+        raise Refusal(f"epoch-{epoch:04d}.npz", "is damaged (its features are not as wide as the newest ones)")
+    return plane.project(analysis.usable(snapshot, epoch))
+
+
+def table_of(
+    points: np.ndarray, index: np.ndarray, split: Split, targets: np.ndarray, snapshot: Snapshot
+) -> pd.DataFrame:
+    """One row a point: x, y, image, truth, predicted (both class ids, -1 unknown), confidence, right.
+
+    points (m, 2) of the images `index` (m,). Raises `Refusal` where an image is no unlabeled one of the split.
+    """
+    unlabeled, index = split.unlabeled, index.astype(np.int64)
+    if not np.isin(index, unlabeled).all():
+        raise Refusal("projections", "are damaged (they name images that are not unlabeled ones of this run)")
+    order = np.argsort(unlabeled)
+    rows = order[np.searchsorted(unlabeled, index, sorter=order)]
+    predicted = _matched(snapshot.predicted.astype(np.int64), targets[unlabeled], len(split.class_names))[rows]
+    truth = targets[index]
+    columns = {"x": points[:, 0], "y": points[:, 1], "image": index, "truth": truth, "predicted": predicted}
+    confidence = snapshot.confidence[rows].astype(np.float32)
+    return pd.DataFrame(columns | {"confidence": confidence, "right": (truth >= 0) & (predicted == truth)})
+
+
+def _matched(predicted: np.ndarray, truth: np.ndarray, total: int) -> np.ndarray:
+    """Predicted ids as class ids after the one matching of accuracy/all; -1 for ids beyond the classes."""
+    known = truth >= 0
+    size = int(max(total, predicted.max(initial=0) + 1))
+    if known.any():
+        predicted = metrics.match(metrics.contingency(predicted[known], truth[known], size))[predicted]
+    return np.where(predicted < total, predicted, -1)
+
 
 # ---------------------------------------------------------------------------------------------------- projection
 

@@ -155,17 +155,6 @@ def best_so_far(trials: Sequence[Trial]) -> list[float]:
     return found
 
 
-def counted_epochs(request: Request, trial: Trial) -> dict[str, int]:
-    """Run of a trial -> up to which epoch it counts for the trial's value: the last one of those before the last.
-
-    Raises `Refusal` where the trial's settings do not go together any more.
-    """
-    epochs = int(request.config(trial.values, request.seeds[0]).epochs)
-    step = trial.course[-1][0] if trial.course else epochs * len(trial.runs)
-    place, before = divmod(step - 1, epochs)
-    return {run: epochs for run in trial.runs[:place]} | {run: before + 1 for run in trial.runs[place : place + 1]}
-
-
 def settings_of(request: Request, trial: Trial) -> dict[str, object]:
     """What a trial's runs set that is not as usual, seed and split's withheld labels included where they differ."""
     config = request.config(trial.values, request.seeds[0])

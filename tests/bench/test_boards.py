@@ -4,15 +4,12 @@ import math
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 import pytest
 
-from lps.bench import drawing_code
 from lps.bench.boards import MOST_SMOOTH, BoardChart, read_chart
-from lps.charts import board_charts, line_charts
+from lps.charts import board_charts
 from lps.charts.event_log import EventLog
 from lps.charts.palette import DARK, LIGHT, many_colors
-from lps.ui.shared import plot
 from tests import sample_runs
 
 
@@ -114,47 +111,3 @@ def test_values_at_an_epoch_last_and_best(histories):
     assert row["kl best at"] == kl.idxmin() and row["kl last"] == kl.iloc[-1]
     gone = board_charts.value_table({"a": {"x": board_charts.table_of(histories[0], BoardChart("x"))}}, 99).iloc[0]
     assert all(value is None or math.isnan(value) for value in gone.iloc[1:])
-
-
-def carried_out(text: str, monkeypatch) -> go.Figure:
-    shown = []
-    monkeypatch.setattr(go.Figure, "show", lambda figure: shown.append(figure))
-    exec(text, {})
-    return shown[0]
-
-
-@pytest.mark.parametrize("chart", [chart for chart in CHARTS if not chart.by], ids=lambda chart: chart.text)
-def test_the_python_draws_the_same_lines(runs, histories, monkeypatch, chart):
-    figure = carried_out(drawing_code.of_chart(chart, [], "margin_scale=2", str(runs[0].root)), monkeypatch)
-    expected = {tuple(np.round(board_charts.table_of(past, chart)["y"], 9)) for past in histories[:2]}
-    assert {tuple(np.round(np.array(line.y, float), 9)) for line in figure.data} == expected
-    x = {tuple(np.round(board_charts.table_of(past, chart)["x"], 9)) for past in histories[:2]}
-    assert {tuple(np.round(np.array(line.x, float), 9)) for line in figure.data} == x
-
-
-def test_the_python_of_chosen_runs_smooths_and_of_groups_averages(runs, histories, monkeypatch):
-    root = str(runs[0].root)
-    text = drawing_code.of_chart(BoardChart(smooth=0.5, log="y"), [str(runs[3].folder)], "", root)
-    assert runs[3].id in text
-    figure = carried_out(text, monkeypatch)
-    expected = board_charts.smoothed(histories[3].column("accuracy/novel"), 0.5)
-    assert list(figure.data[1].y) == pytest.approx(list(expected)) and figure.layout.yaxis.type == "log"
-    figure = carried_out(drawing_code.of_chart(BoardChart(by="margin_scale"), [], "", root), monkeypatch)
-    assert {line.name for line in figure.data} == {"margin_scale 2.0 (n = 2)", "margin_scale 5.0 (n = 2)"}
-    mean = board_charts.mean_of([board_charts.table_of(past, BoardChart()) for past in histories[:2]])["y"]
-    (two,) = (line for line in figure.data if "2.0" in line.name)
-    assert list(two.y) == pytest.approx(list(mean))
-
-
-def test_the_python_of_the_charts_on_live_and_compare_draws_their_measurements(runs, histories, monkeypatch):
-    figure = line_charts.pace(histories[0], 6, LIGHT)
-    rows = plot.rows_of(figure)
-    assert rows["accuracy/novel"] == 1 and rows["kl"] == 2
-    made = carried_out(drawing_code.of_runs([str(runs[0].folder)], rows, {}), monkeypatch)
-    assert [line.name.rpartition(", ")[2] for line in made.data] == list(rows)
-    (novel,) = (line for line in made.data if line.name.endswith("accuracy/novel"))
-    assert list(novel.y) == pytest.approx(list(histories[0].column("accuracy/novel")))
-    both = {"a": [str(run.folder) for run in runs[:2]], "b": [str(runs[2].folder)]}
-    made = carried_out(drawing_code.of_groups(both, "kl"), monkeypatch)
-    mean = (histories[0].column("kl") + histories[1].column("kl")) / 2
-    assert [line.name for line in made.data] == ["a", "b"] and list(made.data[0].y) == pytest.approx(list(mean))

@@ -28,14 +28,14 @@ use
 charts
 report
 race
-api
+api figures
 cli ui
 """
 LEVEL = {room: level for level, line in enumerate(ROOMS.split("\n")) for room in line.split()}
 PAGE_ROOMS = {"shared", "pictures", "forms", "server"}  # of ui: what pages share
 LIBRARIES = {  # who may import them
     "streamlit": {"ui"},
-    "plotly": {"ui", "charts", "report"},
+    "plotly": {"ui", "charts", "report", "figures"},
     "pandas": {"ui", "charts", "report", "race"},
     "jinja2": {"ui", "report", "race"},
     "psutil": {"machine"},

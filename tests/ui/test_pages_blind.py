@@ -130,5 +130,5 @@ def test_the_shares_of_the_clusters_are_those_of_the_predictions(root):
 
 
 def test_a_run_with_truth_is_not_blind(root):
-    assert not blind.is_blind(history(make_run(root, epochs=1)))
-    assert blind.is_blind(history(without_truth(make_run(root, epochs=1, seed=1))))
+    assert not history(make_run(root, epochs=1)).is_blind
+    assert history(without_truth(make_run(root, epochs=1, seed=1))).is_blind

@@ -12,7 +12,7 @@ from PIL import Image
 
 from lps.analysis import labels, naming
 from lps.analysis.clusters import FLAGS, Moment
-from lps.charts import confusion
+from lps.charts import confusion, line_charts
 from lps.charts.palette import DARK, LIGHT
 from lps.data import sources
 from lps.data.classes import Classes
@@ -577,7 +577,8 @@ def test_the_life_of_an_image_of_a_large_run_is_told_by_some_epochs(open_page, s
 @pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
 def test_a_biography_marks_the_epochs_in_another_cluster(colors):
     told = [Moment(1, 0, 0.9, 0), Moment(2, 7, 0.9, 7), Moment(3, 7, 0.3, 7)]
-    drawn = image_history.figure(told, 7, {"seen": pd.Series({1: 0.9, 3: 0.9})}, {0: "0 · <cat>", 7: "7"}, colors)
+    thresholds = {"seen": pd.Series({1: 0.9, 3: 0.9})}
+    drawn = line_charts.image_confidence(told, 7, thresholds, {0: "0 · <cat>", 7: "7"}, colors)
     dots = {trace.name: list(trace.x) for trace in drawn.data if trace.mode == "markers"}
     assert dots == {"This cluster": [2, 3], "Another": [1]} and "<cat>" not in drawn.to_json()
 

@@ -1,7 +1,5 @@
 """The Search page in every state, through app.py, without a browser: the form, a search that goes on, what it found."""
 
-import json
-import shutil
 import sys
 
 import numpy as np
@@ -170,22 +168,6 @@ def test_what_mattered_and_every_setting(root, hunted):
     assert "From 6 finished trials" in words_of(app) and "a guess, not a finding" in words_of(app)
     slices = {"search_slice_hunt_lr", "search_slice_hunt_margin_scale", "search_parallel_hunt"}
     assert slices <= set(charts_of(app))
-
-
-def test_its_charts_have_python_until_a_run_is_gone(root, hunted):
-    def codes() -> list[str]:
-        app = visit("search", search="hunt")
-        heads = [
-            element.proto.bytes.partition(b"\n")[0] for element in app.get("bidi_component") if element.proto.bytes
-        ]
-        return [json.loads(head)["code"] for head in heads if b'"code"' in head]
-
-    before = codes()
-    assert (
-        len(before) == 5 and sum("lps.Run" in code for code in before) == 4
-    )  # the shares of a forest are not in a few lines
-    shutil.rmtree(root / read(hunted).trials[0].runs[0])
-    assert not any(codes()) and len(codes()) == 5
 
 
 def test_the_list_has_every_search_and_a_damaged_one(root, begun):

@@ -10,11 +10,9 @@ import streamlit as st
 
 from lps.analysis import standing
 from lps.analysis.standing import Entry
-from lps.bench import boards, bunches, columns, drawing_code, kept, run_filter
+from lps.bench import boards, bunches, columns, kept, run_filter
 from lps.bench.boards import BoardChart
-from lps.bench.run_names import Name
 from lps.charts import board_charts
-from lps.charts.board_charts import BoardLine
 from lps.charts.event_log import History
 from lps.errors import Refusal
 from lps.store import titles
@@ -22,7 +20,7 @@ from lps.ui.board import editing
 from lps.ui.forms import finding, keeping
 from lps.ui.shared import escape, notices, page_head, select, theme
 from lps.ui.shared.history import history
-from lps.ui.shared.plot import plot
+from lps.ui.shared.plot import code_of, plot
 from lps.wording import counted
 
 _MOST_LINES = 12  # that can be told apart; of more runs, lines are means
@@ -73,11 +71,10 @@ def _board(find: str) -> None:
         alike = "but for the seed" if by == bunches.EVERYTHING else f"in {by}"
         about = f"{counted(len(shown.entries), 'run')}: a line is the mean of those that are alike {alike}."
         st.caption(escape.markdown(f"{about} Under Change, a line can be each run."))
-    colors = board_charts.colors_of(shown.labels, theme.palette())
     places = st.columns(2) if len(charts) > 1 else [st.container()]
     for number in range(len(charts)):
         with places[number % len(places)]:
-            _show_chart(number, charts, shown, words, colors, find)
+            _show_chart(number, charts, shown, words, find)
     _show_values(charts, shown)
 
 
@@ -129,32 +126,14 @@ def _groupings(entries: Sequence[Entry]) -> dict[str, str]:
     return first | {key: key for key in columns.varying(entries)}
 
 
-def _lines(chart: BoardChart, shown: Shown, colors: dict[str, str]) -> list[BoardLine]:
-    tables = [board_charts.table_of(past, chart) for past in shown.histories]
-    by = bunches.names_of([chart.by], shown.entries) if chart.by else []
-    if not by:
-        return board_charts.lines(dict(zip(shown.labels, ([table] for table in tables))), colors)
-    table_by_run = {entry.run.id: table for entry, table in zip(shown.entries, tables)}
-    groups = bunches.in_order(bunches.bunch(shown.entries, by))
-    grouped = {_label(one.values, by): [table_by_run[entry.run.id] for entry in one.members] for one in groups}
-    return board_charts.lines(grouped, board_charts.colors_of(list(grouped), theme.palette()))
-
-
-def _label(values: Sequence[str], by: Sequence[Name]) -> str:
-    words = [titles.method_title(v) if name.key == "method" else f"{name.key} {v}" for name, v in zip(by, values)]
-    return ", ".join(words)
-
-
 # ---------------------------------------------------------------------------------------------------- charts
 
 
-def _show_chart(
-    number: int, charts: list[BoardChart], shown: Shown, words: dict[str, str], colors: dict[str, str], find: str
-) -> None:
+def _show_chart(number: int, charts: list[BoardChart], shown: Shown, words: dict[str, str], find: str) -> None:
     chart = charts[number]
     with st.container(border=True, key=f"chart_{number}"):
         editing.show_menu(number, charts, words, _groupings(shown.entries))
-        drawn = _lines(chart, shown, colors)
+        drawn = board_charts.lines_of_runs(chart, shown.entries, shown.histories, shown.labels, theme.palette())
         title = words.get(chart.y, chart.y)
         if not drawn:
             over = boards.OVER.get(chart.x, chart.x)
@@ -162,8 +141,9 @@ def _show_chart(
             return
         figure = board_charts.figure(drawn, chart, title, theme.palette())
         figure.update_layout(uirevision=f"{chart.text} {find}")
-        folders = [str(run.folder) for run in select.picked(select.open_runs())]
-        code = drawing_code.of_chart(chart, folders, find, str(select.runs_root()))
+        chosen = select.picked(select.open_runs())
+        root = None if chosen else select.runs_root().absolute()
+        code = code_of("chart", chart.text, *([chosen] if chosen else []), filter=find, root=root)
         alt = f"{title} over {boards.OVER.get(chart.x, chart.x)}, {counted(len(drawn), 'line')}"
         plot(figure, f"board_{number}", alt, code=code, highlight=True)
         silent = len(shown.labels) - len(drawn) if not chart.by else 0

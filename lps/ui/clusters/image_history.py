@@ -4,21 +4,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 
 from lps.analysis.clusters import Moment
-from lps.bench import drawing_code
-from lps.charts import figures
+from lps.charts import line_charts
 from lps.charts.event_log import History
-from lps.charts.palette import Palette
 from lps.datasets import Images
 from lps.files.atomic import clean_line
 from lps.ui.pictures import points, predictions, thumbnails
 from lps.ui.pictures.predictions import View
 from lps.ui.shared import escape, theme
 from lps.ui.shared.history import history
-from lps.ui.shared.plot import folder_of, plot
+from lps.ui.shared.plot import code_of, plot
 from lps.wording import counted
 
 _PICTURE = 256  # pixels
@@ -73,10 +70,11 @@ def show(here: View, images: Images | None, image: int) -> None:
     moments = predictions.life(here, image)
     past = _thresholds(history(here.run))
     cluster = int(here.assigned[row])
-    drawn = figure(moments, cluster, past, {c.id: here.title(c.id) for c in here.clusters}, theme.palette())
+    names = {c.id: here.title(c.id) for c in here.clusters}
+    drawn = line_charts.image_confidence(moments, cluster, past, names, theme.palette())
     drawn.update_layout(uirevision=f"{here.run.id} {image}")
     epochs = [moment.epoch for moment in moments]
-    code = drawing_code.of_image(folder_of(here.run), image, epochs) if epochs else ""
+    code = code_of("image_confidence", here.run, image) if epochs else ""
     plot(drawn, "biography", f"Confidence of image {image} over {counted(len(epochs), 'epoch')}", code=code)
     told, stored = len(predictions.told_epochs(here)), len(points.epochs(here.run))
     if told < stored:
@@ -113,41 +111,3 @@ def _account(moments: list[Moment], cluster: int, adopted: ReachedThreshold) -> 
         said.append(f"Sure enough for a pseudo-label at {len(adopted.epochs)} of {judged}{first}.")
         said.append("Dotted: the thresholds of seen (blue) and novel (orange) classes.")
     return said
-
-
-def figure(
-    moments: list[Moment], cluster: int, thresholds: dict[str, pd.Series], names: dict[int, str], colors: Palette
-) -> go.Figure:
-    """Confidence by epoch; dots say whether the image was with those that are in its cluster now."""
-    drawn = figures.blank(210, colors)
-    epochs = np.array([moment.epoch for moment in moments], np.int32)
-    confidence = np.array([moment.confidence for moment in moments], np.float64)
-    for group, series in thresholds.items():
-        if len(series):
-            line = {"color": getattr(colors, group), "width": 1.2, "dash": "dot"}
-            x, y = series.index.to_numpy(np.int32), series.to_numpy(np.float64)
-            name = f"Threshold, {group}"
-            drawn.add_trace(
-                go.Scatter(x=x, y=y, mode="lines", line=line, name=name, hoverinfo="skip", showlegend=False)
-            )
-    line = {"color": colors.muted, "width": 1.2}
-    drawn.add_trace(go.Scatter(x=epochs, y=confidence, mode="lines", line=line, hoverinfo="skip", showlegend=False))
-    here = np.array([moment.heir == cluster for moment in moments], bool)
-    words = np.array([figures.plain(names.get(moment.heir, "none")) for moment in moments] or [""])
-    for label, rows, color in (("This cluster", here, colors.right), ("Another", ~here, colors.wrong)):
-        if rows.any():
-            drawn.add_trace(
-                go.Scatter(
-                    x=epochs[rows],
-                    y=confidence[rows],
-                    text=words[rows],
-                    mode="markers",
-                    marker={"size": 7, "color": color, "symbol": "circle" if label == "This cluster" else "x"},
-                    name=label,
-                    hovertemplate="epoch %{x}, %{y:.0%}<br>with cluster %{text}<extra></extra>",
-                )
-            )
-    drawn.update_layout(margin={"l": 40, "r": 8, "t": 8, "b": 52}, hovermode="closest")
-    drawn.update_layout(legend={"x": 0, "xanchor": "left", "y": -0.18, "yanchor": "top", "font": {"size": 11}})
-    drawn.update_yaxes(range=[0, 1.04], tickformat=".0%", nticks=4)
-    return drawn.update_xaxes(**figures.whole_ticks(max(epochs, default=1)), showgrid=False)

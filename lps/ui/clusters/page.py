@@ -9,7 +9,6 @@ import streamlit as st
 
 from lps.analysis import clusters, labels, naming
 from lps.analysis.clusters import FLAGS, Cluster
-from lps.bench import drawing_code
 from lps.charts import confusion
 from lps.datasets import Images
 from lps.errors import Refusal
@@ -20,7 +19,7 @@ from lps.ui.pictures import gallery, points, predictions
 from lps.ui.pictures.gallery import Tile
 from lps.ui.pictures.predictions import View
 from lps.ui.shared import epoch_choice, escape, page_head, select, theme
-from lps.ui.shared.plot import folder_of, plot
+from lps.ui.shared.plot import code_of, plot
 from lps.wording import counted
 
 PAGE = 48  # images on a sheet
@@ -281,7 +280,7 @@ def _show_confusion(here: View, chosen: int) -> None:
     drawn = confusion.figure(counts[order], rows, here.split.class_names[:width], seen, theme.palette(), marked)
     drawn.update_layout(uirevision=f"{here.run.id} {here.epoch}")
     alt = f"Counts of the images of {counted(counts.shape[1], 'true class')} in {counted(len(rows), 'cluster')}"
-    code = drawing_code.of_confusion(folder_of(here.run), here.epoch)
+    code = code_of("confusion", here.run, here.epoch)
     clicked = plot(drawn, "confusion", alt, clickable=True, code=code)
     titles = {here.clusters[i].id: title for i, title in zip(order, rows)}
     _pick_cell(titles, dict(enumerate(here.split.class_names[:width])), (chosen, column))

@@ -11,7 +11,6 @@ import streamlit as st
 from lps.analysis import paper, run_groups, run_scores, score_tables
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
-from lps.bench import drawing_code
 from lps.charts import group_tables, line_charts
 from lps.charts.group_tables import (
     HEADS,
@@ -29,7 +28,7 @@ from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.shared import against, escape, notices, page_head, scores, select, take_away, theme
 from lps.ui.shared.history import history
-from lps.ui.shared.plot import plot
+from lps.ui.shared.plot import code_of, plot
 from lps.ui.shared.scores import width
 from lps.wording import counted
 
@@ -169,8 +168,8 @@ def _show_curves(scored: Sequence[Scored]) -> None:
         figure = line_charts.curves_of_groups(curves, epochs, tick_format(name, curves), theme.palette())
         figure.update_layout(uirevision=f"{name} {by} {' '.join(histories)}")
         alt = f"{measures[name]} of {counted(len(curves), 'group')} of runs over the epochs"
-        folders = {label: [str(one.run.folder.absolute()) for one in own] for label, own in members.items()}
-        plot(figure, "curves_of_groups", alt, code=drawing_code.of_groups(folders, name), highlight=True)
+        code = code_of("curves", [member.run for member in scored], name, by, band)
+        plot(figure, "curves_of_groups", alt, code=code, highlight=True)
     st.caption(" ".join(_about_curves(name, members, tables, band)))
 
 

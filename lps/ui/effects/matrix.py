@@ -12,7 +12,6 @@ from lps.analysis import effects, score_tables
 from lps.analysis.effects import Background
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
-from lps.bench import drawing_scores
 from lps.charts import effect_charts
 from lps.charts.effect_charts import COLUMNS, MEASURES, NAMES, Axis
 from lps.settings.config import Config
@@ -20,7 +19,7 @@ from lps.settings.parameters import text_of
 from lps.ui.effects import missing_runs
 from lps.ui.effects.backgrounds import pick_background, waiting_cells
 from lps.ui.shared import against, escape, select, theme
-from lps.ui.shared.plot import folder_of, plot
+from lps.ui.shared.plot import code_of, plot
 
 
 def show(scored: Sequence[Scored], varied: Mapping[str, list], waiting: Sequence[Config], measure: str) -> None:
@@ -42,7 +41,10 @@ def show(scored: Sequence[Scored], varied: Mapping[str, list], waiting: Sequence
     left, right = st.columns([3, 2], gap="medium")
     with left:
         alt = f"{MEASURES[measure]} for {len(background.groups)} pairs of values of {rows} and {columns}"
-        clicked = plot(figure, "effect_matrix", alt, clickable=True, code=_code(background, down, across, measure))
+        runs = [member.run for member in background.members]
+        scoring = against.scoring_of(list(background.groups.values()))
+        code = code_of("setting_matrix", runs, rows, columns, measure, **scoring)
+        clicked = plot(figure, "effect_matrix", alt, clickable=True, code=code)
         if clicked is not None:
             _open(down, across, clicked)
     with right:
@@ -51,14 +53,6 @@ def show(scored: Sequence[Scored], varied: Mapping[str, list], waiting: Sequence
         "Percent or points: mean ± standard deviation over n seeds; the stronger the colour, the higher. Cells without "
         "a run stay empty: nothing is filled in from their neighbours."
     )
-
-
-def _code(background: Background, down: Axis, across: Axis, measure: str) -> str:
-    """The Python that draws the cells."""
-    groups = background.groups
-    cells = {pair: [folder_of(member.run) for member in group.members] for pair, group in groups.items()}
-    axes, scoring = {axis.setting: axis.values for axis in (down, across)}, against.scoring_of(list(groups.values()))
-    return drawing_scores.of_cells(cells, axes, measure, scoring)
 
 
 def _pick_pair(configs: Sequence[Config], varied: Mapping[str, list]) -> tuple[str, str]:

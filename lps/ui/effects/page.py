@@ -17,7 +17,6 @@ from lps.analysis import effects, run_groups, run_scores, score_tables
 from lps.analysis.effects import Background
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
-from lps.bench import drawing_scores
 from lps.charts import effect_charts
 from lps.charts.effect_charts import COLUMNS, MEASURES, NAMES, Axis
 from lps.charts.group_tables import Scoring
@@ -30,7 +29,7 @@ from lps.store.runs import Run, State
 from lps.ui.effects import ablations, answer, matrix, missing_runs
 from lps.ui.effects.backgrounds import pick_background
 from lps.ui.shared import against, escape, page_head, scores, select, theme
-from lps.ui.shared.plot import folder_of, plot
+from lps.ui.shared.plot import code_of, plot
 from lps.wording import counted
 
 _EXAMPLE = "margin_scale=0,2,5,10,20"  # of a sweep worth looking at
@@ -229,8 +228,8 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
     figure = effect_charts.curves(shown, axis.values, groups, published, theme.palette())
     figure.update_layout(uirevision=f"{setting} {background.id}")
     alt = f"Seen, novel and all accuracy and the gap for {len(groups)} values of {setting}"
-    folders = {value: [folder_of(member.run) for member in group.members] for value, group in groups.items()}
-    code = drawing_scores.of_values(folders, setting, against.scoring_of(list(groups.values())), published)
+    scoring = against.scoring_of(list(groups.values()))
+    code = code_of("setting_curves", [member.run for member in background.members], setting, **scoring)
     plot(figure, "effect_curves", alt, code=code)
     st.caption(" ".join(_about_curves(axis, shown, groups, len(found), reasons)))
     with st.expander("The same in numbers"):
@@ -313,10 +312,8 @@ def _show_all(scored: Sequence[Scored], varied: Mapping[str, list], measure: str
     if found:
         alt = ", ".join(f"{item.setting} {item.share:.0%}" for item in found)
         figure = effect_charts.importance(found, theme.palette())
-        shown = [item.setting.split(", ")[0] for item in found]
-        beside = [name.split(", ")[0] for name, why in left_out.items() if why == effects.FOLLOWS]
-        about = shown, beside, measure, against.scoring_of([Group("", tuple(scored))])
-        code = drawing_scores.of_importance([folder_of(member.run) for member in scored], *about)
+        scoring = against.scoring_of([Group("", tuple(scored))])
+        code = code_of("setting_importance", [member.run for member in scored], measure, **scoring)
         plot(figure, "effect_importance", f"Share of variance: {alt}", code=code)
     st.caption("  \n".join(_about_importance(scored, left_out)))
 
@@ -332,9 +329,8 @@ def _show_lines(
     figure = effect_charts.parallel(kept, axes, measure, theme.palette())
     figure.update_layout(uirevision=f"{' '.join(axes)} {measure}")
     alt = f"{len(kept)} runs as lines through {len(axes)} settings, by {MEASURES[measure].lower()}"
-    places = {setting: values if Axis.of(setting, values).has_places else None for setting, values in axes.items()}
     scoring = against.scoring_of([Group("", tuple(kept))])
-    code = drawing_scores.of_lines([folder_of(member.run) for member in kept], places, measure, scoring)
+    code = code_of("setting_lines", [member.run for member in kept], list(axes), measure, **scoring)
     plot(figure, "effect_parallel", alt, code=code)
     st.caption(
         f"One line a run; the stronger its colour, the higher its {MEASURES[measure].lower()}. Drag along an axis to "

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from lps.bench import drawing_code
 from lps.charts import explain_charts
 from lps.charts.event_log import History
 from lps.errors import Refusal
@@ -16,7 +15,7 @@ from lps.ui.explain import url_sliders
 from lps.ui.pictures import points
 from lps.ui.shared import escape, select, theme
 from lps.ui.shared.history import history
-from lps.ui.shared.plot import folder_of, plot
+from lps.ui.shared.plot import code_of, plot
 
 MADE_UP_SEEN = 5
 MADE_UP = (*(f"S{i}" for i in range(1, 6)), *(f"N{i}" for i in range(1, 6)))  # classes of a distribution made by hand
@@ -287,7 +286,7 @@ def _show(belief: Belief) -> None:
     figure = explain_charts.shares(belief.shares, belief.seen, belief.names, theme.palette())
     figure.update_layout(uirevision=str(belief.run and belief.run.id))
     alt = f"Share of the model's guesses that each of {belief.classes} classes gets, beside the equal share"
-    code = drawing_code.of_classes(folder_of(belief.run), "pi_hat", belief.epoch) if belief.is_recorded else ""
+    code = code_of("guessed_shares", belief.run, belief.epoch) if belief.is_recorded else ""
     plot(figure, "explain_shares", alt, code=code)
     more = " Classes are sorted by share; hover shows which." if belief.classes > explain_charts.SORTED_FROM else ""
     st.caption(

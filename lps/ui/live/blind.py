@@ -5,29 +5,21 @@ How many labels that were withheld it got right, how sure it is, how its cluster
 
 from contextlib import suppress
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
-from lps.analysis import projection
-from lps.analysis.labels import default_names, name_of
-from lps.analysis.naming import at, read_entries
-from lps.charts import line_charts
+from lps.analysis.clusters import Assignment
+from lps.analysis.labels import cluster_names
+from lps.charts import group_tables, line_charts
 from lps.charts.event_log import History
 from lps.errors import Refusal
 from lps.store.runs import Run
 from lps.ui.pictures import points, predictions
 from lps.ui.shared import cards
 
-_MOST_EPOCHS = 60  # of which the clusters' sizes are read, evenly spread
 _WHY = "The classes of the unlabeled images are not known, so no accuracy can be measured on them."
 _WITHHELD = "Withheld labels: accuracy on images whose label was kept from training."
 _NONE_WITHHELD = "Another run with split.validation_ratio=0.1 would withhold some labels to measure one."
-
-
-def is_blind(past: History) -> bool:
-    """Whether epochs were evaluated, and none on images of known class."""
-    return len(past.column("time/eval_s")) > 0 and not len(past.column("accuracy/all"))
 
 
 def shares(run: Run) -> pd.DataFrame:
@@ -35,12 +27,11 @@ def shares(run: Run) -> pd.DataFrame:
 
     Epochs whose snapshot cannot be read are left out.
     """
-    total, found = points.partition(run).split.classes.total, {}
-    for epoch in projection.spread(points.epochs(run), _MOST_EPOCHS):
-        with suppress(Refusal):
-            predicted = predictions.assignment(run, epoch).predicted
-            found[epoch] = np.bincount(predicted, minlength=total)[:total] / max(1, len(predicted))
-    return pd.DataFrame.from_dict(found, orient="index", columns=range(total), dtype=float)
+
+    def read(run: Run, epoch: int, _split) -> Assignment:
+        return predictions.assignment(run, epoch)
+
+    return group_tables.cluster_shares(run, points.partition(run).split, read)
 
 
 def show_numbers(run: Run, past: History) -> None:
@@ -73,11 +64,9 @@ def figure(run: Run, past: History, epochs: int, colors):
 
 
 def _names(run: Run) -> list[str]:
-    """What the clusters are called: by a person, else by the labeled classes."""
+    """What the clusters are called."""
     try:
-        split, stored = points.partition(run).split, points.epochs(run)
-        said, defaults = at(read_entries(run), stored[-1] if stored else 0), default_names(run, split)
-        return [name_of(cluster, said, defaults) for cluster in range(split.classes.total)]
+        return cluster_names(run, points.partition(run).split)
     except Refusal:
         return []
 

@@ -7,7 +7,7 @@ that are new (`lps.charts.event_log`).
 import streamlit as st
 
 from lps.report import run_report
-from lps.ui.live import blind, found, sections
+from lps.ui.live import found, sections
 from lps.ui.shared import comparable, notices, page_head, replay, select, take_away
 from lps.ui.shared.history import history
 
@@ -56,7 +56,7 @@ def _follow(run, was_alive: bool) -> None:
     notices.show_damages(run)
     notices.show_left_out({"This run": past})
     notices.show_alarms(run)
-    if blind.is_blind(past):
+    if past.is_blind:
         found.show(run, state, past)
     if len(past.epochs):
         sections.show_numbers(run, past)

@@ -11,9 +11,8 @@ import pandas as pd
 import streamlit as st
 
 from lps.analysis import twins
-from lps.bench import drawing_code
 from lps.charts import class_bars, figures, line_charts, maps, measurements
-from lps.charts.event_log import History
+from lps.charts.event_log import History, planned_epochs
 from lps.cluster import executors
 from lps.cluster.jobs import RECORD
 from lps.errors import Refusal
@@ -28,7 +27,7 @@ from lps.ui.live import blind
 from lps.ui.pictures import points
 from lps.ui.shared import cards, epoch_choice, escape, estimates, failures, notices, refusals, replay, theme
 from lps.ui.shared.history import history, log_tail
-from lps.ui.shared.plot import folder_of, plot, plot_runs
+from lps.ui.shared.plot import code_of, plot
 from lps.wording import ago, counted, data_size
 
 _NUMBERS = {"seen": "Seen", "novel": "Novel", "all": "All"}
@@ -141,7 +140,7 @@ def _show_queued(run: Run) -> None:
 
 def show_numbers(run: Run, past: History) -> None:
     """Seen, novel, all, gap and KL, now and as a line over the epochs; what is known where there is no truth."""
-    if blind.is_blind(past):
+    if past.is_blind:
         blind.show_numbers(run, past)
         return
     shown = [(word, f"accuracy/{name}", lambda value: f"{100 * value:.1f} %") for name, word in _NUMBERS.items()]
@@ -162,13 +161,13 @@ def show_curves(run: Run, past: History) -> None:
         return
     if not len(past.epochs):
         return
-    epochs, colors = _planned(run, "epochs", past), theme.palette()
-    if blind.is_blind(past):
+    epochs, colors = planned_epochs(run, past), theme.palette()
+    if past.is_blind:
         alt = "Accuracy on withheld labels, sizes of the clusters, confident shares and mean margins over the epochs"
-        plot_runs(_of(blind.figure(run, past, epochs, colors), run), "pace", alt, [run])
+        plot(_of(blind.figure(run, past, epochs, colors), run), "pace", alt, code=code_of("pace", run))
     else:
         alt = "Seen and novel accuracy with the gap between them, KL, mean margins and thresholds over the epochs"
-        plot_runs(_of(line_charts.pace(past, epochs, colors), run), "pace", alt, [run])
+        plot(_of(line_charts.pace(past, epochs, colors), run), "pace", alt, code=code_of("pace", run))
     if len(past.pretrain):
         with st.expander("Pretraining", key=f"pretraining:{run.id}"):
             _show_pretraining(run, past)
@@ -178,8 +177,9 @@ def _show_pretraining(run: Run, past: History) -> None:
     if "pretrain/loss" not in past.pretrain:
         st.caption(_reused_in_words(past))
         return
-    figure = line_charts.pretraining(past, _planned(run, "pretrain_epochs", past), theme.palette())
-    plot_runs(_of(figure, run), "pretraining", "SimCLR loss and quality of the features over the epochs", [run])
+    figure = line_charts.pretraining(past, planned_epochs(run, past, pretraining=True), theme.palette())
+    alt = "SimCLR loss and quality of the features over the epochs"
+    plot(_of(figure, run), "pretraining", alt, code=code_of("pretraining", run))
 
 
 def _reused_in_words(past: History) -> str:
@@ -195,18 +195,17 @@ def show_terms(run: Run, past: History) -> None:
     """Loss terms and pseudo-label rates, side by side."""
     if not len(past.epochs):
         return
-    epochs, colors = _planned(run, "epochs", past), theme.palette()
+    epochs, colors = planned_epochs(run, past), theme.palette()
     left, right = st.columns(2)
     with left:
         st.markdown("**Loss terms**, as they enter the sum")
-        plot_runs(
-            _of(line_charts.losses(past, epochs, colors), run), "losses", "The terms of the loss over the epochs", [run]
-        )
+        figure = line_charts.losses(past, epochs, colors)
+        plot(_of(figure, run), "losses", "The terms of the loss over the epochs", code=code_of("losses", run))
     with right:
         st.markdown("**Pseudo-labels**, share and confidence")
         figure = line_charts.pseudo_labels(past, epochs, colors)
         alt = "Share and confidence of confident pseudo-labels over the epochs"
-        plot_runs(_of(figure, run), "pseudo_labels", alt, [run])
+        plot(_of(figure, run), "pseudo_labels", alt, code=code_of("pseudo_labels", run))
 
 
 def show_others(run: Run, past: History) -> None:
@@ -218,11 +217,12 @@ def show_others(run: Run, past: History) -> None:
     if not others.open:
         return
     with others:
-        epochs, colors = _planned(run, "epochs", past), theme.palette()
+        epochs, colors = planned_epochs(run, past), theme.palette()
         with st.grid(columns="auto", min_column_width=300, gap="medium"):
             for name in names[: measurements.MOST]:
                 figure = measurements.other(past, name, epochs, colors)
-                plot_runs(_of(figure, run), f"other:{name}", f"{name} over the epochs", [run])
+                code = code_of("measurement", run, name)
+                plot(_of(figure, run), f"other:{name}", f"{name} over the epochs", code=code)
         if len(names) > measurements.MOST:
             st.caption(f"{counted(len(names) - measurements.MOST, 'more measurement')}: on the page Compare.")
 
@@ -235,12 +235,11 @@ def show_comparison(runs: list[Run]) -> None:
         show_head(run, run.state(), past)
     recorded = {label: past for label, past in pasts.items() if len(past.epochs)}
     if recorded:
-        epochs = max(_planned(run, "epochs", past) for run, past in zip(runs, pasts.values()))
+        epochs = max(planned_epochs(run, past) for run, past in zip(runs, pasts.values()))
         figure = line_charts.pace_of_runs(recorded, epochs, theme.palette())
         figure.update_layout(uirevision=" ".join(run.id for run in runs))
-        plot_runs(
-            figure, "pace_of_runs", "Novel and seen accuracy, KL and mean margin of several runs over the epochs", runs
-        )
+        alt = "Novel and seen accuracy, KL and mean margin of several runs over the epochs"
+        plot(figure, "pace_of_runs", alt, code=code_of("pace_of_runs", runs), highlight=len(runs) > 1)
         table = _last_values(recorded)
         exact = {word: st.column_config.NumberColumn(format="%.1f") for word in table if word != "Epoch"}
         st.dataframe(table, width="stretch", column_config=exact)
@@ -258,13 +257,6 @@ def _last_values(pasts: dict[str, History]) -> pd.DataFrame:
             word: round(100 * value, 1) if value is not None else None for word, value in values.items()
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Run")
-
-
-def _planned(run: Run, field: str, past: History) -> int:
-    """How many epochs were asked for; what was recorded where the settings cannot be read."""
-    planned = getattr(run.config_if_readable(), field, 0)
-    recorded = past.pretrain if field == "pretrain_epochs" else past.epochs
-    return max(planned, int(recorded.index[-1]) if len(recorded) else 1)
 
 
 def _of(figure, run: Run):
@@ -290,7 +282,7 @@ def show_scrubber(run: Run, tick: float | None, seconds: float | None) -> None:
     last = past.last_epoch
     epoch = replay.moment(token, last)
     is_growing = run.state().is_alive
-    replay.bar(token, epoch, last, _planned(run, "epochs", past), _CLOCK, is_growing=is_growing, has_speed=False)
+    replay.bar(token, epoch, last, planned_epochs(run, past), _CLOCK, is_growing=is_growing, has_speed=False)
     if has_other_timer:
         st.rerun()  # it ceased to play, as the bar says already
     names = _class_names(run, past)
@@ -327,7 +319,7 @@ def _show_distribution(run: Run, past: History, epoch: int, names: list[str]) ->
         return
     top = float(np.nanmax(past.vectors["pi_hat"].to_numpy()))
     figure = class_bars.class_distribution(estimated, past.seen, names, theme.palette(), top)
-    code = drawing_code.of_classes(folder_of(run), "pi_hat", epoch)
+    code = code_of("class_distribution", run, epoch)
     plot(_of(figure, run), "pi_hat", f"Estimated class distribution at epoch {epoch}, beside the prior", code=code)
     link = {"query_params": {"run": run.id, "epoch": str(epoch)}, "icon": ":material/school:"}
     st.page_link("pages/explain.py", label="Explain this epoch", **link)
@@ -335,7 +327,7 @@ def _show_distribution(run: Run, past: History, epoch: int, names: list[str]) ->
 
 def _show_class_accuracy(run: Run, past: History, epoch: int, names: list[str]) -> None:
     accuracy = past.vector("class/accuracy", epoch)
-    if blind.is_blind(past):
+    if past.is_blind:
         _show_sizes(run, past, epoch, names)
         return
     _show_title("Accuracy by class", "after matching")
@@ -343,7 +335,7 @@ def _show_class_accuracy(run: Run, past: History, epoch: int, names: list[str]) 
         st.caption("Not recorded for this epoch.")
         return
     figure = class_bars.class_accuracy(accuracy, past.seen, names, theme.palette())
-    code = drawing_code.of_classes(folder_of(run), "class/accuracy", epoch)
+    code = code_of("class_accuracy", run, epoch)
     plot(_of(figure, run), "class_accuracy", f"Accuracy of every class at epoch {epoch}", code=code)
 
 
@@ -359,7 +351,7 @@ def _show_sizes(run: Run, past: History, epoch: int, names: list[str]) -> None:
         return
     figure = class_bars.class_distribution(sizes, past.seen, names, theme.palette(), float(table.to_numpy().max()))
     alt = f"Share of the images in every cluster at epoch {epoch}, beside equal ones"
-    plot(_of(figure, run), "cluster_sizes", alt, code=drawing_code.of_cluster_sizes(folder_of(run), at))
+    plot(_of(figure, run), "cluster_sizes", alt, code=code_of("cluster_sizes", run, at))
 
 
 def _show_points(run: Run, epoch: int, names: list[str]) -> None:
@@ -375,7 +367,8 @@ def _show_points(run: Run, epoch: int, names: list[str]) -> None:
         return
     figure = maps.projection(table, "group", theme.palette(), seen, names, height=260)
     figure.update_layout(showlegend=False, margin={"t": 8})
-    plot(_of(figure, run), "points", f"Features at epoch {epoch} on the plane of largest variance")
+    alt, code = f"Features at epoch {epoch} on the plane of largest variance", code_of("map_of_features", run, epoch)
+    plot(_of(figure, run), "points", alt, code=code)
 
 
 # ---------------------------------------------------------------------------------------------------- log, settings

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import streamlit as st
 
 from lps.analysis import twins
-from lps.bench import drawing_code
 from lps.charts import line_charts, pace_charts
 from lps.charts.event_log import History
 from lps.errors import Refusal
@@ -20,7 +19,7 @@ from lps.store.runs import Run, State
 from lps.ui.pace import race_view
 from lps.ui.shared import comparable, escape, notices, page_head, select, theme
 from lps.ui.shared.history import history
-from lps.ui.shared.plot import code_of_runs, folder_of, plot
+from lps.ui.shared.plot import code_of, plot
 
 _TICK_S = 2.0  # while a run is alive
 _LETTERS = "ABCD"
@@ -201,7 +200,7 @@ def _show_curves(lane: _Lane, length: int, ranges: dict) -> None:
     figure = pace_charts.pace(*arguments).update_layout(uirevision=lane.run.id)
     alt = f"{lane.letter}, {lane.method}: seen and novel accuracy with their gap, KL, margins, thresholds over epochs. "
     alt += "; ".join(mark.words for mark in marks)
-    plot(figure, f"pace-{lane.letter}", alt, clock=race_view.CLOCK, code=code_of_runs(figure, [lane.run]))
+    plot(figure, f"pace-{lane.letter}", alt, clock=race_view.CLOCK, code=code_of("pace", lane.run))
 
 
 def _show_differences(lanes: list[_Lane], length: int) -> None:
@@ -222,8 +221,7 @@ def _show_differences(lanes: list[_Lane], length: int) -> None:
         }
         figure = pace_charts.differences(columns, length, theme.palette())
         figure.update_layout(uirevision=" ".join(lane.run.id for lane in lanes))
-        folders = {label: folder_of(lane.run) for label, lane in zip(columns, others)}
-        code = drawing_code.of_curve_differences(folder_of(first.run), folders, key, in_size)
+        code = code_of("run_differences", first.run, [lane.run for lane in others], key)
         with place:
             st.caption(f"{words[name]}; {means[name]}")
             alt = f"{words[name]}, {', '.join(columns)}, in points"

@@ -11,9 +11,9 @@ import streamlit as st
 from lps import datasets
 from lps.analysis import labels, projection
 from lps.analysis.projection import Neighbours, Plane, nearest
+from lps.charts import maps
 from lps.data.split import Split
 from lps.errors import Refusal
-from lps.scores import metrics
 from lps.store import snapshots
 from lps.store.runs import Run
 from lps.store.snapshots import Snapshot
@@ -123,12 +123,7 @@ def _snapshot(folder: str, moment) -> Snapshot:
 @st.cache_resource(max_entries=32, show_spinner=False)
 def _plane(folder: str, first, last) -> Plane:
     """The principal plane of the newest snapshot, turned towards that of the first, so that it does not flip."""
-    start, newest = _snapshot(folder, first), _snapshot(folder, last)
-    plane = projection.fit_plane(projection.usable(newest, last[0]))
-    if first == last or not np.array_equal(start.feature_index, newest.feature_index):
-        return plane
-    now = plane.project(newest.features)
-    return projection.turn(plane, now, projection.fit_plane(projection.usable(start, first[0])).project(start.features))
+    return maps.shared_plane(_snapshot(folder, first), first[0], _snapshot(folder, last), last[0])
 
 
 def _pca_table(folder: str, first, moment, last) -> pd.DataFrame:
@@ -140,34 +135,14 @@ def _size(table: pd.DataFrame) -> int:
 
 
 def _made_table(folder: str, first, moment, last) -> pd.DataFrame:
-    snapshot, plane = _snapshot(folder, moment), _plane(folder, first, last)
-    if len(plane.axes) != snapshot.features.shape[1]:
-        raise Refusal(f"epoch-{moment[0]:04d}.npz", "is damaged (its features are not as wide as the newest ones)")
-    return _table(folder, moment, plane.project(projection.usable(snapshot, moment[0])), snapshot.feature_index)
+    snapshot = _snapshot(folder, moment)
+    points = maps.on_plane(_plane(folder, first, last), snapshot, moment[0])
+    return _table(folder, moment, points, snapshot.feature_index)
 
 
 def _table(folder: str, moment, points: np.ndarray, index: np.ndarray) -> pd.DataFrame:
-    known, snapshot = partition(Run(Path(folder))), _snapshot(folder, moment)
-    unlabeled, index = known.split.unlabeled, index.astype(np.int64)
-    if not np.isin(index, unlabeled).all():
-        raise Refusal("projections", "are damaged (they name images that are not unlabeled ones of this run)")
-    order = np.argsort(unlabeled)
-    rows = order[np.searchsorted(unlabeled, index, sorter=order)]
-    classes = len(known.split.class_names)
-    predicted = _matched(snapshot.predicted.astype(np.int64), known.targets[unlabeled], classes)[rows]
-    truth = known.targets[index]
-    columns = {"x": points[:, 0], "y": points[:, 1], "image": index, "truth": truth, "predicted": predicted}
-    confidence = snapshot.confidence[rows].astype(np.float32)
-    return pd.DataFrame(columns | {"confidence": confidence, "right": (truth >= 0) & (predicted == truth)})
-
-
-def _matched(predicted: np.ndarray, truth: np.ndarray, total: int) -> np.ndarray:
-    """Predicted ids as class ids after the one matching of accuracy/all; -1 for ids beyond the classes."""
-    known = truth >= 0
-    size = int(max(total, predicted.max(initial=0) + 1))
-    if known.any():
-        predicted = metrics.match(metrics.contingency(predicted[known], truth[known], size))[predicted]
-    return np.where(predicted < total, predicted, -1)
+    known = partition(Run(Path(folder)))
+    return maps.table_of(points, index, known.split, known.targets, _snapshot(folder, moment))
 
 
 def _stamp(path: Path) -> tuple[int, int]:

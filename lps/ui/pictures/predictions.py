@@ -53,8 +53,7 @@ class View:
 
     def title(self, cluster: int) -> str:
         """The id with the name, where there is one."""
-        name = self.said.names.get(cluster) or self.defaults.get(cluster, "")
-        return f"{cluster} · {name}" if name not in ("", str(cluster)) else str(cluster)
+        return labels.title_of(cluster, self.said, self.defaults)
 
     def class_name(self, class_id: int) -> str:
         return self.split.class_names[class_id] if 0 <= class_id < len(self.split.class_names) else ""

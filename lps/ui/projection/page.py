@@ -18,7 +18,7 @@ from lps.ui.pictures import coloring, gallery, points, thumbnails
 from lps.ui.pictures.gallery import Tile
 from lps.ui.projection import filters, selection
 from lps.ui.shared import epoch_choice, escape, page_head, refusals, select, theme
-from lps.ui.shared.plot import explore
+from lps.ui.shared.plot import code_of, explore
 from lps.wording import duration
 
 _PICTURE = 256  # pixels on the screen
@@ -82,7 +82,8 @@ def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str
         if fitting is not None:
             filters.mark(figure, fitting)
         alt = f"{projection.METHODS[method]} of the features of {len(table)} unlabeled images at epoch {epoch}"
-        done = explore(figure, "map", alt, selection.token(run), epoch)
+        code = code_of("map_of_features", run, epoch, method, by) if groups is None else ""
+        done = explore(figure, "map", alt, selection.token(run), epoch, code)
         st.caption(
             f"Showing {len(table):,} of {len(split.unlabeled):,} unlabeled images. "
             f"{_meaning(method)} Click a point to see its image; draw around points with the lasso or the box (top "

@@ -3,8 +3,7 @@
 The search that is looked at stands in the page's address. A search lives in its files alone: this page may be closed.
 """
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 import streamlit as st
@@ -19,11 +18,10 @@ from lps.studies.search import Search
 from lps.studies.search_results import Result, Trial
 from lps.studies.sweep_layout import Layout
 from lps.ui.forms import starting
-from lps.ui.search import drawing_code, form
-from lps.ui.search.drawing_code import Trials
+from lps.ui.search import form
 from lps.ui.server import routing
 from lps.ui.shared import escape, page_head, refusals, select, theme
-from lps.ui.shared.plot import plot
+from lps.ui.shared.plot import code_of, plot
 from lps.wording import counted
 
 _TICK_S = 2.0  # while a driver is at work
@@ -266,37 +264,25 @@ def _show_charts(one: Search, result: Result) -> None:
     if all(trial.value is None for trial in result.trials):
         st.caption("The charts begin with the first value of a trial.")
         return
-    trials = _counted(one, result)
-    _show_history(one, result, trials)
+    _show_history(one, result)
     with st.grid(columns="auto", min_column_width=_HALF, gap="medium"):
         with st.container(gap="small"):
             _show_importance(one, result)
         if len(result.complete) > 1:
             with st.container(gap="small"):
-                _show_parallel(one, result, trials)
-    _show_settings(one, result, trials)
+                _show_parallel(one, result)
+    _show_settings(one, result)
 
 
-def _counted(one: Search, result: Result) -> Trials:
-    """The trials that charts show, as their Python has them; empty where runs of theirs are gone."""
-    shown = [trial for trial in result.trials if trial.value is not None]
-    if not all(trial.runs and all(os.path.isdir(one.root / run) for run in trial.runs) for trial in shown):
-        return ()
-    try:
-        return [(t.number, t.state, search_results.counted_epochs(result.request, t)) for t in shown]
-    except Refusal:  # of another version
-        return ()
+def _code(chart: str, one: Search, *about) -> str:
+    """The Python of a chart of a search."""
+    return code_of(chart, one.name, *about, root=one.root.absolute())
 
 
-def _code(draw: Callable[..., str], one: Search, result: Result, trials: Trials, *about) -> str:
-    """The Python of a chart; "" where there is none."""
-    return draw(str(one.root.absolute()), result.objective, trials, *about) if trials else ""
-
-
-def _show_history(one: Search, result: Result, trials: Trials) -> None:
+def _show_history(one: Search, result: Result) -> None:
     st.markdown("**History**")
     alt = f"Values of {counted(len(result.trials), 'trial')} and the best so far"
-    code = _code(drawing_code.of_history, one, result, trials)
+    code = _code("search_history", one)
     plot(search_charts.history(result, theme.palette()), f"search_history_{one.name}", alt, code=code)
 
 
@@ -306,26 +292,26 @@ def _show_importance(one: Search, result: Result) -> None:
     if shares:
         alt = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
         figure = search_charts.importance(shares, theme.palette())
-        plot(figure, f"search_importance_{one.name}", f"Importance: {alt}")
+        plot(figure, f"search_importance_{one.name}", f"Importance: {alt}", code=_code("search_importance", one))
     how = "fANOVA: how much of what the finished trials differ by goes with each setting over the whole space. "
     st.caption(f"{how * bool(shares)}{search_results.caution(result)}")
 
 
-def _show_settings(one: Search, result: Result, trials: Trials) -> None:
+def _show_settings(one: Search, result: Result) -> None:
     st.markdown("**Each setting**")
     colors = theme.palette()
     with st.grid(columns="auto", min_column_width=280, gap="small"):
         for dimension in result.request.space:
             figure = search_charts.slice_of(result, dimension, colors)
-            code = _code(drawing_code.of_setting, one, result, trials, dimension)
+            code = _code("search_setting", one, dimension.name)
             plot(figure, f"search_slice_{one.name}_{dimension.name}", f"Value over {dimension.name}", code=code)
     st.caption("Each dot is a trial, whatever its other settings were; crosses were stopped early.")
 
 
-def _show_parallel(one: Search, result: Result, trials: Trials) -> None:
+def _show_parallel(one: Search, result: Result) -> None:
     st.markdown("**From settings to value**")
     alt = f"{len(result.complete)} finished trials as lines through their settings"
-    code = _code(drawing_code.of_lines, one, result, trials, result.request.space)
+    code = _code("search_lines", one)
     plot(search_charts.parallel(result, theme.palette()), f"search_parallel_{one.name}", alt, code=code)
     st.caption("One line a finished trial, from its settings to its value; the thick one is the best.")
 

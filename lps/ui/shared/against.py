@@ -9,12 +9,11 @@ import streamlit as st
 from lps.analysis import differences, run_groups, score_tables
 from lps.analysis.differences import Held
 from lps.analysis.run_groups import Group
-from lps.bench import drawing_scores
 from lps.charts import difference_charts
 from lps.charts.group_tables import HEADS
 from lps.settings import catalog
 from lps.ui.shared import escape, scores, select, theme
-from lps.ui.shared.plot import folder_of, plot
+from lps.ui.shared.plot import code_of, plot
 
 _NAMES = {column: HEADS[column][0] for column in differences.COLUMNS}
 
@@ -52,8 +51,8 @@ def _code(groups: Sequence[Group], chosen: Group, column: str) -> str:
     """The Python that draws the differences; "" where a group mixes what `lps.compare_runs` would keep apart."""
     if any(len({run_groups.identity(member) for member in group.members}) > 1 for group in groups):
         return ""
-    folders = [folder_of(member.run) for group in groups for member in group.members]
-    return drawing_scores.of_differences(folders, folder_of(chosen.members[0].run), column, scoring_of(groups))
+    runs = [member.run for group in groups for member in group.members]
+    return code_of("intervals", runs, chosen.members[0].run, column, **scoring_of(groups))
 
 
 def scoring_of(groups: Sequence[Group]) -> dict[str, str]:

@@ -6,7 +6,6 @@ package, served by this server (lps.ui.server.serving).
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -15,12 +14,12 @@ import plotly
 import plotly.graph_objects as go
 import streamlit as st
 
-from lps.bench import drawing_code
 from lps.charts import palette
 from lps.store.runs import Run
 from lps.ui.server import paths, presenting
 from lps.ui.shared import theme
 
+_HOME = Path(__file__).resolve().parents[3]  # where this program lies
 _LIBRARY_NAME = f"plotly-{plotly.__version__}.js"  # its address on the server: another version is another file
 _SCRIPT = (Path(__file__).parent / "plot.js").read_text(encoding="utf-8")
 _STYLE = """
@@ -61,41 +60,29 @@ def plot(
     return clicked if clickable else None
 
 
-def rows_of(figure: go.Figure) -> dict[str, int]:
-    """The measurements that its lines are named as -> the panel of each, from 1."""
-    lines = [line for line in figure.data if isinstance(line.meta, str) and line.hoverinfo != "skip"]
-    return {line.meta: int((line.yaxis or "y")[1:] or 1) for line in lines}
+def code_of(chart: str, *arguments, **options) -> str:
+    """The Python that draws a chart: a call of the function `chart` of `lps.figures`. A run stands for its folder."""
+    words = [_in_python(value) for value in arguments]
+    words += [f"{name}={_in_python(value)}" for name, value in options.items() if value not in ("", None)]
+    where = f"# Where lps is not found: set PYTHONPATH={str(_HOME)!r} and take the Python that starts the dashboard."
+    return f"{where}\nfrom lps import figures\n\nfigures.{chart}({', '.join(words)}).show()\n"
 
 
-def _means_of(figure: go.Figure) -> dict[tuple[str, str], int]:
-    """As `rows_of`, of means over classes: (measurement, seen or novel) -> panel."""
-    lines = [line for line in figure.data if isinstance(line.meta, (tuple, list))]
-    return {tuple(line.meta): int((line.yaxis or "y")[1:] or 1) for line in lines}
+def _in_python(value) -> str:
+    if isinstance(value, Run):
+        return repr(str(value.folder.absolute()))
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_in_python, value))}]"
+    return repr(str(value)) if isinstance(value, Path) else repr(value)
 
 
-def code_of_runs(figure: go.Figure, runs: Sequence[Run]) -> str:
-    """The Python that draws its lines, those of these runs over the epochs; "" where it has none."""
-    rows, means = rows_of(figure), _means_of(figure)
-    return drawing_code.of_runs([folder_of(run) for run in runs], rows, means) if rows or means else ""
-
-
-def plot_runs(figure: go.Figure, key: str, alt: str, runs: Sequence[Run]) -> None:
-    """As `plot`, for lines over the epochs of these runs: the toolbar has the Python that draws them."""
-    plot(figure, key, alt, code=code_of_runs(figure, runs), highlight=len(runs) > 1)
-
-
-def folder_of(run: Run) -> str:
-    """Where it lies, for lines that are carried out elsewhere."""
-    return str(run.folder.absolute())
-
-
-def explore(figure: go.Figure, key: str, alt: str, token: str, moment: int) -> Touch:
+def explore(figure: go.Figure, key: str, alt: str, token: str, moment: int, code: str = "") -> Touch:
     """As `plot`, for points of which some can be selected; the browser tells their ids, the figure is not sent again.
 
     token: what was selected is forgotten when it changes. moment: where it does, but neither token nor `uirevision`
     does, up to 5,000 points glide to their new places.
     """
-    data = _data(figure, key, alt, clickable=True, token=token, moment=moment)
+    data = _data(figure, key, alt, clickable=True, token=token, moment=moment, code=code)
     told = {"on_click_change": _nothing, "on_selected_change": _nothing}
     result = _mount(key=key, data=data, height=_height(figure), **told)
     drawn = isinstance(result.selected, dict) and result.selected.get("token") == token

@@ -167,7 +167,7 @@ def _show_course(name: str, was_moving: bool) -> None:
     scored = finished_scores(now)
     sheet = sweep_charts.sheet_of(now.asked)
     if sheet is not None:
-        table.show_sheet(sheet, scored)
+        table.show_sheet(now.known.name, sheet, scored)
     else:
         table.show_groups(scored)
     _show_runs(now)

@@ -1,42 +1,32 @@
 """What a sweep has found so far: the paper's table as it fills, its curve, or the groups of an own layout."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 import streamlit as st
 
 from lps.analysis import differences, score_tables
-from lps.analysis.paper import Row
-from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
-from lps.bench import drawing_scores
 from lps.charts import group_tables
 from lps.charts.sweep_charts import figures
 from lps.files import tables
 from lps.studies import preset_tables
 from lps.studies.preset_tables import Grid
 from lps.studies.presets import Sheet
-from lps.ui.shared import against, escape, scores, theme
-from lps.ui.shared.plot import folder_of, plot
+from lps.ui.shared import against, escape, scores, select, theme
+from lps.ui.shared.plot import code_of, plot
 
 
-def show_sheet(sheet: Sheet, scored: Sequence[Scored]) -> None:
-    """Table and curve of a preset."""
+def show_sheet(name: str, sheet: Sheet, scored: Sequence[Scored]) -> None:
+    """Table and curve of the sweep `name` of a preset."""
     groups = preset_tables.fill(sheet, scored)
     show_grid(preset_tables.grid(sheet, groups))
     against.show(preset_tables.named_groups(sheet, groups), "against")
-    curves = (preset_tables.curve(sheet, groups, block) for block in range(len(sheet.blocks)))
-    for (ours, theirs), (words, figure, alt) in zip(filter(any, curves), figures(sheet, groups, theme.palette())):
+    for words, figure, alt in figures(sheet, groups, theme.palette()):
         if words:
             st.markdown(f"**{escape.markdown(words)}**")
-        code = _curve_code(ours, theirs, figure.layout.xaxis.title.text) if ours else ""
+        code = code_of("sweep_curve", name, words.partition(",")[0], root=select.runs_root().absolute())
         plot(figure.update_layout(uirevision=words), f"sweep_curve_{words}", alt, code=code)
-
-
-def _curve_code(ours: Mapping[float, Group], theirs: Mapping[float, Row], title: str) -> str:
-    """The Python that draws a curve and the paper's."""
-    folders = {value: [folder_of(member.run) for member in group.members] for value, group in ours.items()}
-    return drawing_scores.of_values(folders, title, against.scoring_of(list(ours.values())), theirs)
 
 
 def show_grid(grid: Grid) -> None:

@@ -1,4 +1,4 @@
-"""What the tests of drawing code share: a chart of a page beside the figure that its Python draws."""
+"""What the tests of figures share: a chart of a page beside the figure that its Python draws."""
 
 import plotly.graph_objects as go
 import pytest
@@ -41,11 +41,11 @@ def charts(monkeypatch):
 
 
 @pytest.fixture
-def drawn(runs, charts, carried_out):
-    """drawn("live", "pi_hat", run=[id]) -> (the chart of that key, the figure that its Python draws)."""
+def drawn(charts, carried_out):
+    """drawn(root, "live", "pi_hat", run=[id]) -> (the chart of that key, the figure that its Python draws)."""
 
-    def open_page(page, key, **query):
-        found = charts(runs[0].root, page, **query)
+    def open_page(root, page, key, **query):
+        found = charts(root, page, **query)
         assert found[key][1], f"{page} has {list(found)}"
         return found[key][0], carried_out(found[key][1])
 

@@ -1,0 +1,408 @@
+"""Every chart of the dashboard as a plotly figure: `figures.pace("runs/20260101-...").show()`. Needs no browser.
+
+Each function takes runs as `lps.Run`, folder or path, and draws what the page draws. dark: in the colours of the dark
+theme. scoring: protocol, select, seen and images, as of `lps.compare_runs`. What cannot be drawn is a `ConfigError` of
+one sentence. The button "Python" of a chart hands out the call that draws it.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lps.analysis import clusters, differences, effects, labels, naming, projection, run_scores, standing
+from lps.analysis.clusters import Assignment
+from lps.analysis.effects import Background
+from lps.analysis.run_scores import Scored
+from lps.bench import boards, run_filter
+from lps.charts import (
+    board_charts,
+    class_bars,
+    difference_charts,
+    effect_charts,
+    explain_charts,
+    group_tables,
+    line_charts,
+    maps,
+    measurements,
+    pace_charts,
+    search_charts,
+    sweep_charts,
+)
+from lps.charts import confusion as confusion_charts
+from lps.charts.effect_charts import Axis
+from lps.charts.event_log import EventLog, History, planned_epochs
+from lps.charts.palette import DARK, LIGHT, Palette
+from lps.data.split import Split
+from lps.errors import Refusal, shorten
+from lps.store import run_folders, titles
+from lps.store.runs import Run
+from lps.store.snapshots import read_snapshot, read_split, snapshot_epochs
+from lps.studies import preset_tables, search, search_results, sweep_records, sweeps
+
+# ---------------------------------------------------------------------------------------------------- over epochs
+
+
+def pace(run, *, dark: bool = False) -> go.Figure:
+    """Seen and novel accuracy with their gap, KL, mean margins and confidence thresholds over the epochs.
+
+    Of a run without truth: accuracy on withheld labels, sizes of its clusters, confident shares and mean margins.
+    """
+    run, past = _read(run)
+    epochs, colors = planned_epochs(run, past), _palette(dark)
+    if not past.is_blind:
+        return line_charts.pace(past, epochs, colors)
+    split, _ = read_split(run.folder)
+    shares = group_tables.cluster_shares(run, split)
+    return line_charts.blind_pace(past, shares, labels.cluster_names(run, split), epochs, colors)
+
+
+def pace_of_runs(runs: Sequence, *, dark: bool = False) -> go.Figure:
+    """Novel and seen accuracy, KL and the mean margin of seen classes of several runs over the epochs."""
+    read = [_read(run) for run in runs]
+    pasts = {titles.label(run): past for run, past in read if len(past.epochs)}
+    epochs = max((planned_epochs(run, past) for run, past in read), default=1)
+    return line_charts.pace_of_runs(pasts, epochs, _palette(dark))
+
+
+def losses(run, *, dark: bool = False) -> go.Figure:
+    """The terms of the loss over the epochs, as they enter the sum."""
+    run, past = _read(run)
+    return line_charts.losses(past, planned_epochs(run, past), _palette(dark))
+
+
+def pseudo_labels(run, *, dark: bool = False) -> go.Figure:
+    """Share and confidence of confident pseudo-labels over the epochs."""
+    run, past = _read(run)
+    return line_charts.pseudo_labels(past, planned_epochs(run, past), _palette(dark))
+
+
+def pretraining(run, *, dark: bool = False) -> go.Figure:
+    """SimCLR's loss and the quality of its features over the epochs of pretraining."""
+    run, past = _read(run)
+    return line_charts.pretraining(past, planned_epochs(run, past, pretraining=True), _palette(dark))
+
+
+def measurement(run, name: str, *, dark: bool = False) -> go.Figure:
+    """Any measurement of docs/formats.md over the epochs; of one by class the means over seen and novel classes."""
+    run, past = _read(run)
+    if name not in past.epochs and name not in past.vectors:
+        raise Refusal("name", f"{shorten(name)} was not measured by {run.id}")
+    return measurements.other(past, name, planned_epochs(run, past), _palette(dark))
+
+
+def run_differences(first, others: Sequence, name: str = "accuracy/novel", *, dark: bool = False) -> go.Figure:
+    """A measurement of the first run minus that of each other one, in points; of the gap the difference in size."""
+    _, past = _read(first)
+    pasts = [_read(run)[1] for run in others]
+    columns = {
+        f"A − {letter}": pace_charts.difference(past, other, name, in_size=name == "accuracy/gap")
+        for letter, other in zip("BCDEFGHIJKLMNOPQRSTUVWXYZ", pasts)
+    }
+    epochs = max([1, past.last_epoch, *(other.last_epoch for other in pasts)])
+    return pace_charts.differences(columns, epochs, _palette(dark))
+
+
+def chart(text: str, runs: Sequence = (), *, filter: str = "", root=None, dark: bool = False) -> go.Figure:
+    """A chart of the page Charts, as its address has it: "y=accuracy/novel;x=epoch;smooth=0.6;by=margin_scale".
+
+    runs: those to draw; without them the runs in `root` (`LPS_RUNS` or ./runs) that fit `filter`, newest first.
+    """
+    asked = boards.read_chart(text)
+    found = [_run(run) for run in runs] or run_folders.list_runs(Path(root or os.environ.get("LPS_RUNS") or "runs"))
+    entries = [standing.entry(run) for run in found]
+    entries = [entry for entry in run_filter.select(entries, filter) if entry.config is not None]
+    histories = [_history(entry.run) for entry in entries]
+    names, words = [titles.title(entry.run) for entry in entries], board_charts.measurements(histories)
+    own = [name if names.count(name) == 1 else titles.label(entry.run) for name, entry in zip(names, entries)]
+    lines = board_charts.lines_of_runs(asked, entries, histories, own, _palette(dark))
+    return board_charts.figure(lines, asked, words.get(asked.y, asked.y), _palette(dark))
+
+
+# ---------------------------------------------------------------------------------------------------- one epoch
+
+
+def class_distribution(run, epoch: int, *, dark: bool = False) -> go.Figure:
+    """The estimated class distribution (pi_hat) after an epoch as bars, beside equal shares."""
+    run, past = _read(run)
+    top = float(np.nanmax(past.vectors["pi_hat"].to_numpy())) if "pi_hat" in past.vectors else 0.0
+    return class_bars.class_distribution(
+        _by_class(run, past, "pi_hat", epoch), past.seen, _class_names(run, past), _palette(dark), top
+    )
+
+
+def guessed_shares(run, epoch: int, *, dark: bool = False) -> go.Figure:
+    """The estimated class distribution as the page Explain draws it, sorted where there are many classes."""
+    run, past = _read(run)
+    shares = _by_class(run, past, "pi_hat", epoch).astype(np.float64)
+    return explain_charts.shares(shares / shares.sum(), past.seen, _class_names(run, past), _palette(dark))
+
+
+def class_accuracy(run, epoch: int, *, dark: bool = False) -> go.Figure:
+    """The accuracy of every class after an epoch, after matching."""
+    run, past = _read(run)
+    accuracy = _by_class(run, past, "class/accuracy", epoch)
+    return class_bars.class_accuracy(accuracy, past.seen, _class_names(run, past), _palette(dark))
+
+
+def cluster_sizes(run, epoch: int, *, dark: bool = False) -> go.Figure:
+    """The share of the unlabeled images in every cluster after an epoch, beside equal ones."""
+    run, past = _read(run)
+    table = group_tables.cluster_shares(run, read_split(run.folder)[0])
+    if epoch not in table.index:
+        raise Refusal("epoch", f"{epoch} has no stored predictions; choices: {', '.join(map(str, table.index))}")
+    top, shares = float(table.to_numpy().max()), table.loc[epoch].to_numpy()
+    return class_bars.class_distribution(shares, past.seen, _class_names(run, past), _palette(dark), top)
+
+
+def confusion(run, epoch: int, *, dark: bool = False) -> go.Figure:
+    """Counts of the images of every true class in every cluster after an epoch, with a person's merges and splits."""
+    run = _run(run)
+    split, targets = read_split(run.folder)
+    network, said = clusters.read_assignment(run, epoch, split), naming.at(naming.read_entries(run), epoch)
+    assigned = labels.clusters_of(said, network.predicted, split.unlabeled)
+    ids = labels.cluster_ids(said, network.predicted, split.classes.total)
+    truth = targets[split.unlabeled]
+    if not (truth >= 0).any():
+        raise Refusal("run", f"{run.id} has no unlabeled image of known class")
+    found = clusters.describe(assigned, network.confidence, truth, ids, len(split.class_names))
+    width = max(split.classes.seen, int(truth.max()) + 1)
+    counts, order = clusters.confusion(assigned, truth, ids, width), confusion_charts.row_order(found)
+    defaults = labels.default_names(run, split)
+    rows = [labels.title_of(found[place].id, said, defaults) for place in order]
+    seen, names = split.classes.seen, split.class_names[:width]
+    return confusion_charts.figure(counts[order], rows, names, seen, _palette(dark))
+
+
+def image_confidence(run, image: int, *, dark: bool = False) -> go.Figure:
+    """How sure a run was of an unlabeled image after each stored epoch, with the confidence thresholds."""
+    run, past = _read(run)
+    split, _ = read_split(run.folder)
+    (rows,) = np.nonzero(split.unlabeled == image)
+    if not len(rows):
+        raise Refusal("image", f"{image} is not an unlabeled image of {run.id}")
+    stored = _assignments(run, split)
+    last = max(stored)
+    said, defaults = naming.at(naming.read_entries(run), last), labels.default_names(run, split)
+    now = labels.clusters_of(said, stored[last].predicted, split.unlabeled)
+    heirs = {epoch: clusters.heirs(found.predicted, now) for epoch, found in stored.items()}
+    moments = clusters.biography(int(rows[0]), stored, heirs)
+    names = {int(cluster): labels.title_of(int(cluster), said, defaults) for cluster in np.unique(now)}
+    thresholds = {group: past.column(f"threshold/{group}") for group in ("seen", "novel")}
+    return line_charts.image_confidence(moments, int(now[rows[0]]), thresholds, names, _palette(dark))
+
+
+def map_of_features(run, epoch: int, method: str = "pca", color: str = "group", *, dark: bool = False) -> go.Figure:
+    """The features of the unlabeled images after an epoch on a plane.
+
+    method: pca, tsne or umap; a map of the latter two has to be stored (`python -m lps project`). color: group (seen
+    and novel), truth, predicted, confidence or right.
+    """
+    run, (split, targets) = _run(run), read_split(_run(run).folder)
+    snapshot, stored = read_snapshot(run.snapshots, epoch, thinned=True), snapshot_epochs(run.snapshots)
+    found = projection.read_map(run, method, epoch)
+    if found is not None:
+        points, index = found.points, found.index
+    elif method == "pca":
+        ends = [read_snapshot(run.snapshots, one, thinned=True) for one in (stored[0], stored[-1])]
+        plane = maps.shared_plane(ends[0], stored[0], ends[1], stored[-1])
+        points, index = maps.on_plane(plane, snapshot, epoch), snapshot.feature_index
+    else:
+        raise Refusal("method", f"there is no {shorten(method)} map of epoch {epoch}; python -m lps project makes one")
+    table = maps.table_of(points, index, split, targets, snapshot)
+    return maps.projection(table, color, _palette(dark), split.classes.seen, list(split.class_names))
+
+
+# ---------------------------------------------------------------------------------------------------- groups of runs
+
+
+def curves(
+    runs: Sequence, name: str = "accuracy/novel", by: str = "everything", band: str = "std", *, dark: bool = False
+) -> go.Figure:
+    """The mean of a measurement over the epochs for each group of runs, with a band.
+
+    by: everything (but the seed), method or a setting. band: std, interval or none.
+    """
+    scored = _scored(runs)
+    tables = {
+        label: group_tables.curve_table([_history(member.run) for member in own], name, band)
+        for label, own in group_tables.curve_groups(scored, by).items()
+    }
+    found = [line_charts.GroupCurve(label, table) for label, table in tables.items() if len(table)]
+    epochs = max((int(curve.table.index[-1]) for curve in found), default=1)
+    return line_charts.curves_of_groups(found, epochs, group_tables.tick_format(name, found), _palette(dark))
+
+
+def intervals(runs: Sequence, against, column: str = "novel", *, dark: bool = False, **scoring: str) -> go.Figure:
+    """Every group of equal runs minus the group of the run `against`, in points, with 95 % intervals.
+
+    column: seen, novel, all, nmi, gap, conflict or time.
+    """
+    groups, name = group_tables.sorted_groups(_scored(runs, scoring)), _run(against).id
+    chosen = next((group for group in groups if any(member.run.id == name for member in group.members)), None)
+    if chosen is None:
+        raise Refusal("against", f"{name} is none of the runs")
+    return difference_charts.intervals(differences.hold(groups, chosen), column, _palette(dark))
+
+
+def setting_curves(runs: Sequence, setting: str, *, dark: bool = False, **scoring: str) -> go.Figure:
+    """Mean and spread of accuracies by the value of a setting, the gap below, with the paper's line where it has one.
+
+    All other settings have to be equal; where they are not, the set with most values is drawn.
+    """
+    background = _background(_scored(runs, scoring), [setting])
+    groups = {values[0]: group for values, group in background.groups.items()}
+    published, _ = effects.paper_curve(background.members[0], setting)
+    values = background.values(setting)
+    axis = Axis.of(setting, effects.ordered({*values, *published}))
+    return effect_charts.curves(axis, values, groups, published, _palette(dark))
+
+
+def setting_matrix(
+    runs: Sequence, rows: str, columns: str, measure: str = "novel", *, dark: bool = False, **scoring: str
+) -> go.Figure:
+    """A cell for each pair of values of two settings: mean, spread, number of runs. measure: novel, seen, all, gap."""
+    background = _background(_scored(runs, scoring), [rows, columns])
+    down, across = (Axis.of(setting, background.values(setting)) for setting in (rows, columns))
+    return effect_charts.matrix(down, across, background.groups, set(), measure, _palette(dark), None)
+
+
+def setting_lines(
+    runs: Sequence, settings: Sequence[str] = (), measure: str = "novel", *, dark: bool = False, **scoring: str
+) -> go.Figure:
+    """One line a run through its settings to a measure (parallel coordinates). settings: all varied ones without it."""
+    scored = [member for member in _scored(runs, scoring) if not np.isnan(member.value(measure))]
+    varied = effects.varied([member.config for member in scored])
+    chosen = {name: varied[name] for name in settings or varied}
+    return effect_charts.parallel(scored, chosen, measure, _palette(dark))
+
+
+def setting_importance(runs: Sequence, measure: str = "novel", *, dark: bool = False, **scoring: str) -> go.Figure:
+    """How much of the variance between setups each setting adds to all others (type III shares)."""
+    found, _ = effects.importance(_scored(runs, scoring), measure)
+    return effect_charts.importance(found, _palette(dark))
+
+
+def sweep_curve(name: str, block: str = "", *, root=None, dark: bool = False) -> go.Figure:
+    """The curve of a sweep that was laid out by a preset, beside the paper's. block: its title, such as CIFAR-10."""
+    root = Path(root or os.environ.get("LPS_RUNS") or "runs")
+    known = next((one for one in sweep_records.known(root) if one.name == name), None)
+    asked = sweeps.from_kept(known.asked) if known else None
+    sheet = sweep_charts.sheet_of(asked)
+    if sheet is None:
+        raise Refusal("name", f"{shorten(name)} is no sweep of a preset in {root}")
+    items = sweeps.sketch(asked, root, name).items
+    scored, _ = run_scores.score_all(
+        [item.run for item in items if item.state and item.state.name == "finished"], "orca", "last", "default"
+    )
+    found = sweep_charts.figures(sheet, preset_tables.fill(sheet, scored), _palette(dark))
+    figure = next((figure for words, figure, _ in found if words.startswith(block)), None)
+    if figure is None:
+        raise Refusal("block", f"{shorten(block)} has no curve in {shorten(name)}")
+    return figure
+
+
+# ---------------------------------------------------------------------------------------------------- searches
+
+
+def search_history(name: str, *, root=None, dark: bool = False) -> go.Figure:
+    """The value of every trial of a search, and the best so far."""
+    return search_charts.history(_search(name, root)[1], _palette(dark))
+
+
+def search_setting(name: str, setting: str, *, root=None, dark: bool = False) -> go.Figure:
+    """The values of the trials of a search over one of its settings."""
+    result = _search(name, root)[1]
+    dimension = next((one for one in result.request.space if one.name == setting), None)
+    if dimension is None:
+        choices = ", ".join(one.name for one in result.request.space)
+        raise Refusal("setting", f"{shorten(setting)} was not searched; choices: {choices}")
+    return search_charts.slice_of(result, dimension, _palette(dark))
+
+
+def search_lines(name: str, *, root=None, dark: bool = False) -> go.Figure:
+    """One line a finished trial of a search through its settings to its value (parallel coordinates)."""
+    return search_charts.parallel(_search(name, root)[1], _palette(dark))
+
+
+def search_importance(name: str, *, root=None, dark: bool = False) -> go.Figure:
+    """How much of what the finished trials of a search differ by goes with each setting (fANOVA)."""
+    return search_charts.importance(search_results.importance(*_search(name, root)), _palette(dark))
+
+
+# ---------------------------------------------------------------------------------------------------- parts
+
+
+def _run(run) -> Run:
+    """The run of an `lps.Run`, a folder or a path."""
+    found = Run(Path(getattr(run, "folder", run)))
+    if not found.folder.is_dir():
+        raise Refusal("run", f"{shorten(str(found.folder), 120)} is no folder")
+    return found
+
+
+def _read(run) -> tuple[Run, History]:
+    run = _run(run)
+    return run, _history(run)
+
+
+def _history(run: Run) -> History:
+    return EventLog(run.events).read()
+
+
+def _palette(dark: bool) -> Palette:
+    return DARK if dark else LIGHT
+
+
+def _class_names(run: Run, past: History) -> list[str]:
+    try:
+        return list(read_split(run.folder)[0].class_names)
+    except Refusal:
+        return [str(class_id) for class_id in range(int(past.start.get("classes/total") or 0))]
+
+
+def _by_class(run: Run, past: History, name: str, epoch: int) -> np.ndarray:
+    values = past.vector(name, epoch)
+    if values is None:
+        raise Refusal("epoch", f"{epoch} of {run.id} has no {name}")
+    return values
+
+
+def _assignments(run: Run, split: Split) -> dict[int, Assignment]:
+    """The predictions of all stored epochs that can be read, one at least."""
+    found = {}
+    for epoch in snapshot_epochs(run.snapshots):
+        try:
+            found[epoch] = clusters.read_assignment(run, epoch, split)
+        except Refusal:
+            continue
+    if not found:
+        raise Refusal("run", f"{run.id} has no stored predictions")
+    return found
+
+
+def _scored(runs: Sequence, scoring: dict[str, str] | None = None) -> list[Scored]:
+    """The scores of runs; raises `Refusal` where one of them has none."""
+    how = {"protocol": "orca", "select": "last", "seen": "default", "images": "unlabeled"}
+    unknown = set(scoring or {}) - set(how)
+    if unknown:
+        raise Refusal("scoring", f"{', '.join(sorted(unknown))} is not one of {', '.join(how)}")
+    scored, left_out = run_scores.score_all([_run(run) for run in runs], *(how | (scoring or {})).values())
+    if left_out or not scored:
+        raise Refusal("runs", f"{left_out[0][0].id} cannot be scored: {left_out[0][1]}" if left_out else "hold no run")
+    return scored
+
+
+def _background(scored: Sequence[Scored], settings: Sequence[str]) -> Background:
+    """Runs that are equal but for these settings and the seed: of several sets the one with most values."""
+    for setting in settings:
+        if not any(setting in member.config.flat() for member in scored):
+            raise Refusal("setting", f"{shorten(setting)} is no setting of these runs")
+    return effects.backgrounds(scored, settings)[0]
+
+
+def _search(name: str, root) -> tuple[search.Search, search_results.Result]:
+    found = search.find_search(Path(root or os.environ.get("LPS_RUNS") or "runs"), name)
+    return found, search_results.read(found)
