@@ -5,9 +5,6 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-import jinja2
-from markupsafe import Markup
-
 from lps.charts.palette import DARK, LIGHT
 from lps.errors import Refusal, shown
 from lps.files.atomic import PUBLIC, refused, write_whole
@@ -32,15 +29,11 @@ def style() -> str:
 
 def render(race: dict) -> str:
     """The whole file of what `numbers.of` found: it fetches nothing, and runs no script but its own."""
-    loader = jinja2.FileSystemLoader(_HERE)
-    options = {"undefined": jinja2.StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
-    template = jinja2.Environment(loader=loader, autoescape=True, **options).get_template("race.html.j2")
-    script = SCRIPT + offline.script(_HERE / "document.js")
-    return template.render(
+    return offline.page(
+        _HERE / "race.html.j2",
+        [SCRIPT + offline.script(_HERE / "document.js")],
+        style(),
         title=" against ".join(f"{run['letter']} {run['title']}" for run in race["runs"]),
-        policy=offline.policy([script]),
-        style=Markup(style()),
-        script=Markup(script),
         data=offline.inside_script(json.dumps(race, allow_nan=False, separators=(",", ":"))),
         rows=[_last_row(run) for run in race["runs"]],
     )

@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-import jinja2
 import plotly.graph_objects as go
-from markupsafe import Markup
 
 from lps.charts import palette
 from lps.charts.library import LIBRARY
@@ -95,22 +93,14 @@ def render(title: str, about: Sequence[str], sections: Sequence[Section], footer
     shown = [section for section in sections if section.blocks]
     figures = [block.figure for section in shown for block in section.blocks if block.kind == "chart"]
     scripts = [offline.script(LIBRARY / "plotly.min.js"), offline.script(_HERE / "document.js")] if figures else []
-    template = _environment().get_template("document.html.j2")
-    return template.render(
+    return offline.page(
+        _HERE / "document.html.j2",
+        scripts,
+        (_HERE / "document.css").read_text(encoding="utf-8"),
         title=title,
         about=about,
         sections=shown,
         footer=footer,
-        style=Markup((_HERE / "document.css").read_text(encoding="utf-8")),
         figures=[offline.inside_script(figure.to_json()) for figure in figures],
         colors=offline.inside_script(json.dumps(palette.color_pairs())),
-        scripts=[Markup(script) for script in scripts],
-        policy=offline.policy(scripts),
-    )
-
-
-def _environment() -> jinja2.Environment:
-    loader = jinja2.FileSystemLoader(_HERE)
-    return jinja2.Environment(
-        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

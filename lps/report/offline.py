@@ -1,4 +1,4 @@
-"""What an HTML file needs to open offline and run nothing but its own scripts: these, its policy, data in its midst."""
+"""HTML files that open offline and run only their own scripts: the page, its scripts, its policy, data inside it."""
 
 import base64
 import hashlib
@@ -6,13 +6,30 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+import jinja2
 from markupsafe import Markup
 
+_HERE = Path(__file__).parent
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 _POLICY = "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'"
 
 
-def policy(scripts: Sequence[str]) -> str:
+def page(template: Path, scripts: Sequence[str], style: str, **values) -> str:
+    """The whole file made from a template that extends `offline.html.j2`; every value but `Markup` is escaped.
+
+    scripts: the only ones that may run. The template puts them where they belong.
+    """
+    loader = jinja2.FileSystemLoader([template.parent, _HERE])
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    marked = [Markup(script) for script in scripts]
+    return environment.get_template(template.name).render(
+        policy=_policy(scripts), scripts=marked, style=Markup(style), **values
+    )
+
+
+def _policy(scripts: Sequence[str]) -> str:
     """What the file may do: run these scripts, and fetch nothing."""
     return _POLICY.format(" ".join(map(_hash, scripts)) or "'none'")
 
