@@ -123,7 +123,7 @@ def test_a_finished_run_shows_its_last_accuracies(root):
         ("finished", ["Rename", "Launch a copy", "Delete"]),
         ("stopped", ["Rename", "Launch a copy", "Resume", "Delete"]),
         ("failed", ["Rename", "Launch a copy", "Resume", "Delete"]),
-        ("queued", ["Rename", "Launch a copy", "Stop"]),
+        ("queued", ["Rename", "Launch a copy", "Cancel"]),
     ],
 )
 def test_only_what_makes_sense_is_offered(root, state, possible):

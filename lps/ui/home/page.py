@@ -10,10 +10,10 @@ import streamlit as st
 from lps.charts import drawings, event_log
 from lps.cluster import executors
 from lps.errors import Refusal
-from lps.running import costs, launcher, queue
+from lps.running import costs, queue, run_actions
 from lps.settings.config import configure
 from lps.store import titles
-from lps.store.run_folders import delete_run, find_run
+from lps.store.run_folders import TRASH_S, delete_run, find_run
 from lps.store.run_progress import read_progress
 from lps.store.runs import RUN_ID, Run, State
 from lps.ui.forms import demo, starting
@@ -21,7 +21,7 @@ from lps.ui.home import recordings_gallery
 from lps.ui.server import routing
 from lps.ui.shared import escape, estimates, recordings, refusals, select, theme
 from lps.ui.shared import history as shared_history
-from lps.ui.shared.run_actions import ACTIONS, actions, ask_name
+from lps.ui.shared.run_actions import LABELS, ask_name, label
 from lps.wording import ago, counted
 
 _ABOUT = (
@@ -214,11 +214,11 @@ def _show_accuracies(found: _ListedRun) -> None:
 
 
 def _show_menu(found: _ListedRun) -> None:
-    possible = actions(found.run, found.state)
+    possible = run_actions.possible(found.run, found.state)
     if not possible:
         return
-    key = f"menu-{found.run.id}"
-    chosen = st.menu_button("More", possible, format_func=ACTIONS.get, type="tertiary", key=key)
+    words = {action: f"{LABELS[action][1]} {label(action, found.state)}" for action in possible}
+    chosen = st.menu_button("More", possible, format_func=words.get, type="tertiary", key=f"menu-{found.run.id}")
     if chosen:
         _act(chosen, found.run)
 
@@ -231,17 +231,14 @@ def _act(action: str, run: Run) -> None:
         st.session_state["home_question"] = (action, run.id)
         st.rerun()
     with refusals.told():
-        if action == "resume":
-            launcher.resume(run)
-        else:
-            launcher.stop(run, kill=action == "kill")
+        run_actions.ACTS[action](run)
         st.rerun()
 
 
 @st.dialog("Delete run")
 def _ask_delete(run: Run) -> None:
-    name = escape.markdown(titles.label(run))
-    st.markdown(f"**{name}** moves to the folder `.trash` beside the runs and stays there for a week.")
+    name, days = escape.markdown(titles.label(run)), TRASH_S // 86_400
+    st.markdown(f"**{name}** moves to the folder `.trash` beside the runs and stays there for {days} days.")
     if st.button("Delete", type="primary", icon=":material/delete:"):
         refusals.try_change(lambda: delete_run(run))
 

@@ -18,6 +18,7 @@ from lps.cluster.jobs import RECORD
 from lps.errors import Refusal
 from lps.machine import usage
 from lps.running import launcher, overview, queue
+from lps.running import run_actions as actions
 from lps.settings import catalog, config
 from lps.settings.parameters import text_of
 from lps.store import inherited, titles, wishes
@@ -25,7 +26,18 @@ from lps.store.runs import Run, State
 from lps.ui.forms import fields
 from lps.ui.live import blind
 from lps.ui.pictures import points
-from lps.ui.shared import cards, epoch_choice, escape, estimates, failures, notices, refusals, replay, theme
+from lps.ui.shared import (
+    cards,
+    epoch_choice,
+    escape,
+    estimates,
+    failures,
+    notices,
+    refusals,
+    replay,
+    run_actions,
+    theme,
+)
 from lps.ui.shared.history import history, log_tail
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import ago, counted, data_size
@@ -62,25 +74,15 @@ def _about(run: Run) -> list[str]:
 
 
 def _show_actions(run: Run, state: State) -> None:
-    key = f"{run.id}-action"
-    if state.name in ("starting", "running", "queued"):
-        word = "Cancel" if state.name == "queued" else "Stop"
-        if st.button(word, key=key, icon=":material/stop:", help="Saves a checkpoint first; the run can be resumed."):
-            _ask(launcher.stop, run)
-        return
-    if state.name == "stopping":
-        help = "Loses what was done since the last checkpoint; the run can be resumed from there."
-        if run.wish().want == "stop" and st.button("End at once", key=key, icon=":material/cancel:", help=help):
-            _ask(lambda run: launcher.stop(run, kill=True), run)
-        return
     if run.is_recorded:
         link = {"query_params": {"clone": run.id}, "help": "Opens the form with the settings of this recording."}
         st.page_link("pages/launch.py", label="Launch a copy", icon=":material/content_copy:", **link)
-    # What failed or crashed has its buttons beside the advice (lps.ui.shared.failures).
-    if state.name == "stopped" and st.button(
-        "Resume", key=key, icon=":material/play_arrow:", help="Goes on from the last checkpoint."
-    ):
-        _ask(launcher.resume, run)
+        return
+    # Runs that failed or crashed have their buttons beside the advice (lps.ui.shared.failures).
+    shown = {"stop", "kill", "resume"} if state.name not in ("failed", "crashed") else ()
+    for action in actions.possible(run, state):
+        if action in shown and run_actions.is_pressed(run, state, action):
+            _ask(actions.ACTS[action], run)
 
 
 def _ask(action, run: Run) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from lps.analysis.standing import Entry
-from lps.running import launcher
+from lps.running import run_actions as actions
 from lps.store.run_folders import delete_run, deleted_runs, restore_run
 from lps.store.runs import RUN_ID, Run
 from lps.ui.runs import table
@@ -58,23 +58,9 @@ def _show_links(chosen: Sequence[Entry]) -> None:
             st.page_link(f"pages/{page}.py", label=label, query_params={"run": readable})
 
 
-_LABELS = {
-    "rename": ("Rename", ":material/edit:"),
-    "note": ("Note", ":material/notes:"),
-    "tag": ("Tags", ":material/sell:"),
-    "copy": ("Launch a copy", ":material/content_copy:"),
-    "hide": ("Hide", ":material/visibility_off:"),
-    "unhide": ("Show again", ":material/visibility:"),
-    "stop": ("Stop", ":material/stop_circle:"),
-    "kill": ("End at once", ":material/cancel:"),
-    "resume": ("Resume", ":material/play_circle:"),
-    "delete": ("Delete", ":material/delete:"),
-}
-
-
 def _possible(chosen: Sequence[Entry]) -> dict[str, list[Entry]]:
     """Which actions make sense, and for which of the chosen runs; recordings and foreign folders stay as they are."""
-    offered = {entry.run.id: run_actions.actions(entry.run, entry.state) for entry in chosen}
+    offered = {entry.run.id: actions.possible(entry.run, entry.state) for entry in chosen}
     own = [entry for entry in chosen if not entry.run.is_recorded and RUN_ID.fullmatch(entry.run.id)]
     found = {
         "rename": own if len(chosen) == 1 else [],
@@ -92,7 +78,7 @@ def _possible(chosen: Sequence[Entry]) -> dict[str, list[Entry]]:
 
 
 def _show_button(action: str, runs: list[Entry], chosen: int) -> None:
-    label, icon = _LABELS[action]
+    label, icon = run_actions.LABELS[action]
     words = label if len(runs) == chosen else f"{label} {len(runs)}"
     if st.button(words, icon=icon, type="tertiary", key=f"shelf_{action}"):
         ids = [entry.run.id for entry in runs]
@@ -112,7 +98,7 @@ def _show_button(action: str, runs: list[Entry], chosen: int) -> None:
 
 def resume(entry: Entry) -> None:
     """Let a run go on, or say why not, and draw the page anew."""
-    _for_each([entry], launcher.resume)
+    _for_each([entry], actions.ACTS["resume"])
     st.rerun()
 
 
@@ -125,9 +111,7 @@ def _delete(entries: list[Entry]) -> None:
 _CHANGES = {
     "hide": lambda run: run.write_meta(hidden=True),
     "unhide": lambda run: run.write_meta(hidden=False),
-    "stop": lambda run: launcher.stop(run),
-    "kill": lambda run: launcher.stop(run, kill=True),
-    "resume": lambda run: launcher.resume(run),
+    **actions.ACTS,
 }
 
 

@@ -1,34 +1,38 @@
-"""What may be done with a run in its state, and the dialog that names it."""
+"""Labels and icons of what can be done with a run (`lps.running.run_actions`), and the dialog that names it."""
 
 import streamlit as st
 
-from lps.store.runs import RUN_ID, Run, State
+from lps.store.runs import Run, State
 from lps.ui.shared import refusals
 
-ACTIONS = {
-    "rename": ":material/edit: Rename",
-    "copy": ":material/content_copy: Launch a copy",
-    "stop": ":material/stop_circle: Stop",
-    "kill": ":material/cancel: End at once",
-    "resume": ":material/play_circle: Resume",
-    "delete": ":material/delete: Delete",
+LABELS = {  # label, icon
+    "rename": ("Rename", ":material/edit:"),
+    "note": ("Note", ":material/notes:"),
+    "tag": ("Tags", ":material/sell:"),
+    "copy": ("Launch a copy", ":material/content_copy:"),
+    "hide": ("Hide", ":material/visibility_off:"),
+    "unhide": ("Show again", ":material/visibility:"),
+    "stop": ("Stop", ":material/stop_circle:"),
+    "kill": ("End at once", ":material/cancel:"),
+    "resume": ("Resume", ":material/play_circle:"),
+    "delete": ("Delete", ":material/delete:"),
+}
+_HELP = {
+    "stop": "Saves a checkpoint first; the run can be resumed.",
+    "kill": "Loses what was done since the last checkpoint; the run can be resumed from there.",
+    "resume": "Continues from the last checkpoint.",
 }
 
 
-def actions(run: Run, state: State) -> list[str]:
-    """What can be done with a run in this state; nothing with a folder that is none of ours."""
-    if run.is_recorded:
-        return ["copy"]
-    if state.name == "unreadable":
-        return ["delete"] if RUN_ID.fullmatch(run.id) else []
-    also = {
-        "queued": ["stop"],
-        "starting": ["stop"],
-        "running": ["stop"],
-        "stopping": ["kill"],
-        "finished": ["delete"],
-    }
-    return ["rename", "copy", *also.get(state.name, ["resume", "delete"])]
+def label(action: str, state: State) -> str:
+    """The word on the button: to stop a queued run is to cancel it."""
+    return "Cancel" if action == "stop" and state.name == "queued" else LABELS[action][0]
+
+
+def is_pressed(run: Run, state: State, action: str) -> bool:
+    """Draw the button of an action of one run; whether it was pressed."""
+    icon, key = LABELS[action][1], f"{run.id}-action"
+    return st.button(label(action, state), key=key, icon=icon, help=_HELP.get(action))
 
 
 @st.dialog("Rename run")
