@@ -8,10 +8,14 @@ without it.
 """
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lps.errors import shorten
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 ON_DEVICE = 2_000_000_000  # bytes of pixels that a run copies to its device; more stay where they are
 _SUBSET = 6  # stream of random numbers under split.seed, beside those of `split`
@@ -44,6 +48,13 @@ class Images:
         """(height, width) of an image by its own proportions, before it was squeezed into its pixels."""
         height, width = self.pixels.shape[1:3] if self.sizes is None else self.sizes[image].tolist()
         return height, width
+
+
+def as_image(pixels: np.ndarray) -> "Image.Image":
+    """One picture as Pillow has it, mode L or RGB. pixels: uint8 (height, width, 1 or 3)."""
+    from PIL import Image  # only where a picture is made
+
+    return Image.fromarray(np.ascontiguousarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels))
 
 
 def take(images: Images, ids: np.ndarray) -> Images:

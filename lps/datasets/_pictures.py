@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps
 
-from lps.datasets import Images, quoted
+from lps.datasets import Images, as_image, quoted
 from lps.datasets._decoding import Unreadable, decode, squeezed
 from lps.datasets._store import Writer, kept
 from lps.errors import Refusal, shorten
@@ -175,7 +175,7 @@ def brought(pixels: np.ndarray, size: int, width: int | None = None) -> Iterator
     """Every image as uint8 (size, width or size, channels)."""
 
     def fit(i: int) -> np.ndarray:
-        image = Image.fromarray(np.ascontiguousarray(pixels[i].squeeze(-1) if pixels.shape[3] == 1 else pixels[i]))
+        image = as_image(pixels[i])
         fitted = ImageOps.fit(image, (width or size, size), Image.Resampling.BICUBIC)
         return np.asarray(fitted).reshape(size, width or size, -1)
 

@@ -4,32 +4,25 @@ The folder can also come as a .zip that is made while it is sent.
 """
 
 import io
-import os
-import shutil
-import unicodedata
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from lps.analysis.labels import Labels, label_all, pictures
-from lps.datasets import Images
+from lps.datasets import Images, as_image
 from lps.errors import Refusal, shorten
+from lps.exchange import class_folders
+from lps.exchange.class_folders import folder_names
 from lps.files import tables
 from lps.files.atomic import PUBLIC, refused, write_whole
-from lps.files.drafts import new_folder
 from lps.store.runs import Run
 from lps.store.snapshots import read_split
 
 _COLUMNS = ("image", "file", "predicted", "cluster", "name", "confidence", "group", "source")
 _TABLE = "labels.csv"
 _UNNAMED = "unlabeled"  # sub-folder of rejected images; the data set `folder` takes it for images of unknown class
-RESERVED = {_UNNAMED, "unlabelled", "_unlabeled", "_unlabelled", "test", "con", "prn", "aux", "nul", _TABLE} | {
-    f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10)
-}
-_FOLDER_LIMIT = 120  # bytes of a sub-folder's name
 _PIECE = 1 << 20  # bytes of a picture that are in memory at a time
 
 
@@ -89,39 +82,21 @@ def write_folder(target: Path, labels: Labels, images: Images, root: Path | None
     """
     if links and not images.file_names:
         raise Refusal("links", "cannot be made: the images of this data set are no files; leave it out")
-    return new_folder(target, lambda draft: _fill(draft, labels, images, root, links))
+    pictures = (
+        (place, _original(image, images, root) or images.pixels[image]) for place, image in _places(labels, images)
+    )
+    table = _TABLE, as_csv(labels, images.file_names)
+    return class_folders.write(target, pictures, table, links)
 
 
-def _fill(draft: Path, labels: Labels, images: Images, root: Path | None, links: bool) -> None:
-    for place, image in _places(labels, images):
-        (draft / place).parent.mkdir(exist_ok=True)
-        _place(draft / place, image, images, root, links)
-    write_whole(draft / _TABLE, as_csv(labels, images.file_names).encode(), PUBLIC)
-
-
-def _places(labels: Labels, images: Images) -> Iterator[tuple[str, int]]:
-    """(sub-folder and name, image) of every picture; no two places are the same, even where case does not count."""
+def _places(labels: Labels, images: Images) -> list[tuple[str, int]]:
+    """(sub-folder and name, image) of every picture."""
     folders = folder_names(sorted(set(labels.names) - {""})) | {"": _UNNAMED}
-    taken: set[tuple[str, str]] = set()
+    ids = labels.images.tolist()
     width = len(str(len(images.labels) - 1))
-    for image, name in zip(labels.images.tolist(), labels.names):
-        folder = folders[name]
-        own = Path(images.file_names[image]).name if images.file_names else f"{image:0{width}d}.png"
-        if (folder, own.casefold()) in taken:
-            own = f"{image:0{width}d}-{own}"
-        taken.add((folder, own.casefold()))
-        yield f"{folder}/{own}", image
-
-
-def _place(path: Path, image: int, images: Images, root: Path | None, links: bool) -> None:
-    """One picture: the original file or a link to it, else the pixels."""
-    original = _original(image, images, root)
-    if original is None:
-        _picture(images, image).save(path, "PNG")
-    elif links:
-        path.symlink_to(original)
-    else:
-        shutil.copyfile(original, path)
+    numbers = [f"{image:0{width}d}" for image in ids]
+    files = [images.file_names[image] for image in ids] if images.file_names else [f"{text}.png" for text in numbers]
+    return list(zip(class_folders.places([folders[name] for name in labels.names], files, numbers), ids))
 
 
 def _original(image: int, images: Images, root: Path | None) -> Path | None:
@@ -133,11 +108,6 @@ def _original(image: int, images: Images, root: Path | None) -> Path | None:
         name = shorten(images.file_names[image])
         raise Refusal("dataset.path", f"{name} is not there any more, so nothing was written")
     return original
-
-
-def _picture(images: Images, image: int) -> Image.Image:
-    pixels = images.pixels[image]
-    return Image.fromarray(np.ascontiguousarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels))
 
 
 # ---------------------------------------------------------------------------------------------------- a .zip
@@ -170,7 +140,7 @@ def _content(images: Images, image: int, original: Path | None) -> io.BufferedIO
     if original is not None:
         return open(original, "rb")
     out = io.BytesIO()
-    _picture(images, image).save(out, "PNG")
+    as_image(images.pixels[image]).save(out, "PNG")
     out.seek(0)
     return out
 
@@ -193,35 +163,3 @@ class _Pieces(io.RawIOBase):
         data = bytes(self._written)
         self._written.clear()
         return data
-
-
-def folder_names(names: list[str]) -> dict[str, str]:
-    """For every name a folder name that all file systems take, no two the same even where case does not count."""
-    found: dict[str, str] = {}
-    for name in names:
-        plain, number = folder_name(name), 1
-        unique = plain
-        while unique.casefold() in {other.casefold() for other in found.values()}:
-            number += 1
-            unique = f"{plain} ({number})"
-        found[name] = unique
-    return found
-
-
-def folder_name(name: str) -> str:
-    """A name without separators, reserved characters and words, leading dots, or dots and spaces at the end."""
-    text = unicodedata.normalize("NFC", name)
-    text = "".join("_" if c in '/\\:*?"<>|' or not c.isprintable() else c for c in text)
-    text = text.encode("utf-8", "replace")[:_FOLDER_LIMIT].decode("utf-8", "ignore").strip().rstrip(". ")
-    text = "_" + text if text.startswith(".") else text
-    plain = text or "class"
-    return f"{plain}_" if {plain.casefold(), plain.partition(".")[0].casefold()} & RESERVED else plain
-
-
-def free_folder(parent: Path, name: str) -> Path:
-    """`parent / name`, with a number where that exists already."""
-    path, number = parent / name, 1
-    while os.path.lexists(path):
-        number += 1
-        path = parent / f"{name}-{number}"
-    return path

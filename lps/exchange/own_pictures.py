@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from lps.datasets._pictures import DEEPEST, ENDINGS
 from lps.errors import Refusal, shorten
-from lps.exchange.label_files import folder_name, free_folder
+from lps.exchange.class_folders import folder_name, free_folder
 from lps.files import browsing, disk
 from lps.files.atomic import refused, sync_folder
 from lps.files.cache import data_folder

@@ -12,7 +12,7 @@ from PIL import Image
 from lps.analysis import naming
 from lps.analysis.labels import clusters_of, default_names, name_of, pictures
 from lps.data.split import Split
-from lps.datasets import Images
+from lps.datasets import Images, as_image
 from lps.errors import Refusal
 from lps.files.atomic import PUBLIC, clean_line, write_whole
 from lps.store.runs import Run
@@ -82,8 +82,7 @@ def contact_sheet(images: Images, ids: np.ndarray) -> tuple[Image.Image, int]:
     side = max(1, min(_THUMBNAIL, SHEET // columns))
     sheet = Image.new("RGB", (columns * side, columns * side), "white")
     for place, image in enumerate(ids.tolist()):
-        pixels = np.ascontiguousarray(images.pixels[image])
-        tile = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).convert("RGB")
+        tile = as_image(images.pixels[image]).convert("RGB")
         way = Image.Resampling.NEAREST if max(tile.size) < side else Image.Resampling.BILINEAR
         sheet.paste(tile.resize((side, side), way), (place % columns * side, place // columns * side))
     return sheet, side

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from lps.data.split import Split
-from lps.datasets import Images
+from lps.datasets import Images, as_image
 from lps.datasets._decoding import Unreadable, webp_size
 from lps.errors import Refusal
 from lps.files.atomic import read_small, write_whole
@@ -44,8 +44,7 @@ def write(folder: Path, images: Images, split: Split) -> None:
     size = max(1, round(width * scale)), max(1, round(height * scale))
     sheet = Image.new("RGB", (ACROSS * size[0], -(-len(ids) // ACROSS) * size[1]))
     for place, image in enumerate(ids.tolist()):
-        pixels = images.pixels[image]
-        tile = Image.fromarray(np.ascontiguousarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels))
+        tile = as_image(images.pixels[image])
         tile = tile if tile.size == size else tile.resize(size, Image.Resampling.LANCZOS)
         sheet.paste(tile, (place % ACROSS * size[0], place // ACROSS * size[1]))
     out = io.BytesIO()

@@ -2,18 +2,16 @@
 
 import dataclasses
 import json
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from lps.errors import Refusal, shorten
-from lps.exchange.label_files import folder_names
+from lps.exchange import class_folders
+from lps.exchange.class_folders import folder_names
 from lps.files import tables
 from lps.files.atomic import PUBLIC, refused, write_whole
-from lps.files.drafts import new_folder
 from lps.store.snapshots import read_arrays, write_arrays
 from lps.use.none_of_these import TradeOff
 from lps.use.predicted import NONE, Predicted
@@ -61,39 +59,20 @@ def write_folder(
     and then nothing was written.
     """
 
-    def fill(draft: Path) -> None:
-        for place, file in _places(found, threshold):
-            (draft / place).parent.mkdir(exist_ok=True)
-            if found.root is None:
-                _save(draft / place, next(pixels))
-            else:
-                _copy(Path(found.root, file), draft / place)
-        write_whole(draft / TABLE, as_csv(found, threshold, files).encode(), PUBLIC)
-
-    return new_folder(target, fill)
+    root = found.root
+    pictures = (
+        (place, next(pixels) if root is None else Path(root, file))
+        for place, file in zip(_places(found, threshold), found.files)
+    )
+    return class_folders.write(target, pictures, (TABLE, as_csv(found, threshold, files)))
 
 
-def _places(found: Predicted, threshold: float) -> Iterator[tuple[str, str]]:
-    """(sub-folder and name, file) of every picture; no two places are the same, even where case does not count."""
+def _places(found: Predicted, threshold: float) -> Iterator[str]:
+    """Sub-folder and name of every picture."""
     called = [NONE if none else name for none, name in zip(found.is_none(threshold).tolist(), found.names())]
-    folders, taken = folder_names([NONE, *sorted({*called} - {NONE})]), set()
-    for number, (file, name) in enumerate(zip(found.files, called)):
-        own = f"{int(file):06d}.png" if found.root is None else Path(file).name
-        if (name, own.casefold()) in taken:
-            own = f"{number}-{own}"
-        taken.add((name, own.casefold()))
-        yield f"{folders[name]}/{own}", file
-
-
-def _copy(original: Path, place: Path) -> None:
-    try:
-        shutil.copyfile(original, place)
-    except FileNotFoundError:
-        raise Refusal("pictures", f"{shorten(original.name)} is not there any more, so nothing was written") from None
-
-
-def _save(path: Path, pixels: np.ndarray) -> None:
-    Image.fromarray(np.ascontiguousarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)).save(path, "PNG")
+    folders = folder_names([NONE, *sorted({*called} - {NONE})])
+    files = found.files if found.root is not None else [f"{int(file):06d}.png" for file in found.files]
+    return class_folders.places([folders[name] for name in called], files, map(str, range(len(files))))
 
 
 # ---------------------------------------------------------------------------------------------------- arrays

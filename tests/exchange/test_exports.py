@@ -17,8 +17,9 @@ from lps.analysis.labels import Labels
 from lps.data import sources
 from lps.datasets import Images
 from lps.errors import Refusal
-from lps.exchange import label_files
-from lps.exchange.label_files import as_csv, folder_name, folder_names, write_folder
+from lps.exchange import class_folders, label_files
+from lps.exchange.class_folders import folder_name, folder_names
+from lps.exchange.label_files import as_csv, write_folder
 from lps.files import tables
 from tests.sample_runs import make_run
 
@@ -102,13 +103,13 @@ def test_nothing_is_written_over(tmp_path, there):
 
 
 def test_a_folder_that_appears_meanwhile_is_left_alone(tmp_path, monkeypatch):
-    fill = label_files._fill
+    fill = class_folders._fill
 
     def slowly(draft, *arguments):
         fill(draft, *arguments)
         (tmp_path / "out").mkdir()
 
-    monkeypatch.setattr(label_files, "_fill", slowly)
+    monkeypatch.setattr(class_folders, "_fill", slowly)
     with pytest.raises(Refusal, match="exists already"):
         write_folder(tmp_path / "out", some(), images())
     assert os.listdir(tmp_path) == ["out"] and not os.listdir(tmp_path / "out")
@@ -160,9 +161,7 @@ def test_folder_names_are_fit_for_every_file_system(text):
     found = folder_name(text)
     assert found and not set(found) & set('/\\:*?"<>|') and found.isprintable()
     assert found[0] not in ". " and found[-1] not in ". " and len(found.encode()) <= 130
-    assert (
-        found.casefold() not in label_files.RESERVED and found.partition(".")[0].casefold() not in label_files.RESERVED
-    )
+    assert not {found.casefold(), found.partition(".")[0].casefold()} & class_folders.RESERVED
 
 
 @given(st.lists(st.text(), unique=True, max_size=8))
@@ -187,10 +186,10 @@ def test_names_that_mean_something_to_a_file_system(name, folder):
 
 
 def test_a_free_folder(tmp_path):
-    assert label_files.free_folder(tmp_path, "epoch-0003").name == "epoch-0003"
+    assert class_folders.free_folder(tmp_path, "epoch-0003").name == "epoch-0003"
     (tmp_path / "epoch-0003").mkdir()
     (tmp_path / "epoch-0003-2").touch()
-    assert label_files.free_folder(tmp_path, "epoch-0003").name == "epoch-0003-3"
+    assert class_folders.free_folder(tmp_path, "epoch-0003").name == "epoch-0003-3"
 
 
 # ---------------------------------------------------------------------------------------------------- a run

@@ -10,7 +10,7 @@ from lps.analysis import labels
 from lps.analysis.labels import Labels
 from lps.datasets import Images
 from lps.errors import Refusal
-from lps.exchange import label_files
+from lps.exchange import class_folders, label_files
 from lps.settings import spell
 from lps.store.titles import short_id
 from lps.ui.pictures.predictions import View
@@ -89,7 +89,7 @@ def _command(here: View) -> str:
 
 
 def _write(here: View, found: Labels, images: Images, links: bool) -> None:
-    target = label_files.free_folder(select.outputs(here.run) / "exports", f"epoch-{here.epoch:04d}")
+    target = class_folders.free_folder(select.outputs(here.run) / "exports", f"epoch-{here.epoch:04d}")
     path = here.run.config().dataset_path
     try:
         written = label_files.write_folder(target, found, images, Path(path) if path else None, links)

@@ -8,9 +8,9 @@ from html import escape
 
 import numpy as np
 import streamlit as st
-from PIL import Image
 
 from lps.charts.palette import DARK, LIGHT
+from lps.datasets import as_image
 from lps.ui.pictures.bounded import Bounded
 from lps.ui.pictures.thumbnails import fitted
 
@@ -69,7 +69,7 @@ def _png(pixels: np.ndarray) -> str:
 
 
 def _encoded(pixels: np.ndarray) -> str:
-    image = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
+    image = as_image(pixels)
     image.thumbnail((_LARGEST, _LARGEST))
     out = io.BytesIO()
     image.save(out, "PNG")

@@ -11,7 +11,7 @@ import streamlit as st
 from PIL import Image
 
 from lps.charts.palette import DARK, LIGHT
-from lps.datasets import Images
+from lps.datasets import Images, as_image
 from lps.ui.pictures.thumbnails import fitted
 
 _SCRIPT = (Path(__file__).parent / "gallery.js").read_text(encoding="utf-8")
@@ -131,7 +131,7 @@ def contact_sheet(pixels: np.ndarray, side: int | None = None) -> tuple[bytes, s
     across = columns(count)
     whole = Image.new("L" if channels == 1 else "RGB", (across * size[0], -(-count // across) * size[1]))
     for i, picture in enumerate(pixels):
-        tile = Image.fromarray(np.ascontiguousarray(picture[..., 0] if channels == 1 else picture))
+        tile = as_image(picture)
         tile = tile if small else tile.resize(size, Image.Resampling.LANCZOS)
         whole.paste(tile, (i % across * size[0], i // across * size[1]))
     out = io.BytesIO()

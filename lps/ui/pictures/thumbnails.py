@@ -5,6 +5,8 @@ import io
 import numpy as np
 from PIL import Image
 
+from lps.datasets import as_image
+
 FRAME = 3
 _THINNEST = 8  # of the longer side the part that the shorter one has at least, so that it can be seen and clicked
 
@@ -20,7 +22,7 @@ def thumbnail(pixels: np.ndarray, size: int, sides: tuple[int, int] | None = Non
 
     sides: height and width whose proportions it gets; None for those of its pixels.
     """
-    image = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).convert("RGB")
+    image = as_image(pixels).convert("RGB")
     resample = Image.Resampling.NEAREST if max(pixels.shape[:2]) <= size else Image.Resampling.LANCZOS
     height, width = fitted(sides or pixels.shape[:2], size)
     return np.asarray(image.resize((width, height), resample))
