@@ -112,6 +112,7 @@ def build(
     backbone_names.check_name(name)
     _check_channels(name, channels)
     if name == backbone_names.LITE0:
+        _check_timm()
         from lps.network.efficientnet_lite import EfficientNetLite0
 
         return EfficientNetLite0()
@@ -129,19 +130,28 @@ def _check_channels(name: str, channels: int) -> None:
         raise Refusal("network.name", f"{name} takes pictures of 1 or 3 channels, not of {channels}")
 
 
+def _check_timm() -> None:
+    """Raise `Refusal` where timm is missing; loaded only here, since the small networks work without it."""
+    from lps.network.timm_models import library
+
+    library()
+
+
 def _with_own_side(name: str, wanted: Preparation, tokens: str, file: str | None) -> nn.Module:
     """A model of timm, or the vision transformer of a file."""
+    _check_timm()
     if timm_name := backbone_names.timm_name(name):
         from lps.network.timm_models import TimmModel
 
         return TimmModel(timm_name, wanted.size, tokens, wanted.mean, wanted.std)
-    from lps.network.vision_transformer import VisionTransformer, build_of
     from lps.network.weight_files import read_tensors
 
     if file is None:
         raise Refusal("network.checkpoint", f"is missing; {name} is made as a file has it")
+    from lps.network.published_transformers import PublishedTransformer, build_of
+
     shapes = read_tensors(Path(file), shapes_alone=True)
-    return VisionTransformer(build_of(shapes, backbone_names.layout(name)), wanted.size, tokens)
+    return PublishedTransformer(build_of(shapes, backbone_names.layout(name)), wanted.size, tokens)
 
 
 def freeze(name: str, backbone: nn.Module, last_frozen: str) -> list[nn.Module]:

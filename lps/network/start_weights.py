@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from lps.errors import Refusal
-from lps.network import backbones, shipped
+from lps.network import backbones, shipped, timm_models
 from lps.network.shipped import sha256
 from lps.network.weight_files import read_tensors
 from lps.settings import backbone_names
@@ -88,8 +88,6 @@ def _told_weights(config: Config) -> str:
         if config.network_name == backbone_names.LITE0:
             return shipped.DIGEST
         if name := backbone_names.timm_name(config.network_name):
-            from lps.network import timm_models
-
             return timm_models.source(name)
         from lps.network import torchvision_models
 
@@ -105,8 +103,6 @@ def _load_published(config: Config, backbone: nn.Module) -> str:
         backbone.load_state_dict(weights)
         return f"{len(weights)} start weights of {name}, trained with ImageNet's labels, from {shipped.PACKAGE}"
     if timm_name := backbone_names.timm_name(name):
-        from lps.network import timm_models
-
         side = backbone_names.preparation(name, config.network_image_size).size
         backbone.model.load_state_dict(timm_models.published(timm_name, side))
         return f"start weights of {timm_name} from timm"

@@ -1,4 +1,4 @@
-"""Models of timm by name, where timm is installed; nothing else of ours needs it."""
+"""Models of timm by name. Imports timm where one is asked for, which takes seconds and other backbones never need."""
 
 import inspect
 import math
@@ -7,27 +7,26 @@ import torch
 from torch import Tensor, nn
 
 from lps.errors import Refusal, shorten
-from lps.network.vision_transformer import named, pooled, with_grid
+from lps.network.tokens import pooled, with_grid
 from lps.network.weight_files import first_line
 
 _EXPANDED = ("blocks", "stages", "layers")  # parts of a model whose own parts are stages
 
 
-def _timm():
-    """The library; raises `Refusal` with the command that installs it where it is not there."""
+def library():
+    """timm; raises `Refusal` with the command that installs it where it is missing."""
     try:
         import timm
     except ImportError as error:
-        reason = "" if error.name == "timm" else f" ({first_line(error)})"
-        raise Refusal(
-            "network.name", f"models of timm need it{reason}: python -m pip install -r requirements-timm.txt"
-        ) from None
+        state = "is not installed" if error.name == "timm" else f"cannot be imported ({first_line(error)})"
+        command = "python -m pip install -r requirements.txt"
+        raise Refusal("network.name", f"this backbone needs timm, which {state}: {command}") from None
     return timm
 
 
 def _created(name: str, size: int, pretrained: bool) -> nn.Module:
     """A model of timm without its classifier; with random weights, or with those of its hub's cache or its hub."""
-    timm = _timm()
+    timm = library()
     if name not in timm.list_models() + timm.list_pretrained():
         close = timm.list_models(f"*{name.partition('.')[0]}*")[:4]
         near = f"; close to it: {', '.join('timm:' + word for word in close)}" if close else ""
@@ -53,7 +52,7 @@ def published(name: str, size: int) -> dict[str, Tensor]:
 
 def source(name: str) -> str:
     """Where timm has the weights of a model from."""
-    own = _timm().get_pretrained_cfg(name)
+    own = library().get_pretrained_cfg(name)
     return "none" if own is None else f"{own.hf_hub_id} {own.hf_hub_filename} {own.url}"
 
 
@@ -61,7 +60,7 @@ class TimmModel(nn.Module):
     """(n, 3 or 1, height, width) -> (n, num_features), at least float32; grey pictures count as three channels.
 
     Pictures come with ImageNet's constants and are brought to the model's own, which timm alone knows. tokens: as of
-    `VisionTransformer`; of models without tokens only "class" can be had, which is what goes into their classifier.
+    `pooled`; of models without tokens only "class" can be had, which is what goes into their classifier.
     """
 
     def __init__(self, name: str, size: int, tokens: str, mean: tuple[float, ...], std: tuple[float, ...]):
@@ -115,6 +114,8 @@ class TimmModel(nn.Module):
         grid = getattr(self.model, "pos_embed", None)
         if not isinstance(grid, Tensor) or not self.before:
             return tensors
+        from lps.network.published_transformers import named
+
         own = {key.replace("register_tokens", "reg_token"): value for key, value in named(tensors).items()}
         if not getattr(self.model, "no_embed_class", False):
             return with_grid(own, grid.shape[1], 1)

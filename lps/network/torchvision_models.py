@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from lps.errors import Refusal, shorten
 from lps.network.shipped import sha256
-from lps.network.vision_transformer import brought_to_grid, pooled
+from lps.network.tokens import brought_to_grid, pooled
 from lps.network.weight_files import first_line
 from lps.settings import backbone_names
 from lps.settings.backbone_names import STAGES

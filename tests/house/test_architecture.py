@@ -216,8 +216,8 @@ def test_the_runner_loads_the_standard_library_alone():
 
 @pytest.mark.slow
 def test_the_package_imports_without_the_dashboard_libraries():
-    """On a GPU server Streamlit, plotly, pandas, umap and tqdm may be missing; training must not care."""
-    blocked = ["streamlit", "plotly", "pandas", "umap", "tqdm", "orjson", "psutil", "pynvml"]
+    """On a GPU server Streamlit, plotly, pandas, umap, tqdm and timm may be missing; training must not care."""
+    blocked = ["streamlit", "plotly", "pandas", "umap", "tqdm", "orjson", "psutil", "pynvml", "timm"]
     code = f"""
 import sys
 for name in {blocked}:

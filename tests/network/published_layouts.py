@@ -51,6 +51,20 @@ def dinov2() -> dict[str, Tensor]:
     return _filled(shapes | scales)
 
 
+def dinov2_plain() -> dict[str, Tensor]:
+    """As the first ones were published, without registers."""
+    return {key: value for key, value in dinov2().items() if key != "register_tokens"}
+
+
+def dinov2_gated() -> dict[str, Tensor]:
+    """As its largest, with gated perceptrons."""
+    shapes = {key: tuple(value.shape) for key, value in dinov2().items() if ".mlp." not in key}
+    for number in range(DEPTH):
+        layers = _pairs(mlp__w12=(2 * HIDDEN, WIDTH), mlp__w3=(WIDTH, HIDDEN))
+        shapes |= {f"blocks.{number}.{key}": shape for key, shape in layers.items()}
+    return _filled(shapes)
+
+
 def mae() -> dict[str, dict[str, Tensor]]:
     """With the decoder, as after pretraining."""
     decoder = {"mask_token": torch.ones(1, 1, 64), "decoder_pos_embed": torch.ones(1, 1 + GRID**2, 64)}

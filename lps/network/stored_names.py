@@ -1,0 +1,29 @@
+"""State dicts under the names that checkpoints have always had, whatever the modules inside are called today."""
+
+from torch import nn
+
+
+def store_under(module: nn.Module, names: dict[str, str]) -> None:
+    """Let `module.state_dict` write the tensors of `names` (own name: stored name) under their stored names.
+
+    `load_state_dict` reads them from there. Runs, models and optimizer states from before stay readable.
+    """
+    module.stored_names = names
+    module.register_state_dict_post_hook(_to_stored)
+    module.register_load_state_dict_pre_hook(_to_own)
+
+
+def _to_stored(module: nn.Module, state: dict, prefix: str, _metadata: dict) -> None:
+    _rename(state, prefix, module.stored_names)
+
+
+def _to_own(module: nn.Module, state: dict, prefix: str, *_of_loading: object) -> None:
+    _rename(state, prefix, {stored: own for own, stored in module.stored_names.items()})
+
+
+def _rename(state: dict, prefix: str, names: dict[str, str]) -> None:
+    """In the same order; all are taken out before the first is put back, since old and new names overlap."""
+    taken = [(key, state.pop(key)) for key in list(state) if key.startswith(prefix)]
+    for key, value in taken:
+        own = key.removeprefix(prefix)
+        state[prefix + names.get(own, own)] = value
