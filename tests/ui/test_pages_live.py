@@ -1,7 +1,6 @@
 """The Live and Projection pages in every state, through app.py, without a browser."""
 
 import json
-import tomllib
 from pathlib import Path
 from urllib.parse import parse_qsl
 
@@ -17,9 +16,9 @@ from lps.settings.backbone_names import ABOUT_LABELS
 from lps.store import titles
 from lps.store.run_folders import delete_run, restore_run
 from lps.store.runs import Run, State
-from lps.ui.live import sections
+from lps.ui.live import epoch_player, sections
 from lps.ui.server import routing
-from lps.ui.shared import epoch_choice, estimates, notices, replay
+from lps.ui.shared import epoch_choice, estimates, notices
 from tests.sample_runs import ALIVE, RunWriter, held, make_foreign, make_one_of_each, make_run
 from tests.visiting import APP, charts_of, words_of
 
@@ -222,7 +221,7 @@ def test_the_scrubber_rests_while_it_plays(visit, made):
 
 
 def test_only_a_person_chooses_an_epoch_of_a_growing_run(visit, tmp_path, monkeypatch):
-    monkeypatch.setattr(replay, "LATE_S", 600)  # on a busy machine five seconds pass between two lines
+    monkeypatch.setattr(epoch_player, "LATE_S", 600)  # on a busy machine five seconds pass between two lines
     writer = RunWriter(tmp_path)
     writer.begin("running", 3)
     with held(writer.run):
@@ -245,7 +244,7 @@ def test_only_a_person_chooses_an_epoch_of_a_growing_run(visit, tmp_path, monkey
 
 
 def test_an_epoch_that_was_the_newest_can_be_chosen_later(visit, tmp_path, monkeypatch):
-    monkeypatch.setattr(replay, "LATE_S", 0)
+    monkeypatch.setattr(epoch_player, "LATE_S", 0)
     writer = RunWriter(tmp_path)
     writer.begin("running", 3)
     with held(writer.run):
@@ -352,12 +351,6 @@ def test_a_map_that_failed_says_why(visit, made, monkeypatch):
     app = visit(made["finished"].root, "projection", run=made["finished"].id, map="umap")
     assert "umap needs the package umap-learn" in words_of(app)
     assert app.button[0].label == "Try again"
-
-
-def test_the_bar_of_epochs_has_the_ground_of_the_page():
-    theme = tomllib.loads((Path(__file__).parents[2] / ".streamlit" / "config.toml").read_text())["theme"]
-    ground = f"light-dark({theme['light']['backgroundColor']}, {theme['dark']['backgroundColor']})"
-    assert ground in replay.STYLE
 
 
 def test_progress_in_words(tmp_path):

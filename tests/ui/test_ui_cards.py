@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lps.ui.shared import cards
+from lps.ui.live import cards
 
 
 def places(path: str) -> np.ndarray:

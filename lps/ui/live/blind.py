@@ -14,8 +14,8 @@ from lps.charts import group_tables, line_charts
 from lps.charts.event_log import History
 from lps.errors import Refusal
 from lps.store.runs import Run
+from lps.ui.live import cards
 from lps.ui.pictures import points, predictions
-from lps.ui.shared import cards
 
 _WHY = "The classes of the unlabeled images are not known, so no accuracy can be measured on them."
 _WITHHELD = "Withheld labels: accuracy on images whose label was kept from training."

@@ -7,8 +7,8 @@ that are new (`lps.charts.event_log`).
 import streamlit as st
 
 from lps.report import run_report
-from lps.ui.live import found, sections
-from lps.ui.shared import comparable, notices, page_head, replay, select, take_away
+from lps.ui.live import epoch_player, found, sections
+from lps.ui.shared import comparable, notices, page_head, select, take_away
 from lps.ui.shared.history import history
 
 _TICK_S = 2.0  # while a run is alive
@@ -34,7 +34,7 @@ def main() -> None:
         return
     run = chosen[0]
     st.fragment(_follow, run_every=tick)(run, alive)
-    seconds = replay.interval(sections.token_of(run), tick)
+    seconds = epoch_player.interval(sections.token_of(run), tick)
     st.fragment(_scrub, run_every=seconds)(run, tick, seconds)
     st.fragment(_rest, run_every=tick)(run)
     if len(history(run).epochs) and run.state().name != "unreadable":

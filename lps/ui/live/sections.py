@@ -24,26 +24,14 @@ from lps.settings.parameters import text_of
 from lps.store import inherited, titles, wishes
 from lps.store.runs import Run, State
 from lps.ui.forms import fields
-from lps.ui.live import blind
+from lps.ui.live import blind, cards, epoch_player
 from lps.ui.pictures import points
-from lps.ui.shared import (
-    cards,
-    epoch_choice,
-    escape,
-    estimates,
-    failures,
-    notices,
-    refusals,
-    replay,
-    run_actions,
-    theme,
-)
+from lps.ui.shared import epoch_choice, escape, estimates, failures, notices, refusals, run_actions, theme
 from lps.ui.shared.history import history, log_tail
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import ago, counted, data_size
 
 _NUMBERS = {"seen": "Seen", "novel": "Novel", "all": "All"}
-_CLOCK = "live"
 
 
 # ---------------------------------------------------------------------------------------------------- how it stands
@@ -275,16 +263,16 @@ def show_scrubber(run: Run, tick: float | None, seconds: float | None) -> None:
     tick: seconds between two draws where nothing plays. seconds: those for which the timer is set.
     """
     token = token_of(run)
-    has_other_timer = replay.interval(token, tick) != seconds
-    if has_other_timer and replay.is_playing(token):
+    has_other_timer = epoch_player.interval(token, tick) != seconds
+    if has_other_timer and epoch_player.is_playing(token):
         st.rerun()  # it began to play
     past = history(run)
     if not past.last_epoch or not past.seen:
         return
     last = past.last_epoch
-    epoch = replay.moment(token, last)
+    epoch = epoch_player.moment(token, last)
     is_growing = run.state().is_alive
-    replay.bar(token, epoch, last, planned_epochs(run, past), _CLOCK, is_growing=is_growing, has_speed=False)
+    epoch_player.bar(token, epoch, last, planned_epochs(run, past), is_growing=is_growing)
     if has_other_timer:
         st.rerun()  # it ceased to play, as the bar says already
     names = _class_names(run, past)
@@ -298,7 +286,7 @@ def show_scrubber(run: Run, tick: float | None, seconds: float | None) -> None:
 
 
 def token_of(run: Run) -> str:
-    """What the replay of the run's epochs goes by (lps.ui.shared.replay)."""
+    """What the epoch player of the run goes by (lps.ui.live.epoch_player)."""
     return epoch_choice.place_of("live", run)
 
 

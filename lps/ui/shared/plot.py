@@ -50,7 +50,7 @@ def plot(
     """Draw `figure`, whose layout has a height in pixels, under the stable `key`.
 
     The colours of the palette follow a change of theme in the browser. alt: what the chart shows, for screen readers.
-    clock: whose moment an upright line over it shows, a value of its x axis (lps.ui.shared.replay). code: the Python
+    clock: whose moment an upright line over it shows, a value of its x axis (lps.ui.pace). code: the Python
     that draws it from `lps`, for the toolbar. highlight: what the pointer is on stays, all other legend groups fade.
     Returns the customdata of a point clicked since the last run (points of a clickable figure carry one 1-D integer
     id), else None.

@@ -1,10 +1,9 @@
-"""One epoch for a whole page: which one is shown, and the bar that moves it by play, step, speed, slider and keys.
+"""One epoch of a run on the page Live, and the bar that moves it by play, step, slider and keys.
 
-An upright line in every chart that was drawn with the same clock shows it too; the browser moves it alone, so the
-charts themselves stay as they are. The address has the epoch and the speed. While it plays, the epoch is kept in the
-session alone, so that no step is a place to go back to; the pause writes it down.
+The address has the epoch. While it plays, the epoch is kept in the session alone, so that no step is a place to go back
+to; the pause writes it down.
 
-token: what is shown, such as the page and the ids of its runs. A replay and a choice count for their token alone.
+token: what is shown, such as the page and the run's id. A play and a choice count for their token alone.
 """
 
 import time
@@ -14,16 +13,13 @@ from pathlib import Path
 
 import streamlit as st
 
-from lps.ui.shared import epoch_choice, select
+from lps.ui.shared import epoch_choice
 
-_STEP_S = 0.7  # between two epochs at the usual speed
-_SPEEDS = {"1": "1×", "2": "2×", "4": "4×"}
+_STEP_S = 0.7  # between two epochs
 LATE_S = 5.0  # after the page has moved the slider, in which the browser may still tell where it was
 
-_FOLDER = Path(__file__).parent
-_SCRIPT, STYLE = ((_FOLDER / name).read_text(encoding="utf-8") for name in ("replay.js", "replay.css"))
-
-_mount = st.components.v2.component("lps_replay", html="<div></div>", css=STYLE, js=_SCRIPT, isolate_styles=False)
+_SCRIPT = (Path(__file__).parent / "epoch_player.js").read_text(encoding="utf-8")
+_mount = st.components.v2.component("lps_epoch_player", html="<div></div>", js=_SCRIPT, isolate_styles=False)
 
 
 def is_playing(token: str) -> bool:
@@ -32,8 +28,8 @@ def is_playing(token: str) -> bool:
 
 
 def interval(token: str, otherwise: float | None) -> float | None:
-    """Seconds between two draws: by the speed while it plays, else `otherwise`."""
-    return _STEP_S / int(select.choice("speed", list(_SPEEDS))) if is_playing(token) else otherwise
+    """Seconds between two draws: `_STEP_S` while it plays, else `otherwise`."""
+    return _STEP_S if is_playing(token) else otherwise
 
 
 def moment(token: str, last: int) -> int:
@@ -58,51 +54,30 @@ def go(token: str, epoch: int, last: int) -> None:
     epoch_choice.go(token, epoch, last)
 
 
-def forget() -> None:
-    """Begin again at the newest epoch, as for other runs."""
-    st.session_state.pop("replay_of", None)
-    epoch_choice.forget()
+def bar(token: str, epoch: int, last: int, length: int, *, is_growing: bool = False) -> None:
+    """The controls in a row. length: epochs on the slider.
 
-
-def bar(
-    token: str,
-    epoch: int,
-    last: int,
-    length: int,
-    clock: str,
-    *,
-    is_growing: bool = False,
-    has_speed: bool = True,
-    remember: Callable[[], None] = lambda: None,
-) -> None:
-    """The controls in a row. length: epochs on the slider. remember: called when somebody chooses an epoch.
-
-    clock: whose line stands at the epoch (`lps.ui.shared.plot`). is_growing: more epochs are to come, so that there is
-    a way back from a chosen one to the newest.
+    is_growing: more epochs are to come, so that there is a way back from a chosen one to the newest.
     """
-    playing, move = is_playing(token), partial(_move, token, remember=remember)
-    row = {"horizontal": True, "vertical_alignment": "center"}
-    with st.container(key=f"replay-bar-{clock}", gap="small", **row):
+    playing, move = is_playing(token), partial(go, token)
+    with st.container(key="epoch-player", gap="small", horizontal=True, vertical_alignment="center"):
         st.subheader(f"Epoch {epoch}", anchor=False, width=112)
         with st.container(horizontal=True, gap="xsmall", width="content"):
             epoch_choice.show_step("back", "Left", epoch - 1, last, move)
-            _show_play(token, playing, epoch, last, remember)
+            _show_play(token, playing, epoch, last)
             epoch_choice.show_step("forward", "Right", epoch + 1, last, move)
-        _show_slider(token, epoch, last, length, remember)
+        _show_slider(token, epoch, last, length)
         if is_growing and not playing and epoch < last:
             _show_way_back(last, move)
-        if has_speed:
-            hidden = {"label_visibility": "collapsed"}
-            select.choose(st.segmented_control, "speed", "Speed", _SPEEDS, required=True, **hidden)
-        _mount(key=f"clock-{clock}", data={"clock": clock, "at": epoch}, width=1, height=1)
+        _mount(key="epoch-player-keys", width=1, height=1)
 
 
-def _show_play(token: str, playing: bool, epoch: int, last: int, remember: Callable[[], None]) -> None:
+def _show_play(token: str, playing: bool, epoch: int, last: int) -> None:
     """Two buttons in one place, so that a press that the server hears twice does not play on after a pause."""
     shared = {"shortcut": "Space", "disabled": last < 2}
-    words = "(space bar or P)"  # P is a key of replay.js; the labels are for screen readers (page.css)
+    words = "(space bar or P)"  # P is a key of epoch_player.js; the labels are for screen readers (page.css)
     if playing:
-        asked = {"on_click": _pause, "args": (token, last, remember)}
+        asked = {"on_click": _pause, "args": (token, last)}
         st.button("Pause", icon=":material/pause:", key="pause", help=f"Pause {words}", **shared, **asked)
     else:
         asked = {"on_click": _play, "args": (token, epoch, last)}
@@ -114,7 +89,7 @@ def _show_way_back(last: int, move: Callable[[int, int], None]) -> None:
     st.button("Follow the newest", key="newest", on_click=move, args=(last, last), **options)
 
 
-def _show_slider(token: str, epoch: int, last: int, length: int, remember: Callable[[], None]) -> None:
+def _show_slider(token: str, epoch: int, last: int, length: int) -> None:
     """A slider at the epoch, which rests during a replay.
 
     It moves along with the newest epoch and with a replay. Wherever a person has led the page by other means, it is a
@@ -128,7 +103,7 @@ def _show_slider(token: str, epoch: int, last: int, length: int, remember: Calla
     if state.get(key, epoch) != epoch:
         state["slider_left"][state[key]] = time.monotonic()
         state[key], start = epoch, {}
-    wish = {"on_change": _scrub, "args": (token, key, last, remember), "disabled": playing}
+    wish = {"on_change": _scrub, "args": (token, key, last), "disabled": playing}
     st.slider("Epoch", 1, max(2, length), key=key, label_visibility="collapsed", **start, **wish)
 
 
@@ -148,17 +123,12 @@ def _play(token: str, epoch: int, last: int) -> None:
         st.session_state["replay_epoch"] = 0 if epoch >= last else epoch
 
 
-def _pause(token: str, last: int, remember: Callable[[], None]) -> None:
+def _pause(token: str, last: int) -> None:
     if is_playing(token):
-        _move(token, st.session_state["replay_epoch"], last, remember)
+        go(token, st.session_state["replay_epoch"], last)
 
 
-def _move(token: str, epoch: int, last: int, remember: Callable[[], None]) -> None:
-    go(token, epoch, last)
-    remember()
-
-
-def _scrub(token: str, key: str, last: int, remember: Callable[[], None]) -> None:
+def _scrub(token: str, key: str, last: int) -> None:
     """Go where a person has moved the slider to.
 
     With every request of a timer the browser tells where its slider stands, maybe as before the page has moved it.
@@ -167,4 +137,3 @@ def _scrub(token: str, key: str, last: int, remember: Callable[[], None]) -> Non
     left = st.session_state["slider_left"].get(epoch, -LATE_S)
     if key == _slider_key() and not is_playing(token) and time.monotonic() - left >= LATE_S:
         epoch_choice.go(token, epoch, last)
-        remember()

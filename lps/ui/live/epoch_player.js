@@ -1,5 +1,5 @@
-// For the bar of lps/ui/replay.py: moves the line of all charts of its clock, and leaves the keys to the page. The space
-// bar is a shortcut of Streamlit, which takes one key a button; P is the other one.
+// For the bar of epoch_player.py: leaves the keys to the page. The space bar is a shortcut of Streamlit, which takes one key a
+// button; P is the other one.
 
 const PLAY = ".st-key-play button, .st-key-pause button";
 const KEYED = `.st-key-back button, ${PLAY}, .st-key-forward button`;
@@ -26,15 +26,8 @@ function listenToKeys() {
   document.addEventListener("keydown", play);
 }
 
-export default function (component) {
-  const { parentElement, data } = component;
-  const bar = "[class*=st-key-replay-bar]";
+export default function ({ parentElement }) {
+  const bar = "[class*=st-key-epoch-player]";
   freeKeys(parentElement.closest(bar) ?? document.querySelector(bar));
   listenToKeys();
-  const clocks = (window.lpsPlotClocks ??= new Map());
-  if (clocks.get(data.clock) === data.at) return;
-  clocks.set(data.clock, data.at);
-  for (const graph of window.lpsPlotGraphs ?? []) {
-    if (graph.clock === data.clock) graph.followClock?.();
-  }
 }
