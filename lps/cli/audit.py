@@ -39,13 +39,13 @@ def _audit(options) -> int | None:
     if options.decided or options.undo is not None or options.leave_out or options.relabel or options.ignore:
         return _decide(options, config)
     from lps.cli._follow import CountBar
-    from lps.running import audits, class_count
+    from lps.running import audits, background_jobs
     from lps.studies.picture_audit import look
 
-    class_count.end_when_cancelled(audits.path_of(config, options.runs))
+    background_jobs.end_when_cancelled(audits.path_of(config, options.runs))
     try:
-        found = look(config, options.runs, options.begun, class_count.silent if options.begun else CountBar())
-    except class_count.Cancelled as error:
+        found = look(config, options.runs, options.begun, background_jobs.silent if options.begun else CountBar())
+    except background_jobs.Cancelled as error:
         say(str(error))
         return 130
     _print_found(options, config, found)

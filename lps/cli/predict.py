@@ -67,7 +67,7 @@ def _predict(options) -> int | None:
 
 
 def _predict_for_a_page(run, pictures: str, result: Path) -> int | None:
-    from lps.running.class_count import Cancelled
+    from lps.running.background_jobs import Cancelled
     from lps.use import prediction_files, prediction_work
     from lps.use.prediction import predict
 

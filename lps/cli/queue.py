@@ -32,7 +32,7 @@ def add(commands: Commands) -> None:
     )
     priority.register("type", int, any_whole)
     priority.add_argument("number", type=int, metavar="N", help="a whole number; runs without one have 0")
-    _action(actions, "cancel", _cancel, "remove a run from the queue, or end a class count", run=True)
+    _action(actions, "cancel", _cancel, "remove a run from the queue, or end a background job", run=True)
     words = "start a run again that ended early, waits for its next try or was held by an earlier version"
     _action(actions, "retry", _retry, words, run=True)
     for name in _REMOVED:
@@ -63,7 +63,7 @@ def show(options) -> None:
     if options.json:
         print_json(_as_json(found))
         return
-    for line in [*_slots_in_words(found, now), *_counts_in_words(found), *_line_in_words(found, now)]:
+    for line in [*_slots_in_words(found, now), *_jobs_in_words(found), *_line_in_words(found, now)]:
         print(line)
     if words := overview.end_in_words(found, now):
         print(words)
@@ -89,10 +89,10 @@ def _set_priority(options) -> None:
 
 def _cancel(options) -> None:
     from lps.errors import Refusal
-    from lps.running import class_count, launcher, queue
+    from lps.running import background_jobs, launcher, queue
 
-    if count := class_count.find(options.runs, options.run):
-        class_count.cancel(count)
+    if job := background_jobs.find(options.runs, options.run):
+        background_jobs.cancel(job)
         return
     run = _run(options)
     if run.state().name != "queued":
@@ -177,15 +177,15 @@ def _slots_in_words(found, now: float) -> list[str]:
     return lines + [f"{'...':{width}}  {item.run.id:{run_width}}  {item.state.name}" for item in waiting]
 
 
-def _counts_in_words(found) -> list[str]:
-    """Class counts under way; they take no slot."""
+def _jobs_in_words(found) -> list[str]:
+    """Working background jobs; they take no slot."""
     from lps.running.overview import left_in_words
 
     lines = []
-    for count in found.counting:
-        share = "" if count.share is None else f"{100 * count.share:.0f} % of this phase, "
-        words = f"{count.phase_in_words}, {share}{left_in_words(count.left)}"
-        lines.append(clean_line(f"...  {count.id}  {words}  {count.title}", 300))
+    for job in found.working:
+        share = "" if job.share is None else f"{100 * job.share:.0f} % of this phase, "
+        words = f"{job.phase_in_words}, {share}{left_in_words(job.left)}"
+        lines.append(clean_line(f"...  {job.id}  {words}  {job.title}", 300))
     return lines
 
 
@@ -236,7 +236,7 @@ def _as_json(found) -> dict:
         "running": running,
         "counts": [
             {"count": item.id, "state": item.state, "phase": item.phase, "share": item.share, "left_s": item.left_s}
-            for item in found.counts
+            for item in found.jobs
         ],
         "waiting": waiting,
         "end": found.end,

@@ -80,14 +80,14 @@ def _count_classes(options) -> int | None:
     wait_without_spinning()
     config = checked_config(options, {"split.num_novel": 1})
     from lps.cli._follow import CountBar
-    from lps.running import class_count
+    from lps.running import background_jobs, class_count
     from lps.studies.class_search import search
 
-    class_count.end_when_cancelled(class_count.path_of(config, options.runs))
-    show = class_count.silent if options.begun else CountBar()
+    background_jobs.end_when_cancelled(class_count.path_of(config, options.runs))
+    show = background_jobs.silent if options.begun else CountBar()
     try:
         found = search(config, options.runs, options.most, say, options.begun, show)
-    except class_count.Cancelled as error:
+    except background_jobs.Cancelled as error:
         say(str(error))
         return 130
     if options.json:

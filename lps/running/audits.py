@@ -13,7 +13,7 @@ from pathlib import Path
 from lps.data import sources
 from lps.errors import Refusal, shorten, shown
 from lps.files.atomic import open_regular, refusal, write_json
-from lps.running import class_count
+from lps.running import background_jobs
 from lps.settings import decisions, spell
 from lps.settings.config import Config, configure
 from lps.settings.decisions import Decided, Key
@@ -76,7 +76,7 @@ def looked_at(config: Config) -> Config:
 
     Coloured pictures without start weights of their own are looked at with the backbone that is shipped.
     """
-    own = class_count.searched(config).flat() | {decisions.SETTING: decisions.NOTHING}
+    own = background_jobs.searched(config).flat() | {decisions.SETTING: decisions.NOTHING}
     has_none = config.network_start in ("simclr", "random")
     return configure(own | (_SHIPPED if has_none and config.views in _COLOURED else {}))
 
@@ -92,8 +92,8 @@ def path_of(config: Config, root: Path) -> Path:
 def begin(config: Config, root: Path) -> None:
     """Look in the background; does nothing where that is done or under way. Raises `Refusal`."""
     looked = looked_at(config)
-    asked = spell.words(seed=looked.seed, set=class_count.asked_of(looked))
-    class_count.begin_at(path_of(config, root), looked, "audit", looked.dataset, "--runs", str(root.resolve()), *asked)
+    asked = spell.words(seed=looked.seed, set=background_jobs.asked_of(looked))
+    background_jobs.begin(path_of(config, root), looked, "audit", looked.dataset, "--runs", str(root.resolve()), *asked)
 
 
 def read(path: Path) -> Audited | None:
@@ -133,7 +133,7 @@ def _totals(stored: dict) -> dict[str, int]:
 
 
 def write(path: Path, audited: Audited) -> None:
-    class_count.make_folder(path.parent)
+    background_jobs.make_folder(path.parent)
     write_json(path, asdict(audited))
 
 

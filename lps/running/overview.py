@@ -11,7 +11,7 @@ from pathlib import Path
 from lps.files.locks import is_held
 from lps.machine import devices
 from lps.running import costs, launcher, queue, run_slots
-from lps.running.class_count import Count, counts
+from lps.running.background_jobs import BackgroundJob, jobs
 from lps.running.costs import KnownCosts, Span
 from lps.store.run_folders import list_runs
 from lps.store.run_progress import read_progress
@@ -75,7 +75,7 @@ class Occupancy:
     those runs are of unknown length, so that the end is the earliest one.
     still: why nobody will start what waits, in words; "" where somebody will: a run that goes on, or the process that
     looks after the queue.
-    counts: class counts, which take no slot: those under way, then those that ended within a day.
+    jobs: background jobs, which take no slot: working ones, then those that ended within a day.
     """
 
     slots: Mapping[str, bool]
@@ -86,7 +86,7 @@ class Occupancy:
     ends: Span | None
     unknown: int
     still: str = ""
-    counts: Sequence[Count] = ()
+    jobs: Sequence[BackgroundJob] = ()
 
     @property
     def is_tended(self) -> bool:
@@ -94,9 +94,9 @@ class Occupancy:
         return not self.still
 
     @property
-    def counting(self) -> list[Count]:
-        """The class counts that are under way."""
-        return [count for count in self.counts if count.is_working]
+    def working(self) -> list[BackgroundJob]:
+        """The background jobs that are working."""
+        return [job for job in self.jobs if job.is_working]
 
     @property
     def end(self) -> float | None:
@@ -124,7 +124,7 @@ def look(root: Path, now: float | None = None, known: KnownCosts | None = None) 
     still = ""
     if not is_tended:  # no time is promised, that which a run takes neither
         still, line = still_in_words(root), [replace(item, takes=None) for item in line]
-    return Occupancy(slots, alive, line, broken, switch, ends, unknown, still, counts(root, now))
+    return Occupancy(slots, alive, line, broken, switch, ends, unknown, still, jobs(root, now))
 
 
 def still_in_words(root: Path) -> str:

@@ -23,7 +23,8 @@ from lps.errors import Refusal
 from lps.machine.devices import available_cores
 from lps.methods.parts.clustering import kmeans, principal_axes, unit
 from lps.running import costs, preflight
-from lps.running.class_count import ClassCount, CountProgress, Show, at_work, path_of, searched, silent, write
+from lps.running.background_jobs import JobProgress, Show, at_work, searched, silent
+from lps.running.class_count import ClassCount, path_of, write
 from lps.running.costs import SPREAD, Span
 from lps.scores.metrics import matched_accuracy
 from lps.settings.config import Config
@@ -230,7 +231,7 @@ def few_labels(count: int, seen: int) -> str:
 
 
 def _training_features(
-    config: Config, root: Path, progress: CountProgress, afterwards: Span
+    config: Config, root: Path, progress: JobProgress, afterwards: Span
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """(features (n, d), class id of every labeled image and -1 of the others, seen classes) of the training images."""
     features, material = start_features(config, root, progress, "count", afterwards)

@@ -7,7 +7,7 @@ from lps.data import sources
 from lps.errors import Refusal
 from lps.running import audits, preflight
 from lps.running.audits import Audited, Doubt
-from lps.running.class_count import Show, at_work, silent
+from lps.running.background_jobs import Show, at_work, silent
 from lps.settings.config import Config
 from lps.settings.decisions import Key
 from lps.studies.start_features import start_features

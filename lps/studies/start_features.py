@@ -11,7 +11,7 @@ from lps.data import features
 from lps.data.batches import Pictures
 from lps.data.material import Material, prepare
 from lps.network import start_weights
-from lps.running.class_count import CountProgress
+from lps.running.background_jobs import JobProgress
 from lps.running.costs import SPREAD, Span
 from lps.settings.config import Config
 from lps.training import checkpoints
@@ -23,7 +23,7 @@ _PIECE = 128  # images
 
 
 def start_features(
-    config: Config, root: Path, progress: CountProgress, phase: str, afterwards: Span | None
+    config: Config, root: Path, progress: JobProgress, phase: str, afterwards: Span | None
 ) -> tuple[np.ndarray, Material]:
     """(features (n, d) float32 of all images, test images last, what they are of).
 
@@ -48,7 +48,7 @@ def start_features(
     return found, material
 
 
-def _stored(config: Config, progress: CountProgress, phase: str, afterwards: Span | None) -> np.ndarray:
+def _stored(config: Config, progress: JobProgress, phase: str, afterwards: Span | None) -> np.ndarray:
     """float32 (n, d) from the store, which is made now where it is not there yet and stays for runs."""
     speed = _Speed(progress, "features", afterwards)
     found = features.plain(config, speed, progress.should_stop)
@@ -58,7 +58,7 @@ def _stored(config: Config, progress: CountProgress, phase: str, afterwards: Spa
 
 
 def _features(
-    backbone: nn.Module, images: Pictures, config: Config, progress: CountProgress, afterwards: Span | None
+    backbone: nn.Module, images: Pictures, config: Config, progress: JobProgress, afterwards: Span | None
 ) -> np.ndarray:
     """float32 (n, d), some images at a time, so that a person sees how far it is and may end it."""
     count, parts, speed = len(images), [], _Speed(progress, "features", afterwards)
@@ -72,7 +72,7 @@ def _features(
 class _Speed:
     """Tells how far a phase is, by the speed of what was done of it since it was first told."""
 
-    def __init__(self, progress: CountProgress, phase: str, afterwards: Span | None):
+    def __init__(self, progress: JobProgress, phase: str, afterwards: Span | None):
         self._progress, self._phase, self._afterwards = progress, phase, afterwards
         self._first: tuple[float, int] | None = None
 

@@ -17,7 +17,7 @@ from lps.errors import shorten
 from lps.files import disk
 from lps.files.atomic import looks, refused
 from lps.machine import background
-from lps.running.class_count import Cancelled
+from lps.running.background_jobs import Cancelled
 from lps.store.runs import Run
 
 FOLDER = ".predictions"

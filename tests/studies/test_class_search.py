@@ -17,7 +17,7 @@ from lps.__main__ import main
 from lps.errors import Refusal
 from lps.files.locks import claim
 from lps.machine import background
-from lps.running import class_count
+from lps.running import background_jobs, class_count
 from lps.running.class_count import ClassCount
 from lps.running.costs import Span
 from lps.settings.config import configure
@@ -155,20 +155,20 @@ def small(**more):
 def test_a_count_tells_how_far_it_is_and_how_long_it_goes_on(root):
     """Told by hand; everybody sees it, and nobody can begin it twice."""
     config = small()
-    with class_count.at_work(config, class_count.path_of(config, root), is_begun=False) as progress:
-        (count,) = class_count.counts(root)
+    with background_jobs.at_work(config, class_count.path_of(config, root), is_begun=False) as progress:
+        (count,) = background_jobs.jobs(root)
         assert (count.state, count.phase, count.share, count.left) == ("working", "prepare", None, None)
         progress.tell("count", 0.25, Span.about(60.0, 1.1))
-        (count,) = class_count.counts(root)
+        (count,) = background_jobs.jobs(root)
         assert count.share == 0.25 and 55 < count.left_s <= 60 and count.phase_in_words == "clustering"
-        assert class_count.find(root, count.id[-6:]).id == class_count.find(root, count.id).id == count.id
+        assert background_jobs.find(root, count.id[-6:]).id == background_jobs.find(root, count.id).id == count.id
         assert count.title == "Class count of digits, seed 0" and configure(count.settings).dataset == "digits"
         with (
             pytest.raises(Refusal, match="under way already"),
-            class_count.at_work(config, class_count.path_of(config, root), False),
+            background_jobs.at_work(config, class_count.path_of(config, root), False),
         ):
             pass
-    assert class_count.counts(root) == []  # it ended without a word and without a result
+    assert background_jobs.jobs(root) == []  # it ended without a word and without a result
 
 
 def test_nothing_is_written_through_a_linked_folder_of_counts(root, tmp_path):
@@ -178,7 +178,7 @@ def test_nothing_is_written_through_a_linked_folder_of_counts(root, tmp_path):
     (root / class_count.FOLDER).symlink_to(elsewhere)
 
     def work():
-        with class_count.at_work(config, class_count.path_of(config, root), is_begun=False):
+        with background_jobs.at_work(config, class_count.path_of(config, root), is_begun=False):
             pass
 
     count = ClassCount((6, 7), (0.5, 0.75), (0.1, 0.2), 0.01, 7, 5)
@@ -199,7 +199,7 @@ def test_a_count_is_listed_from_the_click_on(root, monkeypatch):
 
     monkeypatch.setattr(background, "detach", silent)
     class_count.begin(small(), root)
-    (count,) = class_count.counts(root)
+    (count,) = background_jobs.jobs(root)
     assert (count.state, count.phase, count.title) == ("working", "prepare", "Class count of digits, seed 0")
     os.close(locks[0])
 
@@ -216,11 +216,11 @@ def test_what_stands_in_place_of_a_file_of_a_count_is_a_sentence(root, tmp_path,
     else:
         place.mkdir() if instead == "folder" else os.mkfifo(place)
     monkeypatch.setattr(background, "detach", lambda *_: subprocess.Popen(["true"]))
-    for begin in (class_count.begin, lambda config, _: class_count.at_work(config, path, False).__enter__()):
+    for begin in (class_count.begin, lambda config, _: background_jobs.at_work(config, path, False).__enter__()):
         try:
             begin(small(), root)
         except Refusal as error:
-            assert str(error).startswith("count: ") and "cannot be used (" in str(error) and str(error).isprintable()
+            assert str(error).startswith("job: ") and "cannot be used (" in str(error) and str(error).isprintable()
     assert (tmp_path / "letter").read_text() == "mine"
     assert main(["queue", "--runs", str(root)]) == 0
 
@@ -269,18 +269,18 @@ def test_a_count_that_is_cancelled_ends_between_two_numbers(root, monkeypatch):
     def slow(points, total, seed, restarts, normalize):
         tried.append(total)
         if len(tried) == 2:
-            class_count.cancel(class_count.counts(root)[0])
+            background_jobs.cancel(background_jobs.jobs(root)[0])
         return np.arange(len(points)) % total
 
     config = small(**{"pretrain.epochs": 0})
     monkeypatch.setattr(class_search, "kmeans", slow)
-    with pytest.raises(class_count.Cancelled):
+    with pytest.raises(background_jobs.Cancelled):
         search(config, root, None, print)
     path = class_count.path_of(config, root)
     assert background.standing(path).state == "cancelled" and class_count.read(path) is None and len(tried) <= 4
-    with pytest.raises(Refusal, match="is not under way any more"):
-        class_count.cancel(class_count.counts(root)[0])
-    with class_count.at_work(config, class_count.path_of(config, root), False) as progress:
+    with pytest.raises(Refusal, match="is over already"):
+        background_jobs.cancel(background_jobs.jobs(root)[0])
+    with background_jobs.at_work(config, class_count.path_of(config, root), False) as progress:
         progress.check()  # another try is not cancelled
 
 
@@ -305,9 +305,9 @@ def test_damaged_records_of_a_count_are_survived(root, text):
     path = class_count.path_of(small(), root)
     path.parent.mkdir(parents=True)
     path.with_suffix(".progress.json").write_text(text)
-    assert class_count.counts(root) == []
+    assert background_jobs.jobs(root) == []
     lock = claim(path.with_suffix(".lock"))
-    (count,) = class_count.counts(root)
+    (count,) = background_jobs.jobs(root)
     assert count.is_working and count.left is None and count.title.isprintable()
     os.close(lock)
 
@@ -317,7 +317,7 @@ def test_a_count_in_a_process_of_its_own_is_listed_and_cancelled_by_the_queue(ro
     """Begun as a page does it, in the midst of pretraining; its steps are kept for the next."""
     config = small(**{"pretrain.epochs": 200})
     class_count.begin(config, root)
-    (count,) = wait_for(lambda: [c for c in class_count.counts(root) if c.phase == "pretrain" and c.left])
+    (count,) = wait_for(lambda: [c for c in background_jobs.jobs(root) if c.phase == "pretrain" and c.left])
     assert main(["queue", "--runs", str(root)]) == 0
     out = capsys.readouterr().out
     assert count.id in out and "pretraining" in out and "left" in out

@@ -11,7 +11,7 @@ from lps.__main__ import main
 from lps.data import feature_store, sources
 from lps.errors import Refusal
 from lps.machine import background
-from lps.running import audits, class_count
+from lps.running import audits, background_jobs
 from lps.running.audits import Audited, Doubt
 from lps.settings import decisions
 from lps.settings.config import configure
@@ -43,7 +43,7 @@ def small(path, **more):
 
 
 def words(config) -> list[str]:
-    return [f"--set={key}={value}" for key, value in class_count.asked_of(config).items() if key != "dataset.path"]
+    return [f"--set={key}={value}" for key, value in background_jobs.asked_of(config).items() if key != "dataset.path"]
 
 
 def test_a_copy_among_the_test_pictures_is_found_stored_and_left_out(root, pictures):
@@ -122,11 +122,11 @@ def test_a_look_tells_how_far_it_is_and_can_be_cancelled(root, pictures):
     def show(phase, share, left):
         told.append(phase)
         if phase == "looking at pictures":
-            work = class_count.count_at(audits.path_of(config, root), 0.0, "Data check")
+            work = background_jobs.job_at(audits.path_of(config, root), 0.0)
             assert work.title == "Data check of a.npz, seed 0" and work.is_working
-            class_count.cancel(work)
+            background_jobs.cancel(work)
 
-    with pytest.raises(class_count.Cancelled):
+    with pytest.raises(background_jobs.Cancelled):
         look(config, root, show=show)
     assert told == ["preparing", "looking at pictures"]
     assert background.standing(audits.path_of(config, root)).state == "cancelled"

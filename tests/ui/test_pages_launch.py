@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from lps.data import sources
 from lps.errors import Refusal
 from lps.machine import background
-from lps.running import audits, class_count, launcher
+from lps.running import audits, background_jobs, class_count, launcher
 from lps.running.audits import KINDS, Audited, Doubt
 from lps.running.costs import Span
 from lps.settings import decisions
@@ -345,8 +345,8 @@ def test_the_number_of_novel_classes_is_searched_and_taken_over(root, monkeypatc
 
 
 def test_a_count_under_way_is_seen_after_a_reload_with_its_time_left_and_can_be_cancelled(root):
-    config = class_count.searched(configure({"dataset": "digits"}))
-    with class_count.at_work(config, class_count.path_of(config, root), is_begun=False) as progress:
+    config = background_jobs.searched(configure({"dataset": "digits"}))
+    with background_jobs.at_work(config, class_count.path_of(config, root), is_begun=False) as progress:
         progress.tell("count", 0.4, Span.about(180.0))
         for page in ("launch", "queue"):
             at = whole_form() if page == "launch" else visit(page)
@@ -443,7 +443,7 @@ def test_what_was_found_is_decided_by_a_click_and_taken_back(root, found):
 def test_a_check_under_way_shows_how_far_it_is_and_is_cancelled(root, found):
     path = audits.path_of(found, root)
     path.unlink()
-    with class_count.at_work(audits.looked_at(found), path, is_begun=False) as progress:
+    with background_jobs.at_work(audits.looked_at(found), path, is_begun=False) as progress:
         progress.tell("features", 0.4, Span.about(180.0))
         at = whole_form()
         (button,) = [button for button in at.button if button.label == "Cancel"]
@@ -459,11 +459,11 @@ def test_a_check_of_coloured_pictures_keeps_features_where_it_is_cancelled(root)
     """It pretrains nothing, so that nothing pretrained is promised."""
     config = audits.looked_at(configure({"dataset": "cifar10"}))
     path = root / audits.FOLDER / "cifar10-0.json"
-    with class_count.at_work(config, path, is_begun=False):
-        work = class_count.count_at(path, time.time(), "Data check")
-    assert work.kept_in_words == class_count.kept_in_words(config) == "the features computed so far are kept"
+    with background_jobs.at_work(config, path, is_begun=False):
+        work = background_jobs.job_at(path, time.time())
+    assert work.kept_in_words == background_jobs.kept_in_words(config) == "the features computed so far are kept"
     random = configure({"network.start": "random"})
-    assert class_count.kept_in_words(random) == "the next one begins anew"
+    assert background_jobs.kept_in_words(random) == "the next one begins anew"
 
 
 def test_damaged_findings_and_decisions_are_said_on_the_page(root, found):

@@ -12,7 +12,7 @@ from lps.data import sources
 from lps.datasets import Images
 from lps.errors import Refusal
 from lps.machine import background
-from lps.running import audits, class_count
+from lps.running import audits, background_jobs
 from lps.running.audits import KINDS, Audited, Doubt
 from lps.settings import decisions
 from lps.settings.config import Config
@@ -51,7 +51,7 @@ def show(config: Config | None) -> None:
         if problem := st.session_state.pop("check_problem", ""):
             fields.say(problem)
         if standing.state == "working":
-            st.fragment(questions.wait, run_every=WAIT_S)(path, _TITLE, "It goes on when this page is closed.")
+            st.fragment(questions.wait, run_every=WAIT_S)(path, "It goes on when this page is closed.")
         elif found is None:
             _offer(config, standing)
         else:
@@ -73,7 +73,7 @@ def _offer(config: Config, standing: background.Standing) -> None:
         "everything and for labels that all neighbours deny. Nothing is changed before you decide, and your files "
         "never are."
     )
-    kept = class_count.kept_in_words(audits.looked_at(config))
+    kept = background_jobs.kept_in_words(audits.looked_at(config))
     questions.offer(
         "check", standing, f"The check was cancelled; {kept}.", about, "Check the pictures", ":material/troubleshoot:",
         lambda: audits.begin(config, select.runs_root()),

@@ -8,7 +8,7 @@ import streamlit as st
 
 from lps.errors import Refusal
 from lps.machine.background import Standing
-from lps.running import class_count
+from lps.running import background_jobs
 from lps.ui.forms import fields, form
 from lps.ui.shared.background_work import show_work
 
@@ -31,9 +31,9 @@ def offer(
         st.rerun()
 
 
-def wait(path: Path, title: str, about: str) -> None:
+def wait(path: Path, about: str) -> None:
     """How far the work on the result `path` is; the whole page again once it is over."""
-    work = class_count.count_at(path, time.time(), title)
+    work = background_jobs.job_at(path, time.time())
     if work is None or not work.is_working:
         st.rerun()
     show_work(work)

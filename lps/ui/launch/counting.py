@@ -9,7 +9,7 @@ import streamlit as st
 from lps.charts import figures, palette
 from lps.errors import Refusal
 from lps.machine import background
-from lps.running import class_count
+from lps.running import background_jobs, class_count
 from lps.running.class_count import ClassCount
 from lps.settings.config import Config, configure
 from lps.ui.forms import fields, form, questions
@@ -25,7 +25,7 @@ def config_of(reading: form.Reading, draft: form.Draft) -> Config | None:
     """What the form asks for as far as the search looks at it; None while that cannot be."""
     asked = reading.values | {"dataset": draft.dataset, "method": draft.method, "split.num_novel": 1}
     try:
-        return class_count.searched(configure(asked | {"seed": form.parse_seeds(draft.seeds)[0]}))
+        return background_jobs.searched(configure(asked | {"seed": form.parse_seeds(draft.seeds)[0]}))
     except (Refusal, IndexError):
         return None
 
@@ -34,7 +34,7 @@ def show(config: Config | None) -> None:
     """The search: a button, or how far it is, or its curve with a button that takes its number."""
     path = class_count.path_of(config, select.runs_root()) if config else None
     standing = background.standing(path) if path else background.Standing("absent")
-    others = [count for count in class_count.counts(select.runs_root()) if count.is_working and count.path != path]
+    others = [count for count in background_jobs.jobs(select.runs_root()) if count.is_working and count.path != path]
     with st.expander("How many novel classes are there?", expanded=standing.state == "working"):
         if others:
             words = f"{counted(len(others), 'other count')} {'is' if len(others) == 1 else 'are'}"
@@ -49,7 +49,7 @@ def show(config: Config | None) -> None:
             return
         if standing.state == "working":
             words = "It goes on when this page is closed; the page Queue shows it, too."
-            st.fragment(questions.wait, run_every=WAIT_S)(path, class_count.TITLE, words)
+            st.fragment(questions.wait, run_every=WAIT_S)(path, words)
         elif found is None:
             _offer(config, standing)
         else:
@@ -57,7 +57,7 @@ def show(config: Config | None) -> None:
 
 
 def _offer(config: Config, standing: background.Standing) -> None:
-    cancelled = f"The search was cancelled; {class_count.kept_in_words(config)}."
+    cancelled = f"The search was cancelled; {background_jobs.kept_in_words(config)}."
     about = (
         "Clusters the features that a run starts from with every number of classes and sees which agrees best with "
         "the labels. The start is made first where there is none yet, and kept for the runs."

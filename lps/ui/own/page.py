@@ -12,7 +12,7 @@ from lps.datasets.folder import Glance
 from lps.errors import Refusal
 from lps.exchange import own_pictures
 from lps.machine import background
-from lps.running import audits, class_count, costs
+from lps.running import audits, background_jobs, class_count, costs
 from lps.settings.config import Config
 from lps.ui.forms import checking, form, questions, starting
 from lps.ui.forms.form import Draft
@@ -89,7 +89,7 @@ def _looked_at(folder: Path) -> Config | None:
     reading = form.read(draft_of(folder, 1))
     if reading.errors:
         st.error(escape.markdown(form.obstacle(reading.errors)), icon=":material/error:")
-    return class_count.searched(reading.configs[0]) if reading.configs else None
+    return background_jobs.searched(reading.configs[0]) if reading.configs else None
 
 
 def _begin(config: Config, seen: Glance) -> None:
@@ -124,7 +124,7 @@ def _ask_novel(config: Config | None, seen: Glance) -> int | None:
         if found is not None:
             st.caption(suggestion(found))
         elif standing.state == "working":
-            st.fragment(questions.wait, run_every=WAIT_S)(path, class_count.TITLE, "A number is suggested in a moment.")
+            st.fragment(questions.wait, run_every=WAIT_S)(path, "A number is suggested in a moment.")
         elif config is not None:
             questions.offer(
                 "search", standing, "The search was cancelled.",

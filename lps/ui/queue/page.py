@@ -25,7 +25,7 @@ from lps.wording import counted, data_size
 
 _TICK_S = 3.0  # while something runs or waits
 _ROWS = 12  # of the line in sight
-_MOST_COUNTS = 8  # class counts listed at once
+_MOST_JOBS = 8  # background jobs listed at once
 _MOST_BROKEN = 20  # runs that broke off, listed at once
 _DRIVER_S = 2.5  # how long an answer of the driver is kept
 _GB = 1e9
@@ -62,7 +62,7 @@ def show() -> bool:
     _show_head(found, now)
     refusals.show("queue", ":material/block:")
     _show_devices(found, now)
-    _show_counts(found)
+    _show_jobs(found)
     _show_line(found, now)
     _show_broken(found)
     _show_who_is_told()
@@ -80,7 +80,7 @@ def _show_who_is_told() -> None:
 
 
 def _is_moving(found: Occupancy) -> bool:
-    return bool(found.going or found.waiting or found.counting)
+    return bool(found.going or found.waiting or found.working)
 
 
 def _look() -> Occupancy:
@@ -116,8 +116,8 @@ def summary(found: Occupancy, now: float) -> str:
         return ""
     held = f" ({found.held} held)" if found.held else ""
     words = f"{len(found.going)} running, {len(found.waiting)} waiting{held}"
-    if found.counting:
-        words += f", {counted(len(found.counting), 'class count')} under way"
+    if found.working:
+        words += f", {counted(len(found.working), 'background job')}"
     end = overview.end_in_words(found, now)
     return f"{words}; {end}." if end else f"{words}."
 
@@ -284,17 +284,17 @@ def _show_elsewhere(items: Sequence[Going], now: float) -> None:
             _show_going(item, now, item.run.wish().on or "this machine", {})
 
 
-# ---------------------------------------------------------------------------------------------------- class counts
+# ---------------------------------------------------------------------------------------------------- background jobs
 
 
-def _show_counts(found: Occupancy) -> None:
-    """Class counts: how far each is, with what ends it, or what came of it. They give way to runs (`background`)."""
-    if not found.counts:
+def _show_jobs(found: Occupancy) -> None:
+    """Class counts and data checks: how far each is, with the button that ends it, or its outcome."""
+    if not found.jobs:
         return
     with st.container(border=True):
-        st.markdown("**Class counts** :gray[take no slot and give way to runs]")
-        for count in found.counts[:_MOST_COUNTS]:
-            background_work.show_work(count)
+        st.markdown("**Background jobs** :gray[take no slot and give way to runs]")
+        for job in found.jobs[:_MOST_JOBS]:
+            background_work.show_work(job)
 
 
 # ---------------------------------------------------------------------------------------------------- line
