@@ -295,12 +295,13 @@ def _without_hub(importing):
 def test_a_small_network_trains_without_timm(tmp_path):
     code = """
 import sys
+from pathlib import Path
 sys.modules["timm"] = None
 from lps.settings.config import configure
 from lps.store.run_folders import create_run
 from lps.training.loop import train
 short = {"dataset.images_per_class": 10, "batch_size": 32, "epochs": 1, "threads": 1, "pretrain.epochs": 0}
-sys.exit(train(create_run(sys.argv[1], configure(short))))
+sys.exit(train(create_run(Path(sys.argv[1]), configure(short))))
 """
     subprocess.run([sys.executable, "-c", code, tmp_path], check=True)
 
