@@ -1,4 +1,4 @@
-"""What runs where, and what waits? The queue of all runs: order, priority, holding back, pausing, trying again."""
+"""Which runs are running, and which wait? The queue of all runs: first, priority, pause, cancel, retry."""
 
 from lps.ui.queue import page
 from lps.ui.server import routing

@@ -123,7 +123,7 @@ def _set_slots(options) -> None:
     else:
         say(overview.suggestion_in_words(overview.look(options.runs)))
     if run_slots.demanded_cpu_slots() is not None:
-        say("LPS_CPU_SLOTS is set here and goes before what is set for the queue")
+        say("LPS_CPU_SLOTS is set and overrides the number stored for the queue")
     print(run_slots.cpu_slots(options.runs))
 
 
@@ -162,7 +162,7 @@ def _slots_in_words(found, now: float) -> list[str]:
     width = max((len(name) for name in [*found.slots, "..."]), default=0)
     run_width = max((len(item.run.id) for item in found.going), default=0)
     is_starting = any(not item.slots for item in found.going)
-    unknown = "in use by a run that is starting" if is_starting else "in use by a run that is not here any more"
+    unknown = "in use by a run that is starting" if is_starting else "in use by a run that was removed"
     for name, is_held in found.slots.items():
         item = found.on(name)
         if item is None:

@@ -229,7 +229,7 @@ def test_the_command_sets_it_says_it_and_names_what_goes_before(root, capsys, mo
     assert lps("0") == (2, "", "lps: slots: 0 is not a whole number from 1 to 1024\n")
     monkeypatch.setenv("LPS_CPU_SLOTS", "2")
     code, out, err = lps("4")
-    assert (code, out) == (0, "2\n") and "LPS_CPU_SLOTS is set here and goes before" in err
+    assert (code, out) == (0, "2\n") and "LPS_CPU_SLOTS is set and overrides the number stored" in err
     assert main(["queue", "--json", "--runs", str(root)]) == 0
     assert json.loads(capsys.readouterr().out)["cpu_slots"] == 4
 
@@ -253,7 +253,7 @@ def test_the_page_sets_it(root, started, monkeypatch):
 def test_the_page_says_where_the_variable_goes_before(root, monkeypatch):
     monkeypatch.setenv("LPS_CPU_SLOTS", "3")
     at = visit("queue")
-    assert "3 runs at a time on the processor, by LPS_CPU_SLOTS where this dashboard was started" in captions(at)
+    assert "3 runs at a time on the processor, set by LPS_CPU_SLOTS when this dashboard was started" in captions(at)
     assert not [box for box in at.number_input if box.key == "queue_slots"]
 
 

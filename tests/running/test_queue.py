@@ -169,9 +169,10 @@ def test_nothing_is_asked_for_where_one_of_many_cannot_be(root, started):
 def test_a_run_that_an_earlier_version_held_keeps_its_place_and_is_passed_over(root, started, again):
     runs = asked(root, 3)
     hold(runs[0])
+    queue.set_priority(runs[0], 5)  # leaves it held
     assert names(root, runs) == "abc" and [queue.position(run) for run in runs] == [0, 0, 1]
     state = runs[0].state()
-    assert (state.name, state.reason) == ("queued", "held by an earlier version; retry it to start it")
+    assert (state.name, state.reason) == ("queued", "held by an earlier version; retry it in the queue to start it")
     launcher.pump(root)
     assert [name for name, _ in started] == [runs[1].id, runs[2].id]
     again(runs[0])

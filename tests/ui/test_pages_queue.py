@@ -78,15 +78,15 @@ def seeds(root) -> list[int]:
 def test_an_empty_queue_says_what_to_do(root):
     at = visit("queue")
     said = words(at)
-    assert "Nothing runs and nothing waits." in said and "Launch a run" in said and "Lay out a sweep" in said
-    assert "Nothing waits for a slot." not in said
+    assert "No runs are running or waiting." in said and "Launch a run" in said and "Set up a sweep" in said
+    assert "No run is waiting for a slot." not in said
     assert "cpu-0 · free" in said and "cpu-1 · free" in said and not at.dataframe
     assert not [button for button in at.button if button.key == "queue_switch"]
 
 
 def test_a_folder_that_is_not_there_is_an_empty_queue(root, monkeypatch):
     monkeypatch.setenv("LPS_RUNS", str(root / "nowhere"))
-    assert "Nothing runs and nothing waits." in words(visit("queue"))
+    assert "No runs are running or waiting." in words(visit("queue"))
 
 
 def test_one_run_at_work(root, alive):
@@ -97,7 +97,7 @@ def test_one_run_at_work(root, alive):
     assert "the \\*only\\* one" in said  # literal, no emphasis
     (bar,) = [bar.proto for bar in at.get("progress") if "cpu" in bar.proto.text]
     assert bar.value == 30 and "about 4 min left" in bar.text and "since " in bar.text
-    assert "Nothing waits for a slot." in said and "cpu-0 · free" in said
+    assert "No run is waiting for a slot." in said and "cpu-0 · free" in said
 
 
 def test_many_runs_are_one_table_in_the_order_of_the_queue(root, alive):
@@ -111,7 +111,7 @@ def test_many_runs_are_one_table_in_the_order_of_the_queue(root, alive):
     frame = at.dataframe[0].value
     assert rows(at)[:3] == ["LPS on digits, seed 30", "LPS on digits, seed 1", "LPS on digits, seed 2"]
     assert list(frame["Place"]) == list(range(1, 31)) and list(frame["Priority"][:2]) == [7, 0]
-    assert list(frame["Waits for"][:3]) == ["", "held by an earlier version; retry it to start it", ""]
+    assert list(frame["Waits for"][:3]) == ["", "held by an earlier version; retry it in the queue to start it", ""]
     assert "Takes" not in frame and "Retries" not in frame  # nothing stands in them
     assert len(at.button) < 15  # no widget a row
 
@@ -146,7 +146,7 @@ def test_gpus_with_what_runs_on_them(root, alive, monkeypatch):
 def test_a_slot_of_a_run_that_was_removed_is_not_called_free(root, alive):
     run = alive(make(root), "cpu-0")
     run.folder.rename(root / ".away")
-    assert "cpu-0 · in use by a run that is not here any more" in words(visit("queue"))
+    assert "cpu-0 · in use by a run that was removed" in words(visit("queue"))
     (root / ".away").rename(run.folder)
 
 
@@ -177,7 +177,7 @@ def test_several_rows_go_first_together_and_stay_ticked(root, chosen, expected):
     assert seeds(root) == expected
     assert rows(at) == [f"LPS on digits, seed {seed}" for seed in expected]
     assert set(at.session_state["queue_chosen"]) == {runs[seed - 1].id for seed in chosen}
-    assert f"**{len(chosen)} chosen**" in words(at)
+    assert f"**{len(chosen)} selected**" in words(at)
 
 
 def test_a_held_run_is_retried_and_a_run_is_cancelled(root):
@@ -212,7 +212,7 @@ def test_what_began_meanwhile_is_not_stopped_by_a_click_on_its_old_row(root, ali
     alive(runs[0], "cpu-0")
     at = press(at, "queue_cancel")
     assert runs[0].state().name == "running"
-    assert "is running by now and was left alone" in at.error[0].value.replace("\\", "")
+    assert "is running now and was not cancelled" in at.error[0].value.replace("\\", "")
     assert not press(at, "queue_switch").error  # said once
 
 
@@ -220,7 +220,7 @@ def test_a_run_that_broke_off_is_tried_again(root):
     (run,) = asked(root, 1)
     write_json(run.folder / "process.json", {"attempt": 1, "boot_id": boot_id()})
     at = visit("queue")
-    assert [expander.label for expander in at.expander] == ["Broken off (1)"]
+    assert [expander.label for expander in at.expander] == ["Interrupted (1)"]
     assert "the run's processes were killed" in words(at).replace("\\", "")
     at = press(at, f"queue_retry_{run.id}")
     assert run.state().name == "queued" and run.wish().attempt == 2 and not at.expander

@@ -1,7 +1,7 @@
-"""The pieces of the Queue page: devices with what runs on them, the line of what waits, and what can be done with it.
+"""The Queue page: devices with the runs on them, the table of waiting runs, and the actions on its selected rows.
 
-Nothing but the choice of rows is kept by the page; every look reads the folders anew. The line is one table, and the
-buttons beside it act on its ticked rows: a row that moves away under the pointer stays ticked.
+The page stores only which rows are selected, by run id, so a row that moves stays selected; every refresh reads the
+folders of the runs again.
 """
 
 import time
@@ -24,58 +24,47 @@ from lps.ui.shared import background_work, escape, estimates, refusals, select, 
 from lps.wording import counted, data_size
 
 _TICK_S = 3.0  # while something runs or waits
-_ROWS = 12  # of the line in sight
+_ROWS = 12  # of the table in sight
 _MOST_JOBS = 8  # background jobs listed at once
-_MOST_BROKEN = 20  # runs that broke off, listed at once
-_DRIVER_S = 2.5  # how long an answer of the driver is kept
+_MOST_BROKEN = 20  # interrupted runs listed at once
+_DRIVER_S = 2.5  # how long an answer of the driver is reused
 _GB = 1e9
 
 
 def main() -> None:
-    """The whole page."""
+    """The whole page; it refreshes itself while something runs or waits."""
     st.title("Queue")
-    moves = is_moving()
+    try:
+        moves = _is_moving(_look())
+    except Refusal:  # `_watch` shows it
+        moves = False
     st.fragment(_watch, run_every=_TICK_S if moves else None)(moves)
 
 
 def _watch(was_moving: bool) -> None:
-    """Everything; goes on refreshing itself while something runs or waits."""
-    if show() != was_moving:
-        st.rerun()  # with or without the timer
-
-
-def is_moving() -> bool:
-    """Whether the page has something to follow."""
-    try:
-        return _is_moving(_look())
-    except Refusal:
-        return False  # said by `show`
-
-
-def show() -> bool:
-    """The whole page below its title; returns whether something runs or waits."""
+    """Everything below the title."""
     try:
         found, now = _look(), time.time()
     except Refusal as error:  # LPS_CPU_SLOTS is no number
         st.error(escape.markdown(str(error)), icon=":material/block:")
-        return False
+        return
     _show_head(found, now)
     refusals.show("queue", ":material/block:")
     _show_devices(found, now)
     _show_jobs(found)
-    _show_line(found, now)
+    _show_waiting(found, now)
     _show_broken(found)
-    _show_who_is_told()
-    return _is_moving(found)
+    _show_notifications()
+    if _is_moving(found) != was_moving:
+        st.rerun()  # with or without the timer
 
 
-def _show_who_is_told() -> None:
-    told = ", ".join(messages.kinds())
+def _show_notifications() -> None:
+    channels = ", ".join(messages.kinds())
     st.caption(
-        f"Told when a run ends or goes wrong: {escape.markdown(told)}."
-        if told
-        else "Nobody is told when a run ends or goes wrong; the setting `LPS_NOTIFY` names a web hook, a mail address "
-        "or this desktop (README)."
+        f"Notifications when a run ends or goes wrong: {escape.markdown(channels)}."
+        if channels
+        else "Notifications are off. Set `LPS_NOTIFY` to a web hook, a mail address or this desktop (README)."
     )
 
 
@@ -91,26 +80,27 @@ def _look() -> Occupancy:
 
 
 def _show_head(found: Occupancy, now: float) -> None:
-    """How much there is, when it will be over, and the switch of the whole queue."""
+    """How many runs there are, when they will be done, and the button that pauses the queue."""
     if found.switch.problem:
         st.warning(escape.markdown(found.switch.problem), icon=":material/broken_image:")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(escape.markdown(summary(found, now)), width="stretch")
+        st.markdown(escape.markdown(_summary(found, now)), width="stretch")
         _show_switch(found)
-    if not found.is_tended:
+    if found.still:
         words = escape.markdown(found.still)
         st.warning(f"{words[:1].upper()}{words[1:]}.", icon=":material/hourglass_disabled:")
     if found.switch.paused:
         since = f" since {overview.clock(found.switch.since, now)}" if found.switch.since else ""
-        st.info(f"The queue is paused{since}: what runs goes on, nothing else starts.", icon=":material/pause_circle:")
+        words = f"The queue is paused{since}: runs that have started go on, no others start."
+        st.info(words, icon=":material/pause_circle:")
     if not _is_moving(found):
-        st.info("Nothing runs and nothing waits.", icon=":material/event_available:")
+        st.info("No runs are running or waiting.", icon=":material/event_available:")
         with st.container(horizontal=True):
             st.page_link("pages/launch.py", label="Launch a run", icon=":material/rocket_launch:")
-            st.page_link("pages/sweeps.py", label="Lay out a sweep", icon=":material/dynamic_feed:")
+            st.page_link("pages/sweeps.py", label="Set up a sweep", icon=":material/dynamic_feed:")
 
 
-def summary(found: Occupancy, now: float) -> str:
+def _summary(found: Occupancy, now: float) -> str:
     """ "2 running, 5 waiting (1 held); done at about 14:05 (in about 20 min)." """
     if not _is_moving(found):
         return ""
@@ -123,43 +113,47 @@ def summary(found: Occupancy, now: float) -> str:
 
 
 def _show_switch(found: Occupancy) -> None:
-    if found.switch.paused:
-        label, icon, kind = "Let it go on", ":material/play_arrow:", "primary"
-    else:
+    pause = not found.switch.paused
+    if pause and not (found.waiting or found.going):
+        return
+    if pause:
         label, icon, kind = "Pause the queue", ":material/pause:", "secondary"
-    if found.waiting or found.going or found.switch.paused:
-        st.button(label, key="queue_switch", icon=icon, type=kind, on_click=_switch, args=(not found.switch.paused,))
-
-
-def _switch(paused: bool) -> None:
-    _try([lambda: queue.set_paused(select.runs_root(), paused)])
+    else:
+        label, icon, kind = "Resume the queue", ":material/play_arrow:", "primary"
+    root = select.runs_root()
+    acts = [lambda: queue.set_paused(root, pause)]
+    st.button(label, key="queue_switch", icon=icon, type=kind, on_click=_try, args=(acts,))
 
 
 # ---------------------------------------------------------------------------------------------------- devices
 
 
 def _show_devices(found: Occupancy, now: float) -> None:
-    """One box a device: how busy it is, and its slots with what runs on them."""
+    """One box per device: how busy it is, and its slots with the runs on them."""
     gpus, on_gpus, share = _asked_devices()
     names = list(found.slots)
-    boxes = {gpu.index: [name for name in names if name == f"cuda-{gpu.index}"] for gpu in gpus}
-    rest = [name for name in names if not any(name in slots for slots in boxes.values())]
+    gpu_names = {f"cuda-{gpu.index}" for gpu in gpus}
     labels = {device.index: device.label for device in devices.list_devices() if device.name != "cpu"}
-    with st.grid(min(2, 1 + len(boxes)), min_column_width=300):
+    with st.grid(min(2, 1 + len(gpus)), min_column_width=300):
         with st.container(border=True):
-            _show_machine(usage.machine(), share)
-            _show_slots(found, rest, on_gpus, now)
-            _show_number(found)
+            machine = usage.machine()
+            st.markdown(f"**CPU** :gray[{counted(machine.cores, 'core')}]")
+            _show_bar("Processor", share, "" if machine.load is None else f"load {machine.load:.1f}")
+            _show_memory(machine.memory_used, machine.memory_total)
+            _show_slots(found, [name for name in names if name not in gpu_names], on_gpus, now)
+            _show_cpu_slots(found)
         for gpu in gpus:
             with st.container(border=True):
-                _show_gpu(gpu, labels.get(gpu.index, ""))
-                _show_slots(found, boxes[gpu.index], on_gpus, now)
+                st.markdown(f"**GPU {gpu.index}** :gray[{escape.markdown(labels.get(gpu.index, ''))}]")
+                _show_bar("Processor", gpu.busy, "")
+                _show_memory(gpu.memory_used, gpu.memory_total)
+                _show_slots(found, [name for name in names if name == f"cuda-{gpu.index}"], on_gpus, now)
     _show_elsewhere([item for item in found.going if not set(item.slots) & set(names)], now)
 
 
 @st.cache_resource(ttl=_DRIVER_S, max_entries=1, show_spinner=False)
 def _asked_devices() -> tuple[list[usage.Gpu], dict[int, int], float | None]:
-    """GPUs, GPU memory by process, share of busy cores since the last look: asked once for all who look."""
+    """GPUs, GPU memory by process, and the share of busy cores since the last call; shared by all sessions."""
     gpus = usage.gpus()
     return gpus, usage.gpu_processes(gpus), _meter().read()
 
@@ -181,43 +175,21 @@ def _meter() -> _Meter:
     return _Meter()
 
 
-def _show_machine(machine: usage.MachineLoad, share: float | None) -> None:
-    cores = counted(machine.cores, "core")
-    st.markdown(f"**CPU** :gray[{cores}]")
-    _show_bar("Processor", share, "" if machine.load is None else f"load {machine.load:.1f}")
-    _show_memory(machine.memory_used, machine.memory_total)
-
-
-def _show_number(found: Occupancy) -> None:
-    """How many runs the processor takes at a time, and where that is said."""
-    number, demanded = run_slots.cpu_slots(select.runs_root()), run_slots.demanded_cpu_slots()
+def _show_cpu_slots(found: Occupancy) -> None:
+    """How many runs the processor takes at a time, with a field that changes it."""
+    root = select.runs_root()
+    number = run_slots.cpu_slots(root)
     words = f"{counted(number, 'run')} at a time on the processor"
-    if demanded is not None:
-        st.caption(f"{words}, by LPS_CPU_SLOTS where this dashboard was started: it goes before what is set here.")
+    if run_slots.demanded_cpu_slots() is not None:
+        st.caption(f"{words}, set by LPS_CPU_SLOTS when this dashboard was started. It overrides the setting here.")
         return
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
         st.caption(words, width="content")
         with st.popover("Change", icon=":material/tune:", type="tertiary"):
-            _ask_number(found, number)
-
-
-def _ask_number(found: Occupancy, number: int) -> None:
-    new = st.number_input("Runs at a time", 1, queue.MOST_CPU_SLOTS, number, 1, key="queue_slots")
-    st.caption(f"{overview.suggestion_in_words(found)} What runs goes on.")
-    root = select.runs_root()
-    st.button(
-        "Set",
-        key="queue_slots_set",
-        type="primary",
-        on_click=_try,
-        args=([lambda: queue.set_cpu_slots(root, int(new))],),
-    )
-
-
-def _show_gpu(gpu: usage.Gpu, label: str) -> None:
-    st.markdown(f"**GPU {gpu.index}** :gray[{escape.markdown(label)}]")
-    _show_bar("Processor", gpu.busy, "")
-    _show_memory(gpu.memory_used, gpu.memory_total)
+            new = st.number_input("Runs at a time", 1, queue.MOST_CPU_SLOTS, number, 1, key="queue_slots")
+            st.caption(f"{overview.suggestion_in_words(found)} Running runs are not stopped.")
+            acts = [lambda: queue.set_cpu_slots(root, int(new))]
+            st.button("Set", key="queue_slots_set", type="primary", on_click=_try, args=(acts,))
 
 
 def _show_memory(used: int | None, total: int | None) -> None:
@@ -228,9 +200,9 @@ def _show_memory(used: int | None, total: int | None) -> None:
 
 
 def _show_bar(name: str, share: float | None, more: str) -> None:
-    """A share as a bar; without one the words alone, since an empty bar would say that nothing is in use."""
+    """A share as a bar; only words where it is unknown, since an empty bar would mean that nothing is in use."""
     words = " · ".join(filter(None, [name if share is None else f"{name} {100 * share:.0f} %", more]))
-    if share is None:  # on a fresh page the processor's is known at the second look; the load says enough until then
+    if share is None:  # the share of the processor is known from the second reading on; the load is shown until then
         st.caption(words if more else f"{words} · share unknown")
     else:
         st.progress(min(1.0, max(0.0, share)), text=f":small[{words}]")
@@ -243,43 +215,39 @@ def _show_slots(found: Occupancy, names: Sequence[str], on_gpus: dict[int, int],
         if item is not None:
             _show_going(item, now, name, on_gpus)
         elif found.slots[name]:
-            words = "a run is starting" if is_starting else "in use by a run that is not here any more"
+            words = "a run is starting" if is_starting else "in use by a run that was removed"
             st.caption(f"{name} · {words}")
         else:
             st.caption(f"{name} · free")
 
 
 def _show_going(item: Going, now: float, place: str, on_gpus: dict[int, int]) -> None:
+    words = [place]
+    if item.state.name != "running":
+        words.append(theme.BADGES.get(item.state.name, ("Unknown",))[0].lower())
+    if item.since:
+        words.append(f"since {overview.clock(item.since, now)}")
+    words.append(overview.left_in_words(item.left))
+    used = usage.of_runner(item.run.read_json("process.json"), on_gpus)
+    if used is not None:
+        words.append(f"{data_size(used.memory)} of memory")
+        words += [] if used.gpu_memory is None else [f"{data_size(used.gpu_memory)} on the GPU"]
+    text = escape.markdown(" · ".join(words))
     with st.container(gap="xxsmall"):
         query = {"run": item.run.id}
         st.page_link("pages/live.py", label=escape.markdown(titles.title(item.run)), query_params=query)
-        words = [place, *_since(item, now), *_uses(usage.of_runner(item.run.read_json("process.json"), on_gpus))]
         if item.share is None:
-            st.caption(escape.markdown(" · ".join(words)))
+            st.caption(text)
         else:
-            st.progress(item.share, text=f":small[{escape.markdown(' · '.join(words))}]")
-
-
-def _since(item: Going, now: float) -> list[str]:
-    words = [] if item.state.name == "running" else [theme.BADGES.get(item.state.name, ("Unknown",))[0].lower()]
-    words += [f"since {overview.clock(item.since, now)}"] if item.since else []
-    return words + [overview.left_in_words(item.left)]
-
-
-def _uses(share: usage.Share | None) -> list[str]:
-    """Memory of a run's processes."""
-    if share is None:
-        return []
-    on_gpu = [] if share.gpu_memory is None else [f"{data_size(share.gpu_memory)} on the GPU"]
-    return [f"{data_size(share.memory)} of memory", *on_gpu]
+            st.progress(item.share, text=f":small[{text}]")
 
 
 def _show_elsewhere(items: Sequence[Going], now: float) -> None:
-    """Runs that hold no slot of this machine: about to begin, or on a cluster."""
+    """Runs that hold no slot of this machine: they are starting, or on a cluster."""
     if not items:
         return
     with st.container(border=True):
-        st.markdown("**Without a slot here** :gray[starting, or on a cluster]")
+        st.markdown("**No slot on this machine** :gray[starting, or on a cluster]")
         for item in items:
             _show_going(item, now, item.run.wish().on or "this machine", {})
 
@@ -297,58 +265,51 @@ def _show_jobs(found: Occupancy) -> None:
             background_work.show_work(job)
 
 
-# ---------------------------------------------------------------------------------------------------- line
+# ---------------------------------------------------------------------------------------------------- waiting
 
 
-def _show_line(found: Occupancy, now: float) -> None:
-    """The table of what waits, and what can be done with the ticked rows."""
+def _show_waiting(found: Occupancy, now: float) -> None:
+    """The table of the waiting runs, and the actions on its selected rows."""
     if not found.going and not found.waiting:
-        return  # said at the top
+        return  # the head says so
     st.subheader("Waiting", anchor=False)
     if not found.waiting:
-        st.caption("Nothing waits for a slot.")
+        st.caption("No run is waiting for a slot.")
         return
     ids = [item.run.id for item in found.waiting]
     kept = set(st.session_state.get("queue_chosen", []))
-    alt = "The runs that wait, the next one first"
-    places = select.tick_rows(table(found.waiting, now), "queue", ids, kept, _ROWS, _columns(), alt)
+    alt = "The waiting runs, in the order in which they start"
+    places = select.tick_rows(_table(found.waiting, now), "queue", ids, kept, _ROWS, _columns(), alt)
     chosen = [found.waiting[place] for place in places]
     st.session_state["queue_chosen"] = [item.run.id for item in chosen]
     _show_actions(chosen, now)
 
 
-def table(waiting: Sequence[Waiting], now: float) -> pd.DataFrame:
-    """One row a run, the next one first; columns in which nothing stands are left out."""
+def _table(waiting: Sequence[Waiting], now: float) -> pd.DataFrame:
+    """One row per run, in the order in which they start; optional columns without any value are left out."""
     frame = pd.DataFrame([_row(place, item, now) for place, item in enumerate(waiting, 1)])
-    for column in ("Priority", "Waits for", "Takes", "Starts", "Retries"):
-        if not frame[column].map(lambda value: bool(value) and value == value).any():
-            del frame[column]
-    return frame
+    optional = ("Priority", "Waits for", "Takes", "Starts", "Retries")
+    return frame.drop(columns=[name for name in optional if not frame[name].fillna(False).astype(bool).any()])
 
 
 def _row(place: int, item: Waiting, now: float) -> dict[str, object]:
     parts = item.run.id.split("-") if RUN_ID.fullmatch(item.run.id) else []
-    reason = wishes.in_words(item.wish, now)
-    start = None if item.start is None or (place == 1 and item.start <= now) else item.start
+    starts = ""
+    if item.start is not None and item.start > now:
+        starts = overview.clock(item.start, now) + ("" if item.certain else " or later")
     return {
         "Place": place,
         "Name": titles.title(item.run),
-        "Waits for": reason,
+        "Waits for": wishes.in_words(item.wish, now),
         "Priority": item.wish.priority,
-        "Takes": None if item.takes is None else costs.span_in_words(item.takes),
-        "Starts": _clock(start, now, item.certain),
+        "Takes": "" if item.takes is None else costs.span_in_words(item.takes),
+        "Starts": starts,
         "Retries": f"{item.wish.retried} of {item.wish.retries}" if item.wish.retries else "",
         "Method": parts[3].upper() if parts else "",
         "Data set": parts[2] if parts else "",
-        "Asked": datetime.fromtimestamp(item.wish.time, UTC) if item.wish.time else None,
+        "Submitted": datetime.fromtimestamp(item.wish.time, UTC) if item.wish.time else None,
         "Id": item.run.id[-6:],
     }
-
-
-def _clock(when: float | None, now: float, is_certain: bool) -> str:
-    if when is None or when <= now:
-        return ""
-    return overview.clock(when, now) + ("" if is_certain else " or later")
 
 
 def _columns() -> dict:
@@ -356,72 +317,69 @@ def _columns() -> dict:
     return {
         "Place": columns.NumberColumn("#", width=40),
         "Name": columns.TextColumn(width=210, pinned=True),
-        "Waits for": columns.TextColumn(width=190, help="What else than a free slot it waits for"),
-        "Priority": columns.NumberColumn(width=64, help="A higher one goes before all others"),
-        "Takes": columns.TextColumn(width=110, help="As long as runs like it, at the speed of now"),
-        "Starts": columns.TextColumn(width=110, help="By the runs before it, as far as they are known"),
-        "Retries": columns.TextColumn(width=70, help="How often it was started again after a crash"),
+        "Waits for": columns.TextColumn(width=190, help="What the run waits for besides a free slot"),
+        "Priority": columns.NumberColumn(width=64, help="Runs of higher priority start first"),
+        "Takes": columns.TextColumn(width=110, help="Estimated from similar runs at the current speed"),
+        "Starts": columns.TextColumn(width=110, help="Estimated from the runs before it"),
+        "Retries": columns.TextColumn(
+            width=70, help="How often the run was started again after a crash, and how often it may be"
+        ),
         "Method": columns.TextColumn(width=90),
         "Data set": columns.TextColumn(width=80),
-        "Asked": columns.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone=st.context.timezone, width=130),
-        "Id": columns.TextColumn(width=75, help="The end of the run's id; it does for every command"),
+        "Submitted": columns.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone=st.context.timezone, width=130),
+        "Id": columns.TextColumn(width=75, help="The end of the run's id; every command accepts it"),
     }
 
 
 def _show_actions(chosen: Sequence[Waiting], now: float) -> None:
-    """Buttons for the ticked rows; they are always there, so that nothing moves when a row is ticked."""
+    """Buttons for the selected rows; they are always shown, so that nothing moves when a row is selected."""
     runs = [item.run for item in chosen]
     delayed = [item.run for item in chosen if item.wish.held or queue.is_early(item.wish, now)]
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="queue_bar"):
-        st.markdown(f"**{len(chosen)} chosen**" if chosen else ":gray[Tick rows]", width="content")
-        words = "Start before all others"
+        st.markdown(f"**{len(chosen)} selected**" if chosen else ":gray[Select rows]", width="content")
+        words = "Start before all other waiting runs"
         _button("First", "queue_first", ":material/vertical_align_top:", words, runs[::-1], queue.put_first)
-        words = "Start a run that waits for its next try, or that an earlier version held, when a slot is free"
+        words = "Start as soon as a slot is free: a run that waits for its next try, or that an earlier version held"
         _button("Retry now", "queue_now", ":material/replay:", words, delayed, queue.retry_now)
-        words = "Take out of the queue; the run can be resumed later"
+        words = "Remove from the queue; the run can be resumed later"
         _button("Cancel", "queue_cancel", ":material/close:", words, runs, _cancel)
         with st.popover("Priority", icon=":material/low_priority:", disabled=not runs):
-            _ask_priority(chosen)
-
-
-def _ask_priority(chosen: Sequence[Waiting]) -> None:
-    first = chosen[0].wish.priority if chosen else 0
-    limits = {"min_value": -MOST_PRIORITY, "max_value": MOST_PRIORITY}
-    number = st.number_input("A higher one goes first", value=first, step=1, key="queue_priority", **limits)
-    runs = [item.run for item in chosen]
-    _button("Set", "queue_set", None, None, runs, lambda run: queue.set_priority(run, int(number)))
+            first = chosen[0].wish.priority if chosen else 0
+            words = "Runs of higher priority start first"
+            number = st.number_input(words, -MOST_PRIORITY, MOST_PRIORITY, first, 1, key="queue_priority")
+            _button("Set", "queue_set", None, None, runs, lambda run: queue.set_priority(run, int(number)))
 
 
 def _button(label: str, key: str, icon, help, runs: Sequence[Run], act: Callable[[Run], object]) -> None:
-    """A button that does something with every one of `runs`, in this order."""
+    """A button that applies `act` to each of `runs`, in this order."""
     acts = [lambda run=run: act(run) for run in runs]
     st.button(label, key=key, icon=icon, help=help, disabled=not runs, on_click=_try, args=(acts,))
 
 
 def _cancel(run: Run) -> None:
-    """Only while it still waits: what has begun meanwhile is not stopped by a click on a row of before."""
+    """Cancel a run only while it waits: a run that has started since the table was drawn is not stopped."""
     if run.waiting_attempt() and run.state().name == "queued":
         launcher.stop(run)
     else:
-        raise Refusal("run", f"{run.id} is {queue.state_in_words(run)} by now and was left alone")
+        raise Refusal("run", f"{run.id} is {queue.state_in_words(run)} now and was not cancelled")
 
 
 def _try(acts: Sequence[Callable[[], object]]) -> None:
-    """Do all of it, then start what may start now; what cannot be done is said once."""
+    """Do all of it, then start the runs that can start; each refusal is shown once."""
     root = select.runs_root()
     for act in (*acts, lambda: launcher.pump(root)):
         with refusals.kept("queue"), refused("runs", f"{root} cannot be written to"):
             act()
 
 
-# ---------------------------------------------------------------------------------------------------- broken off
+# ---------------------------------------------------------------------------------------------------- interrupted
 
 
 def _show_broken(found: Occupancy) -> None:
-    """Runs whose processes vanished: they go on from their last checkpoint."""
+    """Interrupted runs, whose processes vanished; a retry continues from the last checkpoint."""
     if not found.broken:
         return
-    with st.expander(f"Broken off ({len(found.broken)})", icon=":material/bolt:"):
+    with st.expander(f"Interrupted ({len(found.broken)})", icon=":material/bolt:"):
         for run in found.broken[:_MOST_BROKEN]:
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 state = run.state()
