@@ -194,11 +194,13 @@ def image_confidence(run, image: int, *, dark: bool = False) -> go.Figure:
     return line_charts.image_confidence(moments, int(now[rows[0]]), thresholds, names, _palette(dark))
 
 
-def map_of_features(run, epoch: int, method: str = "pca", color: str = "group", *, dark: bool = False) -> go.Figure:
+def map_of_features(
+    run, epoch: int, method: str = "pca", color: str = "group", *, height: int = 560, dark: bool = False
+) -> go.Figure:
     """The features of the unlabeled images after an epoch on a plane.
 
     method: pca, tsne or umap; a map of the latter two has to be stored (`python -m lps project`). color: group (seen
-    and novel), truth, predicted, confidence or right.
+    and novel), truth, predicted, confidence or right. height: pixels; a low map shows fewer points.
     """
     run, (split, targets) = _run(run), read_split(_run(run).folder)
     snapshot, stored = read_snapshot(run.snapshots, epoch, thinned=True), snapshot_epochs(run.snapshots)
@@ -212,7 +214,8 @@ def map_of_features(run, epoch: int, method: str = "pca", color: str = "group", 
     else:
         raise Refusal("method", f"there is no {shorten(method)} map of epoch {epoch}; python -m lps project makes one")
     table = maps.table_of(points, index, split, targets, snapshot)
-    return maps.projection(table, color, _palette(dark), split.classes.seen, list(split.class_names))
+    seen, names = split.classes.seen, list(split.class_names)
+    return maps.projection(table, color, _palette(dark), seen, names, height=height)
 
 
 # ---------------------------------------------------------------------------------------------------- groups of runs
@@ -223,8 +226,10 @@ def curves(
 ) -> go.Figure:
     """The mean of a measurement over the epochs for each group of runs, with a band.
 
-    by: everything (but the seed), method or a setting. band: std, interval or none.
+    by: everything (but the seed), method or a setting. band: range, std, interval (95 %) or none.
     """
+    if band not in ("range", "std", "interval", "none"):
+        raise Refusal("band", f"{shorten(band)} is not one of range, std, interval, none")
     scored = _scored(runs)
     tables = {
         label: group_tables.curve_table([_history(member.run) for member in own], name, band)

@@ -50,6 +50,7 @@ def setups(tmp_path_factory):
     ("live", "pseudo_labels", {}),
     ("live", "pi_hat", {"epoch": "3"}),
     ("live", "class_accuracy", {"epoch": "3"}),
+    ("live", "points", {"epoch": "3"}),
     ("explain", "explain_shares", {"epoch": "3"}),
     ("clusters", "confusion", {"overview": "confusion"}),
     ("projection", "map", {}),
@@ -194,6 +195,7 @@ def test_runs_are_given_as_run_folder_or_path(runs):
     (lambda run: figures.setting_curves([run], "nothing"), "setting: 'nothing' is no setting of these runs"),
     (lambda run: figures.setting_curves([run], "lr", judge="me"), "scoring: judge is not one of protocol, select"),
     (lambda run: figures.curves([]), "runs: hold no run"),
+    (lambda run: figures.curves([run], band="wide"), "band: 'wide' is not one of range, std, interval, none"),
     (lambda run: figures.sweep_curve("nothing", root=run.root), "name: 'nothing' is no sweep of a preset in "),
     (lambda run: figures.search_history("nothing", root=run.root), "search: 'nothing' is not beside the runs in "),
 ])  # fmt: skip

@@ -357,7 +357,8 @@ def _show_points(run: Run, epoch: int, names: list[str]) -> None:
         return
     figure = maps.projection(table, "group", theme.palette(), seen, names, height=260)
     figure.update_layout(showlegend=False, margin={"t": 8})
-    alt, code = f"Features at epoch {epoch} on the plane of largest variance", code_of("map_of_features", run, epoch)
+    alt = f"Features at epoch {epoch} on the plane of largest variance"
+    code = code_of("map_of_features", run, epoch, height=260)
     plot(_of(figure, run), "points", alt, code=code)
 
 
