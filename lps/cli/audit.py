@@ -39,7 +39,8 @@ def _audit(options) -> int | None:
     if options.decided or options.undo is not None or options.leave_out or options.relabel or options.ignore:
         return _decide(options, config)
     from lps.cli._follow import CountBar
-    from lps.running import audits, background_jobs
+    from lps.running import background_jobs
+    from lps.studies import audits
     from lps.studies.picture_audit import look
 
     background_jobs.end_when_cancelled(audits.path_of(config, options.runs))
@@ -62,7 +63,7 @@ def _dataset(what: str) -> tuple[str, list[str]]:
 
 
 def _decide(options, config) -> None:
-    from lps.running import audits
+    from lps.studies import audits
 
     if options.undo is not None:
         audits.take_back(config, options.undo)
@@ -102,7 +103,7 @@ def _key(config, text: str):
 
 
 def _print_found(options, config, found) -> None:
-    from lps.running import audits
+    from lps.studies import audits
 
     said = audits.said_of(config)
     left = [finding for finding in found.findings if audits.is_open(finding, said)]

@@ -5,11 +5,12 @@ from pathlib import Path
 from lps.analysis.audit import MOST, Alike, Audit, Denied, Stranger, audit, parts_of
 from lps.data import sources
 from lps.errors import Refusal
-from lps.running import audits, preflight
-from lps.running.audits import Audited, Doubt
+from lps.running import preflight
 from lps.running.background_jobs import Show, at_work, silent
 from lps.settings.config import Config
 from lps.settings.decisions import Key
+from lps.studies import audits
+from lps.studies.audits import Audited, Doubt
 from lps.studies.start_features import start_features
 
 _KEPT = 500  # findings of a kind

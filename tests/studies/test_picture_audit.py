@@ -11,11 +11,11 @@ from lps.__main__ import main
 from lps.data import feature_store, sources
 from lps.errors import Refusal
 from lps.machine import background
-from lps.running import audits, background_jobs
-from lps.running.audits import Audited, Doubt
+from lps.running import background_jobs
 from lps.settings import decisions
 from lps.settings.config import configure
-from lps.studies import picture_audit
+from lps.studies import audits, picture_audit
+from lps.studies.audits import Audited, Doubt
 from lps.studies.class_search import search
 from lps.studies.picture_audit import look
 

@@ -10,13 +10,14 @@ from streamlit.testing.v1 import AppTest
 from lps.data import sources
 from lps.errors import Refusal
 from lps.machine import background
-from lps.running import audits, background_jobs, class_count, launcher
-from lps.running.audits import KINDS, Audited, Doubt
+from lps.running import background_jobs, class_count, launcher
 from lps.running.costs import Span
 from lps.settings import decisions
 from lps.settings.backbone_names import ABOUT_LABELS
 from lps.settings.config import configure
 from lps.store.run_folders import list_runs
+from lps.studies import audits
+from lps.studies.audits import KINDS, Audited, Doubt
 from lps.ui.launch import splits
 from tests import sample_runs
 from tests.broken_files import DATASETS, METHODS, folders

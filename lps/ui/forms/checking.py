@@ -12,11 +12,12 @@ from lps.data import sources
 from lps.datasets import Images
 from lps.errors import Refusal
 from lps.machine import background
-from lps.running import audits, background_jobs
-from lps.running.audits import KINDS, Audited, Doubt
+from lps.running import background_jobs
 from lps.settings import decisions
 from lps.settings.config import Config
 from lps.settings.decisions import Decided, Key
+from lps.studies import audits
+from lps.studies.audits import KINDS, Audited, Doubt
 from lps.ui.forms import fields, form, questions
 from lps.ui.pictures import frames
 from lps.ui.pictures.frames import Frame

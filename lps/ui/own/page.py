@@ -12,8 +12,9 @@ from lps.datasets.folder import Glance
 from lps.errors import Refusal
 from lps.exchange import own_pictures
 from lps.machine import background
-from lps.running import audits, background_jobs, class_count, costs
+from lps.running import background_jobs, class_count, costs
 from lps.settings.config import Config
+from lps.studies import audits
 from lps.ui.forms import checking, form, questions, starting
 from lps.ui.forms.form import Draft
 from lps.ui.own import bring, preview
