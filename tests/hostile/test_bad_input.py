@@ -278,7 +278,7 @@ def test_every_option_refuses_what_it_is_told_wrongly(path, action, lps):
     if (path[0], action.dest) in FREE:
         return
     names = [*action.option_strings, action.dest, action.dest.replace("_", "-"), str(action.metavar)]
-    if path[0] == "queue" and path[-1] in ("up", "down", "last", "hold", "release"):
+    if action.dest == "run" and path[-1] in ("up", "down", "last", "hold", "release"):
         texts, names = words_of(STOCK), ["was removed; use "]  # whatever they are told
     elif action.type in (int, float):
         texts = words_of(typed(Parameter("", action.type.__name__, 0, "")))
