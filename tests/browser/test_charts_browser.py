@@ -37,7 +37,7 @@ def test_the_line_under_the_pointer_lights_up_and_a_chart_is_taken_away(runs, op
     for title, ending, words in (
         ("SVG", ".svg", "<svg"),
         ("CSV", ".csv", "trace,x,y,id"),
-        ("Python", ".py", "import lps"),
+        ("Python", ".py", "figures.chart("),
     ):
         with page.expect_download() as download:
             page.locator(f".st-key-board_0 [data-title*='{title}']").click()
