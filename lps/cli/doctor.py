@@ -31,5 +31,6 @@ def doctor(options) -> int:
         print(f"\n{counted(problems, 'problem')}")
     else:
         notes = sum(finding.level == doctor_finding.NOTE for finding in findings)
-        print(f"\nno problems{f', {notes} things worth knowing' if notes > 1 else ''}")
+        worth = f", {counted(notes, 'thing')} worth knowing" if notes else ""
+        print(f"\nno problems{worth}")
     return 1 if problems else 0

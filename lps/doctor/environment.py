@@ -21,7 +21,7 @@ from lps.doctor.finding import (
 )
 from lps.settings import catalog
 
-__MEND_FILE = "Mend the file or take it away; all others can be used."
+_MEND_FILE = "Mend the file or take it away; all others can be used."
 
 # ---------------------------------------------------------------------------------------------------- environment
 
@@ -85,7 +85,7 @@ def imports(machine: Machine) -> Iterator[Finding]:
         yield Finding(OK, "imports", f"{len(names)} packages can be imported")
     for name, file in methods.items():
         if said.get(name) and not broken:
-            yield Finding(PROBLEM, file, f"cannot be imported: {said[name]}", __MEND_FILE)
+            yield Finding(PROBLEM, file, f"cannot be imported: {said[name]}", _MEND_FILE)
     yield from _gpu(machine, answer.get("cuda") or {})
 
 
@@ -93,7 +93,7 @@ def files(machine: Machine) -> Iterator[Finding]:
     """Files of methods and data sets that are not written as theirs are; `imports` tries those of methods, too."""
     for folder, broken in (("methods", catalog.broken_methods()), ("datasets", catalog.broken_datasets())):
         for name, reason in broken.items():
-            yield Finding(PROBLEM, f"{folder}/{name}.py", reason, __MEND_FILE)
+            yield Finding(PROBLEM, f"{folder}/{name}.py", reason, _MEND_FILE)
 
 
 def _gpu(machine: Machine, cuda: dict) -> Iterator[Finding]:
