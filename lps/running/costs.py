@@ -155,8 +155,15 @@ class KnownCosts:
 
 
 def known_costs(root: Path, kinds: set[tuple] | None = None, with_bytes: bool = True) -> KnownCosts:
-    """What is known in `root` and by recordings, of runs of these kinds or of all, without those that run now."""
-    return KnownCosts(finished_paces(root, kinds, with_bytes), _recorded_paces(kinds))
+    """What is known in `root` and by recordings: of these kinds with the running runs, or of all kinds without them.
+
+    with_bytes: also what runs take of the disk. Callers that keep the answer for all kinds add running runs (`beside`).
+    """
+    finished = finished_paces(root, kinds, with_bytes)
+    if kinds is None:
+        return KnownCosts(finished, _recorded_paces(None, with_bytes))
+    missing = kinds - {kind(pace.config) for pace in finished}
+    return KnownCosts(finished, _recorded_paces(missing, with_bytes)).beside(alive(root, kinds))
 
 
 def alive(root: Path, kinds: Collection[tuple]) -> list[Run]:
@@ -300,7 +307,7 @@ def finished_paces(root: Path, kinds: set[tuple] | None = None, with_bytes: bool
     return found
 
 
-def _recorded_paces(kinds: set[tuple] | None = None) -> list[Pace]:
+def _recorded_paces(kinds: set[tuple] | None, with_bytes: bool) -> list[Pace]:
     """The paces of the recordings that come with the program. Their bytes follow from what a run writes."""
     found = []
     for run in recorded_runs():
@@ -311,6 +318,9 @@ def _recorded_paces(kinds: set[tuple] | None = None) -> list[Pace]:
         if not head or last["kind"] != "finish":
             continue
         pace = _pace(run, config, START_S + max(0.0, last["time"] - head[0]["time"]))
+        if not with_bytes:
+            found.append(pace)
+            continue
         facts = next((event["values"] for event in reversed(head) if event["kind"] == "start"), {})
         weights, images = (number(facts.get(name), 0.0) for name in ("parameters", "images/unlabeled"))
         an_epoch = _IMAGE_BYTES * images + min(_SAMPLED, int(images)) * _features(run) * _FEATURE_BYTES

@@ -178,7 +178,8 @@ def _unfinished(root: Path, now: float, known: KnownCosts) -> tuple[KnownCosts, 
 def _look_at(run: Run, state: State, now: float, known: KnownCosts) -> Going:
     progress = read_progress(run, state)
     share = None if progress.share == 1.0 else progress.share  # the next phase follows: no "100 %" beside its time
-    return Going(run, state, progress.slots, progress.started, share, known.left(run, state, now))
+    left = costs.time_left(run.config_if_readable(), progress, now, known)
+    return Going(run, state, progress.slots, progress.started, share, left)
 
 
 def _plan(

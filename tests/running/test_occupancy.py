@@ -185,6 +185,14 @@ def test_a_run_that_pretrains_at_a_third_of_the_usual_pace_is_expected_to_train_
     assert found.waiting[0].run == waiting and found.waiting[0].seconds == pytest.approx(3 * (8 + 20 + 40))
 
 
+def test_what_is_asked_of_a_kind_alone_knows_its_running_runs_too(root, alive):
+    told(finished(root, 1.0, seed=99, epochs=40), start=8, pretrained=20, epoch=1.0)
+    run = alive(make(root, seed=1, epochs=40), "cpu-0", phase="pretrain", step=25, steps=100, eta_s=45.0)
+    config = run.config()
+    assert costs.known_costs(root, {costs.kind(config)}).of(config).seconds == pytest.approx(3 * (8 + 40))
+    assert costs.known_costs(root).of(config).seconds == pytest.approx(8 + 20 + 40)
+
+
 def test_a_run_of_a_kind_that_never_finished_is_judged_by_what_it_shows_itself(root, alive):
     """Of its first phase alone the rest is a rule of thumb, so a range is said; of training it is exact."""
     pretraining = alive(make(root, seed=1), "cpu-0", phase="pretrain", step=50, steps=100, eta_s=100.0)
