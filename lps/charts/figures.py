@@ -151,7 +151,7 @@ def add_line(
     legend: bool = True,
     **more,
 ) -> None:
-    """One curve over the epochs in panel `row`; a single value is a dot. values: named as the measurement, or not."""
+    """One curve over the epochs in panel `row`; a single value is a dot."""
     if not len(values):
         return
     mode = more.pop("mode", "lines" if len(values) > 1 else "markers")
@@ -165,7 +165,6 @@ def add_line(
             marker={"color": color, "size": 6},
             yaxis="y" if row == 1 else f"y{row}",
             showlegend=legend,
-            meta=values.name,
             hovertemplate="%{y:" + format + "}",
             **more,
         )

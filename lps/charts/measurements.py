@@ -44,9 +44,9 @@ def other(history: History, name: str, epochs: int, colors: Palette) -> go.Figur
 
 
 def group_mean(history: History, name: str, group: str) -> pd.Series:
-    """Mean of a per-class measurement over seen or novel classes, by epoch; named as the pair (name, group)."""
+    """Mean of a per-class measurement over seen or novel classes, by epoch."""
     table = history.vectors.get(name)
     if table is None or not history.seen:
         return pd.Series(dtype=float)
     columns = table.columns < history.seen if group == "seen" else table.columns >= history.seen
-    return table.loc[:, columns].astype(float).mean(axis=1).dropna().rename((name, group))
+    return table.loc[:, columns].astype(float).mean(axis=1).dropna()
