@@ -1,8 +1,8 @@
-# make app: set up and open the dashboard. make test: set up and run all tests. make check: style only.
+# make app: set up and open the dashboard. make test: set up and run all tests. make check: style only. make docs: site/.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: app test check clean
+.PHONY: app test check docs clean
 
 # A suite starts hundreds of processes; each would compile torch's sources anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -17,6 +17,9 @@ test: .venv/ready-for-tests check
 check: .venv/ready-for-tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+docs: .venv/ready-for-tests
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis
