@@ -319,7 +319,7 @@ def test_lines_of_events_that_are_none_are_left_out(tmp_path):
 def test_paths_to_nothing_are_one_sentence():
     paths = [f"/nowhere/{text}" for text in STOCK if text.isprintable() and len(text) < 4000]
     assert len(paths) >= ENOUGH
-    for name in ("arrays", "folder", "imagenet100"):
+    for name in ("arrays", "folder", "imagenet100", "cub", "stanford_cars", "fgvc_aircraft", "herbarium19"):
         for path in paths:
             assert refusal(sources.load, name, path).name == "dataset.path"
 

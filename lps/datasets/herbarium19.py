@@ -1,0 +1,79 @@
+"""36,904 scans of pressed plants of 683 species; 341 are seen in the benchmark of generalized category discovery.
+
+34,225 training images, then 2,679 validation images, which count as test images here.
+
+K. C. Tan, Y. Liu, B. Ambrose, M. Tulig, S. Belongie: The Herbarium Challenge 2019 Dataset. arXiv 1906.05372.
+"""
+
+from pathlib import Path
+
+from lps.datasets import Images, quoted, semantic_shift
+from lps.datasets._pictures import Listing, entries, folder_stamp
+from lps.datasets.semantic_shift import Download, class_split
+from lps.errors import Refusal, shorten
+from lps.files.atomic import clean_line, refused
+
+TITLE = "Herbarium 19"
+SUMMARY = "36,904 scans of 683 species of plants, of unequal number; a folder that you download yourself."
+PATH = "The folder with small-train and small-validation"
+CLASSES = 683
+RECIPE = semantic_shift.RECIPE
+
+_TRAINING, _TEST = "small-train", "small-validation"
+_DOWNLOAD = Download(
+    name="herbarium19",
+    title=TITLE,
+    home="www.kaggle.com/c/herbarium-2019-fgvc6",
+    layout=f"a folder with {_TRAINING}/ and {_TEST}/, in each one folder a species",
+    inner="herbarium19",
+)
+
+
+def load(path: str | None, image_size: int | None = None) -> Images:
+    """All pictures of the species, those of `small-validation` last; raises `Refusal`."""
+    root = _DOWNLOAD.folder(path)
+    with refused("dataset.path", f"{quoted(root)} cannot be read"):
+        species = _species(root)
+        listing = Listing(root)
+        for number, label in _places().items():
+            if not listing.add(root / _TRAINING / species[number], label):
+                raise Refusal("dataset.path", f"{_TRAINING}/{shorten(species[number])} has no picture")
+        if (root / _TEST).is_dir():
+            _add_test(listing, root / _TEST, species)
+    names = tuple(clean_line(species[item.index]) for item in class_split("herbarium19"))
+    return _DOWNLOAD.load_listing(listing, names, image_size)
+
+
+def stamp(path: str | None) -> object:
+    """See `folder_stamp`."""
+    return _DOWNLOAD.stamp(path), folder_stamp(path and f"{path}/{_TRAINING}")
+
+
+def _places() -> dict[int, int]:
+    """Place of a folder among the sorted ones -> label, in the order of the folders as the benchmark goes by it."""
+    return {index: label for index, label in sorted((c.index, i) for i, c in enumerate(class_split("herbarium19")))}
+
+
+def _species(root: Path) -> list[str]:
+    """The folders of `small-train`, sorted as text: the benchmark counts its classes by their places."""
+    if not (root / _TRAINING).is_dir():
+        raise _DOWNLOAD.missing(root, _TRAINING)
+    found = [path.name for path in entries(root / _TRAINING) if path.is_dir()]
+    if len(found) != CLASSES:
+        raise Refusal(
+            "dataset.path",
+            f"{_TRAINING} has {len(found)} folders; expected {CLASSES}, one a species; get {TITLE} from"
+            f" {_DOWNLOAD.home}",
+        )
+    return found
+
+
+def _add_test(listing: Listing, folder: Path, species: list[str]) -> None:
+    labels = {species[number]: label for number, label in _places().items()}
+    for path in entries(folder):
+        if not path.is_dir():
+            listing.skip(path, "lies in no folder of a species")
+        elif path.name not in labels:
+            raise Refusal("dataset.path", f"{_TEST} has a folder {shorten(path.name)} that {_TRAINING} has not")
+        else:
+            listing.num_test += listing.add(path, labels[path.name])

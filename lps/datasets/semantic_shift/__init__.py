@@ -1,0 +1,205 @@
+"""What the data sets of the Semantic Shift Benchmark share: class splits, lists of pictures, and what may be wrong.
+
+`<data set>.csv` has the classes in the benchmark's order, the known ones first. That order becomes the
+order of the classes here, so that `split.seen_classes=first` with half of the classes is the benchmark's own split.
+
+S. Vaze, K. Han, A. Vedaldi, A. Zisserman: Open-Set Recognition: a Good Closed-Set Classifier is All You Need? ICLR
+2022.
+"""
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+from lps.datasets import Images, quoted
+from lps.datasets._pictures import Listing, existing_folder, folder_stamp, stored
+from lps.datasets._store import kept
+from lps.errors import Refusal, shorten
+from lps.files.atomic import open_regular, refused
+
+SIZE = 256  # pixels of both sides; GCD's views cut 224 out of pictures with 256 on the shorter side
+RECIPE = {  # SimGCD's and GCD's own scripts for these data sets
+    "epochs": 200,
+    "batch_size": 128,
+    "lr": 0.1,
+    "weight_decay": 5e-5,
+    "precision": "fp32",
+    "views": "imagenet",
+    "dataset.image_size": SIZE,
+    "network.name": "timm:vit_base_patch16_224.dino",
+    "network.freeze_until": "last_but_one",
+    "split.labeled_ratio": 0.5,
+}
+_LONGEST_LIST = 16 << 20  # bytes; the benchmark's longest list has less than 1 MB
+_DIGITS = re.compile(r"[0-9]{1,9}")
+
+
+@dataclass(frozen=True)
+class BenchmarkClass:
+    """One class. group: known, Hard, Medium, Easy or unknown. index: its number in the benchmark's own files."""
+
+    group: str
+    index: int
+    name: str
+
+
+@cache
+def class_split(dataset: str) -> tuple[BenchmarkClass, ...]:
+    """The classes of a data set in the benchmark's order; the position of a class is its label."""
+    text = Path(__file__).with_name(f"{dataset}.csv").read_text(encoding="utf-8")
+    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+    return tuple(BenchmarkClass(row["group"], int(row["index"]), row["name"]) for row in rows)
+
+
+def labels_by_name(dataset: str) -> dict[str, int]:
+    """`plain_name` of every class to its label."""
+    return {plain_name(item.name): label for label, item in enumerate(class_split(dataset))}
+
+
+def plain_name(name: str) -> str:
+    """Letters and digits of a name in lower case: copies of the data write "Ram C/V" also as "Ram C-V"."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+@dataclass(frozen=True)
+class Download:
+    """A data set that people unpack by hand.
+
+    home: where they get it; layout: what its folder holds, in words; inner: what that folder is called; lists: its
+    files of labels and names.
+    """
+
+    name: str
+    title: str
+    home: str
+    layout: str
+    inner: str
+    lists: tuple[str, ...] = ()
+
+    def folder(self, path: str | None) -> Path:
+        """The folder at `path`, or the folder `inner` in it where that is there; raises `Refusal`."""
+        root = existing_folder(path, f"{self.layout}; get {self.title} from {self.home}")
+        return root / self.inner if (root / self.inner).is_dir() else root
+
+    def stamp(self, path: str | None) -> object:
+        """See `folder_stamp`; the times of the lists count too."""
+        folders = (path, f"{path}/{self.inner}") if path else ()
+        return tuple(
+            (folder_stamp(folder), *(_changed(f"{folder}/{name}") for name in self.lists)) for folder in folders
+        )
+
+    def missing(self, root: Path, name: str) -> Refusal:
+        """That a file or folder of the layout is not there."""
+        return Refusal(
+            "dataset.path",
+            f"{quoted(root)} has no {name}; expected {self.layout}; get {self.title} from {self.home}",
+        )
+
+    def read_bytes(self, root: Path, name: str) -> bytes:
+        """A file of labels or names; raises `Refusal` where it is missing, unreadable or far too long."""
+        if not (root / name).is_file():
+            raise self.missing(root, name)
+        with (
+            refused("dataset.path", f"{name} in {quoted(root)} cannot be read"),
+            open_regular(root / name, follows_links=True) as file,
+        ):
+            data = file.read(_LONGEST_LIST + 1)
+        if len(data) > _LONGEST_LIST:
+            raise Refusal("dataset.path", f"{name} is longer than {_LONGEST_LIST >> 20} MiB; it is no list of pictures")
+        return data
+
+    def read_pairs(self, root: Path, name: str) -> list[tuple[str, str]]:
+        """The lines of a list as (first word, the rest); raises `Refusal`."""
+        lines = self.read_bytes(root, name).decode("utf-8", errors="replace").splitlines()
+        pairs = [tuple(line.strip().split(" ", 1)) for line in lines if line.strip()]
+        if not pairs:
+            raise Refusal("dataset.path", f"{name} in {quoted(root)} is empty")
+        for number, pair in enumerate(pairs, 1):
+            if len(pair) != 2:
+                raise Refusal("dataset.path", f"{name} has {shorten(pair[0])} in line {number}; expected two words")
+        return pairs
+
+    def read_column(self, root: Path, name: str) -> dict[str, str]:
+        """A list of (id, value) by id; raises `Refusal` where an id stands twice."""
+        pairs = self.read_pairs(root, name)
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise Refusal("dataset.path", f"{name} names {len(found):,} ids in {len(pairs):,} lines; each must be once")
+        return found
+
+    def load(
+        self,
+        root: Path,
+        training: Sequence[tuple[str, int]],
+        test: Sequence[tuple[str, int]],
+        class_names: tuple[str, ...],
+        image_size: int | None,
+    ) -> Images:
+        """The pictures of two lists of (name below `root`, label), in that order; raises `Refusal`."""
+        listing = Listing(root)
+        with refused("dataset.path", f"{quoted(root)} cannot be read"):
+            self._check_files(root, [name for name, _ in (*training, *test)])
+            for name, label in training:
+                listing.add_files([root / name], label)
+            listing.num_test = sum(listing.add_files([root / name], label) for name, label in test)
+        return self.load_listing(listing, class_names, image_size)
+
+    def load_listing(self, listing: Listing, class_names: tuple[str, ...], image_size: int | None) -> Images:
+        """The pictures of a listing, decoded once and kept as squares with their own sizes; raises `Refusal`."""
+        size = image_size or SIZE
+        return kept(
+            (self.name, str(listing.root.resolve()), size),
+            f"{listing.digest()}{class_names!r} whole",
+            lambda writer: stored(listing, class_names, size, writer, is_whole=True),
+            space=len(listing.files) * size * size * 3,
+        )
+
+    def _check_files(self, root: Path, names: Sequence[str]) -> None:
+        for name in names:
+            parts = PurePosixPath(name).parts
+            if name.startswith("/") or ".." in parts or "\0" in name:
+                raise Refusal("dataset.path", f"a list names {shorten(name)}, which lies outside of the data set")
+        absent = [name for name in names if not (root / name).is_file()]
+        if absent:
+            raise Refusal(
+                "dataset.path",
+                f"{len(absent):,} of {len(names):,} pictures are missing in {quoted(root)}, such as"
+                f" {shorten(absent[0])}; unpack {self.title} again, from {self.home}",
+            )
+
+
+def checked_label(text: str, most: int, where: str) -> int:
+    """A class number from 1 to `most` as a number from 0; raises `Refusal`."""
+    if not _DIGITS.fullmatch(text) or not 1 <= int(text) <= most:
+        raise Refusal("dataset.path", f"{where} holds the class {shorten(text)}; expected 1 to {most}")
+    return int(text) - 1
+
+
+def labels_of_numbers(dataset: str, names: Mapping[int, str], where: str) -> list[int]:
+    """The label of every class number from 0, by the names that the person's own copy gives; raises `Refusal`."""
+    labels = labels_by_name(dataset)
+    if len(names) != len(labels):
+        raise Refusal("dataset.path", f"{where} names {len(names)} classes; expected {len(labels)}")
+    found = []
+    for number in sorted(names):
+        label = labels.get(plain_name(names[number]))
+        if label is None or label in found:
+            words = "stands there twice" if label is not None else "is no class of the benchmark"
+            raise Refusal("dataset.path", f"{where} names {shorten(names[number])}, which {words}")
+        found.append(label)
+    return found
+
+
+def class_names(dataset: str) -> tuple[str, ...]:
+    """The names of the classes in the benchmark's order, as people read them."""
+    return tuple(item.name.replace("_", " ") for item in class_split(dataset))
+
+
+def _changed(name: str) -> int:
+    try:
+        return Path(name).stat().st_mtime_ns
+    except OSError:
+        return 0
