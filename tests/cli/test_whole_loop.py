@@ -14,8 +14,8 @@ README = Path(__file__).resolve().parents[2] / "README.md"
 
 
 def lines_of_readme() -> list[str]:
-    """The commands below the heading, without what is said of them."""
-    block = README.read_text().partition("## After the training")[2].split("```")[1]
+    """The commands for practitioners, without their comments."""
+    block = README.read_text().partition("## For practitioners")[2].split("```")[1]
     return [line.partition(" #")[0].strip() for line in block.strip().splitlines()]
 
 

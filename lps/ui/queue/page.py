@@ -64,7 +64,7 @@ def _show_notifications() -> None:
     st.caption(
         f"Notifications when a run ends or goes wrong: {escape.markdown(channels)}."
         if channels
-        else "Notifications are off. Set `LPS_NOTIFY` to a web hook, a mail address or this desktop (README)."
+        else "Notifications are off. Set `LPS_NOTIFY` to a web hook, a mail address or `desktop://`."
     )
 
 

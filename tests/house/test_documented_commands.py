@@ -1,0 +1,53 @@
+"""The commands and the code of README and docs/: every line is one that the program takes, and what can run does."""
+
+import contextlib
+import io
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from lps.cli._parser import parser
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "benchmarks" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
+COMMAND = "python -m lps "
+NEVER = ("...", "COMMAND", "`")  # an example of a form, not a command
+
+
+def commands(page: Path) -> list[str]:
+    """The commands of the program in the blocks of a page; lines that end with a backslash are joined."""
+    blocks = [text.replace("\\\n", " ") for _, text in BLOCK.findall(page.read_text("utf-8"))]
+    lines = [line.strip() for text in blocks for line in text.splitlines()]
+    return [line for line in lines if COMMAND in line and not any(word in line for word in NEVER)]
+
+
+def refusal(line: str) -> str:
+    """What the parser says against a command; empty if it takes it."""
+    words = shlex.split(line.partition(COMMAND)[2], comments=True)
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            parser().parse_args(words)
+    except SystemExit:
+        return f"{line}: {said.getvalue()}"
+    return ""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_command_is_one_that_the_program_takes(page):
+    assert [said for said in map(refusal, commands(page)) if said] == []
+
+
+def test_commands_are_found():
+    assert sum(len(commands(page)) for page in PAGES) > 60
+    assert refusal("python -m lps train --no-such-option")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_block_of_python_compiles(page):
+    for language, text in BLOCK.findall(page.read_text("utf-8")):
+        if language == "python":
+            compile(text, str(page), "exec")
