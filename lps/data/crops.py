@@ -175,6 +175,27 @@ def central(images: Tensor, *, short_side: int, size: int, sizes: Tensor | None 
     return out[..., top : top + size, left : left + size].contiguous()
 
 
+def random_crop(
+    images: Tensor, generator: torch.Generator, *, short_side: int, size: int, sizes: Tensor | None = None
+) -> Tensor:
+    """The shorter side brought to `short_side` pixels, a `size` x `size` window at a random place, perhaps flipped.
+
+    As torchvision's Resize, RandomCrop and RandomHorizontalFlip; float32 in [0, 1]. sizes: as in `resized_crop`.
+    """
+    own = torch.cat(_sides(images, sizes), dim=1)
+    asked = own * short_side // own.amin(dim=1, keepdim=True)
+    windows = []
+    for axis, old in enumerate(images.shape[-2:]):
+        start, ratio = position(images, asked[:, axis] - size + 1, generator), old / asked[:, axis]
+        windows.append((start * ratio, size * ratio, old))
+    mirror = chance(images, 0.5, generator)
+    rows, columns = (
+        resizing(start.float(), length.float(), old, size, flip, is_cut=False)
+        for (start, length, old), flip in zip(windows, (None, mirror))
+    )
+    return multiplied(images.float().div_(255), rows, columns).clamp_(0, 1)
+
+
 def _central_of_squeezed(images: Tensor, sizes: Tensor, short_side: int, size: int) -> Tensor:
     """`central` of images that had other proportions, in one step; as torchvision's Resize and CenterCrop place it."""
     asked = sizes * short_side // sizes.amin(dim=1, keepdim=True)

@@ -84,7 +84,7 @@ def open_world_split(labels: np.ndarray, class_names: tuple[str, ...], config: C
     seen = _seen_classes(labels[learned], len(class_names), config)
     order, names, classes = _numbering(seen, class_names, config)
     of_seen = learned[np.isin(labels[learned], seen)]
-    draw = _bernoulli if config.split_rule == "bernoulli" else _stratified
+    draw = _DRAWS[config.split_rule]
     labeled = of_seen[draw(labels[of_seen], config.split_labeled_ratio, config.split_seed)]
     _check_labeled(labels[labeled], labels[learned], seen, class_names, config)
     validation = _withheld(labeled, labels[labeled], config)
@@ -151,6 +151,16 @@ def _stratified(labels: np.ndarray, ratio: float, seed: int, stream: int = _STRA
         members = generator.permutation(np.flatnonzero(labels == label))
         keeps[members[: max(1, round(ratio * len(members)))]] = True
     return keeps
+
+
+def _exact(labels: np.ndarray, ratio: float, seed: int) -> np.ndarray:
+    """Exactly this share of all seen-class images, rounded down, by the generator of GCD's code."""
+    keeps = np.zeros(len(labels), bool)
+    keeps[np.random.RandomState(seed).choice(len(labels), int(ratio * len(labels)), replace=False)] = True
+    return keeps
+
+
+_DRAWS = {"bernoulli": _bernoulli, "stratified": _stratified, "exact": _exact}
 
 
 def _withheld(labeled: np.ndarray, labels: np.ndarray, config: Config) -> np.ndarray:

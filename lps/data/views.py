@@ -1,13 +1,13 @@
 """Views: a batch of images to a randomly changed batch of the same images, on the batch's own device.
 
 A view takes uint8 images (n, channels, height, width) and a seeded generator and gives float32 images with values
-around 0: of the same shape, or with 224 pixels a side for "imagenet". Every image gets its own parameters; the same
-images and state of the generator give the same views. Nothing waits for the device. A method names the views it trains
-on: weak, mirrored (FixMatch's weak one), strong, simclr; evaluation uses plain. `FAMILIES` says what these words mean
-for a kind of picture.
+around 0: of the same shape, or with 224 pixels a side for "imagenet" and "gcd". Every image gets its own parameters;
+the same images and state of the generator give the same views. Nothing waits for the device. A method names the views
+it trains on: weak, mirrored (FixMatch's weak one), strong, simclr; evaluation uses plain. `FAMILIES` says what these
+words mean for a kind of picture.
 
 Where images were squeezed into squares, a view is also told the heights and widths that they had, int64 (n, 2): those
-of "imagenet" cut and centre in these proportions, all others take the images as they are.
+of "imagenet" and "gcd" cut and centre in these proportions, all others take the images as they are.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lps.data.colours import blurred, greyed, jittered
-from lps.data.crops import central, cut_out, per_image, resized_crop, shifted, uniform
+from lps.data.crops import central, cut_out, per_image, random_crop, resized_crop, shifted, uniform
 from lps.data.randaugment import rand_augment
 from lps.settings import backbone_names
 from lps.settings.backbone_names import Preparation
@@ -90,6 +90,17 @@ def _imagenet_simclr(images: Tensor, generator: torch.Generator, sizes: Tensor |
     out = resized_crop(images, generator, scale=(0.08, 1), size=224, sizes=sizes)
     out = jittered(out, generator, strength=0.8, hue=0.2, probability=0.8)
     return blurred(greyed(out, generator, probability=0.2), generator, probability=0.5)
+
+
+def _gcd_weak(images: Tensor, generator: torch.Generator, sizes: Tensor | None = None) -> Tensor:
+    """224 of the 256 pixels of the shorter side at a random place, and flip; GCD's jitter of colours does nothing."""
+    return random_crop(images, generator, short_side=256, size=224, sizes=sizes)
+
+
+def _gcd_strong(images: Tensor, generator: torch.Generator, sizes: Tensor | None = None) -> Tensor:
+    """The weak view, then as `_imagenet_strong`."""
+    weak = _gcd_weak(images, generator, sizes)
+    return _cifar_strong(weak.mul_(255).round_().to(torch.uint8), generator)
 
 
 def _normalized(change: Callable, mean: tuple[float, ...], std: tuple[float, ...], takes_sizes: bool) -> _View:
@@ -196,6 +207,18 @@ _FAMILIES = {
             "weak": _imagenet_weak,
             "mirrored": _imagenet_weak,
             "strong": _imagenet_strong,
+            "simclr": _imagenet_simclr,
+        },
+        takes_sizes=True,
+    ),
+    "gcd": _Family(
+        (0.485, 0.456, 0.406),
+        (0.229, 0.224, 0.225),
+        {
+            "plain": _imagenet_plain,
+            "weak": _gcd_weak,
+            "mirrored": _gcd_weak,
+            "strong": _gcd_strong,
             "simclr": _imagenet_simclr,
         },
         takes_sizes=True,

@@ -97,7 +97,7 @@ def _pretraining_bytes(config: Config, height: int, width: int) -> float | None:
     kept = ACTIVATION_BYTES.get(config.network_name.removeprefix("torchvision:"))
     if kept is None or config.network_start != "simclr" or not config.pretrain_epochs:
         return None
-    pixels = 224 * 224 if config.views == "imagenet" else height * width
+    pixels = 224 * 224 if config.views in ("imagenet", "gcd") else height * width
     return 2 * config.pretrain_batch_size * pixels * kept * (1 if config.precision == "fp32" else 0.5)
 
 

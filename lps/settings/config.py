@@ -71,8 +71,13 @@ class Config:
     views: str = _setting(
         "digits",
         "augmentations fit for a kind of picture",
-        choices=("digits", "grey", "cifar", "imagenet"),
-        words={"grey": "grey pictures", "cifar": "small photographs (CIFAR)", "imagenet": "photographs (ImageNet)"},
+        choices=("digits", "grey", "cifar", "imagenet", "gcd"),
+        words={
+            "grey": "grey pictures",
+            "cifar": "small photographs (CIFAR)",
+            "imagenet": "photographs (ImageNet)",
+            "gcd": "photographs of fine-grained classes (GCD)",
+        },
     )
     processes: int = _setting(1, "training processes of one run, each on a GPU of its own", minimum=1, maximum=64)
     threads: int | None = _setting(
@@ -120,8 +125,12 @@ class Config:
     split_rule: str = _setting(
         "bernoulli",
         "how labels are drawn",
-        choices=("bernoulli", "stratified"),
-        words={"bernoulli": "each image by chance", "stratified": "the same share of each class"},
+        choices=("bernoulli", "stratified", "exact"),
+        words={
+            "bernoulli": "each image by chance",
+            "stratified": "the same share of each class",
+            "exact": "exactly the share of all seen images, as GCD draws them",
+        },
     )
     split_num_novel: int | None = _setting(
         None,

@@ -21,7 +21,7 @@ from lps.wording import counted
 
 FOLDER = ".audits"
 KINDS = {"duplicate": "Near duplicates", "stranger": "Far from everything", "label": "Labels that neighbours deny"}
-_COLOURED = ("cifar", "imagenet")  # views of coloured pictures
+_COLOURED = ("cifar", "imagenet", "gcd")  # views of coloured pictures
 _SHIPPED = {
     "features": "stored",
     "network.name": "efficientnet_lite0",

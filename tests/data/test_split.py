@@ -23,7 +23,7 @@ def labels_of(size, seed):
     seed=st.integers(0, 1000),
     size=st.integers(60, 300),
     num_seen=st.integers(1, 7),
-    rule=st.sampled_from(["bernoulli", "stratified"]),
+    rule=st.sampled_from(["bernoulli", "stratified", "exact"]),
     which=st.sampled_from(["first", "random"]),
     ratio=st.floats(0.3, 0.9),
 )
@@ -66,6 +66,18 @@ def test_stratified_keeps_the_ratio_of_every_class():
     labels = np.repeat(np.arange(8), 40)
     split = open_world_split(labels, NAMES, configure({"split.rule": "stratified", "split.labeled_ratio": 0.25}))
     assert np.bincount(labels[split.labeled]).tolist() == [10, 10, 10, 10]
+
+
+@pytest.mark.parametrize("seed, ratio", [(0, 0.5), (3, 0.31)])
+def test_an_exact_share_is_drawn_as_in_the_code_of_gcd(seed, ratio):
+    """Its function: seed numpy, then choose so many of the positions of all seen-class images."""
+    labels = labels_of(401, 5)
+    config = configure({"split.rule": "exact", "split.labeled_ratio": ratio, "split.seed": seed})
+    split = open_world_split(labels, NAMES, config)
+    seen = np.flatnonzero(labels < 4)
+    np.random.seed(seed)
+    drawn = np.random.choice(range(len(seen)), replace=False, size=(int(ratio * len(seen)),))
+    assert split.labeled.tolist() == sorted(seen[drawn])
 
 
 def test_hand_picked_classes_come_first_and_unknown_truth_is_unlabeled():

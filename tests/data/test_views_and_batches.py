@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
 
-from lps.data import randaugment, sources, views
+from lps.data import crops, randaugment, sources, views
 from lps.data.batches import Pictures, plan_batches, seeded, training_batches
 from lps.data.classes import Classes
 from lps.data.split import Split, open_world_split
@@ -17,11 +17,12 @@ CPU = torch.device("cpu")
 DIGITS = sources.load("digits")
 IMAGES = torch.from_numpy(np.ascontiguousarray(DIGITS.pixels.transpose(0, 3, 1, 2)))
 VIEWS = FAMILIES["digits"]
+LARGE = ("imagenet", "gcd")  # families whose views have 224 pixels a side
 
 
 def pictures(family, channels, n=24):
-    """uint8 images that change slowly: 32 pixels a side, 72 for "imagenet", which makes 224 of them."""
-    side = 72 if family == "imagenet" else 32
+    """uint8 images that change slowly: 32 pixels a side, 72 for the families that make 224 of them."""
+    side = 72 if family in LARGE else 32
     coarse = torch.rand(n, channels, 5, 5, generator=seeded(CPU, channels))
     return (torch.nn.functional.interpolate(coarse, (side, side), mode="bilinear") * 255).to(torch.uint8)
 
@@ -35,7 +36,7 @@ def test_every_view_is_a_function_of_images_and_generator_alone(family, name, ch
     images, view = pictures(family, channels, n=8), FAMILIES[family][name]
     before = images.clone()
     first, again, other = (view(images, seeded(CPU, key)) for key in (1, 1, 2))
-    side = 224 if family == "imagenet" else 32
+    side = 224 if family in LARGE else 32
     assert first.shape == (8, channels, side, side) and first.dtype == torch.float32 and first.is_contiguous()
     assert torch.equal(images, before) and torch.equal(first, again)
     assert torch.equal(first, other) == (name == "plain")
@@ -48,14 +49,13 @@ def test_images_of_a_batch_have_their_own_parameters(family, name):
     assert len(copies.flatten(1).unique(dim=0)) >= 14  # two equal draws among 9 x 9 x 2 crops are no wonder
 
 
-@pytest.mark.parametrize("family", ["cifar", "imagenet"])
+@pytest.mark.parametrize("family", ["cifar", *LARGE])
 def test_the_pixels_have_the_families_mean_and_deviation_taken_off(family):
     mean, std = {
         "cifar": ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)),
-        "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
-    }[family]
+    }.get(family, ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
     images = torch.randint(256, (2, 3, 256, 256), generator=seeded(CPU, 1)).to(torch.uint8)
-    cut = slice(16, 240) if family == "imagenet" else slice(None)
+    cut = slice(16, 240) if family in LARGE else slice(None)
     for channel in range(3):
         expected = (images[:, channel, cut, cut].double() / 255 - mean[channel]) / std[channel]
         out = FAMILIES[family]["plain"](images)[:, channel]
@@ -78,7 +78,7 @@ def test_fixmatchs_weak_view_of_cifar_knows_no_black_border():
     assert FixMatch.views == ("mirrored", "strong")
 
 
-@pytest.mark.parametrize("family", ["digits", "grey", "imagenet"])
+@pytest.mark.parametrize("family", ["digits", "grey", *LARGE])
 def test_fixmatchs_weak_view_is_the_usual_one_elsewhere(family):
     images = pictures(family, 3, n=4)
     weak, mirrored = (FAMILIES[family][name](images, seeded(CPU, 1)) for name in ("weak", "mirrored"))
@@ -95,7 +95,7 @@ def test_no_view_of_a_gpu_waits_for_it(family, name, channels, monkeypatch):
     try:
         with FakeTensorMode() as mode:
             fake, generator = mode.from_tensor(images), seeded(CPU, 1)
-            if (family, name) in [("cifar", "strong"), ("imagenet", "strong")]:
+            if (family, name) in [(kind, "strong") for kind in ("cifar", *LARGE)]:
                 with pytest.raises(DynamicOutputShapeException):
                     view(fake, generator)
             monkeypatch.setattr(randaugment, "_on_host", lambda values: False)
@@ -200,3 +200,37 @@ def test_epochs_and_seeds_differ():
     first, other_epoch, other_seed = epoch_of()[2][0], epoch_of(epoch=4)[2][0], epoch_of(seed=1)[2][0]
     assert not torch.equal(first.unlabeled_positions, other_epoch.unlabeled_positions)
     assert not torch.equal(first.unlabeled_positions, other_seed.unlabeled_positions)
+
+
+@pytest.mark.parametrize("squeezed", [False, True])
+def test_the_weak_view_of_gcd_is_a_window_of_the_resized_picture(squeezed):
+    """Of pictures of 256 pixels every view is a window of 224, flipped or not, at a place drawn evenly."""
+    images = torch.randint(256, (48, 3, 256, 256), generator=seeded(CPU, 1)).to(torch.uint8)
+    sizes = torch.full((48, 2), 512) if squeezed else None
+    views = crops.random_crop(images, seeded(CPU, 2), short_side=256, size=224, sizes=sizes)
+    places, flips = [], []
+    for image, view in zip(images.float() / 255, views):
+        windows = image[0].unfold(0, 224, 1).unfold(1, 224, 1)  # (33, 33, 224, 224)
+        off = torch.stack(
+            [(windows[:, :, 100, :] - row).abs().amax(dim=2) for row in (view[0, 100], view[0, 100].flip(0))]
+        )
+        flip, top, left = np.unravel_index(off.argmin().item(), off.shape)
+        assert off.min() < 1e-5
+        found = image[:, top : top + 224, left : left + 224]
+        assert torch.allclose(view, found.flip(2) if flip else found, atol=1e-5)
+        places += [top, left]
+        flips.append(flip)
+    assert 0 <= min(places) <= 3 and 29 <= max(places) <= 32 and 12 <= sum(flips) <= 36
+
+
+def test_the_weak_view_of_gcd_keeps_the_proportions_that_pictures_had():
+    """A picture of 300 x 600 squeezed into a square: a window has 224 of 256 rows and 224 of 512 columns."""
+    ramp = torch.linspace(0, 255, 256).to(torch.uint8)
+    images = torch.stack([ramp.view(-1, 1).expand(256, 256), ramp.expand(256, 256), ramp.expand(256, 256)])
+    images = images.expand(64, 3, 256, 256).contiguous()
+    out = crops.random_crop(
+        images, seeded(CPU, 3), short_side=256, size=224, sizes=torch.tensor([[300, 600]]).expand(64, 2)
+    )
+    down = out[:, 0, -1, 0] - out[:, 0, 0, 0]
+    across = (out[:, 1, 0, -1] - out[:, 1, 0, 0]).abs()
+    assert (down - 224 / 256).abs().max() < 0.02 and (across - 224 / 512).abs().max() < 0.02

@@ -72,7 +72,7 @@ def test_a_step_of_a_method_never_waits(name, material):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_views_never_wait(family, monkeypatch):
     monkeypatch.setattr("lps.data.randaugment._on_host", lambda values: False)  # as where a GPU draws
-    side = 40 if family == "imagenet" else 16
+    side = 40 if family in ("imagenet", "gcd") else 16
     images = torch.randint(0, 256, (6, 3, side, side)).to(torch.uint8)
     for name, view in FAMILIES[family].items():
         with Waits() as waits:

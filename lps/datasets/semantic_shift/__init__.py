@@ -27,11 +27,12 @@ RECIPE = {  # SimGCD's and GCD's own scripts for these data sets
     "lr": 0.1,
     "weight_decay": 5e-5,
     "precision": "fp32",
-    "views": "imagenet",
+    "views": "gcd",
     "dataset.image_size": SIZE,
     "network.name": "timm:vit_base_patch16_224.dino",
     "network.freeze_until": "last_but_one",
     "split.labeled_ratio": 0.5,
+    "split.rule": "exact",
 }
 _LONGEST_LIST = 16 << 20  # bytes; the benchmark's longest list has less than 1 MB
 _DIGITS = re.compile(r"[0-9]{1,9}")

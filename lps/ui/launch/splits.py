@@ -35,7 +35,7 @@ _REST = {
     "split.validation_ratio": "Share of labels withheld for validation",
     "split.test_ratio": "Share of images set aside for testing",
 }
-_RULES = {"bernoulli": "Bernoulli", "stratified": "Stratified"}
+_RULES = {"bernoulli": "Bernoulli", "stratified": "Stratified", "exact": "Exact share"}
 
 
 @dataclass(frozen=True)
