@@ -2,9 +2,9 @@
 
 Each module has `TITLE`, a one-line `SUMMARY`, the `RECIPE` it recommends (settings by key; what several share is in
 `_recipes`), and `load`. Optional are `CLASSES`, their number where it is always the same, `stamp(path)`, a value that
-changes when the files do, `fetch(path)`, which downloads what `load` needs, and `is_coloured(path)` where the pictures
-are a person's own. Files that begin with an underscore are no data sets. No torch, so that pages can show pictures
-without it.
+changes when the files do, `fetch(path)`, which downloads what `load` needs, `RECIPE_BY_METHOD`, settings that it
+recommends for single methods, and `is_coloured(path)` where the pictures are a person's own. Files that begin with an
+underscore are no data sets. No torch, so that pages can show pictures without it.
 """
 
 from dataclasses import dataclass, replace

@@ -17,6 +17,10 @@ SUMMARY = "11,788 photographs of 200 species of birds (Semantic Shift Benchmark)
 PATH = "The folder CUB_200_2011"
 CLASSES = 200
 RECIPE = semantic_shift.RECIPE
+RECIPE_BY_METHOD = {  # as the scripts of their authors
+    "simgcd": {"entropy_weight": 2.0},
+    "legogcd": {"entropy_weight": 2.0, "known_threshold": 0.7},
+}
 
 _CLASSES, _IMAGES, _LABELS, _PARTS = "classes.txt", "images.txt", "image_class_labels.txt", "train_test_split.txt"
 _DOWNLOAD = Download(

@@ -18,6 +18,10 @@ SUMMARY = (
 PATH = "The folder fgvc-aircraft-2013b"
 CLASSES = 100
 RECIPE = semantic_shift.RECIPE
+RECIPE_BY_METHOD = {  # as the scripts of their authors
+    "simgcd": {"entropy_weight": 2.0},
+    "legogcd": {"entropy_weight": 1.0, "known_threshold": 0.8},
+}
 
 _TRAINING, _TEST = "data/images_variant_trainval.txt", "data/images_variant_test.txt"
 _DOWNLOAD = Download(

@@ -18,6 +18,10 @@ SUMMARY = "36,904 scans of 683 species of plants, of unequal number; a folder th
 PATH = "The folder with small-train and small-validation"
 CLASSES = 683
 RECIPE = semantic_shift.RECIPE
+RECIPE_BY_METHOD = {  # as the scripts of their authors
+    "simgcd": {"entropy_weight": 2.0},
+    "legogcd": {"entropy_weight": 1.0, "known_threshold": 0.7},
+}
 
 _TRAINING, _TEST = "small-train", "small-validation"
 _DOWNLOAD = Download(

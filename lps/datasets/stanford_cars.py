@@ -21,6 +21,10 @@ SUMMARY = "16,185 photographs of 196 models of cars (Semantic Shift Benchmark); 
 PATH = "The folder with cars_train and devkit"
 CLASSES = 196
 RECIPE = semantic_shift.RECIPE
+RECIPE_BY_METHOD = {  # as the scripts of their authors
+    "simgcd": {"entropy_weight": 2.0},
+    "legogcd": {"entropy_weight": 1.0, "known_threshold": 0.9},
+}
 
 _META, _TRAINING = "devkit/cars_meta.mat", "devkit/cars_train_annos.mat"
 _TEST = "devkit/cars_test_annos_withlabels.mat"

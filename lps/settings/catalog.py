@@ -1,14 +1,16 @@
 """Which methods and data sets exist and what they can be told. The folder listings are the registries.
 
-A data set is a file in `lps/datasets`, imported for its constants TITLE, SUMMARY, RECIPE (settings by key), where their
-number is always the same CLASSES, and where it cannot do without `dataset.path` PATH (what that is). One of a person's
-own pictures has `is_coloured(path)`, asked before anything is loaded. A method needs
-torch, without which pages and most commands do, so its file is read, not imported: one class that has the keyword-only
-arguments of `__init__` written as `name: Annotated[type, "meaning", (minimum, maximum)] = default`. `type` may be a
-`Literal` of strings, or `float | None` where none means a value that the method chooses. A last `Told(group="...")`
-(`lps.settings.parameters`) says under which heading a form has it, and what else people are told of it. A class that
-is derived from one of a file of the folder, too (`class Mine(Distilled, Method)`), has that one's arguments beside its
-own.
+A data set is a file in `lps/datasets`, imported for its constants: TITLE, SUMMARY and RECIPE (settings by key), and the
+optional RECIPE_BY_METHOD (further settings by method), CLASSES (how many, where that is always the same) and PATH (what
+`dataset.path` is, where it is needed). One of a person's own pictures has `is_coloured(path)`, asked before anything is
+loaded.
+
+A method needs torch, without which pages and most commands do, so its file is read, not imported: one class that has
+the keyword-only arguments of `__init__` written as `name: Annotated[type, "meaning", (minimum, maximum)] = default`.
+`type` may be a `Literal` of strings, or `float | None` where none means a value that the method chooses. A last
+`Told(group="...")` (`lps.settings.parameters`) says under which heading a form has it, and what else people are told of
+it. A class that is derived from one of a file of the folder, too (`class Mine(Distilled, Method)`), has that one's
+arguments beside its own.
 
 A file that does not fit is no method or data set; `broken_methods` and `broken_datasets` say why. Importing a method's
 file carries nothing out but imports and constants, so that what fails there is mostly seen by reading, too.
@@ -18,7 +20,7 @@ import ast
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -31,10 +33,18 @@ _PACKAGE = Path(__file__).parent.parent
 METHODS, DATASETS = _PACKAGE / "methods", _PACKAGE / "datasets"
 _FIRST_DATASETS = ("digits", "folder", "arrays")  # of a menu: needs nothing, and one's own
 _NEEDED = {"TITLE": str, "SUMMARY": str, "RECIPE": dict, "load": Callable}  # of a data set
-_OPTIONAL = {"PATH": str, "CLASSES": int, "stamp": Callable, "fetch": Callable, "is_coloured": Callable}
+_OPTIONAL = {
+    "RECIPE_BY_METHOD": dict,
+    "PATH": str,
+    "CLASSES": int,
+    "stamp": Callable,
+    "fetch": Callable,
+    "is_coloured": Callable,
+}
 _PLAIN = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.ClassDef)  # beside the docstring
 _FACTS = ("distributes", "seen_is_aligned", "trains")  # class attributes of a method
-recipe_checks: list[Callable[[dict], object]] = []  # raise `Refusal`; of who knows the settings (lps.settings.config)
+# Of `lps.settings.config`, which knows the settings: each takes settings and a method or "", and raises `Refusal`.
+recipe_checks: list[Callable[[dict, str], object]] = []
 
 
 @dataclass(frozen=True)
@@ -62,6 +72,7 @@ class DatasetInfo:
     path: str = ""  # what `dataset.path` is, where the data set cannot do without it
     classes: int | None = None  # how many there are, where that does not depend on files
     is_own: bool = False  # whether its pictures are a person's own
+    recipe_by_method: dict[str, dict[str, object]] = field(default_factory=dict)  # what goes beyond `recipe`
 
 
 def method_names() -> list[str]:
@@ -170,10 +181,14 @@ def _imported(path: Path) -> DatasetInfo:
         if name in facts and not isinstance(facts[name], kind):
             expected = "a function" if kind is Callable else f"of type {kind.__name__}"
             raise Refusal(name, f"is {shorten(facts[name])}, not {expected}")
+    by_method = facts.get("RECIPE_BY_METHOD", {})
     for check in recipe_checks:
-        check(facts["RECIPE"])
+        check(facts["RECIPE"], "")
+        for method, values in by_method.items():
+            check(values, method)
     told = (facts[name] for name in ("TITLE", "SUMMARY", "RECIPE"))
-    return DatasetInfo(path.stem, *told, facts.get("PATH", ""), facts.get("CLASSES"), "is_coloured" in facts)
+    more = (facts.get("PATH", ""), facts.get("CLASSES"), "is_coloured" in facts)
+    return DatasetInfo(path.stem, *told, *more, by_method)
 
 
 def _described(path: Path) -> MethodInfo:

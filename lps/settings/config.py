@@ -357,13 +357,14 @@ _ON_STORED_FEATURES_BY_METHOD = {"lps": {"entropy_weight": 2.0, "margin_scale": 
 )
 
 
-def recipe(dataset: str) -> dict[str, object]:
-    """What a data set changes of the protocol's defaults (its module's `RECIPE`)."""
-    return catalog.dataset_info(dataset).recipe
+def recipe(dataset: str, method: str = "") -> dict[str, object]:
+    """What a data set changes of the defaults (its module's `RECIPE`), for a method with its `RECIPE_BY_METHOD`."""
+    info = catalog.dataset_info(dataset)
+    return info.recipe | info.recipe_by_method.get(method, {})
 
 
-def _check_recipe(values: Mapping[str, object]) -> None:
-    known = protocol_parameters()
+def _check_recipe(values: Mapping[str, object], method: str) -> None:
+    known = parameters(method) if method else protocol_parameters()
     for key, value in values.items():
         if key not in known:
             raise BadSetting("RECIPE", f"{shorten(key)} is no setting; choices: {', '.join(known)}")
@@ -386,7 +387,9 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
             raise BadSetting(shorten(key).strip("'\""), f"is no setting of {method}; choices: {', '.join(known)}")
     dataset = protocol_parameters()["dataset"].check(values.get("dataset", "digits"))
     catalog.check_dataset(dataset)
-    usual = {key: p.default for key, p in known.items()} | (recipe(dataset) if known.keys() - values.keys() else {})
+    usual = {key: p.default for key, p in known.items()} | (
+        recipe(dataset, method) if known.keys() - values.keys() else {}
+    )
     usual = following(usual, method, values)
     changed = {key: value for key, value in values.items() if not _is_same(value, usual[key])}
     chosen = usual | {key: known[key].check(value) for key, value in changed.items()}

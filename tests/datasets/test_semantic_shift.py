@@ -19,6 +19,8 @@ from lps.datasets.semantic_shift import class_split, plain_name
 from lps.errors import Refusal
 from lps.settings import catalog
 from lps.settings.config import configure
+from lps.settings.usual import usual
+from lps.ui.forms import form
 from tests.datasets.benchmark_layouts import SPECIES, WRITERS, annotations, colour, draw, in_own_order
 from tests.visiting import visit, words_of
 
@@ -375,3 +377,42 @@ def test_the_guide_names_every_file_and_every_place():
         assert f"| `{name}` |" in guide and f"| {total}, {known} |" in guide
         assert f"{download.inner}/ " in guide and download.home.split(",")[0] in guide
         assert all(file in guide for file in download.lists)
+
+
+def test_the_usual_settings_are_those_of_the_authors_scripts():
+    for name in NAMES:
+        for method, weight in (("simgcd", 2.0), ("legogcd", 2.0 if name == "cub" else 1.0)):
+            config = configure({"dataset": name, "method": method})
+            assert config.hyperparameters["entropy_weight"] == weight
+            assert (config.epochs, config.batch_size, config.lr, config.weight_decay) == (200, 128, 0.1, 5e-5)
+            assert (config.network_name, config.network_start) == ("timm:vit_base_patch16_224.dino", "published")
+            assert (config.network_freeze_until, config.views) == ("last_but_one", "gcd")
+            assert (config.split_labeled_ratio, config.split_rule, config.split_seed) == (0.5, "exact", 0)
+            assert not config.rests_on_labels  # DINO's weights know pictures and no classes
+            again = configure({"dataset": name, "method": method, "entropy_weight": 3.0})
+            assert again.hyperparameters["entropy_weight"] == 3.0
+            assert form.defaults(name, method, {})["entropy_weight"] == weight
+            assert usual(config)["entropy_weight"] == weight
+        assert configure({"dataset": name}).hyperparameters == configure({}).hyperparameters
+    assert configure({"method": "simgcd"}).hyperparameters["entropy_weight"] == 1.0
+
+
+@pytest.mark.parametrize(
+    "values, sentence",
+    [
+        ({"simgcd": {"entropy_weight": -1.0}}, "entropy_weight"),
+        ({"simgcd": {"beauty": 1.0}}, "'beauty' is no setting"),
+        ({"nobody": {}}, "'nobody' is not one of"),
+        ([], "RECIPE_BY_METHOD: is \\[\\], not of type dict"),
+    ],
+)
+def test_a_recipe_by_method_that_does_not_fit_is_one_sentence(values, sentence, monkeypatch):
+    from lps.datasets import cub
+
+    monkeypatch.setattr(cub, "RECIPE_BY_METHOD", values)
+    catalog._read_at.cache_clear()
+    with pytest.raises(Refusal, match=sentence):
+        catalog.dataset_info("cub")
+    monkeypatch.undo()
+    catalog._read_at.cache_clear()
+    assert catalog.dataset_info("cub").recipe_by_method

@@ -128,7 +128,7 @@ def defaults(dataset: str, method: str, texts: Mapping[str, str]) -> dict[str, o
     Then what follows from the features and the network among `texts`.
     """
     plain = {key: p.default for key, p in parameters(method).items()}
-    plain |= recipe(dataset) | {"dataset": dataset, "method": method}
+    plain |= recipe(dataset, method) | {"dataset": dataset, "method": method}
     with suppress(Refusal):  # a network that is none is told at its own field
         return following(plain, method, {key: texts[key].strip() for key in _LEADING if key in texts})
     return plain
