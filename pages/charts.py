@@ -5,8 +5,10 @@ from lps.ui.server import routing
 
 TITLE = "Charts"
 ICON = ":material/stacked_line_chart:"
-GROUP = "Watch"
-PLACE = 75
+GROUP = "Experiments"
+PLACE = 92
+MENU = "Analyze"
+TAB = "Charts"
 CHARTS = True
 
 routing.show(page.main)

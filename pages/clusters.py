@@ -5,8 +5,10 @@ from lps.ui.server import routing
 
 TITLE = "Clusters"
 ICON = ":material/category:"
-GROUP = "Watch"
-PLACE = 100
+GROUP = "My pictures"
+PLACE = 50
+MENU = "Clusters"
+TAB = "Name"
 CHARTS = True
 
 routing.show(page.main)

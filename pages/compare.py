@@ -5,8 +5,10 @@ from lps.ui.server import routing
 
 TITLE = "Compare"
 ICON = ":material/balance:"
-GROUP = "Watch"
-PLACE = 80
+GROUP = "Experiments"
+PLACE = 90
+MENU = "Analyze"
+TAB = "Compare"
 CHARTS = True
 
 routing.show(page.main)

@@ -5,8 +5,10 @@ from lps.ui.server import routing
 
 TITLE = "Effects"
 ICON = ":material/tune:"
-GROUP = "Watch"
-PLACE = 90
+GROUP = "Experiments"
+PLACE = 94
+MENU = "Analyze"
+TAB = "Effects"
 CHARTS = True
 
 routing.show(page.main)

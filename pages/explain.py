@@ -5,8 +5,10 @@ from lps.ui.server import routing
 
 TITLE = "Explain"
 ICON = ":material/school:"
-GROUP = "Watch"
-PLACE = 70
+GROUP = "Learn"
+PLACE = 25
+MENU = "How it works"
+TAB = "Try it"
 CHARTS = True
 
 routing.show(page.main)

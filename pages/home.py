@@ -5,7 +5,7 @@ from lps.ui.server import routing
 
 TITLE = "Home"
 ICON = ":material/home:"
-GROUP = "Start"
+GROUP = ""
 PLACE = 10
 
 routing.show(page.main)

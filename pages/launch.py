@@ -5,7 +5,9 @@ from lps.ui.server import routing
 
 TITLE = "Launch"
 ICON = ":material/rocket_launch:"
-GROUP = "Start"
-PLACE = 30
+GROUP = "Experiments"
+PLACE = 70
+MENU = "New"
+TAB = "One run"
 
 routing.show(page.main)

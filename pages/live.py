@@ -5,8 +5,10 @@ from lps.ui.server import routing
 
 TITLE = "Live"
 ICON = ":material/show_chart:"
-GROUP = "Watch"
-PLACE = 50
+GROUP = "Experiments"
+PLACE = 82
+MENU = "Runs"
+TAB = "Live"
 CHARTS = True
 
 routing.show(page.main)

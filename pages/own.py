@@ -1,11 +1,11 @@
-"""Own pictures: bring them along or find them on this machine, see what is there, and start."""
+"""Add pictures: bring them along or find them on this machine, see what is there, and start."""
 
 from lps.ui.own import page
 from lps.ui.server import routing
 
-TITLE = "Own pictures"
+TITLE = "Add pictures"
 ICON = ":material/add_photo_alternate:"
-GROUP = "Start"
-PLACE = 25
+GROUP = "My pictures"
+PLACE = 40
 
 routing.show(page.main)

@@ -1,12 +1,12 @@
-"""Pace: runs of one split as a race, with their whole course."""
+"""Race: runs of one split as a race, with their whole course."""
 
 from lps.ui.pace import page
 from lps.ui.server import routing
 
-TITLE = "Pace"
+TITLE = "Race"
 ICON = ":material/view_column_2:"
-GROUP = "Watch"
-PLACE = 60
+GROUP = "Learn"
+PLACE = 30
 CHARTS = True
 
 routing.show(page.main)

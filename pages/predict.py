@@ -5,8 +5,8 @@ from lps.ui.server import routing
 
 TITLE = "Predict"
 ICON = ":material/image_search:"
-GROUP = "Watch"
-PLACE = 105
+GROUP = "My pictures"
+PLACE = 60
 CHARTS = True
 
 routing.show(page.main)

@@ -5,8 +5,10 @@ from lps.ui.server import routing
 
 TITLE = "Projection"
 ICON = ":material/scatter_plot:"
-GROUP = "Watch"
-PLACE = 110
+GROUP = "My pictures"
+PLACE = 54
+MENU = "Clusters"
+TAB = "Map"
 CHARTS = True
 
 routing.show(page.main)

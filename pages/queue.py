@@ -5,7 +5,9 @@ from lps.ui.server import routing
 
 TITLE = "Queue"
 ICON = ":material/pending_actions:"
-GROUP = "Many runs"
-PLACE = 140
+GROUP = "Experiments"
+PLACE = 84
+MENU = "Runs"
+TAB = "Queue"
 
 routing.show(page.main)

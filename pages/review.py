@@ -5,7 +5,9 @@ from lps.ui.server import routing
 
 TITLE = "Review"
 ICON = ":material/checklist:"
-GROUP = "Watch"
-PLACE = 102
+GROUP = "My pictures"
+PLACE = 52
+MENU = "Clusters"
+TAB = "Review"
 
 routing.show(page.main)

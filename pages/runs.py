@@ -5,7 +5,9 @@ from lps.ui.server import routing
 
 TITLE = "Runs"
 ICON = ":material/view_list:"
-GROUP = "Watch"
-PLACE = 40
+GROUP = "Experiments"
+PLACE = 80
+MENU = "Runs"
+TAB = "Runs"
 
 routing.show(page.main)

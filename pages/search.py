@@ -5,7 +5,9 @@ from lps.ui.server import routing
 
 TITLE = "Search"
 ICON = ":material/search:"
-GROUP = "Many runs"
-PLACE = 130
+GROUP = "Experiments"
+PLACE = 74
+MENU = "New"
+TAB = "Search"
 
 routing.show(page.main)

@@ -5,8 +5,10 @@ from lps.ui.story import page
 
 TITLE = "Story"
 ICON = ":material/auto_stories:"
-GROUP = "Start"
+GROUP = "Learn"
 PLACE = 20
+MENU = "How it works"
+TAB = "Story"
 CHARTS = True
 
 routing.show(page.main)

@@ -5,7 +5,9 @@ from lps.ui.sweeps import page
 
 TITLE = "Sweeps"
 ICON = ":material/dynamic_feed:"
-GROUP = "Many runs"
-PLACE = 120
+GROUP = "Experiments"
+PLACE = 72
+MENU = "New"
+TAB = "Sweep"
 
 routing.show(page.main)

@@ -30,7 +30,7 @@ def _rows(table: str) -> list[str]:
 
 def test_from_twelve_runs_to_a_latex_table_and_a_figure_in_three_clicks(twelve_runs, open_page):
     page = open_page("runs")
-    page.get_by_role("link", name="Compare").click()  # 1
+    page.get_by_role("link", name="Analyze").click()  # 1
     table = page.get_by_role("button", name="Download LaTeX")
     table.wait_for()
     wait_for_run(page)

@@ -15,10 +15,10 @@ BURNERS = 1  # processes that keep the machine busy
 OPENING_MS, PATIENCE_MS, BEFORE_MS, STAYS_MS = 120_000, 25_000, 600, 3_000
 # What leaves Home: its button, a link of its own, a link of the menu; and the title of where it leads.
 DOORS = [
-    ("button", "Start the demo", "Pace"),
+    ("button", "Start the demo", "Race"),
     ("link", "Launch your own", "Launch"),
-    ("button", "Start the demo", "Pace"),
-    ("link", "Compare", "Compare"),
+    ("button", "Start the demo", "Race"),
+    ("link", "Analyze", "Compare"),
 ]
 
 # The server: slow to draw and to start a run, with parts that refresh themselves often.

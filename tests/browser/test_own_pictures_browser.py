@@ -25,7 +25,7 @@ def test_from_a_folder_to_labeled_pictures(open_page, studio, tmp_path):
     folder = drawn_pictures.make(tmp_path / "my shapes", each=30, sorted_each=10)
     page = open_page("")
     hand, begun = Hand(page), time.monotonic()
-    hand.click(page.get_by_role("link", name="Own pictures").last)
+    hand.click(page.get_by_role("link", name="Add pictures").last)
     page.get_by_text("Drop a folder").wait_for()
     hand.drop(page.locator("input[type=file][webkitdirectory]"), folder)
     page.get_by_text("20 labeled").wait_for()

@@ -38,7 +38,7 @@ def test_three_quick_clicks_on_start_the_demo_make_its_two_runs(open_page, runs)
         page.mouse.click(box["x"] + 20, box["y"] + 10)
         page.wait_for_timeout(60)
     expect(page).to_have_url(re.compile(r"/pace\?run="))
-    expect(page.get_by_role("heading", name="Pace")).to_be_visible()
+    expect(page.get_by_role("heading", name="Race")).to_be_visible()
     made = list_runs(runs)
     assert len(made) == 2 and all(run.id in page.url for run in made)
 

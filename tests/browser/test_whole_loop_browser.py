@@ -32,7 +32,7 @@ def test_from_a_folder_to_the_model_and_back(open_page, studio, tmp_path):
 
 
 def _choose_and_start(page, folder) -> None:
-    page.get_by_role("link", name="Own pictures").last.click()
+    page.get_by_role("link", name="Add pictures").last.click()
     page.locator("input[type=file][webkitdirectory]").set_input_files(folder)
     page.get_by_text("64 unlabeled").wait_for()
     field = page.get_by_label("Novel classes to look for")

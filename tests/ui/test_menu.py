@@ -5,7 +5,8 @@ import shutil
 import pytest
 
 from lps.ui.server import menu, serving
-from tests.visiting import Visit, words_of
+from tests.sample_runs import make_run
+from tests.visiting import Visit, visit, words_of
 
 PAGE = """
 import streamlit as st
@@ -14,8 +15,8 @@ from lps.ui.server import routing
 
 TITLE = "Mine"
 ICON = ":material/star:"
-GROUP = "Watch"
-PLACE = 55
+GROUP = "Learn"
+PLACE = 28
 
 routing.show(lambda: st.title("This is mine"))
 """
@@ -23,8 +24,8 @@ BROKEN = {
     "no syntax": ("TITLE = ", "pages/mine.py cannot be read (invalid syntax (<unknown>, line 1))"),
     "no text": (b"\xff\xfe\x00", "pages/mine.py cannot be read ('utf-8' codec can't decode"),
     "nothing said": ("", "pages/mine.py lacks TITLE, expected a constant such as those of pages/live.py"),
-    "computed": (PAGE.replace("55", "len(ICON)"), "pages/mine.py cannot be read (malformed node"),
-    "a kind": (PAGE.replace("55", '"first"'), "pages/mine.py has PLACE = 'first', expected int"),
+    "computed": (PAGE.replace("28", "len(ICON)"), "pages/mine.py cannot be read (malformed node"),
+    "a kind": (PAGE.replace("28", '"first"'), "pages/mine.py has PLACE = 'first', expected int"),
     "an icon": (
         PAGE.replace("star", "nothing_such"),
         "pages/mine.py has ICON = ':material/nothing_such:', exp",
@@ -60,7 +61,8 @@ def test_every_file_of_the_folder_is_a_sound_page_in_the_menu():
 
 def test_the_groups_follow_each_other():
     groups = [entry.group for entry in menu.entries()]
-    assert list(dict.fromkeys(groups)) == ["Start", "Watch", "Many runs"] and groups == sorted(groups, key=groups.index)
+    assert list(dict.fromkeys(groups)) == ["", "Learn", "My pictures", "Experiments"]
+    assert groups == sorted(groups, key=groups.index)
 
 
 def test_the_address_of_a_page_that_is_gone_leads_to_the_one_that_has_its_place():
@@ -71,11 +73,42 @@ def test_the_address_of_a_page_that_is_gone_leads_to_the_one_that_has_its_place(
 
 def test_one_new_file_is_a_page(folder):
     (folder / "mine.py").write_text(PAGE)
-    assert [e.path.stem for e in menu.entries()][5:8] == ["live", "mine", "pace"]
+    assert [e.name for e in menu.entries()][2:5] == ["explain", "mine", "pace"]
     assert "mine" not in menu.charted()
-    (folder / "mine.py").write_text(PAGE.replace("PLACE = 55", "PLACE = 55\nCHARTS = True"))
+    (folder / "mine.py").write_text(PAGE.replace("PLACE = 28", "PLACE = 28\nCHARTS = True"))
     assert "mine" in menu.charted()
     assert "This is mine" in words_of(opened(folder, "mine"))
+
+
+def test_nine_places_have_all_pages():
+    titles = [entry.menu or entry.title for entry in menu.entries()]
+    assert list(dict.fromkeys(titles)) == [
+        "Home", "How it works", "Race", "Add pictures", "Clusters", "Predict", "New", "Runs", "Analyze",
+    ]  # fmt: skip
+    assert all(bool(entry.menu) == bool(entry.tab) for entry in menu.entries())
+    by_menu = {entry.menu: entry.group for entry in menu.entries() if entry.menu}
+    assert all(by_menu[entry.menu] == entry.group for entry in menu.entries() if entry.menu)
+
+
+@pytest.mark.parametrize("asked, visible", [("", "compare"), ("effects", "effects"), ("queue", "compare")])
+def test_the_page_that_is_asked_for_stands_in_the_menu(asked, visible):
+    tabs = [entry for entry in menu.entries() if entry.menu == "Analyze"]
+    assert menu._visible(tabs, asked).name == visible
+
+
+def test_tabs_keep_the_run_and_the_filters(tmp_path, monkeypatch):
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
+    runs = [make_run(tmp_path / "runs", epochs=2, seed=seed) for seed in range(2)]
+    at = visit("clusters", run=runs[0].id, epoch="1", order="shuffled")
+    links = {link.proto.label: link.proto.query_string for link in at.get("page_link")}
+    for tab in ("Name", "Review", "Map"):
+        assert links[tab] == f"run={runs[0].id}&epoch=1"
+    assert visit("review", run=runs[0].id).title[0].value == "Review"
+
+
+def test_a_page_without_tabs_has_none(tmp_path, monkeypatch):
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
+    assert "Map" not in [link.proto.label for link in visit("predict").get("page_link")]
 
 
 @pytest.mark.parametrize("text, reason", BROKEN.values(), ids=BROKEN)

@@ -68,7 +68,7 @@ def test_one_click_makes_two_runs_and_turns_to_their_race(root):
     shared = {"dataset": "digits", "method": "lps", "seed": 0, "epochs": 20, "entropy_weight": 0.5, "threads": 1}
     for use_margin, run in runs.items():
         assert run.config() == configure(shared | {"use_margin": use_margin})
-    assert at.title[0].value == "Pace" and at.query_params["run"] == [runs[True].id, runs[False].id]
+    assert at.title[0].value == "Race" and at.query_params["run"] == [runs[True].id, runs[False].id]
 
 
 def test_clicks_of_one_visit_make_its_runs_and_another_visit_others(root):
@@ -78,10 +78,10 @@ def test_clicks_of_one_visit_make_its_runs_and_another_visit_others(root):
     for _ in range(2):  # the clicks that were on their way when the first one was answered
         at.session_state["home_asked"] = asked
         at.switch_page("pages/home.py").run()
-        assert at.title[0].value == "Pace"
+        assert at.title[0].value == "Race"
     assert len(list_runs(root)) == 2
     at.switch_page("pages/home.py").run()
-    assert at.title[0].value != "Pace"
+    assert at.title[0].value != "Race"
     at.button(key="home_start").click().run()
     assert len(list_runs(root)) == 4
 

@@ -1,4 +1,4 @@
-"""The page Own pictures: ways to bring them, what is there, the suggested number, and the start."""
+"""The page Add pictures: ways to bring them, what is there, the suggested number, and the start."""
 
 import io
 import zipfile

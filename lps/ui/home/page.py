@@ -117,7 +117,7 @@ def _show_words() -> None:
     st.markdown(_ABOUT)
     with st.container(horizontal=True, vertical_alignment="center"):
         starting.button("Start the demo", "home", type="primary", icon=":material/play_arrow:")
-        st.page_link("pages/own.py", label="Own pictures", icon=":material/add_photo_alternate:")
+        st.page_link("pages/own.py", label="Add pictures", icon=":material/add_photo_alternate:")
         st.page_link("pages/launch.py", label="Launch your own", icon=":material/tune:")
         if recordings.tell_a_story():
             st.page_link("pages/story.py", label="Read the story", icon=":material/auto_stories:")

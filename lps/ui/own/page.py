@@ -1,4 +1,4 @@
-"""Own pictures from a folder to a run: what is there, what looks odd, how many novel classes there may be, start.
+"""Add pictures, from a folder to a run: what is there, what looks odd, how many novel classes there may be, start.
 
 The address says which folder. What a form would ask is decided as the form and --light decide it (`lps.running.door`),
 and everything can be changed on Launch.
@@ -32,7 +32,7 @@ def main() -> None:
     text = st.query_params.get("folder")
     _start_asked(text)
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.title("Own pictures", anchor=False, width="stretch")
+        st.title("Add pictures", anchor=False, width="stretch")
         if text:
             st.button("Other pictures", icon=":material/arrow_back:", type="tertiary", key="own_back", on_click=_leave)
     if not text:

@@ -1,1 +1,1 @@
-"""The page Pace: who learns how fast? Imports what pages share, no other page."""
+"""The page Race: who learns how fast? Imports what pages share, no other page."""

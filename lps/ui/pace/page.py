@@ -1,4 +1,4 @@
-"""The parts of the Pace page: two to four runs of one split as a race, and their whole course below it.
+"""The parts of the page Race: two to four runs of one split as a race, and their whole course below it.
 
 Race and course share one clock: the place of the race is a line in every chart, and a click on a chart leads the race
 there. Both happen in the browser (race_mount.js, plot.js).
@@ -49,7 +49,7 @@ class _Lane:
 
 def main() -> None:
     """The whole page."""
-    runs = page_head.begin("Pace")
+    runs = page_head.begin("Race", "pace")
     if runs:
         _show(runs)
 

@@ -1,4 +1,4 @@
-"""The race on the Pace page: the browser draws it from data that are sent once. It can be downloaded as a file."""
+"""The race on the page Race: the browser draws it from data that are sent once. It can be downloaded as a file."""
 
 import time
 from pathlib import Path

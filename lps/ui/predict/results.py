@@ -153,7 +153,7 @@ def _show_kinds(found: Predicted) -> None:
                 "trained on, as a sub-folder with their name or among the unlabeled ones, and train again.",
                 width="stretch",
             )
-            st.page_link("pages/own.py", label="Own pictures", icon=":material/add_photo_alternate:")
+            st.page_link("pages/own.py", label="Add pictures", icon=":material/add_photo_alternate:")
 
 
 def _choose_class(said: list[str], kinds: dict[str, tuple[int, ...]]) -> str:

@@ -52,7 +52,7 @@ def _hold(base: Entry | None) -> None:
 
 def _show_links(chosen: Sequence[Entry]) -> None:
     readable = [entry.run.id for entry in chosen if entry.state.name != "unreadable"]
-    pages = {"live": ("Live", 1, 99), "pace": ("Pace", 2, comparable.MOST), "compare": ("Compare", 1, 99)}
+    pages = {"live": ("Live", 1, 99), "pace": ("Race", 2, comparable.MOST), "compare": ("Compare", 1, 99)}
     for page, (label, least, most) in (pages | {"clusters": ("Clusters", 1, 1)}).items():
         if least <= len(readable) <= most:
             st.page_link(f"pages/{page}.py", label=label, query_params={"run": readable})

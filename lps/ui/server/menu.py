@@ -1,7 +1,9 @@
-"""Which pages there are: the files of pages/, each of which says in constants how it stands in the menu.
+"""The menu and the tabs: which pages there are, and how one gets from one to another.
 
-TITLE, ICON (such as ":material/show_chart:"), GROUP (a heading of the menu), PLACE (a number: lower ones stand further
-up, in the menu and in their group) and, where it draws charts, CHARTS = True. They are read without running the file.
+Every file of pages/ is a page with an address of its own. It says in constants where it stands; they are read without
+running the file. Required: TITLE, ICON (such as ":material/show_chart:"), GROUP (a heading of the menu, "" for none)
+and PLACE (a number: the lowest stands first). Optional: CHARTS = True where the page draws charts; MENU and TAB where
+several pages share one entry of the menu: the name of the entry, and the name of this page among its tabs.
 """
 
 import ast
@@ -21,12 +23,14 @@ from lps.ui.shared import escape
 FOLDER = Path(__file__).parents[3] / "pages"
 _BROKEN = "Broken"  # the group of files that cannot be shown
 _MOVED = {"ledger": "compare"}  # the address of a page that is gone -> the page that has its place
-_KINDS = {"TITLE": str, "ICON": str, "GROUP": str, "PLACE": int, "CHARTS": bool}
+_KINDS = {"TITLE": str, "ICON": str, "GROUP": str, "PLACE": int, "CHARTS": bool, "MENU": str, "TAB": str}
+_OPTIONAL = ("CHARTS", "MENU", "TAB")
+_CARRIED = ("run", "epoch", "find", "hidden", "protocol", "select")  # parts of the address that a tab hands to the next
 
 
 @dataclass(frozen=True)
 class MenuEntry:
-    """What a file says of its page. broken: why it cannot be shown, "" where it can."""
+    """What a file says of its page. menu: "" for a page without tabs. broken: why it cannot be shown, "" if it can."""
 
     path: Path
     title: str
@@ -34,7 +38,14 @@ class MenuEntry:
     group: str
     place: int
     charts: bool = False
+    menu: str = ""
+    tab: str = ""
     broken: str = ""
+
+    @property
+    def name(self) -> str:
+        """The file's name without ".py", which is the address of the page."""
+        return self.path.stem
 
 
 def entries() -> list[MenuEntry]:
@@ -50,17 +61,40 @@ def charted() -> set[str]:
 
 
 def pages() -> dict[str, list]:
-    """The pages by their group, for `st.navigation`; made anew on every visit, since Streamlit knows them then only."""
-    found: dict[str, list] = {}
-    for entry in entries():
-        name = entry.path.stem
-        page = st.Page(entry.path, title=entry.title, icon=entry.icon, url_path=name, default=name == "home")
-        found.setdefault(entry.group, []).append(page)
+    """The pages by group, for `st.navigation`; made anew on every visit, because Streamlit forgets them in between.
+
+    Of the pages that share an entry of the menu, one is visible under the entry's name: the page that is asked for, or
+    the first one.
+    """
+    listed = entries()
+    asked = routing.asked_page([entry.name for entry in listed])
+    by_group: dict[str, list] = {}
+    for entry in listed:
+        tabs = _tabs(entry, listed)
+        page = st.Page(
+            entry.path,
+            title=entry.menu or entry.title,
+            icon=tabs[0].icon,
+            url_path=entry.name,
+            default=entry.name == "home",
+            visibility="visible" if entry == _visible(tabs, asked) else "hidden",
+        )
+        by_group.setdefault(entry.group, []).append(page)
     moved = [
         st.Page(_turn(new), title=new.capitalize(), url_path=old, visibility="hidden") for old, new in _MOVED.items()
     ]
-    first = next(iter(found))
-    return found | {first: [*found[first], *moved]}
+    first = next(iter(by_group))
+    return by_group | {first: [*by_group[first], *moved]}
+
+
+def _tabs(entry: MenuEntry, listed: list[MenuEntry]) -> list[MenuEntry]:
+    """The pages that share the entry's place in the menu, in order; itself alone if it shares it with none."""
+    return [one for one in listed if one.menu == entry.menu] if entry.menu else [entry]
+
+
+def _visible(tabs: list[MenuEntry], asked: str) -> MenuEntry:
+    """The tab that stands in the menu: the page that is asked for, or the first one."""
+    return next((tab for tab in tabs if tab.name == asked), tabs[0])
 
 
 def _turn(page: str) -> Callable[[], None]:
@@ -69,15 +103,29 @@ def _turn(page: str) -> Callable[[], None]:
 
 
 def run(page) -> None:
-    """Draw what `st.navigation` found; of a broken file the reason."""
+    """Draw the tabs and the page that `st.navigation` found; of a broken file the reason."""
     if page.url_path in _MOVED:
         page.run()
-    entry = next(entry for entry in entries() if entry.path.stem == (page.url_path or "home"))
+    listed = entries()
+    entry = next(entry for entry in listed if entry.name == (page.url_path or "home"))
+    _show_tabs(entry, _tabs(entry, listed))
     if entry.broken:
         st.title(escape.markdown(entry.title))
         st.error(escape.markdown(f"{entry.broken}."), icon=":material/broken_image:")
     else:
         page.run()
+
+
+def _show_tabs(current: MenuEntry, tabs: list[MenuEntry]) -> None:
+    """Links to the pages that share the current one's entry; they keep the chosen runs and filters."""
+    if len(tabs) == 1:
+        return
+    kept = {name: st.query_params.get_all(name) for name in _CARRIED if name in st.query_params}
+    with st.container(horizontal=True, key="page-tabs"):  # page.css draws the line below the current one
+        for entry in tabs:
+            key = "page-tab-current" if entry == current else f"page-tab-{entry.name}"
+            with st.container(key=key, width="content"):
+                st.page_link(f"pages/{entry.name}.py", label=entry.tab or entry.title, query_params=kept)
 
 
 @lru_cache(maxsize=256)
@@ -102,7 +150,7 @@ def _constants(path: Path) -> dict[str, object]:
     except (OSError, SyntaxError, ValueError) as error:
         raise Refusal("page", f"{name} cannot be read ({str(error).partition(chr(10))[0]})") from None
     for word, kind in _KINDS.items():
-        if word not in told and word != "CHARTS":
+        if word not in told and word not in _OPTIONAL:
             raise Refusal("page", f"{name} lacks {word}, expected a constant such as those of pages/live.py")
         if word in told and type(told[word]) is not kind:
             raise Refusal("page", f"{name} has {word} = {shorten(told[word])}, expected {kind.__name__}")

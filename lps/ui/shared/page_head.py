@@ -22,11 +22,14 @@ def show_title(title: str) -> None:
         select.show_hidden_switch()
 
 
-def begin(title: str) -> list[Run]:
-    """All runs, under the title; none where the address names only such as are not there, which is said."""
+def begin(title: str, page: str = "") -> list[Run]:
+    """All runs, under the title; none where the address names only such as are not there, which is said.
+
+    page: the address of the page, where it is not the title.
+    """
     runs = select.open_runs()
     show_title(title)
-    if are_all_missing(runs, title):
+    if are_all_missing(runs, page or title):
         return []
     if not runs:
         offer_launch("There are no runs yet.", ":material/rocket_launch:", "Launch the first one")

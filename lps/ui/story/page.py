@@ -410,7 +410,7 @@ def _note_comparing(scene: Scene) -> str:
     weight = demo.SETTINGS["entropy_weight"]
     return (
         "The first two doors repeat the recorded LPS run with one setting changed, the entropy term at "
-        f"{weight:g} of its weight, as the demo on Home does. Put yours beside *LPS (recorded)* on Pace or Compare. "
+        f"{weight:g} of its weight, as the demo on Home does. Put yours beside *LPS (recorded)* on Race or Compare. "
         "One run tells little of chance: give the form several seeds."
     )
 
@@ -425,10 +425,10 @@ def _draw_next(scene: Scene) -> None:
          "pages/launch.py", "Launch", form.link(form.Draft(texts=demo.texts(margin_scale="30")))),
         ("Pull the brake yourself", "Move the shares, watch KL and margins.", "pages/explain.py", "Explain",
          {"from": "run", "run": runs["lps"]}),
-        ("Side by side", "The runs of this story as a race.", "pages/pace.py", "Pace", beside),
+        ("Side by side", "The runs of this story as a race.", "pages/pace.py", "Race", beside),
         ("Look into the piles", "Every picture, and when it changed its mind.", "pages/clusters.py", "Clusters",
          {"run": runs["lps"]}),
-        ("Own pictures", "A folder, some of it sorted, is enough.", "pages/own.py", "Own pictures", {}),
+        ("Own pictures", "A folder, some of it sorted, is enough.", "pages/own.py", "Add pictures", {}),
     ]  # fmt: skip
     with st.grid(columns="auto", min_column_width=210, gap="small"):
         for title, words, page, label, query in doors:
