@@ -1,47 +1,18 @@
 """Runs beside each other: what tells one from the others, and whether they saw the same images with the same labels."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from lps.data.split import Split
 from lps.errors import Refusal
-from lps.settings.config import Config, configure
+from lps.settings.config import Config
 from lps.settings.parameters import text_of
 from lps.store.runs import Run
 from lps.store.snapshots import read_split
 
 _DATA = ("dataset", "dataset.path", "dataset.images_per_class")  # settings that say which images there are
-_UNTOLD = (  # settings that say nothing about what a run shows, or that its title has
-    *("dataset", "method", "seed", "device", "threads", "processes", "precision", "snapshot.images", "dataset.path"),
-    *("split.confirmed", "network.continues"),
-)
-_MOST_LETTERS = 24  # of a value
 DAMAGED = "its settings cannot be read"
-
-
-def changes(run: Run, beside: Sequence[Run] = (), most: int = 3) -> list[str]:
-    """The settings of a run that are not the usual ones of its method and data set, in words, the method's own first.
-
-    What every run `beside` it has as well is left out, so that two runs of one title can be told apart.
-    """
-    settings = run.config_if_readable()
-    if settings is None:
-        return []
-    mine, usual = settings.flat(), configure({"dataset": settings.dataset, "method": settings.method}).flat()
-    others = [known.flat() for other in beside if other.id != run.id and (known := other.config_if_readable())]
-    names = [name for name in mine if mine[name] != usual[name] and name not in _UNTOLD]
-    told = [name for name in names if not others or any(other.get(name) != mine[name] for other in others)]
-    told.sort(key=lambda name: (name not in settings.hyperparameters, not name.startswith("split.")))
-    return [_in_words(name, mine[name]) for name in told[:most]] + ["…"] * (len(told) > most)
-
-
-def _in_words(name: str, value) -> str:
-    words = (name if name == "split.seed" else name.removeprefix("split.")).replace("_", " ").replace(".", " ")
-    if isinstance(value, bool):
-        return f"{'with' if value else 'without'} {words.removeprefix('use ')}"
-    text = text_of(value)
-    return f"{words} {text if len(text) <= _MOST_LETTERS else '…' + text[-_MOST_LETTERS:]}"
 
 
 def _split_of(run: Run) -> tuple[Split, np.ndarray]:

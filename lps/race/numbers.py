@@ -151,7 +151,7 @@ def _racer(
     config = run.config_if_readable()
     method = titles.method_title(config.method) if config else "this run"
     last = past.last_epoch
-    changes = [words for words in twins.changes(run, beside) if not set("/\\") & set(words)]  # no place of a file
+    changes = titles.without_paths(titles.changed_settings(run, beside))
     return {
         "letter": letter,
         "name": titles.title(run),

@@ -1,8 +1,19 @@
 """What a run, and a method, are called where people read."""
 
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
 from lps.errors import Refusal
 from lps.settings import catalog
+from lps.settings.config import configure
+from lps.settings.parameters import text_of
 from lps.store.runs import RUN_ID, Run
+
+_NOT_NAMED = (  # settings that do not change what a run shows, or that its title has anyway
+    *("dataset", "method", "seed", "device", "threads", "processes", "precision", "snapshot.images", "dataset.path"),
+    *("split.confirmed", "network.continues"),
+)
+_VALUE_LENGTH = 24  # characters of a value
 
 
 def title(run: Run) -> str:
@@ -10,12 +21,47 @@ def title(run: Run) -> str:
     if not RUN_ID.fullmatch(run.id):
         return run.id
     _, _, dataset, method, seed, _ = run.id.split("-")
-    return run.meta()["name"] or about(method, dataset, seed.removeprefix("s"))
+    return run.meta()["name"] or about(method, dataset, seed.removeprefix("s"), without_paths(changed_settings(run)))
 
 
-def about(method: str, dataset: str, seed: int | str) -> str:
-    """What a run without a name is called."""
-    return f"{method_title(method)} on {dataset}, seed {seed}"
+def about(method: str, dataset: str, seed: int | str, changed: Sequence[str] = ()) -> str:
+    """What a run without a name is called. changed: its settings that are not the default, which come first."""
+    return f"{', '.join([method_title(method), *changed])} on {dataset}, seed {seed}"
+
+
+def without_paths(words: Sequence[str]) -> list[str]:
+    """Titles stand in files that are handed on, which should not name the folders of a machine."""
+    return [word for word in words if not set("/\\") & set(word)]
+
+
+def changed_settings(run: Run, beside: Sequence[Run] = (), most: int = 3) -> list[str]:
+    """The settings of a run that differ from the defaults of its method and data set, those of the method first.
+
+    They are words such as "margin scale 5". What all runs `beside` it share is left out. Of more than `most` settings
+    the others are "…".
+    """
+    config = run.config_if_readable()
+    if config is None:
+        return []
+    values, default = config.flat(), _defaults(config.dataset, config.method)
+    others = [known.flat() for other in beside if other.id != run.id and (known := other.config_if_readable())]
+    names = [name for name in values if values[name] != default[name] and name not in _NOT_NAMED]
+    told = [name for name in names if not others or any(other.get(name) != values[name] for other in others)]
+    told.sort(key=lambda name: (name not in config.hyperparameters, not name.startswith("split.")))
+    return [_setting_in_words(name, values[name]) for name in told[:most]] + ["…"] * (len(told) > most)
+
+
+@lru_cache(maxsize=256)
+def _defaults(dataset: str, method: str) -> Mapping[str, object]:
+    return configure({"dataset": dataset, "method": method}).flat()
+
+
+def _setting_in_words(name: str, value: object) -> str:
+    words = (name if name == "split.seed" else name.removeprefix("split.")).replace("_", " ").replace(".", " ")
+    if isinstance(value, bool):
+        return f"{'with' if value else 'without'} {words.removeprefix('use ')}"
+    text = text_of(value)
+    return f"{words} {text if len(text) <= _VALUE_LENGTH else '…' + text[-_VALUE_LENGTH:]}"
 
 
 def method_title(name: str) -> str:

@@ -10,6 +10,7 @@ from lps.charts.event_log import History
 from lps.charts.palette import LIGHT
 from lps.race import numbers
 from lps.scores.milestones import Mark
+from lps.store import titles
 from lps.ui.pace import page
 from lps.ui.shared import comparable
 from lps.ui.shared.history import history
@@ -136,7 +137,7 @@ def test_same_method_is_told_apart_by_its_settings(tmp_path):
 def test_settings_are_told_in_words_and_those_of_all_are_not(tmp_path):
     few = {"split.labeled_ratio": 0.1}
     first, other = short(tmp_path, entropy_weight=0.0, **few), short(tmp_path, method="orca", **few)
-    assert twins.changes(first) == ["entropy weight 0", "labeled ratio 0.1", "epochs 1"]
-    assert twins.changes(first, [first, other]) == ["entropy weight 0"]
+    assert titles.changed_settings(first) == ["entropy weight 0", "labeled ratio 0.1", "epochs 1"]
+    assert titles.changed_settings(first, [first, other]) == ["entropy weight 0"]
     many = short(tmp_path, use_margin=False, entropy_weight=0.0, temperature=0.7, **few)
-    assert len(twins.changes(many)) == 4 and twins.changes(many)[-1] == "…"
+    assert len(titles.changed_settings(many)) == 4 and titles.changed_settings(many)[-1] == "…"

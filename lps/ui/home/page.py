@@ -61,7 +61,9 @@ def _row(run: Run) -> _ListedRun:
     return _ListedRun(
         run=run,
         state=state,
-        about=titles.about(config.method, config.dataset, config.seed),
+        about=titles.about(
+            config.method, config.dataset, config.seed, titles.without_paths(titles.changed_settings(run))
+        ),
         age=_age(run),
         seen=_series(history, "accuracy/seen"),
         novel=_series(history, "accuracy/novel"),

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from lps.analysis import twins
 from lps.charts import class_bars, figures, line_charts, maps, measurements
 from lps.charts.event_log import History, planned_epochs
 from lps.cluster import executors
@@ -58,7 +57,10 @@ def _about(run: Run) -> list[str]:
     settings = run.config_if_readable()
     if settings is None:
         return [run.id]
-    return [settings.method.upper(), settings.dataset, f"seed {settings.seed}", *twins.changes(run), run.id]
+    if not run.meta()["name"]:
+        return [run.id]  # the title says the rest
+    changed = titles.changed_settings(run)
+    return [titles.method_title(settings.method), settings.dataset, f"seed {settings.seed}", *changed, run.id]
 
 
 def _show_actions(run: Run, state: State) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from lps.analysis import twins
 from lps.charts import line_charts, pace_charts
 from lps.charts.event_log import History
 from lps.errors import Refusal
@@ -185,7 +184,7 @@ def _show_head(lane: _Lane, beside: list[Run]) -> None:
 def about(run: Run, beside: list[Run]) -> list[str]:
     """The seed, and the settings that tell a run from those beside it, in words."""
     try:
-        return [f"seed {run.config().seed}", *twins.changes(run, beside)]
+        return [f"seed {run.config().seed}", *titles.changed_settings(run, beside)]
     except Refusal:
         return []
 
