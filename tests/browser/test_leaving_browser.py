@@ -16,7 +16,7 @@ OPENING_MS, PATIENCE_MS, BEFORE_MS, STAYS_MS = 120_000, 25_000, 600, 3_000
 # What leaves Home: its button, a link of its own, a link of the menu; and the title of where it leads.
 DOORS = [
     ("button", "Start the demo", "Race"),
-    ("link", "Launch your own", "Launch"),
+    ("link", "New run", "Launch"),
     ("button", "Start the demo", "Race"),
     ("link", "Analyze", "Compare"),
 ]

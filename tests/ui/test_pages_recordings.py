@@ -107,7 +107,7 @@ def test_home_draws_what_was_measured_and_tells_one_statistic(root):
     assert f"keep up: never more than {100 * gap.max():.0f} points behind, {100 * end:.0f} % novel in the end." in shown
     novel = 100 * history(named("LPS without margin")).last("accuracy/novel")
     assert f"Nothing holds any class back: {novel:.0f} % novel in the end" in shown
-    assert f"without the margin: novel {novel:.0f} % instead of {100 * end:.0f} % in the end" in shown
+    assert f"Without the margin, novel accuracy is {novel:.0f} % instead of {100 * end:.0f} % in the end" in shown
 
 
 def test_the_dotted_line_of_homes_picture_is_the_run_without_the_margin():
@@ -115,6 +115,13 @@ def test_the_dotted_line_of_homes_picture_is_the_run_without_the_margin():
     (dotted,) = (part for part in drawn.split("<path") if "stroke-dasharray" in part)
     assert 'd="M6.0 60.0L314.0 87.0"' in dotted and LIGHT.novel in dotted, "half and a quarter of 108 pixels above 114"
     assert "stroke-dasharray" not in drawings.gap([0.9, 1.0], [0.5, 0.9], LIGHT)
+
+
+def test_homes_picture_names_its_axes_and_lines():
+    drawn = drawings.labeled_gap([0.9, 1.0], [0.5, 0.9], LIGHT, without=[0.5, 0.25])
+    words = re.findall(r"<text[^>]*>([^<]*)<", drawn)
+    assert words[:8] == ["0 %", "50 %", "100 %", "1", "epoch", "2", "accuracy", "Seen 100 %"]
+    assert words[8:] == ["Novel 90 %", "Novel without margin 25 %"]
 
 
 def test_the_margin_is_told_by_what_becomes_of_the_novel_classes(root):

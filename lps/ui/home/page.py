@@ -2,7 +2,8 @@
 
 import time
 from calendar import timegm
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import streamlit as st
@@ -25,10 +26,20 @@ from lps.ui.shared.run_actions import LABELS, ask_name, label
 from lps.wording import ago, counted
 
 _ABOUT = (
-    "A model picks up the classes it has labels for (:blue[**seen**]) in no time and is slow on those that it "
-    "must discover by itself (:orange[**novel**]). LPS, learning pace synchronization, holds back the classes that "
-    "it guesses most, at first mostly the seen ones, so that the others catch up. Here you watch that happen, and "
-    "change what it depends on."
+    "Some classes have labels (:blue[**seen**]), others appear only in the unlabeled images (:orange[**novel**]). "
+    "LPS Studio trains models that classify the first and discover the second, and shows how fast they learn each."
+)
+_FOR_TEACHERS = (
+    "Two short runs learn to sort digits, one with the adaptive margin of LPS and one without it. You watch the "
+    "margin keep seen and novel classes at one pace."
+)
+_FOR_PICTURES = (
+    "Bring a folder of pictures, some of them with labels. You get the unknown categories as clusters, name them, and "
+    "sort new pictures with the model."
+)
+_FOR_RESEARCH = (
+    "Train twelve methods on fixed splits and vary one setting at a time. You get differences with intervals, tables "
+    "and figures."
 )
 _PER_PAGE = 8
 _SPARKLINE, _NUMBER = 120, 44  # pixels
@@ -84,9 +95,11 @@ def main() -> None:
     _start_demo()
     words, picture = st.columns([5, 6], gap="large", vertical_alignment="center")
     with words:
-        _show_words()
+        st.title("Watch a model find classes nobody labeled", anchor=False)
+        st.markdown(_ABOUT)
     with picture:
         recordings_gallery.show_pace()
+    _show_ways_to_begin()
     st.space("medium")
     _show_question()
     has_runs = bool(select.own_runs())
@@ -114,23 +127,35 @@ def _start_demo() -> None:
         routing.turn_to("pace", run=started)
 
 
-def _show_words() -> None:
-    st.title("Watch a model find classes nobody labeled", anchor=False)
-    st.markdown(_ABOUT)
-    with st.container(horizontal=True, vertical_alignment="center"):
+def _show_ways_to_begin() -> None:
+    """A card for each of the three users, with what the program does for them and a button in one row."""
+    teacher, practitioner, researcher = st.columns([6, 5, 5])  # the first has two buttons
+    with teacher, _card("See how it works", _FOR_TEACHERS + _demo_duration()):
         starting.button("Start the demo", "home", type="primary", icon=":material/play_arrow:")
-        st.page_link("pages/own.py", label="Add pictures", icon=":material/add_photo_alternate:")
-        st.page_link("pages/launch.py", label="Launch your own", icon=":material/tune:")
         if recordings.tell_a_story():
             st.page_link("pages/story.py", label="Read the story", icon=":material/auto_stories:")
-    takes = ""
+    with practitioner, _card("Sort your pictures", _FOR_PICTURES):
+        st.page_link("pages/own.py", label="Add pictures", icon=":material/add_photo_alternate:")
+    with researcher, _card("Run experiments", _FOR_RESEARCH):
+        st.page_link("pages/launch.py", label="New run", icon=":material/tune:")
+
+
+@contextmanager
+def _card(title: str, words: str) -> Iterator[None]:
+    """A card with a title and words; what is drawn inside stands at its lower edge, in one row."""
+    with st.container(border=True, height="stretch", vertical_alignment="distribute"):
+        with st.container(gap="xsmall"):
+            st.markdown(f"**{escape.markdown(title)}**")
+            st.caption(words)
+        with st.container(horizontal=True, vertical_alignment="center"):
+            yield
+
+
+def _demo_duration() -> str:
     with suppress(Refusal):  # a click on the demo says what is wrong
         if usual := estimates.of(configure(demo.SETTINGS)):
-            takes = f" Each takes about {costs.span_in_words(usual)}."
-    st.caption(
-        "Two short runs, with the margin and without it, as a race: 1,797 handwritten digits, five classes seen, five "
-        f"novel, the entropy term at half its weight, since at its full one it leaves the margin little to do.{takes}"
-    )
+            return f" Each takes about {costs.span_in_words(usual)}."
+    return ""
 
 
 def _show_list() -> None:
