@@ -8,7 +8,7 @@ ICON = ":material/category:"
 GROUP = "My pictures"
 PLACE = 50
 MENU = "Clusters"
-TAB = "Name"
+TAB = "Clusters"
 CHARTS = True
 
 routing.show(page.main)

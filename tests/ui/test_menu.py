@@ -101,7 +101,7 @@ def test_tabs_keep_the_run_and_the_filters(tmp_path, monkeypatch):
     runs = [make_run(tmp_path / "runs", epochs=2, seed=seed) for seed in range(2)]
     at = visit("clusters", run=runs[0].id, epoch="1", order="shuffled")
     links = {link.proto.label: link.proto.query_string for link in at.get("page_link")}
-    for tab in ("Name", "Review", "Map"):
+    for tab in ("Clusters", "Review", "Map"):
         assert links[tab] == f"run={runs[0].id}&epoch=1"
     assert visit("review", run=runs[0].id).title[0].value == "Review"
 
