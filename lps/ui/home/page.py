@@ -27,7 +27,8 @@ from lps.wording import ago, counted
 
 _ABOUT = (
     "Some classes have labels (:blue[**seen**]), others appear only in the pictures without a label "
-    "(:orange[**novel**]). LPS Studio trains models that classify the first and discover the second, and shows how fast they learn each."
+    "(:orange[**novel**]). LPS Studio trains models that classify the first and discover the second, and shows how "
+    "fast they learn each."
 )
 _FOR_TEACHERS = (
     "Two short runs learn to sort digits, one with the adaptive margin of LPS and one without it. You watch the "
