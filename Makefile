@@ -30,7 +30,7 @@ clean:
 	$(BIN)/pip install --quiet uv
 	touch $@
 
-.venv/ready: .venv/uv requirements.txt
+.venv/ready: .venv/uv requirements.txt requirements-train.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements.txt
 	touch $@
 

@@ -1,4 +1,4 @@
-"""The command line: `python -m lps COMMAND`; the commands are in `lps.cli._parser`."""
+"""The command line, `lps COMMAND` or `python -m lps COMMAND`; the commands are in `lps.cli._parser`."""
 
 import os
 import signal
@@ -16,7 +16,8 @@ _PRIVATE = 0o077  # whatever belongs to runs is its owner's alone
 
 def main(arguments: list[str] | None = None) -> int:
     """Carry out one command; returns its exit code. What a person got wrong is one line on stderr and code 2."""
-    options = parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    options = parser(words[0] if words else "").parse_args(words)
     before = os.umask(0)
     os.umask(before if options.is_taken_away else _PRIVATE)
     try:

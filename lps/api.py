@@ -6,7 +6,6 @@ got wrong is a `ConfigError` of one sentence.
 """
 
 import json
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from lps.cluster import executors
 from lps.cluster.job_options import Options
 from lps.errors import Refusal, shorten
 from lps.files.atomic import open_regular
+from lps.files.cache import runs_folder
 from lps.running import door, start_check
 from lps.running import launcher as processes
 from lps.settings import config as settings_of
@@ -368,4 +368,4 @@ def replay(raced: Sequence[Run], to: Path | str) -> Path:
 
 
 def _root(runs: Path | str | None) -> Path:
-    return Path(runs if runs is not None else os.environ.get("LPS_RUNS") or "runs")
+    return Path(runs if runs is not None else runs_folder())

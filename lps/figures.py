@@ -5,7 +5,6 @@ theme. scoring: protocol, select, seen and images, as of `lps.compare_runs`. Wha
 one sentence. The button "Python" of a chart hands out the call that draws it.
 """
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,6 +36,7 @@ from lps.charts.event_log import EventLog, History, planned_epochs
 from lps.charts.palette import DARK, LIGHT, Palette
 from lps.data.split import Split
 from lps.errors import Refusal, shorten
+from lps.files.cache import runs_folder
 from lps.store import run_folders, titles
 from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split, snapshot_epochs
@@ -111,7 +111,7 @@ def chart(text: str, runs: Sequence = (), *, filter: str = "", root=None, dark: 
     runs: those to draw; without them the runs in `root` (`LPS_RUNS` or ./runs) that fit `filter`, newest first.
     """
     asked = boards.read_chart(text)
-    found = [_run(run) for run in runs] or run_folders.list_runs(Path(root or os.environ.get("LPS_RUNS") or "runs"))
+    found = [_run(run) for run in runs] or run_folders.list_runs(Path(root or runs_folder()))
     entries = [standing.entry(run) for run in found]
     entries = [entry for entry in run_filter.select(entries, filter) if entry.config is not None]
     histories = [_history(entry.run) for entry in entries]
@@ -292,7 +292,7 @@ def setting_importance(runs: Sequence, measure: str = "novel", *, dark: bool = F
 
 def sweep_curve(name: str, block: str = "", *, root=None, dark: bool = False) -> go.Figure:
     """The curve of a sweep that was laid out by a preset, beside the paper's. block: its title, such as CIFAR-10."""
-    root = Path(root or os.environ.get("LPS_RUNS") or "runs")
+    root = Path(root or runs_folder())
     known = next((one for one in sweep_records.known(root) if one.name == name), None)
     asked = sweeps.from_kept(known.asked) if known else None
     sheet = sweep_charts.sheet_of(asked)
@@ -409,5 +409,5 @@ def _background(scored: Sequence[Scored], settings: Sequence[str]) -> Background
 
 
 def _search(name: str, root) -> tuple[search.Search, search_results.Result]:
-    found = search.find_search(Path(root or os.environ.get("LPS_RUNS") or "runs"), name)
+    found = search.find_search(Path(root or runs_folder()), name)
     return found, search_results.read(found)

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from lps.doctor.environment import required
+from lps.doctor.environment import required, requirement_lines
 from lps.doctor.finding import TRAINING
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,7 +27,7 @@ def packages(edge: str) -> list[str]:
     """What uv is to install."""
     if edge != "bare":
         return ["-r", "tests/requirements.txt"]
-    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    lines = requirement_lines(ROOT / "requirements.txt")
     return [f"{name}>={least}" for name, least in required(lines) if name in TRAINING] + ["pytest", "pytest-timeout"]
 
 

@@ -6,8 +6,6 @@ function that carries each out. Such a function returns its exit code, or None f
 
 import argparse
 import json
-import os
-import pkgutil
 import re
 import sys
 import unicodedata
@@ -15,16 +13,18 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from lps import cli
+from lps import __version__, cli
 from lps.cluster import executors
 from lps.cluster.job_options import Options
 from lps.errors import Refusal, shorten, shown
 from lps.files.atomic import clean_line
+from lps.files.cache import runs_folder
 from lps.settings.parameters import Parameter
 from lps.store.runs import Run
 
 _MOST_WORDS = 2000  # characters of a complaint; the longest of ours lists all settings of a method
 _LONGEST_WORD = 240  # characters; what a person typed is longer only where it means nothing
+_COMMAND = re.compile(r'commands\.add\(\s*"([\w-]+)"')
 _QUOTED = re.compile(r"""'[^']{200,}'|"[^"]{200,}\"""")  # what argparse quotes in full
 _NO_TEXT = ("Cc", "Cs", "Zl", "Zp")  # what moves a cursor, ends a line, gives orders to a terminal, or is no character
 LIGHT = (  # what --light is
@@ -114,8 +114,7 @@ class Commands:
         """
         sub = self.parsers.add_parser(name, help=help, description=help, allow_abbrev=False)
         sub.set_defaults(act=act, is_taken_away=is_taken_away)
-        runs = os.environ.get("LPS_RUNS") or "runs"
-        sub.add_argument("--runs", type=Path, default=runs, help="folder of the runs")
+        sub.add_argument("--runs", type=Path, default=str(runs_folder()), help="folder of the runs")
         if run:
             sub.add_argument("run", help="id of a run, the end of it, or its folder")
         if as_json:
@@ -123,13 +122,24 @@ class Commands:
         return sub
 
 
-def parser() -> Parser:
-    top = Parser(prog="python -m lps", description="Open-world semi-supervised learning, from the command line.")
+def parser(command: str = "") -> Parser:
+    """The parser of all commands, or of this one alone where there is such a command: then nothing else is imported."""
+    program = "lps" if Path(sys.argv[0]).name == "lps" else "python -m lps"
+    top = Parser(prog=program, description="Open-world semi-supervised learning, from the command line.")
+    top.add_argument("--version", action="version", version=f"lps {__version__}")
     commands = Commands(top)
-    for name in sorted(module.name for module in pkgutil.iter_modules(cli.__path__)):
-        if not name.startswith("_"):
-            import_module(f"{cli.__name__}.{name}").add(commands)
+    files = command_files()
+    for name in [files[command]] if command in files else sorted(set(files.values())):
+        import_module(f"{cli.__name__}.{name}").add(commands)
     return top
+
+
+def command_files() -> dict[str, str]:
+    """Every command and the name of its module, read from the source: to import a module takes longer."""
+    found = {}
+    for path in sorted(Path(cli.__file__).parent.glob("[!_]*.py")):
+        found |= dict.fromkeys(_COMMAND.findall(path.read_text(encoding="utf-8")), path.stem)
+    return found
 
 
 def add_filter(sub: argparse.ArgumentParser) -> None:

@@ -1,8 +1,9 @@
-"""`doctor`: is everything as it should be here, and if not, how is it mended?"""
+"""Whether everything is as it should be here, and who is told when it is not: `doctor`, `notify`."""
 
 from dataclasses import asdict
 
-from lps.cli._parser import Commands, print_json
+from lps.cli._parser import Commands, print_json, say
+from lps.errors import Refusal
 from lps.wording import counted
 
 _MARKS = {"ok": "ok     ", "note": "note   ", "problem": "PROBLEM"}
@@ -10,6 +11,8 @@ _MARKS = {"ok": "ok     ", "note": "note   ", "problem": "PROBLEM"}
 
 def add(commands: Commands) -> None:
     commands.add("doctor", doctor, "look for what is wrong here, and say how to mend it", as_json=True)
+    notify = commands.add("notify", _notify, "who is told when a run ends, fails or goes wrong (LPS_NOTIFY)")
+    notify.add_argument("--test", action="store_true", help="send everybody a message")
 
 
 def doctor(options) -> int:
@@ -34,3 +37,18 @@ def doctor(options) -> int:
         worth = f", {counted(notes, 'thing')} worth knowing" if notes else ""
         print(f"\nno problems{worth}")
     return 1 if problems else 0
+
+
+def _notify(options) -> None:
+    from lps.exchange import messages
+
+    everybody = messages.receivers()
+    kinds = ", ".join(messages.kinds())
+    if not kinds:
+        say(f'nobody; such as {messages.SETTING}="jsons://example.org/hook desktop://" before the dashboard starts')
+    elif not options.test:
+        say(kinds)
+    elif everybody.notify(title="LPS Studio: a test", body="Messages of runs arrive here."):
+        say(f"arrived: {kinds}")
+    else:
+        raise Refusal(messages.SETTING, f"not all of {kinds} could be reached")

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 from lps.doctor.finding import (
@@ -19,8 +20,10 @@ from lps.doctor.finding import (
     Machine,
     amount,
 )
+from lps.files.program import IS_CLONE
 from lps.settings import catalog
 
+_USUAL_EXTRA = re.compile(r"extra == .(train|search|app).$")
 _MEND_FILE = "Mend the file or take it away; all others can be used."
 
 # ---------------------------------------------------------------------------------------------------- environment
@@ -41,10 +44,10 @@ def python(machine: Machine) -> Iterator[Finding]:
 def packages(machine: Machine) -> Iterator[Finding]:
     """Each requirement against what is installed."""
     install = f"{Path(sys.executable).name} -m pip install -r requirements.txt"
-    lines = machine.requirements.read_text().splitlines() if machine.requirements.exists() else []
-    if not lines:
+    needed = required(requirement_lines(machine.requirements))
+    if not needed:
         yield Finding(NOTE, "packages", f"{machine.requirements.name} is not there, so no version can be compared")
-    for name, least in required(lines):
+    for name, least in needed:
         found, level = machine.version(name), PROBLEM if name in TRAINING else NOTE
         if found is None:
             yield Finding(level, name, f"is not installed; {least} or newer is needed", install)
@@ -54,9 +57,19 @@ def packages(machine: Machine) -> Iterator[Finding]:
             yield Finding(OK, name, found)
 
 
+def requirement_lines(path: Path) -> list[str]:
+    """The lines of a file of requirements and of those that it names; of the installed package where it is missing."""
+    if not path.exists():
+        lines = [] if IS_CLONE else metadata.requires("lps-studio") or []
+        return [line for line in lines if _USUAL_EXTRA.search(line)]
+    lines = path.read_text().splitlines()
+    named = [path.parent / line.removeprefix("-r ").strip() for line in lines if line.startswith("-r ")]
+    return [line for other in named for line in requirement_lines(other)] + lines
+
+
 def required(lines: list[str]) -> list[tuple[str, str]]:
     """(package, least version) of every requirement."""
-    found = [re.match(r"([A-Za-z0-9_.-]+)\s*>=\s*([0-9.]+)", line) for line in lines]
+    found = [re.match(r"([A-Za-z0-9_.-]+)\s*(?:<[0-9.]+,)?>=\s*([0-9.]+)", line) for line in lines]
     return [(match[1], match[2]) for match in found if match]
 
 
@@ -67,8 +80,7 @@ def numbers(version: str) -> tuple[int, ...]:
 
 def imports(machine: Machine) -> Iterator[Finding]:
     """Whether every installed package can be imported, and what torch says of the GPU."""
-    lines = machine.requirements.read_text().splitlines() if machine.requirements.exists() else []
-    known = [name for name, _ in required(lines)] or ["torch"]
+    known = [name for name, _ in required(requirement_lines(machine.requirements))] or ["torch"]
     names = {IMPORT_NAMES.get(name, name): name for name in known if machine.version(name) is not None}
     methods = {f"lps.methods.{name}": f"methods/{name}.py" for name in catalog.method_names()}
     try:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from lps.files.program import SOURCE
 from lps.machine import devices
-from lps.machine.background import SOURCE
 from lps.machine.memory import free as free_memory
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"

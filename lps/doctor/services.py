@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from lps.cluster import executors
 from lps.doctor.finding import NOTE, OK, PROBLEM, Finding, Machine
 from lps.errors import Refusal
+from lps.files.program import DASHBOARD
 from lps.machine import addresses
-from lps.machine.background import SOURCE
 
 
 def port(machine: Machine) -> Iterator[Finding]:
@@ -31,7 +31,7 @@ def exposure(machine: Machine) -> Iterator[Finding]:
     """Who can reach the dashboard, as configured."""
     address = os.environ.get("STREAMLIT_SERVER_ADDRESS")
     if address is None:
-        with open(SOURCE / ".streamlit" / "config.toml", "rb") as file:
+        with open(DASHBOARD / ".streamlit" / "config.toml", "rb") as file:
             address = tomllib.load(file).get("server", {}).get("address", "")
     if addresses.is_loopback(address):
         yield Finding(OK, "dashboard", f"listens on {address}, for this machine alone")

@@ -1,7 +1,9 @@
-"""Where this person's machine keeps what can be made again, and what cannot: decisions, pictures that were uploaded."""
+"""Where this person's machine keeps runs, what can be made again, and what cannot: decisions, uploaded pictures."""
 
 import os
 from pathlib import Path
+
+from lps.files.program import IS_CLONE, SOURCE
 
 
 def cache_folder() -> Path:
@@ -21,3 +23,16 @@ def data_folder(variable: str, name: str) -> Path:
         return Path(os.environ[variable]).absolute()
     usual = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(usual).absolute() / "lps-studio" / name
+
+
+def runs_folder() -> Path:
+    """The folder of the runs where nobody names one: `$LPS_RUNS`, else `./runs` if it exists.
+
+    Otherwise `runs` in the clone of this program, or in the user's data folder where the program is installed.
+    """
+    here = Path("runs")
+    if os.environ.get("LPS_RUNS"):
+        return Path(os.environ["LPS_RUNS"])
+    if here.is_dir():
+        return here
+    return SOURCE / here if IS_CLONE else data_folder("LPS_RUNS", "runs")

@@ -14,12 +14,12 @@ from pathlib import Path
 from lps.files import disk
 from lps.files.atomic import open_regular, read_small, write_whole
 from lps.files.locks import claim, is_held, note
+from lps.files.program import SOURCE
 from lps.machine import processes
 
 _TAIL = 4096  # bytes of a log that its last line is looked for in
 STOP = ".stop"  # a file beside the result: the work shall end
 NICENESS = 10  # of what has no slot: where all cores are busy, a run gets nine times as much of them
-SOURCE = Path(__file__).resolve().parent.parent.parent  # the folder that holds the package: our processes begin there
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from lps.errors import Refusal
 from lps.files import disk
 from lps.files.atomic import write_json
 from lps.files.locks import locked
-from lps.machine.background import SOURCE
+from lps.files.program import SOURCE
 from lps.running import queue
 from lps.store.runs import Run
 

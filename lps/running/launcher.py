@@ -24,7 +24,7 @@ from lps.cluster.jobs import RECORD
 from lps.errors import Refusal, shorten, shown
 from lps.files.atomic import refusal
 from lps.files.locks import boot_id, claim, is_held
-from lps.machine.background import SOURCE
+from lps.files.program import SOURCE
 from lps.machine.devices import check_device
 from lps.machine.processes import start_ticks, wake_one, with_words
 from lps.running import cluster_submit, queue

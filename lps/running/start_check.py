@@ -10,7 +10,7 @@ import sys
 
 from lps.data import sources
 from lps.errors import Refusal
-from lps.machine.background import SOURCE
+from lps.files.program import SOURCE
 from lps.network import shipped
 from lps.settings import backbone_names
 from lps.settings.config import Config

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lps.files.atomic import looks
-from lps.machine.background import SOURCE
+from lps.files.program import SOURCE
 
 _LOOK_S = 60.0  # between two looks at a run that goes on
 _PATIENCE_S = 60.0  # for the last message

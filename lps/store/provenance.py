@@ -12,7 +12,7 @@ from pathlib import Path
 
 import lps
 from lps.files.atomic import clean_line
-from lps.machine.background import SOURCE
+from lps.files.program import SOURCE
 from lps.settings import spell
 from lps.settings.config import Config
 from lps.settings.usual import usual

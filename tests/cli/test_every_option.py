@@ -52,7 +52,7 @@ def world(tmp_path, monkeypatch):
     for name in ("pipe", "pipe.zip", "pipe.csv", "pipe.html", *(f"{GOOD}/{name}" for name in ("config.json", "lock"))):
         os.mkfifo(place / name)
     monkeypatch.chdir(place)
-    monkeypatch.setattr(command_line, "parser", the_parser)
+    monkeypatch.setattr(command_line, "parser", lambda command: the_parser())
     return place
 
 
@@ -65,6 +65,7 @@ def nothing_begins(monkeypatch):
     monkeypatch.setattr("lps.running.launcher.pump", lambda root, *rest: [])
     monkeypatch.setattr("lps.doctor.finding.Machine.imports", lambda machine, names: {"said": {}, "cuda": {}})
     monkeypatch.setattr("lps.cli._follow.follow", lambda run: over)
+    monkeypatch.setattr("os.execve", _not_here)
     monkeypatch.setattr("lps.studies.search.begin", lambda search: True)
     monkeypatch.setattr("lps.studies.search_driver.begin_here", lambda *arguments: "finished")
     monkeypatch.setattr("lps.exchange.recording._write_epochs", lambda *arguments: None)

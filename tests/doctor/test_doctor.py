@@ -110,8 +110,7 @@ def test_versions_are_compared_as_numbers(version, least, fits):
 
 
 def test_requirements_are_read():
-    lines = Path("requirements.txt").read_text().splitlines()
-    names = dict(environment.required(lines))
+    names = dict(environment.required(environment.requirement_lines(Path("requirements.txt"))))
     assert set(doctor_finding.TRAINING) <= set(names) and names["torch"] == "2.11"
     assert environment.required(["# torch>=1", "a>=1.5  # why", "", "-r other.txt", "b"]) == [("a", "1.5")]
 

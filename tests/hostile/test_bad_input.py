@@ -141,11 +141,12 @@ def _never(*arguments, **options):
 @pytest.fixture
 def lps(monkeypatch, tmp_path, capsys):
     """lps(arguments) -> the one line that is said; fails where the code is not 2, or a folder is made."""
-    monkeypatch.setattr(command_line, "parser", the_parser)
+    monkeypatch.setattr(command_line, "parser", lambda command: the_parser())
     for name in (
         "lps.running.launcher.launch",
         "lps.running.launcher.launch_all",
         "lps.studies.search_driver.begin_here",
+        "os.execve",
         "lps.studies.search.begin",
     ):
         monkeypatch.setattr(name, _never)
@@ -233,6 +234,7 @@ KINDS = {  # by the name of an option: bad texts, and words of which the sentenc
     "leave_out": (PICTURES, ["pictures:"]),
     "ignore": (PICTURES, ["pictures:"]),
     "relabel": (FORMLESS, ["relabel:"]),
+    "host": (words_of(STOCK), ["host:"]),
     "pictures": (words_of(STOCK, ".", "/", "./", "..", "//", "/etc", ""), ["pictures:"]),
 }
 OWN = {  # (command, option): the same where a command means something else by the name

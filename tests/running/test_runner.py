@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lps.machine.background import SOURCE
+from lps.files.program import SOURCE
 from lps.machine.processes import descendants, start_ticks
 from lps.running.log_file import Log, readable
 from lps.running.runner import classify, last_error

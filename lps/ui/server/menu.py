@@ -17,10 +17,11 @@ from streamlit.errors import StreamlitAPIException
 from streamlit.string_util import validate_material_icon
 
 from lps.errors import Refusal, shorten
+from lps.files.program import DASHBOARD
 from lps.ui.server import routing
 from lps.ui.shared import escape
 
-FOLDER = Path(__file__).parents[3] / "pages"
+FOLDER = DASHBOARD / "pages"
 _BROKEN = "Broken"  # the group of files that cannot be shown
 _MOVED = {"ledger": "compare"}  # the address of a page that is gone -> the page that has its place
 _KINDS = {"TITLE": str, "ICON": str, "GROUP": str, "PLACE": int, "CHARTS": bool, "MENU": str, "TAB": str}

@@ -15,11 +15,11 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from lps.charts import palette
+from lps.files.program import SOURCE
 from lps.store.runs import Run
 from lps.ui.server import paths, presenting
 from lps.ui.shared import theme
 
-_HOME = Path(__file__).resolve().parents[3]  # where this program lies
 _LIBRARY_NAME = f"plotly-{plotly.__version__}.js"  # its address on the server: another version is another file
 _SCRIPT = (Path(__file__).parent / "plot.js").read_text(encoding="utf-8")
 _STYLE = """
@@ -64,7 +64,7 @@ def code_of(chart: str, *arguments, **options) -> str:
     """The Python that draws a chart: a call of the function `chart` of `lps.figures`. A run stands for its folder."""
     words = [_in_python(value) for value in arguments]
     words += [f"{name}={_in_python(value)}" for name, value in options.items() if value not in ("", None)]
-    where = f"# Where lps is not found: set PYTHONPATH={str(_HOME)!r} and take the Python that starts the dashboard."
+    where = f"# Where lps is not found: set PYTHONPATH={str(SOURCE)!r} and take the Python that starts the dashboard."
     return f"{where}\nfrom lps import figures\n\nfigures.{chart}({', '.join(words)}).show()\n"
 
 

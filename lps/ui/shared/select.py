@@ -1,7 +1,6 @@
 """Which runs a page shows. The page's address is the truth (`?run=...&run=...&epoch=...`), so a link restores it."""
 
 import hashlib
-import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -11,8 +10,8 @@ import pandas as pd
 import streamlit as st
 
 from lps.errors import Refusal
+from lps.files.cache import runs_folder
 from lps.files.locks import is_held
-from lps.machine.background import SOURCE
 from lps.settings.config import Config
 from lps.store.run_folders import list_runs, recorded_runs
 from lps.store.runs import RUN_ID, Run
@@ -26,8 +25,8 @@ _HIDDEN = "hidden"  # in the address, where hidden runs are shown
 
 
 def runs_root() -> Path:
-    """The folder of runs: the environment's LPS_RUNS, or `runs` beside app.py."""
-    return Path(os.environ.get("LPS_RUNS") or SOURCE / "runs")
+    """The folder of runs that all pages show."""
+    return runs_folder().absolute()
 
 
 def own_runs() -> list[Run]:

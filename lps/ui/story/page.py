@@ -13,6 +13,7 @@ from lps.charts.event_log import History
 from lps.data.split import Split
 from lps.datasets import Images
 from lps.errors import Refusal
+from lps.files.program import DASHBOARD
 from lps.store.runs import Run
 from lps.ui.forms import demo, form
 from lps.ui.pictures import frames, points, predictions
@@ -27,7 +28,7 @@ _SEED = 3  # of the pictures that are shown
 _SIZE = 44  # of a picture on the screen, pixels
 _SWALLOWING = {"fixmatch": "FixMatch", "lps": "LPS"}
 _SCRIPT = (Path(__file__).parent / "story.js").read_text(encoding="utf-8")
-_STUDY = Path(__file__).parents[3] / "docs" / "when-the-margin-helps.md"  # not where the package alone is installed
+_STUDY = DASHBOARD / "docs" / "when-the-margin-helps.md"
 BEGINNING = 12  # epochs in which the margin matters
 ALIKE = 0.05  # mean margins that differ by less are called alike
 COLORS = ":blue[Blue]: seen, :orange[orange]: novel."

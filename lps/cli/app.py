@@ -1,0 +1,55 @@
+"""Open the dashboard: `app`."""
+
+import ipaddress
+import os
+import socket
+import sys
+from importlib.util import find_spec
+
+from lps.cli._parser import Commands
+from lps.errors import Refusal, shorten, shown
+from lps.files.program import DASHBOARD
+from lps.machine.addresses import is_loopback
+
+
+def add(commands: Commands) -> None:
+    app = commands.add("app", _open, "open the dashboard in the browser")
+    app.add_argument("--port", type=int, help="where it listens (8501)")
+    app.add_argument("--host", metavar="ADDRESS", help="network address that it listens on (127.0.0.1, no others)")
+    app.add_argument("--no-browser", action="store_true", help="only print the address")
+
+
+def _open(options) -> None:
+    """Becomes `streamlit run`, so that signals reach the dashboard itself."""
+    if find_spec("streamlit") is None:
+        raise Refusal("app", "the dashboard needs streamlit, which is not installed: pip install 'lps-studio[app]'")
+    if options.port is not None and not 1 <= options.port <= 65535:
+        raise Refusal("port", f"{options.port} is no port; expected a number from 1 to 65535")
+    if options.host is not None:
+        _check_host(options.host)
+    runs = options.runs.absolute()
+    words = [sys.executable, "-m", "streamlit", "run", str(DASHBOARD / "app.py")]
+    words += ["--server.port", str(options.port)] if options.port is not None else []
+    if options.host is not None:
+        words += ["--server.address", options.host]
+        if not is_loopback(options.host):  # people call it by the address, or by the name of the machine
+            words += [word for name in _names(options.host) for word in ("--server.allowedHosts", name)]
+    words += ["--server.headless", "true"] if options.no_browser else []
+    print(f"Runs are kept in {shown(runs)}", flush=True)
+    os.execve(sys.executable, words, os.environ | {"LPS_RUNS": str(runs)})
+
+
+def _check_host(host: str) -> None:
+    """Raises `Refusal` for what is no address of a network interface."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        if host != "localhost":
+            says = f"{shorten(host)} is no address; expected one such as 127.0.0.1, or 0.0.0.0 for every interface"
+            raise Refusal("host", says) from None
+
+
+def _names(host: str) -> list[str]:
+    """What a server at `host` may be called by."""
+    own = {socket.gethostname(), socket.getfqdn(), "localhost", "127.0.0.1"}
+    return sorted(own if host in ("0.0.0.0", "::") else own | {host})

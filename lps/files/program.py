@@ -1,0 +1,9 @@
+"""Where this program lies: as a clone of its repository, or installed."""
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+SOURCE = _PACKAGE.parent  # the folder that holds the package: our processes begin there
+_INSTALLED = _PACKAGE / "dashboard"  # made by the build (pyproject.toml), never in a clone
+IS_CLONE = not _INSTALLED.is_dir()
+DASHBOARD = SOURCE if IS_CLONE else _INSTALLED  # the folder with app.py, pages/ and .streamlit/
