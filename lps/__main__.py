@@ -17,6 +17,10 @@ _PRIVATE = 0o077  # whatever belongs to runs is its owner's alone
 def main(arguments: list[str] | None = None) -> int:
     """Carry out one command; returns its exit code. What a person got wrong is one line on stderr and code 2."""
     words = sys.argv[1:] if arguments is None else arguments
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what may follow
+        from lps.cli import completion
+
+        completion.answer()
     options = parser(words[0] if words else "").parse_args(words)
     before = os.umask(0)
     os.umask(before if options.is_taken_away else _PRIVATE)

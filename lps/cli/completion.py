@@ -1,0 +1,115 @@
+"""What the Tab key offers after `lps`: `completion`. argcomplete reads the parser; the rest is found here."""
+
+import argparse
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from lps.cli._parser import Commands, Parser, command_files, parser
+from lps.errors import Refusal
+from lps.settings import catalog
+from lps.settings.config import protocol_parameters
+from lps.settings.parameters import Parameter
+from lps.store.run_folders import RECORDED
+
+_ABOUT = (
+    "print what makes the Tab key complete commands, settings and runs; "
+    'bash and zsh: eval "$(lps completion bash)", fish: lps completion fish | source'
+)
+
+
+def add(commands: Commands) -> None:
+    commands.add("completion", _print, _ABOUT).add_argument("shell", choices=("bash", "zsh", "fish"))
+
+
+def _print(options) -> None:
+    try:
+        from argcomplete import shellcode
+    except ImportError:
+        raise Refusal("completion", "needs argcomplete, which is not installed: pip install argcomplete") from None
+    print(shellcode(["lps"], True, options.shell))
+
+
+def answer() -> None:
+    """Print what may stand at the cursor, for the shell that asks in the environment, and end the process."""
+    import argcomplete
+
+    before = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])]
+    words = before.split()
+    at_command = len(words) < 2 or (len(words) == 2 and not before[-1].isspace())
+    top = _names_only() if at_command else parser(words[1])
+    _attach(top)
+    argcomplete.autocomplete(top, always_complete_options="long")
+
+
+def _names_only() -> Parser:
+    """All commands without their options, so that no module of a command is imported."""
+    top = Parser(prog="lps")
+    top.add_argument("--version", action="version", version="")
+    commands = Commands(top)
+    for name in command_files():
+        commands.parsers.add_parser(name)
+    return top
+
+
+def _attach(top: argparse.ArgumentParser) -> None:
+    for action in top._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for sub in set(action.choices.values()):
+                _attach(sub)
+        elif action.choices is None and (find := _FINDERS.get((bool(action.option_strings), action.dest))):
+            action.completer = find
+
+
+def _run_ids(prefix: str, parsed_args: argparse.Namespace, **_) -> Iterable[str]:
+    """Of the folder of the runs, and of the recordings that come along."""
+    for folder in (Path(parsed_args.runs), RECORDED):
+        if folder.is_dir():
+            yield from (entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != ".")
+
+
+def _settings(prefix: str, parsed_args: argparse.Namespace, **_) -> list[str]:
+    """`NAME=`, or after the sign the choices of that setting."""
+    known = _parameters(getattr(parsed_args, "method", None))
+    name, sign, _ = prefix.partition("=")
+    if not sign:
+        return [f"{each}=" for each in known]
+    choices = _choices(known[name]) if name in known else ()
+    return [f"{name}={choice}" for choice in choices]
+
+
+def _parameters(methods: str | None) -> dict[str, Parameter]:
+    """The settings of the protocol and of these methods, parted by commas; of all where none is named."""
+    named = [name for name in (methods or "").split(",") if name in catalog.method_names()]
+    found = dict(protocol_parameters())
+    for name in named or catalog.method_names():
+        found |= catalog.method_info(name).parameters
+    return found
+
+
+def _choices(parameter: Parameter) -> Iterable[str]:
+    return ("true", "false") if parameter.kind == "bool" else parameter.choices or ()
+
+
+def _methods(**_) -> list[str]:
+    return catalog.method_names()
+
+
+def _datasets(**_) -> list[str]:
+    return catalog.dataset_names()
+
+
+# Whether it is an option, and the name of its value -> what finds the values.
+_FINDERS = {
+    (False, "run"): _run_ids,
+    (False, "ids"): _run_ids,
+    (False, "first"): _run_ids,
+    (False, "second"): _run_ids,
+    (False, "method"): _methods,
+    (True, "method"): _methods,
+    (True, "dataset"): _datasets,
+    (True, "fetch"): _datasets,
+    (True, "settings"): _settings,
+    (True, "space"): _settings,
+    (True, "vary"): _settings,
+}
