@@ -14,6 +14,7 @@ import plotly.graph_objects as go
 from lps.analysis import clusters, differences, effects, labels, naming, projection, run_scores, standing
 from lps.analysis.clusters import Assignment
 from lps.analysis.effects import Background
+from lps.analysis.main_effects import main_effects as main_effects_of
 from lps.analysis.run_scores import Scored
 from lps.bench import boards, run_filter
 from lps.charts import (
@@ -282,6 +283,12 @@ def setting_lines(
     varied = effects.varied([member.config for member in scored])
     chosen = {name: varied[name] for name in settings or varied}
     return effect_charts.parallel(scored, chosen, measure, _palette(dark))
+
+
+def main_effects(runs: Sequence, measure: str = "novel", *, dark: bool = False, **scoring: str) -> go.Figure:
+    """How far a score moves, on average over all other settings, when one setting changes, with 95 % intervals."""
+    found = main_effects_of(_scored(runs, scoring), measure)
+    return effect_charts.main_effects(found, _palette(dark))
 
 
 def setting_importance(runs: Sequence, measure: str = "novel", *, dark: bool = False, **scoring: str) -> go.Figure:

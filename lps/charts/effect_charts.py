@@ -1,4 +1,4 @@
-"""The figures of the Effects page: curves over a setting, the matrix of two, parallel coordinates, importance."""
+"""The figures of the Effects page: main effects, curves of a setting, the matrix of two, parallel coordinates."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,12 +10,15 @@ import plotly.graph_objects as go
 
 from lps.analysis import run_groups, score_tables
 from lps.analysis.effects import Importance, is_number, scale
+from lps.analysis.main_effects import MainEffect
 from lps.analysis.paper import Row
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
 from lps.charts import figures
 from lps.charts.palette import Palette, with_alpha
+from lps.scores import estimates
 from lps.settings.parameters import text_of
+from lps.wording import counted
 
 MEASURES = {
     "novel": "Novel accuracy",
@@ -237,7 +240,7 @@ def matrix(
     is_empty = np.isnan(means)
     figure.add_trace(go.Heatmap(**_empty_cells(is_empty, words, colors), **shared))
     if not is_empty.all():
-        figure.add_trace(go.Heatmap(**_full_cells(means, words, measure, colors), **shared))
+        figure.add_trace(go.Heatmap(**shared | _full_cells(means, words, measure, colors)))
     for update, axis in ((figure.update_xaxes, columns), (figure.update_yaxes, rows)):
         update(**_cell_axis(axis, colors))
     if is_empty.any():
@@ -273,6 +276,7 @@ def _full_cells(means: np.ndarray, words: np.ndarray, measure: str, colors: Pale
     # a tinted ground only, so that text in ink is legible on every cell
     shades = [[0, with_alpha(tint, 0.12)], [1, with_alpha(tint, 0.55 if measure == "novel" else 0.45)]]
     found = {"z": means, "text": np.where(np.isnan(means), "", words), "colorscale": shades}
+    found |= {"showscale": True, "colorbar": {"thickness": 10, "outlinewidth": 0, "tickformat": ".0%"}}
     found |= {"zmin": low, "zmax": high if high > low else low + 1e-6}
     return found | {"name": NAMES[measure], "textfont": {"color": colors.ink, "size": 13}}
 
@@ -368,6 +372,42 @@ def importance(found: Sequence[Importance], colors: Palette) -> go.Figure:
     figure.update_xaxes(range=[0, 1.02], tickvals=[0, 0.25, 0.5, 0.75, 1], tickformat=".0%", fixedrange=True)
     room = 16 + 7 * max(map(len, labels), default=0)
     return figure.update_layout(bargap=0.4, hovermode="closest", margin={"l": room, "r": 30, "t": 34, "b": 32})
+
+
+def main_effects(found: Sequence[MainEffect], colors: Palette) -> go.Figure:
+    """The main effect of each setting in points as a bar with its interval, the largest on top."""
+    items = list(reversed(found))
+    names = [f"{figures.plain(item.setting)}<br>{in_short(item.before)} → {in_short(item.after)}" for item in items]
+    points = np.array([100 * item.difference for item in items])
+    reach = np.nan_to_num([100 * item.half_width for item in items])
+    hover = [f"{name}<br>{in_points(item)}<br>{counted(item.contexts, 'context')}" for name, item in zip(names, items)]
+    figure = figures.blank((_BAR + 12) * len(items) + 76, colors)
+    figure.add_trace(
+        go.Bar(
+            x=points,
+            y=np.arange(len(items)),
+            orientation="h",
+            name="Main effect",
+            marker={"color": colors.right, "line_width": 0},
+            error_x={"array": reach, "color": colors.ink, "thickness": 1.5, "width": 5, "visible": bool(reach.any())},
+            hovertext=hover,
+            hovertemplate="%{hovertext}<extra></extra>",
+        )
+    )
+    figure.update_yaxes(tickvals=np.arange(len(items)), ticktext=names, showgrid=False, fixedrange=True)
+    title = {"text": "Points", "font": {"size": 12}}
+    figure.update_xaxes(title=title, fixedrange=True, zeroline=True, zerolinecolor=colors.muted)
+    room = 16 + 7 * max((len(line) for name in names for line in name.split("<br>")), default=0)
+    return figure.update_layout(bargap=0.4, hovermode="closest", margin={"l": room, "r": 30, "t": 14, "b": 48})
+
+
+def in_points(effect: MainEffect) -> str:
+    """ "+19.3 points, 95 % interval 15.0 to 23.6"; without an interval for one seed."""
+    said = f"{100 * effect.difference:+.1f} points"
+    if math.isnan(effect.half_width):
+        return said
+    low, high = effect.difference - effect.half_width, effect.difference + effect.half_width
+    return f"{said}, {estimates.CONFIDENCE:.0%} interval".replace("%", " %") + f" {100 * low:.1f} to {100 * high:.1f}"
 
 
 def in_short(value) -> str:

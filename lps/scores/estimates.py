@@ -39,9 +39,12 @@ class MeanEstimate:
         return 2 * scipy.special.stdtr(self.degrees, -np.abs(self.mean) / self.error)
 
 
-def t_quantile(degrees: np.ndarray | float) -> np.ndarray | float:
-    """Standard errors from a mean to either end of its interval, by Student's t."""
-    return scipy.special.stdtrit(degrees, (1 + CONFIDENCE) / 2)
+def t_quantile(degrees: np.ndarray | float, comparisons: int = 1) -> np.ndarray | float:
+    """Standard errors from a mean to either end of its interval, by Student's t.
+
+    comparisons: of how many intervals this is the one that is reported (Bonferroni's correction).
+    """
+    return scipy.special.stdtrit(degrees, 1 - (1 - CONFIDENCE) / 2 / comparisons)
 
 
 def of_mean(values: np.ndarray) -> MeanEstimate:

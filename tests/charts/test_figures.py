@@ -111,8 +111,9 @@ def test_a_run_without_truth(tmp_path, drawn):
     ("effect_curves", {"setting": "margin_scale"}),
     ("effect_matrix", {"measure": "novel", "rows": "temperature", "columns": "margin_scale"}),
     ("effect_matrix", {"measure": "gap", "protocol": "strict"}),
-    ("effect_parallel", {"measure": "seen"}),
-    ("effect_importance", {"measure": "gap"}),
+    ("effect_parallel", {"measure": "seen", "view": "lines"}),
+    ("effect_importance", {"measure": "gap", "view": "lines"}),
+    ("effect_main", {"measure": "novel"}),
 ])  # fmt: skip
 def test_a_chart_of_settings(drawn, setups, key, query):
     chart, made = drawn(setups[0].root, "effects", key, **query)

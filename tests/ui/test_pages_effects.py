@@ -119,7 +119,7 @@ def test_many_runs_of_two_splits_and_two_methods(root):
     make(root, method="gcd")
     app = visit("effects")
     splits = app.selectbox(key="picked_split")
-    assert splits.options == ["digits, 50 % labels · 7 runs", "digits, 10 % labels · 2 runs"]
+    assert splits.options == ["Handwritten digits, 50 % labeled · 7 runs", "Handwritten digits, 10 % labeled · 2 runs"]
     assert app.selectbox(key="picked_method").options == ["LPS · 6 runs", "GCD · 1 run"]
     table = next(element.value for element in app.dataframe if "Seeds" in element.value)
     assert table["n"].tolist() == [2, 2] and "n = 2 seeds" in words_of(app)
@@ -136,12 +136,33 @@ def test_values_and_ablations_are_held_against_the_usual_ones(root):
     make_grid(root, seeds=(0, 1))
     make(root, use_margin=False)
     app = visit("effects")
-    setting, ablated = (element.value for element in app.dataframe if "Seeds it takes" in element.value)
-    assert list(setting["Group"]) == ["margin_scale=5"] and list(ablated["Group"]) == ["Without margin"]
+    (setting,) = (element.value for element in app.dataframe if "Seeds it takes" in element.value)
+    assert list(setting["Group"]) == ["margin_scale=5"]
+    assert "difference from margin_scale=10" in charts_of(app)["against_intervals"]["alt"]
+    app = visit("effects", view="ablation")
+    (ablated,) = (element.value for element in app.dataframe if "Seeds it takes" in element.value)
+    assert list(ablated["Group"]) == ["Without margin"]
     assert ablated["Novel: what can be said"].tolist() == ["One seed tells nothing of chance"]
-    charts = charts_of(app)
-    assert "difference from margin_scale=10" in charts["against_intervals"]["alt"]
-    assert "difference from Full LPS" in charts["ablated_intervals"]["alt"]
+    assert "difference from Full LPS" in charts_of(app)["ablated_intervals"]["alt"]
+
+
+def test_the_setting_that_matters_comes_first(root):
+    make(root, lucky=False, margin_scale=5.0, temperature=0.2)
+    make(root, lucky=False, margin_scale=5.0, temperature=0.4)
+    make(root, margin_scale=10.0, temperature=0.2)
+    make(root, margin_scale=10.0, temperature=0.4)
+    app = visit("effects")
+    said = next(text for text in words_of(app).splitlines() if text.startswith("What changes novel accuracy most"))
+    assert said.startswith("What changes novel accuracy most: **margin_scale** +") and "from 5 to 10. One seed" in said
+    bars = charts_of(app)["effect_main"]["data"][0]
+    assert array(bars["x"])[1] > 1 and array(bars["x"])[0] == pytest.approx(0)
+
+
+def test_a_link_of_an_earlier_version_to_a_full_method_opens_its_ablation(root):
+    make(root)
+    make(root, use_margin=False)
+    make(root, lr=0.02)
+    assert visit("effects", full="any").segmented_control(key="picked_view").value == "ablation"
 
 
 def test_strange_links_mean_the_usual(root):
@@ -360,7 +381,7 @@ def test_of_many_settings_those_that_matter_most_have_axes_until_others_are_chos
               "pseudo_label_weight": 0.0, "weight_decay": 0.01, "contrast_variant": "out"}  # fmt: skip
     for key, value in others.items():
         make(root, lucky=key != "contrast_variant", **{key: value})
-    app = visit("effects")
+    app = visit("effects", view="lines")
     (axes,) = [box for box in app.multiselect if box.label == "Axes (8 settings differ)"]
     shown = [axis["label"] for axis in charts_of(app)["effect_parallel"]["data"][0]["dimensions"]]
     assert len(axes.value) == page.MOST_AXES and shown == [*axes.value, "Novel accuracy"]
@@ -372,7 +393,7 @@ def test_of_many_settings_those_that_matter_most_have_axes_until_others_are_chos
 
 def test_too_few_setups_have_no_importance(root):
     make_grid(root)
-    said = words_of(visit("effects"))
+    said = words_of(visit("effects", view="lines"))
     assert "Importance needs at least 8 different settings of these runs; there are 3." in said
 
 
@@ -380,7 +401,7 @@ def test_importance_says_what_it_is_not(root):
     for margin in (0.0, 2.0, 5.0, 20.0):
         make(root, margin_scale=margin, temperature=0.2, entropy_weight=0.0, lucky=False)
         make(root, margin_scale=margin, temperature=0.4)
-    app = visit("effects", measure="all")
+    app = visit("effects", measure="all", view="lines")
     said = words_of(app)
     assert "Always changed together, so they count as one: temperature, entropy_weight" in said
     assert "varied independently" in said
@@ -392,7 +413,7 @@ def test_settings_that_were_varied_together_are_said_to_be(root):
     for margin, temperature in ((0.0, 0.2), (0.0, 0.4), (2.0, 0.2), (5.0, 0.4), (9.0, 0.4)):
         for weight in (0.0, 1.0):
             make(root, margin_scale=margin, temperature=temperature, entropy_weight=weight, lucky=weight > 0)
-    said = words_of(visit("effects", measure="all"))
+    said = words_of(visit("effects", measure="all", view="lines"))
     assert "margin_scale and temperature were varied together (Cramer's V 0." in said
     assert "varied independently" not in said
 
@@ -413,7 +434,7 @@ def test_the_ablation_marks_what_is_missing_and_starts_it_with_one_click(root):
         make(root, seed, use_margin=False)
     make(root, 0, entropy_weight=0.0)
     before = {run.id for run in list_runs(root)}
-    app = visit("effects")
+    app = visit("effects", view="ablation")
     table = next(element.value for element in app.dataframe if "Variant" in element.value).set_index("Variant")
     assert table["n"].tolist() == [2, 2, 0, 0, 1]
     assert table.loc["Without pseudo-label contrast", "Novel"] == "not run"
@@ -423,7 +444,7 @@ def test_the_ablation_marks_what_is_missing_and_starts_it_with_one_click(root):
     buttons["Without entropy"].click().run()
     (run,) = [run for run in list_runs(root) if run.id not in before]
     assert run.config() == configure(SHORT | {"seed": 1, "entropy_weight": 0.0})
-    app = visit("effects")
+    app = visit("effects", view="ablation")
     assert "**4 runs** would start" in words_of(app)
     next(button for button in app.button if button.label == "Launch all of them").click().run()
     fresh = [run.config().flat() for run in list_runs(root) if run.id not in before]
@@ -432,7 +453,7 @@ def test_the_ablation_marks_what_is_missing_and_starts_it_with_one_click(root):
         (key, flat["seed"]) for flat in fresh for key in ("pseudo_label_weight", "unsupervised_weight") if not flat[key]
     }
     assert off == {(key, seed) for key in ("pseudo_label_weight", "unsupervised_weight") for seed in (0, 1)}
-    app = visit("effects")
+    app = visit("effects", view="ablation")
     table = next(element.value for element in app.dataframe if "Variant" in element.value).set_index("Variant")
     assert table.loc["Without pseudo-label contrast", "Novel"] == "on its way" and not keys_of(app)
 
@@ -441,7 +462,7 @@ def test_full_methods_have_tables_of_their_own(root):
     make(root)
     make(root, use_margin=False)
     make(root, lr=0.02)
-    app = visit("effects")
+    app = visit("effects", view="ablation")
     assert len(app.selectbox(key="picked_full").options) == 2
     first, second = ablation.tables(scored_of(*list_runs(root)))
     assert ablations.waiting_rows(first, [configure(SHORT | {"entropy_weight": 0.0})]) == {"Without entropy"}

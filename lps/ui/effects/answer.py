@@ -1,15 +1,40 @@
 """The answer to "which value is best", in a sentence: its number and interval, and whether these seeds can tell."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from lps.analysis import differences
+from lps.analysis.main_effects import MainEffect
 from lps.analysis.run_groups import Group
-from lps.charts.effect_charts import MEASURES
+from lps.charts.effect_charts import MEASURES, in_points
 from lps.scores import estimates
 from lps.settings import spell
+from lps.settings.parameters import text_of
 from lps.ui.shared import escape
 from lps.wording import counted
+
+_MOST_NAMED = 3
+_LEAST = 0.0005  # of a score: what rounds to 0.1 points
+
+
+def main_effects(found: Sequence[MainEffect], measure: str) -> str:
+    """Which settings mattered most, as markdown: at most three, with their intervals; "" where nothing was found."""
+    if not found:
+        return ""
+    measured = f"{MEASURES[measure][0].lower()}{MEASURES[measure][1:]}"
+    largest = [item for item in found[:_MOST_NAMED] if abs(item.difference) >= _LEAST]
+    if not largest:
+        return f"No setting changes {measured} in these runs."
+    named = [
+        f"**{escape.markdown(item.setting)}** {in_points(item)} from {_value(item.before)} to {_value(item.after)}"
+        for item in largest
+    ]
+    said = f"What changes {measured} most: {'; '.join(named)}."
+    return f"{said} One seed: chance is not excluded, so run more seeds." if largest[0].seeds == 1 else said
+
+
+def _value(value: object) -> str:
+    return escape.markdown(text_of(value))
 
 
 def sentence(setting: str, groups: Mapping[object, Group], measure: str) -> str:

@@ -25,9 +25,6 @@ from lps.ui.shared.plot import code_of, plot
 def show(scored: Sequence[Scored], varied: Mapping[str, list], waiting: Sequence[Config], measure: str) -> None:
     """Two settings against each other; a click on an empty cell says what would start."""
     st.subheader("Two settings", anchor=False)
-    if len(varied) < 2:
-        st.caption("One setting has been varied so far; a matrix needs two.")
-        return
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         rows, columns = _pick_pair([member.config for member in scored], varied)
         found = effects.backgrounds(scored, [rows, columns])
@@ -38,17 +35,14 @@ def show(scored: Sequence[Scored], varied: Mapping[str, list], waiting: Sequence
     marked = _marked_cell(down, across)
     figure = effect_charts.matrix(down, across, background.groups, on_their_way, measure, theme.palette(), marked)
     figure.update_layout(uirevision=f"{rows} {columns} {background.id}")
-    left, right = st.columns([3, 2], gap="medium")
-    with left:
-        alt = f"{MEASURES[measure]} for {len(background.groups)} pairs of values of {rows} and {columns}"
-        runs = [member.run for member in background.members]
-        scoring = against.scoring_of(list(background.groups.values()))
-        code = code_of("setting_matrix", runs, rows, columns, measure, **scoring)
-        clicked = plot(figure, "effect_matrix", alt, clickable=True, code=code)
-        if clicked is not None:
-            _open(down, across, clicked)
-    with right:
-        _show_cells(background, down, across, marked, on_their_way)
+    alt = f"{MEASURES[measure]} for {len(background.groups)} pairs of values of {rows} and {columns}"
+    runs = [member.run for member in background.members]
+    scoring = against.scoring_of(list(background.groups.values()))
+    code = code_of("setting_matrix", runs, rows, columns, measure, **scoring)
+    clicked = plot(figure, "effect_matrix", alt, clickable=True, code=code)
+    if clicked is not None:
+        _open(down, across, clicked)
+    _show_cells(background, down, across, marked, on_their_way)
     st.caption(
         "Percent or points: mean ± standard deviation over n seeds; the stronger the colour, the higher. Cells without "
         "a run stay empty: nothing is filled in from their neighbours."

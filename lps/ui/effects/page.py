@@ -1,4 +1,4 @@
-"""The pieces of the Effects page: which runs, scored how; one setting; all settings.
+"""The pieces of the Effects page: which runs, scored how; which setting matters; one setting, all runs, the ablation.
 
 Every choice stands in the page's address. Only finished runs of one split and one method are looked at; the others are
 named.
@@ -15,6 +15,7 @@ import streamlit as st
 
 from lps.analysis import effects, run_groups, run_scores, score_tables
 from lps.analysis.effects import Background
+from lps.analysis.main_effects import MainEffect, main_effects
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
 from lps.charts import effect_charts
@@ -34,6 +35,7 @@ from lps.wording import counted
 
 _EXAMPLE = "margin_scale=0,2,5,10,20"  # of a sweep worth looking at
 _MOST_ASSOCIATED = 3  # pairs of settings that are named
+_MOST_BARS = 8  # settings in the chart of main effects
 MOST_AXES = 7  # side by side with names that can be read
 
 
@@ -68,13 +70,57 @@ def main() -> None:
         st.info("None of the finished runs can be scored in this way; the reasons stand above.", icon=":material/tune:")
         return
     varied = effects.varied(member.config for member in scored)
-    if varied:
-        _show_setting(scored, varied, chosen.measure)
-        matrix.show(scored, varied, chosen.waiting, chosen.measure)
-        _show_all(scored, varied, chosen.measure)
-    else:
+    if not varied:
         _show_unvaried(scored)
-    ablations.show(scored, chosen.waiting)
+        ablations.show(scored, chosen.waiting)
+        return
+    _show_main_effects(scored, varied, chosen)
+    st.space("small")
+    view = select.choose(st.segmented_control, "view", "More", _views(), label_visibility="collapsed")
+    if view == "lines":
+        _show_all(scored, varied, chosen.measure)
+    elif view == "ablation":
+        ablations.show(scored, chosen.waiting)
+    else:
+        _show_setting(scored, varied, chosen.measure)
+
+
+def _views() -> dict[str, str]:
+    """The parts below the main effects. A link of an earlier version that names an ablation opens that part."""
+    views = {"setting": "One setting", "lines": "All runs", "ablation": "Ablation"}
+    return {"ablation": "Ablation"} | views if "full" in st.query_params else views
+
+
+# ---------------------------------------------------------------------------------------------------- main effects
+
+
+def _show_main_effects(scored: Sequence[Scored], varied: Mapping[str, list], chosen: Chosen) -> None:
+    """Which setting matters: a sentence, a bar for each setting, and beside them two settings against each other."""
+    found = main_effects(scored, chosen.measure)
+    st.markdown(answer.main_effects(found, chosen.measure) or "No two runs differ in one setting alone.")
+    if len(varied) < 2:
+        return
+    bars, cells = st.columns([5, 6], gap="large")
+    with bars:
+        st.subheader("Main effects", anchor=False)
+        if len(found) > 1:
+            _show_bars(scored, found[:_MOST_BARS], chosen.measure)
+    with cells:
+        matrix.show(scored, varied, chosen.waiting, chosen.measure)
+
+
+def _show_bars(scored: Sequence[Scored], found: Sequence[MainEffect], measure: str) -> None:
+    alt = "; ".join(f"{item.setting} {effect_charts.in_points(item)}" for item in found)
+    scoring = against.scoring_of([Group("", tuple(scored))])
+    code = code_of("main_effects", [member.run for member in scored], measure, **scoring)
+    plot(effect_charts.main_effects(found, theme.palette()), "effect_main", f"Main effects: {alt}", code=code)
+    seeds = sorted({item.seeds for item in found})
+    number = "–".join(map(str, dict.fromkeys([seeds[0], seeds[-1]])))
+    st.caption(
+        f"{MEASURES[measure]}, mean difference of runs that are equal in everything else, over n = {number} "
+        f"{'seed' if seeds[-1] == 1 else 'seeds'}. Of a setting with several values, the pair with the largest "
+        "difference; its interval is corrected for the number of pairs."
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- choices
@@ -125,11 +171,18 @@ def _variety(configs: Sequence[Config]) -> int:
 
 
 def _split_words(configs: Sequence[Config]) -> list[str]:
-    """Data set, labels, and what else tells each split from the others."""
-    keys = [key for key in run_groups.differences(configs) if key.startswith(("dataset.", "split."))]
-    keys = list(dict.fromkeys(["split.labeled_ratio", *keys]))
+    """Data set, share of labels, and what else tells each split from the others: "Digits, 50 % labeled"."""
+    different = [key for key in run_groups.differences(configs) if key.startswith(("dataset.", "split."))]
+    keys = [key for key in different if key != "split.labeled_ratio"]
+    titles = catalog.dataset_titles()
     return [
-        ", ".join([config.dataset, *(run_groups.setting_in_words(key, config.flat()[key]) for key in keys)])
+        ", ".join(
+            [
+                titles.get(config.dataset, config.dataset),
+                f"{100 * config.split_labeled_ratio:g} % labeled",
+                *(run_groups.setting_in_words(key, value) for key in keys if (value := config.flat()[key]) is not None),
+            ]
+        )
         for config in configs
     ]
 
@@ -228,9 +281,10 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
     figure = effect_charts.curves(shown, axis.values, groups, published, theme.palette())
     figure.update_layout(uirevision=f"{setting} {background.id}")
     alt = f"Seen, novel and all accuracy and the gap for {len(groups)} values of {setting}"
-    scoring = against.scoring_of(list(groups.values()))
-    code = code_of("setting_curves", [member.run for member in background.members], setting, **scoring)
-    plot(figure, "effect_curves", alt, code=code)
+    if len(groups) > 1:
+        scoring = against.scoring_of(list(groups.values()))
+        code = code_of("setting_curves", [member.run for member in background.members], setting, **scoring)
+        plot(figure, "effect_curves", alt, code=code)
     st.caption(" ".join(_about_curves(axis, shown, groups, len(found), reasons)))
     with st.expander("The same in numbers"):
         st.dataframe(_curve_table(setting, groups), width="stretch", hide_index=True, alt=f"{alt}, in numbers")

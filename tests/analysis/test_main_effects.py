@@ -1,0 +1,92 @@
+"""Main effects: paired differences over complete blocks, against numbers worked out by hand."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import pytest
+
+from lps.analysis.main_effects import main_effects
+from lps.analysis.run_scores import score_run
+from lps.charts import effect_charts
+from lps.charts.palette import LIGHT
+from lps.settings.config import configure
+from lps.store.runs import Run
+from lps.ui.effects import answer
+from tests.sample_runs import make_run
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory):
+    """A function that makes a scored run of settings, a seed and a novel accuracy."""
+    pattern = score_run(make_run(tmp_path_factory.mktemp("runs"), epochs=2))
+    numbers = itertools.count()
+
+    def make(novel: float, seed: int = 0, **settings):
+        config = configure({"dataset": "digits", "method": "lps", "seed": seed} | settings)
+        run = Run(pattern.run.folder.with_name(f"20260101-000000-digits-lps-s{seed}-{next(numbers):06d}"))
+        return replace(pattern, run=run, config=config, scores=replace(pattern.scores, novel=novel))
+
+    return make
+
+
+def test_a_grid_of_two_by_two_has_the_mean_of_both_rows(scored):
+    values = {(5.0, 0.2): 0.50, (10.0, 0.2): 0.60, (5.0, 0.4): 0.52, (10.0, 0.4): 0.82}
+    found = main_effects([scored(v, margin_scale=c, temperature=t) for (c, t), v in values.items()], "novel")
+    assert [(item.setting, item.before, item.after) for item in found] == [
+        ("margin_scale", 5.0, 10.0),
+        ("temperature", 0.2, 0.4),
+    ]
+    assert [item.difference for item in found] == pytest.approx([0.20, 0.12])
+    assert all(math.isnan(item.half_width) and (item.seeds, item.contexts, item.pairs) == (1, 2, 1) for item in found)
+    said = answer.main_effects(found, "novel")
+    assert "margin\\_scale** +20.0 points from 5 to 10" in said and said.endswith("so run more seeds.")
+
+
+def test_the_interval_comes_from_the_seeds(scored):
+    gains = (0.10, 0.20, 0.30)
+    made = [
+        scored(0.5 + (c == 10.0) * gain, seed, margin_scale=c) for seed, gain in enumerate(gains) for c in (5.0, 10.0)
+    ]
+    (found,) = main_effects(made, "novel")
+    assert found.difference == pytest.approx(0.20)
+    assert found.half_width == pytest.approx(4.302653 * 0.1 / math.sqrt(3), rel=1e-5), "Student's t, two degrees"
+    assert effect_charts.in_points(found) == "+20.0 points, 95 % interval -4.8 to 44.8"
+
+
+def test_of_several_values_the_largest_pair_counts_with_a_wider_interval(scored):
+    level = {5.0: 0.5, 10.0: 0.6, 20.0: 0.9}
+    made = [scored(level[c] + 0.01 * seed * (c == 20.0), seed, margin_scale=c) for c in level for seed in range(3)]
+    (found,) = main_effects(made, "novel")
+    assert (found.before, found.after, found.pairs) == (5.0, 20.0, 3)
+    assert found.half_width == pytest.approx(7.648869 * 0.01 / math.sqrt(3), rel=1e-4), "t at 1 - 0.05 / 6"
+
+
+def test_runs_that_lack_their_counterpart_do_not_count(scored):
+    values = {(5.0, 0.2): 0.50, (10.0, 0.2): 0.60, (20.0, 0.4): 0.99}
+    (found,) = main_effects([scored(v, margin_scale=c, temperature=t) for (c, t), v in values.items()], "novel")
+    assert (found.setting, found.before, found.after) == ("margin_scale", 5.0, 10.0)
+    assert found.difference == pytest.approx(0.1)
+
+
+def test_only_seeds_that_both_values_have_are_compared(scored):
+    made = [scored(0.5, 0, margin_scale=5.0), scored(0.9, 1, margin_scale=5.0), scored(0.6, 0, margin_scale=10.0)]
+    (found,) = main_effects(made, "novel")
+    assert found.difference == pytest.approx(0.1) and found.seeds == 1
+
+
+def test_effects_that_round_to_nothing_are_not_named(scored):
+    found = main_effects([scored(0.5, margin_scale=5.0), scored(0.5002, margin_scale=10.0)], "novel")
+    assert answer.main_effects(found, "novel") == "No setting changes novel accuracy in these runs."
+
+
+def test_nothing_varied_has_no_effect(scored):
+    assert main_effects([scored(0.5), scored(0.6, 1)], "novel") == [] and answer.main_effects([], "novel") == ""
+
+
+def test_the_chart_has_a_bar_for_each_setting_the_largest_on_top(scored):
+    values = {(5.0, 0.2): 0.50, (10.0, 0.2): 0.60, (5.0, 0.4): 0.52, (10.0, 0.4): 0.82}
+    found = main_effects([scored(v, margin_scale=c, temperature=t) for (c, t), v in values.items()], "novel")
+    figure = effect_charts.main_effects(found, LIGHT)
+    assert list(figure.data[0].x) == pytest.approx([12.0, 20.0]) and not figure.data[0].error_x.visible
+    assert list(figure.layout.yaxis.ticktext) == ["temperature<br>0.2 → 0.4", "margin_scale<br>5 → 10"]
