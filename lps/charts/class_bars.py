@@ -38,6 +38,22 @@ def class_accuracy(accuracy: np.ndarray, seen: int, names: list[str], colors: Pa
     return figure.update_yaxes(range=[0, 1.03], tickformat=".0%")
 
 
+def class_counts(labeled: np.ndarray, all_of: np.ndarray, seen: int, names: list[str], colors: Palette) -> go.Figure:
+    """Training images of every class as bars, those with a label as a line at their height; seen classes first."""
+    figure = _class_bars(all_of, seen, names, colors, "%{y:,} images")
+    figure.add_trace(
+        go.Scatter(
+            x=np.arange(seen),
+            y=labeled[:seen],
+            name="Labeled",
+            mode="markers",
+            marker={"symbol": "line-ew-open", "size": 12, "color": colors.ink, "line_width": 2},
+            hovertemplate="%{y:,} labeled<extra></extra>",
+        )
+    )
+    return figure.update_yaxes(rangemode="tozero", tickformat=",d")
+
+
 def _class_bars(values: np.ndarray, seen: int, names: list[str], colors: Palette, hover: str) -> go.Figure:
     figure = go.Figure(layout=layout_of(260, colors))
     ids = np.arange(len(values))

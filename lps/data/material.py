@@ -39,11 +39,10 @@ class Material:
 
     @property
     def training(self) -> tuple[Pictures, Tensor]:
-        """(images, truth) without the test images; no pixel is copied."""
+        """(images, truth) of the labeled and unlabeled images; no pixel is copied."""
         truth = torch.from_numpy(self.truth)
-        if len(self.split.test) == 0:
-            return self.images, truth
-        return self.images.part(self.split.training), truth[self.split.training]
+        ids = self.split.training
+        return (self.images, truth) if len(ids) == len(truth) else (self.images.part(ids), truth[ids])
 
 
 def prepare(config: Config, confirmed: Confirmed | None = None) -> Material:

@@ -14,12 +14,8 @@ from lps.files.versions import MOST_CLASSES
 from lps.settings.config import Config, check_seen, seen_class_ids
 
 _FEW = 20  # training images of a class that are so few that another setting than the share of labels is to blame
-_CLASSES, _STRATIFIED, _TEST, _VALIDATION = (
-    1,
-    2,
-    4,
-    5,
-)  # streams of random numbers under one seed (3: evaluate.sample_rows)
+# Streams of random numbers under one seed (3: evaluate.sample_rows, 6: datasets.subset_ids).
+_CLASSES, _STRATIFIED, _TEST, _VALIDATION, _ORDER, _IMAGES, _LABELS = 1, 2, 4, 5, 7, 8, 9
 
 
 def _nobody() -> np.ndarray:
@@ -28,7 +24,9 @@ def _nobody() -> np.ndarray:
 
 @dataclass(frozen=True)
 class Split:
-    """Image ids, int64, ascending: labeled, unlabeled and test are disjoint and cover all images.
+    """Image ids, int64, ascending: labeled, unlabeled and test are disjoint.
+
+    They cover all images but those that `split.imbalance` leaves out.
 
     confirmed: those of the labeled images whose label a person gave after another run (`lps.data.confirmed`).
     validation: those of the unlabeled images whose label is known and was withheld, to choose an epoch by. class_order:
@@ -83,10 +81,15 @@ def open_world_split(labels: np.ndarray, class_names: tuple[str, ...], config: C
     learned = np.setdiff1d(np.arange(len(labels)), test)
     seen = _seen_classes(labels[learned], len(class_names), config)
     order, names, classes = _numbering(seen, class_names, config)
+    sizes = _class_order_by_size(seen, len(class_names), config)
+    learned = _imbalanced(learned, labels[learned], sizes, config.split_imbalance, config.split_seed, _IMAGES)
     of_seen = learned[np.isin(labels[learned], seen)]
     draw = _DRAWS[config.split_rule]
     labeled = of_seen[draw(labels[of_seen], config.split_labeled_ratio, config.split_seed)]
     _check_labeled(labels[labeled], labels[learned], seen, class_names, config)
+    order_of_seen = sizes[np.isin(sizes, seen)]
+    imbalance = config.split_labeled_imbalance
+    labeled = _imbalanced(labeled, labels[labeled], order_of_seen, imbalance, config.split_seed, _LABELS)
     validation = _withheld(labeled, labels[labeled], config)
     labeled = np.setdiff1d(labeled, validation)
     unlabeled = np.setdiff1d(learned, labeled)
@@ -136,6 +139,44 @@ def _seen_classes(labels: np.ndarray, known: int, config: Config) -> np.ndarray:
     if config.split_seen_classes == "random":
         return np.sort(np.random.default_rng([config.split_seed, _CLASSES]).permutation(known)[:count])
     return np.arange(count)
+
+
+def _class_order_by_size(seen: np.ndarray, known: int, config: Config) -> np.ndarray:
+    """Original ids of all classes, the one that is to be the largest first."""
+    shuffled = np.random.default_rng([config.split_seed, _ORDER]).permutation(known)
+    if config.split_imbalance_order == "permuted":
+        return shuffled
+    is_first = np.isin(shuffled, seen) == (config.split_imbalance_order == "seen")
+    return np.concatenate([shuffled[is_first], shuffled[~is_first]])
+
+
+def imbalanced_counts(available: np.ndarray, imbalance: float) -> np.ndarray:
+    """How many images each class keeps, largest class first: floor(N imbalance^(-i / (K - 1))), at least 1.
+
+    available: how many each of the K classes has, all at least 1. N is the largest number for which every class has
+    enough, so that nothing is drawn twice. The curve of BaCon (Bai et al., NeurIPS 2023).
+    """
+    falling = imbalance ** (-np.arange(len(available)) / max(1, len(available) - 1))
+    largest = (available / falling).min()
+    return np.maximum(1, np.floor(largest * falling + 1e-9)).astype(np.int64)
+
+
+def _imbalanced(
+    ids: np.ndarray, labels: np.ndarray, order: np.ndarray, imbalance: float, seed: int, stream: int
+) -> np.ndarray:
+    """The ids, ascending, that are kept of images with these labels so that class sizes fall along the curve.
+
+    order: class ids, the largest first; classes without images are passed over. Images of unknown class (-1) stay.
+    """
+    if imbalance == 1:
+        return ids
+    present = order[np.isin(order, labels)]
+    counts = imbalanced_counts(np.array([(labels == label).sum() for label in present]), imbalance)
+    generator = np.random.default_rng([seed, stream])
+    kept = [ids[labels < 0]]
+    for label, count in zip(present, counts):
+        kept.append(generator.permutation(ids[labels == label])[:count])
+    return np.sort(np.concatenate(kept))
 
 
 def _bernoulli(labels: np.ndarray, ratio: float, seed: int) -> np.ndarray:
@@ -205,6 +246,8 @@ def _too_little(images: float, config: Config) -> tuple[str, str, str]:
     ratio = f"{config.split_labeled_ratio:g}"
     if images < _FEW and config.dataset_images_per_class:
         return "dataset.images_per_class", str(config.dataset_images_per_class), "raise it"
+    if images < _FEW and config.split_imbalance > 1:
+        return "split.imbalance", f"{config.split_imbalance:g}", "lower it"
     if images < _FEW and config.split_test_ratio:
         return "split.test_ratio", f"{config.split_test_ratio:g}", "lower it"
     return "split.labeled_ratio", ratio, "raise it"

@@ -149,7 +149,12 @@ def _split_in_words(config: Config, start: dict) -> str:
     seen, total = start.get("classes/seen"), start.get("classes/total")
     counts = f"{seen:.0f} of {counted(total, 'class')} seen" if seen and total else "seen classes"
     share = run_groups.setting_in_words("split.labeled_ratio", config.split_labeled_ratio)
-    return f"{counts} ({config.split_seen_classes}), {share} ({config.split_rule}), split seed {config.split_seed}"
+    drawn = f"{counts} ({config.split_seen_classes}), {share} ({config.split_rule}), split seed {config.split_seed}"
+    if config.split_imbalance > 1:
+        drawn += f", class sizes {config.split_imbalance:g} to 1 ({config.split_imbalance_order})"
+    if config.split_labeled_imbalance > 1:
+        drawn += f", labels {config.split_labeled_imbalance:g} to 1"
+    return drawn
 
 
 def _images_in_words(start: dict) -> str:

@@ -4,6 +4,7 @@ A job has a result file. Beside it, the kernel lock says that the job goes on, `
 `NAME.stop` that it shall end. Jobs take no slot and give way to runs (`lps.machine.background`).
 """
 
+import json
 import os
 import threading
 import time
@@ -19,7 +20,7 @@ from lps.files.locks import claim
 from lps.machine import background
 from lps.running.costs import Span
 from lps.settings import spell
-from lps.settings.config import Config, configure
+from lps.settings.config import Config, configure, protocol_parameters
 from lps.store.runs import Run
 from lps.store.wishes import number
 
@@ -38,6 +39,16 @@ _PHASES = {
 _MATTERS = (  # prefixes of settings that what a job looks at follows from
     "dataset", "dataset.", "split.", "network.", "features", "pretrain.", "seed", "views",
 )  # fmt: skip
+
+
+_LATER = ("split.imbalance", "split.imbalance_order", "split.labeled_imbalance")  # younger than stored results
+
+
+def settings_text(config: Config) -> str:
+    """All settings as text, for names of stored results; a later setting stands there only where it is not usual."""
+    usual = protocol_parameters()
+    settings = {k: v for k, v in config.flat().items() if k not in _LATER or v != usual[k].default}
+    return json.dumps(settings, sort_keys=True)
 
 
 def searched(config: Config) -> Config:

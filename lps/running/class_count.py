@@ -59,7 +59,7 @@ class ClassCount:
 
 def path_of(config: Config, root: Path) -> Path:
     """Where the count for `config` is kept below the folder of the runs."""
-    text = json.dumps(background_jobs.searched(config).flat(), sort_keys=True)
+    text = background_jobs.settings_text(background_jobs.searched(config))
     return Path(root) / FOLDER / f"{config.dataset}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 
 

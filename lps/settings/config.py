@@ -132,6 +132,27 @@ class Config:
             "exact": "exactly the share of all seen images, as GCD draws them",
         },
     )
+    split_imbalance: float = _setting(
+        1.0,
+        "how many times as many training images the largest class keeps as the smallest one, on an exponential curve; "
+        "1: all images are kept",
+        minimum=1,
+        maximum=100_000,
+        larger="class sizes differ more, and fewer images are used",
+    )
+    split_imbalance_order: str = _setting(
+        "permuted",
+        "which classes of an imbalanced split are large, drawn by split.seed",
+        choices=("permuted", "seen", "novel"),
+        words={"permuted": "any class", "seen": "seen classes first", "novel": "novel classes first"},
+    )
+    split_labeled_imbalance: float = _setting(
+        1.0,
+        "the same for the labeled images of the seen classes, whose other labels are withheld; 1: labels as drawn",
+        minimum=1,
+        maximum=100_000,
+        larger="the numbers of labels differ more, and there are fewer of them",
+    )
     split_num_novel: int | None = _setting(
         None,
         "novel classes to look for; none: those that the data set has",

@@ -85,7 +85,7 @@ def path_of(config: Config, root: Path) -> Path:
     """Where the findings are kept below the folder of the runs; another place once the data set's files change."""
     looked = looked_at(config)
     moment = sources.stamp(looked.dataset, looked.dataset_path)
-    text = json.dumps(looked.flat(), sort_keys=True) + repr(moment)
+    text = background_jobs.settings_text(looked) + repr(moment)
     return Path(root) / FOLDER / f"{looked.dataset}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 
 

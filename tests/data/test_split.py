@@ -1,12 +1,14 @@
 """The split: disjoint, covering, labeled only in seen classes, a pure function of its settings."""
 
+import hashlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lps.data.classes import Classes
-from lps.data.split import open_world_split
+from lps.data.split import imbalanced_counts, open_world_split
 from lps.errors import Refusal
 from lps.settings.config import configure
 
@@ -78,6 +80,105 @@ def test_an_exact_share_is_drawn_as_in_the_code_of_gcd(seed, ratio):
     np.random.seed(seed)
     drawn = np.random.choice(range(len(seen)), replace=False, size=(int(ratio * len(seen)),))
     assert split.labeled.tolist() == sorted(seen[drawn])
+
+
+@pytest.mark.parametrize("order", ["permuted", "seen", "novel"])
+def test_an_imbalanced_split_falls_along_the_curve_without_drawing_twice(order):
+    labels = np.random.default_rng(3).permutation(np.repeat(np.arange(8), 300))
+    settings_ = {"split.imbalance": 20.0, "split.imbalance_order": order, "split.rule": "stratified", "split.seed": 5}
+    split = open_world_split(labels, NAMES, configure(settings_))
+    truth = split.targets(labels)
+    counts = np.bincount(truth[split.training], minlength=8)
+    assert sorted(counts, reverse=True) == [int(300 * 20 ** (-i / 7) + 1e-9) for i in range(8)]
+    assert len(np.unique(split.training)) == len(split.training) == counts.sum()
+    seen, novel = counts[:4], counts[4:]
+    assert order == "permuted" or (seen.min() > novel.max()) == (order == "seen")
+    again = open_world_split(labels, NAMES, configure(settings_))
+    other = open_world_split(labels, NAMES, configure(settings_ | {"split.seed": 6}))
+    assert np.array_equal(again.training, split.training) and not np.array_equal(other.training, split.training)
+    labeled = np.bincount(truth[split.labeled], minlength=8)
+    assert (np.abs(labeled[:4] - counts[:4] / 2) <= 0.5).all() and not labeled[4:].any()
+
+
+def test_the_counts_of_bacon_on_cifar():
+    """BaCon's index files for an imbalance of 100: 4,494 labeled, 4,490 unlabeled seen, 2,181 novel images."""
+    counts = imbalanced_counts(np.full(10, 4500), 100)
+    assert counts.tolist() == [4500, 2697, 1617, 969, 581, 348, 208, 125, 75, 45]
+    assert counts.sum() == 4494 + 4490 + 2181
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    available=st.lists(st.integers(1, 400), min_size=1, max_size=30),
+    imbalance=st.floats(1, 1000),
+    labeled_imbalance=st.floats(1, 100),
+    seed=st.integers(0, 99),
+)
+def test_imbalanced_splits_keep_their_promises(available, imbalance, labeled_imbalance, seed):
+    counts = imbalanced_counts(np.array(available), imbalance)
+    assert (counts >= 1).all() and (counts <= available).all() and (np.diff(counts) <= 0).all()
+    labels = labels_of(400, seed)
+    asked = {"split.imbalance": imbalance, "split.labeled_imbalance": labeled_imbalance, "split.seed": seed}
+    try:
+        split = open_world_split(labels, NAMES, configure(asked | {"split.rule": "stratified"}))
+    except Refusal as error:
+        assert "split." in str(error)
+        return
+    parts = np.concatenate([split.labeled, split.unlabeled, split.test])
+    assert len(np.unique(parts)) == len(parts)
+    truth = split.targets(labels)
+    assert set(truth[split.labeled]) == set(range(split.classes.seen))
+    assert set(truth[split.training]) == set(range(8))
+
+
+def test_an_imbalance_of_one_is_the_split_as_it_always_was():
+    labels = labels_of(500, 2)
+    plain = open_world_split(labels, NAMES, configure({"split.seed": 3}))
+    for order in ("permuted", "seen", "novel"):
+        asked = {"split.imbalance": 1.0, "split.labeled_imbalance": 1.0, "split.imbalance_order": order}
+        same = open_world_split(labels, NAMES, configure(asked | {"split.seed": 3}))
+        assert np.array_equal(same.labeled, plain.labeled) and np.array_equal(same.unlabeled, plain.unlabeled)
+    digest = hashlib.sha256(plain.labeled.tobytes() + plain.unlabeled.tobytes()).hexdigest()
+    assert digest.startswith("12f3534730fa")  # before imbalance existed
+
+
+def test_labels_may_be_imbalanced_alone_and_no_image_is_lost():
+    labels = np.repeat(np.arange(8), 100)
+    plain, falling = (
+        open_world_split(labels, NAMES, configure({"split.rule": "stratified", "split.labeled_imbalance": value}))
+        for value in (1.0, 10.0)
+    )
+    assert sorted(np.bincount(labels[falling.labeled])) == [5, 10, 23, 50]
+    assert set(falling.labeled) <= set(plain.labeled)
+    assert np.array_equal(falling.training, plain.training)  # what has no label any more is unlabeled
+
+
+def test_test_images_and_images_of_unknown_class_stay():
+    labels = np.concatenate([np.tile([*range(8), -1], 50), np.repeat(np.arange(8), 20)])
+    split = open_world_split(labels, NAMES, configure({"split.imbalance": 10.0, "split.num_novel": 3}), num_test=160)
+    assert len(split.test) == 160 and (labels[split.unlabeled] == -1).sum() == 50
+    assert (labels[split.training] >= 0).sum() < 400
+
+
+@pytest.mark.parametrize(
+    "values, words",
+    [
+        ({"split.imbalance": 0.5}, r"split\.imbalance: 0\.5 is not a number from 1 to 100000"),
+        ({"split.imbalance": float("nan")}, r"split\.imbalance: nan is not a number from"),
+        ({"split.labeled_imbalance": -1.0}, r"split\.labeled_imbalance: -1\.0 is not a number from"),
+        ({"split.imbalance_order": "tail"}, r"split\.imbalance_order: 'tail' is not one of"),
+    ],
+)
+def test_an_imbalance_that_cannot_be_is_one_sentence(values, words):
+    with pytest.raises(Refusal, match=words):
+        configure(values)
+
+
+def test_an_imbalance_that_leaves_no_label_is_one_sentence():
+    labels = np.repeat(np.arange(8), 40)
+    config = configure({"split.imbalance": 40.0, "split.labeled_ratio": 0.3, "split.imbalance_order": "novel"})
+    with pytest.raises(Refusal, match=r"split\.imbalance: 40 leaves class '.', . training images?, without a labeled"):
+        open_world_split(labels, NAMES, config)
 
 
 def test_hand_picked_classes_come_first_and_unknown_truth_is_unlabeled():

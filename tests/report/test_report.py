@@ -425,3 +425,10 @@ def test_pages_make_the_report_when_it_is_asked_for(runs, monkeypatch):
         buttons = [element for element in app.get("download_button") if element.proto.label.startswith("Report (HTML")]
         assert len(buttons) == 1 and buttons[0].proto.deferred_file_id
     assert made == []
+
+
+def test_an_imbalance_is_told_with_the_split(tmp_path):
+    asked = {"split.imbalance": 10.0, "split.imbalance_order": "novel", "split.labeled_imbalance": 3.0}
+    run = make_run(tmp_path, epochs=1, settings=asked | {"split.rule": "stratified"})
+    text = Page(run_report.of([run], SCORING, NOW)).text
+    assert "split seed 0, class sizes 10 to 1 (novel), labels 3 to 1" in text

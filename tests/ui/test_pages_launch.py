@@ -1,5 +1,6 @@
 """The launch form: every kind of field, good and bad; copies and links; one click, one run per seed."""
 
+import base64
 import json
 import time
 
@@ -21,7 +22,7 @@ from lps.studies.audits import KINDS, Audited, Doubt
 from lps.ui.launch import splits
 from tests import sample_runs
 from tests.broken_files import DATASETS, METHODS, folders
-from tests.visiting import visit, whole_form, words_of
+from tests.visiting import charts_of, visit, whole_form, words_of
 
 
 @pytest.fixture
@@ -229,6 +230,29 @@ def test_the_split_is_designed_by_count_by_chance_and_by_hand(root):
     at.segmented_control(key="set:split.rule").set_value("stratified").run()
     config = configure({"split.seen_classes": "1,8", "split.labeled_ratio": 0.1, "split.rule": "stratified"})
     assert f"{splits.preview(config).labeled} labeled" in texts(at)
+    start(at).click().run()
+    assert list_runs(root)[0].config() == config
+
+
+def test_class_sizes_are_asked_for_and_shown_as_bars(root):
+    at = whole_form(set=["split.rule=stratified"])
+    assert "class_counts" not in charts_of(at)
+    type_into(at, "set:split.imbalance", "10")
+    at.segmented_control(key="set:split.imbalance_order").set_value("novel").run()
+    type_into(at, "set:split.labeled_imbalance", "3")
+    config = configure(
+        {"split.rule": "stratified", "split.imbalance": 10.0, "split.imbalance_order": "novel",
+         "split.labeled_imbalance": 3.0}
+    )  # fmt: skip
+    expected = splits.preview(config)
+    heights = [
+        np.frombuffer(base64.b64decode(bar["y"]["bdata"]), bar["y"]["dtype"]).astype(int).tolist()
+        for bar in charts_of(at)["class_counts"]["data"]
+    ]
+    assert heights[0] + heights[1] == list(expected.training_by_class)
+    assert heights[2] == list(expected.labeled_by_class)
+    assert f"{expected.left_out:,} training images left out" in texts(at)
+    assert "--set split.imbalance_order=novel" in at.code[0].value
     start(at).click().run()
     assert list_runs(root)[0].config() == config
 

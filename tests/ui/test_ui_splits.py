@@ -39,6 +39,19 @@ def test_counts_and_classes_are_those_of_the_run(settings):
     assert sorted(found.seen + found.novel) == list(range(10))
 
 
+@pytest.mark.parametrize("order", ["permuted", "seen", "novel"])
+def test_the_preview_counts_the_classes_of_an_imbalanced_split(order):
+    config = configure({"split.imbalance": 5.0, "split.imbalance_order": order, "split.labeled_imbalance": 2.0})
+    images, found = sources.load("digits"), splits.preview(config)
+    split = open_world_split(images.labels, images.class_names, config)
+    for ids, counts in ((split.labeled, found.labeled_by_class), (split.training, found.training_by_class)):
+        shown = dict(zip((*found.seen, *found.novel), counts))
+        assert shown == {label: (images.labels[ids] == label).sum() for label in shown}
+    assert found.is_imbalanced and found.left_out == 1797 - len(split.training)
+    plain = splits.preview(configure({}))
+    assert not plain.is_imbalanced and plain.left_out == 0
+
+
 def test_images_of_unknown_class_are_counted_apart(monkeypatch):
     labels = np.array([0, 0, 0, 1, 1, -1, -1, -1])
     pictures = Images(np.zeros((8, 4, 4, 3), np.uint8), labels, ("a", "b"))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import streamlit as st
 
+from lps.charts import class_bars
 from lps.charts.palette import Palette
 from lps.data import sources
 from lps.data.sources import Source
@@ -21,6 +22,7 @@ from lps.ui.forms.form import Draft
 from lps.ui.pictures import left_out
 from lps.ui.pictures.thumbnails import FRAME, framed, png, side_by_side, thumbnail
 from lps.ui.shared import escape
+from lps.ui.shared.plot import plot
 from lps.wording import counted
 
 THUMBNAIL = 56  # pixels
@@ -31,10 +33,13 @@ BY_HAND = "by hand"
 _MODES = {"first": "The first", "random": "Random", BY_HAND: "By hand"}
 _SEEN = ("split.seen_classes", "split.num_seen", "split.labeled_ratio", "split.rule", "split.seed")
 _REST = {
+    "split.imbalance": "Imbalance of the classes",
+    "split.labeled_imbalance": "Imbalance of the labels",
     "split.num_novel": "Novel classes to look for",
     "split.validation_ratio": "Share of labels withheld for validation",
     "split.test_ratio": "Share of images set aside for testing",
 }
+_ORDERS = {"permuted": "Any class", "seen": "Seen classes", "novel": "Novel classes"}
 _RULES = {"bernoulli": "Bernoulli", "stratified": "Stratified", "exact": "Exact share"}
 
 
@@ -52,14 +57,27 @@ class Preview:
     unlabeled_unknown: int  # the data set does not say their class
     validation: int  # of the unlabeled seen ones
     test: int
+    left_out: int = 0  # by split.imbalance
+    labeled_by_class: tuple[int, ...] = ()  # seen classes first, as in `seen`
+    training_by_class: tuple[int, ...] = ()  # the same of labeled and unlabeled images; then `novel`
+
+    @property
+    def is_imbalanced(self) -> bool:
+        """Whether a class has more than one and a half times as many training images as another one."""
+        counts = [count for count in self.training_by_class if count]
+        return bool(counts) and max(counts) > 1.5 * min(counts)
 
 
 def preview(config: Config) -> Preview:
     """The split that `config` asks for, in numbers; raises `Refusal` where data or settings do not allow it."""
     images = sources.of(config)
     split = open_world_split(images.labels, images.class_names, config, images.num_test)
-    targets = split.targets(images.labels)[split.unlabeled]
+    truth = split.targets(images.labels)
+    targets = truth[split.unlabeled]
     order, seen = split.class_order.tolist(), split.classes.seen
+    labeled = np.bincount(truth[split.labeled], minlength=seen)
+    training = np.bincount(targets[targets >= 0], minlength=images.num_classes)
+    training[:seen] += labeled
     return Preview(
         class_names=images.class_names,
         seen=tuple(order[:seen]),
@@ -71,6 +89,9 @@ def preview(config: Config) -> Preview:
         unlabeled_unknown=int((targets < 0).sum()),
         validation=len(split.validation),
         test=len(split.test),
+        left_out=len(images.labels) - len(split.labeled) - len(split.unlabeled) - len(split.test),
+        labeled_by_class=tuple(labeled.tolist()),
+        training_by_class=tuple(training.tolist()),
     )
 
 
@@ -136,12 +157,13 @@ def show_controls(
     if not half_labeled:
         _show_draw(errors)
     kept_back = [key for key in _REST if not (half_labeled and key == "split.num_novel")]
-    own = (*_SEEN, *kept_back) if half_labeled else kept_back
+    own = (*(_SEEN if half_labeled else ()), *kept_back, "split.imbalance_order")
     with st.expander(fields.heading("More", [known[key] for key in own], errors)):
         if half_labeled:
             _show_seen(images.class_names, split, errors, half_labeled)
             _show_draw(errors)
         _type_rest(kept_back, errors)
+        _show_order()
     if not half_labeled:
         count()
 
@@ -188,6 +210,16 @@ def _show_draw(errors: dict[str, str]) -> None:
         "Stratified: the same share of every class.",
     )  # fmt: skip
     fields.type_into("split.seed", "Split seed", errors.get("split.seed"), help="The same for every run seed")
+
+
+def _show_order() -> None:
+    """Which classes of an imbalanced split are the large ones."""
+    st.session_state["set:split.imbalance_order"] = fields.draft().text("split.imbalance_order")
+    st.segmented_control(
+        "Large classes are", _ORDERS, format_func=_ORDERS.get, required=True, key="set:split.imbalance_order",
+        on_change=fields.take, args=("split.imbalance_order", str),
+        help="Of a split with an imbalance; the split seed draws which class is how large",
+    )  # fmt: skip
 
 
 def _show_picks(text: str, class_names: tuple[str, ...], errors: dict[str, str]) -> None:
@@ -306,7 +338,7 @@ def _offer_download(draft: Draft) -> None:
 
 
 def show_chips(config: Config, split: Preview, colors: Palette) -> None:
-    """Two rows of classes with pictures, seen and novel, each under its counts."""
+    """Two rows of classes with pictures, seen and novel, each under its counts; bars where class sizes differ."""
     source = sources.source(config)
     looked_for = f" · {split.looked_for} are looked for" if split.looked_for != len(split.novel) else ""
     rows = [
@@ -331,8 +363,21 @@ def show_chips(config: Config, split: Preview, colors: Palette) -> None:
         st.markdown(f"{count}:gray[{'to be found ' if count else ''}{among}]")
     apart = [f"{split.validation:,} of the unlabeled images are labeled ones whose label is withheld for validation"]
     apart += [f"{counted(split.test, 'image')} set aside for testing"]
-    apart = [words for count, words in zip((split.validation, split.test), apart) if count]
+    apart += [f"{counted(split.left_out, 'training image')} left out, so that class sizes fall as asked"]
+    apart = [words for count, words in zip((split.validation, split.test, split.left_out), apart) if count]
     if apart:
         st.caption("; ".join(apart) + ".")
+    if split.is_imbalanced or config.split_labeled_imbalance > 1:
+        _show_counts(split, colors)
     for notice in preflight.notices(config):
         st.caption(escape.markdown(notice))
+
+
+def _show_counts(split: Preview, colors: Palette) -> None:
+    """Training images of every class as bars, with how many have a label."""
+    names = [split.class_names[i] for i in (*split.seen, *split.novel)]
+    counts = split.training_by_class
+    figure = class_bars.class_counts(np.array(split.labeled_by_class), np.array(counts), len(split.seen), names, colors)
+    alt = f"Training images of {counted(len(counts), 'class')}, from {max(counts):,} down to {min(counts):,}"
+    plot(figure, "class_counts", alt)
+    st.caption("Training images of every class; the stroke says how many of them have a label.")
