@@ -20,10 +20,10 @@ STREAMLIT = ("-m", "streamlit")  # what Python runs
 class Server:
     """A process that serves on `port`; what it prints goes into `log`."""
 
-    def __init__(self, command: Sequence[str], port: int, log: Path, **environment: str):
+    def __init__(self, command: Sequence[str], port: int, log: Path, cwd: Path = ROOT, **environment: str):
         self.port, self.log = port, log
         with open(log, "wb") as said:
-            own = {"cwd": ROOT, "env": os.environ | environment}
+            own = {"cwd": cwd, "env": os.environ | environment}
             self.process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, **own)
 
     @classmethod

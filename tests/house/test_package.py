@@ -1,8 +1,8 @@
 """The package as its metadata and its build describe it: requirements, version, what is in the wheel."""
 
+import json
 import re
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from zipfile import ZipFile
@@ -11,6 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import lps
+from tests.installing import build, install, nobody
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -63,12 +64,7 @@ def test_the_version_is_told(capsys):
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
-    """The package, built."""
-    place = tmp_path_factory.mktemp("built")
-    command = [sys.executable, "-m", "uv", "build", "--quiet", "--wheel", "--out-dir", str(place), str(ROOT)]
-    subprocess.run(command, check=True, timeout=120)
-    (built,) = place.glob("*.whl")
-    return built
+    return build(tmp_path_factory.mktemp("built"))
 
 
 @pytest.mark.slow
@@ -78,3 +74,23 @@ def test_the_wheel_has_all_that_git_has_and_every_file_once(wheel):
     ).stdout.splitlines()
     there = [name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name]
     assert sorted(there) == sorted(name if name.startswith("lps/") else f"lps/dashboard/{name}" for name in kept)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_machine_without_the_dashboard_trains(wheel, tmp_path):
+    """As docs/how-to/install.md says: pip never leaves out what a package needs always."""
+    needed = ["-r", str(ROOT / "requirements-train.txt")]
+    programs = install(tmp_path / "env", ["--no-deps", str(wheel)], needed)
+    said = "from importlib.util import find_spec as find; print([*filter(find, ('streamlit', 'plotly', 'umap'))])"
+    own = {"cwd": tmp_path, "env": nobody(tmp_path / "home"), "capture_output": True, "text": True, "timeout": 240}
+    assert subprocess.run([programs / "python", "-c", said], **own).stdout == "[]\n"
+    tiny = ["epochs=2", "pretrain.epochs=1", "threads=1", "dataset.images_per_class=60"]
+    done = subprocess.run([programs / "lps", "train", *(word for text in tiny for word in ("--set", text))], **own)
+    assert done.returncode == 0, done.stderr
+    folder = Path(done.stdout.splitlines()[-1])
+    assert folder.parent == tmp_path / "home" / ".local" / "share" / "lps-studio" / "runs"
+    (row,) = json.loads(subprocess.run([programs / "lps", "list", "--json"], **own).stdout)
+    assert (row["id"], row["state"]) == (folder.name, "finished")
+    refused = subprocess.run([programs / "lps", "app"], **own)
+    assert refused.returncode == 2 and "the dashboard needs streamlit, which is not installed" in refused.stderr

@@ -1,0 +1,35 @@
+"""The package built and installed into an environment of its own, by uv and its cache: seconds, once that is filled."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+UV = [sys.executable, "-m", "uv"]
+PATIENCE_S = 280  # several GB are fetched where the cache is empty
+
+
+def build(place: Path) -> Path:
+    """The wheel, in the folder `place`."""
+    subprocess.run([*UV, "build", "--quiet", "--wheel", "--out-dir", str(place), str(ROOT)], check=True, timeout=120)
+    (wheel,) = place.glob("*.whl")
+    return wheel
+
+
+def install(folder: Path, *calls: list[str]) -> Path:
+    """A new environment in which `uv pip install` is called with each of these arguments; its folder of programs."""
+    subprocess.run([*UV, "venv", "--quiet", "--python", sys.executable, str(folder)], check=True, timeout=60)
+    for words in calls:
+        command = [*UV, "pip", "install", "--quiet", "--python", str(folder / "bin" / "python"), *words]
+        subprocess.run(command, check=True, timeout=PATIENCE_S)
+    return folder / "bin"
+
+
+def nobody(home: Path) -> dict[str, str]:
+    """The environment of a person who has set nothing, at home in the folder `home`."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("LPS_", "XDG_", "PYTHON", "STREAMLIT"))
+    } | {"HOME": str(home)}
