@@ -6,7 +6,6 @@ drawn by the browser itself: the site needs no script and no font from elsewhere
 
 import argparse
 import html
-import os
 import re
 import sys
 from collections.abc import Iterable
@@ -107,8 +106,8 @@ def _help(action: argparse.Action) -> str:
 
 
 def _default(action: argparse.Action) -> str:
-    if action.dest == "runs" and os.environ.get("LPS_RUNS"):
-        return "`runs`"
+    if action.dest == "runs":  # depends on the machine
+        return "[see](../how-to/install.md#where-files-are-kept)"
     return "" if action.default in (None, False, [], "", argparse.SUPPRESS) else f"`{action.default}`"
 
 

@@ -63,7 +63,7 @@ def copy(tmp_path_factory) -> Path:
 
 def test_a_recipe_touches_one_file_and_that_of_a_chart_two():
     touched = {name: len({path for path, _, _ in steps}) for name, steps in RECIPES.items()}
-    assert touched == {"A method": 1, "A data set": 1, "A page": 1, "A value an epoch": 1, "A chart on Live": 2}
+    assert touched == {"A method": 1, "A data set": 1, "A page": 1, "A measurement per epoch": 1, "A chart on Live": 2}
 
 
 def test_every_file_that_is_named_is_there():

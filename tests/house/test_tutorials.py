@@ -1,0 +1,141 @@
+"""The tutorials and the instructions, followed word by word in an empty folder, with fewer epochs."""
+
+import csv
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from sklearn.datasets import load_digits
+
+from tests.house.test_documented_commands import BLOCK, COMMAND, PAGES, ROOT, commands
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+SHORT = ("--set", "epochs=1", "--set", "pretrain.epochs=1", "--set", "threads=1")
+FOLLOWED = ("start/researcher.md", "start/practitioner.md", "start/teacher.md", "how-to/sweeps.md", "how-to/search.md")
+OTHERWISE = {  # pages whose commands are not carried out here, and why
+    "README.md": "its loop: tests/cli/test_whole_loop.py; its other lines are those of the tutorials",
+    "api.md": "tests/test_api.py",
+    "architecture.md": "tests/house/test_recipes.py",
+    "how-to/backbones.md": "needs files of weights",
+    "how-to/install.md": "`doctor` looks at the whole machine",
+    "how-to/notifications.md": "sends messages",
+    "how-to/other-programs.md": "TensorBoard is followed for ever; tests/exchange",
+    "how-to/own-pictures.md": "downloads, and runs of minutes; tests/cli/test_whole_loop.py",
+    "how-to/several-gpus.md": "needs CIFAR-10",
+    "how-to/slurm.md": "needs a cluster",
+    "results.md": "hours",
+    "when-the-margin-helps.md": "hours",
+}
+
+
+class Shell:
+    """Carries out commands in a folder of its own; remembers the ids that stand for RUN and NEXT."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.names = folder, {}
+        kept = {name: str(folder / name.lower()) for name in ("LPS_RUNS", "LPS_CACHE", "LPS_DECISIONS")}
+        self.environment = os.environ | kept | {"PYTHONPATH": str(ROOT)}
+
+    def run(self, *words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *words], cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=600
+        )
+        assert done.returncode == 0, f"{shlex.join(words)}: {done.stderr[-2000:]}"
+        return done.stdout
+
+    def follow(self, line: str, *more: str) -> str:
+        """A line of a page, with further words."""
+        words = [self.names.get(word, word) for word in shlex.split(line.partition(COMMAND)[2], comments=True)]
+        return self.run("-m", "lps", *words, *more)
+
+    def follow_shortly(self, line: str) -> str:
+        """The same, with one epoch where the line starts runs."""
+        starts_runs = line.partition(COMMAND)[2].split()[0] in ("train", "sweep", "search", "launch")
+        return self.follow(re.sub(r"--set epochs=\d+", "", line), *(SHORT if starts_runs else ()))
+
+
+def truth_of(file: str) -> int:
+    """The digit that a picture shows, whose file is called by its number."""
+    return int(load_digits().target[int(Path(file).stem)])
+
+
+def blocks_of_python(page: Path) -> list[str]:
+    return [code for language, code in BLOCK.findall(page.read_text("utf-8")) if language == "python"]
+
+
+def page(name: str) -> Path:
+    return ROOT / "docs" / name
+
+
+def test_every_page_with_commands_is_followed_or_says_why_not():
+    with_commands = {path.relative_to(ROOT / "docs").as_posix() for path in PAGES if path.parts[-2] != "benchmarks"
+                     if path.is_relative_to(ROOT / "docs") and commands(path)}  # fmt: skip
+    assert with_commands - {*FOLLOWED, *OTHERWISE} == set()
+
+
+def test_the_tutorial_for_researchers(tmp_path):
+    shell, lines = Shell(tmp_path), commands(page("start/researcher.md"))
+    said = {line: shell.follow_shortly(line) for line in lines}
+    plan, differences = (next(said[line] for line in lines if word in line) for word in ("--dry-run", "--against"))
+    assert plan.count("exists  ") == 1 and plan.count("new  ") == 11 and "use_margin=false" in differences
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+    (code,) = blocks_of_python(page("start/researcher.md"))
+    assert len(shell.run("-c", code).splitlines()) == 4  # groups
+
+
+def test_the_tutorial_for_practitioners(tmp_path):
+    """Not shortened: that the digits are found is what the page promises."""
+    shell = Shell(tmp_path)
+    (make_pictures,) = blocks_of_python(page("start/practitioner.md"))
+    shell.run("-c", make_pictures)
+    assert len(list((tmp_path / "pictures").iterdir())) == 7 and len(list((tmp_path / "inbox").iterdir())) == 40
+    train, show, name, train_on, predict, export = commands(page("start/practitioner.md"))
+    shell.names["RUN"] = Path(shell.follow(train).splitlines()[-1]).name
+    assert len(shell.follow(show).splitlines()) == 12
+    shell.names |= _names_of_novel(shell)
+    shell.follow(name)
+    shell.names["NEXT"] = Path(shell.follow(train_on).splitlines()[-1]).name
+    shell.follow(predict)
+    with open(tmp_path / "labels.csv", encoding="utf-8") as file:
+        rows = [(truth_of(row["file"]), row["name"]) for row in csv.DictReader(file)]
+    right = [digit for digit, name in rows if name == f"digit {digit}"]
+    assert len(rows) == 40 and len(right) >= 20, rows  # two of four new digits have a name
+    assert (Path(shell.follow(export).splitlines()[-1]) / "model.onnx").exists()
+
+
+def _names_of_novel(shell: Shell) -> dict[str, str]:
+    """The words of the page for the clusters 6 and 7, and those for the digits that a person sees in them."""
+    code = f"import json, lps; print(json.dumps(lps.find_run({shell.names['RUN']!r}).labels()))"
+    shown: dict[int, Counter] = {6: Counter(), 7: Counter()}
+    for row in json.loads(shell.run("-c", code)):
+        if row["cluster"] in shown:
+            shown[row["cluster"]][truth_of(row["file"])] += 1
+    return {f"{k}=digit {k}": f"{k}=digit {digits.most_common(1)[0][0]}" for k, digits in shown.items()}
+
+
+def test_the_race_of_the_lesson_is_one_file(tmp_path):
+    (replay,) = commands(page("start/teacher.md"))
+    Shell(tmp_path).follow(replay)
+    assert "<script" in (tmp_path / "race.html").read_text(encoding="utf-8")
+
+
+def test_the_instructions_for_sweeps(tmp_path):
+    shell, lines = Shell(tmp_path), commands(page("how-to/sweeps.md"))
+    shell.run(*"-m lps sweep --method lps --vary use_margin=true,false --name labels --wait".split(), *SHORT)
+    for line in lines:
+        if "ablation-demo" not in line:  # needs the fifteen runs of the preset
+            shell.follow(line, *(SHORT if "--name labels" in line else ()))
+    assert (tmp_path / "report.html").exists()
+
+
+def test_the_instructions_for_searches(tmp_path):
+    shell = Shell(tmp_path)
+    search, show = commands(page("how-to/search.md"))
+    shell.follow_shortly(search.replace("--trials 20", "--trials 2"))
+    assert "margin_scale" in shell.follow(show)
