@@ -227,7 +227,7 @@ def curves(
 ) -> go.Figure:
     """The mean of a measurement over the epochs for each group of runs, with a band.
 
-    by: everything (but the seed), method or a setting. band: range, std, interval (95 %) or none.
+    by: everything (but the seed), method or a setting. band: range, std, interval (confidence) or none.
     """
     if band not in ("range", "std", "interval", "none"):
         raise Refusal("band", f"{shorten(band)} is not one of range, std, interval, none")
@@ -242,7 +242,7 @@ def curves(
 
 
 def intervals(runs: Sequence, against, column: str = "novel", *, dark: bool = False, **scoring: str) -> go.Figure:
-    """Every group of equal runs minus the group of the run `against`, in points, with 95 % intervals.
+    """Every group of equal runs minus the group of the run `against`, in points, with confidence intervals.
 
     column: seen, novel, all, nmi, gap, conflict or time.
     """
@@ -286,7 +286,7 @@ def setting_lines(
 
 
 def main_effects(runs: Sequence, measure: str = "novel", *, dark: bool = False, **scoring: str) -> go.Figure:
-    """How far a score moves, on average over all other settings, when one setting changes, with 95 % intervals."""
+    """How far a score moves when one setting changes: the mean over all other settings, with confidence intervals."""
     found = main_effects_of(_scored(runs, scoring), measure)
     return effect_charts.main_effects(found, _palette(dark))
 

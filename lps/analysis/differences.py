@@ -1,28 +1,30 @@
 """Groups of runs against each other: how far apart, how sure that is, and how many seeds it would take to tell.
 
 Runs with the same seed begin alike (start weights, order of the images), so their differences are taken seed by seed:
-Student's t on these. Where the groups have other seeds, Welch's t. 95 of 100 intervals hold the true difference if the
-scores are about normally distributed over seeds. Everything that calls two groups different asks here.
+Student's t on these. Where the groups have other seeds, Welch's t. Intervals hold the true difference with
+`estimates.CONFIDENCE` if the scores are about normally distributed over seeds. Every comparison of groups is made here.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import HIGHER_IS_BETTER
 from lps.scores import estimates
-from lps.scores.estimates import CONFIDENCE, MOST, POWER
-from lps.settings.usual import usual
+from lps.scores.estimates import CONFIDENCE, MOST, PERCENT, POWER
+from lps.settings.usual import count_unusual
 from lps.wording import counted
 
 COLUMNS = ("seen", "novel", "all", "nmi", "gap")  # that are held against each other
 _ABOUT_PAIRS = (
     "Runs with the same seed begin alike, so they are compared seed by seed (where seeds differ: group by group, "
-    "Welch); 95 of 100 such intervals hold the true difference, and where one holds 0 these seeds cannot tell"
+    f"Welch); {100 * CONFIDENCE:g} of 100 such intervals hold the true difference, and where one holds 0 these seeds "
+    "cannot tell"
 )
 _COLUMN_WORDS = {"seen": "seen", "novel": "novel", "all": "all", "nmi": "NMI", "gap": "gap"}
 _ABOUT_NEEDED = (
@@ -30,7 +32,7 @@ _ABOUT_NEEDED = (
     "spread are the ones seen here; a guess where seeds are few"
 )
 _ABOUT_HOLM = "corrected for {} comparisons in a column (Holm); each interval is its own"
-ABOUT_BOLD = "bold: distinguishable from every other row, each by itself with 95 % confidence"
+ABOUT_BOLD = f"bold: distinguishable from every other row, each by itself with {PERCENT} confidence"
 ABOUT_NO_BOLD = "nothing is bold: no best is distinguishable from the next best"
 _TINY = 1e-9  # a difference below is rounding
 
@@ -40,11 +42,12 @@ _TINY = 1e-9  # a difference below is rounding
 
 @dataclass(frozen=True)
 class Difference:
-    """First minus second. low, high: of the 95 % interval, NaN where there is none; fractions where the scores are.
+    """First minus second. low, high: confidence interval, NaN where there is none; fractions where the scores are.
 
     pairs: seeds that were compared one by one, 0 where groups were compared as a whole. counts: runs of each group.
     chance: as of `estimates.MeanEstimate`, of this comparison alone; among: with all that were made beside it, by
-    `estimates.holm`. spreads: as of `estimates.enough`. together: how many comparisons were made at once.
+    `estimates.holm`. spreads: as of `estimates.enough`. unit: what one number stands for, a seed or a run. together:
+    how many comparisons were made at once.
     """
 
     mean: float
@@ -55,6 +58,7 @@ class Difference:
     pairs: int
     counts: tuple[int, int]
     spreads: tuple[float, ...]
+    unit: str = "seed"
     together: int = 1
 
     @property
@@ -77,15 +81,15 @@ class Difference:
         return estimates.enough(self.mean, self.spreads) if self.has_interval else None
 
     @property
-    def seeds(self) -> str:
-        """How many there were, in words."""
+    def samples(self) -> str:
+        """How many numbers were compared: "3 seeds", "3 and 5 runs"."""
         if self.pairs or self.counts[0] == self.counts[1]:
-            return counted(self.pairs or self.counts[0], "seed")
-        return f"{self.counts[0]} and {self.counts[1]} seeds"
+            return counted(self.pairs or self.counts[0], self.unit)
+        return f"{self.counts[0]} and {self.counts[1]} {self.unit}s"
 
 
 def between(
-    first: Mapping[object, float], second: Mapping[object, float], skips_missing: bool = False
+    first: Mapping[object, float], second: Mapping[object, float], skips_missing: bool = False, unit: str = "seed"
 ) -> Difference | None:
     """Seed -> number of two groups. None where a number is missing (NaN or infinite).
 
@@ -108,7 +112,17 @@ def between(
     spreads = tuple(float(np.std(part, ddof=1)) if len(part) > 1 else math.nan for part in of_spread)
     mean, half, chance = float(found.mean), float(found.half_width), float(found.chance)
     pairs, counts = len(both) if is_paired else 0, (len(known[0]), len(known[1]))
-    return Difference(mean, mean - half, mean + half, chance, chance, pairs, counts, spreads)
+    return Difference(mean, mean - half, mean + half, chance, chance, pairs, counts, spreads, unit)
+
+
+def corrected(found: Mapping[Any, Difference]) -> dict[Any, Difference]:
+    """Differences that are compared at once, corrected for their number by `estimates.holm`."""
+    together = sum(difference.has_interval for difference in found.values())
+    chances = estimates.holm([difference.chance for difference in found.values()])
+    return {
+        key: replace(difference, among=among, together=together)
+        for (key, difference), among in zip(found.items(), chances)
+    }
 
 
 def of_groups(group: Group, other: Group, column: str) -> Difference | None:
@@ -166,16 +180,13 @@ def hold(groups: Sequence[Group], chosen: Group | None = None) -> Held:
     references = [usual_ones[group.members[0].split] for group in groups]
     found = {}
     for column in COLUMNS:
-        pairs = {
-            row: of_groups(group, other, column)
-            for row, (group, other) in enumerate(zip(groups, references))
-            if group is not other
-        }
-        pairs = {row: difference for row, difference in pairs.items() if difference is not None}
-        together = sum(difference.has_interval for difference in pairs.values())
-        chances = estimates.holm([difference.chance for difference in pairs.values()])
-        for (row, difference), among in zip(pairs.items(), chances):
-            found[row, column] = replace(difference, among=among, together=together)
+        found |= corrected(
+            {
+                (row, column): difference
+                for row, (group, other) in enumerate(zip(groups, references))
+                if group is not other and (difference := of_groups(group, other, column)) is not None
+            }
+        )
     return Held(groups, references, found)
 
 
@@ -188,13 +199,7 @@ def _by_split(groups: Sequence[Group]) -> dict[str, list[Group]]:
 
 def usual_reference(groups: Sequence[Group]) -> Group:
     """What others are held against where nobody says: LPS, the most usual of it; never chosen by its scores."""
-    return min(groups, key=lambda group: (group.config.method != "lps", _unusual(group), group.label))
-
-
-def _unusual(group: Group) -> int:
-    """How many of a group's settings have another value than usual."""
-    flat, default = group.config.flat(), usual(group.config)
-    return sum(flat[key] != default.get(key) for key in flat)
+    return min(groups, key=lambda group: (group.config.method != "lps", count_unusual(group.config), group.label))
 
 
 def best(groups: Sequence[Group]) -> set[tuple[int, str]]:
@@ -244,24 +249,26 @@ def _points(value: float) -> str:
     return f"{round(100 * value, 1) + 0.0:+.1f}"
 
 
-def verdict(difference: Difference) -> str:
-    """What can be said of it: "higher", "not distinguishable with 3 seeds", ..."""
+def verdict(difference: Difference | None) -> str:
+    """What can be said of it: "higher", "not distinguishable with 3 seeds", ...; None: the groups do not compare."""
+    if difference is None:
+        return "other data or split"
     if not difference.has_interval:
         return _without_interval(difference)
     if difference.is_distinguishable:
         return "higher" if difference.mean > 0 else "lower"
     if difference.is_distinguishable_alone:
         return f"distinguishable by itself, not among {difference.together} comparisons"
-    return f"not distinguishable with {difference.seeds}"
+    return f"not distinguishable with {difference.samples}"
 
 
 def _without_interval(difference: Difference) -> str:
     """Of one run of a group, or of differences that are all the same."""
     if min(difference.counts) == 1 or difference.pairs == 1:
-        return "one seed tells nothing of chance"
+        return f"one {difference.unit} tells nothing of chance"
     if abs(difference.mean) < _TINY:
-        return f"the same with all {difference.seeds}"
-    return f"apart by the same with all {difference.seeds}, so nothing is known of chance"
+        return f"the same with all {difference.samples}"
+    return f"apart by the same with all {difference.samples}, so nothing is known of chance"
 
 
 def needed(difference: Difference) -> str:

@@ -19,8 +19,8 @@ from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import REPEATED, Scored
 from lps.errors import Refusal
 from lps.settings import catalog
-from lps.settings import usual as settings_usual
 from lps.settings.config import Config, configure
+from lps.settings.usual import count_unusual, sort_key
 
 _MEASURES = ("novel", "seen", "all", "gap")
 _DECADES = 100.0  # positive values whose largest is at least so many times the smallest want a log axis
@@ -113,15 +113,12 @@ def backgrounds(scored: Iterable[Scored], settings: Sequence[str]) -> list[Backg
         if set(settings) <= member.config.flat().keys():
             found.setdefault((rest_of(member.config, settings), member.split), []).append(member)
     made = [Background(settings, *key, _groups(members, settings)) for key, members in found.items()]
+
+    def is_counted(key: str) -> bool:
+        return is_looked_at(key) and key not in settings
+
     made.sort(key=lambda background: max(member.run.id for member in background.members), reverse=True)
-    return sorted(made, key=lambda b: (-len(b.groups), -len(b.members), _unusual(b)))
-
-
-def _unusual(background: Background) -> int:
-    """How many of the settings that are not looked at have another value than usual."""
-    flat, usual = background.config.flat(), settings_usual.usual(background.config)
-    keys = [key for key in flat if is_looked_at(key) and key not in background.settings]
-    return sum(flat[key] != usual[key] for key in keys)
+    return sorted(made, key=lambda b: (-len(b.groups), -len(b.members), count_unusual(b.config, is_counted)))
 
 
 def _groups(members: Sequence[Scored], settings: tuple[str, ...]) -> dict[tuple, Group]:
@@ -130,7 +127,7 @@ def _groups(members: Sequence[Scored], settings: tuple[str, ...]) -> dict[tuple,
         found.setdefault(values_of(member.config, settings), []).append(member)
     return {
         values: Group(in_words(dict(zip(settings, values))), *run_groups.newest_of_seeds(found[values]))
-        for values in sorted(found, key=lambda values: [_rank(value) for value in values])
+        for values in sorted(found, key=lambda values: list(map(sort_key, values)))
     }
 
 
@@ -170,17 +167,11 @@ def one_split(scored: Sequence[Scored]) -> tuple[list[Scored], list[Scored]]:
 
 def ordered(values: Iterable) -> list:
     """Values in the order of an axis: none, then numbers, then words."""
-    return sorted(values, key=_rank)
+    return sorted(values, key=sort_key)
 
 
 def is_number(value) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _rank(value) -> tuple:
-    if value is None:
-        return 0, 0.0, ""
-    return (1, float(value), "") if is_number(value) else (2, 0.0, str(value))
 
 
 def scale(values: Sequence) -> str:

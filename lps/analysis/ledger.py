@@ -27,7 +27,8 @@ REPRODUCED, OPEN, BELOW = "reproduced", "not distinguishable", "below"
 OTHERWISE, MISSING = "not comparable", "not run"
 CLOSE = 2.0  # points of accuracy on all to either side of a mean that says something
 _VERDICTS = {
-    REPRODUCED: f"the official number is in our 95 % interval of at most {CLOSE:g} points to either side, or below it",
+    REPRODUCED: f"the official number is in our {estimates.INTERVAL} of at most {CLOSE:g} points to either side, or "
+    "below it",
     OPEN: "it is in our interval, which is wider, or there is one seed and so no interval",
     BELOW: "our whole interval is below it",
     OTHERWISE: "something differs that the number depends on; it is said what",

@@ -23,8 +23,8 @@ class MainEffect:
     """The largest effect among the pairs of a setting's values.
 
     before, after: the two values, in the order of an axis. difference: the score of `after` minus that of `before`, a
-    fraction. half_width: from it to either end of its 95 % interval, corrected for the number of pairs that were looked
-    at (Bonferroni); NaN for one seed. seeds, contexts, pairs: how many.
+    fraction. half_width: from it to either end of its confidence interval, corrected for the
+    number of pairs that were looked at (Bonferroni); NaN for one seed. seeds, contexts, pairs: how many.
     """
 
     setting: str

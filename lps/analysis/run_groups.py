@@ -1,15 +1,13 @@
 """Scored runs that differ in nothing but their seed are one group: mean, spread, and what tells groups apart."""
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from lps.analysis import paper
 from lps.analysis.run_scores import CLUSTERED_APART, REPEATED, TOLD, Scored, resolved_differences
+from lps.scores import estimates
 from lps.settings import catalog, spell
 from lps.settings.config import Config, protocol_parameters
 from lps.settings.usual import usual
@@ -40,12 +38,14 @@ class Group:
         return self.members[0].test_clusters == "test"
 
     def mean(self, column: str) -> float:
-        return float(np.mean([member.value(column) for member in self.members]))
+        return self._mean_and_std(column)[0]
 
     def std(self, column: str) -> float:
         """Sample standard deviation; NaN for one run."""
-        values = [member.value(column) for member in self.members]
-        return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+        return self._mean_and_std(column)[1]
+
+    def _mean_and_std(self, column: str) -> tuple[float, float]:
+        return estimates.mean_and_std([member.value(column) for member in self.members])
 
     @cached_property
     def paper(self) -> tuple[paper.Row | None, list[str]]:

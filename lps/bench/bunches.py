@@ -8,8 +8,7 @@ import hashlib
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from statistics import fmean, stdev
+from dataclasses import dataclass
 
 from lps.analysis import differences
 from lps.analysis.differences import Difference
@@ -19,7 +18,7 @@ from lps.bench import columns
 from lps.bench.run_names import Name, Vocabulary
 from lps.scores import estimates
 from lps.settings.config import protocol_parameters
-from lps.wording import counted
+from lps.settings.usual import sort_key
 
 EVERYTHING = "everything"  # that varies, but for the seed
 _DATA = [key for key in protocol_parameters() if key.startswith(("dataset", "split."))]
@@ -42,19 +41,10 @@ class Bunch:
     def finished(self) -> int:
         return sum(entry.state.name == "finished" for entry in self.members)
 
-    def numbers(self, name: Name) -> list[float]:
-        """What its runs have recorded of one measurement, percent for fractions."""
+    def mean_and_std(self, name: Name) -> tuple[float, float]:
+        """Of the newest values of one measurement, percent for fractions; as `estimates.mean_and_std`."""
         found = (name.of(entry) for entry in self.members)
-        return [value for value in found if isinstance(value, int | float)]
-
-    def mean(self, name: Name) -> float | None:
-        values = self.numbers(name)
-        return fmean(values) if values else None
-
-    def std(self, name: Name) -> float | None:
-        """Sample standard deviation; None for fewer than two runs."""
-        values = self.numbers(name)
-        return stdev(values) if len(values) > 1 else None
+        return estimates.mean_and_std([value for value in found if isinstance(value, int | float)])
 
 
 def names_of(by: Sequence[str], entries: Sequence[Entry]) -> list[Name]:
@@ -67,24 +57,13 @@ def names_of(by: Sequence[str], entries: Sequence[Entry]) -> list[Name]:
 
 
 def bunch(entries: Sequence[Entry], names: Sequence[Name]) -> list[Bunch]:
-    """The runs by what they say under `names`, in the order of their first ones; with several tags a run is in each."""
+    """The runs by their values under `names`, sorted by these; a run is in the group of each of its tags."""
     found: dict[tuple[str, ...], list[Entry]] = {}
     for entry in entries:
         for values in itertools.product(*(_words(name, entry) for name in names)):
             found.setdefault(values, []).append(entry)
-    return [Bunch(values, tuple(members)) for values, members in found.items()]
-
-
-def in_order(bunches: Sequence[Bunch]) -> list[Bunch]:
-    """By what they say, numbers by their size."""
-    return sorted(bunches, key=lambda one: [_rank(value) for value in one.values])
-
-
-def _rank(text: str) -> tuple[int, float, str]:
-    try:
-        return 0, float(text), ""
-    except ValueError:
-        return 1, 0.0, text.casefold()
+    ordered = sorted(found, key=lambda values: list(map(sort_key, values)))
+    return [Bunch(values, tuple(found[values])) for values in ordered]
 
 
 def _words(name: Name, entry: Entry) -> list[str]:
@@ -107,16 +86,14 @@ def held_against(
     keys = {name.key for name in by}
     others = {place: one for place, one in enumerate(bunches) if one is not base}
     found = {place: _between(one, base, measured, keys) for place, one in others.items()}
-    told = {place: one for place, one in found.items() if one is not None and one.has_interval}
-    chances = estimates.holm([one.chance for one in told.values()])
-    corrected = {place: replace(one, among=p, together=len(told)) for (place, one), p in zip(told.items(), chances)}
-    return found | corrected
+    return found | differences.corrected({place: one for place, one in found.items() if one is not None})
 
 
 def _between(one: Bunch, base: Bunch, measured: Name, by: set[str]) -> Difference | None:
     if len({_data(entry) for entry in (*one.members, *base.members)}) > 1:
         return None
-    return differences.between(_by_pair(one, measured, by), _by_pair(base, measured, by), skips_missing=True)
+    samples = [_by_pair(group, measured, by) for group in (one, base)]
+    return differences.between(*samples, skips_missing=True, unit="run")
 
 
 def _data(entry: Entry) -> tuple:
@@ -141,18 +118,3 @@ def _by_pair(one: Bunch, measured: Name, by: set[str]) -> Mapping[tuple, float]:
             is_known = isinstance(value, int | float) and math.isfinite(value)
             found[pair] = value if is_known else found.get(pair, math.nan)
     return found
-
-
-def verdict(difference: Difference | None) -> str:
-    """What can be said of it, in a few words."""
-    if difference is None:
-        return "other data or split"
-    if not difference.has_interval:
-        is_one = difference.pairs == 1 or min(difference.counts) == 1
-        return "one pair tells nothing of chance" if is_one else "the same in every pair"
-    if difference.is_distinguishable:
-        return "higher" if difference.mean > 0 else "lower"
-    pairs = (
-        counted(difference.pairs, "pair") if difference.pairs else f"{' and '.join(map(str, difference.counts))} runs"
-    )
-    return f"not distinguishable with {pairs}"

@@ -7,6 +7,7 @@ from lps.analysis.standing import Entry
 from lps.bench.run_names import Name, Vocabulary
 from lps.errors import Refusal
 from lps.settings.config import Config
+from lps.settings.usual import sort_key
 
 NUMBERS = ("accuracy/seen", "accuracy/novel", "accuracy/all", "accuracy/gap")
 _BEFORE = ("state", *NUMBERS)
@@ -46,12 +47,8 @@ def in_order(entries: Sequence[Entry], name: Name, falling: bool) -> list[Entry]
     """Sorted by a column, numbers before texts; equal ones keep their order, those without a value come last."""
     have = [entry for entry in entries if name.read(entry) not in ((), None)]
     found = {id(entry) for entry in have}
-    ordered = sorted(have, key=lambda entry: _rank(name.of(entry)), reverse=falling)
+    ordered = sorted(have, key=lambda entry: sort_key(name.of(entry)), reverse=falling)
     return ordered + [entry for entry in entries if id(entry) not in found]
-
-
-def _rank(value: object) -> tuple:
-    return (0, value, "") if isinstance(value, int | float) else (1, 0, str(value).casefold())
 
 
 def known(keys: Sequence[str], vocabulary: Vocabulary) -> list[Name]:

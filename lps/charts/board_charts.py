@@ -78,7 +78,7 @@ def lines_of_runs(
     tables = [table_of(past, chart) for past in histories]
     if by := bunches.names_of([chart.by], entries) if chart.by else []:
         table_by_run = {entry.run.id: table for entry, table in zip(entries, tables)}
-        groups = bunches.in_order(bunches.bunch(entries, by))
+        groups = bunches.bunch(entries, by)
         grouped = {_label(one.values, by): [table_by_run[entry.run.id] for entry in one.members] for one in groups}
     else:
         grouped = {label: [table] for label, table in zip(labels, tables)}

@@ -18,7 +18,7 @@ _SYMBOLS = {_TOLD: "circle", _OPEN: "circle-open", _ALONE: "x-thin-open"}
 
 
 def intervals(held: Held, column: str, colors: Palette) -> go.Figure:
-    """One row a group: its difference in points, the 95 % interval as a bar; filled where that tells them apart."""
+    """One row a group: its difference in points, its interval as a bar; filled where that tells them apart."""
     shown = [(row, held.found[row, column]) for row in held.rows if (row, column) in held.found]
     names = [_short(held.groups[row].label) for row, _ in shown]
     figure = figures.blank(_ROW * len(shown) + 78, colors)

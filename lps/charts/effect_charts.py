@@ -402,12 +402,12 @@ def main_effects(found: Sequence[MainEffect], colors: Palette) -> go.Figure:
 
 
 def in_points(effect: MainEffect) -> str:
-    """ "+19.3 points, 95 % interval 15.0 to 23.6"; without an interval for one seed."""
+    """ "+19.3 points, ... interval 15.0 to 23.6"; without an interval for one seed."""
     said = f"{100 * effect.difference:+.1f} points"
     if math.isnan(effect.half_width):
         return said
     low, high = effect.difference - effect.half_width, effect.difference + effect.half_width
-    return f"{said}, {estimates.CONFIDENCE:.0%} interval".replace("%", " %") + f" {100 * low:.1f} to {100 * high:.1f}"
+    return f"{said}, {estimates.INTERVAL} {100 * low:.1f} to {100 * high:.1f}"
 
 
 def in_short(value) -> str:

@@ -155,7 +155,7 @@ def curve_table(histories: Sequence[History], name: str, band: str) -> pd.DataFr
 
 
 def _reach(values: pd.DataFrame, band: str) -> pd.Series | float:
-    """How far a band goes from the mean of each row: one standard deviation, the 95 % interval of the mean, nowhere."""
+    """How far a band goes from the mean of each row: a standard deviation, the mean's confidence interval, nowhere."""
     spread, count = values.std(axis=1, ddof=1), values.count(axis=1)
     if band == "interval":
         return estimates.t_quantile(np.maximum(count - 1, 1)) * spread / np.sqrt(count)

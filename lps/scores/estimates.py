@@ -11,6 +11,8 @@ import numpy as np
 import scipy  # scipy.special is loaded where it is asked for, which no start of the dashboard does
 
 CONFIDENCE = 0.95
+PERCENT = f"{100 * CONFIDENCE:g} %"  # of confidence, wherever an interval is shown
+INTERVAL = f"{PERCENT} interval"
 POWER = 0.8  # of the samples that `enough` asks for
 MOST = 1000
 _SURE = 30.0  # standard errors from 0 that no sample of two or more misses; scipy takes seconds and fails far beyond
@@ -45,6 +47,12 @@ def t_quantile(degrees: np.ndarray | float, comparisons: int = 1) -> np.ndarray 
     comparisons: of how many intervals this is the one that is reported (Bonferroni's correction).
     """
     return scipy.special.stdtrit(degrees, 1 - (1 - CONFIDENCE) / 2 / comparisons)
+
+
+def mean_and_std(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and sample standard deviation; NaN where there are no values, or too few for a spread."""
+    mean = float(np.mean(values)) if len(values) else math.nan
+    return mean, float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
 
 
 def of_mean(values: np.ndarray) -> MeanEstimate:

@@ -1,6 +1,7 @@
 """Columns that vary, the order of rows, runs put together, and what can be said of their differences."""
 
 import dataclasses
+import math
 import statistics
 
 import pytest
@@ -44,9 +45,10 @@ def test_a_group_has_mean_spread_and_number():
     low, high = bunches.bunch(runs(), by)
     assert low.values == ("0",) and high.values == ("5",) and len(low.members) == 3
     values = [novel().of(one) for one in high.members]
-    assert high.mean(novel()) == pytest.approx(statistics.fmean(values))
-    assert high.std(novel()) == pytest.approx(statistics.stdev(values))
-    assert bunches.Bunch(("x",), high.members[:1]).std(novel()) is None
+    assert high.mean_and_std(novel()) == pytest.approx((statistics.fmean(values), statistics.stdev(values)))
+    assert bunches.Bunch(("x",), high.members[:1]).mean_and_std(novel()) == pytest.approx(
+        (values[0], math.nan), nan_ok=True
+    )
 
 
 def test_everything_is_all_that_varies_but_the_seed():
@@ -57,13 +59,13 @@ def test_everything_is_all_that_varies_but_the_seed():
 
 def test_a_run_is_in_the_group_of_each_of_its_tags():
     found = [entry("a", tags=("x", "y")), entry("b", tags=("y",)), entry("c")]
-    grouped = bunches.in_order(bunches.bunch(found, bunches.names_of(["tag"], found)))
+    grouped = bunches.bunch(found, bunches.names_of(["tag"], found))
     assert {one.values[0]: len(one.members) for one in grouped} == {"x": 1, "y": 2, "–": 1}
 
 
 def test_numbers_are_in_the_order_of_their_size():
     found = runs(margins=(10.0, 5.0, 0.0))
-    ordered = bunches.in_order(bunches.bunch(found, bunches.names_of(["margin_scale"], found)))
+    ordered = bunches.bunch(found, bunches.names_of(["margin_scale"], found))
     assert [one.values[0] for one in ordered] == ["0", "5", "10"]
 
 
@@ -74,8 +76,8 @@ def test_differences_are_taken_run_by_run_where_nothing_else_differs():
     held = bunches.held_against([low, high], low, novel(), by)[1]
     assert held.pairs == 6, "two learning rates with three seeds"
     assert held.mean == pytest.approx(0.1, abs=0.01) and held.low < held.mean < held.high
-    assert held.is_distinguishable and bunches.verdict(held) == "higher"
-    assert bunches.verdict(bunches.held_against([low, high], high, novel(), by)[0]) == "lower"
+    assert held.is_distinguishable and differences.verdict(held) == "higher"
+    assert differences.verdict(bunches.held_against([low, high], high, novel(), by)[0]) == "lower"
     assert differences.cell(held).startswith("+10.")
 
 
@@ -84,6 +86,6 @@ def test_what_does_not_compare_is_said_so():
     by = bunches.names_of(["margin_scale"], found)
     grouped = bunches.bunch(found, by)
     held = bunches.held_against(grouped, grouped[0], novel(), by)
-    assert held[2] is None and bunches.verdict(held[2]) == "other data or split"
+    assert held[2] is None and differences.verdict(held[2]) == "other data or split"
     alone = bunches.bunch(runs(seeds=(0,)), by)
-    assert bunches.verdict(bunches.held_against(alone, alone[0], novel(), by)[1]).startswith("one pair")
+    assert differences.verdict(bunches.held_against(alone, alone[0], novel(), by)[1]).startswith("one run")

@@ -24,6 +24,7 @@ from lps.charts.group_tables import (
     tick_format,
 )
 from lps.report import run_report
+from lps.scores.estimates import INTERVAL, PERCENT
 from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.shared import against, escape, notices, page_head, scores, select, take_away, theme
@@ -33,7 +34,7 @@ from lps.ui.shared.scores import width
 from lps.wording import counted
 
 MOST = 48  # runs that are compared without a choice: eleven methods with four seeds fit
-_BAND_WORDS = {"range": "Min to max", "std": "± std", "interval": "95 %", "none": "None"}
+_BAND_WORDS = {"range": "Min to max", "std": "± std", "interval": PERCENT, "none": "None"}
 _FILES = {"latex": ("LaTeX", "tex"), "markdown": ("Markdown", "md"), "csv": ("CSV", "csv")}
 _MOST_LINES = 40  # of a table as text that is shown whole: no key scrolls a box inside the page
 
@@ -176,7 +177,7 @@ def _show_curves(scored: Sequence[Scored]) -> None:
 def _about_curves(name: str, members: dict, tables: dict[str, pd.DataFrame], band: str) -> list[str]:
     """What the lines and bands are, and where they are not what they seem."""
     words = {"range": "The band goes from the lowest to the highest.", "std": "The band is ± one standard deviation."}
-    words["interval"] = "The band is the 95 % interval of each mean by itself; whether two differ is told above."
+    words["interval"] = f"The band is the {INTERVAL} of each mean by itself; whether two differ is told above."
     said = ["Each line is the mean of n runs at each epoch.", words.get(band, "")]
     if name.startswith(("accuracy/", "nmi/", "ari/")):
         said.append("As recorded while training: protocol orca, seen accuracy by method.")

@@ -58,7 +58,7 @@ def _named(setting: str, value: object) -> str:
 
 
 def _number(group: Group, measure: str) -> str:
-    """ "62.3 % [60.1, 64.5]" with its 95 % interval; without one where nothing is known of the spread."""
+    """ "62.3 % [60.1, 64.5]" with its confidence interval; without one where nothing is known of the spread."""
     unit = "points" if measure == "gap" else "%"
     found = estimates.of_mean([member.value(measure) for member in group.members])
     said = f"{100 * found.mean:.1f} {unit}"
@@ -66,7 +66,7 @@ def _number(group: Group, measure: str) -> str:
         low, high = found.mean - found.half_width, found.mean + found.half_width
         if measure != "gap":  # of a share nothing is known beyond nought and one
             low, high = max(low, 0.0), min(high, 1.0)
-        said += f", 95 % interval {100 * low:.1f} to {100 * high:.1f}"
+        said += f", {estimates.INTERVAL} {100 * low:.1f} to {100 * high:.1f}"
     return f"{said}, {counted(len(group.members), 'seed')}"
 
 

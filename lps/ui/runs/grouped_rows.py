@@ -97,8 +97,9 @@ def frame(
         if not name.is_measured:
             cells[head] = [_said(row, name) for row in rows]
             continue
-        cells[head] = [table.values([row.entry], name)[0] if row.entry else row.bunch.mean(name) for row in rows]
-        cells[f"± {head}"] = [None if row.entry else row.bunch.std(name) for row in rows]
+        numbers = [row.bunch.mean_and_std(name) for row in rows]
+        cells[head] = [table.values([row.entry], name)[0] if row.entry else own[0] for row, own in zip(rows, numbers)]
+        cells[f"± {head}"] = [None if row.entry else own[1] for row, own in zip(rows, numbers)]
         if name.kind == "percent" and (held or against):
             cells[f"Δ {head}"] = _differences(rows, name, by, held, against)
     return cells
@@ -127,7 +128,8 @@ def _in_words(between: dict[int, Difference | None], place: int) -> str:
     if place not in between:
         return "the baseline"
     difference = between[place]
-    return f"{differences.cell(difference)} {bunches.verdict(difference)}" if difference else bunches.verdict(None)
+    said = differences.verdict(difference)
+    return f"{differences.cell(difference)} {said}" if difference else said
 
 
 def _points(entry: Entry, against: Entry | None, name: Name) -> str | None:

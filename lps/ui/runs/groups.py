@@ -11,6 +11,7 @@ from lps.analysis.standing import Entry
 from lps.bench import bunches, columns
 from lps.bench.bunches import EVERYTHING, Bunch
 from lps.bench.run_names import Name, Vocabulary
+from lps.scores.estimates import INTERVAL
 from lps.ui.runs import grouped_rows, table
 from lps.ui.runs.grouped_rows import LABEL, GroupedRow
 from lps.ui.runs.shelf import HEADS
@@ -51,7 +52,7 @@ def show(entries: Sequence[Entry], by: Sequence[Name], shown: Sequence[Name], ag
 
     against: the run that the runs' accuracies are held against.
     """
-    found = bunches.in_order(bunches.bunch(entries, by))
+    found = bunches.bunch(entries, by)
     told = [name for name in shown if name not in by or name.key == "tag"]
     if not any(name.is_measured for name in told):
         told += columns.known(columns.NUMBERS, Vocabulary(entries))
@@ -175,7 +176,7 @@ def _show_standing(found: Sequence[Bunch], whole: Sequence[Bunch], held: Bunch |
         st.button(label, key="open_groups", type="tertiary", icon=icon, on_click=_open, args=(aimed, is_closed))
         if held:
             called = grouped_rows.called(held, by)
-            words = f"Held against {called}: run by run where two differ in nothing else; 95 % intervals"
+            words = f"Held against {called}: run by run where two differ in nothing else; {INTERVAL}s"
             st.caption(escape.markdown(words), width="content")
             st.button("Take back", key="held_back", type="tertiary", on_click=_hold, args=(None,))
         elif len(whole) == 1:

@@ -11,6 +11,7 @@ from lps.analysis.differences import Held
 from lps.analysis.run_groups import Group
 from lps.charts import difference_charts
 from lps.charts.group_tables import HEADS
+from lps.scores.estimates import INTERVAL
 from lps.settings import catalog
 from lps.ui.shared import escape, scores, select, theme
 from lps.ui.shared.plot import code_of, plot
@@ -31,14 +32,14 @@ def show(groups: Sequence[Group], place: str, first: Group | None = None) -> Gro
         st.caption("These groups have different splits or scores, so that none is held against another.")
         return chosen
     if any(key[1] == column for key in held.found):
-        alt = f"{_NAMES[column]}: difference from {chosen.label}, with 95 % intervals"
+        alt = f"{_NAMES[column]}: difference from {chosen.label}, with {INTERVAL}s"
         figure = difference_charts.intervals(held, column, theme.palette())
         revision = f"{column} {chosen.label}"
         plot(figure.update_layout(uirevision=revision), f"{place}_intervals", alt, code=_code(groups, chosen, column))
     heads = {"Group": st.column_config.TextColumn(pinned=True, width=scores.width(groups))}
     words = "So many would tell a difference of this size 80 times of 100, if size and spread are as seen here"
     heads["Seeds it takes"] = st.column_config.TextColumn(help=words, width=110)
-    alt = f"Every group minus {chosen.label}: difference and 95 % interval"
+    alt = f"Every group minus {chosen.label}: difference and {INTERVAL}"
     styled = _styled(held, column)
     high = theme.table_height(len(styled.index))
     st.dataframe(styled, width="stretch", height=high, hide_index=True, column_config=heads, alt=alt)
