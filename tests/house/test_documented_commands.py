@@ -51,3 +51,20 @@ def test_every_block_of_python_compiles(page):
     for language, text in BLOCK.findall(page.read_text("utf-8")):
         if language == "python":
             compile(text, str(page), "exec")
+
+
+def test_every_link_of_readme_leads_somewhere():
+    """Those of docs/ are checked when the site is built."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    links = [link.partition("#") for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
+    assert len(links) > 15 and [path for path, _, _ in links if not (ROOT / path).exists()] == []
+    for path, _, anchor in links:
+        headings = re.findall(r"^#+ (.*)$", (ROOT / path).read_text("utf-8"), re.M) if anchor else []
+        assert not anchor or anchor in [heading.lower().replace(" ", "-") for heading in headings]
+
+
+def test_readme_is_short():
+    """A section per user, each at most 40 lines."""
+    sections = re.split(r"(?m)^## ", (ROOT / "README.md").read_text("utf-8"))[1:]
+    lengths = {text.splitlines()[0]: len(text.splitlines()) for text in sections}
+    assert {"For teachers", "For researchers", "For practitioners"} <= set(lengths) and max(lengths.values()) < 40

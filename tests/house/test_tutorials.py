@@ -119,6 +119,12 @@ def _names_of_novel(shell: Shell) -> dict[str, str]:
     return {f"{k}=digit {k}": f"{k}=digit {digits.most_common(1)[0][0]}" for k, digits in shown.items()}
 
 
+def test_the_python_of_readme(tmp_path):
+    (code,) = blocks_of_python(ROOT / "README.md")
+    said = Shell(tmp_path).run("-c", code.replace("epochs=5", "epochs=1, pretrain_epochs=1, threads=1"))
+    assert said.splitlines()[0] == "finished" and 0 <= float(said.splitlines()[1]) <= 1
+
+
 def test_the_race_of_the_lesson_is_one_file(tmp_path):
     (replay,) = commands(page("start/teacher.md"))
     Shell(tmp_path).follow(replay)
