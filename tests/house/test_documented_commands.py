@@ -13,7 +13,7 @@ from lps.cli._parser import parser
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "benchmarks" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
-COMMAND = "python -m lps "
+COMMAND = re.compile(r"^(?:\$ )?(?:[A-Z_]+=\S+ )?(?:python -m )?lps (.+)")
 NEVER = ("...", "COMMAND", "`")  # an example of a form, not a command
 
 
@@ -21,16 +21,20 @@ def commands(page: Path) -> list[str]:
     """The commands of the program in the blocks of a page; lines that end with a backslash are joined."""
     blocks = [text.replace("\\\n", " ") for _, text in BLOCK.findall(page.read_text("utf-8"))]
     lines = [line.strip() for text in blocks for line in text.splitlines()]
-    return [line for line in lines if COMMAND in line and not any(word in line for word in NEVER)]
+    return [line for line in lines if COMMAND.match(line) and not any(word in line for word in NEVER)]
+
+
+def words_of(command: str) -> list[str]:
+    """What stands after the name of the program, without the comment."""
+    return shlex.split(COMMAND.match(command)[1], comments=True)
 
 
 def refusal(line: str) -> str:
     """What the parser says against a command; empty if it takes it."""
-    words = shlex.split(line.partition(COMMAND)[2], comments=True)
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
-            parser().parse_args(words)
+            parser().parse_args(words_of(line))
     except SystemExit:
         return f"{line}: {said.getvalue()}"
     return ""

@@ -13,24 +13,19 @@ from pathlib import Path
 import pytest
 from sklearn.datasets import load_digits
 
-from tests.house.test_documented_commands import BLOCK, COMMAND, PAGES, ROOT, commands
+from tests.house.test_documented_commands import BLOCK, ROOT, commands, words_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 SHORT = ("--set", "epochs=1", "--set", "pretrain.epochs=1", "--set", "threads=1")
 FOLLOWED = ("start/researcher.md", "start/practitioner.md", "start/teacher.md", "how-to/sweeps.md", "how-to/search.md")
-OTHERWISE = {  # pages whose commands are not carried out here, and why
-    "README.md": "its loop: tests/cli/test_whole_loop.py; its other lines are those of the tutorials",
-    "api.md": "tests/test_api.py",
-    "architecture.md": "tests/house/test_recipes.py",
+OTHERWISE = {  # instructions whose commands are not carried out here, and why
     "how-to/backbones.md": "needs files of weights",
-    "how-to/install.md": "`doctor` looks at the whole machine",
+    "how-to/install.md": "installs, and `doctor` looks at the whole machine",
     "how-to/notifications.md": "sends messages",
     "how-to/other-programs.md": "TensorBoard is followed for ever; tests/exchange",
     "how-to/own-pictures.md": "downloads, and runs of minutes; tests/cli/test_whole_loop.py",
     "how-to/several-gpus.md": "needs CIFAR-10",
     "how-to/slurm.md": "needs a cluster",
-    "results.md": "hours",
-    "when-the-margin-helps.md": "hours",
 }
 
 
@@ -51,12 +46,12 @@ class Shell:
 
     def follow(self, line: str, *more: str) -> str:
         """A line of a page, with further words."""
-        words = [self.names.get(word, word) for word in shlex.split(line.partition(COMMAND)[2], comments=True)]
+        words = [self.names.get(word, word) for word in words_of(line)]
         return self.run("-m", "lps", *words, *more)
 
     def follow_shortly(self, line: str) -> str:
         """The same, with one epoch where the line starts runs."""
-        starts_runs = line.partition(COMMAND)[2].split()[0] in ("train", "sweep", "search", "launch")
+        starts_runs = words_of(line)[0] in ("train", "sweep", "search", "launch")
         return self.follow(re.sub(r"--set epochs=\d+", "", line), *(SHORT if starts_runs else ()))
 
 
@@ -73,10 +68,9 @@ def page(name: str) -> Path:
     return ROOT / "docs" / name
 
 
-def test_every_page_with_commands_is_followed_or_says_why_not():
-    with_commands = {path.relative_to(ROOT / "docs").as_posix() for path in PAGES if path.parts[-2] != "benchmarks"
-                     if path.is_relative_to(ROOT / "docs") and commands(path)}  # fmt: skip
-    assert with_commands - {*FOLLOWED, *OTHERWISE} == set()
+def test_every_tutorial_and_instruction_is_followed_or_has_a_reason():
+    pages = [path for folder in ("start", "how-to") for path in (ROOT / "docs" / folder).glob("*.md") if commands(path)]
+    assert {f"{path.parent.name}/{path.name}" for path in pages} == {*FOLLOWED, *OTHERWISE}
 
 
 def test_the_tutorial_for_researchers(tmp_path):
