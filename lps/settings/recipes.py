@@ -36,7 +36,8 @@ def efforts(dataset: str) -> dict[str, dict[str, object]]:
     if dataset_info(dataset).is_own:
         found["stored"] = STORED | ({"dataset.image_size": _side()} if "dataset.image_size" in usual else {})
     if usual.get("network.name", LIGHT["network.name"]) != LIGHT["network.name"]:
-        found["light"] = dict(LIGHT)
+        small = {"views": "cifar"} if usual.get("views") == "gcd" else {}  # which makes 224 pixels of any size
+        found["light"] = LIGHT | small
     return found
 
 

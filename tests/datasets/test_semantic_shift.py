@@ -17,7 +17,7 @@ from lps.data.split import open_world_split
 from lps.datasets import semantic_shift
 from lps.datasets.semantic_shift import class_split, plain_name
 from lps.errors import Refusal
-from lps.settings import catalog
+from lps.settings import catalog, recipes
 from lps.settings.config import configure
 from lps.settings.usual import usual
 from lps.ui.forms import form
@@ -416,3 +416,11 @@ def test_a_recipe_by_method_that_does_not_fit_is_one_sentence(values, sentence, 
     monkeypatch.undo()
     catalog._read_at.cache_clear()
     assert catalog.dataset_info("cub").recipe_by_method
+
+
+def test_a_light_training_sees_small_pictures():
+    """On a CPU views of 224 pixels would make a light training a heavy one."""
+    for name in NAMES:
+        config = configure({"dataset": name} | recipes.efforts(name)["light"])
+        assert (config.views, config.dataset_image_size, config.network_name) == ("cifar", 32, "digits_resnet")
+        assert config.network_start == "simclr" and config.split_rule == "exact"

@@ -207,7 +207,8 @@ def _show_draw(errors: dict[str, str]) -> None:
         "Labels are drawn", _RULES, format_func=_RULES.get, required=True, key="set:split.rule",
         on_change=fields.take, args=("split.rule", str),
         help="Bernoulli: every image of a seen class keeps its label with the same chance, as in the original code. "
-        "Stratified: the same share of every class.",
+        "Stratified: the same share of every class. Exact share: that share of all images of seen classes together, as "
+        "GCD draws them.",
     )  # fmt: skip
     fields.type_into("split.seed", "Split seed", errors.get("split.seed"), help="The same for every run seed")
 
