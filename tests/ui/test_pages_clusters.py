@@ -25,6 +25,7 @@ from lps.store.snapshots import Snapshot, write_snapshot, write_split
 from lps.ui.clusters import exports, image_history, mending, page
 from lps.ui.clusters import naming as names
 from lps.ui.pictures import gallery, points, predictions
+from lps.ui.shared import data_table
 from tests.sample_runs import ALIVE, held, make_damaged, make_one_of_each, make_run
 from tests.visiting import visit, words_of
 
@@ -135,7 +136,7 @@ def test_without_truth_and_pictures(open_page, tmp_path):
     assert "36 unlabeled images in 4 clusters" in words_of(app) and "34 of unknown class" in words_of(app)
     assert "dataset: has changed since the run" in words_of(app) and "shown by their numbers" in words_of(app)
     assert table(app)["Images"].tolist() == [12, 12, 12, 0] and "Class" not in table(app)
-    assert table(app)["Known labels"].tolist() == ["", "1: cat, 100 %", "1: dog, 100 %", ""]
+    assert table(app)["Known labels"].fillna("–").tolist() == ["–", "1: cat, 100 %", "1: dog, 100 %", "–"]
     assert [list(flags) for flags in table(app)["Flags"]] == [[], [], [], ["empty"]]
     assert len(shown(app)) == 12 and heads(app)["sheet"]["mime"] == ""
     assert "6 with the label you gave" in words_of(app)
@@ -177,7 +178,7 @@ def test_the_table_says_what_the_split_says(open_page, stored):
     for cluster in range(10):
         inside = truth[split.unlabeled][predicted == cluster]
         assert found.loc[cluster, "Purity"] == pytest.approx(100 * np.bincount(inside).max() / len(inside), abs=0.06)
-    assert found["Name"].tolist() == [*map(str, range(5)), *[""] * 5]
+    assert found["Name"].fillna("–").tolist() == [*map(str, range(5)), *["–"] * 5]
     assert "Known labels" not in found and found["Top class"].tolist()[:5] == list(map(str, range(5)))
 
 
@@ -210,9 +211,16 @@ def test_a_matched_class_that_is_not_the_most_frequent_one_is_told_from_it(open_
 def test_a_cluster_that_no_class_is_left_for_says_so(stored):
     here = predictions.view(stored, 6)
     left_over = replace(here.clusters[7], matched=-1, matched_share=np.nan)
-    assert page.table(replace(here, clusters=[left_over])).loc[0, "Matched class"] == "none"
+    clusters = [left_over]
+    columns = page.columns(replace(here, clusters=clusters))
+    assert data_table.data(columns, clusters).loc[0, "Matched class"] == "none"
     said = page.class_account(here, left_over)
     assert said.startswith("Matched with no class") and "Most frequent class **7**, 100 %." in said
+
+
+def look_of(heading, run):
+    """How a column of the table looks."""
+    return next(c.config for c in page.columns(predictions.view(run, 6)) if c.heading == heading)
 
 
 def test_flags_are_explained_where_they_are_shown(open_page, run):
@@ -221,7 +229,7 @@ def test_flags_are_explained_where_they_are_shown(open_page, run):
     assert "**Part of a class**: its most frequent class" in words_of(app)
     assert "**Mixes classes**: it holds a third" in words_of(open_page(run.root, cluster=8))
     assert list(table(app).loc[7, "Flags"])[0] == "split", "what is shown has other words; the keys stay"
-    column = page._columns()["Flags"]
+    column = look_of("Flags", run)
     assert [option["label"] for option in column["type_config"]["options"]] == [t for t, _ in FLAGS.values()]
     assert all(words in column["help"] for _, words in FLAGS.values())
 
@@ -306,7 +314,7 @@ def test_a_name_that_is_emptied_is_no_name_and_can_be_undone(open_page, run):
     app = open_page(run.root, cluster=7)
     app.text_input[0].set_value("").run()
     assert said(run).names == {} and app.text_input[0].value == "" and not app.exception
-    assert table(app).loc[7, "Name"] == "" and len(naming.read_entries(run)) == 2
+    assert pd.isna(table(app).loc[7, "Name"]) and len(naming.read_entries(run)) == 2
     app.text_input[0].set_value(" ").run()
     assert len(naming.read_entries(run)) == 2, "what has no name has none to lose"
     app.button(key="undo").click().run()
@@ -388,7 +396,7 @@ def test_clusters_are_merged_and_rejected(open_page, run):
     assert 9 not in table(app).index and "Cluster 7 (with 9)" in words_of(app)
     assert np.isnan(table(app).loc[7, "Stability"]), "the network never had this cluster"
     assert app.dataframe[0].proto.placeholder == "–"
-    assert "merged or split off have none" in page._columns()["Stability"]["help"]
+    assert "merged or split off have none" in look_of("Stability", run)["help"]
     assert set(app.query_params["cluster"]) == {"7"}
     app.button(key="reject").click().run()
     assert said(run).rejected == {7} and table(app).loc[7, "Name"] == "(no class)" and "rejected" in words_of(app)

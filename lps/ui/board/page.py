@@ -3,7 +3,7 @@
 Filter, charts and epoch stand in the page's address; a board is that address under a name.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import streamlit as st
@@ -18,7 +18,8 @@ from lps.errors import Refusal
 from lps.store import titles
 from lps.ui.board import editing
 from lps.ui.forms import finding, keeping
-from lps.ui.shared import escape, notices, page_head, select, theme
+from lps.ui.shared import data_table, escape, notices, page_head, select, theme
+from lps.ui.shared.data_table import Column
 from lps.ui.shared.history import history
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import counted
@@ -174,17 +175,16 @@ def _show_values(charts: Sequence[BoardChart], shown: Shown) -> None:
         for label, past in zip(shown.labels, shown.histories)
     }
     table = board_charts.value_table(tables, epoch)
-    boxes = {head: _box(head) for head in table}
-    alt, high = "Last and best value of every run", theme.table_height(len(table), most=10)
-    st.dataframe(table, width="stretch", height=high, hide_index=True, column_config=boxes, alt=alt)
+    columns = [_column(head, table[head]) for head in table]
+    data_table.show(columns, table.index, "Last and best value of every run")
     st.caption("Best is the highest, of losses, KL, gap, conflict, time and memory the lowest. Fractions in percent.")
 
 
-def _box(head: str):
+def _column(head: str, cells: Iterable) -> Column:
     if head == "Run":
-        return st.column_config.TextColumn(pinned=True, width=220)
+        return Column(head, cells, "text", pinned=True, width=220)
     form = "%d" if head.endswith(" at") else "%.4g"
-    return st.column_config.NumberColumn(format=form, width=max(80, 30 + 7 * len(head)))
+    return Column(head, cells, "number", format=form, width=max(80, 30 + 7 * len(head)))
 
 
 def _remember_epoch() -> None:

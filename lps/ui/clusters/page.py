@@ -3,8 +3,9 @@
 The address says what is looked at: run, epoch, cluster, truth (a class), order, image.
 """
 
+from collections.abc import Callable
+
 import numpy as np
-import pandas as pd
 import streamlit as st
 
 from lps.analysis import clusters, labels, naming
@@ -18,7 +19,8 @@ from lps.ui.clusters import naming as names
 from lps.ui.pictures import gallery, points, predictions
 from lps.ui.pictures.gallery import Tile
 from lps.ui.pictures.predictions import View
-from lps.ui.shared import epoch_choice, escape, page_head, select, theme
+from lps.ui.shared import data_table, epoch_choice, escape, page_head, select, theme
+from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import counted
 
@@ -156,35 +158,6 @@ def summary(here: View) -> str:
     return " · ".join(said)
 
 
-def table(here: View) -> pd.DataFrame:
-    """One row a cluster. Of its class only where enough of it is known; where it is not, the labels that are."""
-    some_trusted = any(c.is_trusted for c in here.clusters)
-    some_unknown = any(c.known and not c.is_trusted for c in here.clusters)
-    rows = []
-    for c in here.clusters:
-        row: dict[str, object] = {"Cluster": c.id, "Name": _shown_name(here, c.id), "Images": c.size}
-        row["Flags"] = list(c.flags)
-        if some_trusted:
-            row |= _classes(here, c)
-        if some_unknown:
-            row["Known labels"] = f"{c.known}: {_share(here, c.majority, c.purity)}" if c.known else ""
-        row |= {"Confidence": _percent(c.confidence), "Stability": _percent(c.stability), "Nearest": _nearest(c)}
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def _classes(here: View, c: Cluster) -> dict[str, object]:
-    """The cells about the true classes of a cluster."""
-    if not c.is_trusted:
-        return {"Matched class": "", "Top class": "", "Purity": np.nan, "Second class": ""}
-    return {
-        "Matched class": _share(here, c.matched, c.matched_share) or "none",
-        "Top class": here.class_name(c.majority),
-        "Purity": _percent(c.purity),
-        "Second class": _share(here, c.runner_up, c.runner_up_share),
-    }
-
-
 def _percent(share: float) -> float:
     return round(100 * share, 3)  # the table rounds it once more
 
@@ -199,61 +172,68 @@ def _shown_name(here: View, cluster: int) -> str:
     return here.said.names.get(cluster) or here.defaults.get(cluster, "")
 
 
-def _nearest(c: Cluster) -> str:
-    return f"{c.nearest}, {c.similarity:.2f}" if c.nearest >= 0 else ""
-
-
 def _show_table(here: View, chosen: int) -> None:
     """The table; a click on a row opens its cluster."""
     row = int(np.searchsorted(here.ids, chosen))
     selection = st.session_state.get("clusters_table")
     if not selection or list(selection["selection"]["rows"]) != [row]:
         st.session_state["clusters_table"] = {"selection": {"rows": [row], "columns": [], "cells": []}}
-    shown = table(here)
-    st.dataframe(
-        shown,
-        width="stretch",
-        height=theme.table_height(len(shown), most=_TABLE_ROWS),
-        hide_index=True,
-        column_config=_columns(),
-        placeholder="–",
+    data_table.show(
+        columns(here),
+        here.clusters,
+        "Every cluster with its size, purity, confidence and flags",
+        most=_TABLE_ROWS,
         key="clusters_table",
         on_select=lambda: _open_row(here.ids),
         selection_mode="single-row-required",
-        alt="Every cluster with its size, purity, confidence and flags",
     )
 
 
-def _columns() -> dict:
-    """How the columns of `table` look, and what they mean."""
-    column, percent = st.column_config, "%.0f %%"
+def columns(here: View) -> list[Column]:
+    """The columns of the clusters: of true classes only where enough is known; elsewhere the labels that are known."""
+    percent = "%.0f %%"
     marks = "\n\n".join(f"**{title}**: {words}" for title, words in FLAGS.values())
-    before = f"mean over the {clusters.WINDOW} epochs before"
-    overlap = f"Overlap with the cluster that it was (images in both over images in either), {before}. "
-    overlap += "Clusters that you merged or split off have none"
+    overlap = "Overlap with the same cluster in earlier epochs (images in both over images in either), "
+    overlap += f"mean over the {clusters.WINDOW} epochs before. Clusters that you merged or split off have none"
+    about_matched = f"{_MATCHING}. Per cent: its share of the cluster"
+    about_second = "Second most frequent true class, and that one's share"
+    about_known = "Images of known class: how many, and the most frequent one"
+    about_confidence = f"Mean over its images. {image_history.HELPS['Confidence']}"
+    about_nearest = "The cluster with the most similar mean features, and the cosine"
+    flags = {"options": list(FLAGS), "color": [_FLAG_COLORS[name] for name in FLAGS]}
     bar = {"min_value": 0, "max_value": 100, "format": percent}
-    return {
-        "Cluster": column.NumberColumn(width=58, pinned=True, help="The id; ids of seen classes first"),
-        "Name": column.TextColumn(width=78, help="Yours, or that of the seen class that the id stands for"),
-        "Images": column.NumberColumn(width=62, format="localized", help="Unlabeled images in the cluster"),
-        "Flags": column.MultiselectColumn(
-            width=118,
-            options=list(FLAGS),
-            color=[_FLAG_COLORS[name] for name in FLAGS],
-            format_func=lambda name: FLAGS[name][0],
-            help=marks,
-        ),
-        "Matched class": column.TextColumn(width=98, help=f"{_MATCHING}. Per cent: its share of the cluster"),
-        "Top class": column.TextColumn(width=72, help="The most frequent true class of its images"),
-        "Purity": column.ProgressColumn(width=88, help="Share of the top class, matched or not", **bar),
-        "Second class": column.TextColumn(width=90, help="Second most frequent true class, and that one's share"),
-        "Known labels": column.TextColumn(width=130, help="Images of known class: how many, and the most frequent one"),
-        "Confidence": column.NumberColumn(
-            width=82, format=percent, help=f"Mean over its images. {image_history.HELPS['Confidence']}"
-        ),
-        "Stability": column.NumberColumn(width=74, format=percent, help=overlap),
-        "Nearest": column.TextColumn(width=70, help="The cluster with the most similar mean features, and the cosine"),
-    }
+    classes = {"hidden": not any(c.is_trusted for c in here.clusters)}
+    is_known = {"hidden": not any(c.known and not c.is_trusted for c in here.clusters)}
+
+    def of_class(cell: Callable[[Cluster], object]) -> Callable[[Cluster], object]:
+        return lambda c: cell(c) if c.is_trusted else None
+
+    matched = of_class(lambda c: _share(here, c.matched, c.matched_share) or "none")
+    top = of_class(lambda c: here.class_name(c.majority))
+    purity = of_class(lambda c: _percent(c.purity))
+    second = of_class(lambda c: _share(here, c.runner_up, c.runner_up_share))
+    return [
+        Column("Cluster", lambda c: c.id, "number", 58, "The id; ids of seen classes first", pinned=True),
+        Column("Name", lambda c: _shown_name(here, c.id), "text", 78, "Your name; otherwise the seen class's name"),
+        Column("Images", lambda c: c.size, "number", 62, "Unlabeled images in the cluster", format="localized"),
+        Column("Flags", lambda c: list(c.flags), "chips", 118, marks, format_func=lambda flag: FLAGS[flag][0], **flags),
+        Column("Matched class", matched, "text", 98, about_matched, **classes),
+        Column("Top class", top, "text", 72, "The most frequent true class of its images", **classes),
+        Column("Purity", purity, "bar", 88, "Share of the top class, matched or not", **bar, **classes),
+        Column("Second class", second, "text", 90, about_second, **classes),
+        Column("Known labels", lambda c: _known_labels(here, c), "text", 130, about_known, **is_known),
+        Column("Confidence", lambda c: _percent(c.confidence), "number", 82, about_confidence, format=percent),
+        Column("Stability", lambda c: _percent(c.stability), "number", 74, overlap, format=percent),
+        Column("Nearest", _nearest, "text", 70, about_nearest),
+    ]
+
+
+def _known_labels(here: View, c: Cluster) -> str:
+    return f"{c.known}: {_share(here, c.majority, c.purity)}" if c.known else ""
+
+
+def _nearest(c: Cluster) -> str:
+    return f"{c.nearest}, {c.similarity:.2f}" if c.nearest >= 0 else ""
 
 
 def _open_row(ids: np.ndarray) -> None:

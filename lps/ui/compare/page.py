@@ -27,7 +27,8 @@ from lps.report import run_report
 from lps.scores.estimates import INTERVAL, PERCENT
 from lps.store import titles
 from lps.store.runs import Run
-from lps.ui.shared import against, escape, notices, page_head, scores, select, take_away, theme
+from lps.ui.shared import against, data_table, escape, notices, page_head, scores, select, take_away, theme
+from lps.ui.shared.data_table import Column
 from lps.ui.shared.history import history
 from lps.ui.shared.plot import code_of, plot
 from lps.ui.shared.scores import width
@@ -127,22 +128,37 @@ def _remember_runs() -> None:
 
 def _show_runs(groups: list[Group]) -> None:
     """Every run of every group, with a link to its own page."""
-    rows = [_run_row(group.label, member, "") for group in groups for member in group.members]
-    rows += [
-        _run_row(group.label, member, "another run of the seed counts") for group in groups for member in group.replaced
-    ]
+    rows = [(group.label, member, "") for group in groups for member in group.members]
+    why = "another run of the seed counts"
+    rows += [(group.label, member, why) for group in groups for member in group.replaced]
     with st.expander(f"Every run ({len(rows)})"):
-        boxes = {head: st.column_config.NumberColumn(format="%.1f") for head, _ in HEADS.values()}
-        boxes["Run"] = st.column_config.LinkColumn(display_text=r"run=(.*)$", help="Opens the run's own page")
-        st.dataframe(pd.DataFrame(rows), width="stretch", hide_index=True, column_config=boxes)
+        data_table.show(_run_columns(), rows, "Every run of every group with its scores")
 
 
-def _run_row(label: str, member: Scored, standing: str) -> dict[str, object]:
-    about = {"Run": f"live?run={member.run.id}", "Group": label, "Seed": member.config.seed, "Epoch": member.epoch}
-    numbers = {head: round(member.value(c) * (1 if c == "time" else 100), 4) + 0.0 for c, (head, _) in HEADS.items()}
+def _run_columns() -> list[Column]:
+    """The columns of (label of the group, run, why it does not count)."""
+    link = {"display_text": r"run=(.*)$", "help": "Opens the run's own page"}
+    columns = [
+        Column("Run", lambda row: f"live?run={row[1].run.id}", "link", **link),
+        Column("Group", lambda row: row[0]),
+        Column("Seed", lambda row: row[1].config.seed),
+        Column("Epoch", lambda row: row[1].epoch),
+    ]
+    columns += [
+        Column(head, lambda row, key=key: _shown_score(row[1], key), "number", format="%.1f")
+        for key, (head, _) in HEADS.items()
+    ]
+    return [*columns, Column("Remark", lambda row: _remark(row[1], row[2]))]
+
+
+def _shown_score(member: Scored, key: str) -> float:
+    """Seconds, or percent and points."""
+    return round(member.value(key) * (1 if key == "time" else 100), 4) + 0.0
+
+
+def _remark(member: Scored, why: str) -> str:
     told = "as recorded while training; predictions are gone" if member.is_told else ""
-    state = "; ".join(filter(None, [standing or ("" if member.is_complete else "did not reach its end"), told]))
-    return about | numbers | {"Remark": state}
+    return "; ".join(filter(None, [why or ("" if member.is_complete else "did not reach its end"), told]))
 
 
 # ---------------------------------------------------------------------------------------------------- curves
@@ -203,9 +219,9 @@ def _show_differences(groups: list[Group]) -> None:
         st.caption("There is one group: its runs differ in nothing but the seed.")
         return
     table = settings_table(groups)
-    boxes = {"Group": st.column_config.TextColumn(pinned=True, width=width(groups))}
-    high = theme.table_height(len(table))
-    st.dataframe(table, width="stretch", height=high, hide_index=True, column_config=boxes)
+    columns = [Column(head, table[head]) for head in table if head != "Group"]
+    columns.insert(0, Column("Group", table["Group"], "text", pinned=True, width=width(groups)))
+    data_table.show(columns, groups, "The settings in which the groups differ", most=len(groups))
     st.caption("A setting that only some methods have is listed where a run has changed it.")
 
 
@@ -240,27 +256,27 @@ def _show_texts(groups: list[Group], scoring: Scoring, reference: Group | None) 
 def _show_published() -> None:
     """Table 1 of the paper with what speaks against its numbers."""
     with st.expander("What the paper reports"):
-        boxes = {head: st.column_config.NumberColumn(format="%.1f") for head in ("Seen", "Novel", "All")}
-        st.dataframe(published(), width="stretch", hide_index=True, column_config=boxes)
+        data_table.show(_published_columns(), published(), "Table 1 of the LPS paper")
         st.caption(
             "Table 1 of the LPS paper, means of three runs. Where seen accuracy is matched, All cannot exceed the "
             "weighted mean of seen and novel; the last column says where it does."
         )
 
 
-def published() -> pd.DataFrame:
-    """Table 1, one row a line, doubtful ones first."""
+def published() -> list[paper.Row]:
+    """Table 1, doubtful lines first."""
     rows = [row for row in paper.rows() if row.table == "table1_main"]
-    table = pd.DataFrame(
-        {
-            "Data set": row.dataset,
-            "Labels": f"{100 * row.labeled_ratio:g} %",
-            "Method": row.method,
-            "Seen": row.seen,
-            "Novel": row.novel,
-            "All": row.all,
-            "In doubt": "; ".join(paper.doubts(row)),
-        }
-        for row in rows
-    )
-    return table.sort_values("In doubt", key=lambda doubts: doubts == "", kind="stable", ignore_index=True)
+    return sorted(rows, key=lambda row: not paper.doubts(row))
+
+
+def _published_columns() -> list[Column]:
+    number = {"kind": "number", "format": "%.1f"}
+    return [
+        Column("Data set", lambda row: row.dataset),
+        Column("Labels", lambda row: f"{100 * row.labeled_ratio:g} %"),
+        Column("Method", lambda row: row.method),
+        Column("Seen", lambda row: row.seen, **number),
+        Column("Novel", lambda row: row.novel, **number),
+        Column("All", lambda row: row.all, **number),
+        Column("In doubt", lambda row: "; ".join(paper.doubts(row))),
+    ]

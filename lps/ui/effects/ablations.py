@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import pandas as pd
 import streamlit as st
 
 from lps.analysis import ablation, score_tables
@@ -12,7 +11,8 @@ from lps.settings import catalog
 from lps.settings.config import Config
 from lps.ui.effects import missing_runs
 from lps.ui.effects.backgrounds import background_words, waiting_cells
-from lps.ui.shared import against, escape, select
+from lps.ui.shared import against, data_table, escape, select
+from lps.ui.shared.data_table import Column
 from lps.wording import counted
 
 
@@ -28,10 +28,7 @@ def show(scored: Sequence[Scored], waiting: Sequence[Config]) -> None:
         return
     table = _pick_table(found)
     on_their_way = waiting_rows(table, waiting)
-    heads = {"Paper": st.column_config.TextColumn(help="Seen / novel / all of the same experiment in the LPS paper")}
-    heads["Variant"] = st.column_config.TextColumn(pinned=True, width=230)
-    shown = _ablation_table(table, on_their_way)
-    st.dataframe(shown, width="stretch", hide_index=True, column_config=heads, alt="The ablation table of LPS")
+    data_table.show(_columns(on_their_way), table.rows, "The ablation table of LPS")
     notes = [escape.markdown(note[:1].upper() + note[1:]) for note in score_tables.notes_on_paper(table.groups)]
     st.caption("  \n".join(["Percent and points, mean ± standard deviation over n seeds.", *(f"{n}." for n in notes)]))
     against.show(table.groups, "ablated", table.rows[0].group)
@@ -57,16 +54,20 @@ def waiting_rows(table: ablation.AblationTable, waiting: Sequence[Config]) -> se
     return {row.name for row in table.rows if row.values in there}
 
 
-def _ablation_table(table: ablation.AblationTable, on_their_way: set[str]) -> pd.DataFrame:
-    """One row a variant; what has no run says so."""
-    rows = []
-    for row in table.rows:
+def _columns(on_their_way: set[str]) -> list[Column]:
+    """The columns of the variants; one without a run says so."""
+
+    def cell(row: ablation.Variant, measure: str) -> str:
         lack = "on its way" if row.name in on_their_way else "not run"
-        numbers = {NAMES[m]: score_tables.cell(row.group, m) if row.group else lack for m in COLUMNS}
-        more = {"n": len(row.group.members) if row.group else 0}
-        more["Paper"] = score_tables.paper_cell(row.group) if row.group else "-"
-        rows.append({"Variant": row.name} | numbers | more)
-    return pd.DataFrame(rows)
+        return score_tables.cell(row.group, measure) if row.group else lack
+
+    about_paper = "Seen / novel / all of the same experiment in the LPS paper"
+    return [
+        Column("Variant", lambda row: row.name, "text", pinned=True, width=230),
+        *(Column(NAMES[measure], lambda row, measure=measure: cell(row, measure)) for measure in COLUMNS),
+        Column("n", lambda row: len(row.group.members) if row.group else 0),
+        Column("Paper", lambda row: score_tables.paper_cell(row.group) if row.group else "", help=about_paper),
+    ]
 
 
 def _offer_rows(table: ablation.AblationTable) -> None:

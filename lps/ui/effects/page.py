@@ -10,7 +10,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import pandas as pd
 import streamlit as st
 
 from lps.analysis import effects, run_groups, run_scores, score_tables
@@ -29,7 +28,8 @@ from lps.settings.parameters import text_of
 from lps.store.runs import Run, State
 from lps.ui.effects import ablations, answer, matrix, missing_runs
 from lps.ui.effects.backgrounds import pick_background
-from lps.ui.shared import against, escape, page_head, scores, select, theme
+from lps.ui.shared import against, data_table, escape, page_head, scores, select, theme
+from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import counted
 
@@ -287,7 +287,7 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
         plot(figure, "effect_curves", alt, code=code)
     st.caption(" ".join(_about_curves(axis, shown, groups, len(found), reasons)))
     with st.expander("The same in numbers"):
-        st.dataframe(_curve_table(setting, groups), width="stretch", hide_index=True, alt=f"{alt}, in numbers")
+        data_table.show(_curve_columns(setting), list(groups.items()), f"{alt}, in numbers")
     named = {
         value: replace(group, label=run_groups.setting_in_words(setting, value)) for value, group in groups.items()
     }
@@ -336,15 +336,17 @@ def _offer_lacking(background: Background, cells: Sequence[tuple]) -> None:
             missing_runs.offer("curve", about, configs, primary=False)
 
 
-def _curve_table(setting: str, groups: Mapping[object, Group]) -> pd.DataFrame:
-    """One row a value: mean ± standard deviation in percent or points, and the number of runs."""
-    rows = [
-        {setting: text_of(value)}
-        | {NAMES[measure]: score_tables.cell(group, measure) for measure in COLUMNS}
-        | {"n": len(group.members), "Seeds": ", ".join(str(member.config.seed) for member in group.members)}
-        for value, group in groups.items()
+def _curve_columns(setting: str) -> list[Column]:
+    """The columns of (value, group): mean ± standard deviation in percent or points, and the seeds."""
+    return [
+        Column(setting, lambda row: text_of(row[0])),
+        *(
+            Column(NAMES[measure], lambda row, measure=measure: score_tables.cell(row[1], measure))
+            for measure in COLUMNS
+        ),
+        Column("n", lambda row: len(row[1].members)),
+        Column("Seeds", lambda row: ", ".join(str(member.config.seed) for member in row[1].members)),
     ]
-    return pd.DataFrame(rows)
 
 
 # ---------------------------------------------------------------------------------------------------- all settings

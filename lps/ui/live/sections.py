@@ -25,7 +25,8 @@ from lps.store.runs import Run, State
 from lps.ui.forms import fields
 from lps.ui.live import blind, cards, epoch_player
 from lps.ui.pictures import points
-from lps.ui.shared import epoch_choice, escape, estimates, failures, notices, refusals, run_actions, theme
+from lps.ui.shared import data_table, epoch_choice, escape, estimates, failures, notices, refusals, run_actions, theme
+from lps.ui.shared.data_table import Column
 from lps.ui.shared.history import history, log_tail
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import ago, counted, data_size
@@ -232,23 +233,27 @@ def show_comparison(runs: list[Run]) -> None:
         figure.update_layout(uirevision=" ".join(run.id for run in runs))
         alt = "Novel and seen accuracy, KL and mean margin of several runs over the epochs"
         plot(figure, "pace_of_runs", alt, code=code_of("pace_of_runs", runs), highlight=len(runs) > 1)
-        table = _last_values(recorded)
-        exact = {word: st.column_config.NumberColumn(format="%.1f") for word in table if word != "Epoch"}
-        st.dataframe(table, width="stretch", column_config=exact)
+        data_table.show(_last_columns(), list(recorded.items()), "Newest accuracies of every run")
     else:
         st.caption("No epoch of training has been recorded yet.")
 
 
-def _last_values(pasts: dict[str, History]) -> pd.DataFrame:
-    """The newest accuracies of several runs in percent, one row a run."""
+def _last_columns() -> list[Column]:
+    """The columns of (label of a run, its history)."""
     names = {"accuracy/seen": "Seen %", "accuracy/novel": "Novel %", "accuracy/all": "All %", "accuracy/gap": "Gap pts"}
-    rows = {}
-    for label, past in pasts.items():
-        values = {word: past.last(name) for name, word in names.items()}
-        rows[label] = {"Epoch": past.last_epoch} | {
-            word: round(100 * value, 1) if value is not None else None for word, value in values.items()
-        }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Run")
+
+    def percent(past: History, name: str) -> float | None:
+        value = past.last(name)
+        return None if value is None else round(100 * value, 1)
+
+    return [
+        Column("Run", lambda row: row[0]),
+        Column("Epoch", lambda row: row[1].last_epoch),
+        *(
+            Column(word, lambda row, name=name: percent(row[1], name), "number", format="%.1f")
+            for name, word in names.items()
+        ),
+    ]
 
 
 def _of(figure, run: Run):
@@ -393,8 +398,9 @@ def show_settings(run: Run) -> None:
     table = settings_table(settings)
     changed = int(table["Changed"].sum())
     st.caption(f"{changed or 'None'} of the {len(table)} settings differ from the defaults of data set and method.")
-    boxes = {"Changed": st.column_config.CheckboxColumn(width="small")}
-    st.dataframe(table, width="stretch", hide_index=True, column_config=boxes)
+    columns = [Column(head, table[head]) for head in ("Setting", "Value", "Default")]
+    columns.append(Column("Changed", table["Changed"], "check", width="small"))
+    data_table.show(columns, table.index, "Every setting with its value and its default")
     method = catalog.method_info(settings.method)
     st.markdown(f"**{escape.markdown(method.title)}**")
     fields.show_meaning(method)

@@ -4,7 +4,6 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 
 from lps.datasets import Images
@@ -15,7 +14,8 @@ from lps.store.titles import short_id
 from lps.ui.pictures import frames, gallery, left_out, points
 from lps.ui.pictures.frames import Frame
 from lps.ui.pictures.gallery import FINE, Tile
-from lps.ui.shared import escape, select
+from lps.ui.shared import data_table, escape, select
+from lps.ui.shared.data_table import Column
 from lps.use import prediction_files
 from lps.use.none_of_these import KEPT
 from lps.use.predicted import NONE, Predicted
@@ -85,19 +85,12 @@ def _ask_threshold(found: Predicted) -> float:
 def _show_counts(found: Predicted, said: list[str], none: np.ndarray) -> None:
     count = len(found.files)
     st.markdown(f"**{counted(count, 'picture')}**, {int(none.sum()):,} of them {NONE}; by epoch {found.epoch}")
-    counts = Counter(said)
-    table = pd.DataFrame(
-        {"Class": list(counts), "Pictures": list(counts.values()), "Share": [100 * n / count for n in counts.values()]}
-    ).sort_values("Pictures", ascending=False)
-    st.dataframe(
-        table,
-        hide_index=True,
-        height=min(360, 36 * (len(table) + 1) + 2),
-        column_config={
-            "Share": st.column_config.ProgressColumn(min_value=0, max_value=100, format="%.0f %%"),
-            "Pictures": st.column_config.NumberColumn(format="localized", width="small"),
-        },
-    )
+    columns = [
+        Column("Class", lambda row: row[0]),
+        Column("Pictures", lambda row: row[1], "number", format="localized", width="small"),
+        Column("Share", lambda row: 100 * row[1] / count, "bar", min_value=0, max_value=100, format="%.0f %%"),
+    ]
+    data_table.show(columns, Counter(said).most_common(), "Number of pictures of each class")
     if found.lost:
         names = escape.markdown(", ".join(found.lost))
         st.caption(f"No cluster of epoch {found.epoch}, of the newest weights, continues what you called {names}.")
@@ -165,18 +158,16 @@ def _choose_class(said: list[str], kinds: dict[str, tuple[int, ...]]) -> str:
 
 def _show_table(found: Predicted, said: list[str], rows: list[int]) -> None:
     names = found.names()
-    table = pd.DataFrame(
-        {
-            "File": [found.files[row] for row in rows],
-            "Name": [said[row] for row in rows],
-            "Nearest class": [names[row] for row in rows],
-            "Confidence": 100 * found.confidence[rows],
-            "Distance": found.distance[rows],
-        }
-    )
-    percent = st.column_config.NumberColumn(format="%.0f %%", help="The network's, that it is its nearest class")
-    far = st.column_config.NumberColumn(format="%.3f", help="Mean cosine distance to the 5 nearest training images")
-    st.dataframe(table, hide_index=True, height=520, column_config={"Confidence": percent, "Distance": far})
+    about_confidence = "Model confidence in the nearest class"
+    about_distance = "Mean cosine distance to the 5 nearest training images"
+    columns = [
+        Column("File", lambda row: found.files[row]),
+        Column("Name", lambda row: said[row]),
+        Column("Nearest class", lambda row: names[row]),
+        Column("Confidence", 100 * found.confidence[rows], "number", format="%.0f %%", help=about_confidence),
+        Column("Distance", found.distance[rows], "number", format="%.3f", help=about_distance),
+    ]
+    data_table.show(columns, rows, "Every picture with its class, confidence and distance", height=520)
 
 
 def _show_pictures(run: Run, found: Predicted, said: list[str], rows: list[int]) -> None:

@@ -19,7 +19,8 @@ from lps.ui.pictures import gallery, points, predictions
 from lps.ui.pictures.gallery import Tile
 from lps.ui.projection import filters
 from lps.ui.projection.filters import Conditions
-from lps.ui.shared import escape, select
+from lps.ui.shared import data_table, escape, select
+from lps.ui.shared.data_table import Column
 from lps.wording import counted
 
 _PAGE = 48  # pictures on a sheet
@@ -65,14 +66,8 @@ def show(run: Run, epoch: int, table: pd.DataFrame, chosen: np.ndarray) -> None:
     found = _counts(rows, names)
     left, right = st.columns([3, 5], gap="medium")
     with left:
-        st.dataframe(
-            found,
-            width="stretch",
-            height=37 + 35 * min(_ROWS, len(found)),
-            hide_index=True,
-            column_config=_columns(len(rows)),
-            alt="How many of the selected images are of each class, in truth and by prediction",
-        )
+        alt = "How many of the selected images are of each class, in truth and by prediction"
+        data_table.show(_columns(found, len(rows)), found.index, alt, most=_ROWS)
     with right:
         _show_sheet(run, rows, names, images)
 
@@ -145,13 +140,14 @@ def _counts(rows: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
     return found if (rows["truth"] >= 0).any() else found.drop(columns="True")
 
 
-def _columns(total: int) -> dict:
-    bar = {"min_value": 0, "max_value": total, "format": "%d"}
-    return {
-        "Class": st.column_config.TextColumn(width=80),
-        "True": st.column_config.ProgressColumn(width=95, help="Selected images of this true class", **bar),
-        "Predicted": st.column_config.ProgressColumn(width=95, help="Selected images taken for this class", **bar),
-    }
+def _columns(found: pd.DataFrame, total: int) -> list[Column]:
+    """found: of `_counts`; total: how many images are selected."""
+    bar = {"width": 95, "min_value": 0, "max_value": total, "format": "%d"}
+    columns = [Column("Class", found["Class"], "text", width=80)]
+    if "True" in found:
+        columns.append(Column("True", found["True"], "bar", help="Selected images of this true class", **bar))
+    about = "Selected images taken for this class"
+    return [*columns, Column("Predicted", found["Predicted"], "bar", help=about, **bar)]
 
 
 def _show_sheet(run: Run, rows: pd.DataFrame, names: tuple[str, ...], images: Images | None) -> None:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-import pandas as pd
 import streamlit as st
 
 from lps.errors import Refusal
@@ -20,7 +19,8 @@ from lps.running.overview import Going, Occupancy, Waiting
 from lps.store import titles, wishes
 from lps.store.runs import RUN_ID, Run
 from lps.store.wishes import MOST_PRIORITY
-from lps.ui.shared import background_work, escape, estimates, refusals, select, theme
+from lps.ui.shared import background_work, data_table, escape, estimates, refusals, select, theme
+from lps.ui.shared.data_table import Column
 from lps.wording import counted, data_size
 
 _TICK_S = 3.0  # while something runs or waits
@@ -279,56 +279,58 @@ def _show_waiting(found: Occupancy, now: float) -> None:
     ids = [item.run.id for item in found.waiting]
     kept = set(st.session_state.get("queue_chosen", []))
     alt = "The waiting runs, in the order in which they start"
-    places = select.tick_rows(_table(found.waiting, now), "queue", ids, kept, _ROWS, _columns(), alt)
+    places = data_table.tick_rows(_columns(now), list(enumerate(found.waiting, 1)), "queue", ids, kept, _ROWS, alt)
     chosen = [found.waiting[place] for place in places]
     st.session_state["queue_chosen"] = [item.run.id for item in chosen]
     _show_actions(chosen, now)
 
 
-def _table(waiting: Sequence[Waiting], now: float) -> pd.DataFrame:
-    """One row per run, in the order in which they start; optional columns without any value are left out."""
-    frame = pd.DataFrame([_row(place, item, now) for place, item in enumerate(waiting, 1)])
-    optional = ("Priority", "Waits for", "Takes", "Starts", "Retries")
-    return frame.drop(columns=[name for name in optional if not frame[name].fillna(False).astype(bool).any()])
+def _columns(now: float) -> list[Column]:
+    """The columns of the waiting runs; a row is (place, run), in the order in which the runs start."""
+    about_wait = "What the run waits for besides a free slot"
+    about_time = "Estimated from similar runs at the current speed"
+    about_retries = "How often the run was started again after a crash, and how often it may be"
+    about_id = "The end of the run's id; every command accepts it"
+    submitted = {"format": "YYYY-MM-DD HH:mm", "timezone": st.context.timezone}
+
+    def of_run(cell: Callable[[Waiting], object]) -> Callable[[tuple[int, Waiting]], object]:
+        return lambda row: cell(row[1])
+
+    waits = of_run(lambda item: wishes.in_words(item.wish, now))
+    takes = of_run(lambda item: "" if item.takes is None else costs.span_in_words(item.takes))
+    starts = of_run(lambda item: _start_in_words(item, now))
+    priority = of_run(lambda item: item.wish.priority)
+    return [
+        Column("Place", lambda row: row[0], "number", 40, label="#"),
+        Column("Name", of_run(lambda item: titles.title(item.run)), "text", 210, pinned=True),
+        Column("Waits for", waits, "text", 190, about_wait, optional=True),
+        Column("Priority", priority, "number", 64, "Runs of higher priority start first", optional=True),
+        Column("Takes", takes, "text", 110, about_time, optional=True),
+        Column("Starts", starts, "text", 110, "Estimated from the runs before it", optional=True),
+        Column("Retries", of_run(_retries), "text", 70, about_retries, optional=True),
+        Column("Method", of_run(lambda item: _id_part(item.run, 3).upper()), "text", 90),
+        Column("Data set", of_run(lambda item: _id_part(item.run, 2)), "text", 80),
+        Column("Submitted", of_run(lambda item: _submitted(item.wish.time)), "time", 130, **submitted),
+        Column("Id", of_run(lambda item: item.run.id[-6:]), "text", 75, about_id),
+    ]
 
 
-def _row(place: int, item: Waiting, now: float) -> dict[str, object]:
-    parts = item.run.id.split("-") if RUN_ID.fullmatch(item.run.id) else []
-    starts = ""
-    if item.start is not None and item.start > now:
-        starts = overview.clock(item.start, now) + ("" if item.certain else " or later")
-    return {
-        "Place": place,
-        "Name": titles.title(item.run),
-        "Waits for": wishes.in_words(item.wish, now),
-        "Priority": item.wish.priority,
-        "Takes": "" if item.takes is None else costs.span_in_words(item.takes),
-        "Starts": starts,
-        "Retries": f"{item.wish.retried} of {item.wish.retries}" if item.wish.retries else "",
-        "Method": parts[3].upper() if parts else "",
-        "Data set": parts[2] if parts else "",
-        "Submitted": datetime.fromtimestamp(item.wish.time, UTC) if item.wish.time else None,
-        "Id": item.run.id[-6:],
-    }
+def _start_in_words(item: Waiting, now: float) -> str:
+    if item.start is None or item.start <= now:
+        return ""
+    return overview.clock(item.start, now) + ("" if item.certain else " or later")
 
 
-def _columns() -> dict:
-    columns = st.column_config
-    return {
-        "Place": columns.NumberColumn("#", width=40),
-        "Name": columns.TextColumn(width=210, pinned=True),
-        "Waits for": columns.TextColumn(width=190, help="What the run waits for besides a free slot"),
-        "Priority": columns.NumberColumn(width=64, help="Runs of higher priority start first"),
-        "Takes": columns.TextColumn(width=110, help="Estimated from similar runs at the current speed"),
-        "Starts": columns.TextColumn(width=110, help="Estimated from the runs before it"),
-        "Retries": columns.TextColumn(
-            width=70, help="How often the run was started again after a crash, and how often it may be"
-        ),
-        "Method": columns.TextColumn(width=90),
-        "Data set": columns.TextColumn(width=80),
-        "Submitted": columns.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone=st.context.timezone, width=130),
-        "Id": columns.TextColumn(width=75, help="The end of the run's id; every command accepts it"),
-    }
+def _retries(item: Waiting) -> str:
+    return f"{item.wish.retried} of {item.wish.retries}" if item.wish.retries else ""
+
+
+def _id_part(run: Run, place: int) -> str:
+    return run.id.split("-")[place] if RUN_ID.fullmatch(run.id) else ""
+
+
+def _submitted(seconds: float) -> datetime | None:
+    return datetime.fromtimestamp(seconds, UTC) if seconds else None
 
 
 def _show_actions(chosen: Sequence[Waiting], now: float) -> None:

@@ -1,13 +1,13 @@
 """Two chosen runs of the page Runs beside one another: what differs, then their numbers."""
 
-import pandas as pd
 import streamlit as st
 
 from lps.analysis.standing import Entry
-from lps.bench.side_by_side import Number, SideBySide, beside
+from lps.bench.side_by_side import SideBySide, beside
 from lps.settings import spell
 from lps.store import titles
-from lps.ui.shared import escape, take_away
+from lps.ui.shared import data_table, escape, take_away
+from lps.ui.shared.data_table import Column
 
 
 def show(first: Entry, second: Entry) -> None:
@@ -31,12 +31,13 @@ def _show_sections(found: SideBySide, names: tuple[str, str], is_all: bool) -> N
     if not rows:
         st.caption(f"They agree in all {same} settings and facts.")
         return
-    table = pd.DataFrame(rows, columns=["Of", "What", *_heads(names), "Differs"])
-    boxes = {"What": st.column_config.TextColumn(pinned=True), "Of": st.column_config.TextColumn(width=110)}
-    if not is_all:
-        table = table.drop(columns="Differs")
-    alt = "Settings, program, hardware, data and split of both runs"
-    st.dataframe(table, width="stretch", height="content", hide_index=True, column_config=boxes, alt=alt)
+    columns = [
+        Column("Of", lambda row: row[0], "text", width=110),
+        Column("What", lambda row: row[1], "text", pinned=True),
+        *(Column(head, lambda row, place=place: row[place]) for place, head in enumerate(_heads(names), 2)),
+        Column("Differs", lambda row: row[4], hidden=not is_all),
+    ]
+    data_table.show(columns, rows, "Settings, program, hardware, data and split of both runs", most=len(rows))
     silent = [title for title, all_rows in found.sections.items() if all_rows and all(row.same for row in all_rows)]
     st.caption(f"{same} are the same" + (f"; nothing differs under {', '.join(silent)}" if silent else "") + ".")
 
@@ -47,21 +48,20 @@ def _show_numbers(found: SideBySide, names: tuple[str, str]) -> None:
         if not numbers:
             tab.caption("Neither has an evaluated epoch.")
             continue
-        tab.dataframe(_numbers(numbers, names), width="stretch", hide_index=True, column_config=_number_boxes(names))
+        with tab:
+            data_table.show(_number_columns(names), numbers, "The measurements of both runs")
         first, second = (f"{escape.markdown(name)}: {about}" for name, about in zip(names, found.about))
         tab.caption(f"{first}. {second}. Accuracies, NMI and ARI in percent.")
 
 
-def _numbers(numbers: list[Number], names: tuple[str, str]) -> pd.DataFrame:
-    rows = [(one.name, one.first, one.second, one.difference) for one in numbers]
-    return pd.DataFrame(rows, columns=["Measurement", *_heads(names), "Difference"])
-
-
-def _number_boxes(names: tuple[str, str]) -> dict:
-    boxes: dict = {head: st.column_config.NumberColumn(format="%.5g") for head in _heads(names)}
-    boxes["Difference"] = st.column_config.NumberColumn(format="%+.5g", help="Second minus first")
-    boxes["Measurement"] = st.column_config.TextColumn(pinned=True)
-    return boxes
+def _number_columns(names: tuple[str, str]) -> list[Column]:
+    first, second = _heads(names)
+    return [
+        Column("Measurement", lambda one: one.name, "text", pinned=True),
+        Column(first, lambda one: one.first, "number", format="%.5g"),
+        Column(second, lambda one: one.second, "number", format="%.5g"),
+        Column("Difference", lambda one: one.difference, "number", format="%+.5g", help="Second minus first"),
+    ]
 
 
 def _heads(names: tuple[str, str]) -> list[str]:

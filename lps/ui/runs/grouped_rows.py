@@ -11,6 +11,7 @@ from lps.bench.bunches import Bunch
 from lps.bench.run_names import Name
 from lps.store import titles
 from lps.ui.runs import table
+from lps.ui.shared.data_table import Column
 
 LABEL = "Group"  # the column with the names of groups and runs
 _CLOSED, _OPEN, _INSIDE = "► ", "▼ ", "\u2003\u2003"
@@ -84,25 +85,33 @@ def ticked(rows: Sequence[GroupedRow], chosen: set[str]) -> list[int]:
 # ---------------------------------------------------------------------------------------------------- cells
 
 
-def frame(
-    rows: Sequence[GroupedRow], by: Sequence[Name], shown: Sequence[Name], held: Bunch | None, against: Entry | None
-) -> dict[str, list]:
-    """The table by its heads; differences from the group `held` and from the run `against` stand behind the numbers."""
-    cells: dict[str, list] = {LABEL: [row.label(by) for row in rows]}
-    cells["n"] = [None if row.entry else len(row.bunch.members) for row in rows]
-    if any(row.bunch.finished < len(row.bunch.members) for row in rows):
-        cells["Finished"] = [None if row.entry else row.bunch.finished for row in rows]
+def columns(
+    rows: Sequence[GroupedRow],
+    by: Sequence[Name],
+    shown: Sequence[Name],
+    held: Bunch | None,
+    against: Entry | None,
+    entries: Sequence[Entry],
+) -> list[Column]:
+    """The columns after the names; differences from the group `held` and from the run `against` follow the numbers."""
+    all_over = all(row.bunch.finished == len(row.bunch.members) for row in rows)
+    found = [
+        Column("n", [None if row.entry else len(row.bunch.members) for row in rows], "number", 48, "Runs"),
+        Column("Finished", [None if row.entry else row.bunch.finished for row in rows], "number", 70, hidden=all_over),
+    ]
     for name in shown:
-        head = table.head(name)
+        head, number = table.head(name), {"kind": "number", "format": "%.1f" if name.kind == "percent" else "%.4g"}
         if not name.is_measured:
-            cells[head] = [_said(row, name) for row in rows]
+            found.append(table.column(name, entries, [_said(row, name) for row in rows], False))
             continue
-        numbers = [row.bunch.mean_and_std(name) for row in rows]
-        cells[head] = [table.values([row.entry], name)[0] if row.entry else own[0] for row, own in zip(rows, numbers)]
-        cells[f"± {head}"] = [None if row.entry else own[1] for row, own in zip(rows, numbers)]
+        about, groups = f"{name.key} at the newest epoch", [row.bunch.mean_and_std(name) for row in rows]
+        means = [table.values([row.entry], name)[0] if row.entry else mean for row, (mean, _) in zip(rows, groups)]
+        spreads = [None if row.entry else spread for row, (_, spread) in zip(rows, groups)]
+        found.append(Column(head, means, width=80, help=f"{about}; of a group the mean of its runs", **number))
+        found.append(Column(f"± {head}", spreads, width=70, help=f"Standard deviation of {about}", **number))
         if name.kind == "percent" and (held or against):
-            cells[f"Δ {head}"] = _differences(rows, name, by, held, against)
-    return cells
+            found.append(Column(f"Δ {head}", _differences(rows, name, by, held, against)))
+    return found
 
 
 def _said(row: GroupedRow, name: Name) -> object:

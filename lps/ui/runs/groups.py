@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import pandas as pd
 import streamlit as st
 
 from lps.analysis.standing import Entry
@@ -15,7 +14,8 @@ from lps.scores.estimates import INTERVAL
 from lps.ui.runs import grouped_rows, table
 from lps.ui.runs.grouped_rows import LABEL, GroupedRow
 from lps.ui.runs.shelf import HEADS
-from lps.ui.shared import escape, select
+from lps.ui.shared import data_table, escape, select
+from lps.ui.shared.data_table import Column
 from lps.wording import counted
 
 _ROWS = 14  # of a long table in sight
@@ -61,7 +61,8 @@ def show(entries: Sequence[Entry], by: Sequence[Name], shown: Sequence[Name], ag
     key = _key(found)
     chosen = _chosen(key, found)
     places = grouped_rows.ticked(rows, chosen)
-    _draw(key, rows, places, grouped_rows.frame(rows, by, told, held, against), _boxes(key, rows, by, told, entries))
+    columns_shown = grouped_rows.columns(rows, by, told, held, against, entries)
+    _draw(key, rows, places, [_label_column(key, rows, by), *columns_shown])
     whole = [one for one in found if GroupedRow(one).runs <= chosen]
     _remember_choice(key, rows, places, chosen, whole)
     _show_standing(found, whole, held, by)
@@ -105,12 +106,12 @@ def _asked() -> list[list[str]]:
     return [st.query_params.get_all(name) for name in ("run", "group")]
 
 
-def _draw(key: str, rows: Sequence[GroupedRow], places: list[int], cells: dict[str, list], boxes: dict) -> None:
+def _draw(key: str, rows: Sequence[GroupedRow], places: list[int], shown: Sequence[Column]) -> None:
     """The table with these rows ticked: Streamlit keeps positions, which are others once a group is opened."""
     if key in st.session_state and sorted(st.session_state[key]["selection"]["rows"]) != places:
         st.session_state[key] = {"selection": {"rows": places}}
     alt = "Groups of runs, mean and standard deviation, and below an open group its runs"
-    select.tick_places(pd.DataFrame(cells), key, places, _ROWS, boxes, alt)
+    data_table.tick_places(shown, rows, key, places, _ROWS, alt)
 
 
 def _remember_choice(
@@ -144,24 +145,12 @@ def _open(groups: Sequence[str], wanted: bool) -> None:
 # ---------------------------------------------------------------------------------------------------- looks
 
 
-def _boxes(
-    key: str, rows: Sequence[GroupedRow], by: Sequence[Name], told: Sequence[Name], entries: Sequence[Entry]
-) -> dict:
-    """How every column looks. The names are buttons, since a click on one opens its group."""
-    kinds, click = st.column_config, f"{key}_touched"
-    more = {"type": "tertiary", "alignment": "left", "pinned": True, "width": _WIDTH, "key": click}
-    boxes: dict = {"n": kinds.NumberColumn(width=48, help="Runs"), "Finished": kinds.NumberColumn(width=70)}
-    boxes[LABEL] = kinds.ButtonColumn(on_click=_touch, args=(click, rows), **more)
-    for name in told:
-        head = table.head(name)
-        if not name.is_measured:
-            boxes[head] = table.config(name, entries, False)
-            continue
-        form = "%.1f" if name.kind == "percent" else "%.4g"
-        about = f"{name.key} at the newest epoch"
-        boxes[head] = kinds.NumberColumn(format=form, width=80, help=f"{about}; of a group the mean of its runs")
-        boxes[f"± {head}"] = kinds.NumberColumn(format=form, width=70, help=f"Standard deviation of {about}")
-    return boxes
+def _label_column(key: str, rows: Sequence[GroupedRow], by: Sequence[Name]) -> Column:
+    """The names of groups and runs: buttons, since a click on a group opens it."""
+    click = f"{key}_touched"
+    look = {"type": "tertiary", "alignment": "left", "pinned": True, "width": _WIDTH}
+    labels = [row.label(by) for row in rows]
+    return Column(LABEL, labels, "button", on_click=_touch, args=(click, rows), key=click, **look)
 
 
 def _show_standing(found: Sequence[Bunch], whole: Sequence[Bunch], held: Bunch | None, by: Sequence[Name]) -> None:

@@ -7,7 +7,6 @@ Records are read from their ends, and again only where a file has changed.
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-import pandas as pd
 import streamlit as st
 
 from lps.analysis import alarms
@@ -16,7 +15,8 @@ from lps.bench import columns
 from lps.bench.run_names import FIELDS, Name, Vocabulary
 from lps.store import titles
 from lps.ui.runs.shelf import HEADS
-from lps.ui.shared import select, theme
+from lps.ui.shared import data_table, select, theme
+from lps.ui.shared.data_table import Column
 
 _MOST_IN_ADDRESS = 50  # chosen runs that a link carries
 _ROWS = 11  # of a long table in sight
@@ -46,13 +46,15 @@ def show(entries: Sequence[Entry], shown: Sequence[Name], base: Entry | None) ->
     ids = [entry.run.id for entry in entries]
     key, asked = f"shelf_{st.session_state.get('shelf_turn', 0)}", set(st.query_params.get_all("run"))
     alt = "All runs with their state, settings and newest accuracies"
-    frame, boxes = {}, _configs(names, entries)
+    pinned, shown_columns = {"name", *st.query_params.get_all("pinned")}, []
     for name in names:
-        frame[head(name)] = values(entries, name)
+        cells = values(entries, name)
+        shown_columns.append(column(name, entries, cells, name.key in pinned))
         if base and name.kind == "percent":
-            frame[f"Δ {head(name)}"] = differences_from(frame[head(name)], name.of(base))
-            boxes[f"Δ {head(name)}"] = st.column_config.NumberColumn(format="%+.1f", width=72, help=_ABOUT_DIFFERENCE)
-    places = select.tick_rows(pd.DataFrame(frame), key, ids, asked, _ROWS, boxes, alt)
+            cells = differences_from(cells, name.of(base))
+            look = {"format": "%+.1f", "width": 72, "help": _ABOUT_DIFFERENCE}
+            shown_columns.append(Column(f"Δ {head(name)}", cells, "number", **look))
+    places = data_table.tick_rows(shown_columns, entries, key, ids, asked, _ROWS, alt)
     chosen = [entries[place] for place in places]
     remember([entry.run.id for entry in chosen])
     return chosen
@@ -181,28 +183,23 @@ _TOLD = {
 }
 
 
-def _configs(names: Sequence[Name], entries: Sequence[Entry]) -> dict:
-    """How every column looks, by its head."""
-    pinned = st.query_params.get_all("pinned")
-    return {head(name): config(name, entries, name.key == "name" or name.key in pinned) for name in names}
-
-
-def config(name: Name, entries: Sequence[Entry], pinned: bool) -> dict:
-    """How a column looks."""
-    kinds, more = st.column_config, {"width": _width(name), "pinned": pinned, "help": _HELP.get(name.key, name.help)}
+def column(name: Name, entries: Sequence[Entry], cells: Sequence, pinned: bool) -> Column:
+    """The column of `cells`, with the look of what `name` is."""
+    look = {"width": _width(name), "pinned": pinned, "help": _HELP.get(name.key, name.help)}
+    kind = "number" if name.kind in ("number", "percent") else "text"
     if name.key == "state":
         names = {label: _CHIP_COLORS.get(color, _GRAY) for label, color, _ in theme.BADGES.values()}
-        return kinds.MultiselectColumn(options=list(names), color=list(names.values()), **more)
-    if name.key == "alarm":
-        return kinds.MultiselectColumn(options=[*alarms.TITLES.values(), DAMAGED], color=_CHIP_COLORS["red"], **more)
-    if name.key == "tag":
+        kind, look = "chips", look | {"options": list(names), "color": list(names.values())}
+    elif name.key == "alarm":
+        kind, look = "chips", look | {"options": [*alarms.TITLES.values(), DAMAGED], "color": _CHIP_COLORS["red"]}
+    elif name.key == "tag":
         tags = sorted({tag for entry in entries for tag in entry.tags})
-        return kinds.MultiselectColumn(options=tags, color=_GRAY, **more)
-    if name.key == "launched":
-        return kinds.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone=st.context.timezone, **more)
-    if name.kind == "percent":
-        return kinds.NumberColumn(format="%.1f", **more)
-    return kinds.NumberColumn(format="%.6g", **more) if name.kind == "number" else kinds.TextColumn(**more)
+        kind, look = "chips", look | {"options": tags, "color": _GRAY}
+    elif name.key == "launched":
+        kind, look = "time", look | {"format": "YYYY-MM-DD HH:mm", "timezone": st.context.timezone}
+    elif kind == "number":
+        look["format"] = "%.1f" if name.kind == "percent" else "%.6g"
+    return Column(head(name), cells, kind, **look)
 
 
 def _width(name: Name) -> int:

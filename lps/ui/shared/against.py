@@ -3,17 +3,17 @@
 import hashlib
 from collections.abc import Sequence
 
-import pandas as pd
 import streamlit as st
 
-from lps.analysis import differences, run_groups, score_tables
+from lps.analysis import differences, run_groups
 from lps.analysis.differences import Held
 from lps.analysis.run_groups import Group
 from lps.charts import difference_charts
 from lps.charts.group_tables import HEADS
 from lps.scores.estimates import INTERVAL
 from lps.settings import catalog
-from lps.ui.shared import escape, scores, select, theme
+from lps.ui.shared import data_table, escape, scores, select, theme
+from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
 
 _NAMES = {column: HEADS[column][0] for column in differences.COLUMNS}
@@ -36,13 +36,8 @@ def show(groups: Sequence[Group], place: str, first: Group | None = None) -> Gro
         figure = difference_charts.intervals(held, column, theme.palette())
         revision = f"{column} {chosen.label}"
         plot(figure.update_layout(uirevision=revision), f"{place}_intervals", alt, code=_code(groups, chosen, column))
-    heads = {"Group": st.column_config.TextColumn(pinned=True, width=scores.width(groups))}
-    words = "So many would tell a difference of this size 80 times of 100, if size and spread are as seen here"
-    heads["Seeds it takes"] = st.column_config.TextColumn(help=words, width=110)
     alt = f"Every group minus {chosen.label}: difference and {INTERVAL}"
-    styled = _styled(held, column)
-    high = theme.table_height(len(styled.index))
-    st.dataframe(styled, width="stretch", height=high, hide_index=True, column_config=heads, alt=alt)
+    data_table.show(_columns(held, column), held.rows, alt, most=len(held.rows))
     said = [*differences.about(held), *_about_others(held, chosen)]
     st.caption("  \n".join(escape.markdown(f"{text[:1].upper()}{text[1:]}.") for text in said))
     return chosen
@@ -82,22 +77,22 @@ def id_of(group: Group) -> str:
     return hashlib.sha256(f"{group.label} {run_groups.identity(group.members[0])}".encode()).hexdigest()[:6]
 
 
-def _styled(held: Held, column: str):
-    """A row a group: what can be said of `column`, every difference with its interval; bold what is distinguishable."""
-    heads = ["Group", "Against", *_NAMES.values(), "Seeds"]
-    table = pd.DataFrame(score_tables.difference_rows(held), columns=heads)
+def _columns(held: Held, column: str) -> list[Column]:
+    """What can be said of `column`, and every difference with its interval; bold what is distinguishable."""
     found = [held.found.get((row, column)) for row in held.rows]
-    name = _NAMES[column]
-    table.insert(1, f"{name}: what can be said", [_capital(differences.verdict(d)) if d else "–" for d in found])
-    table.insert(2, "Seeds it takes", [differences.needed(d) if d else "" for d in found])
-    if len({held.references[row].label for row in held.rows}) == 1:
-        table = table.drop(columns="Against")
-    look = table.style
-    for place, row in enumerate(held.rows):
-        for key, head in _NAMES.items():
-            if (row, key) in held.bold:
-                look = look.set_properties(pd.IndexSlice[place, [head]], **{"font-weight": "650"})
-    return look
+    labels = [held.groups[row].label for row in held.rows]
+    references = [held.references[row].label for row in held.rows]
+    about_seeds = "Seeds that would tell a difference of this size 80 times of 100, with size and spread as seen here"
+    columns = [
+        Column("Group", labels, "text", pinned=True, width=scores.width(held.groups)),
+        Column(f"{_NAMES[column]}: what can be said", [_capital(differences.verdict(d)) if d else "" for d in found]),
+        Column("Seeds it takes", [differences.needed(d) if d else "" for d in found], help=about_seeds, width=110),
+        Column("Against", references, hidden=len(set(references)) == 1),
+    ]
+    for key, head in _NAMES.items():
+        cells = [differences.cell(held.found.get((row, key))) for row in held.rows]
+        columns.append(Column(head, cells, bold=[k for k, row in enumerate(held.rows) if (row, key) in held.bold]))
+    return [*columns, Column("Seeds", held.seeds)]
 
 
 def _capital(text: str) -> str:

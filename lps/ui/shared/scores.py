@@ -1,10 +1,8 @@
 """How runs are scored, asked once for all pages that compare, and their table."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
-import pandas as pd
 import streamlit as st
 
 from lps.analysis import differences, run_scores, score_tables
@@ -15,7 +13,8 @@ from lps.files.atomic import looks
 from lps.scores.protocols import PROTOCOLS
 from lps.store import titles
 from lps.store.runs import Run
-from lps.ui.shared import escape, select, theme
+from lps.ui.shared import data_table, escape, select
+from lps.ui.shared.data_table import Column
 from lps.wording import counted
 
 _SCORED_FILES = ("config.json", "split.npz", "events.jsonl", "exit.json", "snapshots")  # what a score depends on
@@ -82,17 +81,7 @@ def show_left_out(left_out: Sequence[tuple[Run, str]]) -> None:
 
 def show_table(groups: list[Group]) -> None:
     """One row a group, what has to be said about it, and every single run behind it."""
-    helps = {head: st.column_config.Column(help=words) for head, words in HEADS.values()}
-    words = "Method, and what tells it from the other rows"
-    helps["Group"] = st.column_config.TextColumn(pinned=True, width=width(groups), help=words)
-    helps["n"] = st.column_config.NumberColumn(
-        width=40, help="Runs: one a seed, the newest finished one where it was run again"
-    )
-    words = "Seen / novel / all of the same experiment in the LPS paper. †: its arithmetic is in doubt"
-    helps["Paper"] = st.column_config.TextColumn(help=words)
-    alt = "Mean and standard deviation of every group of runs"
-    high = theme.table_height(len(groups))
-    st.dataframe(styled(groups), width="stretch", height=high, hide_index=True, column_config=helps, alt=alt)
+    data_table.show(_columns(groups), groups, "Mean and standard deviation of every group of runs", most=len(groups))
     said = [escape.markdown(note[:1].upper() + note[1:] + ".") for note in score_tables.notes(groups, scoring=False)]
     runs = counted(sum(len(group.members) for group in groups), "run")
     several = any(len(group.members) > 1 for group in groups)
@@ -106,26 +95,31 @@ def width(groups: Sequence[Group]) -> int:
     return min(300, max(70, 24 + 7 * max(len(group.label) for group in groups)))
 
 
-def styled(groups: list[Group]):
+def styled(groups: Sequence[Group]):
     """The table of numbers that are shown as "mean ± std" and sorted as numbers; bold as of `differences.best`."""
-    table = pd.DataFrame(_row(group) for group in groups)
-    look = table.style
+    return data_table.data(_columns(groups), groups)
+
+
+def _columns(groups: Sequence[Group]) -> list[Column]:
     winners = differences.best(groups)
-    for row, group in enumerate(groups):
-        for column, (head, _) in HEADS.items():
-            here = pd.IndexSlice[row, [head]]
-            look = look.format(partial(_always, score_tables.cell(group, column)), subset=here)
-            if (row, column) in winners:
-                look = look.set_properties(here, **{"font-weight": "650"})
-    return look
-
-
-def _always(text: str, _value: float) -> str:
-    """A formatter that knows its cell's text."""
-    return text
-
-
-def _row(group: Group) -> dict[str, object]:
-    scale = {column: 1 if column == "time" else 100 for column in HEADS}
-    numbers = {head: group.mean(column) * scale[column] for column, (head, _) in HEADS.items()}
-    return {"Group": group.label} | numbers | {"n": len(group.members), "Paper": score_tables.paper_cell(group)}
+    columns = [
+        Column(
+            "Group",
+            lambda group: group.label,
+            "text",
+            pinned=True,
+            width=width(groups),
+            help="Method, and what tells it from the other rows",
+        )
+    ]
+    for column, (head, words) in HEADS.items():
+        scale = 1 if column == "time" else 100
+        numbers = [group.mean(column) * scale for group in groups]
+        bold = [row for row in range(len(groups)) if (row, column) in winners]
+        texts = [score_tables.cell(group, column) for group in groups]
+        columns.append(Column(head, numbers, bold=bold, texts=texts, help=words))
+    about_n = "Runs: one for each seed, the newest finished one where it was run again"
+    columns.append(Column("n", lambda group: len(group.members), "number", width=40, help=about_n))
+    about_paper = "Seen / novel / all of the same experiment in the LPS paper. †: its arithmetic is in doubt"
+    columns.append(Column("Paper", score_tables.paper_cell, "text", help=about_paper))
+    return columns

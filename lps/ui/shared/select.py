@@ -1,12 +1,10 @@
 """Which runs a page shows. The page's address is the truth (`?run=...&run=...&epoch=...`), so a link restores it."""
 
-import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-import pandas as pd
 import streamlit as st
 
 from lps.errors import Refusal
@@ -20,7 +18,6 @@ from lps.ui.shared import escape
 
 _SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 _FEW = 2  # finished runs that can be held against each other
-_ROW_HEIGHT = 35  # pixels of a table's row
 _HIDDEN = "hidden"  # in the address, where hidden runs are shown
 
 
@@ -143,37 +140,6 @@ def pick_run(runs: list[Run]) -> Run | None:
         on_change=_remember_run,
     )
     return chosen
-
-
-def tick_rows(
-    table: pd.DataFrame, name: str, ids: Sequence[str], ticked: Collection[str], most: int, columns: dict, alt: str
-) -> list[int]:
-    """A table whose rows can be ticked, and stay so while it changes: the positions of the ticked ones, ascending.
-
-    ids: one a row; ticked: those that begin so; most: rows in sight.
-    """
-    # Streamlit keeps positions: with other rows, or in another order, they would point at other ones.
-    key = f"{name}_" + hashlib.sha256("\n".join(ids).encode()).hexdigest()
-    return tick_places(table, key, [place for place, one in enumerate(ids) if one in ticked], most, columns, alt)
-
-
-def tick_places(table: pd.DataFrame, key: str, begins: list[int], most: int, columns: dict, alt: str) -> list[int]:
-    """As `tick_rows`, under a key of its own. begins: the positions that are ticked when the table is new."""
-    event = st.dataframe(
-        table,
-        key=key,
-        width="stretch",
-        height=_ROW_HEIGHT * (most + 1) if len(table) > most else "content",
-        hide_index=True,
-        column_config=columns,
-        on_select="rerun",
-        selection_mode="multi-row",
-        selection_default={"selection": {"rows": begins}},
-        row_height=_ROW_HEIGHT,
-        placeholder="",
-        alt=alt,
-    )
-    return [place for place in sorted(event["selection"]["rows"]) if place < len(table)]
 
 
 def number(name: str) -> int | None:
