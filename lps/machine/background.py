@@ -33,6 +33,10 @@ class Standing:
     message: str = ""
     since: float | None = None
 
+    @property
+    def is_working(self) -> bool:
+        return self.state == "working"
+
 
 def lps_command(*arguments: str) -> list[str]:
     """`python -m lps ...` with the Python that runs this."""

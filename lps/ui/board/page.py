@@ -18,7 +18,7 @@ from lps.errors import Refusal
 from lps.store import titles
 from lps.ui.board import editing
 from lps.ui.forms import finding, keeping
-from lps.ui.shared import data_table, escape, notices, page_head, select, theme
+from lps.ui.shared import data_table, escape, live_part, notices, page_head, select, theme
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.history import history
 from lps.ui.shared.plot import code_of, plot
@@ -52,8 +52,7 @@ def main() -> None:
         )
         return
     find = finding.ask()
-    is_moving = any(run.state().is_moving for run in runs[:MOST])
-    st.fragment(_board, run_every=_TICK_S if is_moving else None)(find)
+    live_part.follow(lambda: runs[:MOST], select.any_moves, lambda _: _board(find), _TICK_S)
 
 
 def _board(find: str) -> None:

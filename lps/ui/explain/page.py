@@ -4,7 +4,7 @@ import streamlit as st
 
 from lps.store.runs import Run
 from lps.ui.explain import distribution, margin, objective, plane, thresholds, what_if
-from lps.ui.shared import page_head, select
+from lps.ui.shared import live_part, page_head, select
 from lps.ui.shared.history import history
 
 _TICK_S = 2.0  # between two looks at a growing run
@@ -56,9 +56,5 @@ def _ask(question: str) -> None:
 def _follow(belief: distribution.Belief) -> None:
     """While the newest epoch of a run that is alive is shown, turn to the next one as soon as it is there."""
     if belief.run and "epoch" not in st.query_params and not belief.run.state().is_over:
-        st.fragment(_watch, run_every=_TICK_S)(belief.run, history(belief.run).last_epoch)
-
-
-def _watch(run: Run, shown: int) -> None:
-    if history(run).last_epoch != shown:
-        st.rerun()
+        run, shown = belief.run, history(belief.run).last_epoch
+        live_part.wait(lambda: history(run).last_epoch, lambda newest: newest == shown, _TICK_S)

@@ -22,7 +22,6 @@ from lps.ui.forms import fields, form, questions
 from lps.ui.pictures import frames
 from lps.ui.pictures.frames import Frame
 from lps.ui.shared import escape, select
-from lps.ui.shared.background_work import WAIT_S
 from lps.wording import ago, counted
 
 _TITLE = "Data check"
@@ -52,7 +51,7 @@ def show(config: Config | None) -> None:
         if problem := st.session_state.pop("check_problem", ""):
             fields.say(problem)
         if standing.state == "working":
-            st.fragment(questions.wait, run_every=WAIT_S)(path, "It goes on when this page is closed.")
+            questions.wait(path, "It goes on when this page is closed.")
         elif found is None:
             _offer(config, standing)
         else:

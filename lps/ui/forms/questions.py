@@ -9,8 +9,10 @@ import streamlit as st
 from lps.errors import Refusal
 from lps.machine.background import Standing
 from lps.running import background_jobs
+from lps.running.background_jobs import BackgroundJob
 from lps.ui.forms import fields, form
-from lps.ui.shared.background_work import show_work
+from lps.ui.shared import live_part
+from lps.ui.shared.background_work import WAIT_S, show_work
 
 
 def offer(
@@ -33,8 +35,17 @@ def offer(
 
 def wait(path: Path, about: str) -> None:
     """How far the work on the result `path` is; the whole page again once it is over."""
-    work = background_jobs.job_at(path, time.time())
-    if work is None or not work.is_working:
-        st.rerun()
-    show_work(work)
-    st.caption(about)
+
+    def is_working(work: BackgroundJob | None) -> bool:
+        return work is not None and work.is_working
+
+    def draw(work: BackgroundJob) -> None:
+        show_work(work)
+        st.caption(about)
+
+    live_part.wait(
+        lambda: background_jobs.job_at(path, time.time()),
+        lambda work: work is not None and work.is_working,
+        WAIT_S,
+        draw,
+    )

@@ -20,7 +20,7 @@ from lps.store.runs import RUN_ID, Run, State
 from lps.ui.forms import demo, starting
 from lps.ui.home import recordings_gallery
 from lps.ui.server import routing
-from lps.ui.shared import escape, estimates, recordings, refusals, select, theme
+from lps.ui.shared import escape, estimates, live_part, recordings, refusals, select, theme
 from lps.ui.shared import history as shared_history
 from lps.ui.shared.run_actions import LABELS, ask_name, label
 from lps.wording import ago, counted
@@ -84,11 +84,6 @@ def _row(run: Run) -> _ListedRun:
         done=done,
         progress=progress,
     )
-
-
-def _moving(runs: list[Run]) -> bool:
-    """Whether any of these runs changes by itself."""
-    return any(run.state().is_moving for run in runs)
 
 
 def main() -> None:
@@ -171,8 +166,7 @@ def _show_list() -> None:
         pages = -(-len(runs) // _PER_PAGE)
         number = min(st.pagination(pages, key="page", bind="query-params"), pages) if pages > 1 else 1
     shown = runs[(number - 1) * _PER_PAGE : number * _PER_PAGE]
-    is_moving = _moving(shown)
-    st.fragment(_show_rows, run_every=2 if is_moving else None)(shown, is_moving)
+    live_part.follow(lambda: shown, select.any_moves, _show_rows, every=2)
 
 
 def _show_nothing(hidden: int = 0) -> None:
@@ -194,11 +188,9 @@ def _show_question() -> None:
         {"rename": ask_name, "delete": _ask_delete}[action](run)
 
 
-def _show_rows(runs: list[Run], was_moving: bool) -> None:
+def _show_rows(runs: list[Run]) -> None:
     for run in runs:
         _show_row(_row(run))
-    if was_moving and not _moving(runs):
-        st.rerun()  # without the timer
 
 
 def _show_row(found: _ListedRun) -> None:

@@ -14,7 +14,6 @@ from lps.running.class_count import ClassCount
 from lps.settings.config import Config, configure
 from lps.ui.forms import fields, form, questions
 from lps.ui.shared import select, theme
-from lps.ui.shared.background_work import WAIT_S
 from lps.ui.shared.plot import plot
 from lps.wording import counted
 
@@ -49,7 +48,7 @@ def show(config: Config | None) -> None:
             return
         if standing.state == "working":
             words = "It goes on when this page is closed; the page Queue shows it, too."
-            st.fragment(questions.wait, run_every=WAIT_S)(path, words)
+            questions.wait(path, words)
         elif found is None:
             _offer(config, standing)
         else:

@@ -4,11 +4,14 @@ A refresh reads state, progress and wishes from the run's folder (`lps.store.run
 that are new (`lps.charts.event_log`).
 """
 
+from functools import partial
+
 import streamlit as st
 
 from lps.report import run_report
+from lps.store.runs import Run, State
 from lps.ui.live import epoch_player, found, sections
-from lps.ui.shared import comparable, notices, page_head, select, take_away
+from lps.ui.shared import comparable, live_part, notices, page_head, select, take_away
 from lps.ui.shared.history import history
 
 _TICK_S = 2.0  # while a run is alive
@@ -23,35 +26,27 @@ def main() -> None:
     chosen = select.pick_runs(runs)
     if not chosen:
         chosen = [select.latest(runs)]
-        st.fragment(_watch, run_every=_WATCH_S)(chosen[0].id)
-    alive = any(run.state().is_moving for run in chosen)
-    tick = _TICK_S if alive else None
+        shown = chosen[0].id
+        live_part.wait(lambda: select.latest(select.open_runs()).id, lambda newest: newest == shown, _WATCH_S)
     if len(chosen) > 1:
         ids = [run.id for run in chosen[: comparable.MOST]]
         label = "Side by side" + (f" (the first {len(ids)})" if len(chosen) > len(ids) else "")
         st.page_link("pages/pace.py", label=label, icon=":material/view_column_2:", query_params={"run": ids})
-        st.fragment(_compare, run_every=tick)(chosen, alive)
+        live_part.follow(lambda: chosen, select.any_moves, sections.show_comparison, _TICK_S)
         return
     run = chosen[0]
-    st.fragment(_follow, run_every=tick)(run, alive)
+    tick = _TICK_S if run.state().is_moving else None
+    live_part.follow(run.state, lambda state: state.is_moving, partial(_show, run), _TICK_S)
     seconds = epoch_player.interval(sections.token_of(run), tick)
-    st.fragment(_scrub, run_every=seconds)(run, tick, seconds)
+    st.fragment(sections.show_scrubber, run_every=seconds)(run, tick, seconds)
     st.fragment(_rest, run_every=tick)(run)
     if len(history(run).epochs) and run.state().name != "unreadable":
         take_away.offer_report(lambda: run_report.of_run(run), f"report-{run.id}")
 
 
-def _watch(shown: str) -> None:
-    """Turn to a newer run when there is one."""
-    if select.latest(select.open_runs()).id != shown:
-        st.rerun()
-
-
-def _follow(run, was_alive: bool) -> None:
+def _show(run: Run, state: State) -> None:
     """One run: head, progress, numbers, pace."""
-    state, past = run.state(), history(run)
-    if was_alive and state.is_over:
-        st.rerun()  # once more as a whole, without timers
+    past = history(run)
     sections.show_head(run, state, past)
     notices.show_damages(run)
     notices.show_left_out({"This run": past})
@@ -61,10 +56,6 @@ def _follow(run, was_alive: bool) -> None:
     if len(past.epochs):
         sections.show_numbers(run, past)
     sections.show_curves(run, past)
-
-
-def _scrub(run, tick: float | None, seconds: float | None) -> None:
-    sections.show_scrubber(run, tick, seconds)
 
 
 def _rest(run) -> None:
@@ -78,10 +69,3 @@ def _rest(run) -> None:
     with settings:
         if settings.open:  # its table and formulas are most of what the page would load
             sections.show_settings(run)
-
-
-def _compare(runs, was_alive: bool) -> None:
-    """Several runs."""
-    if was_alive and not any(run.state().is_moving for run in runs):
-        st.rerun()
-    sections.show_comparison(runs)

@@ -20,7 +20,6 @@ from lps.ui.forms.form import Draft
 from lps.ui.own import bring, preview
 from lps.ui.server import routing
 from lps.ui.shared import escape, estimates, notices, refusals, select
-from lps.ui.shared.background_work import WAIT_S
 from lps.wording import counted
 
 _NEW = "own_new"  # in the session: the folder was chosen just now, so looking into it may begin
@@ -125,7 +124,7 @@ def _ask_novel(config: Config | None, seen: Glance) -> int | None:
         if found is not None:
             st.caption(suggestion(found))
         elif standing.state == "working":
-            st.fragment(questions.wait, run_every=WAIT_S)(path, "A number is suggested in a moment.")
+            questions.wait(path, "A number is suggested in a moment.")
         elif config is not None:
             questions.offer(
                 "search", standing, "The search was cancelled.",

@@ -16,7 +16,7 @@ from lps.settings import catalog
 from lps.store import titles
 from lps.store.runs import Run, State
 from lps.ui.pace import race_view
-from lps.ui.shared import comparable, escape, notices, page_head, select, theme
+from lps.ui.shared import comparable, escape, live_part, notices, page_head, select, theme
 from lps.ui.shared.history import history
 from lps.ui.shared.plot import code_of, plot
 
@@ -61,8 +61,7 @@ def _show(runs: list[Run]) -> None:
     notices.show_left_out({titles.label(run): history(run) for run in together})
     race_view.show(together)
     if race_view.can_race(together):
-        is_going_on = any(lane.is_going_on for lane in _lanes_of(together))
-        st.fragment(_show_course, run_every=_TICK_S if is_going_on else None)(together, is_going_on)
+        live_part.follow(lambda: _lanes_of(together), _are_going_on, _show_course, _TICK_S)
         race_view.offer(together)
 
 
@@ -150,18 +149,19 @@ def _lane(letter: str, run: Run) -> _Lane:
 # ---------------------------------------------------------------------------------------------------- the course
 
 
-def _show_course(runs: list[Run], was_going_on: bool) -> None:
+def _are_going_on(lanes: list[_Lane]) -> bool:
+    return any(lane.is_going_on for lane in lanes)
+
+
+def _show_course(lanes: list[_Lane]) -> None:
     """The curves of every run on shared axes, and the differences between the runs."""
-    lanes = _lanes_of(runs)
-    if was_going_on != any(lane.is_going_on for lane in lanes):
-        st.rerun()  # once more as a whole, without timers
     length = max(1, *(lane.length for lane in lanes))
     ranges = pace_charts.tops([lane.past for lane in lanes])
     words = ":gray[all, KL; dotted: k-means before training; ▲: a mark; a click leads the race there]"
     st.markdown(f"**Whole course** · :small[:blue[seen] · :orange[novel] · {words}]", help=line_charts.MATCHING)
     for lane, column in zip(lanes, st.columns(len(lanes))):
         with column:
-            _show_head(lane, runs)
+            _show_head(lane, [one.run for one in lanes])
             _show_curves(lane, length, ranges)
     _show_differences(lanes, length)
 

@@ -9,7 +9,7 @@ from lps.errors import Refusal
 from lps.race import document, numbers
 from lps.store import titles
 from lps.store.runs import Run
-from lps.ui.shared import escape, estimates
+from lps.ui.shared import escape, estimates, live_part
 from lps.ui.shared.history import history
 
 _TICK_S = 2.0  # while a run is alive
@@ -25,8 +25,7 @@ _mount = st.components.v2.component(
 def show(runs: list[Run]) -> None:
     """The race of the first three of `runs`, which share their split; those that have no lane are named."""
     racing, others = runs[: numbers.MOST], runs[numbers.MOST :]
-    is_going_on = any(_is_going_on(run) for run in racing)
-    st.fragment(_draw, run_every=_TICK_S if is_going_on else None)(racing, is_going_on)
+    live_part.follow(lambda: racing, _are_going_on, _draw, _TICK_S)
     words = "What the brake does, on points that your browser trains"
     st.page_link("pages/explain.py", label=words, icon=":material/school:")
     for run in others:
@@ -52,9 +51,9 @@ def can_race(runs: list[Run]) -> bool:
     return any(history(run).last_epoch for run in runs[: numbers.MOST])
 
 
-def _is_going_on(run: Run) -> bool:
-    state = run.state()
-    return not state.is_over and state.name != "unreadable"
+def _are_going_on(runs: list[Run]) -> bool:
+    states = [run.state() for run in runs]
+    return any(not state.is_over and state.name != "unreadable" for state in states)
 
 
 def _show_waiting(runs: list[Run]) -> None:
@@ -69,9 +68,7 @@ def _show_waiting(runs: list[Run]) -> None:
             st.markdown(escape.markdown(f"{label} · {state.name}"))
 
 
-def _draw(runs: list[Run], was_going_on: bool) -> None:
-    if was_going_on != any(_is_going_on(run) for run in runs):
-        st.rerun()  # once more as a whole, without a timer
+def _draw(runs: list[Run]) -> None:
     if not can_race(runs):
         _show_waiting(runs)
         return

@@ -1,6 +1,6 @@
 """Take the model away: a button that makes its folder in the background, and the .zip once it is there."""
 
-from pathlib import Path
+from operator import attrgetter
 
 import streamlit as st
 
@@ -9,7 +9,7 @@ from lps.settings import spell
 from lps.store.runs import Run
 from lps.store.titles import short_id
 from lps.ui.server import downloads
-from lps.ui.shared import escape, refusals, take_away
+from lps.ui.shared import escape, live_part, refusals, take_away
 from lps.use import model_work
 
 _WAIT_S = 1.0
@@ -28,7 +28,7 @@ def show(run: Run) -> None:
     if standing.state == "done":
         take_away.offer_file("Download ZIP", downloads.model_address(run), "deployed_code", "The folder as one file")
     elif standing.state == "working":
-        st.fragment(_wait, run_every=_WAIT_S)(path)
+        live_part.wait(lambda: background.standing(path), attrgetter("is_working"), _WAIT_S, _show_wait)
     else:
         if standing.state == "failed":
             st.error(escape.markdown(f"{standing.message.removeprefix('lps: ')}."), icon=":material/error:")
@@ -43,8 +43,5 @@ def _begin(run: Run) -> None:
         model_work.begin(run)
 
 
-def _wait(path: Path) -> None:
-    """The whole page again once it is over."""
-    if background.standing(path).state != "working":
-        st.rerun()
+def _show_wait(_standing: background.Standing) -> None:
     st.markdown(":material/hourglass_top: Making it takes about a minute. It goes on if you leave.")

@@ -3,6 +3,8 @@
 The address says what is looked at: run, folder, class (what pictures are called), picture (its number).
 """
 
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
 import streamlit as st
@@ -15,7 +17,7 @@ from lps.settings import spell
 from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.predict import bring, model, results
-from lps.ui.shared import escape, notices, page_head, refusals, select, take_away
+from lps.ui.shared import escape, live_part, notices, page_head, refusals, select, take_away
 from lps.use import prediction_files, prediction_work
 from lps.use.predicted import Predicted
 
@@ -71,7 +73,9 @@ def _show(run: Run, text: str | None) -> None:
             prediction_work.begin(run, folder)
     standing = background.standing(path)
     if standing.state == "working":
-        st.fragment(_wait, run_every=_WAIT_S)(path)
+        live_part.wait(
+            lambda: background.standing(path), attrgetter("is_working"), _WAIT_S, partial(_show_progress, path)
+        )
     elif standing.state == "done":
         st.session_state[_SEEN] = (run.id, str(folder))
         _show_found(run, folder, path)
@@ -108,11 +112,7 @@ def _offer(run: Run, folder: Path, standing: background.Standing) -> None:
         st.rerun()
 
 
-def _wait(path: Path) -> None:
-    """How far it is; the whole page again once it is over."""
-    standing = background.standing(path)
-    if standing.state != "working":
-        st.rerun()
+def _show_progress(path: Path, standing: background.Standing) -> None:
     done, total = prediction_work.progress(standing.message)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         words = f"{done:,} of {total:,} pictures" if total else "Loading the run and its pictures"

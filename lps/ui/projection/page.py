@@ -5,6 +5,8 @@ lps.ui.projection.selection.
 """
 
 import time
+from functools import partial
+from operator import attrgetter
 
 import numpy as np
 import pandas as pd
@@ -13,11 +15,12 @@ import streamlit as st
 from lps.analysis import projection
 from lps.charts import figures, maps
 from lps.errors import Refusal
+from lps.machine import background
 from lps.store.runs import Run
 from lps.ui.pictures import coloring, gallery, points, thumbnails
 from lps.ui.pictures.gallery import Tile
 from lps.ui.projection import filters, selection
-from lps.ui.shared import epoch_choice, escape, page_head, refusals, select, theme
+from lps.ui.shared import epoch_choice, escape, live_part, page_head, refusals, select, theme
 from lps.ui.shared.plot import code_of, explore
 from lps.wording import duration
 
@@ -127,7 +130,8 @@ def _show_computation(run: Run, method: str, epoch: int) -> None:
     word = projection.METHODS[method]
     standing = projection.progress(run, method, epoch)
     if standing.state == "working":
-        st.fragment(_wait, run_every=_WAIT_S)(run, method, epoch)
+        look = partial(projection.progress, run, method, epoch)
+        live_part.wait(look, attrgetter("is_working"), _WAIT_S, lambda standing: _show_progress(standing, word))
         return
     if standing.state == "done":
         st.rerun()
@@ -158,7 +162,10 @@ def _offer_all(run: Run, method: str, epoch: int) -> None:
     if method == "pca" or run.is_recorded or len(stored) < 2:
         return
     if projection.progress_all(run, method).state == "working":
-        st.fragment(_wait_for_all, run_every=_WAIT_S)(run, method, epoch)
+        look = partial(projection.progress_all, run, method)
+        live_part.wait(
+            look, attrgetter("is_working"), _WAIT_S, lambda standing: _show_progress_of_all(standing, run, method)
+        )
         return
     lacking = set(projection.spread(stored)) - set(projection.stored_epochs(run, method))
     if not lacking:
@@ -171,10 +178,7 @@ def _offer_all(run: Run, method: str, epoch: int) -> None:
         st.rerun()
 
 
-def _wait_for_all(run: Run, method: str, epoch: int) -> None:
-    standing = projection.progress_all(run, method)
-    if standing.state != "working":
-        st.rerun()
+def _show_progress_of_all(standing: background.Standing, run: Run, method: str) -> None:
     st.caption(f":material/hourglass_top: Computing {escape.markdown(standing.message or 'the first epoch')}")
     known = st.session_state.get("maps_known", ("", 0))
     count = (f"{run.id} {method}", len(projection.stored_epochs(run, method)))
@@ -183,12 +187,9 @@ def _wait_for_all(run: Run, method: str, epoch: int) -> None:
         st.rerun()  # one more epoch on the slider, or the one that was waited for
 
 
-def _wait(run: Run, method: str, epoch: int) -> None:
-    standing = projection.progress(run, method, epoch)
-    if standing.state != "working":
-        st.rerun()
+def _show_progress(standing: background.Standing, word: str) -> None:
     since = duration(time.time() - standing.since) if standing.since else "a moment"
-    words = f"Computing {standing.message or projection.METHODS[method]}, since {since}"
+    words = f"Computing {standing.message or word}, since {since}"
     st.info(escape.markdown(words), icon=":material/hourglass_top:")
     st.skeleton(height=420)
 

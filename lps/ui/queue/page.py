@@ -19,7 +19,7 @@ from lps.running.overview import Going, Occupancy, Waiting
 from lps.store import titles, wishes
 from lps.store.runs import RUN_ID, Run
 from lps.store.wishes import MOST_PRIORITY
-from lps.ui.shared import background_work, data_table, escape, estimates, refusals, select, theme
+from lps.ui.shared import background_work, data_table, escape, estimates, live_part, refusals, select, theme
 from lps.ui.shared.data_table import Column
 from lps.wording import counted, data_size
 
@@ -35,19 +35,16 @@ def main() -> None:
     """The whole page; it refreshes itself while something runs or waits."""
     st.title("Queue")
     try:
-        moves = _is_moving(_look())
-    except Refusal:  # `_watch` shows it
-        moves = False
-    st.fragment(_watch, run_every=_TICK_S if moves else None)(moves)
-
-
-def _watch(was_moving: bool) -> None:
-    """Everything below the title."""
-    try:
-        found, now = _look(), time.time()
+        found = _look()
     except Refusal as error:  # LPS_CPU_SLOTS is no number
         st.error(escape.markdown(str(error)), icon=":material/block:")
         return
+    live_part.follow(_look, _is_moving, _show, _TICK_S, found)
+
+
+def _show(found: Occupancy) -> None:
+    """Everything below the title."""
+    now = time.time()
     _show_head(found, now)
     refusals.show("queue", ":material/block:")
     _show_devices(found, now)
@@ -55,8 +52,6 @@ def _watch(was_moving: bool) -> None:
     _show_waiting(found, now)
     _show_broken(found)
     _show_notifications()
-    if _is_moving(found) != was_moving:
-        st.rerun()  # with or without the timer
 
 
 def _show_notifications() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import streamlit as st
 
@@ -11,7 +12,7 @@ from lps.bench.run_names import Name, Vocabulary
 from lps.errors import Refusal
 from lps.ui.forms import keeping
 from lps.ui.runs import beside, details, groups, import_dialog, shelf, table, upkeep
-from lps.ui.shared import escape, page_head, select
+from lps.ui.shared import escape, live_part, page_head, select
 
 _TICK_S = 5.0  # while a run moves
 
@@ -29,9 +30,8 @@ def main() -> None:
         words = "There are no runs of your own yet" + ("; the ones below are recordings." if runs else ".")
         page_head.offer_launch(words, ":material/rocket_launch:", "Launch the first one")
     if runs:
-        entries = [standing.entry(run) for run in runs]
-        wanted, is_moving = shelf.ask(entries), shelf.is_moving(entries)
-        st.fragment(_browse, run_every=_TICK_S if is_moving else None)(wanted, is_moving, [entries])
+        entries = _entries()
+        live_part.follow(_entries, shelf.is_moving, partial(_browse, shelf.ask(entries)), _TICK_S, entries)
     upkeep.show_trash()
     upkeep.show_question()
 
@@ -45,19 +45,17 @@ def _show_way_to_effects(entries: list[standing.Entry], by: Sequence[Name]) -> N
         st.page_link("pages/effects.py", label="What a setting does", icon=":material/tune:", query_params=asked)
 
 
-def _browse(wanted: shelf.Wanted, was_moving: bool, fresh: list[list[standing.Entry]]) -> None:
-    """Table, actions and the one chosen run; goes on refreshing itself while a run moves.
+def _entries() -> list[standing.Entry]:
+    return [standing.entry(run) for run in select.all_runs()]
 
-    fresh: what the page has just read, for the first time only.
-    """
-    everything = fresh.pop() if fresh else [standing.entry(run) for run in select.all_runs()]
+
+def _browse(wanted: shelf.Wanted, everything: list[standing.Entry]) -> None:
+    """Table, actions and the one chosen run."""
     try:
         entries = shelf.matching(everything, wanted)
     except Refusal as error:
         st.error(escape.markdown(str(error)), icon=":material/filter_alt_off:")
         entries = shelf.matching(everything, replace(wanted, find=""))
-    if was_moving and not shelf.is_moving(everything):
-        st.rerun()  # without the timer
     if not entries:
         st.info("No run fits. Take back a choice above.", icon=":material/filter_alt_off:")
         return

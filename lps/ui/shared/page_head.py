@@ -8,7 +8,7 @@ import streamlit as st
 from lps.store import titles
 from lps.store.run_folders import Deleted, deleted_runs, restore_run
 from lps.store.runs import Run
-from lps.ui.shared import refusals, select
+from lps.ui.shared import live_part, refusals, select
 from lps.ui.shared.escape import markdown
 
 _WATCH_S = 4.0  # between two looks whether a run has something to show by now
@@ -52,18 +52,12 @@ def begin_with(title: str, has: Callable[[Run], object], words: str, icon: str) 
         st.info(f"{markdown(titles.label(lacking[0]))} has nothing to show here yet.", icon=icon)
         _offer_others(title)
         if lacking[0].state().is_alive:
-            st.fragment(_await, run_every=_WATCH_S)(lacking[0], has)
+            live_part.wait(lambda: has(lacking[0]), lambda is_there: not is_there, _WATCH_S)
         return []
     found = [run for run in runs if has(run)]
     if not found:
         offer_launch(words, icon, "Launch a run")
     return found
-
-
-def _await(run: Run, has: Callable[[Run], object]) -> None:
-    """Begin again once the run has what the page shows."""
-    if has(run):
-        st.rerun()
 
 
 def are_all_missing(runs: list[Run], title: str) -> bool:

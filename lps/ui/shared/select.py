@@ -1,6 +1,6 @@
 """Which runs a page shows. The page's address is the truth (`?run=...&run=...&epoch=...`), so a link restores it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -140,6 +140,11 @@ def pick_run(runs: list[Run]) -> Run | None:
         on_change=_remember_run,
     )
     return chosen
+
+
+def any_moves(runs: Sequence[Run]) -> bool:
+    """Whether the state of any of these runs changes by itself."""
+    return any(run.state().is_moving for run in runs)
 
 
 def number(name: str) -> int | None:
