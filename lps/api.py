@@ -219,6 +219,7 @@ def train_on(
     labels: str = "confident",
     confidence: float = 0.9,
     from_weights: bool = True,
+    dissolve: Iterable[int] = (),
     name: str = "",
     **settings,
 ) -> Run:
@@ -226,14 +227,14 @@ def train_on(
 
     epoch: whose names count; the newest with names without it. labels: which pictures of a named cluster become
     labeled, "all", "confident" (from this `confidence` on) or "looked-at". from_weights: begin with the run's weights
-    in place of its own start. settings: those of training that shall be others than the run's, as of `launch`.
+    in place of its own start. dissolve: clusters without a name that no class shall continue. settings: those of
+    training that shall be others than the run's, as of `launch`.
     """
     from lps.use import training_on
 
     changes = _by_key(run._run.config().method, settings)
-    planned = training_on.plan(
-        run._run, epoch, rule=labels, threshold=confidence, from_weights=from_weights, changes=changes
-    )
+    how = {"rule": labels, "threshold": confidence, "from_weights": from_weights, "changes": changes}
+    planned = training_on.plan(run._run, epoch, **how, unnamed=dict.fromkeys(dissolve))
     door.check([planned.config], judge=start_check.ask)
     return Run(training_on.begin(planned, name=name).folder)
 

@@ -22,6 +22,8 @@ def add(commands: Commands) -> None:
     on.add_argument("--epoch", type=int, help="epoch whose clusters count; the newest with names without it")
     on.add_argument("--labels", choices=_RULES, default="confident", help="which pictures of a named cluster count")
     on.add_argument("--confidence", type=float, default=0.9, help="of --labels confident, from 0 to 1")
+    words = "a cluster without a name that no class shall continue; its pictures stay unlabeled"
+    on.add_argument("--dissolve", type=int, metavar="CLUSTER", action="append", default=[], help=words)
     start = on.add_mutually_exclusive_group()
     start.add_argument("--from-weights", action="store_true", help="begin with the run's weights; so it does by itself")
     start.add_argument("--afresh", action="store_true", help="begin as the run began")
@@ -83,6 +85,7 @@ def _train_on(options) -> int | None:
         threshold=options.confidence,
         from_weights=not options.afresh,
         changes=parse_settings(options.settings, run.config().method),
+        unnamed=dict.fromkeys(options.dissolve),
     )
     say("\n".join([planned.in_words(), *planned.notices()]))
     if options.dry_run:

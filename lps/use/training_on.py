@@ -4,7 +4,7 @@ A named cluster becomes a seen class, or adds to the one of that name; merged cl
 cluster, those that a person took out of theirs, and withheld ones stay unlabeled. Nothing here looks at the truth.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -13,6 +13,7 @@ import numpy as np
 
 from lps.analysis import naming
 from lps.analysis.labels import Looked, look
+from lps.analysis.naming import Naming
 from lps.data.classes import Classes
 from lps.data.confirmed import Confirmed
 from lps.errors import Refusal, shorten
@@ -42,6 +43,7 @@ class Plan:
     with, None for afresh. new, added: classes that become seen, and seen ones that get more labels. waiting: named
     clusters of which no image counts. novel: clusters without a name, which stay novel, but for those that most images
     of a new class come from; looked_for: novel classes that the run tells apart. aside: images that a person took out.
+    dissolved: clusters without a name that no class of the new run continues.
     """
 
     parent: Run
@@ -54,6 +56,7 @@ class Plan:
     novel: int
     looked_for: int
     aside: int
+    dissolved: int = 0
 
     def in_words(self) -> str:
         """ "5 names → 3 new seen classes, 431 pictures become labeled; 2 clusters without a name stay novel"."""
@@ -61,7 +64,8 @@ class Plan:
         said += f", {len(self.added)} seen before" if self.added else ""
         said += f", {counted(self.confirmed.pictures, 'picture')} become labeled"
         stay = "stays" if self.novel == 1 else "stay"
-        return f"{said}; {counted(self.novel, 'cluster')} without a name {stay} novel"
+        said += f"; {counted(self.novel, 'cluster')} without a name {stay} novel"
+        return f"{said}, {counted(self.dissolved, 'cluster')} dissolved" if self.dissolved else said
 
     def notices(self) -> list[str]:
         """What a person may not expect, one sentence each."""
@@ -91,14 +95,19 @@ def plan(
     threshold: float = CONFIDENCE,
     from_weights: bool = True,
     changes: Mapping[str, object] = MappingProxyType({}),
+    unnamed: Mapping[int, int | None] = MappingProxyType({}),
 ) -> Plan:
     """The run that would train on with what a person said of an epoch: of the newest that has names, without `epoch`.
 
-    changes: other settings than those of the run, by key. Raises `Refusal` where there is nothing to train on with, and
-    where settings are not free.
+    changes: other settings than those of the run, by key. unnamed: what becomes of clusters without a name, by id: the
+    cluster with a name that they are merged into, or None to dissolve them: their pictures stay unlabeled and no class
+    continues them, so that a cluster of leftovers does not become a class. All others stay novel.
+
+    Raises `Refusal` where there is nothing to train on with, where settings are not free, and where a cluster of
+    `unnamed` has a name or is not there.
     """
     _check(run, rule, threshold, changes)
-    looked = look(run, epoch)
+    looked = _merged(look(run, epoch), unnamed)
     if looked.said.is_empty:
         remedy = "name clusters on the page Clusters, or with python -m lps name"
         raise Refusal("names", f"are there none of epoch {looked.epoch}; {remedy}")
@@ -120,9 +129,10 @@ def plan(
     )
     seen = split.classes.seen + len(new)
     origins = _origins(looked, images, given, [*new.values()])
-    unnamed = [cluster for cluster in looked.ids if cluster not in {*looked.defaults, *looked.said.names}]
-    novel = [cluster for cluster in unnamed if cluster not in origins]
-    wanted = max(1, len(looked.ids) - seen - len(unnamed) + len(novel))
+    free = without_name(looked.ids, looked.defaults, looked.said)
+    dissolved = [cluster for cluster, target in unnamed.items() if target is None and cluster not in origins]
+    novel = [cluster for cluster in free if cluster not in {*origins, *dissolved}]
+    wanted = max(1, len(looked.ids) - seen - len(free) + len(novel))
     confirmed = replace(confirmed, rows=_rows(split.classes, origins, novel, seen + wanted))
     weights = _checkpoint(run, looked.epoch) if from_weights else None
     own = {"split.num_novel": wanted, "split.confirmed": confirmed.digest, "network.continues": None}
@@ -131,7 +141,32 @@ def plan(
     config = configure(run.config().flat() | _spreading(run, bool(novel or waiting)) | dict(changes) | own)
     added = {split.class_names[i] for i in given.tolist() if i < split.classes.seen}
     parts = tuple(sorted(added)), tuple(waiting), min(len(novel), wanted), wanted, len(looked.said.unlabeled)
-    return Plan(run, config, confirmed, weights, tuple(new), *parts)
+    return Plan(run, config, confirmed, weights, tuple(new), *parts, len(dissolved))
+
+
+def without_name(ids: Iterable[int], defaults: Mapping[int, str], said: Naming) -> list[int]:
+    """Of clusters `ids` those that have no name, neither as a seen class (`defaults`) nor from a person (`said`)."""
+    return [cluster for cluster in ids if cluster not in {*defaults, *said.names}]
+
+
+def _merged(looked: Looked, unnamed: Mapping[int, int | None]) -> Looked:
+    """The clusters with those put into others that `unnamed` says so of; raises `Refusal` where it does not fit."""
+    free = without_name(looked.ids, looked.defaults, looked.said)
+    cluster = looked.cluster.copy()
+    known = [one for one in looked.ids if one not in free and one not in looked.said.rejected]
+    for source, target in unnamed.items():
+        if source not in free:
+            raise Refusal("cluster", f"{source} has a name or is not there; without a name are {_listed(free)}")
+        if target is not None and target not in known:
+            raise Refusal("cluster", f"{target} has no name, so nothing is merged into it; names have {_listed(known)}")
+        if target is not None:
+            cluster[cluster == source] = target
+    gone = {source for source, target in unnamed.items() if target is not None}
+    return replace(looked, cluster=cluster, ids=tuple(one for one in looked.ids if one not in gone))
+
+
+def _listed(clusters: list[int]) -> str:
+    return ", ".join(map(str, clusters[:20])) + ", …" * (len(clusters) > 20) if clusters else "none"
 
 
 def _spreading(run: Run, has_novel: bool) -> dict[str, object]:

@@ -1,5 +1,6 @@
 """Training on with names: which pictures count, what the new run is told, and that it stands on its own."""
 
+import re
 import shutil
 from dataclasses import replace
 
@@ -110,6 +111,45 @@ def test_what_a_person_took_out_is_not_labeled(run):
     assert not np.isin(view(run)[0].validation, planned.confirmed.images).any()
     told = planned.notices()[-1]
     assert told.startswith("4 pictures that you took out of a class stay unlabeled; the run may put them there again")
+
+
+def test_a_dissolved_cluster_is_continued_by_no_class(run):
+    say(run, name(7, "seven"))
+    planned = training_on.plan(run, rule="all", from_weights=False, unnamed={6: None, 9: None})
+    assert (planned.novel, planned.looked_for, planned.dissolved) == (2, 2, 2)
+    assert planned.confirmed.rows.tolist() == [0, 1, 2, 3, 4, 7, 5, 8]
+    assert not set(members(run, 6).tolist()) & set(planned.confirmed.images.tolist())
+    assert planned.in_words().endswith("; 2 clusters without a name stay novel, 2 clusters dissolved")
+    assert planned.config.split_num_novel == 2
+
+
+def test_a_cluster_without_a_name_is_merged_into_one_that_has_one(run):
+    say(run, name(7, "seven"))
+    planned = training_on.plan(run, rule="all", from_weights=False, unnamed={8: 7})
+    assert pictures(planned, 5) == sorted([*members(run, 7).tolist(), *members(run, 8).tolist()])
+    assert (planned.novel, planned.looked_for, planned.dissolved) == (3, 3, 0)
+    assert naming.at(naming.read_entries(run), EPOCH).parents == {}, "nothing is written"
+
+
+@pytest.mark.parametrize(
+    "unnamed, words",
+    [
+        ({7: None}, "cluster: 7 has a name or is not there; without a name are 5, 6, 8, 9"),
+        ({99: None}, "cluster: 99 has a name or is not there"),
+        ({8: 9}, "cluster: 9 has no name, so nothing is merged into it; names have 0, 1, 2, 3, 4, 7"),
+    ],
+)
+def test_only_clusters_without_a_name_are_dissolved_or_merged(run, unnamed, words):
+    say(run, name(7, "seven"))
+    with pytest.raises(Refusal, match=re.escape(words)):
+        training_on.plan(run, rule="all", from_weights=False, unnamed=unnamed)
+
+
+def test_where_all_others_are_dissolved_one_class_is_looked_for(run):
+    say(run, name(7, "seven"))
+    planned = training_on.plan(run, rule="all", from_weights=False, unnamed=dict.fromkeys([5, 6, 8, 9]))
+    assert (planned.novel, planned.looked_for, planned.dissolved) == (0, 1, 4)
+    assert planned.confirmed.rows.tolist() == [0, 1, 2, 3, 4, 7, -1]
 
 
 def test_a_name_without_a_picture_that_counts_waits(run):
@@ -284,5 +324,7 @@ def test_on_the_command_line(run, capsys):
     assert naming.at(naming.read_entries(run), EPOCH).names == {7: "seven", 5: "five"}
     assert main(["train-on", run.id, "--dry-run", "--labels", "all", "--afresh", *here]) == 0
     assert "2 names → 2 new seen classes" in capsys.readouterr().err
+    assert main(["train-on", run.id, "--dry-run", "--labels", "all", "--afresh", "--dissolve", "6", *here]) == 0
+    assert "1 cluster dissolved" in capsys.readouterr().err
     assert main(["train-on", run.id, "--dry-run", "--set", "split.seed=1", *here]) == 2
     assert len(list(run.root.glob("2*"))) == 1

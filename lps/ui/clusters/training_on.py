@@ -2,8 +2,10 @@
 
 import secrets
 
+import pandas as pd
 import streamlit as st
 
+from lps.analysis.clusters import Cluster
 from lps.errors import Refusal
 from lps.running import door, start_check
 from lps.settings import spell
@@ -17,6 +19,7 @@ from lps.use.training_on import Plan
 
 _RULES = {"all": "All", "confident": "Confident", "looked-at": "Looked at"}
 _STARTS = {"weights": "From its weights", "afresh": "Afresh"}
+_KEEP, _DISSOLVE, _MERGE = "Keep as novel", "Dissolve", "Merge into"
 _VISIT = "train_on_visit"
 
 
@@ -38,12 +41,13 @@ def show(here: View) -> None:
         )
     if pressed:
         st.session_state[_VISIT] = secrets.token_hex(8)
-        _ask(here.run, here.epoch)
+        _ask(here)
 
 
 @st.dialog("Train on with these names", width="medium")
-def _ask(run: Run, epoch: int) -> None:
-    """How many pictures count and what to begin with; what that would be; the start."""
+def _ask(here: View) -> None:
+    """How many pictures count, what becomes of clusters without a name, what to begin with; what that is; the start."""
+    run, epoch = here.run, here.epoch
     rule = st.segmented_control(
         "Pictures of named clusters that become labeled",
         list(_RULES),
@@ -60,8 +64,10 @@ def _ask(run: Run, epoch: int) -> None:
     start = st.segmented_control(
         "Begin", list(_STARTS), format_func=_STARTS.get, key="train_on_start", default="weights", required=True
     )
+    unnamed = _ask_unnamed(here)
+    how = {"rule": rule, "threshold": threshold, "from_weights": start == "weights", "unnamed": unnamed}
     try:
-        planned = training_on.plan(run, epoch, rule=rule, threshold=threshold, from_weights=start == "weights")
+        planned = training_on.plan(run, epoch, **how)
     except Refusal as error:
         st.warning(escape.markdown(f"{error}."), icon=":material/block:")
         st.button("Start", disabled=True, icon=":material/play_arrow:", key="train_on_go")
@@ -71,7 +77,50 @@ def _ask(run: Run, epoch: int) -> None:
         st.caption(escape.markdown(words))
     if st.button("Start", type="primary", icon=":material/play_arrow:", key="train_on_go"):
         _start(planned)
-    take_away.show_command(_command(run, epoch, rule, threshold, start))
+    if not any(target is not None for target in unnamed.values()):  # the command merges by `lps name`
+        take_away.show_command(_command(run, epoch, rule, threshold, start, list(unnamed)))
+
+
+def _ask_unnamed(here: View) -> dict[int, int | None]:
+    """What becomes of the clusters without a name, as of `training_on.plan`.
+
+    The default is to dissolve those that look mixed: trained on as one class, a cluster of leftovers grows and the
+    model becomes sure of it.
+    """
+    without = training_on.without_name(here.ids.tolist(), here.defaults, here.said)
+    free = [c for c in here.clusters if c.id in without and c.size]
+    if not free:
+        return {}
+    named = [c.id for c in here.clusters if c.id not in {one.id for one in free} and c.id not in here.said.rejected]
+    targets = {f"{_MERGE} {here.title(cluster)}": cluster for cluster in named}
+    table = pd.DataFrame(
+        {
+            "Cluster": [str(c.id) for c in free],
+            "Pictures": [c.size for c in free],
+            "Mixed": ["yes" if "mixed" in c.flags else "" for c in free],
+            "What becomes of it": [_usual_fate(here, c) for c in free],
+        }
+    )
+    st.markdown("Clusters without a name")
+    answers = st.data_editor(
+        table,
+        hide_index=True,
+        width="stretch",
+        disabled=["Cluster", "Pictures", "Mixed"],
+        column_config={
+            "What becomes of it": st.column_config.SelectboxColumn(options=[_KEEP, _DISSOLVE, *targets], required=True)
+        },
+        key=f"train_on_unnamed_{here.run.id}_{here.epoch}",
+    )["What becomes of it"]
+    st.caption(
+        "A dissolved cluster is no class of the new run: its pictures stay unlabeled and can go to other classes. That "
+        "is the default for clusters that look mixed or that you called no class."
+    )
+    return {c.id: targets.get(answer) for c, answer in zip(free, answers) if answer != _KEEP}
+
+
+def _usual_fate(here: View, cluster: Cluster) -> str:
+    return _DISSOLVE if "mixed" in cluster.flags or cluster.id in here.said.rejected else _KEEP
 
 
 def _start(planned: Plan) -> None:
@@ -85,7 +134,7 @@ def _start(planned: Plan) -> None:
         routing.turn_to("live", run=made.id)
 
 
-def _command(run: Run, epoch: int, rule: str, threshold: float, start: str) -> str:
+def _command(run: Run, epoch: int, rule: str, threshold: float, start: str, dissolve: list[int]) -> str:
     confidence = f"{threshold:g}" if rule == "confident" else None
-    more = {"labels": rule, "confidence": confidence, "afresh": start == "afresh"}
+    more = {"labels": rule, "confidence": confidence, "afresh": start == "afresh", "dissolve": list(map(str, dissolve))}
     return spell.command("train-on", short_id(run.id), epoch=epoch, **more)
