@@ -89,3 +89,11 @@ def machine_of(run: Run) -> dict[str, object]:
     ]
     known = told[-1] if told else {}
     return {key: known[key] if key == "cores" else clean_line(str(known[key])) for key in _KEPT if known.get(key)}
+
+
+def other_version(run: Run) -> str:
+    """A sentence if another version of this program trained the run; empty if the same did, or the run does not say."""
+    made = str(machine_of(run).get("lps", ""))
+    if made in ("", lps.__version__):
+        return ""
+    return f"Trained with LPS Studio {made}, this is {lps.__version__}: a repeated run may give other numbers."

@@ -60,6 +60,7 @@ def test_the_version_is_told(capsys):
         main(["--version"])
     assert ended.value.code == 0 and capsys.readouterr().out == f"lps {lps.__version__}\n"
     assert re.fullmatch(r"\d+\.\d+\.\d+", lps.__version__)
+    assert f"\nversion: {lps.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 @pytest.fixture(scope="module")

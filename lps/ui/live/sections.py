@@ -20,7 +20,7 @@ from lps.running import launcher, overview, queue
 from lps.running import run_actions as actions
 from lps.settings import catalog, config
 from lps.settings.parameters import text_of
-from lps.store import inherited, titles, wishes
+from lps.store import inherited, provenance, titles, wishes
 from lps.store.runs import Run, State
 from lps.ui.forms import fields
 from lps.ui.live import blind, cards, epoch_player
@@ -398,6 +398,8 @@ def show_settings(run: Run) -> None:
     table = settings_table(settings)
     changed = int(table["Changed"].sum())
     st.caption(f"{changed or 'None'} of the {len(table)} settings differ from the defaults of data set and method.")
+    if run.state().is_over and (words := provenance.other_version(run)):
+        st.caption(escape.markdown(words))
     columns = [Column(head, table[head]) for head in ("Setting", "Value", "Default")]
     columns.append(Column("Changed", table["Changed"], "check", width="small"))
     data_table.show(columns, table.index, "Every setting with its value and its default")
