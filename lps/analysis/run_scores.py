@@ -19,7 +19,8 @@ from lps.scores.protocols import PROTOCOLS, Scores, score
 from lps.settings import catalog
 from lps.settings.config import Config
 from lps.store import snapshots
-from lps.store.events import RESOLVED, first_shown, read_history, resolved
+from lps.store.event_follower import Follower
+from lps.store.events import RESOLVED, resolved
 from lps.store.runs import Run
 
 _KEPT = ("snapshot.images",)  # what a run keeps for looking at
@@ -211,7 +212,7 @@ def _check_choice(select: str, split: Split) -> None:
 
 def _told_scores(run: Run, select: str) -> Scored:
     """The scores that a run without predictions recorded itself; raises `Refusal` where there are none."""
-    events = read_history(run.events, start=first_shown(run.events))
+    events = Follower(run.events).history()
     found = {event["epoch"]: event["values"] for event in events if event["kind"] == "eval"}
     if not found:
         raise Refusal("snapshots", snapshots.NOT_YET)
@@ -272,7 +273,7 @@ class Course:
 def course(run: Run) -> Course:
     """What the run's events tell, in one reading; of a file that is too long for a page, what its end tells."""
     seconds, step, start, on_gpu = 0.0, 0, {}, False
-    for event in read_history(run.events, start=first_shown(run.events)):
+    for event in Follower(run.events).history():
         if event["kind"] == "start":
             start = event
         elif event["kind"] == "train":

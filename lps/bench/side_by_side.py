@@ -9,7 +9,7 @@ from lps.bench.run_names import PERCENT
 from lps.errors import Refusal
 from lps.settings.parameters import text_of
 from lps.store import provenance, snapshots
-from lps.store.events import first_shown, read_history
+from lps.store.event_follower import Follower
 from lps.store.runs import Run
 from lps.store.summary import summarize
 from lps.wording import counted
@@ -86,7 +86,7 @@ def _rows(first: Mapping[str, object], second: Mapping[str, object]) -> list[Fac
 
 def _start(run: Run) -> dict[str, object]:
     """What the newest start says of data and network: numbers of images, parameters, baselines, stored features."""
-    events = read_history(run.events, start=first_shown(run.events))
+    events = Follower(run.events).history()
     started = [event for event in events if event["kind"] == "start"]
     if not started:
         return {}

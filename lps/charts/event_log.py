@@ -3,7 +3,6 @@
 Reading knows nothing of a page; every open tab asks the same `EventLog`, so n viewers cost one reader.
 """
 
-import os
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from lps.store.events import Names, first_shown, first_starts, read_events, rewind
+from lps.store.event_follower import Change, Follower
+from lps.store.events import Names, rewind
 from lps.store.runs import Run
 
 _EPOCHS = ("pretrain", "train", "eval")  # kinds of records of which there is one an epoch
 MOST_EVENTS = 8192  # records of a run kept in memory; of more, the older epochs are left out evenly
 MOST_MEMORY = 64 << 20  # bytes of the records of a run kept in memory, about; of dearer records fewer are kept
 MOST_ENDS = 1024  # records of a run that begin or end an attempt
-PART = 2 << 20  # bytes of a file that are read before records are left out
 
 
 @dataclass(frozen=True)
@@ -79,57 +78,34 @@ class EventLog:
     """
 
     def __init__(self, path: Path):
-        self._path = path
+        self._follower = Follower(path)
         self._lock = threading.Lock()
         self._forget()
-        self._version = 0
         self._history = History()
 
     def read(self) -> History:
         """The history up to now; the same object as last time where no whole line was added."""
         with self._lock:
-            if self._grew():
-                self._read_parts()
-            if self._changed:
-                self._changed = False
-                self._version += 1
-                self._history = _tabulate(self._events, self._version, self._left_out)
+            change, is_changed = self._follower.look(), False
+            if change is Change.REPLACED:
+                is_changed = bool(self._events)
+                self._forget()
+            if change is not Change.NONE:
+                for events in filter(None, self._follower.new_records()):
+                    self._add(events)
+                    is_changed = True
+            if is_changed:
+                self._history = _tabulate(self._events, self._history.version + 1, self._follower.left_out)
             return self._history
 
-    def _read_parts(self) -> None:
-        before = -1
-        if not self._offset and (start := first_shown(self._path, self._size)):
-            self._offset = self._left_out = start
-            self._events = [_compact(self._names.admit(event)) for event in first_starts(self._path, start)]
-        while before != self._offset < self._size:
-            before = self._offset
-            events, self._offset = read_events(self._path, before, PART)
-            if events:
-                fresh = [_compact(self._names.admit(event)) for event in events]
-                self._dearest = max(self._dearest, sum(map(_cost, fresh)) / len(fresh))
-                most = min(MOST_EVENTS, int(MOST_MEMORY / self._dearest))
-                self._events = thinned(rewind(self._events + fresh), most)
-                self._changed = True
-
-    def _grew(self) -> bool:
-        """Whether there are bytes that were not looked at; starts over where the file is another one or has shrunk."""
-        try:
-            found = os.stat(self._path)
-        except OSError:
-            found = None
-        identity = found and (found.st_dev, found.st_ino)
-        if self._identity and (identity != self._identity or found.st_size < self._offset):
-            self._forget()
-            self._changed = True
-        self._identity = identity
-        if not found or found.st_size == self._size:
-            return False
-        self._size = found.st_size
-        return True
+    def _add(self, events: list[dict]) -> None:
+        fresh = [_compact(self._names.admit(event)) for event in events]
+        self._dearest = max(self._dearest, sum(map(_cost, fresh)) / len(fresh))
+        most = min(MOST_EVENTS, int(MOST_MEMORY / self._dearest))
+        self._events = thinned(rewind(self._events + fresh), most)
 
     def _forget(self) -> None:
-        self._events, self._offset, self._size, self._identity, self._changed = [], 0, -1, None, False
-        self._names, self._dearest, self._left_out = Names(), 1.0, 0
+        self._events, self._names, self._dearest = [], Names(), 1.0
 
 
 def thinned(events: list[dict], most: int = MOST_EVENTS) -> list[dict]:

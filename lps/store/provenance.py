@@ -16,7 +16,7 @@ from lps.files.program import SOURCE
 from lps.settings import spell
 from lps.settings.config import Config
 from lps.settings.usual import usual
-from lps.store.events import first_shown, read_history
+from lps.store.event_follower import Follower
 from lps.store.runs import Run
 
 PATHS = ("dataset.path", "network.checkpoint")  # settings that name a place on the machine of the run
@@ -82,11 +82,7 @@ def processor() -> str:
 
 def machine_of(run: Run) -> dict[str, object]:
     """What the run's newest process was trained with; {} where it did not say."""
-    told = [
-        event["machine"]
-        for event in read_history(run.events, start=first_shown(run.events))
-        if isinstance(event.get("machine"), dict)
-    ]
+    told = [event["machine"] for event in Follower(run.events).history() if isinstance(event.get("machine"), dict)]
     known = told[-1] if told else {}
     return {key: known[key] if key == "cores" else clean_line(str(known[key])) for key in _KEPT if known.get(key)}
 

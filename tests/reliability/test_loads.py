@@ -7,6 +7,7 @@ import pytest
 from lps.analysis import standing
 from lps.charts import event_log
 from lps.charts.event_log import EventLog, thinned
+from lps.store import event_follower
 from lps.store.run_folders import list_runs
 from tests import sample_runs
 from tests.reliability.loads import fill, print_much, write_events
@@ -64,14 +65,14 @@ def test_what_changes_in_a_run_that_is_over_is_read_again(tmp_path):
 
 @pytest.mark.slow
 def test_a_long_run_is_read_in_parts_and_then_what_is_new(tmp_path, monkeypatch):
-    monkeypatch.setattr(event_log, "PART", 100_000)
+    monkeypatch.setattr(event_follower, "PART", 100_000)
     run = sample_runs.make_run(tmp_path / "runs", "queued")
     size, log = write_events(run, 40_000), EventLog(run.events)
-    assert size > 50 * event_log.PART
+    assert size > 50 * event_follower.PART
     past = log.read()
     assert past.last_epoch == 20_000 and len(past.epochs) < event_log.MOST_EVENTS
-    asked, read = [], event_log.read_events
-    monkeypatch.setattr(event_log, "read_events", lambda *a: asked.append(a[1]) or read(*a))
+    asked, read = [], event_follower.read_events
+    monkeypatch.setattr(event_follower, "read_events", lambda *a: asked.append(a[1]) or read(*a))
     write_events(run, 2, 20_001)
     assert log.read().last_epoch == 20_001
     assert asked == [size]

@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lps.charts import event_log, line_charts
+from lps.charts import line_charts
 from lps.charts.event_log import EventLog, History
 from lps.charts.palette import LIGHT
 from lps.settings.config import configure
+from lps.store import event_follower
 from lps.store.events import read_history, read_last_event
 from lps.store.run_folders import create_run
 from lps.store.runs import Run
@@ -51,9 +52,9 @@ def test_nothing_new_gives_the_same_object(path):
 def test_only_new_bytes_are_read(path, monkeypatch):
     path.write_bytes(line(kl=0.5))
     offsets = []
-    original = event_log.read_events
+    original = event_follower.read_events
     monkeypatch.setattr(
-        event_log, "read_events", lambda p, offset, most: offsets.append(offset) or original(p, offset, most)
+        event_follower, "read_events", lambda p, offset, most: offsets.append(offset) or original(p, offset, most)
     )
     log = EventLog(path)
     log.read()
@@ -89,6 +90,10 @@ def test_a_shorter_or_replaced_or_vanished_file_is_read_anew(path, tmp_path):
     other.write_bytes(line(epoch=1, kl=0.125) * 3)
     other.replace(path)
     assert log.read().column("kl").to_dict() == {1: 0.125}
+    path.write_bytes(line(epoch=1, kl=0.875) * 3)  # rewritten in place, of the same size
+    assert log.read().column("kl").to_dict() == {1: 0.875}
+    path.write_bytes(line(epoch=1, kl=0.375) * 4)  # longer
+    assert log.read().column("kl").to_dict() == {1: 0.375}
     path.unlink()
     assert len(log.read().epochs) == 0
 

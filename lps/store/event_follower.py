@@ -1,0 +1,80 @@
+"""Follows one `events.jsonl`: keeps its place, hands out new records, notices another file. Standard library only."""
+
+import os
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+
+from lps.files.atomic import open_regular
+from lps.store.events import end_of_events, first_shown, first_starts, read_events, read_history
+
+PART = 2 << 20  # bytes of new records that are in memory at a time
+_MARK = 64  # bytes before the place that was read up to: another file has others there
+
+
+class Change(Enum):
+    """What happened to a file since it was looked at last."""
+
+    NONE = "none"
+    GREW = "grew"
+    REPLACED = "replaced"  # by another file, shortened or rewritten: what was read from it is void
+
+
+class Follower:
+    """A place in one `events.jsonl`. Of a file that is too long for a page, it begins where `first_shown` says.
+
+    Not safe to share between threads. left_out: bytes at the beginning that are not read.
+    """
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._version: tuple | None = None  # device, inode, size and time of the file when it was looked at
+        self._offset, self._mark, self.left_out = 0, b"", 0
+
+    def look(self) -> Change:
+        """What changed since the last call. After `REPLACED`, `new_records` begins at the beginning."""
+        try:
+            about = os.stat(self._path)
+            version = about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
+        except OSError:
+            version = None
+        before, self._version = self._version, version
+        if version == before:
+            return Change.NONE
+        grew = version and before and version[:2] == before[:2] and version[2] > before[2]
+        if grew and self._mark == self._bytes_before():
+            return Change.GREW
+        self._offset, self._mark, self.left_out = 0, b"", 0
+        return Change.REPLACED
+
+    def new_records(self) -> Iterator[list[dict]]:
+        """The records that are new since the last call, as they stand in the file, about `PART` bytes at a time."""
+        size = self._version[2] if self._version else 0
+        if not self._offset and (start := first_shown(self._path, size)):
+            self._offset = self.left_out = start
+            yield first_starts(self._path, start)
+        before = -1
+        while before < self._offset < size:
+            before = self._offset
+            events, self._offset = read_events(self._path, before, PART)
+            yield events
+        self._mark = self._bytes_before()
+
+    def history(self) -> Iterator[dict]:
+        """All records that count in the end, as `read_history`; `new_records` goes on after them."""
+        try:
+            self._offset = end_of_events(self._path)
+        except OSError:
+            self._offset = 0
+        self.left_out = first_shown(self._path, self._offset)
+        self._mark = self._bytes_before()
+        return read_history(self._path, self._offset, self.left_out)
+
+    def _bytes_before(self) -> bytes:
+        """The last bytes before the place that was read up to."""
+        try:
+            with open_regular(self._path, buffering=0) as file:
+                file.seek(max(0, self._offset - _MARK))
+                return file.read(min(_MARK, self._offset))
+        except OSError:
+            return b""
