@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import plotly.graph_objects as go
 
-from lps.analysis import clusters, differences, effects, labels, naming, projection, run_scores, standing
+from lps.analysis import clusters, differences, effects, labels, naming, projection, run_scores, standing, twins
 from lps.analysis.clusters import Assignment
 from lps.analysis.effects import Background
 from lps.analysis.main_effects import main_effects as main_effects_of
@@ -38,7 +38,7 @@ from lps.charts.palette import DARK, LIGHT, Palette
 from lps.data.split import Split
 from lps.errors import Refusal, shorten
 from lps.files.cache import runs_folder
-from lps.store import run_folders, titles
+from lps.store import run_folders
 from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split, snapshot_epochs
 from lps.studies import preset_tables, search, search_results, sweep_records, sweeps
@@ -63,7 +63,8 @@ def pace(run, *, dark: bool = False) -> go.Figure:
 def pace_of_runs(runs: Sequence, *, dark: bool = False) -> go.Figure:
     """Novel and seen accuracy, KL and the mean margin of seen classes of several runs over the epochs."""
     read = [_read(run) for run in runs]
-    pasts = {titles.label(run): past for run, past in read if len(past.epochs)}
+    names = twins.short_labels([run for run, _ in read])
+    pasts = {name: past for name, (_, past) in zip(names, read) if len(past.epochs)}
     epochs = max((planned_epochs(run, past) for run, past in read), default=1)
     return line_charts.pace_of_runs(pasts, epochs, _palette(dark))
 
@@ -116,8 +117,8 @@ def chart(text: str, runs: Sequence = (), *, filter: str = "", root=None, dark: 
     entries = [standing.entry(run) for run in found]
     entries = [entry for entry in run_filter.select(entries, filter) if entry.config is not None]
     histories = [_history(entry.run) for entry in entries]
-    names, words = [titles.title(entry.run) for entry in entries], board_charts.measurements(histories)
-    own = [name if names.count(name) == 1 else titles.label(entry.run) for name, entry in zip(names, entries)]
+    words = board_charts.measurements(histories)
+    own = twins.short_labels([entry.run for entry in entries])
     lines = board_charts.lines_of_runs(asked, entries, histories, own, _palette(dark))
     return board_charts.figure(lines, asked, words.get(asked.y, asked.y), _palette(dark))
 

@@ -1,18 +1,45 @@
 """Runs beside each other: what tells one from the others, and whether they saw the same images with the same labels."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from lps.analysis import run_groups
 from lps.data.split import Split
 from lps.errors import Refusal
 from lps.settings.config import Config
 from lps.settings.parameters import text_of
+from lps.store import titles
 from lps.store.runs import Run
 from lps.store.snapshots import read_split
 
 _DATA = ("dataset", "dataset.path", "dataset.images_per_class")  # settings that say which images there are
 DAMAGED = "its settings cannot be read"
+
+
+def short_labels(runs: Sequence[Run]) -> list[str]:
+    """What tells each of several runs from the others, for the lines of a chart: "margin scale 5, seed 0".
+
+    A run that a person has named, and a recording, keep their names. Runs that nothing tells apart have the end of
+    their ids.
+    """
+    configs = [run.config_if_readable() for run in runs]
+    known = [config for config in configs if config is not None]
+    varied = [key for key in run_groups.differences(known) if key not in titles.NOT_NAMED] if known else []
+    several = [key for key in ("method", "dataset", "seed") if len({getattr(config, key) for config in known}) > 1]
+    found = [_short_label(run, config, varied, several) for run, config in zip(runs, configs)]
+    return [text if found.count(text) == 1 else titles.label(run) for run, text in zip(runs, found)]
+
+
+def _short_label(run: Run, config: Config | None, varied: Sequence[str], several: Sequence[str]) -> str:
+    if config is None or run.is_recorded or run.meta()["name"]:
+        return titles.title(run)
+    values = config.flat()
+    parts = [titles.method_title(config.method)] if "method" in several else []
+    parts += [config.dataset] if "dataset" in several else []
+    parts += [titles.setting_in_words(key, values[key]) for key in varied if values.get(key) is not None]
+    parts += [f"seed {config.seed}"] if "seed" in several else []
+    return ", ".join(titles.without_paths(parts)) or titles.title(run)
 
 
 def _split_of(run: Run) -> tuple[Split, np.ndarray]:

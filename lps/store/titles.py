@@ -9,7 +9,7 @@ from lps.settings.config import configure
 from lps.settings.parameters import text_of
 from lps.store.runs import RUN_ID, Run
 
-_NOT_NAMED = (  # settings that do not change what a run shows, or that its title has anyway
+NOT_NAMED = (  # settings that do not change what a run shows, or that its title has anyway
     *("dataset", "method", "seed", "device", "threads", "processes", "precision", "snapshot.images", "dataset.path"),
     *("split.confirmed", "network.continues"),
 )
@@ -45,10 +45,10 @@ def changed_settings(run: Run, beside: Sequence[Run] = (), most: int = 3) -> lis
         return []
     values, default = config.flat(), _defaults(config.dataset, config.method)
     others = [known.flat() for other in beside if other.id != run.id and (known := other.config_if_readable())]
-    names = [name for name in values if values[name] != default[name] and name not in _NOT_NAMED]
+    names = [name for name in values if values[name] != default[name] and name not in NOT_NAMED]
     told = [name for name in names if not others or any(other.get(name) != values[name] for other in others)]
     told.sort(key=lambda name: (name not in config.hyperparameters, not name.startswith("split.")))
-    return [_setting_in_words(name, values[name]) for name in told[:most]] + ["…"] * (len(told) > most)
+    return [setting_in_words(name, values[name]) for name in told[:most]] + ["…"] * (len(told) > most)
 
 
 @lru_cache(maxsize=256)
@@ -56,7 +56,8 @@ def _defaults(dataset: str, method: str) -> Mapping[str, object]:
     return configure({"dataset": dataset, "method": method}).flat()
 
 
-def _setting_in_words(name: str, value: object) -> str:
+def setting_in_words(name: str, value: object) -> str:
+    """A setting as people read it: "margin scale 5", "without margin"."""
     words = (name if name == "split.seed" else name.removeprefix("split.")).replace("_", " ").replace(".", " ")
     if isinstance(value, bool):
         return f"{'with' if value else 'without'} {words.removeprefix('use ')}"

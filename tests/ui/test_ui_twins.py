@@ -141,3 +141,20 @@ def test_settings_are_told_in_words_and_those_of_all_are_not(tmp_path):
     assert titles.changed_settings(first, [first, other]) == ["entropy weight 0"]
     many = short(tmp_path, use_margin=False, entropy_weight=0.0, temperature=0.7, **few)
     assert len(titles.changed_settings(many)) == 4 and titles.changed_settings(many)[-1] == "…"
+
+
+def test_lines_of_a_chart_are_called_by_what_varies(tmp_path):
+    runs = [short(tmp_path, margin_scale=c, temperature=0.4, seed=seed) for c in (5.0, 10.0) for seed in (0, 1)]
+    expected = [f"margin scale {c}, seed {seed}" for c in (5, 10) for seed in (0, 1)]
+    assert twins.short_labels(runs) == expected
+    assert twins.short_labels(runs[::2]) == ["margin scale 5", "margin scale 10"]
+    orca = short(tmp_path, method="orca")
+    assert twins.short_labels([runs[0], orca]) == ["LPS, margin scale 5", "ORCA, margin scale 10"]
+
+
+def test_runs_that_nothing_tells_apart_and_named_ones_have_their_names(tmp_path):
+    same = [short(tmp_path), short(tmp_path)]
+    assert twins.short_labels(same) == [titles.label(run) for run in same]
+    named = make_run(tmp_path, epochs=1, name="the best one")
+    assert twins.short_labels([same[0], named])[1] == "the best one"
+    assert twins.short_labels([same[0]]) == [titles.title(same[0])] and twins.short_labels([]) == []

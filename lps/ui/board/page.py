@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from lps.analysis import standing
+from lps.analysis import standing, twins
 from lps.analysis.standing import Entry
 from lps.bench import boards, bunches, columns, kept, run_filter
 from lps.bench.boards import BoardChart
@@ -113,11 +113,8 @@ def _shown(find: str) -> Shown:
         st.caption(f"The newest {MOST} of {counted(len(entries), 'run')}; a narrower filter shows others.")
     entries = entries[:MOST]
     histories = [history(entry.run) for entry in entries]
-    labels = [titles.label(entry.run) for entry in entries]
-    notices.show_left_out(dict(zip(labels, histories)))
-    names = [titles.title(entry.run) for entry in entries]
-    labels = [name if names.count(name) == 1 else label for name, label in zip(names, labels)]
-    return Shown(entries, histories, labels)
+    notices.show_left_out({titles.label(entry.run): past for entry, past in zip(entries, histories)})
+    return Shown(entries, histories, twins.short_labels([entry.run for entry in entries]))
 
 
 def _groupings(entries: Sequence[Entry]) -> dict[str, str]:

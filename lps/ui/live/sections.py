@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from lps.analysis import twins
 from lps.charts import class_bars, figures, line_charts, maps, measurements
 from lps.charts.event_log import History, planned_epochs
 from lps.cluster import executors
@@ -222,7 +223,7 @@ def show_others(run: Run, past: History) -> None:
 
 def show_comparison(runs: list[Run]) -> None:
     """Curves of several runs in one figure, and where each of them stands."""
-    pasts = {titles.label(run): history(run) for run in runs}
+    pasts = dict(zip(twins.short_labels(runs), map(history, runs)))
     notices.show_left_out(pasts)
     for run, past in zip(runs, pasts.values()):
         show_head(run, run.state(), past)
