@@ -9,11 +9,12 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
-from functools import cache
+from functools import cache, cached_property, lru_cache
 from types import MappingProxyType
 
-from lps.errors import shorten
+from lps.errors import Refusal, shorten
 from lps.files import versions
 from lps.files.versions import MOST_EPOCHS
 from lps.settings import backbone_names, catalog
@@ -304,6 +305,12 @@ class Config:
         own = {key: getattr(self, name) for name, key in _keys().items()}
         return own | dict(self.hyperparameters)
 
+    @cached_property
+    def changed(self) -> tuple[str, ...]:
+        """The keys of the settings that differ from the defaults of the method and data set."""
+        defaults = _defaults(self.dataset, self.method)
+        return tuple(key for key, value in self.flat().items() if value != defaults.get(key))
+
     def get(self, key: str, default: object = None) -> object:
         """The setting under this key, as `flat` has it, without making all the others."""
         name = _names().get(key)
@@ -425,10 +432,17 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
     return Config(**protocol, hyperparameters=MappingProxyType({key: chosen[key] for key in own}))
 
 
+@lru_cache(maxsize=256)
+def _defaults(dataset: str, method: str) -> Mapping[str, object]:
+    return configure({"dataset": dataset, "method": method, _DECISIONS: None}).flat()
+
+
 def configure_stored(values: Mapping[str, object]) -> Config:
     """As `configure`, of settings that were stored whole: one that did not exist then has its `Told.before`."""
     method = values.get("method")
-    own = catalog.method_info(method).parameters if method in catalog.method_names() else {}
+    own: Mapping[str, Parameter] = {}
+    with suppress(Refusal):  # `configure` says it; a list of thousands of runs does not look through all methods here
+        own = catalog.method_info(method).parameters if isinstance(method, str) else {}
     before = {name: parameter.told.before for name, parameter in own.items() if parameter.told.before is not None}
     return configure(before | values)
 

@@ -1,17 +1,15 @@
 """What a run, and a method, are called where people read."""
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 
 from lps.errors import Refusal
 from lps.settings import catalog
-from lps.settings.config import configure
 from lps.settings.parameters import text_of
 from lps.store.runs import RUN_ID, Run
 
 NOT_NAMED = (  # settings that do not change what a run shows, or that its title has anyway
     *("dataset", "method", "seed", "device", "threads", "processes", "precision", "snapshot.images", "dataset.path"),
-    *("split.confirmed", "network.continues"),
+    *("split.confirmed", "network.continues", "dataset.decisions"),
 )
 _VALUE_LENGTH = 24  # characters of a value
 
@@ -43,17 +41,14 @@ def changed_settings(run: Run, beside: Sequence[Run] = (), most: int = 3) -> lis
     config = run.config_if_readable()
     if config is None:
         return []
-    values, default = config.flat(), _defaults(config.dataset, config.method)
-    others = [known.flat() for other in beside if other.id != run.id and (known := other.config_if_readable())]
-    names = [name for name in values if values[name] != default[name] and name not in NOT_NAMED]
-    told = [name for name in names if not others or any(other.get(name) != values[name] for other in others)]
+    try:
+        names = [name for name in config.changed if name not in NOT_NAMED]
+    except Refusal:  # its data set or method is gone meanwhile
+        return []
+    others = [known for other in beside if other.id != run.id and (known := other.config_if_readable())]
+    told = [name for name in names if not others or any(one.get(name) != config.get(name) for one in others)]
     told.sort(key=lambda name: (name not in config.hyperparameters, not name.startswith("split.")))
-    return [setting_in_words(name, values[name]) for name in told[:most]] + ["…"] * (len(told) > most)
-
-
-@lru_cache(maxsize=256)
-def _defaults(dataset: str, method: str) -> Mapping[str, object]:
-    return configure({"dataset": dataset, "method": method}).flat()
+    return [setting_in_words(name, config.get(name)) for name in told[:most]] + ["…"] * (len(told) > most)
 
 
 def setting_in_words(name: str, value: object) -> str:
