@@ -547,7 +547,14 @@ def in_place_of(kind, root, monkeypatch):
     else:
         root.mkdir()
         refusal = PermissionError(errno.EACCES, "Permission denied", str(root))
-        monkeypatch.setattr(runs.os, "scandir", lambda path=".": (_ for _ in ()).throw(refusal))
+        scandir = runs.os.scandir
+
+        def refuse(path="."):
+            if str(path) == str(root):
+                raise refusal
+            return scandir(path)
+
+        monkeypatch.setattr(runs.os, "scandir", refuse)
 
 
 @pytest.mark.parametrize("kind", ["a file", "a broken link", "permission denied"])
