@@ -550,7 +550,7 @@ def in_place_of(kind, root, monkeypatch):
         scandir = runs.os.scandir
 
         def refuse(path="."):
-            if str(path) == str(root):
+            if str(path).startswith(str(root)):
                 raise refusal
             return scandir(path)
 
