@@ -265,6 +265,7 @@ def examples() -> str:
 @pytest.mark.slow
 def test_the_examples_of_the_documentation_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()  # else those of the clone are meant
     less = "pretrain_epochs=1, threads=1, dataset_images_per_class=30"  # the same in a few seconds
     source = examples().replace("pretrain_epochs=1", less)
     exec(compile(source, "docs/api.md", "exec"), {"__name__": "examples"})

@@ -49,7 +49,7 @@ def main_effects(scored: Sequence[Scored], measure: str) -> list[MainEffect]:
 
 
 def _largest(members: Sequence[Scored], setting: str, measure: str) -> MainEffect | None:
-    blocks: dict[tuple, dict[str, Mapping]] = {}  # (before, after) -> context -> seed -> difference
+    blocks: dict[tuple, dict[tuple, Mapping]] = {}  # (before, after) -> context -> seed -> difference
     for context, by_value in _contexts(members, setting, measure).items():
         for before, after in itertools.combinations(effects.ordered(by_value), 2):
             first, second = by_value[before], by_value[after]
@@ -57,16 +57,17 @@ def _largest(members: Sequence[Scored], setting: str, measure: str) -> MainEffec
             if paired:
                 blocks.setdefault((before, after), {})[context] = paired
     made = [_effect(setting, pair, list(contexts.values()), len(blocks)) for pair, contexts in blocks.items()]
-    return max(made, key=lambda effect: (effect.contexts, abs(effect.difference)), default=None)
+    return max(made, key=lambda effect: (abs(effect.difference), effect.contexts), default=None)
 
 
-def _contexts(members: Sequence[Scored], setting: str, measure: str) -> dict[str, dict[object, dict]]:
-    """Context (all settings but this one) -> value of the setting -> seeds -> score."""
-    found: dict[str, dict[object, dict]] = {}
+def _contexts(members: Sequence[Scored], setting: str, measure: str) -> dict[tuple, dict[object, dict]]:
+    """Context (all but this setting, the split, how it was computed) -> value of the setting -> seeds -> score."""
+    found: dict[tuple, dict[object, dict]] = {}
     for member in members:
         values = member.config.flat()
         if setting in values:
-            by_value = found.setdefault(effects.rest_of(member.config, [setting]) + member.split, {})
+            about = effects.rest_of(member.config, [setting]), member.split, member.precision, member.test_clusters
+            by_value = found.setdefault(about, {})
             by_value.setdefault(values[setting], {})[member.seeds] = member.value(measure)
     return found
 

@@ -7,9 +7,10 @@ from functools import cached_property
 
 from lps.analysis import paper
 from lps.analysis.run_scores import CLUSTERED_APART, REPEATED, TOLD, Scored, resolved_differences
+from lps.errors import Refusal
 from lps.scores import estimates
 from lps.settings import catalog, spell
-from lps.settings.config import Config, protocol_parameters
+from lps.settings.config import Config, protocol_parameters, recipe
 from lps.settings.usual import usual
 
 
@@ -78,7 +79,8 @@ def newest_of_seeds(members: Sequence[Scored]) -> tuple[tuple[Scored, ...], tupl
     for member in sorted(members, key=lambda member: (member.is_complete, member.run.id)):
         newest[identity(member), member.seeds] = member
     kept = tuple(sorted(newest.values(), key=lambda member: (*member.seeds, member.run.id)))
-    return kept, tuple(member for member in members if member not in kept)
+    ids = set(map(id, kept))
+    return kept, tuple(member for member in members if id(member) not in ids)
 
 
 def differences(configs: Sequence[Config]) -> dict[str, list]:
@@ -97,7 +99,13 @@ def differences(configs: Sequence[Config]) -> dict[str, list]:
 
 def _is_changed(config: Config, key: str) -> bool:
     own = catalog.method_info(config.method).parameters
-    return key in own and config.hyperparameters[key] != own[key].default
+    if key not in own:
+        return False
+    try:
+        usual_value = recipe(config.dataset, config.method).get(key, own[key].default)
+    except Refusal:  # the data set is gone or broken
+        usual_value = own[key].default
+    return config.hyperparameters[key] != usual_value
 
 
 def _label_all(members: Sequence[Scored]) -> list[str]:

@@ -79,7 +79,8 @@ def lines_of_runs(
     if by := bunches.names_of([chart.by], entries) if chart.by else []:
         table_by_run = {entry.run.id: table for entry, table in zip(entries, tables)}
         groups = bunches.bunch(entries, by)
-        grouped = {_label(one.values, by): [table_by_run[entry.run.id] for entry in one.members] for one in groups}
+        names = _group_labels([one.values for one in groups], by)
+        grouped = {name: [table_by_run[entry.run.id] for entry in one.members] for name, one in zip(names, groups)}
     else:
         grouped = {label: [table] for label, table in zip(labels, tables)}
     return lines(grouped, colors_of(list(grouped), colors))
@@ -98,6 +99,12 @@ def lines(tables: Mapping[str, Sequence[pd.DataFrame]], colors: Mapping[str, str
 def colors_of(labels: Sequence[str], colors: Palette) -> dict[str, str]:
     """One colour a label, the same in all charts of a board."""
     return dict(zip(labels, many_colors(len(labels), colors)))
+
+
+def _group_labels(groups: Sequence[Sequence[str]], by: Sequence[Name]) -> list[str]:
+    """What tells each group from the others: names whose value all of them share are left out."""
+    varied = [place for place in range(len(by)) if len({values[place] for values in groups}) > 1] or range(len(by))
+    return [_label([values[place] for place in varied], [by[place] for place in varied]) for values in groups]
 
 
 def _label(values: Sequence[str], by: Sequence[Name]) -> str:

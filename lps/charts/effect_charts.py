@@ -276,7 +276,8 @@ def _full_cells(means: np.ndarray, words: np.ndarray, measure: str, colors: Pale
     # a tinted ground only, so that text in ink is legible on every cell
     shades = [[0, with_alpha(tint, 0.12)], [1, with_alpha(tint, 0.55 if measure == "novel" else 0.45)]]
     found = {"z": means, "text": np.where(np.isnan(means), "", words), "colorscale": shades}
-    found |= {"showscale": True, "colorbar": {"thickness": 10, "outlinewidth": 0, "tickformat": ".0%"}}
+    ends = {"tickvals": [low, high], "ticktext": [f"{100 * low:.1f}", f"{100 * high:.1f}"]}
+    found |= {"showscale": True, "colorbar": {"thickness": 10, "outlinewidth": 0} | ends}
     found |= {"zmin": low, "zmax": high if high > low else low + 1e-6}
     return found | {"name": NAMES[measure], "textfont": {"color": colors.ink, "size": 13}}
 
@@ -379,7 +380,8 @@ def main_effects(found: Sequence[MainEffect], colors: Palette) -> go.Figure:
     items = list(reversed(found))
     names = [f"{figures.plain(item.setting)}<br>{in_short(item.before)} → {in_short(item.after)}" for item in items]
     points = np.array([100 * item.difference for item in items])
-    reach = np.nan_to_num([100 * item.half_width for item in items])
+    has_interval = any(item.seeds > 1 for item in items)
+    reach = np.array([100 * item.half_width for item in items])  # NaN draws no interval
     hover = [f"{name}<br>{in_points(item)}<br>{counted(item.contexts, 'context')}" for name, item in zip(names, items)]
     figure = figures.blank((_BAR + 12) * len(items) + 76, colors)
     figure.add_trace(
@@ -389,7 +391,13 @@ def main_effects(found: Sequence[MainEffect], colors: Palette) -> go.Figure:
             orientation="h",
             name="Main effect",
             marker={"color": colors.right, "line_width": 0},
-            error_x={"array": reach, "color": colors.ink, "thickness": 1.5, "width": 5, "visible": bool(reach.any())},
+            error_x={
+                "array": reach,
+                "color": colors.ink,
+                "thickness": 1.5,
+                "width": 5,
+                "visible": has_interval,
+            },
             hovertext=hover,
             hovertemplate="%{hovertext}<extra></extra>",
         )

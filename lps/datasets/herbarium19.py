@@ -50,7 +50,8 @@ def load(path: str | None, image_size: int | None = None) -> Images:
 
 def stamp(path: str | None) -> object:
     """See `folder_stamp`."""
-    return _DOWNLOAD.stamp(path), folder_stamp(path and f"{path}/{_TRAINING}")
+    roots = (path, f"{path}/{_DOWNLOAD.inner}") if path else ()
+    return _DOWNLOAD.stamp(path), *(folder_stamp(f"{root}/{name}") for root in roots for name in (_TRAINING, _TEST))
 
 
 def _places() -> dict[int, int]:

@@ -20,7 +20,7 @@ from lps.files.locks import claim
 from lps.machine import background
 from lps.running.costs import Span
 from lps.settings import spell
-from lps.settings.config import Config, configure, protocol_parameters
+from lps.settings.config import Config, configure
 from lps.store.runs import Run
 from lps.store.wishes import number
 
@@ -41,14 +41,9 @@ _MATTERS = (  # prefixes of settings that what a job looks at follows from
 )  # fmt: skip
 
 
-_LATER = ("split.imbalance", "split.imbalance_order", "split.labeled_imbalance")  # younger than stored results
-
-
 def settings_text(config: Config) -> str:
-    """All settings as text, for names of stored results; a later setting stands there only where it is not usual."""
-    usual = protocol_parameters()
-    settings = {k: v for k, v in config.flat().items() if k not in _LATER or v != usual[k].default}
-    return json.dumps(settings, sort_keys=True)
+    """All settings as text, for names of stored results."""
+    return json.dumps(config.identifying(), sort_keys=True)
 
 
 def searched(config: Config) -> Config:

@@ -34,7 +34,8 @@ _WIDE, _SHORT_S = 1.7, 10.0  # a range is written where most >= _WIDE * max(leas
 
 _FREE = ("epochs", "pretrain.epochs", "seed", "split.seed", "pretrain.seed", "split.seen_classes")
 _WORK = ("dataset", "network.", "features.", "batch_size", "device", "precision", "threads", "processes", "views")
-_START = ("dataset", "network.name", "pretrain.", "views", "precision")  # what start weights depend on
+_WORK += ("split.imbalance",)
+_START = ("dataset", "network.name", "pretrain.", "views", "precision", "split.imbalance")  # of start weights
 _CHUNK, _LONGEST_HEAD = 1 << 14, 1 << 22  # bytes of events that are read at a time, and at most
 _CHECKPOINTS, _WEIGHT_BYTES = 3, 8  # the two newest and the best; a float32 weight with its momentum
 _IMAGE_BYTES, _FEATURE_BYTES, _SAMPLED = 4, 2, 1000  # a snapshot's prediction; a feature of at most so many images

@@ -107,6 +107,12 @@ def method_titles() -> dict[str, str]:
     return {name: method_info(name).title for name in dict.fromkeys(("lps", *names)) if name in names}
 
 
+def looks(dataset: str, method: str) -> tuple:
+    """When the files of a data set and a method were edited last; None for one that is gone."""
+    paths = (DATASETS / f"{dataset}.py", METHODS / f"{method}.py")
+    return tuple(os.stat(path).st_mtime_ns if path.exists() else None for path in paths)
+
+
 def method_info(name: str) -> MethodInfo:
     """The description of one method; raises `Refusal` for a name that has no file, or a broken one."""
     if name not in _modules(METHODS):

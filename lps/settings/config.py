@@ -23,6 +23,7 @@ from lps.settings.parameters import BadSetting, Parameter, Told
 GROUPS = ("dataset", "split", "network", "features", "pretrain", "snapshot")
 CLASS_RULES = ("first", "random")
 _DECISIONS = "dataset.decisions"
+_LATER = ("split.imbalance", "split.imbalance_order", "split.labeled_imbalance")  # younger than stored results
 _DIGEST = re.compile("[0-9a-f]{12}")
 
 
@@ -307,18 +308,28 @@ class Config:
 
     @cached_property
     def changed(self) -> tuple[str, ...]:
-        """The keys of the settings that differ from the defaults of the method and data set."""
-        defaults = _defaults(self.dataset, self.method)
-        return tuple(key for key, value in self.flat().items() if value != defaults.get(key))
+        """The keys of the settings that differ from the defaults of the method and data set, as of `usual.usual`.
+
+        Raises `Refusal` where one of the two is gone or broken.
+        """
+        values, plain = self.flat(), _defaults(self.dataset, self.method, catalog.looks(self.dataset, self.method))
+        defaults = following(plain, self.method, values) | {"features": plain["features"]}
+        return tuple(key for key, value in values.items() if value != defaults.get(key))
+
+    def identifying(self) -> dict[str, object]:
+        """`flat` for names of stored results: a setting that is younger stands there only where it is not usual."""
+        usual = protocol_parameters()
+        return {key: value for key, value in self.flat().items() if key not in _LATER or value != usual[key].default}
 
     def get(self, key: str, default: object = None) -> object:
         """The setting under this key, as `flat` has it, without making all the others."""
         name = _names().get(key)
         return getattr(self, name) if name else self.hyperparameters.get(key, default)
 
-    def to_json(self) -> str:
-        """The text of `config.json`: its version, then the settings."""
-        return json.dumps(versions.stamped("config.json", self.flat()), indent=2, allow_nan=False) + "\n"
+    def to_json(self, values: Mapping[str, object] | None = None) -> str:
+        """The text of `config.json`: its version, then the settings, or `values` of them."""
+        values = self.flat() if values is None else values
+        return json.dumps(versions.stamped("config.json", values), indent=2, allow_nan=False) + "\n"
 
     @staticmethod
     def from_json(text: str) -> "Config":
@@ -433,7 +444,8 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
 
 
 @lru_cache(maxsize=256)
-def _defaults(dataset: str, method: str) -> Mapping[str, object]:
+def _defaults(dataset: str, method: str, looks: tuple) -> Mapping[str, object]:
+    """looks: what the files of both look like, so that an edit counts."""
     return configure({"dataset": dataset, "method": method, _DECISIONS: None}).flat()
 
 

@@ -6,12 +6,12 @@ No name of a machine, a person or a folder is among it.
 import os
 import platform
 import subprocess
-from functools import cache
+from functools import cache, lru_cache
 from importlib import metadata
 from pathlib import Path
 
 import lps
-from lps.files.atomic import clean_line
+from lps.files.atomic import clean_line, looks
 from lps.files.program import SOURCE
 from lps.settings import spell
 from lps.settings.config import Config
@@ -82,7 +82,13 @@ def processor() -> str:
 
 def machine_of(run: Run) -> dict[str, object]:
     """What the run's newest process was trained with; {} where it did not say."""
-    told = [event["machine"] for event in Follower(run.events).history() if isinstance(event.get("machine"), dict)]
+    return dict(_machine_at(str(run.events), looks(run.events)))
+
+
+@lru_cache(maxsize=256)
+def _machine_at(events: str, version: tuple) -> dict[str, object]:
+    """Of a file of events as it is in this version (`looks`): a page asks at every draw."""
+    told = [event["machine"] for event in Follower(Path(events)).history() if isinstance(event.get("machine"), dict)]
     known = told[-1] if told else {}
     return {key: known[key] if key == "cores" else clean_line(str(known[key])) for key in _KEPT if known.get(key)}
 

@@ -43,7 +43,7 @@ def changed_settings(run: Run, beside: Sequence[Run] = (), most: int = 3) -> lis
         return []
     try:
         names = [name for name in config.changed if name not in NOT_NAMED]
-    except Refusal:  # its data set or method is gone meanwhile
+    except Refusal:  # its data set or method is gone or broken; the run can be read all the same
         return []
     others = [known for other in beside if other.id != run.id and (known := other.config_if_readable())]
     told = [name for name in names if not others or any(one.get(name) != config.get(name) for one in others)]

@@ -182,7 +182,7 @@ def check(request: Request, judge: Callable[[Config], None] | None = None) -> No
 
 def _digest(request: Request) -> str:
     """The same for the same question, however many trials are asked for."""
-    asked = request.as_json()
+    asked = request.as_json() | {"base": request.base.identifying()}
     text = json.dumps({key: asked[key] for key in asked if key not in ("name", "trials", "parallel")}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:6]
 

@@ -186,7 +186,8 @@ def _checked_name(name: str) -> str:
 
 
 def _digest(configs: Sequence[Config]) -> str:
-    return hashlib.sha256("\n".join(config.to_json() for config in configs).encode()).hexdigest()[:6]
+    texts = (config.to_json(config.identifying()) for config in configs)
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:6]
 
 
 # ---------------------------------------------------------------------------------------------------- start

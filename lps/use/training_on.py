@@ -77,7 +77,8 @@ class Plan:
             own = self.config.hyperparameters
             off = spell.settings({key: value for key, value in _without_spreading(own).items() if own[key] == value})
             words = f", but spreads no guesses over all classes ({', '.join(off)})" if off else ""
-            said.append(f"Every cluster has a name; the run looks for one more class all the same{words}.")
+            why = "No cluster stays novel" if self.dissolved else "Every cluster has a name"
+            said.append(f"{why}; the run looks for one more class all the same{words}.")
         if self.aside:
             stay = "stays" if self.aside == 1 else "stay"
             said.append(

@@ -40,7 +40,7 @@ def test_a_grid_of_two_by_two_has_the_mean_of_both_rows(scored):
     assert [item.difference for item in found] == pytest.approx([0.20, 0.12])
     assert all(math.isnan(item.half_width) and (item.seeds, item.contexts, item.pairs) == (1, 2, 1) for item in found)
     said = answer.main_effects(found, "novel")
-    assert "margin\\_scale** +20.0 points from 5 to 10" in said and said.endswith("so run more seeds.")
+    assert "margin\\_scale** +20.0 points from 5 to 10 (one seed)" in said
 
 
 def test_the_interval_comes_from_the_seeds(scored):
@@ -52,6 +52,7 @@ def test_the_interval_comes_from_the_seeds(scored):
     assert found.difference == pytest.approx(0.20)
     assert found.half_width == pytest.approx(4.302653 * 0.1 / math.sqrt(3), rel=1e-5), "Student's t, two degrees"
     assert effect_charts.in_points(found) == "+20.0 points, 95 % interval -4.8 to 44.8"
+    assert "from 5 to 10 (not distinguishable from chance)" in answer.main_effects([found], "novel")
 
 
 def test_of_several_values_the_largest_pair_counts_with_a_wider_interval(scored):
@@ -90,3 +91,16 @@ def test_the_chart_has_a_bar_for_each_setting_the_largest_on_top(scored):
     figure = effect_charts.main_effects(found, LIGHT)
     assert list(figure.data[0].x) == pytest.approx([12.0, 20.0]) and not figure.data[0].error_x.visible
     assert list(figure.layout.yaxis.ticktext) == ["temperature<br>0.2 → 0.4", "margin_scale<br>5 → 10"]
+
+
+def test_the_largest_pair_counts_though_another_has_more_contexts(scored):
+    values = {(5.0, 0.2): 0.5, (10.0, 0.2): 0.501, (5.0, 0.4): 0.5, (10.0, 0.4): 0.501, (20.0, 0.4): 0.9}
+    found = main_effects([scored(v, margin_scale=c, temperature=t) for (c, t), v in values.items()], "novel")
+    assert (found[0].before, found[0].after, found[0].contexts) == (5.0, 20.0, 1)
+
+
+def test_runs_of_another_precision_are_not_paired(scored):
+    exact = [scored(0.5, margin_scale=c) for c in (5.0, 10.0)]
+    rough = [replace(scored(0.8, margin_scale=10.0), precision="bf16")]
+    (found,) = main_effects([*exact, *rough], "novel")
+    assert found.difference == 0.0

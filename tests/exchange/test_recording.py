@@ -5,7 +5,6 @@ import json
 import shlex
 import shutil
 import socket
-import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -270,13 +269,6 @@ def test_the_recordings_that_come_along_are_whole_small_and_alike():
         for path in run.folder.rglob("*.json*"):
             assert '"/' not in path.read_text(), path
     assert not list(run_folders.RECORDED.rglob("*.pt")) and recording._size(run_folders.RECORDED) < 3_500_000
-
-
-def test_they_are_data_of_the_package():
-    data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["lps"]
-    packed = {path for pattern in data for path in (ROOT / "lps").glob(pattern)}
-    needed = {path for path in (ROOT / "lps").rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
-    assert needed <= packed
 
 
 def test_a_copy_of_a_recording_elsewhere_is_one_too(recorded, tmp_path):

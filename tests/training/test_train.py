@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -151,8 +150,9 @@ def test_withheld_labels_and_test_images_are_scored_and_not_trained_on(tmp_path)
     assert score_run(run, select="validation").epoch == best
     assert summarize(run)["best"]["accuracy/validation"] == max(judged)
     assert summarize(run)["best_by"] == "accuracy/validation"
-    test_only = replace(training.prepare(run.config()), split=replace(split, test=split.test[:0]))
-    assert len(test_only.training[0]) == len(truth) and len(training.prepare(run.config()).training[0]) == 600 - 60
+    without_test = configure(TINY | asked | {"split.test_ratio": 0.0})
+    assert len(training.prepare(without_test).training[0]) == len(truth) == 600
+    assert len(training.prepare(run.config()).training[0]) == 600 - 60
 
 
 def test_pretraining_is_done_once(finished):

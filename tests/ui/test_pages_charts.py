@@ -41,7 +41,7 @@ def test_many_runs_are_drawn_as_means_until_somebody_wants_each_of_them(root, tm
         for seed in range(7):
             sample_runs.make_run(tmp_path, epochs=1, pretrain=0, seed=seed, settings={"margin_scale": margin})
     at = visit("charts")
-    assert names(charts_of(at)["board_0"]) == {f"LPS, margin_scale {c} (n = 7)" for c in (2, 5)}
+    assert names(charts_of(at)["board_0"]) == {f"margin_scale {c} (n = 7)" for c in (2, 5)}
     assert "14 runs: a line is the mean of those that are alike but for the seed." in words_of(at)
     at.selectbox(key="chart0_by").set_value("").run()
     assert at.query_params["chart"] == ["y=accuracy/novel", "y=accuracy/seen;by=everything"]

@@ -152,8 +152,10 @@ def test_the_setting_that_matters_comes_first(root):
     make(root, margin_scale=10.0, temperature=0.2)
     make(root, margin_scale=10.0, temperature=0.4)
     app = visit("effects")
-    said = next(text for text in words_of(app).splitlines() if text.startswith("What changes novel accuracy most"))
-    assert said.startswith("What changes novel accuracy most: **margin_scale** +") and "from 5 to 10. One seed" in said
+    said = next(text for text in words_of(app).splitlines() if text.startswith("Largest effects on novel accuracy"))
+    assert (
+        said.startswith("Largest effects on novel accuracy: **margin_scale** +") and "from 5 to 10 (one seed)" in said
+    )
     bars = charts_of(app)["effect_main"]["data"][0]
     assert array(bars["x"])[1] > 1 and array(bars["x"])[0] == pytest.approx(0)
 

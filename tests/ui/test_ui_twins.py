@@ -8,9 +8,12 @@ from lps.analysis import twins
 from lps.charts import pace_charts
 from lps.charts.event_log import History
 from lps.charts.palette import LIGHT
+from lps.errors import Refusal
 from lps.race import numbers
 from lps.scores.milestones import Mark
+from lps.settings import config
 from lps.store import titles
+from lps.store.run_folders import create_run
 from lps.ui.pace import page
 from lps.ui.shared import comparable
 from lps.ui.shared.history import history
@@ -158,3 +161,20 @@ def test_runs_that_nothing_tells_apart_and_named_ones_have_their_names(tmp_path)
     named = make_run(tmp_path, epochs=1, name="the best one")
     assert twins.short_labels([same[0], named])[1] == "the best one"
     assert twins.short_labels([same[0]]) == [titles.title(same[0])] and twins.short_labels([]) == []
+
+
+def test_a_run_whose_data_set_broke_still_has_a_title(tmp_path, monkeypatch):
+    run = short(tmp_path, margin_scale=5.0)
+    assert titles.title(run) == "LPS, margin scale 5, epochs 1 on digits, seed 0"
+
+    def refuse(*asked):
+        raise Refusal("dataset", "digits.py is not written as it should be")
+
+    monkeypatch.setattr(config, "_defaults", refuse)
+    vars(run.config()).pop("changed", None)
+    assert titles.title(run) == "LPS on digits, seed 0" and twins.short_labels([run]) == [titles.title(run)]
+
+
+def test_what_follows_from_stored_features_is_not_named(tmp_path):
+    run = create_run(tmp_path, config.configure({"dataset": "digits", "features": "stored", "margin_scale": 7.0}))
+    assert titles.changed_settings(run) == ["margin scale 7", "features stored"]

@@ -21,16 +21,23 @@ def main_effects(found: Sequence[MainEffect], measure: str) -> str:
     """Which settings mattered most, as markdown: at most three, with their intervals; "" where nothing was found."""
     if not found:
         return ""
-    measured = f"{MEASURES[measure][0].lower()}{MEASURES[measure][1:]}"
+    measured = "the gap" if measure == "gap" else f"{MEASURES[measure][0].lower()}{MEASURES[measure][1:]}"
     largest = [item for item in found[:_MOST_NAMED] if abs(item.difference) >= _LEAST]
     if not largest:
         return f"No setting changes {measured} in these runs."
     named = [
         f"**{escape.markdown(item.setting)}** {in_points(item)} from {_value(item.before)} to {_value(item.after)}"
+        f"{_doubt(item)}"
         for item in largest
     ]
-    said = f"What changes {measured} most: {'; '.join(named)}."
-    return f"{said} One seed: chance is not excluded, so run more seeds." if largest[0].seeds == 1 else said
+    return f"Largest effects on {measured}: {'; '.join(named)}."
+
+
+def _doubt(item: MainEffect) -> str:
+    """What speaks against an effect: one seed, or an interval that includes 0."""
+    if item.seeds == 1:
+        return " (one seed)"
+    return " (not distinguishable from chance)" if abs(item.difference) <= item.half_width else ""
 
 
 def _value(value: object) -> str:

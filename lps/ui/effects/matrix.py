@@ -53,10 +53,10 @@ def _pick_pair(configs: Sequence[Config], varied: Mapping[str, list]) -> tuple[s
     """The settings of the rows and of the columns, different ones; at first the pair with most cells."""
     pairs = itertools.combinations(varied, 2)
     usual = max(pairs, key=lambda pair: effects.most_cells(configs, pair, varied))
-    rows = select.choose(st.selectbox, "rows", "Rows", _words(usual[0], varied), width=230)
+    rows = select.choose(st.selectbox, "rows", "Rows", _words(usual[0], varied), width=190)
     others = [key for key in varied if key != rows]
     best = max(others, key=lambda key: effects.most_cells(configs, [rows, key], varied))
-    return rows, select.choose(st.selectbox, "columns", "Columns", _words(best, others), width=230)
+    return rows, select.choose(st.selectbox, "columns", "Columns", _words(best, others), width=190)
 
 
 def _words(usual: str, keys: Iterable[str]) -> dict[str, str]:

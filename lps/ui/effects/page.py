@@ -102,8 +102,8 @@ def _show_main_effects(scored: Sequence[Scored], varied: Mapping[str, list], cho
         return
     bars, cells = st.columns([5, 6], gap="large")
     with bars:
-        st.subheader("Main effects", anchor=False)
         if len(found) > 1:
+            st.subheader("Main effects", anchor=False)
             _show_bars(scored, found[:_MOST_BARS], chosen.measure)
     with cells:
         matrix.show(scored, varied, chosen.waiting, chosen.measure)

@@ -24,9 +24,9 @@ def settings_of(methods: Iterable[str]) -> dict[str, Parameter]:
     return own | {name: p for method in methods for name, p in parameters(method).items()}
 
 
-def usual_value(parameter: Parameter, dataset: str):
-    """What a setting has where nobody changes it."""
-    return recipe(dataset).get(parameter.name, parameter.default)
+def usual_value(parameter: Parameter, dataset: str, method: str = ""):
+    """What a setting has where nobody changes it. method: "" where there are several."""
+    return recipe(dataset, method).get(parameter.name, parameter.default)
 
 
 def grid(width: int = fields.COLUMN):

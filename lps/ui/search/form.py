@@ -78,7 +78,7 @@ def _ask_space(method: str, dataset: str, errors: dict[str, str]) -> list[str]:
     """NAME=VALUES of every searched setting; what does not fit goes into `errors` and stands beside its fields."""
     st.subheader("Space", anchor=False)
     known = {name: p for name, p in bound.settings_of([method]).items() if can_be_searched(name)}
-    known = {name: p for name, p in known.items() if suggested(p, bound.usual_value(p, dataset)) is not None}
+    known = {name: p for name, p in known.items() if suggested(p, bound.usual_value(p, dataset, method)) is not None}
     usual = _BEGINNING.get(method) or ([name for name, p in known.items() if p.kind == "float"][:1] + ["lr"])
     words = {"placeholder": "Choose at least one"}
     chosen = bound.many("Settings to search", f"search_space_{method}", list(known), dict.fromkeys(usual), **words)
@@ -86,7 +86,7 @@ def _ask_space(method: str, dataset: str, errors: dict[str, str]) -> list[str]:
     with bound.grid():
         for name in chosen:
             with bound.explained(known[name], errors, border=True):
-                texts.append(_ask_dimension(known[name], dataset))
+                texts.append(_ask_dimension(known[name], dataset, method))
                 search.read_space(texts[-1:], method)
     if not chosen:
         errors["space"] = "nothing is searched"
@@ -94,9 +94,9 @@ def _ask_space(method: str, dataset: str, errors: dict[str, str]) -> list[str]:
     return texts
 
 
-def _ask_dimension(parameter: Parameter, dataset: str) -> str:
+def _ask_dimension(parameter: Parameter, dataset: str, method: str) -> str:
     """One row: the ends of a range and its scale, or the choices; begun with a range around the usual value."""
-    usual = bound.usual_value(parameter, dataset)
+    usual = bound.usual_value(parameter, dataset, method)
     begun = suggested(parameter, usual)
     name, key = parameter.name, f"search_{parameter.name}"
     st.markdown(f"**{escape.markdown(name)}** (usually {escape.markdown(text_of(usual))})")

@@ -118,7 +118,7 @@ def run(page) -> None:
 
 
 def _show_tabs(current: MenuEntry, tabs: list[MenuEntry]) -> None:
-    """Links to the pages that share the current one's entry; they keep the chosen runs and filters."""
+    """Links to the pages that share the current one's entry; they hand on the runs, the epoch and the filter."""
     if len(tabs) == 1:
         return
     kept = {name: st.query_params.get_all(name) for name in _CARRIED if name in st.query_params}
