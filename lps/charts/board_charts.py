@@ -127,7 +127,7 @@ def figure(drawn: Sequence[BoardLine], chart: BoardChart, title: str, colors: Pa
     x_format = ".0%" if chart.x.startswith(group_tables.FRACTIONS) else "~g"
     made.update_xaxes(title={"text": plain(OVER.get(chart.x, chart.x)), **faint}, type=kinds["x"], showgrid=False)
     made.update_xaxes(tickformat=x_format)
-    made.update_yaxes(type=kinds["y"], tickformat=".0%" if is_share else "~g", automargin=True)
+    made.update_yaxes(type=kinds["y"], tickformat=".1~%" if is_share else "~g", automargin=True)
     legend = {"orientation": "v", "x": 1.01, "xanchor": "left", "y": 1, "yanchor": "top", "traceorder": "normal"}
     heading = {"text": plain(title), "font": {"color": colors.muted, "size": 13}, "showarrow": False}
     place = {"xref": "paper", "yref": "paper", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom"}

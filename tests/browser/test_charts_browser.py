@@ -12,6 +12,18 @@ def runs(studio):
     return [make_run(studio.runs, epochs=4, seed=seed, settings=s) for s in settings for seed in range(3)]
 
 
+def test_a_card_grows_with_the_legend_below_its_chart(runs, open_page):
+    """Nine lines in a card of half a page: each has its row in sight; one of nine had."""
+    page = open_page("charts?chart=y%3Daccuracy/novel&chart=y%3Daccuracy/seen", width=1280)
+    page.wait_for_selector(".st-key-board_1 .lps-plot .legend")
+    wait_for_run(page)
+    for number in (0, 1):
+        rows = page.locator(f".st-key-board_{number} .legend .traces")
+        assert rows.count() == len(runs)
+        lowest, card = rows.last.bounding_box(), page.locator(f".st-key-chart_{number}").bounding_box()
+        assert lowest["y"] + lowest["height"] <= card["y"] + card["height"]
+
+
 def test_the_line_under_the_pointer_lights_up_and_a_chart_is_taken_away(runs, open_page):
     page = open_page("charts?chart=y%3Daccuracy/novel%3Bsmooth%3D0.5", width=1920)
     page.wait_for_selector(".st-key-board_0 .lps-plot .main-svg")

@@ -410,6 +410,18 @@ function placeLegend(graph, layout, data) {
   layout.margin = { ...layout.margin, b: 70 + LEGEND_ROW * rows };
   layout.height += LEGEND_ROW * rows;
   graph.style.minHeight = `${layout.height}px`;
+  growAround(graph);
+}
+
+// Streamlit gives every element round a chart the height that Python said: they follow one that has become higher. Style
+// sheets of the page cannot do it, since they do not see into a component.
+function growAround(graph) {
+  for (let around = graph; around && around.dataset?.testid !== "stLayoutWrapper"; ) {
+    around.style?.setProperty("height", "auto", "important");
+    around.style?.setProperty("flex-basis", "auto", "important");
+    if (around.dataset?.testid === "stElementContainer") return;
+    around = around.parentElement ?? around.getRootNode().host;
+  }
 }
 
 // Long names beside a narrow chart would leave no room for it: they are written in two lines, and cut.
