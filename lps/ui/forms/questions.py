@@ -36,9 +36,6 @@ def offer(
 def wait(path: Path, about: str) -> None:
     """How far the work on the result `path` is; the whole page again once it is over."""
 
-    def is_working(work: BackgroundJob | None) -> bool:
-        return work is not None and work.is_working
-
     def draw(work: BackgroundJob) -> None:
         show_work(work)
         st.caption(about)

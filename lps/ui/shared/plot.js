@@ -413,8 +413,8 @@ function placeLegend(graph, layout, data) {
   growAround(graph);
 }
 
-// Streamlit gives every element round a chart the height that Python said: they follow one that has become higher. Style
-// sheets of the page cannot do it, since they do not see into a component.
+// Streamlit gives the elements round a chart the height that Python said, as height and as flex-basis. They shall follow a
+// chart that has become higher.
 function growAround(graph) {
   for (let around = graph; around && around.dataset?.testid !== "stLayoutWrapper"; ) {
     around.style?.setProperty("height", "auto", "important");
