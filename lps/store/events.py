@@ -67,8 +67,9 @@ class EventWriter:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._path))
 
     def sync(self) -> None:
-        """Wait until the disk has everything."""
+        """Wait until the disk has everything. Raises `FileNotFoundError` where somebody deleted the file meanwhile."""
         disk.sync(self._file)
+        self.check_there()
 
     def close(self) -> None:
         os.close(self._file)

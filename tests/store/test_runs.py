@@ -435,6 +435,18 @@ def test_last_event_of_an_attempt_without_events_is_none(tmp_path):
     assert read_last_event(path, since)["kind"] == "stop"
 
 
+@pytest.mark.parametrize("deleted_before", ["append", "sync"])
+def test_a_deleted_file_is_noticed_before_and_after_an_event_is_written(tmp_path, deleted_before):
+    path = tmp_path / "events.jsonl"
+    writer = EventWriter(path)
+    if deleted_before == "sync":
+        writer.append("finish", step=1, epoch=1, values={})
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        writer.sync() if deleted_before == "sync" else writer.append("finish", step=1, epoch=1, values={})
+    writer.close()
+
+
 def test_a_full_disk_leaves_no_part_of_a_line(tmp_path, monkeypatch):
     path = tmp_path / "events.jsonl"
     writer = EventWriter(path)
