@@ -19,7 +19,6 @@ from lps.analysis.run_groups import Group
 from lps.files import tables
 from lps.scores import estimates
 from lps.settings import catalog, spell
-from lps.settings.usual import usual
 from lps.store import provenance
 from lps.wording import counted
 
@@ -149,7 +148,7 @@ def verdict(group: Group, official: float | None) -> str:
 def command(group: Group) -> str:
     """What makes the group again."""
     config = group.config
-    changed = spell.differing(config.flat(), usual(config))
+    changed = spell.differing(config.flat(), config.defaults())
     changed = {key: value for key, value in changed.items() if key not in ("dataset.decisions", "pretrain.seed")}
     changed = {key: Path(str(v)).name if key in provenance.PATHS and v else v for key, v in changed.items()}
     seeds = spell.listed(sorted({member.config.seed for member in group.members}))

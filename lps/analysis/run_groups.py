@@ -10,8 +10,7 @@ from lps.analysis.run_scores import CLUSTERED_APART, REPEATED, TOLD, Scored, res
 from lps.errors import Refusal
 from lps.scores import estimates
 from lps.settings import catalog, spell
-from lps.settings.config import Config, protocol_parameters, recipe
-from lps.settings.usual import usual
+from lps.settings.config import Config, parameters, protocol_parameters
 
 
 @dataclass(frozen=True)
@@ -89,23 +88,20 @@ def differences(configs: Sequence[Config]) -> dict[str, list]:
     One value per config; None where a config does not have the setting.
     """
     flats = [config.flat() for config in configs]
+    changed = {key for config in configs for key in _changed(config)}
     found = {}
     for key in dict.fromkeys(key for flat in flats for key in flat if key not in REPEATED):
         same = all(key in flat and flat[key] == flats[0].get(key) for flat in flats)
-        if not same and (key in protocol_parameters() or any(_is_changed(config, key) for config in configs)):
+        if not same and (key in protocol_parameters() or key in changed):
             found[key] = [flat.get(key) for flat in flats]
     return found
 
 
-def _is_changed(config: Config, key: str) -> bool:
-    own = catalog.method_info(config.method).parameters
-    if key not in own:
-        return False
+def _changed(config: Config) -> Sequence[str]:
     try:
-        usual_value = recipe(config.dataset, config.method).get(key, own[key].default)
+        return config.changed
     except Refusal:  # the data set is gone or broken
-        usual_value = own[key].default
-    return config.hyperparameters[key] != usual_value
+        return [key for key, p in parameters(config.method).items() if config.get(key) != p.default]
 
 
 def _label_all(members: Sequence[Scored]) -> list[str]:
@@ -126,7 +122,7 @@ def _resolved(members: Sequence[Scored]) -> list[list[str]]:
 
 
 def _label(config: Config, differing: dict[str, list]) -> str:
-    flat, default = config.flat(), usual(config)
+    flat, default = config.flat(), config.defaults()
     words = [config.dataset] if "dataset" in differing else []
     for key in differing:
         told = key in flat and (key in TOLD or flat[key] != default[key])

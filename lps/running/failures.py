@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from lps.settings import spell
 from lps.settings.config import Config
-from lps.settings.usual import usual
 
 RESUME, COPY = "resume", "copy"
 LEAST_BATCH = 8  # rows; a batch is not halved below
@@ -126,5 +125,5 @@ def command(run_id: str, advice: Advice, config: Config | None) -> str:
     """The same step on the command line."""
     if advice.step == RESUME or config is None:
         return spell.command("resume", run_id)
-    own = spell.differing(config.flat() | advice.changes(config), usual(config))
+    own = spell.differing(config.flat() | advice.changes(config), config.defaults())
     return spell.command("launch", **spell.task(config), set=own)

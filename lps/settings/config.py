@@ -306,15 +306,25 @@ class Config:
         own = {key: getattr(self, name) for name, key in _keys().items()}
         return own | dict(self.hyperparameters)
 
+    def defaults(self) -> dict[str, object]:
+        """The settings that a run of the same method on the same data set has by default.
+
+        What follows from its features and its network counts as default, these two themselves do not: setting what
+        differs from here gives this config again. Raises `Refusal` where method or data set is gone or broken.
+        """
+        from lps.settings import decisions  # training does not need it
+
+        found = defaults(self.dataset, self.method, self.flat())
+        return found | {_DECISIONS: decisions.newest(self.dataset, found["dataset.path"])}
+
     @cached_property
     def changed(self) -> tuple[str, ...]:
-        """The keys of the settings that differ from the defaults of the method and data set, as of `usual.usual`.
+        """The keys of the settings that differ from the defaults of method and data set; raises as `defaults` does.
 
-        Raises `Refusal` where one of the two is gone or broken.
+        Any decisions about the pictures count as a difference, unlike in `defaults`: a title does not read them.
         """
-        values, plain = self.flat(), _defaults(self.dataset, self.method, catalog.looks(self.dataset, self.method))
-        defaults = following(plain, self.method, values) | {"features": plain["features"]}
-        return tuple(key for key, value in values.items() if value != defaults.get(key))
+        plain = defaults(self.dataset, self.method, self.flat())
+        return tuple(key for key, value in self.flat().items() if value != plain.get(key))
 
     def identifying(self) -> dict[str, object]:
         """`flat` for names of stored results: a setting that is younger stands there only where it is not usual."""
@@ -443,10 +453,19 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
     return Config(**protocol, hyperparameters=MappingProxyType({key: chosen[key] for key in own}))
 
 
+def defaults(dataset: str, method: str, values: Mapping[str, object] = MappingProxyType({})) -> dict[str, object]:
+    """Every setting of `method` on `dataset` where nobody changes one; raises `Refusal`.
+
+    What follows from `features` and `network.name` among `values` counts as default.
+    """
+    return following(_defaults(dataset, method, catalog.looks(dataset, method)), method, values)
+
+
 @lru_cache(maxsize=256)
 def _defaults(dataset: str, method: str, looks: tuple) -> Mapping[str, object]:
     """looks: what the files of both look like, so that an edit counts."""
-    return configure({"dataset": dataset, "method": method, _DECISIONS: None}).flat()
+    plain = {key: p.default for key, p in parameters(method).items()}
+    return plain | recipe(dataset, method) | {"dataset": dataset, "method": method}
 
 
 def configure_stored(values: Mapping[str, object]) -> Config:

@@ -15,7 +15,6 @@ from lps.files.atomic import clean_line, looks
 from lps.files.program import SOURCE
 from lps.settings import spell
 from lps.settings.config import Config
-from lps.settings.usual import usual
 from lps.store.event_follower import Follower
 from lps.store.runs import Run
 
@@ -28,7 +27,7 @@ _GIT_S = 5.0  # seconds that git may take to answer
 
 def train_command(config: Config) -> str:
     """The command that trains the same again. Of a path only the last part is told, behind /path/to/."""
-    own = spell.differing(shareable(config), usual(config))
+    own = spell.differing(shareable(config), config.defaults())
     return spell.command("train", **spell.task(config), set=own)
 
 

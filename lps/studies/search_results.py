@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 
 from lps.files.locks import is_held
 from lps.settings import spell
-from lps.settings.usual import usual
 from lps.store.runs import clean_text
 from lps.studies.search import Request, Search, load_optuna, open_study
 from lps.studies.search_objective import OBJECTIVES, Objective
@@ -158,7 +157,7 @@ def best_so_far(trials: Sequence[Trial]) -> list[float]:
 def settings_of(request: Request, trial: Trial) -> dict[str, object]:
     """What a trial's runs set that is not as usual, seed and split's withheld labels included where they differ."""
     config = request.config(trial.values, request.seeds[0])
-    return spell.differing(config.flat(), usual(config))
+    return spell.differing(config.flat(), config.defaults())
 
 
 def sweep_name(request: Request) -> str:

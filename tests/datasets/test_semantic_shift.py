@@ -19,7 +19,6 @@ from lps.datasets.semantic_shift import class_split, plain_name
 from lps.errors import Refusal
 from lps.settings import catalog, recipes
 from lps.settings.config import configure
-from lps.settings.usual import usual
 from lps.ui.forms import form
 from tests.datasets.benchmark_layouts import SPECIES, WRITERS, annotations, colour, draw, in_own_order
 from tests.visiting import visit, words_of
@@ -392,7 +391,7 @@ def test_the_usual_settings_are_those_of_the_authors_scripts():
             again = configure({"dataset": name, "method": method, "entropy_weight": 3.0})
             assert again.hyperparameters["entropy_weight"] == 3.0
             assert form.defaults(name, method, {})["entropy_weight"] == weight
-            assert usual(config)["entropy_weight"] == weight
+            assert config.defaults()["entropy_weight"] == weight
         assert configure({"dataset": name}).hyperparameters == configure({}).hyperparameters
     assert configure({"method": "simgcd"}).hyperparameters["entropy_weight"] == 1.0
 

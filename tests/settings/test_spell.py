@@ -7,7 +7,6 @@ from pathlib import Path
 from lps.cli._parser import parser
 from lps.settings import spell
 from lps.settings.config import configure, parse_settings
-from lps.settings.usual import usual
 
 PACKAGE = Path(__file__).resolve().parents[2] / "lps"
 SPELLED = re.compile(
@@ -21,7 +20,7 @@ ASKED = {
 
 def test_settings_are_read_back_as_they_were():
     config = configure(ASKED | {"seed": 4})
-    own = spell.differing(config.flat(), usual(config))
+    own = spell.differing(config.flat(), config.defaults())
     assert parse_settings(spell.settings(own), "lps") == own
     assert own.keys() == ASKED.keys()
     assert spell.task(config) == {"dataset": "digits", "method": "lps", "seed": 4}

@@ -6,7 +6,6 @@ import streamlit as st
 
 from lps.analysis import effects
 from lps.analysis.effects import Background
-from lps.settings import usual as settings_usual
 from lps.settings.config import Config
 from lps.ui.shared import escape, select
 from lps.wording import counted
@@ -27,7 +26,7 @@ def pick_background(found: Sequence[Background], name: str) -> Background:
 def background_words(found: Sequence[Background]) -> list[str]:
     """What is not as usual in each background, of several only where they differ; and how much it has."""
     flats = [background.config.flat() for background in found]
-    usual = settings_usual.usual(found[0].config)
+    usual = found[0].config.defaults()
     keys = [key for key in usual if effects.is_looked_at(key) and key not in found[0].settings]
     if len(found) > 1:
         keys = [key for key in keys if len({flat[key] for flat in flats}) > 1]

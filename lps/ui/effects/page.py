@@ -22,7 +22,6 @@ from lps.charts.effect_charts import COLUMNS, MEASURES, NAMES, Axis
 from lps.charts.group_tables import Scoring
 from lps.errors import Refusal
 from lps.settings import catalog, spell
-from lps.settings import usual as settings_usual
 from lps.settings.config import Config
 from lps.settings.parameters import text_of
 from lps.store.runs import Run, State
@@ -254,7 +253,7 @@ def _show_unvaried(scored: Sequence[Scored]) -> None:
     words += ": vary a setting to see what it does."
     page_head.offer_launch(words, ":material/tune:", "Launch one with another value")
     config = scored[0].config
-    flat, usual = config.flat(), settings_usual.usual(config)
+    flat, usual = config.flat(), config.defaults()
     changed = [key for key in flat if key not in run_scores.REPEATED and flat[key] != usual.get(key)]
     _show_command({key: flat[key] for key in changed}, config)
 
@@ -291,7 +290,7 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
     named = {
         value: replace(group, label=run_groups.setting_in_words(setting, value)) for value, group in groups.items()
     }
-    usual = named.get(settings_usual.usual(background.config).get(setting))
+    usual = named.get(background.config.defaults().get(setting))
     against.show(list(named.values()), "against", usual)
     lacking = [(value,) for value in varied[setting] if value not in groups]
     _offer_lacking(background, lacking)

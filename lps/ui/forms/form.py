@@ -15,7 +15,8 @@ from lps.errors import Refusal, shorten
 from lps.machine import devices
 from lps.running import door, preflight
 from lps.settings import catalog, recipes, spell
-from lps.settings.config import GROUPS, Config, configure, following, parameters, recipe
+from lps.settings import config as settings
+from lps.settings.config import GROUPS, Config, configure, parameters
 from lps.settings.parameters import Parameter, text_of
 
 OWN_PLACE = ("dataset", "method", "seed", "device")  # keys that the page asks for outside the groups of settings
@@ -123,15 +124,10 @@ def possible(draft: Draft) -> Draft:
 
 
 def defaults(dataset: str, method: str, texts: Mapping[str, str]) -> dict[str, object]:
-    """Every setting of `method` on `dataset` before anybody changes one: defaults, then the data set's recipe.
-
-    Then what follows from the features and the network among `texts`.
-    """
-    plain = {key: p.default for key, p in parameters(method).items()}
-    plain |= recipe(dataset, method) | {"dataset": dataset, "method": method}
-    with suppress(Refusal):  # a network that is none is told at its own field
-        return following(plain, method, {key: texts[key].strip() for key in _LEADING if key in texts})
-    return plain
+    """The settings while nobody changes one, except what follows from the features and the network among `texts`."""
+    with suppress(Refusal):  # an unknown network has its sentence at its own field
+        return settings.defaults(dataset, method, {key: texts[key].strip() for key in _LEADING if key in texts})
+    return settings.defaults(dataset, method)
 
 
 def by_heading(members: Iterable[Parameter]) -> dict[str, list[Parameter]]:
