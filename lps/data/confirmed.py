@@ -89,6 +89,7 @@ def _renumbered(split: Split, known: int, names: tuple[str, ...]) -> Split:
     nameless = range(max(0, split.classes.novel - len(rest)))
     first = known + sum(label is None for label in meant)
     order = [*split.class_order[:seen].tolist(), *new, *(label for label, _ in rest), *(first + i for i in nameless)]
-    titles = *split.class_names[:seen], *names, *(name for _, name in rest), *(f"new {i + 1}" for i in nameless)
+    titles = [*split.class_names[:seen], *names, *(name for _, name in rest)]
+    titles += [f"cluster {len(titles) + i}" for i in nameless]
     classes = Classes(seen + len(names), seen + len(names) + split.classes.novel)
-    return replace(split, classes=classes, class_order=np.array(order, np.int64), class_names=titles)
+    return replace(split, classes=classes, class_order=np.array(order, np.int64), class_names=tuple(titles))

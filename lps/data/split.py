@@ -12,6 +12,7 @@ from lps.data.classes import Classes
 from lps.errors import Refusal, shorten
 from lps.files.versions import MOST_CLASSES
 from lps.settings.config import Config, check_seen, seen_class_ids
+from lps.wording import counted
 
 _FEW = 20  # training images of a class that are so few that another setting than the share of labels is to blame
 # Streams of random numbers under one seed (3: evaluate.sample_rows, 6: datasets.subset_ids).
@@ -65,10 +66,31 @@ class Split:
             found[self.validation_rows] = -1
         return found
 
+    def pictures_in_words(self, noun: str = "picture") -> str:
+        """ "248 unlabeled pictures (240 without a label, 8 with a withheld one)"."""
+        said, withheld = counted(len(self.unlabeled), f"unlabeled {noun}"), len(self.validation)
+        if not withheld:
+            return said
+        return f"{said} ({len(self.unlabeled) - withheld:,} without a label, {withheld:,} with a withheld one)"
+
     @property
     def validation_rows(self) -> np.ndarray:
         """Where the validation images stand in `unlabeled`."""
         return np.searchsorted(self.unlabeled, self.validation)
+
+
+def with_cluster_names(names: tuple[str, ...], seen: int) -> tuple[str, ...]:
+    """Class names of a stored split, in which runs once called classes without a name "new 1", "new 2", ...
+
+    They are called by their ids, as their clusters are.
+    """
+    count = next((n for n in range(len(names) - seen, 0, -1) if names[-n:] == _once_called(n)), 0)
+    first = len(names) - count
+    return *names[:first], *(f"cluster {i}" for i in range(first, len(names)))
+
+
+def _once_called(count: int) -> tuple[str, ...]:
+    return tuple(f"new {i + 1}" for i in range(count))
 
 
 def open_world_split(labels: np.ndarray, class_names: tuple[str, ...], config: Config, num_test: int = 0) -> Split:
@@ -123,7 +145,7 @@ def _numbering(
         )
     nameless = max(0, wanted - len(novel))
     order = np.concatenate([seen, novel, known + np.arange(nameless)])
-    names = *(class_names[i] for i in order[:known]), *(f"new {i + 1}" for i in range(nameless))
+    names = *(class_names[i] for i in order[:known]), *(f"cluster {known + i}" for i in range(nameless))
     return order, names, Classes(len(seen), len(seen) + wanted)
 
 
@@ -226,8 +248,6 @@ def _check_labeled(
     labels: np.ndarray, learned: np.ndarray, seen: np.ndarray, class_names: tuple[str, ...], config: Config
 ) -> None:
     """labels: of the labeled images; learned: of all but the test images."""
-    from lps.wording import counted  # nobody else who computes needs it
-
     missing = np.setdiff1d(seen, labels)
     if not len(missing):
         return

@@ -44,7 +44,7 @@ def test_named_classes_follow_the_seen_ones_and_a_known_name_is_the_class_of_the
 
 def test_more_novel_classes_than_the_data_set_has_are_nameless():
     found, _ = added(split(5), LABELS, 6, confirmed(some_unlabeled(), [3, 4, 4, 4]))
-    assert found.class_names == ("a", "b", "c", "zebra", "E", "d", "f", "new 1", "new 2", "new 3")
+    assert found.class_names == ("a", "b", "c", "zebra", "E", "d", "f", "cluster 7", "cluster 8", "cluster 9")
     assert found.classes.total == 10 and sorted(found.class_order) == list(range(10))
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lps.data.classes import Classes
-from lps.data.split import imbalanced_counts, open_world_split
+from lps.data.split import imbalanced_counts, open_world_split, with_cluster_names
 from lps.errors import Refusal
 from lps.settings.config import configure
 
@@ -251,7 +251,7 @@ def test_a_class_with_one_label_keeps_it():
 def test_more_or_fewer_novel_classes_than_there_are():
     labels = labels_of(200, 0)
     more = open_world_split(labels, NAMES, configure({"split.num_novel": 6}))
-    assert more.classes == Classes(4, 10) and more.class_names[-2:] == ("new 1", "new 2")
+    assert more.classes == Classes(4, 10) and more.class_names[-2:] == ("cluster 8", "cluster 9")
     assert (more.targets(labels) == open_world_split(labels, NAMES, configure()).targets(labels)).all()
     fewer = open_world_split(labels, NAMES, configure({"split.num_novel": 2}))
     assert fewer.classes == Classes(4, 6) and len(fewer.class_names) == 8 and fewer.targets(labels).max() == 7
@@ -279,3 +279,9 @@ def test_withheld_labels_are_no_truth_where_the_rest_is_unknown():
     labels = labels_of(200, 0)
     known = open_world_split(labels, NAMES, configure({"split.validation_ratio": 0.2}))
     assert (known.judged(known.targets(labels)) == known.targets(labels)[known.unlabeled]).all()
+
+
+def test_nameless_classes_of_stored_splits_are_called_as_their_clusters_are():
+    assert with_cluster_names(("cat", "dog", "new 1", "new 2"), 2) == ("cat", "dog", "cluster 2", "cluster 3")
+    assert with_cluster_names(("cat", "new 1", "owl"), 2) == ("cat", "new 1", "owl"), "the class is really called so"
+    assert with_cluster_names(("cat", "new 1"), 2) == ("cat", "new 1")

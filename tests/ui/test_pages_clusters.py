@@ -62,6 +62,10 @@ def shown(app) -> list[int]:
     return [tile["id"] for tile in heads(app)["sheet"]["tiles"]]
 
 
+def tile_words(app, image: int) -> str:
+    return next(tile["words"] for tile in heads(app)["sheet"]["tiles"] if tile["id"] == image)
+
+
 def table(app) -> pd.DataFrame:
     return app.dataframe[0].value.set_index("Cluster")
 
@@ -133,15 +137,20 @@ def test_an_epoch_that_nobody_chose_stays_while_the_run_goes_on(open_page, run):
 def test_without_truth_and_pictures(open_page, tmp_path):
     make_unknown(tmp_path)
     app = open_page(tmp_path)
-    assert "36 unlabeled images in 4 clusters" in words_of(app) and "34 of unknown class" in words_of(app)
+    assert "36 unlabeled images (34 without a label, 2 with a withheld one) in 4 clusters" in words_of(app)
+    assert "no true class known" in words_of(app)
     assert "dataset: has changed since the run" in words_of(app) and "shown by their numbers" in words_of(app)
     assert table(app)["Images"].tolist() == [12, 12, 12, 0] and "Class" not in table(app)
-    assert table(app)["Known labels"].fillna("–").tolist() == ["–", "1: cat, 100 %", "1: dog, 100 %", "–"]
+    assert table(app)["Known labels"].fillna("–").tolist() == ["–", "1 of 1: cat", "1 of 1: dog", "–"]
     assert [list(flags) for flags in table(app)["Flags"]] == [[], [], [], ["empty"]]
     assert len(shown(app)) == 12 and heads(app)["sheet"]["mime"] == ""
     assert "6 with the label you gave" in words_of(app)
     app = open_page(tmp_path, cluster=1, order="wrong")
     assert shown(app) == [4], "id 1 stands for the seen class dog, and image 4 is known to be a cat"
+    assert tile_words(app, 4).endswith("label: cat") and "The known label, written below" in words_of(app)
+    app = open_page(tmp_path, cluster=2)
+    assert tile_words(app, 5).endswith("label: dog") and "Magenta" not in words_of(app), "cluster 2 has no class"
+    assert "Wrongly assigned" not in app.segmented_control(key="picked_order").options
     app = open_page(tmp_path, image=8, overview="confusion")
     assert "True class **unknown**" in words_of(app) and "confusion" in heads(app)
 

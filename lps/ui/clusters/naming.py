@@ -3,21 +3,20 @@
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import streamlit as st
 
 from lps.analysis import labels, naming
 from lps.analysis.clusters import CLOSE, FLAGS
 from lps.datasets import Images
-from lps.errors import Refusal
 from lps.store.runs import Run
 from lps.ui.clusters import in_turn, mending, placing, single_pictures
-from lps.ui.pictures import predictions
+from lps.ui.pictures import name_field, predictions
 from lps.ui.pictures.predictions import View
 from lps.ui.shared import epoch_choice, escape, refusals, select
 
 _NOTE = "naming_note"  # what the last action had to say
-_REFUSED = "naming_refused"  # (key of the field, text, why) of the last name that could not be given
 
 
 def short(text: str) -> str:
@@ -61,7 +60,7 @@ def _carry(here: View, epoch: int) -> None:
         total, images = here.split.classes.total, here.split.unlabeled
         steps, lost = labels.carry(said, then, here.network.predicted, images, total)
         if steps:
-            _record(here, steps)
+            name_field.record(here, steps)
         if lost:
             words = f"No cluster of this epoch continues {', '.join(lost)}; epoch {epoch} still has it."
             st.session_state[_NOTE] = words
@@ -79,7 +78,7 @@ def show(
         _offer_copy(here)
         return
     with st.container(key="naming", gap="small"):
-        _ask_name(here, cluster)
+        name_field.ask(here, cluster, partial(_open_next, here, cluster))
         if in_turn.is_on() or next_unnamed(here, cluster) is not None:  # the last one's name is still to come
             in_turn.offer(cluster)
     _ask_merge(here, cluster, version=len(entries))
@@ -97,22 +96,10 @@ def _offer_copy(here: View) -> None:
     st.page_link("pages/launch.py", label="Launch a copy", **link)
 
 
-def _ask_name(here: View, cluster: int) -> None:
-    key = f"name of {here.run.id} {here.epoch} {cluster}"
-    refused, text, why = st.session_state.get(_REFUSED, ("", "", ""))
-    is_refused = refused == key and st.session_state.get(key) == text
-    if not is_refused:
-        select.agree(key, here.said.names.get(cluster, ""))
-    st.text_input(
-        "Name",
-        key=key,
-        max_chars=naming.NAME_LIMIT,
-        placeholder=here.defaults.get(cluster, "What do you see in it?"),
-        on_change=_name,
-        args=(here, cluster, key),
-    )
-    if is_refused:
-        st.error(escape.markdown(f"{why}."), icon=":material/error:")
+def _open_next(here: View, cluster: int) -> None:
+    following = next_unnamed(here, cluster)
+    if in_turn.is_on() and following is not None:
+        _open(following)
 
 
 def _ask_merge(here: View, cluster: int, version: int) -> None:
@@ -199,25 +186,6 @@ def next_unnamed(here: View, cluster: int) -> int | None:
     return next((i for i in waiting if i > cluster), waiting[0] if waiting else None)
 
 
-def _name(here: View, cluster: int, key: str) -> None:
-    text = st.session_state[key]
-    st.session_state.pop(_REFUSED, None)
-    if not text.strip():
-        if cluster in here.said.names:
-            _say(here, [{"do": "unname", "id": cluster}])
-        return
-    if text == here.said.names.get(cluster):
-        return
-    try:
-        naming.check_name(text, cluster, here.said, here.defaults)
-        _record(here, [{"do": "name", "id": cluster, "name": naming.clean_name(text)}])
-        following = next_unnamed(here, cluster)
-        if in_turn.is_on() and following is not None:
-            _open(following)
-    except (Refusal, OSError) as error:
-        st.session_state[_REFUSED] = key, text, str(error).removeprefix("name: ")
-
-
 def _merge(here: View, cluster: int, key: str) -> None:
     into = st.session_state[key]
     if into is not None and _say(here, naming.merge(here.said, cluster, into, here.defaults)):
@@ -249,28 +217,24 @@ def _offer_states(here: View, said: Sequence[Mapping]) -> None:
 
 
 def _restore(here: View, key: str) -> None:
-    st.session_state.pop(_REFUSED, None)
+    name_field.forget_refusal()
     with refusals.kept("naming"):
         naming.restore(here.run, here.epoch, st.session_state[key], seen=int(key.removeprefix("state ")))
 
 
 def _undo(here: View, seen: int) -> None:
-    st.session_state.pop(_REFUSED, None)
+    name_field.forget_refusal()
     with refusals.kept("naming"):
         naming.undo(here.run, here.epoch, seen)
 
 
 def _say(here: View, steps: list[dict]) -> bool:
     """Whether it could be recorded; if not, the page says why."""
-    st.session_state.pop(_REFUSED, None)
+    name_field.forget_refusal()
     with refusals.kept("naming"):
-        _record(here, steps)
+        name_field.record(here, steps)
         return True
     return False
-
-
-def _record(here: View, steps: list[dict]) -> None:
-    naming.record(here.run, here.epoch, steps, labels.digest(here.network.predicted))
 
 
 def _open(cluster: int) -> None:

@@ -150,11 +150,12 @@ def summary(here: View) -> str:
     named = sum(c.id in here.said.names for c in here.clusters)
     flagged = sum(bool(c.flags) for c in here.clusters)
     unknown = int((here.truth < 0).sum())
-    said = [f"{counted(len(here.assigned), 'unlabeled image')} in {counted(len(here.ids), 'cluster')}"]
+    said = [f"{here.split.pictures_in_words('image')} in {counted(len(here.ids), 'cluster')}"]
     said += [f"{named} named by you"] if named else []
     said += [f"{flagged} with a flag"] if flagged else []
     if unknown:
-        said.append("no true class known" if unknown == len(here.truth) else f"{unknown:,} of unknown class")
+        known = len(here.truth) - unknown - len(here.split.validation)
+        said.append(f"{unknown:,} of unknown class" if known else "no true class known")
     return " · ".join(said)
 
 
@@ -197,7 +198,7 @@ def columns(here: View) -> list[Column]:
     overlap += f"mean over the {clusters.WINDOW} epochs before. Clusters that you merged or split off have none"
     about_matched = f"{_MATCHING}. Per cent: its share of the cluster"
     about_second = "Second most frequent true class, and that one's share"
-    about_known = "Images of known class: how many, and the most frequent one"
+    about_known = "The most frequent class among its images of known class, and how many of these have it"
     about_confidence = f"Mean over its images. {image_history.HELPS['Confidence']}"
     about_nearest = "The cluster with the most similar mean features, and the cosine"
     flags = {"options": list(FLAGS), "color": [_FLAG_COLORS[name] for name in FLAGS]}
@@ -229,7 +230,7 @@ def columns(here: View) -> list[Column]:
 
 
 def _known_labels(here: View, c: Cluster) -> str:
-    return f"{c.known}: {_share(here, c.majority, c.purity)}" if c.known else ""
+    return f"{round(c.known * c.purity)} of {c.known}: {here.class_name(c.majority)}" if c.known else ""
 
 
 def _nearest(c: Cluster) -> str:
@@ -302,7 +303,8 @@ def _show_sheet(here: View, chosen: int, images: Images | None) -> tuple[int, ..
     about = here.clusters[int(np.searchsorted(here.ids, chosen))]
     class_id = select.number("truth")
     class_id = class_id if class_id is not None and class_id < len(here.split.class_names) else None
-    orders = {key: word for key, word in _ORDERS.items() if key != "wrong" or (about.known and class_id is None)}
+    can_be_wrong = about.known and _class_of(here, about) >= 0
+    orders = {key: word for key, word in _ORDERS.items() if key != "wrong" or (can_be_wrong and class_id is None)}
     st.subheader(escape.markdown(_heading(here, about)), anchor=False)
     if said := class_account(here, about):
         st.caption(said, help=_MATCHING)
@@ -331,7 +333,8 @@ def _show_sheet(here: View, chosen: int, images: Images | None) -> tuple[int, ..
     pictured = _tiles(here, about, part)
     if any(tile.wrong for tile in pictured):
         name = escape.markdown(here.class_name(_class_of(here, about)))
-        st.caption(f"Magenta frame: wrongly assigned. The true class, written below the picture, is not {name}.")
+        what = "true class" if about.is_trusted else "known label"
+        st.caption(f"Magenta frame: wrongly assigned. The {what}, written below the picture, is not {name}.")
     done = gallery.sheet(pictured, images, "sheet", names.short(token), alt, select.number("image"))
     start = (number - 1) * PAGE
     st.caption(
@@ -386,19 +389,26 @@ def _ordered_rows(here: View, about: Cluster, order: str, class_id: int | None) 
 
 def _is_wrong(here: View, about: Cluster, rows: np.ndarray) -> np.ndarray:
     """Which images in these rows are known not to be of the cluster's class, `_class_of`."""
-    truth = here.truth[rows]
-    return (truth >= 0) & (truth != _class_of(here, about))
+    truth, own = here.truth[rows], _class_of(here, about)
+    return (truth >= 0) & (truth != own) & (own >= 0)
 
 
 def _class_of(here: View, about: Cluster) -> int:
-    """The matched class; where there is none, the seen class of the id, else the most frequent one."""
+    """The matched class; where there is none, the class that the name or the id means.
+
+    -1 where nobody can say: a few known labels do not make a class of a novel cluster.
+    """
     if about.matched >= 0:
         return about.matched
-    return about.id if about.id in here.defaults else about.majority
+    names = [name.casefold() for name in here.split.class_names]
+    called = here.said.names.get(about.id, "").casefold()
+    if called:
+        return names.index(called) if called in names else -1
+    return about.id if about.id in here.defaults else about.majority if about.is_trusted else -1
 
 
 def _tiles(here: View, about: Cluster, rows: np.ndarray) -> list[Tile]:
-    """Captions of the pictures: the confidence, and the true class where it is not that of the cluster."""
+    """Captions of the pictures: the confidence, a known label, and the true class where it is not the cluster's."""
     found = []
     wrong = _is_wrong(here, about, rows)
     for row, bad in zip(rows.tolist(), wrong.tolist()):
@@ -406,6 +416,8 @@ def _tiles(here: View, about: Cluster, rows: np.ndarray) -> list[Tile]:
         sure = f"{100 * here.network.confidence[row]:.0f} %"
         known = here.class_name(truth) if truth >= 0 else "unknown"
         alt = f"Image {image}, confidence {sure}, true class {known}"
-        lines = [sure, *([known] if bad else []), *filter(None, [single_pictures.verdict(here, image)])]
+        is_label = truth >= 0 and not about.is_trusted
+        told = [f"label: {known}"] if is_label else [known] if bad else []
+        lines = [sure, *told, *filter(None, [single_pictures.verdict(here, image)])]
         found.append(Tile(image, "\n".join(lines), alt, bad))
     return found

@@ -88,7 +88,7 @@ def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str
         code = code_of("map_of_features", run, epoch, method, by) if groups is None else ""
         done = explore(figure, "map", alt, selection.token(run), epoch, code)
         st.caption(
-            f"Showing {len(table):,} of {len(split.unlabeled):,} unlabeled images. "
+            f"Showing {len(table):,} of {split.pictures_in_words('image')}. "
             f"{_meaning(method)} Click a point to see its image; draw around points with the lasso or the box (top "
             "right) to see theirs."
         )

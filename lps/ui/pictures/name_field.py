@@ -1,0 +1,58 @@
+"""The field that names a cluster, on every page that has one."""
+
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+
+from lps.analysis import labels, naming
+from lps.errors import Refusal
+from lps.ui.pictures.predictions import View
+from lps.ui.shared import escape, select
+
+_REFUSED = "naming_refused"  # (key of the field, text, why) of the last name that could not be given
+
+
+def ask(here: View, cluster: int, after: Callable[[], object] = lambda: None, **options) -> None:
+    """The field with what a person has called the cluster. after: called once a name was kept."""
+    key = f"name of {here.run.id} {here.epoch} {cluster}"
+    refused, text, why = st.session_state.get(_REFUSED, ("", "", ""))
+    is_refused = refused == key and st.session_state.get(key) == text
+    if not is_refused:
+        select.agree(key, here.said.names.get(cluster, ""))
+    st.text_input(
+        "Name",
+        key=key,
+        max_chars=naming.NAME_LIMIT,
+        placeholder=here.defaults.get(cluster, "What do you see in it?"),
+        on_change=_name,
+        args=(here, cluster, key, after),
+        **options,
+    )
+    if is_refused:
+        st.error(escape.markdown(f"{why}."), icon=":material/error:")
+
+
+def forget_refusal() -> None:
+    """Whatever was refused last is no longer shown."""
+    st.session_state.pop(_REFUSED, None)
+
+
+def record(here: View, steps: Sequence[dict]) -> None:
+    """Keep what a person said; raises `Refusal` and `OSError`."""
+    naming.record(here.run, here.epoch, steps, labels.digest(here.network.predicted))
+
+
+def _name(here: View, cluster: int, key: str, after: Callable[[], object]) -> None:
+    text = st.session_state[key]
+    forget_refusal()
+    old = here.said.names.get(cluster, "")
+    try:
+        if not text.strip():
+            if old:
+                record(here, [{"do": "unname", "id": cluster}])
+        elif text != old:
+            naming.check_name(text, cluster, here.said, here.defaults)
+            record(here, [{"do": "name", "id": cluster, "name": naming.clean_name(text)}])
+            after()
+    except (Refusal, OSError) as error:
+        st.session_state[_REFUSED] = key, text, str(error).removeprefix("name: ")
