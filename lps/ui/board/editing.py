@@ -7,7 +7,7 @@ import streamlit as st
 
 from lps.bench import boards
 from lps.bench.boards import BoardChart
-from lps.ui.shared import select
+from lps.ui.shared import url_fields
 
 _LOGS = {"": "Linear", "y": "Log y", "x": "Log x", "xy": "Both log"}
 
@@ -53,7 +53,7 @@ def _choose(place: str, chart: BoardChart, words: Mapping[str, str], groupings: 
 
 def _agree(place: str, chart: BoardChart) -> None:
     for name in ("y", "x", "by", "smooth", "log"):
-        select.agree(f"{place}_{name}", getattr(chart, name))
+        url_fields.agree(f"{place}_{name}", getattr(chart, name))
 
 
 def _chosen(place: str) -> BoardChart:

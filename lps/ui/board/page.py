@@ -5,6 +5,7 @@ Filter, charts and epoch stand in the page's address; a board is that address un
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import streamlit as st
 
@@ -18,7 +19,7 @@ from lps.errors import Refusal
 from lps.store import titles
 from lps.ui.board import editing
 from lps.ui.forms import finding, keeping
-from lps.ui.shared import data_table, escape, live_part, notices, page_head, select, theme
+from lps.ui.shared import data_table, escape, live_part, notices, page_head, select, theme, url_fields
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.history import history
 from lps.ui.shared.plot import code_of, plot
@@ -153,15 +154,16 @@ def _show_values(charts: Sequence[BoardChart], shown: Shown) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
         st.subheader("Values", anchor=False, width="content")
         last = max((past.last_epoch for past in shown.histories), default=0)
-        epoch = select.number("epoch") or None
-        select.agree("board_epoch", epoch)
-        st.number_input(
+        epoch = url_fields.number("epoch") or None
+        url_fields.draw(
+            st.number_input,
+            "board_epoch",
+            epoch,
+            partial(url_fields.set_number, "epoch"),
             "At epoch",
             1,
             max(1, last, epoch or 1),
             None,
-            key="board_epoch",
-            on_change=_remember_epoch,
             width=150,
             placeholder="none",
         )
@@ -181,7 +183,3 @@ def _column(head: str, cells: Iterable) -> Column:
         return Column(head, cells, "text", pinned=True, width=220)
     form = "%d" if head.endswith(" at") else "%.4g"
     return Column(head, cells, "number", format=form, width=max(80, 30 + 7 * len(head)))
-
-
-def _remember_epoch() -> None:
-    select.set_number("epoch", st.session_state["board_epoch"])

@@ -14,7 +14,7 @@ from lps.store.runs import Run
 from lps.ui.clusters import in_turn, mending, placing, single_pictures
 from lps.ui.pictures import name_field, predictions
 from lps.ui.pictures.predictions import View
-from lps.ui.shared import epoch_choice, escape, refusals, select
+from lps.ui.shared import epoch_choice, escape, refusals, url_fields
 
 _NOTE = "naming_note"  # what the last action had to say
 
@@ -238,5 +238,5 @@ def _say(here: View, steps: list[dict]) -> bool:
 
 
 def _open(cluster: int) -> None:
-    select.set_number("cluster", cluster)
-    select.set_number("truth", None)
+    url_fields.set_number("cluster", cluster)
+    url_fields.set_number("truth", None)

@@ -19,7 +19,7 @@ from lps.ui.clusters import naming as names
 from lps.ui.pictures import gallery, points, predictions
 from lps.ui.pictures.gallery import Tile
 from lps.ui.pictures.predictions import View
-from lps.ui.shared import data_table, epoch_choice, escape, page_head, select, theme
+from lps.ui.shared import data_table, epoch_choice, escape, page_head, select, theme, url_fields
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import counted
@@ -64,7 +64,7 @@ def show(runs: list[Run]) -> None:
     with right:
         with st.container(border=True):
             names.show(here, entries, chosen, ticked, images)
-        image = select.number("image")
+        image = url_fields.number("image")
         with st.container(border=True):
             if image is None:
                 st.caption("Click a picture to see what the network took it for at every epoch.")
@@ -104,7 +104,7 @@ def _watch(run: Run, epoch: int) -> None:
 
 def _chosen_cluster(here: View) -> int:
     """The cluster of the address; else the first novel one with images."""
-    wanted = select.number("cluster")
+    wanted = url_fields.number("cluster")
     if wanted is not None:
         wanted = here.said.root(wanted)
         if wanted in here.ids:
@@ -116,8 +116,8 @@ def _chosen_cluster(here: View) -> int:
 
 def _open_cluster(cluster: int, class_id: int | None = None) -> None:
     """Look at a cluster, or at its images of one class."""
-    select.set_number("cluster", cluster)
-    select.set_number("truth", class_id)
+    url_fields.set_number("cluster", cluster)
+    url_fields.set_number("truth", class_id)
 
 
 def _pictures(here: View) -> Images | None:
@@ -135,7 +135,7 @@ def _pictures(here: View) -> Images | None:
 def _show_overview(here: View, chosen: int) -> None:
     """All clusters: as a table, or against the true classes."""
     with st.container(horizontal=True, vertical_alignment="center"):  # the table's own buttons appear on the right
-        kind = select.choose(
+        kind = url_fields.choose(
             st.segmented_control, "overview", "Overview", _OVERVIEWS, required=True, label_visibility="collapsed"
         )
         st.caption(summary(here), width="content")
@@ -254,7 +254,7 @@ def _show_confusion(here: View, chosen: int) -> None:
     width = max(here.split.classes.seen, int(here.truth.max()) + 1)  # further classes have no name and no image
     counts = clusters.confusion(here.assigned, here.truth, here.ids, width)
     order = confusion.row_order(here.clusters)
-    column = select.number("truth")
+    column = url_fields.number("truth")
     column = column if column is not None and column < counts.shape[1] else None
     marked = [here.clusters[i].id for i in order].index(chosen), column
     rows, seen = [here.title(here.clusters[i].id) for i in order], here.split.classes.seen
@@ -281,7 +281,7 @@ def _show_confusion(here: View, chosen: int) -> None:
 def _pick_cell(rows: dict[int, str], columns: dict[int, str], cell: tuple[int, int | None]) -> None:
     """Boxes for the cluster and the true class of a cell: the same as a click, for keyboards."""
     for key, value in zip(("confusion_row", "confusion_column"), cell):
-        select.agree(key, value)
+        url_fields.agree(key, value)
     how = {"on_change": _open_cell, "width": 165}
     with st.container(horizontal=True, gap="small"):
         st.selectbox("Cluster", list(rows), format_func=lambda i: rows.get(i, ""), key="confusion_row", **how)
@@ -301,7 +301,7 @@ def _open_cell() -> None:
 def _show_sheet(here: View, chosen: int, images: Images | None) -> tuple[int, ...]:
     """The contact sheet of a cluster; gives the images that a person has ticked."""
     about = here.clusters[int(np.searchsorted(here.ids, chosen))]
-    class_id = select.number("truth")
+    class_id = url_fields.number("truth")
     class_id = class_id if class_id is not None and class_id < len(here.split.class_names) else None
     can_be_wrong = about.known and _class_of(here, about) >= 0
     orders = {key: word for key, word in _ORDERS.items() if key != "wrong" or (can_be_wrong and class_id is None)}
@@ -310,11 +310,11 @@ def _show_sheet(here: View, chosen: int, images: Images | None) -> tuple[int, ..
         st.caption(said, help=_MATCHING)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         how = {"required": True, "label_visibility": "collapsed"}
-        order = select.choose(st.segmented_control, "order", "Order", orders, **how)
+        order = url_fields.choose(st.segmented_control, "order", "Order", orders, **how)
         if class_id is not None:
             words = f"Only true class {here.class_name(class_id)}"
             if st.button(escape.markdown(words), icon=":material/close:", help="Show all images of the cluster"):
-                select.set_number("truth", None)
+                url_fields.set_number("truth", None)
                 st.rerun()
     rows = _ordered_rows(here, about, order, class_id)
     if not len(rows):
@@ -335,14 +335,14 @@ def _show_sheet(here: View, chosen: int, images: Images | None) -> tuple[int, ..
         name = escape.markdown(here.class_name(_class_of(here, about)))
         what = "true class" if about.is_trusted else "known label"
         st.caption(f"Magenta frame: wrongly assigned. The {what}, written below the picture, is not {name}.")
-    done = gallery.sheet(pictured, images, "sheet", names.short(token), alt, select.number("image"))
+    done = gallery.sheet(pictured, images, "sheet", names.short(token), alt, url_fields.number("image"))
     start = (number - 1) * PAGE
     st.caption(
         f"{start + 1:,}–{start + len(ids):,} of {counted(len(rows), 'image')}, with the network's confidence. Click "
         "one to open it; tick the round mark in its corner to choose it, with Shift a whole row."
     )
-    if done.clicked is not None and done.clicked != select.number("image"):
-        select.set_number("image", done.clicked)
+    if done.clicked is not None and done.clicked != url_fields.number("image"):
+        url_fields.set_number("image", done.clicked)
         st.rerun()
     return done.chosen
 

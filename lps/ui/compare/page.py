@@ -4,6 +4,7 @@ Every choice stands in the page's address. What cannot be read is named and left
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import pandas as pd
 import streamlit as st
@@ -27,7 +28,7 @@ from lps.report import run_report
 from lps.scores.estimates import INTERVAL, PERCENT
 from lps.store import titles
 from lps.store.runs import Run
-from lps.ui.shared import against, data_table, escape, notices, page_head, scores, select, take_away, theme
+from lps.ui.shared import against, data_table, escape, notices, page_head, scores, select, take_away, theme, url_fields
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.history import history
 from lps.ui.shared.plot import code_of, plot
@@ -86,15 +87,16 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
     states = {run.id: run.state().name for run in runs}
     usual = usual_choice(runs, states)
     chosen = select.picked(runs)
-    select.agree("compared_runs", [run.id for run in chosen])
     about = f"The {len(usual)} newest finished runs of one split" if len(usual) > 1 else "The one finished run"
     with st.container(horizontal=True, gap="small"):
-        st.multiselect(
+        url_fields.draw(
+            st.multiselect,
+            "compared_runs",
+            [run.id for run in chosen],
+            partial(url_fields.put, "run"),
             "Runs",
             list(by_id),
             format_func=lambda name: f"{titles.label(by_id[name])} · {states[name]}",
-            key="compared_runs",
-            on_change=_remember_runs,
             placeholder=f"{about}. Choose by name or state to compare others" if usual else "Choose runs",
             label_visibility="collapsed",
         )
@@ -120,10 +122,6 @@ def usual_choice(runs: list[Run], states: dict[str, str]) -> list[Run]:
 
 def _split_settings(flat: dict[str, object]) -> dict[str, object]:
     return {key: value for key, value in flat.items() if key.startswith(("dataset", "split."))}
-
-
-def _remember_runs() -> None:
-    st.query_params["run"] = st.session_state["compared_runs"]
 
 
 def _show_runs(groups: list[Group]) -> None:
@@ -174,9 +172,11 @@ def _show_curves(scored: Sequence[Scored]) -> None:
         st.caption("No run has recorded a measurement.")
         return
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        name = select.choose(st.selectbox, "curve", "Measurement", measures, width=270)
-        by = select.choose(st.selectbox, "by", "One curve for each", groupings([m.config for m in scored]), width=230)
-        band = select.choose(st.segmented_control, "band", "Band", _BAND_WORDS, required=True)
+        name = url_fields.choose(st.selectbox, "curve", "Measurement", measures, width=270)
+        by = url_fields.choose(
+            st.selectbox, "by", "One curve for each", groupings([m.config for m in scored]), width=230
+        )
+        band = url_fields.choose(st.segmented_control, "band", "Band", _BAND_WORDS, required=True)
     members = curve_groups(scored, by)
     tables = {label: curve_table([histories[m.run.id] for m in own], name, band) for label, own in members.items()}
     curves = [line_charts.GroupCurve(label, table) for label, table in tables.items() if len(table)]

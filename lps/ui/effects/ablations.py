@@ -11,7 +11,7 @@ from lps.settings import catalog
 from lps.settings.config import Config
 from lps.ui.effects import missing_runs
 from lps.ui.effects.backgrounds import background_words, waiting_cells
-from lps.ui.shared import against, data_table, escape, select
+from lps.ui.shared import against, data_table, escape, url_fields
 from lps.ui.shared.data_table import Column
 from lps.wording import counted
 
@@ -44,7 +44,7 @@ def _pick_table(found: Sequence[ablation.AblationTable]) -> ablation.AblationTab
         own = [ablation.differences(table), "" if len({t.background.id for t in found}) == 1 else text.split(" · ")[0]]
         head = ", ".join(filter(None, own)) or "as usual"
         named[table.id] = f"{head} · {len(table.groups)} of {len(table.rows)} rows, {counted(table.runs, 'run')}"
-    chosen = select.choose(st.selectbox, "full", "Full method", named, width=420)
+    chosen = url_fields.choose(st.selectbox, "full", "Full method", named, width=420)
     return next(table for table in found if table.id == chosen)
 
 

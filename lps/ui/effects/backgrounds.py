@@ -7,7 +7,7 @@ import streamlit as st
 from lps.analysis import effects
 from lps.analysis.effects import Background
 from lps.settings.config import Config
-from lps.ui.shared import escape, select
+from lps.ui.shared import escape, url_fields
 from lps.wording import counted
 
 
@@ -17,7 +17,7 @@ def pick_background(found: Sequence[Background], name: str) -> Background:
     if len(found) > 1:
         named = {background.id: text for background, text in zip(found, words)}
         label = f"Everything else ({len(found)} backgrounds)"
-        chosen = select.choose(st.selectbox, name, label, named, width=420)
+        chosen = url_fields.choose(st.selectbox, name, label, named, width=420)
         return next(background for background in found if background.id == chosen)
     st.caption(f"Everything else is the same: {escape.markdown(words[0])}.")
     return found[0]

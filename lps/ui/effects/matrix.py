@@ -18,7 +18,7 @@ from lps.settings.config import Config
 from lps.settings.parameters import text_of
 from lps.ui.effects import missing_runs
 from lps.ui.effects.backgrounds import pick_background, waiting_cells
-from lps.ui.shared import against, escape, select, theme
+from lps.ui.shared import against, escape, theme, url_fields
 from lps.ui.shared.plot import code_of, plot
 
 
@@ -53,10 +53,10 @@ def _pick_pair(configs: Sequence[Config], varied: Mapping[str, list]) -> tuple[s
     """The settings of the rows and of the columns, different ones; at first the pair with most cells."""
     pairs = itertools.combinations(varied, 2)
     usual = max(pairs, key=lambda pair: effects.most_cells(configs, pair, varied))
-    rows = select.choose(st.selectbox, "rows", "Rows", _words(usual[0], varied), width=190)
+    rows = url_fields.choose(st.selectbox, "rows", "Rows", _words(usual[0], varied), width=190)
     others = [key for key in varied if key != rows]
     best = max(others, key=lambda key: effects.most_cells(configs, [rows, key], varied))
-    return rows, select.choose(st.selectbox, "columns", "Columns", _words(best, others), width=190)
+    return rows, url_fields.choose(st.selectbox, "columns", "Columns", _words(best, others), width=190)
 
 
 def _words(usual: str, keys: Iterable[str]) -> dict[str, str]:
@@ -111,25 +111,17 @@ def _pick_cell(pairs: list[tuple], background: Background, marked: tuple[int, in
     order = sorted(range(len(pairs)), key=lambda i: pairs[i] in background.groups)
     texts = [", ".join(map(text_of, pair)) for pair in pairs]
     chosen = marked[0] * width + marked[1] if marked else None
-    select.agree("effect_cell", chosen)
-    st.selectbox(
+    url_fields.draw(
+        st.selectbox,
+        "effect_cell",
+        chosen,
+        lambda i: url_fields.put("cell", None if i is None else [text_of(value) for value in pairs[i]]),
         "Cell, empty ones first",
         order,
         index=None,
         format_func=lambda i: texts[i] if i < len(texts) else "",
-        key="effect_cell",
         placeholder="Click a cell, or choose it here",
-        on_change=_remember_cell,
-        args=(pairs,),
     )
-
-
-def _remember_cell(pairs: list[tuple]) -> None:
-    chosen = st.session_state["effect_cell"]
-    if chosen is None or chosen >= len(pairs):
-        st.query_params.pop("cell", None)
-    else:
-        st.query_params["cell"] = [text_of(value) for value in pairs[chosen]]
 
 
 def _show_runs(about: str, group: Group) -> None:

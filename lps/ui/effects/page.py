@@ -27,7 +27,7 @@ from lps.settings.parameters import text_of
 from lps.store.runs import Run, State
 from lps.ui.effects import ablations, answer, matrix, missing_runs
 from lps.ui.effects.backgrounds import pick_background
-from lps.ui.shared import against, data_table, escape, page_head, scores, select, theme
+from lps.ui.shared import against, data_table, escape, page_head, scores, select, theme, url_fields
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import counted
@@ -75,7 +75,7 @@ def main() -> None:
         return
     _show_main_effects(scored, varied, chosen)
     st.space("small")
-    view = select.choose(st.segmented_control, "view", "More", _views(), label_visibility="collapsed")
+    view = url_fields.choose(st.segmented_control, "view", "More", _views(), label_visibility="collapsed")
     if view == "lines":
         _show_all(scored, varied, chosen.measure)
     elif view == "ablation":
@@ -140,14 +140,14 @@ def _pick(runs: Sequence[Run]) -> Chosen | None:
         words = _split_words([configs[done[key][0]] for key in keys])
         ids = {_short_id(key): key for key in keys}
         named = {short: f"{text} · {counted(len(done[ids[short]]), 'run')}" for short, text in zip(ids, words)}
-        key = ids[select.choose(st.selectbox, "split", "Split", named, width=330)]
+        key = ids[url_fields.choose(st.selectbox, "split", "Split", named, width=330)]
         by_method: dict[str, list[Config]] = {}
         for run in done[key]:
             by_method.setdefault(configs[run].method, []).append(configs[run])
         usual = sorted(by_method, key=lambda name: (-_variety(by_method[name]), name != "lps", name))
         titles = {name: f"{catalog.method_info(name).title} · {counted(len(by_method[name]), 'run')}" for name in usual}
-        method = select.choose(st.selectbox, "method", "Method", titles, width=200)
-        measure = select.choose(st.selectbox, "measure", "Measured", MEASURES, width=220)
+        method = url_fields.choose(st.selectbox, "method", "Method", titles, width=200)
+        measure = url_fields.choose(st.selectbox, "measure", "Measured", MEASURES, width=220)
     here = [run for run in splits[key] if configs[run].method == method]
     finished = {run: configs[run] for run in here if states[run].name == "finished"}
     others = {run: (configs[run], states[run]) for run in here if states[run].name != "finished"}
@@ -268,7 +268,7 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
         configs = [member.config for member in scored]
         order = sorted(varied, key=lambda key: -effects.most_cells(configs, [key], varied))
         words = {key: f"{key} · {len(varied[key])} values" for key in order}
-        setting = select.choose(st.selectbox, "setting", "Setting", words, width=300)
+        setting = url_fields.choose(st.selectbox, "setting", "Setting", words, width=300)
         found = effects.backgrounds(scored, [setting])
         background = pick_background(found, "background")
     groups = {values[0]: group for values, group in background.groups.items()}

@@ -13,7 +13,7 @@ from lps.settings import catalog
 from lps.store.runs import Run
 from lps.ui.explain import url_sliders
 from lps.ui.pictures import points
-from lps.ui.shared import escape, select, theme
+from lps.ui.shared import escape, select, theme, url_fields
 from lps.ui.shared.history import history
 from lps.ui.shared.plot import code_of, plot
 
@@ -100,24 +100,25 @@ def _pick_source(words: dict[str, str]) -> str:
     """Where the distribution comes from; an address that names a run alone means that run."""
     asked = st.query_params.get("from") or (_FROM_RUN if "run" in st.query_params else "")
     source = asked if asked in words else next(iter(words))
-    select.agree("picked_from", source)
-    st.segmented_control(
+    url_fields.draw(
+        st.segmented_control,
+        "picked_from",
+        source,
+        _choose_source,
         "What the model believes",
         list(words),
         format_func=lambda word: words.get(word, word),
-        key="picked_from",
-        on_change=_remember_source,
         required=True,
         label_visibility="collapsed",
     )
     return source
 
 
-def _remember_source() -> None:
+def _choose_source(source: str) -> None:
     """Another source begins with its own numbers."""
     url_sliders.reset(*_SHAPE, "C", "class")
-    st.query_params["from"] = st.session_state["picked_from"]
-    if st.session_state["picked_from"] != _FROM_RUN:
+    url_fields.put("from", source)
+    if source != _FROM_RUN:
         url_sliders.reset("run", "epoch")
 
 
@@ -178,7 +179,7 @@ def show_epochs(run: Run, past: History, place: str) -> int | None:
         st.session_state["epoch_shown"] = _epoch_asked_for(run, last)
     epoch = st.session_state["epoch_shown"]
     if last > 1:
-        select.agree(f"epoch_{place}", epoch)
+        url_fields.agree(f"epoch_{place}", epoch)
         st.slider("Epoch", 1, last, key=f"epoch_{place}")
     if place == _PLACES[0]:
         url_sliders.write("epoch", epoch if epoch < last else None)
@@ -193,7 +194,7 @@ def _epoch_asked_for(run: Run, last: int) -> int:
     """
     state = st.session_state
     if f"epoch_{_PLACES[0]}" not in state or state.get("epoch_of") != run.id:
-        state["epoch_of"], state["epoch_by"], state["epoch_kept"] = run.id, "", select.number("epoch")
+        state["epoch_of"], state["epoch_by"], state["epoch_kept"] = run.id, "", url_fields.number("epoch")
     else:
         moved = [
             place for place in _PLACES if state.get(f"epoch_{place}", state["epoch_shown"]) != state["epoch_shown"]

@@ -7,7 +7,7 @@ from lps.charts import explain_charts
 from lps.scores import margin_math
 from lps.ui.explain import url_sliders
 from lps.ui.explain.distribution import Belief, data_prior, title
-from lps.ui.shared import escape, select, theme
+from lps.ui.shared import escape, theme, url_fields
 from lps.ui.shared.plot import plot
 
 _DIRECTIONS = {
@@ -29,7 +29,7 @@ def show_divergence(belief: Belief) -> float:
     with left:
         usual = str(belief.settings["kl_direction"])
         order = {name: _DIRECTIONS[name] for name in sorted(_DIRECTIONS, key=lambda name: name != usual)}
-        direction = select.choose(st.segmented_control, "kl", "The margin uses", order, required=True)
+        direction = url_fields.choose(st.segmented_control, "kl", "The margin uses", order, required=True)
     with right:
         prior = _pick_prior(belief)
     both = {
@@ -54,7 +54,7 @@ def _pick_prior(belief: Belief) -> np.ndarray | None:
     shares = data_prior(belief)
     if shares is None:
         return None
-    picked = select.choose(st.segmented_control, "prior", "The fair share is", _PRIORS, required=True)
+    picked = url_fields.choose(st.segmented_control, "prior", "The fair share is", _PRIORS, required=True)
     return shares if picked == "data" else None
 
 
@@ -218,7 +218,7 @@ def _pick_class(belief: Belief, most: int) -> int:
     """The class of the image; unless somebody says otherwise, the one with the largest margin."""
 
     names = {str(k): f"{name} ({belief.group(k)})" for k, name in enumerate(belief.names)}
-    picked = select.choose(
+    picked = url_fields.choose(
         st.selectbox, "class", "The image shows", {"most": "the class with the largest margin"} | names
     )
     if st.query_params.get("class") not in names:

@@ -8,7 +8,7 @@ import math
 
 import streamlit as st
 
-from lps.ui.shared import select
+from lps.ui.shared import url_fields
 
 
 def dial(label: str, name: str, low: float, high: float, usual: float, step: float, **options) -> float:
@@ -24,7 +24,7 @@ def dial(label: str, name: str, low: float, high: float, usual: float, step: flo
         value = st.session_state[key]
         value = usual if value == st.session_state.get(f"{key}_usual") else min(max(value, low), high)
     st.session_state[f"{key}_usual"] = usual
-    select.agree(key, value)  # a value that is assigned, even the same one, stops a slider that is being dragged
+    url_fields.agree(key, value)  # a value that is assigned, even the same one, stops a slider that is being dragged
     value = st.slider(label, low, high, key=key, step=step, **options)
     write(name, None if value == usual else value)
     return value

@@ -1,21 +1,26 @@
-"""The fields of the launch form as widgets: each shows the draft, writes into it, and has its misfit beside it."""
+"""The fields of forms of runs, each with its meaning or what does not fit below it.
 
-from collections.abc import Callable, Mapping
+Those of Launch show the draft and write into it; those of Sweeps and Search, at the end, stand in the address.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from itertools import groupby
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from lps.errors import Refusal
 from lps.machine import devices
-from lps.settings import recipes
+from lps.settings import catalog, recipes
 from lps.settings.backbone_names import ABOUT_LABELS
 from lps.settings.catalog import MethodInfo
+from lps.settings.config import parameters, recipe
 from lps.settings.parameters import Parameter, text_of
 from lps.store.run_folders import find_run
 from lps.ui.forms import form, term_formulas
 from lps.ui.forms.form import Draft
-from lps.ui.shared import escape, select
+from lps.ui.shared import escape, select, url_fields
 
 _SIDE_BY_SIDE = 20  # letters of choices that fit beside each other
 _EFFORTS = {
@@ -26,7 +31,7 @@ _EFFORTS = {
     "full": ("Full", "Larger pictures, a larger network, more epochs: made for a GPU; hours on a CPU."),
 }  # fmt: skip
 _VIEWS = {"simple": "Simple", "everything": "Everything"}
-COLUMN = 250  # pixels, the least width of a field
+_COLUMN = 250  # pixels, the least width of a field
 
 
 def draft() -> Draft:
@@ -56,9 +61,10 @@ def show_title() -> None:
         st.title("Launch", anchor=False, width="stretch")
         if draft() != Draft():
             st.button("Start over", icon=":material/restart_alt:", type="tertiary", on_click=keep, args=(Draft(),))
-        st.session_state["form:view"] = view()
-        st.segmented_control("How much is asked", _VIEWS, format_func=_VIEWS.get, required=True, key="form:view",
-                             label_visibility="collapsed", on_change=_take_view)  # fmt: skip
+        words = {"format_func": _VIEWS.get, "required": True, "label_visibility": "collapsed"}
+        url_fields.draw(
+            st.segmented_control, "form:view", view(), _remember_view, "How much is asked", list(_VIEWS), **words
+        )
 
 
 def view() -> str:
@@ -72,7 +78,7 @@ def view() -> str:
 def show_groups(groups: Mapping[str, list[Parameter]], errors: Mapping[str, str]) -> None:
     """A method's settings under their headings; single ones that follow each other stand side by side."""
     for are_single, found in groupby(groups.items(), key=lambda group: len(group[1]) == 1):
-        with _grid() if are_single else st.container():
+        with grid() if are_single else st.container():
             for title, members in found:
                 with st.container():
                     st.markdown(heading(f"**{escape.markdown(title or 'More of this method')}**", members, errors))
@@ -81,14 +87,10 @@ def show_groups(groups: Mapping[str, list[Parameter]], errors: Mapping[str, str]
 
 def show_grid(members: list[Parameter], errors: Mapping[str, str]) -> None:
     """Fields side by side, as many as fit."""
-    with _grid():
+    with grid():
         for parameter in members:
             with st.container(gap="xxsmall"):
                 show(parameter, errors.get(parameter.name))
-
-
-def _grid() -> DeltaGenerator:
-    return st.grid(columns="auto", min_column_width=COLUMN, gap=("small", "medium"))
 
 
 def show(parameter: Parameter, error: str | None) -> None:
@@ -105,8 +107,7 @@ def show(parameter: Parameter, error: str | None) -> None:
                 key=f"reset:{parameter.name}",
                 help=f"Back to {escape.markdown(_default(parameter))}",
                 type="tertiary",
-                on_click=_reset,
-                args=([parameter.name],),
+                on_click=lambda: keep(draft().without([parameter.name])),
             )
     say(error, about(parameter))
 
@@ -136,20 +137,21 @@ def say(error: str | None, otherwise: str = "", is_hint: bool = False) -> None:
         st.caption(otherwise)
 
 
+def ask(widget: Callable, key: str, label: str, value, *args, as_text: Callable = str, **options) -> None:
+    """A widget for the setting `key`, which shows `value`; what it is changed to goes into the draft by `as_text`."""
+    url_fields.draw(widget, f"set:{key}", value, lambda new: _take(key, as_text(new)), label, *args, **options)
+
+
 def type_into(key: str, label: str, error: str | None, **options) -> None:
     """A line of text for the setting `key`."""
-    widget = f"set:{key}"
-    st.session_state[widget] = draft().shown(key)
-    st.text_input(label, key=widget, on_change=take, args=(key, str), **options)
+    ask(st.text_input, key, label, draft().shown(key), **options)
     say(error, is_hint=key not in draft().texts)
 
 
 def choose(key: str, label: str, titles: Mapping[str, str], broken: Mapping[str, str]) -> None:
     """The data set or the method of the form, and which files of theirs are broken."""
-    widget = f"form:{key}"
-    st.session_state[widget] = getattr(draft(), key)
-    st.selectbox(label, list(titles), format_func=titles.get, key=widget, on_change=_take_choice, args=(key,),
-                 label_visibility="collapsed")  # fmt: skip
+    words = {"format_func": titles.get, "label_visibility": "collapsed"}
+    _ask_choice(st.selectbox, key, label, list(titles), **words)
     for reason in broken.values():
         say(reason)
 
@@ -159,9 +161,10 @@ def choose_effort() -> None:
     offered = [name for name in _EFFORTS if name in recipes.efforts(draft().dataset)]
     if not offered:
         return
-    st.session_state["form:effort"] = draft().effort
-    st.segmented_control("Training", [*offered, "full"], format_func=lambda name: _EFFORTS[name][0], required=True,
-                         key="form:effort", on_change=_take_effort)  # fmt: skip
+    url_fields.draw(
+        st.segmented_control, "form:effort", draft().effort, lambda effort: keep(draft().with_effort(effort)),
+        "Training", [*offered, "full"], format_func=lambda name: _EFFORTS[name][0], required=True,
+    )  # fmt: skip
     st.caption(_EFFORTS[draft().effort][1])
 
 
@@ -190,11 +193,13 @@ def show_formulas(method: MethodInfo, settings: Mapping[str, object]) -> None:
 
 def write(key: str, label: str, error: str | None, explanation: str, **options) -> None:
     """The seeds or the name of the form."""
-    widget = f"form:{key}"
-    st.session_state[widget] = getattr(draft(), key)
     with st.container(gap="xxsmall"):
-        st.text_input(label, key=widget, on_change=_take_choice, args=(key,), **options)
+        _ask_choice(st.text_input, key, label, **options)
         say(error, explanation)
+
+
+def _ask_choice(widget: Callable, key: str, label: str, *args, **options) -> None:
+    url_fields.draw(widget, f"form:{key}", getattr(draft(), key), partial(_take_choice, key), label, *args, **options)
 
 
 def choose_device(error: str | None, is_here: bool = True) -> None:
@@ -207,48 +212,30 @@ def choose_device(error: str | None, is_here: bool = True) -> None:
     labels |= {} if asked in labels else {asked: asked}
     missing = [f"{device.label}: {device.reason}" for device in found if not device.available]
     missing += [] if is_here else ["What the job gets of its node; ask for a GPU below"]
-    st.session_state["set:device"] = asked
     with st.container(gap="xxsmall"):
-        st.selectbox("Device", list(labels), format_func=labels.get, key="set:device", on_change=take,
-                     args=("device", str))  # fmt: skip
+        ask(st.selectbox, "device", "Device", asked, list(labels), format_func=labels.get)
         say(error, escape.markdown("; ".join(missing)))
 
 
-def take(key: str, as_text: Callable) -> None:
-    """Callback: what the widget of `key` shows goes into the draft.
+def _take(key: str, text: str) -> None:
+    """What was typed for `key` goes into the draft.
 
     Other pictures may have another usual effort, which goes along unless a person chose one.
     """
     old = draft()
-    new = old.with_text(key, as_text(st.session_state[f"set:{key}"]))
+    new = old.with_text(key, text)
     follows = key == "dataset.path" and old.effort == form.usual_effort(old)
     keep(new.with_effort(form.usual_effort(new)) if follows else new)
 
 
-def _take_choice(key: str) -> None:
-    new = draft().with_choice(**{key: st.session_state[f"form:{key}"]})
+def _take_choice(key: str, text: str) -> None:
+    new = draft().with_choice(**{key: text})
     keep(new.with_effort(form.usual_effort(new)) if key == "dataset" else new)
-
-
-def _take_view() -> None:
-    _remember_view(st.session_state["form:view"])
 
 
 def _remember_view(name: str) -> None:
     st.session_state["launch_view"] = name
-    if name != "simple":
-        st.query_params["view"] = name
-    else:
-        st.query_params.pop("view", None)
-
-
-def _take_effort() -> None:
-    keep(draft().with_effort(st.session_state["form:effort"]))
-
-
-def _reset(keys: list[str]) -> None:
-    """Callback: these settings go back to their defaults."""
-    keep(draft().without(keys))
+    url_fields.put("view", None if name == "simple" else name)
 
 
 def heading(title: str, members: list[Parameter], errors: Mapping[str, str]) -> str:
@@ -260,23 +247,19 @@ def heading(title: str, members: list[Parameter], errors: Mapping[str, str]) -> 
 
 
 def _widget(parameter: Parameter, label: str) -> None:
-    key, text = f"set:{parameter.name}", draft().text(parameter.name)
-    about = {"key": key, "on_change": take, "width": "stretch"}
+    key, text, choices = parameter.name, draft().text(parameter.name), parameter.choices
+    about = {"width": "stretch"}
+    words = [parameter.shown(choice) for choice in choices]
     if parameter.kind == "bool":
-        st.session_state[key] = text == "true"
-        st.toggle(label, **about, args=(parameter.name, text_of))
-        return
-    st.session_state[key] = text
-    about |= {"args": (parameter.name, str), "label_visibility": "visible"}
-    words = [parameter.shown(choice) for choice in parameter.choices]
-    if words and sum(map(len, words)) <= _SIDE_BY_SIDE:
-        shown = dict(zip(parameter.choices, map(escape.markdown, words)))
-        st.segmented_control(label, parameter.choices, required=True, format_func=shown.get, **about)
+        ask(st.toggle, key, label, text == "true", as_text=text_of, **about)
+    elif words and sum(map(len, words)) <= _SIDE_BY_SIDE:
+        about |= {"required": True, "format_func": dict(zip(choices, map(escape.markdown, words))).get}
+        ask(st.segmented_control, key, label, text, choices, **about)
     elif words:
-        st.selectbox(label, parameter.choices, format_func=parameter.shown, **about)
+        ask(st.selectbox, key, label, text, choices, format_func=parameter.shown, **about)
     else:
-        st.session_state[key] = draft().shown(parameter.name)
-        st.text_input(label, placeholder=form.NONE if parameter.optional else None, **about)
+        about |= {"placeholder": form.NONE if parameter.optional else None}
+        ask(st.text_input, key, label, draft().shown(key), **about)
 
 
 def _default(parameter: Parameter) -> str:
@@ -299,3 +282,66 @@ def _from_query() -> tuple[Draft, list[str]]:
         return form.changed(form.from_config(run.config(), run.meta()["name"]), query.get("set", []))
     except Refusal as error:
         return Draft(), [f"This run cannot be copied. {form.sentence(error)}"]
+
+
+# ---------------------------------------------------------------------------------------------------- of many runs
+
+
+def settings_of(methods: Iterable[str]) -> dict[str, Parameter]:
+    """Every setting of some methods, the methods' own first; of those whose file is broken none."""
+    methods = [method for method in methods if method in catalog.method_names()]
+    own = {name: p for method in methods for name, p in catalog.method_info(method).parameters.items()}
+    return own | {name: p for method in methods for name, p in parameters(method).items()}
+
+
+def usual_value(parameter: Parameter, dataset: str, method: str = ""):
+    """What a setting has where nobody changes it. method: "" where there are several."""
+    return recipe(dataset, method).get(parameter.name, parameter.default)
+
+
+def grid(width: int = _COLUMN):
+    """Fields side by side, as many as fit. width: the least one of a field."""
+    return st.grid(columns="auto", min_column_width=width, gap="medium")
+
+
+@contextmanager
+def explained(parameter: Parameter, errors: dict[str, str], border: bool = False) -> Iterator[None]:
+    """The widgets of one setting; a `Refusal` of what was typed stands below them, else what the setting means."""
+    with st.container(gap="xxsmall", border=border):
+        try:
+            yield
+        except Refusal as error:
+            errors[parameter.name] = form.sentence(error)
+        say(errors.get(parameter.name), about(parameter))
+
+
+def ask_seeds(kind: str, usual: str, about: str) -> str:
+    """What was typed for the seeds. kind: what is asked for, "sweep" or "search"."""
+    return url_fields.text("Seeds", f"{kind}_seeds", usual, help=about)
+
+
+def ask_name(kind: str, does: str, most: int) -> str:
+    """The name of what is asked for. kind: as of `ask_seeds`; does: "covers", as said of it; most: letters."""
+    about = f"Its runs carry the tag {kind}:NAME. Without one it is called after what it {does}"
+    return url_fields.text("Name", f"{kind}_name", max_chars=most, placeholder="Automatic", help=about)
+
+
+def ask_fixed(
+    label: str,
+    name: str,
+    prefix: str,
+    known: Mapping[str, Parameter],
+    dataset: str,
+    errors: dict[str, str],
+    usual: Iterable[str] = (),
+    width: int = _COLUMN,
+) -> dict[str, str]:
+    """Settings that all runs have alike: name -> text. name: of the box in the address; prefix: of its fields."""
+    found = {}
+    chosen = url_fields.many(label, name, list(known), usual, placeholder="None: everything else as usual")
+    with grid(width):
+        for key in chosen:
+            with explained(known[key], errors):
+                found[key] = url_fields.text(key, f"{prefix}{key}", text_of(usual_value(known[key], dataset)))
+                known[key].parse(found[key])
+    return found

@@ -4,7 +4,7 @@ import streamlit as st
 
 from lps.bench.kept import Shelf
 from lps.errors import Refusal
-from lps.ui.shared import escape, refusals, select
+from lps.ui.shared import escape, refusals, url_fields
 
 _BOUND = {"find", "hidden"}
 _USUAL = "usual"  # what the page begins with, where something has this name
@@ -43,7 +43,7 @@ def show_menu(shelf: Shelf, label: str) -> None:
             st.button("Keep", icon=":material/bookmark_add:", key="keep_view", on_click=_keep, args=(shelf,))
         refusals.show("kept")
         st.caption("A link to what is shown now")
-        st.code(select.link(), language=None, wrap_lines=True)
+        st.code(url_fields.link(), language=None, wrap_lines=True)
 
 
 def _keep(shelf: Shelf) -> None:

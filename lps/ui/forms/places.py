@@ -5,6 +5,7 @@ other place than this machine. The choice is kept for the visit and is the same 
 """
 
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import streamlit as st
@@ -14,7 +15,7 @@ from lps.cluster.job_options import Option, Options
 from lps.errors import Refusal
 from lps.settings import spell
 from lps.ui.forms import fields, form
-from lps.ui.shared import escape
+from lps.ui.shared import escape, url_fields
 
 _KEPT = "place"  # in the session: {"on": place, option: text}
 _KNOWN_S = 60  # how long the values that a place knows are kept
@@ -89,26 +90,24 @@ def show(several: bool = False) -> None:
     titles = {"here": "This machine"} | {name: executors.title(name) for name in executors.here()}
     if len(titles) == 1:
         return
-    place, kept = read(), st.session_state.setdefault(_KEPT, {})
-    st.session_state["place:on"] = place.name or "here"
-    words = {"format_func": titles.get, "required": True, "on_change": _take, "args": ("on",)}
-    st.segmented_control("Where", list(titles), key="place:on", **words)
+    place, kept = read(), st.session_state.get(_KEPT, {})
+    words = {"format_func": titles.get, "required": True}
+    _ask(st.segmented_control, "on", place.name or "here", "Where", list(titles), **words)
     if not place.name:
         return
     options = executors.AWAY[place.name].OPTIONS
     fitting = {name: option for name, option in options.items() if name != "at_once" or several}
-    with st.grid(columns="auto", min_column_width=fields.COLUMN, gap="medium"):
+    with fields.grid():
         for name, option in fitting.items():
             if not option.is_list:
                 with st.container(gap="xxsmall"):
-                    _ask(place.name, name, option)
+                    _ask_option(place.name, name, option)
                     about = f"{option.parameter.help[:1].upper()}{option.parameter.help[1:]}, such as {option.example}"
                     fields.say(place.errors.get(name), escape.markdown(about))
     for name, option in fitting.items():
         if option.is_list:
-            st.session_state[f"place:{name}"] = kept.get(name, "")
-            about = {"placeholder": option.example, "height": 80, "on_change": _take, "args": (name,)}
-            st.text_area(f"{_label(option)}, one a line", key=f"place:{name}", **about)
+            about = {"placeholder": option.example, "height": 80}
+            _ask(st.text_area, name, kept.get(name, ""), f"{_label(option)}, one a line", **about)
             fields.say(place.errors.get(name))
     words = "one array of jobs" if several else "one job"
     st.caption(
@@ -116,21 +115,22 @@ def show(several: bool = False) -> None:
     )
 
 
-def _ask(on: str, name: str, option: Option) -> None:
-    key, text = f"place:{name}", st.session_state[_KEPT].get(name, "")
-    st.session_state[key] = text
-    about = {"key": key, "on_change": _take, "args": (name,)}
-    known = _known(on, name)
+def _ask_option(on: str, name: str, option: Option) -> None:
+    text, known = st.session_state.get(_KEPT, {}).get(name, ""), _known(on, name)
     if known and text in ("", *known):
         usual = f"Usual one ({known[0]})"
-        st.selectbox(_label(option), ["", *known], format_func=lambda word: word or usual, **about)
+        _ask(st.selectbox, name, text, _label(option), ["", *known], format_func=lambda word: word or usual)
     else:
-        st.text_input(_label(option), placeholder="As the cluster likes", **about)
+        _ask(st.text_input, name, text, _label(option), placeholder="As the cluster likes")
 
 
-def _take(name: str) -> None:
-    """Callback: what a widget shows is kept though the page may not be drawn the next time."""
-    st.session_state.setdefault(_KEPT, {})[name] = st.session_state[f"place:{name}"] or ""
+def _ask(widget: Callable, name: str, text: str, *args, **options) -> None:
+    """A widget whose text is kept for the visit."""
+
+    def take(new: str | None) -> None:
+        st.session_state.setdefault(_KEPT, {})[name] = new or ""
+
+    url_fields.draw(widget, f"place:{name}", text, take, *args, **options)
 
 
 @st.cache_data(ttl=_KNOWN_S, show_spinner=False)

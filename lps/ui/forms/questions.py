@@ -11,8 +11,8 @@ from lps.machine.background import Standing
 from lps.running import background_jobs
 from lps.running.background_jobs import BackgroundJob
 from lps.ui.forms import fields, form
+from lps.ui.forms.background_work import WAIT_S, show_work
 from lps.ui.shared import live_part
-from lps.ui.shared.background_work import WAIT_S, show_work
 
 
 def offer(

@@ -124,7 +124,7 @@ def _show_own(draft: Draft, reading: Reading, images: Images | None, place: Plac
     own = form.told_apart(draft, asked)
     if own or draft.seeds != _USUAL_SEEDS or draft.name:
         st.subheader("Also set", anchor=False)
-    with st.grid(columns="auto", min_column_width=fields.COLUMN, gap="medium"):
+    with fields.grid():
         if draft.seeds != _USUAL_SEEDS:
             fields.write("seeds", "Seeds", errors.get("seed"), "One run per seed")
         if draft.name:
@@ -164,7 +164,7 @@ def _show_method(draft: Draft, reading: Reading, errors: dict[str, str]) -> None
 def _show_run(draft: Draft, reading: Reading, place: Place, errors: dict[str, str]) -> None:
     """Seeds, device, name and place; the same as a command."""
     st.subheader("Run", anchor=False)
-    with st.grid(columns="auto", min_column_width=fields.COLUMN, gap="medium"):
+    with fields.grid():
         fields.write("seeds", "Seeds", errors.get("seed"), "One run per seed, such as 0, 1, 2")
         fields.choose_device(errors.get("device"), place.is_here)
         fields.write("name", "Name", None, "Optional, for people", placeholder="No name", max_chars=120)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import streamlit as st
@@ -21,7 +22,7 @@ from lps.ui.forms import fields, form
 from lps.ui.forms.form import Draft
 from lps.ui.pictures import left_out
 from lps.ui.pictures.thumbnails import FRAME, framed, png, side_by_side, thumbnail
-from lps.ui.shared import escape
+from lps.ui.shared import escape, url_fields
 from lps.ui.shared.plot import plot
 from lps.wording import counted
 
@@ -183,16 +184,9 @@ def _show_seen(
     usual_seen = len(class_names) if half_labeled else len(class_names) // 2
     text = fields.draft().text("split.seen_classes")
     mode = text if text in CLASS_RULES else BY_HAND
-    st.session_state["split_mode"] = mode
-    st.segmented_control(
-        "Seen classes",
-        _MODES,
-        format_func=_MODES.get,
-        required=True,
-        key="split_mode",
-        on_change=_choose_mode,
-        args=(seen,),
-    )
+    words = {"format_func": _MODES.get, "required": True}
+    choose = partial(_choose_mode, seen)
+    url_fields.draw(st.segmented_control, "split_mode", mode, choose, "Seen classes", list(_MODES), **words)
     if mode == BY_HAND:
         _show_picks(text, class_names, errors)
     else:
@@ -202,11 +196,9 @@ def _show_seen(
 
 def _show_draw(errors: dict[str, str]) -> None:
     """How labels are drawn, and by which seed."""
-    st.session_state["set:split.rule"] = fields.draft().text("split.rule")
-    st.segmented_control(
-        "Labels are drawn", _RULES, format_func=_RULES.get, required=True, key="set:split.rule",
-        on_change=fields.take, args=("split.rule", str),
-        help="Bernoulli: every image of a seen class keeps its label with the same chance, as in the original code. "
+    _ask_which(
+        "split.rule", "Labels are drawn", _RULES,
+        "Bernoulli: every image of a seen class keeps its label with the same chance, as in the original code. "
         "Stratified: the same share of every class. Exact share: that share of all images of seen classes together, as "
         "GCD draws them.",
     )  # fmt: skip
@@ -215,18 +207,19 @@ def _show_draw(errors: dict[str, str]) -> None:
 
 def _show_order() -> None:
     """Which classes of an imbalanced split are the large ones."""
-    st.session_state["set:split.imbalance_order"] = fields.draft().text("split.imbalance_order")
-    st.segmented_control(
-        "Large classes are", _ORDERS, format_func=_ORDERS.get, required=True, key="set:split.imbalance_order",
-        on_change=fields.take, args=("split.imbalance_order", str),
-        help="Of a split with an imbalance; the split seed draws which class is how large",
-    )  # fmt: skip
+    about = "Of a split with an imbalance; the split seed draws which class is how large"
+    _ask_which("split.imbalance_order", "Large classes are", _ORDERS, about)
+
+
+def _ask_which(key: str, label: str, words: dict[str, str], about: str) -> None:
+    how = {"format_func": words.get, "required": True, "help": about}
+    fields.ask(st.segmented_control, key, label, fields.draft().text(key), list(words), **how)
 
 
 def _show_picks(text: str, class_names: tuple[str, ...], errors: dict[str, str]) -> None:
-    st.session_state["split_picks"] = picked_classes(text, len(class_names))
-    st.pills(
-        "Pick the seen ones", range(len(class_names)), selection_mode="multi", key="split_picks", on_change=_pick,
+    url_fields.draw(
+        st.pills, "split_picks", picked_classes(text, len(class_names)), _pick, "Pick the seen ones",
+        range(len(class_names)), selection_mode="multi",
         format_func=lambda class_id: escape.markdown(class_names[class_id]), label_visibility="collapsed", wrap=True,
     )  # fmt: skip
     misfit = errors.get("split.seen_classes") or errors.get("split.num_seen")
@@ -241,11 +234,8 @@ def _show_count(total: int, usual: int, error: str | None) -> None:
     if most < 2 or not 1 <= number <= most:
         fields.type_into("split.num_seen", "How many are seen", error)
         return
-    st.session_state["set:split.num_seen"] = number
-    st.slider(
-        "How many are seen", 1, most, key="set:split.num_seen", on_change=fields.take,
-        args=("split.num_seen", lambda value: "none" if value == usual else str(value)),
-    )  # fmt: skip
+    words = {"as_text": lambda value: "none" if value == usual else str(value)}
+    fields.ask(st.slider, "split.num_seen", "How many are seen", number, 1, most, **words)
     fields.say(error)
 
 
@@ -256,12 +246,9 @@ def _show_ratio(error: str | None) -> None:
     if percent is None:
         fields.type_into("split.labeled_ratio", "Labeled ratio", error)
         return
-    st.session_state["set:split.labeled_ratio"] = percent
-    st.slider(
-        "Labeled ratio", 1, 100, key="set:split.labeled_ratio", format="%d %%", on_change=fields.take,
-        args=("split.labeled_ratio", lambda value: text_of(value / 100)),
-        help="Share of the seen classes' images that keeps its label",
-    )  # fmt: skip
+    about = "Share of the seen classes' images that keeps its label"
+    words = {"format": "%d %%", "as_text": lambda value: text_of(value / 100), "help": about}
+    fields.ask(st.slider, "split.labeled_ratio", "Labeled ratio", percent, 1, 100, **words)
     fields.say(error)
 
 
@@ -274,17 +261,15 @@ def _whole_percent(text: str) -> int | None:
     return round(percent) if whole else None
 
 
-def _choose_mode(seen: tuple[int, ...]) -> None:
-    mode = st.session_state["split_mode"]
+def _choose_mode(seen: tuple[int, ...], mode: str) -> None:
     draft = fields.draft().with_text(
         "split.seen_classes", ",".join(map(str, sorted(seen))) if mode == BY_HAND else mode
     )
     fields.keep(draft.without(["split.num_seen"]) if mode == BY_HAND else draft)
 
 
-def _pick() -> None:
-    picks = sorted(st.session_state["split_picks"])
-    fields.keep(fields.draft().with_text("split.seen_classes", ",".join(map(str, picks))))
+def _pick(picks: list[int]) -> None:
+    fields.keep(fields.draft().with_text("split.seen_classes", ",".join(map(str, sorted(picks)))))
 
 
 def show_samples(draft: Draft, are_drawn: bool) -> Images | None:

@@ -16,7 +16,7 @@ from lps.settings import catalog
 from lps.store import titles
 from lps.store.runs import Run, State
 from lps.ui.pace import race_view
-from lps.ui.shared import comparable, escape, live_part, notices, page_head, select, theme
+from lps.ui.shared import comparable, escape, live_part, notices, page_head, select, theme, url_fields
 from lps.ui.shared.history import history
 from lps.ui.shared.plot import code_of, plot
 
@@ -75,24 +75,19 @@ def _pick(runs: list[Run]) -> list[Run]:
     chosen = named[: comparable.MOST] or comparable.usual_choice(runs)
     if len(named) > comparable.MOST:
         st.warning(f"At most {comparable.MOST} runs fit beside each other; the first {comparable.MOST} are shown.")
-    select.agree("twin_runs", [run.id for run in chosen])
-    st.multiselect(
+    url_fields.draw(
+        st.multiselect,
+        "twin_runs",
+        [run.id for run in chosen],
+        lambda ids: url_fields.put("run", ids, "at", "epoch", "view"),
         "Runs",
         list(by_id),
         format_func=lambda name: titles.label(by_id[name]),
-        key="twin_runs",
-        on_change=_remember_runs,
         max_selections=comparable.MOST,
         placeholder="Choose two to four runs of one split",
         label_visibility="collapsed",
     )
     return chosen
-
-
-def _remember_runs() -> None:
-    st.query_params["run"] = st.session_state["twin_runs"]
-    for name in ("at", "epoch", "view"):
-        st.query_params.pop(name, None)
 
 
 def _agreeing(chosen: list[Run]) -> list[Run]:

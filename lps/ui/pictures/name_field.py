@@ -7,7 +7,7 @@ import streamlit as st
 from lps.analysis import labels, naming
 from lps.errors import Refusal
 from lps.ui.pictures.predictions import View
-from lps.ui.shared import escape, select
+from lps.ui.shared import escape, url_fields
 
 _REFUSED = "naming_refused"  # (key of the field, text, why) of the last name that could not be given
 
@@ -18,7 +18,7 @@ def ask(here: View, cluster: int, after: Callable[[], object] = lambda: None, **
     refused, text, why = st.session_state.get(_REFUSED, ("", "", ""))
     is_refused = refused == key and st.session_state.get(key) == text
     if not is_refused:
-        select.agree(key, here.said.names.get(cluster, ""))
+        url_fields.agree(key, here.said.names.get(cluster, ""))
     st.text_input(
         "Name",
         key=key,

@@ -14,7 +14,7 @@ from lps.store.titles import short_id
 from lps.ui.pictures import frames, gallery, left_out, points
 from lps.ui.pictures.frames import Frame
 from lps.ui.pictures.gallery import FINE, Tile
-from lps.ui.shared import data_table, escape, select
+from lps.ui.shared import data_table, escape, url_fields
 from lps.ui.shared.data_table import Column
 from lps.use import prediction_files
 from lps.use.none_of_these import KEPT
@@ -44,7 +44,7 @@ def show(run: Run, found: Predicted) -> None:
     kinds = {f"{_KIND} {number}": kind for number, kind in enumerate(found.kinds, 1)}
     chosen = _choose_class(said, kinds)
     rows = list(kinds[chosen]) if chosen in kinds else [row for row, name in enumerate(said) if chosen in (_ALL, name)]
-    kind = select.choose(
+    kind = url_fields.choose(
         st.segmented_control, "show", "Show", _VIEWS, required=True, label_visibility="collapsed"
     )  # fmt: skip
     if kind == "table":
@@ -153,7 +153,7 @@ def _choose_class(said: list[str], kinds: dict[str, tuple[int, ...]]) -> str:
     counts = Counter(said)
     words = {_ALL: f"{_ALL} ({len(said):,})"} | {name: f"{name} ({n:,})" for name, n in counts.most_common()}
     words |= {name: f"{name} ({len(kind):,})" for name, kind in kinds.items()}
-    return select.choose(st.selectbox, "class", "Called", words, width=300)
+    return url_fields.choose(st.selectbox, "class", "Called", words, width=300)
 
 
 def _show_table(found: Predicted, said: list[str], rows: list[int]) -> None:
@@ -179,7 +179,7 @@ def _show_pictures(run: Run, found: Predicted, said: list[str], rows: list[int])
     if pages > 1:
         number = st.pagination(pages, key=f"predict page {st.query_params.get('class', '')}")
     shown = rows[(number - 1) * _PAGE : number * _PAGE]
-    opened = select.number("picture")
+    opened = url_fields.number("picture")
     sheet, one = st.columns([5, 3], gap="medium")
     with sheet:
         images = _thumbnails(found.root or "", tuple(found.files[row] for row in shown))
@@ -191,7 +191,7 @@ def _show_pictures(run: Run, found: Predicted, said: list[str], rows: list[int])
         place = shown.index(opened) if opened in shown else None
         done = gallery.sheet(tiles, images, "predict_sheet", token, "New pictures", place, choosable=False)
         if done.clicked is not None and done.clicked < len(shown) and shown[done.clicked] != opened:
-            select.set_number("picture", shown[done.clicked])
+            url_fields.set_number("picture", shown[done.clicked])
             st.rerun()
     with one, st.container(border=True):
         if opened is None or opened >= len(found.files):

@@ -15,7 +15,7 @@ import streamlit as st
 from lps.errors import Refusal
 from lps.store.runs import Run
 from lps.ui.pictures import coloring, points, predictions
-from lps.ui.shared import select
+from lps.ui.shared import url_fields
 
 _PLACE = "where"  # in the address
 _USUAL_NEAREST, _MOST_NEAREST = 24, 5000
@@ -124,7 +124,7 @@ def show(run: Run, epoch: int, table: pd.DataFrame, on_change: Callable[[Conditi
     ):
         with st.grid(columns="auto", min_column_width=_COLUMN, gap="small"):
             for name, words in choices.items():
-                select.agree(f"where_{name}", getattr(shown, name))
+                url_fields.agree(f"where_{name}", getattr(shown, name))
                 st.selectbox(CLASSES[name], [None, *words], format_func=lambda key, words=words: words.get(key, "Any"),
                              key=f"where_{name}")  # fmt: skip
             _ask_number("below", "Confidence below", shown.below, 1, 100, "percent", "Any")
@@ -141,7 +141,7 @@ def show(run: Run, epoch: int, table: pd.DataFrame, on_change: Callable[[Conditi
 
 
 def _ask_number(name: str, label: str, value: int | None, least: int, most: int, about: str, empty: str) -> None:
-    select.agree(f"where_{name}", value if value is not None and least <= value <= most else None)
+    url_fields.agree(f"where_{name}", value if value is not None and least <= value <= most else None)
     st.number_input(label, least, most, None, 1, key=f"where_{name}", help=about, placeholder=empty)
 
 

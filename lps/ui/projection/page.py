@@ -20,7 +20,7 @@ from lps.store.runs import Run
 from lps.ui.pictures import coloring, gallery, points, thumbnails
 from lps.ui.pictures.gallery import Tile
 from lps.ui.projection import filters, selection
-from lps.ui.shared import epoch_choice, escape, live_part, page_head, refusals, select, theme
+from lps.ui.shared import epoch_choice, escape, live_part, page_head, refusals, select, theme, url_fields
 from lps.ui.shared.plot import code_of, explore
 from lps.wording import duration
 
@@ -45,8 +45,8 @@ def show(runs: list[Run]) -> None:
     try:
         colorings = coloring.available(run, epoch)
         with st.container(horizontal=True, gap="medium"):
-            method = select.choose(st.segmented_control, "map", "Map", projection.METHODS, required=True)
-            by = select.choose(st.segmented_control, "color", "Colour by", colorings, required=True)
+            method = url_fields.choose(st.segmented_control, "map", "Map", projection.METHODS, required=True)
+            by = url_fields.choose(st.segmented_control, "color", "Colour by", colorings, required=True)
         table = points.table(run, epoch, method)
         groups = None if table is None else coloring.groups(run, epoch, table, by, theme.palette())
     except Refusal as error:
@@ -58,7 +58,7 @@ def show(runs: list[Run]) -> None:
     chart, side = st.columns([3, 1], gap="medium")
     with chart:
         chosen = _show_points(run, epoch, method, table, by, groups)
-    image = select.number("image")
+    image = url_fields.number("image")
     rows = table[table["image"] == image]
     with side, st.container(border=True):
         if rows.empty:
@@ -74,7 +74,7 @@ def show(runs: list[Run]) -> None:
 def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str, groups: list | None) -> np.ndarray:
     """The chart; gives the ids of the images that are selected on it, ascending."""
     split = points.partition(run).split
-    names, image, colors = list(split.class_names), select.number("image"), theme.palette()
+    names, image, colors = list(split.class_names), url_fields.number("image"), theme.palette()
     with st.container(border=True):
         figure = maps.projection(table, by, colors, split.classes.seen, names, groups=groups)
         maps.mark_point(figure, table, image, colors)
@@ -95,7 +95,7 @@ def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str
         filters.show(run, epoch, table, selection.choose)
         _offer_all(run, method, epoch)
     if done.clicked is not None and done.clicked != image:
-        select.set_number("image", done.clicked)
+        url_fields.set_number("image", done.clicked)
         st.rerun()
     if done.drawn and fitting is not None:  # the hand came last
         filters.keep(filters.Conditions())
@@ -109,7 +109,7 @@ def _pick_run_and_epoch(runs: list[Run]) -> tuple[Run, int]:
     with left:
         run = select.pick_run(runs)
     stored = points.epochs(run)
-    method = select.choice("map", list(projection.METHODS))
+    method = url_fields.choice("map", list(projection.METHODS))
     if method != "pca":
         mapped = set(projection.stored_epochs(run, method)) & set(stored)
         asked = epoch_choice.asked(epoch_choice.place_of("map", run))
@@ -240,7 +240,7 @@ def _show_neighbours(run: Run, epoch: int, table: pd.DataFrame, row: pd.Series) 
     done = gallery.sheet(tiles, pictures, "neighbours", "neighbours", "Nearest neighbours", choosable=False)
     st.caption(_about_neighbours(near, row))
     if done.clicked is not None and done.clicked != row["image"]:
-        select.set_number("image", done.clicked)
+        url_fields.set_number("image", done.clicked)
         st.rerun()
 
 

@@ -19,7 +19,7 @@ from lps.ui.pictures import gallery, points, predictions
 from lps.ui.pictures.gallery import Tile
 from lps.ui.projection import filters
 from lps.ui.projection.filters import Conditions
-from lps.ui.shared import data_table, escape, select
+from lps.ui.shared import data_table, escape, url_fields
 from lps.ui.shared.data_table import Column
 from lps.wording import counted
 
@@ -158,10 +158,10 @@ def _show_sheet(run: Run, rows: pd.DataFrame, names: tuple[str, ...], images: Im
         number = st.pagination(pages, key=f"page of {token(run)} {len(rows)} {rows['image'].iloc[0]}")
     part = rows.iloc[(number - 1) * _PAGE : number * _PAGE]
     alt = f"{len(part)} of {len(rows)} selected images"
-    opened = select.number("image")
+    opened = url_fields.number("image")
     done = gallery.sheet(_tiles(part, names), images, "selected", "selected", alt, opened, choosable=False)
     if done.clicked is not None and done.clicked != opened:
-        select.set_number("image", done.clicked)
+        url_fields.set_number("image", done.clicked)
         st.rerun()
 
 

@@ -19,7 +19,8 @@ from lps.running.overview import Going, Occupancy, Waiting
 from lps.store import titles, wishes
 from lps.store.runs import RUN_ID, Run
 from lps.store.wishes import MOST_PRIORITY
-from lps.ui.shared import background_work, data_table, escape, estimates, live_part, refusals, select, theme
+from lps.ui.forms import background_work
+from lps.ui.shared import data_table, escape, estimates, live_part, refusals, select, theme
 from lps.ui.shared.data_table import Column
 from lps.wording import counted, data_size
 

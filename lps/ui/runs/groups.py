@@ -14,7 +14,7 @@ from lps.scores.estimates import INTERVAL
 from lps.ui.runs import grouped_rows, table
 from lps.ui.runs.grouped_rows import LABEL, GroupedRow
 from lps.ui.runs.shelf import HEADS
-from lps.ui.shared import data_table, escape, select
+from lps.ui.shared import data_table, escape, url_fields
 from lps.ui.shared.data_table import Column
 from lps.wording import counted
 
@@ -27,24 +27,19 @@ _WORDS = HEADS | {EVERYTHING: "Everything but the seed", "tag": "Tag"}
 def pick(entries: Sequence[Entry], vocabulary: Vocabulary) -> list[Name]:
     """A menu of what runs can be put together by; the address has the choice."""
     asked = [key for key in st.query_params.get_all("by") if key == EVERYTHING or columns.known([key], vocabulary)]
-    select.agree("grouped_by", asked)
     offered = dict.fromkeys([*asked, *_FIRST, *columns.varying(entries), *vocabulary.settings])
     with st.popover("Group", icon=":material/workspaces:", type="tertiary"):
-        st.multiselect(
+        url_fields.draw(
+            st.multiselect,
+            "grouped_by",
+            asked,
+            lambda keys: url_fields.put("by", keys, "group", "held", "open"),
             "Put runs together that have the same",
             list(offered),
             format_func=lambda key: _WORDS.get(key, key),
-            key="grouped_by",
-            on_change=_remember,
             placeholder="Nothing: every run by itself",
         )
     return bunches.names_of(asked, entries)
-
-
-def _remember() -> None:
-    st.query_params["by"] = st.session_state["grouped_by"]
-    for name in ("group", "held", "open"):
-        st.query_params.pop(name, None)
 
 
 def show(entries: Sequence[Entry], by: Sequence[Name], shown: Sequence[Name], against: Entry | None) -> list[Entry]:

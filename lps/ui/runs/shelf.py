@@ -10,7 +10,7 @@ from lps.bench import columns, run_filter
 from lps.bench.run_names import Vocabulary
 from lps.store import titles
 from lps.ui.forms import finding
-from lps.ui.shared import select, theme
+from lps.ui.shared import theme, url_fields
 
 SORTS = {
     "newest": "Newest first",
@@ -106,7 +106,7 @@ def ask(entries: Sequence[Entry]) -> Wanted:
             datasets=_some("Data set", "datasets", {e.dataset: e.dataset for e in entries if e.dataset}),
             tags=_some("Tags", "tags", {tag: tag for tag in tags}) if tags else (),
         )
-        sort = select.choose(st.selectbox, "sort", "Sort by", _sorts(entries), width=150)
+        sort = url_fields.choose(st.selectbox, "sort", "Sort by", _sorts(entries), width=150)
         show = st.toggle(f"{hidden} hidden too", key="hidden", bind="query-params") if hidden else False
     return replace(wanted, sort=sort, hidden=show)
 
@@ -122,20 +122,4 @@ def _sorts(entries: Sequence[Entry]) -> dict[str, str]:
 
 def _some(label: str, key: str, words: dict[str, str]) -> tuple[str, ...]:
     """Any number of choices, which stand in the address; what is there no more is forgotten."""
-    chosen = [value for value in dict.fromkeys(st.query_params.get_all(key)) if value in words]
-    select.agree(f"picked_{key}", chosen)
-    st.multiselect(
-        label,
-        list(words),
-        format_func=lambda value: words.get(value, value),
-        key=f"picked_{key}",
-        on_change=_remember_some,
-        args=(key,),
-        placeholder="Any",
-        width=122,
-    )
-    return tuple(chosen)
-
-
-def _remember_some(key: str) -> None:
-    st.query_params[key] = st.session_state[f"picked_{key}"]
+    return tuple(url_fields.many(label, key, words, placeholder="Any", width=122))

@@ -6,6 +6,7 @@ Records are read from their ends, and again only where a file has changed.
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 import streamlit as st
 
@@ -15,7 +16,7 @@ from lps.bench import columns
 from lps.bench.run_names import FIELDS, Name, Vocabulary
 from lps.store import titles
 from lps.ui.runs.shelf import HEADS
-from lps.ui.shared import data_table, select, theme
+from lps.ui.shared import data_table, theme, url_fields
 from lps.ui.shared.data_table import Column
 
 _MOST_IN_ADDRESS = 50  # chosen runs that a link carries
@@ -83,15 +84,16 @@ def pick_columns(entries: Sequence[Entry], vocabulary: Vocabulary) -> list[Name]
     usual = [key for key in columns.usual(entries) if key not in ("alarm", "tag") or _any(entries, key, vocabulary)]
     shown = columns.known(asked or usual, vocabulary)
     keys = [name.key for name in shown]
-    select.agree("shown_columns", keys)
     offered = dict.fromkeys([*keys, *columns.usual(entries), *vocabulary.settings, *vocabulary.measurements])
     with st.popover("Columns", icon=":material/view_column:", type="tertiary"):
-        st.multiselect(
+        url_fields.draw(
+            st.multiselect,
+            "shown_columns",
+            keys,
+            partial(url_fields.put, "columns"),
             "Columns, in this order",
             list(offered),
             format_func=lambda key: HEADS.get(key, key),
-            key="shown_columns",
-            on_change=_remember_columns,
             help="Settings, measurements at the newest epoch, and all else that is known of a run",
         )
         _arrange(keys)
@@ -120,13 +122,8 @@ def _arrange(keys: list[str]) -> None:
     st.button(words, icon=":material/keep:", key="column_pin", on_click=_pin, args=(chosen, not is_pinned))
 
 
-def _remember_columns() -> None:
-    st.query_params["columns"] = st.session_state["shown_columns"]
-
-
 def _forget_columns() -> None:
-    for name in ("columns", "pinned"):
-        st.query_params.pop(name, None)
+    url_fields.put("columns", None, "pinned")
 
 
 def _move(keys: list[str], key: str, by: int) -> None:

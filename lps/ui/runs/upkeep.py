@@ -11,7 +11,7 @@ from lps.store.run_folders import delete_run, deleted_runs, restore_run
 from lps.store.runs import RUN_ID, Run
 from lps.ui.runs import table
 from lps.ui.server import routing
-from lps.ui.shared import comparable, escape, refusals, run_actions, select
+from lps.ui.shared import comparable, escape, refusals, run_actions, select, url_fields
 from lps.wording import counted
 
 _MOST_IN_TRASH = 20  # deleted runs that the page lists
@@ -39,7 +39,7 @@ def show_bar(chosen: Sequence[Entry], total: int, base: Entry | None) -> None:
             st.button(words, key="hold_run", on_click=_hold, args=(chosen[0],), **more)
         with st.popover("Link", icon=":material/link:", type="tertiary"):
             st.caption("This table with these rows chosen")
-            st.code(select.link(), language=None, wrap_lines=True)
+            st.code(url_fields.link(), language=None, wrap_lines=True)
 
 
 def _hold(base: Entry | None) -> None:

@@ -15,8 +15,8 @@ from lps.studies import search
 from lps.studies.search import Request
 from lps.studies.search_objective import OBJECTIVES
 from lps.studies.search_space import can_be_searched, suggested
-from lps.ui.forms import bound, fields, starting
-from lps.ui.shared import escape, notices, select, take_away
+from lps.ui.forms import fields, starting
+from lps.ui.shared import escape, notices, select, take_away, url_fields
 from lps.wording import counted
 
 _COLUMN = 195  # pixels, the least width of a field: four of them at 1280
@@ -42,28 +42,29 @@ def begin(request: Request) -> str:
 def show() -> None:
     """The form, what it means, and the button."""
     errors: dict[str, str] = {}
-    with bound.grid(_COLUMN):
-        method = select.choose(st.selectbox, "method", "Method", catalog.method_titles())
-        dataset = select.choose(st.selectbox, "dataset", "Data set", catalog.dataset_titles())
-        trials = bound.whole("Trials", "search_trials", 20, search.MOST_TRIALS, "Points of the space that are tried")
-        seeds = bound.ask_seeds("search", "0", "Runs of a trial; their mean counts")
+    url_fields.restore("search_name")
+    with fields.grid(_COLUMN):
+        method = url_fields.choose(st.selectbox, "method", "Method", catalog.method_titles())
+        dataset = url_fields.choose(st.selectbox, "dataset", "Data set", catalog.dataset_titles())
+        about = "Points of the space that are tried"
+        trials = url_fields.whole("Trials", "search_trials", 20, search.MOST_TRIALS, help=about)
+        seeds = fields.ask_seeds("search", "0", "Runs of a trial; their mean counts")
     texts = _ask_space(method, dataset, errors)
     fixed = _ask_fixed(method, dataset, {text.partition("=")[0] for text in texts}, errors)
     objective = _ask_objective()
-    with bound.grid(_COLUMN):
+    with fields.grid(_COLUMN):
         with st.container(gap="xxsmall"):
-            prune = st.toggle("Stop hopeless trials", True, key="search_prune", bind="query-params")
+            prune = url_fields.switch("Stop hopeless trials", "search_prune", True)
             fields.say(None, "Those whose best value so far is below the median of the finished ones at that epoch")
-        at_once = st.number_input(
-            "Trials at a time", 1, search.MOST_PARALLEL, None, key="search_parallel", bind="query-params",
-            placeholder="Automatic", help="Automatic: as many as there are slots",
-        )  # fmt: skip
+        words = {"placeholder": "Automatic", "help": "Automatic: as many as there are slots"}
+        at_once = url_fields.whole("Trials at a time", "search_parallel", None, search.MOST_PARALLEL, **words)
         about = "Trials follow from it and from those before"
-        draw = bound.whole("Seed of the draws", "search_draw", 0, 2**31 - 1, about)
-        name = bound.ask_name("search", "searches", 32)
+        draw = url_fields.whole("Seed of the draws", "search_draw", 0, 2**31 - 1, help=about)
+        name = fields.ask_name("search", "searches", 32)
+    url_fields.remember("search_name")
     if errors:
         return
-    more = {"trials": trials, "prune": prune, "sampler_seed": draw, "parallel": int(at_once) if at_once else None}
+    more = {"trials": trials, "prune": prune, "sampler_seed": draw, "parallel": at_once}
     settings = spell.settings(fixed)
     try:
         request = search.read_request(dataset, method, texts, settings, seeds, objective, name, **more)
@@ -77,15 +78,15 @@ def show() -> None:
 def _ask_space(method: str, dataset: str, errors: dict[str, str]) -> list[str]:
     """NAME=VALUES of every searched setting; what does not fit goes into `errors` and stands beside its fields."""
     st.subheader("Space", anchor=False)
-    known = {name: p for name, p in bound.settings_of([method]).items() if can_be_searched(name)}
-    known = {name: p for name, p in known.items() if suggested(p, bound.usual_value(p, dataset, method)) is not None}
+    known = {name: p for name, p in fields.settings_of([method]).items() if can_be_searched(name)}
+    known = {name: p for name, p in known.items() if suggested(p, fields.usual_value(p, dataset, method)) is not None}
     usual = _BEGINNING.get(method) or ([name for name, p in known.items() if p.kind == "float"][:1] + ["lr"])
     words = {"placeholder": "Choose at least one"}
-    chosen = bound.many("Settings to search", f"search_space_{method}", list(known), dict.fromkeys(usual), **words)
+    chosen = url_fields.many("Settings to search", f"search_space_{method}", list(known), usual, **words)
     texts = []
-    with bound.grid():
+    with fields.grid():
         for name in chosen:
-            with bound.explained(known[name], errors, border=True):
+            with fields.explained(known[name], errors, border=True):
                 texts.append(_ask_dimension(known[name], dataset, method))
                 search.read_space(texts[-1:], method)
     if not chosen:
@@ -96,20 +97,19 @@ def _ask_space(method: str, dataset: str, errors: dict[str, str]) -> list[str]:
 
 def _ask_dimension(parameter: Parameter, dataset: str, method: str) -> str:
     """One row: the ends of a range and its scale, or the choices; begun with a range around the usual value."""
-    usual = bound.usual_value(parameter, dataset, method)
+    usual = fields.usual_value(parameter, dataset, method)
     begun = suggested(parameter, usual)
     name, key = parameter.name, f"search_{parameter.name}"
     st.markdown(f"**{escape.markdown(name)}** (usually {escape.markdown(text_of(usual))})")
     if begun.choices:
         words = [text_of(choice) for choice in begun.choices]
-        chosen = st.pills("Choices", words, default=words, selection_mode="multi", key=key, bind="query-params",
-                          label_visibility="collapsed")  # fmt: skip
+        chosen = url_fields.many("Choices", key, words, words, st.pills, label_visibility="collapsed")
         return f"{name}={','.join(chosen)}"
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        low = st.text_input("From", text_of(begun.low), key=f"{key}_low", bind="query-params", width=90)
-        high = st.text_input("To", text_of(begun.high), key=f"{key}_high", bind="query-params", width=90)
+        low = url_fields.text("From", f"{key}_low", text_of(begun.low), width=90)
+        high = url_fields.text("To", f"{key}_high", text_of(begun.high), width=90)
         about = "In factors: as many draws from 0.001 to 0.01 as from 0.01 to 0.1"
-        log = st.toggle("Log", begun.log, key=f"{key}_log", bind="query-params", help=about)
+        log = url_fields.switch("Log", f"{key}_log", begun.log, help=about)
     return f"{name}={low}..{high}{':log' * log}"
 
 
@@ -118,14 +118,16 @@ def _ask_fixed(method: str, dataset: str, taken: set[str], errors: dict[str, str
     asked_above = {*taken, "dataset", "method", "seed"}
     known = {name: p for name, p in parameters(method).items() if name not in asked_above}
     usual = ["dataset.path"] if catalog.dataset_info(dataset).path else []
-    keys = (f"search_fixed_{method}_{dataset}", "search_fix_")
-    return bound.fixed("Settings of all trials", keys, known, dataset, errors, usual, _COLUMN)
+    name = f"search_fixed_{method}_{dataset}"
+    return fields.ask_fixed("Settings of all trials", name, "search_fix_", known, dataset, errors, usual, _COLUMN)
 
 
 def _ask_objective() -> str:
     st.subheader("What counts as good", anchor=False)
     captions = [OBJECTIVES[name].words for name in _TITLES]
-    name = select.choose(st.radio, "objective", "Objective", _TITLES, captions=captions, label_visibility="collapsed")
+    name = url_fields.choose(
+        st.radio, "objective", "Objective", _TITLES, captions=captions, label_visibility="collapsed"
+    )
     if OBJECTIVES[name].hidden:
         words = (
             "This looks at the hidden labels of the unlabeled images. Its result says how good the method could be, "

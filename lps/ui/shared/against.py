@@ -12,7 +12,7 @@ from lps.charts import difference_charts
 from lps.charts.group_tables import HEADS
 from lps.scores.estimates import INTERVAL
 from lps.settings import catalog
-from lps.ui.shared import data_table, escape, scores, select, theme
+from lps.ui.shared import data_table, escape, scores, theme, url_fields
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
 
@@ -66,9 +66,9 @@ def _pick(groups: Sequence[Group], place: str, first: Group) -> tuple[Group, str
     words = {name: group.label for name, group in by_id.items()}
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         why = "Choose it for what it is, not for its numbers: the best of many is high partly by chance"
-        name = select.choose(st.selectbox, place, "Held against", words, width=330, help=why)
+        name = url_fields.choose(st.selectbox, place, "Held against", words, width=330, help=why)
         order = {column: _NAMES[column] for column in ("novel", "seen", "all", "nmi", "gap")}
-        column = select.choose(st.segmented_control, f"{place}_of", "Difference in", order, required=True)
+        column = url_fields.choose(st.segmented_control, f"{place}_of", "Difference in", order, required=True)
     return by_id[name], column
 
 

@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from lps.store.runs import Run
-from lps.ui.shared import select
+from lps.ui.shared import url_fields
 
 SETTLE_S = 10.0  # until a new address has surely reached the browser, and every request of before is answered
 
@@ -40,7 +40,7 @@ def asked(place: str) -> int | None:
     """
     if _goes_back():
         st.session_state.pop("epoch_chosen", None)
-    chosen, address = st.session_state.get("epoch_chosen"), select.number("epoch")
+    chosen, address = st.session_state.get("epoch_chosen"), url_fields.number("epoch")
     return chosen.epoch if chosen and chosen.outweighs(place, address) else address
 
 
@@ -52,10 +52,10 @@ def _goes_back() -> bool:
 
 def choose(place: str, epoch: int | None) -> None:
     """Write an epoch into the address; None for none."""
-    address, last = select.number("epoch"), st.session_state.get("epoch_chosen")
+    address, last = url_fields.number("epoch"), st.session_state.get("epoch_chosen")
     before = {address} | (last.before | {last.epoch} if last and last.outweighs(place, address) else set())
     st.session_state["epoch_chosen"] = _ChosenEpoch(place, epoch, time.monotonic(), frozenset(before))
-    select.set_number("epoch", epoch)
+    url_fields.set_number("epoch", epoch)
 
 
 def go(place: str, epoch: int, last: int) -> None:
@@ -66,7 +66,7 @@ def go(place: str, epoch: int, last: int) -> None:
 def forget() -> None:
     """Take the epoch out of the address, as for other runs."""
     st.session_state.pop("epoch_chosen", None)
-    select.set_number("epoch", None)
+    url_fields.set_number("epoch", None)
 
 
 def place_of(page: str, run: Run) -> str:
@@ -83,14 +83,15 @@ def pick(page: str, run: Run, stored: list[int], usual: int, nameless: int | Non
     wanted = asked(place)
     epoch = wanted if wanted in stored else usual
     if len(stored) > 1:
-        select.agree(key, epoch)
-        st.select_slider("Epoch", stored, key=key, on_change=_remember, args=(place, key, nameless))
+        url_fields.draw(
+            st.select_slider,
+            key,
+            epoch,
+            lambda new: choose(place, new if new != nameless else None),
+            "Epoch",
+            stored,
+        )
     return epoch
-
-
-def _remember(place: str, key: str, nameless: int | None) -> None:
-    epoch = st.session_state[key]
-    choose(place, epoch if epoch != nameless else None)
 
 
 def show_step(direction: str, arrow: str, epoch: int, last: int, move: Callable[[int, int], None]) -> None:

@@ -13,7 +13,7 @@ from lps.files.atomic import looks
 from lps.scores.protocols import PROTOCOLS
 from lps.store import titles
 from lps.store.runs import Run
-from lps.ui.shared import data_table, escape, select
+from lps.ui.shared import data_table, escape, url_fields
 from lps.ui.shared.data_table import Column
 from lps.wording import counted
 
@@ -23,8 +23,8 @@ _SCORED_FILES = ("config.json", "split.npz", "events.jsonl", "exit.json", "snaps
 def pick_scoring() -> Scoring:
     """Protocol, images, epoch and kind of seen accuracy, with what the protocol means."""
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        protocol = select.choose(st.selectbox, "protocol", "Protocol", PROTOCOL_WORDS, width=240)
-        images = select.choose(
+        protocol = url_fields.choose(st.selectbox, "protocol", "Protocol", PROTOCOL_WORDS, width=240)
+        images = url_fields.choose(
             st.segmented_control,
             "images",
             "Images",
@@ -32,10 +32,10 @@ def pick_scoring() -> Scoring:
             required=True,
             help="Unlabeled: those of the training images, as in the papers. Test: images that no model has trained on",
         )
-        chosen = select.choose(st.segmented_control, "select", "Epoch", SELECT_WORDS, required=True)
+        chosen = url_fields.choose(st.segmented_control, "select", "Epoch", SELECT_WORDS, required=True)
         defined = protocol.startswith("gcd")
         why = "This protocol defines it: matched" if defined else "Raw: ids agree with classes. Matched: best matching"
-        seen = select.choose(
+        seen = url_fields.choose(
             st.segmented_control, "seen", "Seen accuracy", SEEN_WORDS, required=True, disabled=defined, help=why
         )
     said = [f"{PROTOCOLS[protocol]}."[:1].upper() + f"{PROTOCOLS[protocol]}."[1:]]

@@ -1,6 +1,6 @@
 """Which runs a page shows. The page's address is the truth (`?run=...&run=...&epoch=...`), so a link restores it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -14,9 +14,8 @@ from lps.settings.config import Config
 from lps.store.run_folders import list_runs, recorded_runs
 from lps.store.runs import RUN_ID, Run
 from lps.store.titles import label
-from lps.ui.shared import escape
+from lps.ui.shared import escape, url_fields
 
-_SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 _FEW = 2  # finished runs that can be held against each other
 _HIDDEN = "hidden"  # in the address, where hidden runs are shown
 
@@ -112,13 +111,14 @@ def missing(runs: list[Run]) -> list[str]:
 def pick_runs(runs: list[Run]) -> list[Run]:
     """A box for any number of runs; empty means: the latest one, whichever that is."""
     by_id = {run.id: run for run in runs}
-    agree("picked_runs", [run.id for run in picked(runs)])
-    st.multiselect(
+    url_fields.draw(
+        st.multiselect,
+        "picked_runs",
+        [run.id for run in picked(runs)],
+        lambda ids: url_fields.put("run", ids, "epoch"),
         "Runs",
         list(by_id),
         format_func=lambda name: label(by_id[name]),
-        key="picked_runs",
-        on_change=_remember_runs,
         placeholder="Following the latest run. Choose one or several to stay with them",
         label_visibility="collapsed",
     )
@@ -131,13 +131,14 @@ def pick_run(runs: list[Run]) -> Run | None:
         return None
     by_id = {run.id: run for run in runs}
     chosen = (picked(runs) or [latest(runs)])[0]
-    agree("picked_run", chosen.id)
-    st.selectbox(
+    url_fields.draw(
+        st.selectbox,
+        "picked_run",
+        chosen.id,
+        lambda name: url_fields.put("run", name, "epoch", "image", "where"),
         "Run",
         list(by_id),
         format_func=lambda name: label(by_id[name]),
-        key="picked_run",
-        on_change=_remember_run,
     )
     return chosen
 
@@ -145,80 +146,3 @@ def pick_run(runs: list[Run]) -> Run | None:
 def any_moves(runs: Sequence[Run]) -> bool:
     """Whether the state of any of these runs changes by itself."""
     return any(run.state().is_moving for run in runs)
-
-
-def number(name: str) -> int | None:
-    """A whole number of the address, such as the epoch; None where it has none."""
-    text = st.query_params.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else None
-
-
-def set_number(name: str, value: int | None) -> None:
-    """Write a number into the address, or take it out."""
-    if value is None:
-        st.query_params.pop(name, None)
-    else:
-        st.query_params[name] = str(value)
-
-
-def choice(name: str, options: list[str]) -> str:
-    """A word of the address that is one of `options`, else the first of them."""
-    word = st.query_params.get(name, "")
-    return word if word in options else options[0]
-
-
-def choose(widget: Callable, name: str, label: str, words: dict[str, str], **options) -> str:
-    """A choice that stands in the address under `name`, the first of `words` where it does not.
-
-    widget: a Streamlit selectbox or segmented control. words: option -> what people read.
-    """
-    value = choice(name, list(words))
-    key = f"picked_{name}"
-    agree(key, value)
-    widget(
-        label,
-        list(words),
-        format_func=lambda word: words.get(word, word),
-        key=key,
-        on_change=_remember_choice,
-        args=(name, next(iter(words))),
-        **options,
-    )
-    return value
-
-
-def _remember_choice(name: str, usual: str) -> None:
-    word = st.session_state[f"picked_{name}"]
-    if word and word != usual:
-        st.query_params[name] = word
-    else:
-        st.query_params.pop(name, None)
-
-
-def _remember_runs() -> None:
-    st.query_params["run"] = st.session_state["picked_runs"]
-    st.query_params.pop("epoch", None)
-
-
-def _remember_run() -> None:
-    st.query_params["run"] = st.session_state["picked_run"]
-    for name in ("epoch", "image", "where"):
-        st.query_params.pop(name, None)
-
-
-def agree(key: str, value) -> None:
-    """Let a widget show what the address says; untouched where it does already, so that nothing jumps."""
-    if st.session_state.get(key) != value:
-        st.session_state[key] = value
-
-
-def link() -> str:
-    """The address of the page as it is."""
-    pairs = []
-    for key in st.query_params:
-        pairs += [f"{_quoted(key)}={_quoted(value)}" for value in st.query_params.get_all(key)]
-    return f"{(st.context.url or '').partition('?')[0]}{'?' * bool(pairs)}{'&'.join(pairs)}"
-
-
-def _quoted(text: str) -> str:
-    return "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in text.encode())

@@ -18,7 +18,7 @@ from lps.store.runs import Run
 from lps.ui.forms import demo, form
 from lps.ui.pictures import frames, points, predictions
 from lps.ui.pictures.frames import Frame
-from lps.ui.shared import escape, recordings, select, theme
+from lps.ui.shared import escape, recordings, theme, url_fields
 from lps.ui.shared.history import history
 from lps.ui.shared.plot import plot
 
@@ -90,7 +90,7 @@ def main() -> None:
 def show() -> None:
     """The step that the address asks for; raises `Refusal`."""
     scene = _scene()
-    step = min(max(select.number("step") or 1, 1), len(STEPS))
+    step = min(max(url_fields.number("step") or 1, 1), len(STEPS))
     heading, tell, draw = STEPS[step - 1]
     words, picture = st.columns([4, 6], gap="large")
     with words:
@@ -120,7 +120,7 @@ def _button(word: str, to: int, arrow: str, kind: str) -> None:
 
 
 def _go(step: int) -> None:
-    select.set_number("step", step if step > 1 else None)
+    url_fields.set_number("step", step if step > 1 else None)
 
 
 # ---------------------------------------------------------------------------------------------------- 1, 2: the task

@@ -19,9 +19,9 @@ from lps.settings.parameters import Parameter, text_of
 from lps.studies import preset_tables, presets, sweep_layout, sweeps
 from lps.studies.sweep_layout import Layout
 from lps.studies.sweeps import Estimate, Sweep
-from lps.ui.forms import bound, form, places, starting
+from lps.ui.forms import fields, form, places, starting
 from lps.ui.forms.places import Place
-from lps.ui.shared import escape, notices, select, take_away
+from lps.ui.shared import escape, notices, select, take_away, url_fields
 from lps.ui.sweeps import table
 from lps.wording import counted, data_size
 
@@ -72,9 +72,13 @@ def ask(kept: Mapping, name: str, retries: int = 0, place: Place = HERE) -> None
 
 def show() -> None:
     """The form, the runs that it means, and the button."""
-    kind = select.choose(st.segmented_control, "kind", "Lay out", _KINDS, required=True, label_visibility="collapsed")
+    url_fields.restore("sweep_name")
+    kind = url_fields.choose(
+        st.segmented_control, "kind", "Lay out", _KINDS, required=True, label_visibility="collapsed"
+    )
     draft = _ask_preset() if kind == "preset" else _ask_layout()
     _show_places()
+    url_fields.remember("sweep_name")
     if draft.asked is None:
         key, words = next(iter(draft.errors.items()))
         st.error(escape.markdown(f"{key}: {words}"), icon=":material/edit_off:")
@@ -86,11 +90,11 @@ def _ask_preset() -> _SweepDraft:
     titles = {name: f"{preset.title} · {preset.place}" for name, preset in presets.PRESETS.items()}
     usual = {"ablation": titles["ablation"]} | titles
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        chosen = presets.PRESETS[select.choose(st.selectbox, "preset", "Table", usual, width=420)]
-        scale = select.choose(st.segmented_control, "scale", "Scale", _SCALES, required=True)
+        chosen = presets.PRESETS[url_fields.choose(st.selectbox, "preset", "Table", usual, width=420)]
+        scale = url_fields.choose(st.segmented_control, "scale", "Scale", _SCALES, required=True)
     st.caption(escape.markdown(f"{chosen.about} Scale: {presets.SCALES[scale]}."))
     errors: dict[str, str] = {}
-    with bound.grid():
+    with fields.grid():
         seeds = _ask_seeds(errors)
         datasets = _ask_datasets(chosen) if scale == "paper" else ()
         name, retries = _ask_name(), _ask_retries()
@@ -105,9 +109,9 @@ def _ask_preset() -> _SweepDraft:
 
 def _ask_layout() -> _SweepDraft:
     errors: dict[str, str] = {}
-    with bound.grid():
-        datasets = bound.many("Data sets", "sweep_datasets", catalog.dataset_titles(), ["digits"])
-        methods = bound.many("Methods", "sweep_methods", catalog.method_titles(), ["lps"])
+    with fields.grid():
+        datasets = url_fields.many("Data sets", "sweep_datasets", catalog.dataset_titles(), ["digits"])
+        methods = url_fields.many("Methods", "sweep_methods", catalog.method_titles(), ["lps"])
         seeds = _ask_seeds(errors)
         name, retries = _ask_name(), _ask_retries()
     if not datasets or not methods:
@@ -130,7 +134,7 @@ def _checked(asked: Layout | presets.Asked, name: str, retries: int) -> _SweepDr
 
 
 def _ask_seeds(errors: dict[str, str]) -> tuple[int, ...]:
-    text = bound.ask_seeds("sweep", "0, 1, 2", "Every run once for each")
+    text = fields.ask_seeds("sweep", "0, 1, 2", "Every run once for each")
     try:
         return tuple(form.parse_seeds(text))
     except Refusal as error:
@@ -139,7 +143,7 @@ def _ask_seeds(errors: dict[str, str]) -> tuple[int, ...]:
 
 
 def _ask_name() -> str:
-    return bound.ask_name("sweep", "covers", 34)
+    return fields.ask_name("sweep", "covers", 34)
 
 
 def _ask_retries() -> int:
@@ -147,29 +151,30 @@ def _ask_retries() -> int:
     about, is_away = "How often a run whose processes were killed starts again by itself", not places.read().is_here
     if is_away:
         about = places.read().without("retries")
-        st.session_state["sweep_retries"] = 0
-    return bound.whole("Retries after a crash", "sweep_retries", 0, queue.MOST_RETRIES, about, disabled=is_away)
+        url_fields.put("sweep_retries", None)
+    most = queue.MOST_RETRIES
+    return url_fields.whole("Retries after a crash", "sweep_retries", 0, most, help=about, disabled=is_away)
 
 
 def _ask_datasets(preset: presets.Preset) -> tuple[str, ...]:
     titles = {name: catalog.dataset_info(name).title for name in preset.datasets}
-    chosen = bound.many("Data sets", "sweep_only", titles, placeholder="All of the table")
+    chosen = url_fields.many("Data sets", "sweep_only", titles, placeholder="All of the table")
     return tuple(name for name in preset.datasets if name in chosen)
 
 
 def _known(methods: list[str]) -> dict[str, Parameter]:
     """Every setting of some of the methods, the methods' own first."""
-    known = bound.settings_of(methods)
+    known = fields.settings_of(methods)
     return {name: p for name, p in known.items() if name not in sweep_layout.ASKED_ELSEWHERE}
 
 
 def _ask_varied(known: Mapping[str, Parameter], dataset: str, errors: dict[str, str]) -> dict[str, tuple[str, ...]]:
     """The settings to vary with their values as texts."""
-    chosen = bound.many("Settings to vary", "sweep_vary", list(known), placeholder="None: seeds alone")
+    chosen = url_fields.many("Settings to vary", "sweep_vary", list(known), placeholder="None: seeds alone")
     found = {}
-    with bound.grid():
+    with fields.grid():
         for name in chosen:
-            with bound.explained(known[name], errors):
+            with fields.explained(known[name], errors):
                 found[name] = _values(known[name], dataset)
     return found
 
@@ -179,14 +184,12 @@ def _values(parameter: Parameter, dataset: str) -> tuple[str, ...]:
     key, label = f"vary:{parameter.name}", f"{parameter.name}, values"
     choices = ["true", "false"] if parameter.kind == "bool" else list(parameter.choices)
     if choices:
-        texts = tuple(st.pills(label, choices, default=choices, selection_mode="multi", key=key, bind="query-params"))
+        texts = tuple(url_fields.many(label, key, choices, choices, st.pills))
         if not texts:
             raise Refusal(parameter.name, "choose at least one value")
         return texts
-    usual = text_of(bound.usual_value(parameter, dataset))
-    text = st.text_input(
-        label, usual, key=key, bind="query-params", help="V1, V2, ... or V1|V2 where values hold commas"
-    )
+    usual = text_of(fields.usual_value(parameter, dataset))
+    text = url_fields.text(label, key, usual, help="V1, V2, ... or V1|V2 where values hold commas")
     texts = sweep_layout.split_values(parameter.name, text)
     for value in texts:
         parameter.parse(value)
@@ -196,7 +199,7 @@ def _values(parameter: Parameter, dataset: str) -> tuple[str, ...]:
 def _ask_fixed(methods: list[str], taken: set[str], dataset: str, errors: dict[str, str]) -> dict[str, str]:
     """What is set for all runs, as texts."""
     known = {name: p for name, p in _known(methods).items() if name not in taken}
-    return bound.fixed("Settings of all runs", ("sweep_fixed", "fix:"), known, dataset, errors)
+    return fields.ask_fixed("Settings of all runs", "sweep_fixed", "fix:", known, dataset, errors)
 
 
 def _ask_mode(varied: Mapping[str, tuple[str, ...]]) -> tuple[str, int | None, int]:
@@ -204,12 +207,12 @@ def _ask_mode(varied: Mapping[str, tuple[str, ...]]) -> tuple[str, int | None, i
     if len(varied) < 2:
         return "grid", None, 0
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        mode = select.choose(st.segmented_control, "mode", "Combined as", _MODES, required=True)
+        mode = url_fields.choose(st.segmented_control, "mode", "Combined as", _MODES, required=True)
         if mode != "random":
             st.caption(f"{sweep_layout.MODES[mode][:1].upper()}{sweep_layout.MODES[mode][1:]}.")
             return mode, None, 0
-        samples = bound.whole("Combinations", "sweep_samples", 10, sweep_layout.MOST_RUNS, width=140)
-        return mode, samples, bound.whole("Seed of the draw", "sweep_draw", 0, None, width=140)
+        samples = url_fields.whole("Combinations", "sweep_samples", 10, sweep_layout.MOST_RUNS, width=140)
+        return mode, samples, url_fields.whole("Seed of the draw", "sweep_draw", 0, None, width=140)
 
 
 def _show_places() -> None:

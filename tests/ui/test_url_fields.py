@@ -1,0 +1,73 @@
+"""Fields of a form stand in the page's address, and come back from it."""
+
+import pytest
+
+from tests.visiting import visit
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path, monkeypatch):
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
+
+
+def one(at, name):
+    """The words of the address under `name`."""
+    found = at.query_params.get(name, [])
+    return [found] if isinstance(found, str) else list(found)
+
+
+def test_every_kind_of_field_is_written_and_read_back():
+    at = visit("search")
+    at.text_input(key="search_seeds").set_value(" 3, 4 ").run()
+    at.number_input(key="search_trials").set_value(7).run()
+    at.toggle(key="search_prune").set_value(False).run()
+    at.multiselect(key="search_space_lps").set_value(["lr", "use_margin"]).run()
+    at.pills(key="search_use_margin").set_value(["false"]).run()
+    at.toggle(key="search_lr_log").set_value(False).run()
+    query = {name: one(at, name) for name in at.query_params}
+    assert query["search_space_lps"] == ["lr", "use_margin"] and query["search_trials"] == ["7"]
+    assert query["search_prune"] == query["search_lr_log"] == query["search_use_margin"] == ["false"]
+    again = visit("search", **query)
+    assert again.text_input(key="search_seeds").value.strip() == "3, 4"
+    assert again.number_input(key="search_trials").value == 7
+    assert again.pills(key="search_use_margin").value == ["false"]
+    assert not again.toggle(key="search_prune").value and not again.toggle(key="search_lr_log").value
+
+
+def test_a_usual_value_leaves_the_address_and_an_emptied_box_does_not():
+    at = visit("search", search_trials="7", search_parallel="2")
+    at.number_input(key="search_trials").set_value(20).run()
+    at.number_input(key="search_parallel").set_value(None).run()
+    at.multiselect(key="search_space_lps").set_value([]).run()
+    assert one(at, "search_trials") == one(at, "search_parallel") == []
+    assert one(at, "search_space_lps") == [""] and at.multiselect(key="search_space_lps").value == []
+    assert visit("search", search_space_lps="").multiselect(key="search_space_lps").value == []
+
+
+def test_addresses_of_older_versions_have_the_words_of_a_choice():
+    at = visit("sweeps", kind="own", sweep_methods=["LPS", "ORCA"], sweep_datasets="CIFAR-10")
+    assert at.multiselect(key="sweep_methods").value == ["lps", "orca"]
+    assert at.multiselect(key="sweep_datasets").value == ["cifar10"]
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "x", "1.5", "9" * 12, "²"])
+def test_a_number_outside_its_range_is_the_usual_one(number):
+    assert visit("search", search_trials=number).number_input(key="search_trials").value == 20
+
+
+def test_a_form_comes_back_as_it_was_left_but_never_over_a_link():
+    at = visit("sweeps", kind="own")
+    at.text_input(key="sweep_seeds").set_value("5").run()
+    at.query_params.clear()
+    at.switch_page("pages/queue.py").run()
+    at.switch_page("pages/sweeps.py").run()
+    assert one(at, "kind") == ["own"] and at.text_input(key="sweep_seeds").value == "5"
+    at.text_input(key="sweep_seeds").set_value("0, 1, 2").run()
+    at.segmented_control(key="picked_kind").set_value("preset").run()
+    assert not at.query_params and at.text_input(key="sweep_seeds").value == "0, 1, 2", "the usual form stays usual"
+    at.text_input(key="sweep_seeds").set_value("6").run()
+    at.switch_page("pages/queue.py").run()
+    at.query_params.clear()
+    at.query_params["kind"] = "own"
+    at.switch_page("pages/sweeps.py").run()
+    assert at.text_input(key="sweep_seeds").value == "0, 1, 2"
