@@ -227,7 +227,7 @@ def test_the_split_is_designed_by_count_by_chance_and_by_hand(root):
     at.pills(key="split_picks").set_value([8, 1]).run()
     assert "**2 seen**" in texts(at) and "--set split.seen_classes=1,8" in at.code[0].value
     at.slider(key="set:split.labeled_ratio").set_value(10).run()
-    at.segmented_control(key="set:split.rule").set_value("stratified").run()
+    at.selectbox(key="set:split.rule").set_value("stratified").run()
     config = configure({"split.seen_classes": "1,8", "split.labeled_ratio": 0.1, "split.rule": "stratified"})
     assert f"{splits.preview(config).labeled} labeled" in texts(at)
     start(at).click().run()
@@ -238,7 +238,7 @@ def test_class_sizes_are_asked_for_and_shown_as_bars(root):
     at = whole_form(set=["split.rule=stratified"])
     assert "class_counts" not in charts_of(at)
     type_into(at, "set:split.imbalance", "10")
-    at.segmented_control(key="set:split.imbalance_order").set_value("novel").run()
+    at.selectbox(key="set:split.imbalance_order").set_value("novel").run()
     type_into(at, "set:split.labeled_imbalance", "3")
     config = configure(
         {"split.rule": "stratified", "split.imbalance": 10.0, "split.imbalance_order": "novel",

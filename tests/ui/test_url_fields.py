@@ -71,3 +71,17 @@ def test_a_form_comes_back_as_it_was_left_but_never_over_a_link():
     at.query_params["kind"] = "own"
     at.switch_page("pages/sweeps.py").run()
     assert at.text_input(key="sweep_seeds").value == "0, 1, 2"
+
+
+def test_a_setting_of_all_runs_is_the_field_that_launch_has():
+    at = visit("sweeps", kind="own", sweep_fixed=["use_margin", "schedule", "threads"], **{"fix:use_margin": "false"})
+    assert at.toggle(key="fix:use_margin").value is False and at.text_input(key="fix:threads").value == ""
+    assert "--set use_margin=false" in at.code[0].value
+    at.segmented_control(key="fix:schedule").set_value("constant").run()
+    at.text_input(key="fix:threads").set_value("2").run()
+    assert one(at, "fix:schedule") == ["constant"] and one(at, "fix:threads") == ["2"]
+    assert "--set schedule=constant --set threads=2" in at.code[0].value
+    at.text_input(key="fix:threads").set_value("").run()
+    assert "--set threads=none" in at.code[0].value and not at.exception
+    odd = visit("sweeps", kind="own", sweep_fixed=["use_margin"], **{"fix:use_margin": "perhaps"})
+    assert odd.toggle(key="fix:use_margin").value is True

@@ -95,19 +95,20 @@ def show_grid(members: list[Parameter], errors: Mapping[str, str]) -> None:
 
 def show(parameter: Parameter, error: str | None) -> None:
     """One setting: switch, choice or line of text; the way back to its default once changed; its meaning or misfit."""
-    changed = parameter.name in draft().texts
-    label = form.label(parameter.name)
+    key = parameter.name
+    changed = key in draft().texts
     standing = "changed" if changed else "usual"  # the label is plain, since screen readers read it as it is written
-    with st.container(key=f"{standing}-{parameter.name}", horizontal=True, vertical_alignment="bottom", gap="xsmall"):
-        _widget(parameter, label)
+    with st.container(key=f"{standing}-{key}", horizontal=True, vertical_alignment="bottom", gap="xsmall"):
+        _show_widget(parameter, form.label(key), draft().text(key), f"set:{key}", partial(_take, key))
         if changed:
+            usual = draft().usual(key)
             st.button(
                 "Reset",
                 icon=":material/undo:",
-                key=f"reset:{parameter.name}",
-                help=f"Back to {escape.markdown(_default(parameter))}",
+                key=f"reset:{key}",
+                help=f"Back to {escape.markdown(parameter.shown(usual) if parameter.choices else usual)}",
                 type="tertiary",
-                on_click=lambda: keep(draft().without([parameter.name])),
+                on_click=lambda: keep(draft().without([key])),
             )
     say(error, about(parameter))
 
@@ -144,7 +145,8 @@ def ask(widget: Callable, key: str, label: str, value, *args, as_text: Callable 
 
 def type_into(key: str, label: str, error: str | None, **options) -> None:
     """A line of text for the setting `key`."""
-    ask(st.text_input, key, label, draft().shown(key), **options)
+    parameter = parameters(draft().method)[key]
+    ask(st.text_input, key, label, form.shown(parameter, draft().text(key)), **options)
     say(error, is_hint=key not in draft().texts)
 
 
@@ -246,25 +248,20 @@ def heading(title: str, members: list[Parameter], errors: Mapping[str, str]) -> 
     return " · ".join(filter(None, parts))
 
 
-def _widget(parameter: Parameter, label: str) -> None:
-    key, text, choices = parameter.name, draft().text(parameter.name), parameter.choices
-    about = {"width": "stretch"}
+def _show_widget(parameter: Parameter, label: str, text: str, key: str, take: Callable[[str], object]) -> None:
+    """A switch, choices or a line of text that shows `text`; `take` gets the text that it is changed to."""
+    choices, about = parameter.choices, {"width": "stretch"}
     words = [parameter.shown(choice) for choice in choices]
     if parameter.kind == "bool":
-        ask(st.toggle, key, label, text == "true", as_text=text_of, **about)
+        url_fields.draw(st.toggle, key, text == "true", lambda new: take(text_of(new)), label, **about)
     elif words and sum(map(len, words)) <= _SIDE_BY_SIDE:
         about |= {"required": True, "format_func": dict(zip(choices, map(escape.markdown, words))).get}
-        ask(st.segmented_control, key, label, text, choices, **about)
+        url_fields.draw(st.segmented_control, key, text, take, label, choices, **about)
     elif words:
-        ask(st.selectbox, key, label, text, choices, format_func=parameter.shown, **about)
+        url_fields.draw(st.selectbox, key, text, take, label, choices, format_func=parameter.shown, **about)
     else:
         about |= {"placeholder": form.NONE if parameter.optional else None}
-        ask(st.text_input, key, label, draft().shown(key), **about)
-
-
-def _default(parameter: Parameter) -> str:
-    usual = draft().usual(parameter.name)
-    return parameter.shown(usual) if parameter.choices else usual
+        url_fields.draw(st.text_input, key, form.shown(parameter, text), take, label, **about)
 
 
 def _query() -> dict[str, list[str]]:
@@ -342,6 +339,15 @@ def ask_fixed(
     with grid(width):
         for key in chosen:
             with explained(known[key], errors):
-                found[key] = url_fields.text(key, f"{prefix}{key}", text_of(usual_value(known[key], dataset)))
+                found[key] = _ask_setting(known[key], f"{prefix}{key}", text_of(usual_value(known[key], dataset)))
                 known[key].parse(found[key])
     return found
+
+
+def _ask_setting(parameter: Parameter, name: str, usual: str) -> str:
+    """The text of a setting, which stands in the address under `name`."""
+    text = st.query_params.get(name, usual).strip() or (form.NONE if parameter.optional else "")
+    offered = ("true", "false") if parameter.kind == "bool" else parameter.choices
+    text = usual if offered and text not in offered else text
+    _show_widget(parameter, parameter.name, text, name, lambda new: url_fields.put_unless(usual, name, new))
+    return text

@@ -26,6 +26,16 @@ _CHOSEN = {"dataset": "dataset", "method": "method", "seeds": "seed"}  # of thes
 _LEADING = ("features", "network.name")  # other settings' defaults follow from these, which are told first
 _MAXIMUM_SEEDS = 32
 _EFFORTS = {"stored": ["stored features"], "light": ["light"]}  # as a summary says them
+_LABELS = {
+    "split.rule": "Labels are drawn",
+    "split.seed": "Split seed",
+    "split.imbalance": "Imbalance of the classes",
+    "split.imbalance_order": "Large classes are",
+    "split.labeled_imbalance": "Imbalance of the labels",
+    "split.num_novel": "Novel classes to look for",
+    "split.validation_ratio": "Share of labels withheld for validation",
+    "split.test_ratio": "Share of images set aside for testing",
+}
 _SPELLED = {"lr": "learning rate", "kl": "KL", "num": "number of", "kmeans": "k-means", "pca": "PCA"}
 
 
@@ -63,10 +73,6 @@ class Draft:
     def without(self, keys: Iterable[str]) -> "Draft":
         """The draft with these settings back at their defaults."""
         return replace(self, texts={k: v for k, v in self.texts.items() if k not in set(keys)})
-
-    def shown(self, key: str) -> str:
-        """What a line of text for `key` shows: nothing where there is no value."""
-        return "" if self.text(key) == NONE and parameters(self.method)[key].optional else self.text(key)
 
     @property
     def effort(self) -> str:
@@ -224,7 +230,7 @@ def sentence(error: Refusal) -> str:
 def label(key: str) -> str:
     """`split.labeled_ratio` as a person reads it: "Labeled ratio"."""
     words = " ".join(_SPELLED.get(word, word) for word in key.rpartition(".")[2].split("_"))
-    return words[:1].upper() + words[1:]
+    return _LABELS.get(key, words[:1].upper() + words[1:])
 
 
 def formulas(objective: str) -> list[str]:
@@ -332,6 +338,11 @@ def obstacle(errors: Mapping[str, str], dataset: str = "") -> str:
 
 def _is_seed(text: str) -> bool:
     return text.isascii() and text.isdigit() and int(text[:11]) < 2**31 and len(text) <= 10
+
+
+def shown(parameter: Parameter, text: str) -> str:
+    """What a line of text shows for `text`: nothing where there is no value."""
+    return "" if text == NONE and parameter.optional else text
 
 
 def _fits_a_widget(parameter: Parameter, text: str) -> bool:

@@ -1,6 +1,6 @@
 """The split designer: which classes are seen, what that leaves to label and to discover, and how the classes look."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -32,16 +32,12 @@ _SAMPLE_WIDTH = 150  # pixels of a strip
 _FEW_CLASSES = 20
 BY_HAND = "by hand"
 _MODES = {"first": "The first", "random": "Random", BY_HAND: "By hand"}
-_SEEN = ("split.seen_classes", "split.num_seen", "split.labeled_ratio", "split.rule", "split.seed")
-_REST = {
-    "split.imbalance": "Imbalance of the classes",
-    "split.labeled_imbalance": "Imbalance of the labels",
-    "split.num_novel": "Novel classes to look for",
-    "split.validation_ratio": "Share of labels withheld for validation",
-    "split.test_ratio": "Share of images set aside for testing",
-}
-_ORDERS = {"permuted": "Any class", "seen": "Seen classes", "novel": "Novel classes"}
-_RULES = {"bernoulli": "Bernoulli", "stratified": "Stratified", "exact": "Exact share"}
+_SEEN = ("split.seen_classes", "split.num_seen", "split.labeled_ratio")
+_DRAW = ("split.rule", "split.seed")
+_REST = (
+    *("split.imbalance", "split.imbalance_order", "split.labeled_imbalance"),
+    *("split.num_novel", "split.validation_ratio", "split.test_ratio"),
+)
 
 
 @dataclass(frozen=True)
@@ -149,31 +145,24 @@ def show_controls(
     known = parameters(fields.draft().method)
     half_labeled = bool((images.labels < 0).any())
     if half_labeled:
-        _type_rest(["split.num_novel"], errors)
+        fields.show(known["split.num_novel"], errors.get("split.num_novel"))
         count()
     else:
         _show_seen(images.class_names, split, errors)
     if is_simple:
         return
+    draw = [known[key] for key in _DRAW]
+    rest = [known[key] for key in _REST if not (half_labeled and key == "split.num_novel")]
     if not half_labeled:
-        _show_draw(errors)
-    kept_back = [key for key in _REST if not (half_labeled and key == "split.num_novel")]
-    own = (*(_SEEN if half_labeled else ()), *kept_back, "split.imbalance_order")
-    with st.expander(fields.heading("More", [known[key] for key in own], errors)):
+        fields.show_grid(draw, errors)
+    own = [*[known[key] for key in _SEEN], *draw] if half_labeled else []
+    with st.expander(fields.heading("More", [*own, *rest], errors)):
         if half_labeled:
             _show_seen(images.class_names, split, errors, half_labeled)
-            _show_draw(errors)
-        _type_rest(kept_back, errors)
-        _show_order()
+            fields.show_grid(draw, errors)
+        fields.show_grid(rest, errors)
     if not half_labeled:
         count()
-
-
-def _type_rest(keys: Iterable[str], errors: dict[str, str]) -> None:
-    known = parameters(fields.draft().method)
-    for key in keys:
-        about = known[key].help
-        fields.type_into(key, _REST[key], errors.get(key), help=about[:1].upper() + about[1:])
 
 
 def _show_seen(
@@ -192,28 +181,6 @@ def _show_seen(
     else:
         _show_count(len(class_names), usual_seen, errors.get("split.num_seen"))
     _show_ratio(errors.get("split.labeled_ratio"))
-
-
-def _show_draw(errors: dict[str, str]) -> None:
-    """How labels are drawn, and by which seed."""
-    _ask_which(
-        "split.rule", "Labels are drawn", _RULES,
-        "Bernoulli: every image of a seen class keeps its label with the same chance, as in the original code. "
-        "Stratified: the same share of every class. Exact share: that share of all images of seen classes together, as "
-        "GCD draws them.",
-    )  # fmt: skip
-    fields.type_into("split.seed", "Split seed", errors.get("split.seed"), help="The same for every run seed")
-
-
-def _show_order() -> None:
-    """Which classes of an imbalanced split are the large ones."""
-    about = "Of a split with an imbalance; the split seed draws which class is how large"
-    _ask_which("split.imbalance_order", "Large classes are", _ORDERS, about)
-
-
-def _ask_which(key: str, label: str, words: dict[str, str], about: str) -> None:
-    how = {"format_func": words.get, "required": True, "help": about}
-    fields.ask(st.segmented_control, key, label, fields.draft().text(key), list(words), **how)
 
 
 def _show_picks(text: str, class_names: tuple[str, ...], errors: dict[str, str]) -> None:

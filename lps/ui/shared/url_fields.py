@@ -43,6 +43,11 @@ def put(name: str, value: str | Iterable[str] | None, *gone: str) -> None:
         st.query_params.pop(other, None)
 
 
+def put_unless(usual: str, name: str, word: str | None) -> None:
+    """Write a word into the address, unless it is the usual one."""
+    put(name, None if word == usual else word)
+
+
 def choice(name: str, options: list[str]) -> str:
     """A word of the address that is one of `options`, else the first of them."""
     word = st.query_params.get(name, "")
@@ -54,7 +59,7 @@ def choose(widget: Callable, name: str, label: str, words: Mapping[str, str], **
 
     widget: a Streamlit selectbox, radio or segmented control. words: option -> what people read.
     """
-    value, take = choice(name, list(words)), partial(_put_unless, next(iter(words)), name)
+    value, take = choice(name, list(words)), partial(put_unless, next(iter(words)), name)
     draw(widget, f"picked_{name}", value, take, label, list(words), format_func=partial(_shown, words), **options)
     return value
 
@@ -78,7 +83,7 @@ def many(
 def text(label: str, name: str, usual: str = "", **options) -> str:
     """A line of text, without the spaces around it."""
     value = st.query_params.get(name, usual)[: options.get("max_chars")]
-    draw(st.text_input, name, value, partial(_put_unless, usual, name), label, **options)
+    draw(st.text_input, name, value, partial(put_unless, usual, name), label, **options)
     return value.strip()
 
 
@@ -99,7 +104,7 @@ def whole(label: str, name: str, usual: int | None, most: int | None, **options)
 def switch(label: str, name: str, usual: bool, **options) -> bool:
     """A switch, true or false in the address."""
     value = {"true": True, "false": False}.get(st.query_params.get(name), usual)
-    draw(st.toggle, name, value, lambda new: _put_unless(text_of(usual), name, text_of(new)), label, **options)
+    draw(st.toggle, name, value, lambda new: put_unless(text_of(usual), name, text_of(new)), label, **options)
     return value
 
 
@@ -134,10 +139,6 @@ def restore(name: str) -> None:
 def remember(name: str) -> None:
     """Keep the address for the way back to this page; to be called once its form is drawn."""
     st.session_state[f"address of {name}"] = {key: st.query_params.get_all(key) for key in st.query_params}
-
-
-def _put_unless(usual: str, name: str, word: str | None) -> None:
-    put(name, None if word == usual else word)
 
 
 def _put_many(name: str, usual: list[str], words: list[str]) -> None:

@@ -66,7 +66,7 @@ def main() -> None:
     """The whole page."""
     started = starting.start_asked("sweep", form.start)
     if started:
-        st.query_params["sweep"] = started
+        st.query_params.from_dict({"sweep": started})
     st.title("Sweeps")
     refusals.show("sweep")
     name = st.query_params.get("sweep", "")
