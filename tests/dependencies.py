@@ -13,8 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from lps.doctor.environment import required, requirement_lines
-from lps.doctor.finding import TRAINING
+from lps.doctor.environment import TRAINING, required, requirement_lines
 
 ROOT = Path(__file__).resolve().parent.parent
 RESOLUTION = {"lower": "lowest-direct", "upper": "highest", "bare": "highest"}

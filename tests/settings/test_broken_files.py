@@ -14,6 +14,7 @@ from lps.settings.config import configure
 from lps.store.runs import Run
 from lps.studies import presets
 from tests.broken_files import CLASS, DATASETS, FINE, HEAD, METHODS, folders
+from tests.doctor.test_doctor import findings_of
 from tests.visiting import visit
 
 
@@ -82,7 +83,9 @@ def test_the_commands_list_what_is_broken(place, capsys, kind, texts):
 
 
 def test_the_doctor_names_broken_files(place):
-    found = {finding.about for finding in environment.files(None) if finding.level == PROBLEM and finding.mend}
+    found = {
+        finding.about for finding in findings_of(environment.files, None) if finding.level == PROBLEM and finding.mend
+    }
     assert found == {f"methods/{name}.py" for name in METHODS} | {f"datasets/{name}.py" for name in DATASETS}
 
 
