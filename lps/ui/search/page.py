@@ -3,9 +3,6 @@
 The search that is looked at stands in the page's address. A search lives in its files alone: this page may be closed.
 """
 
-from collections.abc import Sequence
-
-import pandas as pd
 import streamlit as st
 
 from lps.charts import search_charts
@@ -20,7 +17,8 @@ from lps.studies.sweep_layout import Layout
 from lps.ui.forms import starting
 from lps.ui.search import form
 from lps.ui.server import routing
-from lps.ui.shared import escape, page_head, refusals, select, theme
+from lps.ui.shared import data_table, escape, live_part, named_list, refusals, select, theme
+from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import counted
 
@@ -43,48 +41,27 @@ def main() -> None:
     begun = starting.start_asked("search", form.begin)
     if begun:
         st.query_params.from_dict({"search": begun})
-    st.title("Search")
-    refusals.show("search")
-    found = {one.name: one for one in search.list_searches(select.runs_root())}
-    name = st.query_params.get("search", "")
-    if name in found:
-        show(found[name])
-        return
-    if name:
-        st.warning(escape.markdown(f"There is no search called {name[:80]} here."), icon=":material/link_off:")
-    try:
-        search.load_optuna()
-    except Refusal as error:
-        st.error(escape.markdown(str(error)), icon=":material/extension_off:")
-        return
+    named_list.show("search", "search", search.list_searches(select.runs_root()), _show_form, _show_line, show)
+
+
+def _show_form() -> None:
+    search.load_optuna()
     form.show()
-    _show_list(list(found.values()))
 
 
 # ---------------------------------------------------------------------------------------------------- list
 
 
-def _show_list(found: Sequence[Search]) -> None:
-    """Every search as a line that opens it."""
-    if not found:
-        st.caption("No search has been started yet.")
-        return
-    page_head.list_started(found, _show_line)
-
-
 def _show_line(one: Search) -> None:
-    with st.container(border=True, horizontal=True, vertical_alignment="center", gap="medium"):
-        label = f"**{escape.markdown(one.name)}**"
-        st.page_link("pages/search.py", label=label, query_params={"search": one.name}, width="content")
-        try:
-            result = search_results.read(one, with_importance=False)
-        except Refusal as error:
-            st.markdown(f":red[{escape.markdown(str(error))}]", width="stretch")
-            return
-        st.markdown(_about(result), width="stretch")
-        best = f" · best {result.best.value:.3f}" if result.best else ""
-        st.markdown(f"{result.ended} of {counted(result.request.trials, 'trial')}{best}", width="content")
-        _show_badge(result)
+    try:
+        result = search_results.read(one, with_importance=False)
+    except Refusal as error:
+        st.markdown(f":red[{escape.markdown(str(error))}]", width="stretch")
+        return
+    st.markdown(_about(result), width="stretch")
+    best = f" · best {result.best.value:.3f}" if result.best else ""
+    st.markdown(f"{result.ended} of {counted(result.request.trials, 'trial')}{best}", width="content")
+    _show_badge(result)
 
 
 def _about(result: Result) -> str:
@@ -105,14 +82,10 @@ def _show_badge(result: Result) -> None:
 def show(one: Search) -> None:
     """One search: how far it is, what it has found, what can be done with it."""
     _start_asked(one)
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.subheader(escape.markdown(one.name), anchor=False, width="stretch")
-        st.page_link("pages/search.py", label="All searches", icon=":material/arrow_back:", width="content")
     refusals.show("search")
     result = _read(one)
     if result is not None:
-        is_moving = result.state in ("running", "stopping")
-        st.fragment(_show_course, run_every=_TICK_S if is_moving else None)(str(one.folder), is_moving)
+        live_part.follow(lambda: _read(one), _is_moving, lambda result: _show_course(one, result), _TICK_S, result)
 
 
 def _read(one: Search) -> Result | None:
@@ -123,18 +96,19 @@ def _read(one: Search) -> Result | None:
         return None
 
 
-def _show_course(folder: str, was_moving: bool) -> None:
-    """Everything that changes; refreshes itself while a driver is at work."""
-    one = next((found for found in search.list_searches(select.runs_root()) if str(found.folder) == folder), None)
-    result = _read(one) if one else None
+def _is_moving(result: Result | None) -> bool:
+    return result is not None and result.state in ("running", "stopping")
+
+
+def _show_course(one: Search, result: Result | None) -> None:
+    """Everything that changes."""
     if result is None:
         return
-    if was_moving != (result.state in ("running", "stopping")):
-        st.rerun()  # with another timer
     _show_head(one, result)
     _show_actions(one, result)
     if not result.trials:
-        st.caption("The first trial appears here in a moment." if was_moving else "There are no trials yet.")
+        is_going_on = _is_moving(result)
+        st.caption("The first trial appears here in a moment." if is_going_on else "There are no trials yet.")
         return
     _show_best(one, result)
     _show_charts(one, result)
@@ -163,37 +137,27 @@ def _show_head(one: Search, result: Result) -> None:
 
 def _show_actions(one: Search, result: Result) -> None:
     """Stop what goes on, go on with what does not, or ask for more trials."""
-    folder = str(one.folder)
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         if result.state == "running":
             st.button("Stop the search", key="search_stop", icon=":material/stop_circle:", on_click=_stop,
-                      args=(folder,), help="Its runs write a checkpoint first; it can go on later.")  # fmt: skip
+                      args=(one,), help="Its runs write a checkpoint first; it can go on later.")  # fmt: skip
         elif result.state in ("new", "stopped", "interrupted"):
             st.button("Go on", key="search_resume", type="primary", icon=":material/play_circle:", on_click=_go_on,
-                      args=(folder, 0))  # fmt: skip
+                      args=(one, 0))  # fmt: skip
         elif result.state == "finished":
-            st.button("10 more trials", key="search_more", icon=":material/add:", on_click=_go_on, args=(folder, 10))
+            st.button("10 more trials", key="search_more", icon=":material/add:", on_click=_go_on, args=(one, 10))
 
 
-def _stop(folder: str) -> None:
-    _change(folder, lambda one: search.wish(one, "stop"))
+def _stop(one: Search) -> None:
+    with refusals.kept("search"):
+        search.wish(one, "stop")
 
 
-def _go_on(folder: str, more: int) -> None:
-    def change(one: Search) -> None:
+def _go_on(one: Search, more: int) -> None:
+    with refusals.kept("search"):
         if more:
             search.extend(one, trials=one.request().trials + more)
         search.begin(one)
-
-    _change(folder, change)
-
-
-def _change(folder: str, change) -> None:
-    """Make the change with the search of this folder; keep what went wrong."""
-    one = next((found for found in search.list_searches(select.runs_root()) if str(found.folder) == folder), None)
-    with refusals.kept("search"):
-        if one is not None:
-            change(one)
 
 
 # ---------------------------------------------------------------------------------------------------- best
@@ -327,22 +291,27 @@ def _importance(folder: str, identity: str, complete: int, _one: Search, _result
 
 def _show_trials(result: Result) -> None:
     st.subheader("Trials", anchor=False)
-    rows = [_trial_row(trial, result) for trial in reversed(result.trials)]
-    boxes = {
-        "Run": st.column_config.LinkColumn(display_text=r"run=([^&]*)", help="Opens the runs of this trial"),
-        "Value": st.column_config.NumberColumn(format="%.4f", help=result.objective.title),
-    }
-    st.dataframe(pd.DataFrame(rows), width="stretch", hide_index=True, column_config=boxes, alt="The trials")
+    trials = result.trials[::-1]
+    settings = dict.fromkeys(name for trial in trials for name in trial.values)
+    columns = [
+        Column("Trial", lambda trial: trial.number),
+        Column("State", lambda trial: _state_in_words(trial, result)),
+        Column("Value", lambda trial: trial.value, "number", help=result.objective.title, format="%.4f"),
+        *(Column(name, [_short(trial.values.get(name, "")) for trial in trials]) for name in settings),
+        Column("Run", _link_to_runs, "link", help="Opens the runs of this trial", display_text=r"run=([^&]*)"),
+        Column("Why", lambda trial: trial.reason),
+    ]
+    data_table.show(columns, trials, "The trials")
 
 
-def _trial_row(trial: Trial, result: Result) -> dict[str, object]:
-    """State, value, settings and runs of one trial; a star marks the best."""
+def _link_to_runs(trial: Trial) -> str:
+    return "live?" + "&".join(f"run={run}" for run in trial.runs) if trial.runs else ""
+
+
+def _state_in_words(trial: Trial, result: Result) -> str:
+    """The state of a trial; a star marks the best."""
     marks = {"complete": "finished", "pruned": "stopped early"}
-    state = marks.get(trial.state, trial.state) + " ★" * (trial == result.best) + " (usual)" * trial.is_usual
-    row: dict[str, object] = {"Trial": trial.number, "State": state, "Value": trial.value}
-    row |= {name: _short(value) for name, value in trial.values.items()}
-    link = "live?" + "&".join(f"run={run}" for run in trial.runs) if trial.runs else None
-    return row | {"Run": link, "Why": trial.reason}
+    return marks.get(trial.state, trial.state) + " ★" * (trial == result.best) + " (usual)" * trial.is_usual
 
 
 def _short(value) -> str:

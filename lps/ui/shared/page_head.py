@@ -1,7 +1,7 @@
 """How a page begins: its title, what it can show, and how to get something to show where there is nothing."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import streamlit as st
 
@@ -12,7 +12,6 @@ from lps.ui.shared import live_part, refusals, select
 from lps.ui.shared.escape import markdown
 
 _WATCH_S = 4.0  # between two looks whether a run has something to show by now
-_FEW = 8  # things begun earlier that are listed at once
 
 
 def show_title(title: str) -> None:
@@ -95,14 +94,3 @@ def offer_launch(words: str, icon: str, label: str) -> None:
     """Why there is nothing to see, and the way to the Launch page."""
     st.info(words, icon=icon)
     st.page_link("pages/launch.py", label=label, icon=":material/arrow_forward:")
-
-
-def list_started(found: Sequence, show_line: Callable[[object], None]) -> None:
-    """What was started on this page before, a line each that opens it; the older ones are folded away."""
-    st.subheader("Started", anchor=False)
-    for one in found[:_FEW]:
-        show_line(one)
-    if len(found) > _FEW:
-        with st.expander(f"{len(found) - _FEW} more"):
-            for one in found[_FEW:]:
-                show_line(one)

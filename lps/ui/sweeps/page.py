@@ -5,11 +5,10 @@ The sweep that is looked at stands in the page's address. Its runs are those tha
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-import pandas as pd
 import streamlit as st
 
 from lps.analysis.run_scores import Scored
@@ -18,21 +17,33 @@ from lps.charts.group_tables import Scoring
 from lps.report import sweep_report
 from lps.running import cluster_submit, costs, launcher, overview, run_slots
 from lps.settings import spell
-from lps.store.runs import Run, State
+from lps.store.runs import Run
 from lps.studies import presets, sweep_records, sweeps
 from lps.studies.sweep_layout import Layout
 from lps.studies.sweep_records import SweepRecord
 from lps.studies.sweeps import Item
 from lps.ui.forms import starting
 from lps.ui.forms.places import Place
-from lps.ui.shared import escape, estimates, page_head, refusals, scores, select, take_away, theme
+from lps.ui.shared import (
+    data_table,
+    escape,
+    estimates,
+    live_part,
+    named_list,
+    refusals,
+    scores,
+    select,
+    take_away,
+    theme,
+)
+from lps.ui.shared.data_table import Column
 from lps.ui.sweeps import form, table
 
 _UNKNOWN = "what was laid out is not known, only its runs"
 _TICK_S = 3.0  # while a run moves
 _SCORING = Scoring("orca", "last", "default")
-_MOST_IN_ADDRESS = 60  # runs that a link to another page carries
 _EXAMPLE = "python -m lps sweep --preset ablation --dry-run"
+_MOST_IN_ADDRESS = 60  # runs that a link to another page carries
 
 
 @dataclass(frozen=True)
@@ -67,17 +78,8 @@ def main() -> None:
     started = starting.start_asked("sweep", form.start)
     if started:
         st.query_params.from_dict({"sweep": started})
-    st.title("Sweeps")
-    refusals.show("sweep")
-    name = st.query_params.get("sweep", "")
-    found = {known.name: known for known in sweep_records.known(select.runs_root())}
-    if name in found:
-        show(found[name])
-        return
-    if name:
-        st.warning(escape.markdown(f"There is no sweep called {name[:80]} here."), icon=":material/link_off:")
-    form.show()
-    _show_list(list(found.values()))
+    found = sweep_records.known(select.runs_root())
+    named_list.show("sweeps", "sweep", found, form.show, _show_line, show, _EXAMPLE)
 
 
 def course(known: SweepRecord) -> SweepCourse:
@@ -91,22 +93,9 @@ def course(known: SweepRecord) -> SweepCourse:
 # ---------------------------------------------------------------------------------------------------- list
 
 
-def _show_list(found: Sequence[SweepRecord]) -> None:
-    """Every sweep as a line that opens it."""
-    if not found:
-        st.caption("No sweep has been started yet. An example from a terminal:")
-        st.code(_EXAMPLE, language="bash", wrap_lines=True)
-        return
-    page_head.list_started(found, _show_line)
-
-
 def _show_line(known: SweepRecord) -> None:
-    states = Counter(run.state().name for run in known.runs)
-    with st.container(border=True, horizontal=True, vertical_alignment="center", gap="medium"):
-        link = {"label": f"**{escape.markdown(known.name)}**", "query_params": {"sweep": known.name}}
-        st.page_link("pages/sweeps.py", width="content", **link)
-        st.markdown(_about(sweeps.from_kept(known.asked)), width="stretch")
-        st.markdown(_states_in_words(states), width="content")
+    st.markdown(_about(sweeps.from_kept(known.asked)), width="stretch")
+    st.markdown(_states_in_words(Counter(run.state().name for run in known.runs)), width="content")
 
 
 def _about(asked: Layout | presets.Asked | None) -> str:
@@ -136,32 +125,29 @@ def _states_in_words(states: Counter) -> str:
 def show(known: SweepRecord) -> None:
     """One sweep: how far it is, what it has found, what can be done with it."""
     now = course(known)
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.subheader(escape.markdown(known.name), anchor=False, width="stretch")
-        st.page_link("pages/sweeps.py", label="All sweeps", icon=":material/arrow_back:", width="content")
     when = datetime.fromtimestamp(known.time, UTC) if known.time else None
     started = f"started {when:%Y-%m-%d %H:%M} UTC" if when else escape.markdown(known.problem) or _UNKNOWN
     st.caption(" · ".join(filter(None, [_about(now.asked), started])))
-    tick = _TICK_S if now.is_moving else None
-    st.fragment(_show_course, run_every=tick)(known.name, now.is_moving)
+    live_part.follow(lambda: _now(known.name), lambda now: now.is_moving, _show_course, _TICK_S, now)
     _show_downloads(known.name)
     if now.asked is not None:
         take_away.show_command(now.asked.command(known.name))
 
 
-def _find(name: str) -> SweepRecord | None:
-    """The sweep of that name as it is now."""
-    return next((known for known in sweep_records.known(select.runs_root()) if known.name == name), None)
-
-
-def _show_course(name: str, was_moving: bool) -> None:
-    """Progress, actions and the table; refreshes itself while a run moves."""
+def _now(name: str) -> SweepCourse:
+    """Where the sweep of that name stands; without it the page starts again."""
     known = _find(name)
     if known is None:
         st.rerun()
-    now = course(known)
-    if was_moving != now.is_moving:
-        st.rerun()  # with another timer
+    return course(known)
+
+
+def _find(name: str) -> SweepRecord | None:
+    return next((known for known in sweep_records.known(select.runs_root()) if known.name == name), None)
+
+
+def _show_course(now: SweepCourse) -> None:
+    """Progress, actions and the table."""
     _show_progress(now)
     _show_actions(now)
     scored = finished_scores(now)
@@ -219,14 +205,15 @@ def _show_actions(now: SweepCourse) -> None:
         if moving:
             with st.popover(f"Stop all {len(moving)}", icon=":material/stop_circle:"):
                 st.markdown("Running ones write a checkpoint first; all of them can go on later.")
-                st.button("Stop them", key="sweep_stop", on_click=_stop, args=([str(r.folder) for r in moving],))
+                st.button("Stop them", key="sweep_stop", on_click=_for_each, args=(moving, launcher.stop))
         if now.left and now.asked is not None:
             words = f"Go on with {now.left}" if now.states["missing"] < now.left else f"Start the missing {now.left}"
             if st.button(words, key="sweep_resume", icon=":material/play_circle:"):
                 form.ask(now.asked.kept(), now.known.name, place=_usual_place(now))
                 st.rerun()
         elif now.left:
-            st.button(f"Go on with {now.left}", key="sweep_resume", on_click=_resume, args=(_broken(now),))
+            broken = [item.run for item in now.items if item.state and item.state.name in sweeps.RESUMED]
+            st.button(f"Go on with {now.left}", key="sweep_resume", on_click=_for_each, args=(broken, launcher.resume))
     refusals.show("sweep runs")
 
 
@@ -236,36 +223,23 @@ def _usual_place(now: SweepCourse) -> Place:
     return Place(next(filter(None, asked), None), {})
 
 
-def _broken(now: SweepCourse) -> list[str]:
-    return [str(item.run.folder) for item in now.items if item.state and item.state.name in sweeps.RESUMED]
-
-
-def _stop(folders: Sequence[str]) -> None:
-    _for_each(folders, launcher.stop)
-
-
-def _resume(folders: Sequence[str]) -> None:
-    _for_each(folders, launcher.resume)
-
-
-def _for_each(folders: Sequence[str], change) -> None:
-    """Make the change with every run, the last first so that none begins in between; keep what went wrong."""
-    by_folder = {str(run.folder): run for run in select.own_runs()}
-    refusals.for_each("sweep runs", [by_folder[name] for name in reversed(folders) if name in by_folder], change)
+def _for_each(runs: Sequence[Run], change: Callable[[Run], object]) -> None:
+    """Make the change with every run that is still there, the last first so that none begins in between."""
+    there = {run.folder for run in select.own_runs()}
+    refusals.for_each("sweep runs", [run for run in reversed(runs) if run.folder in there], change)
 
 
 def _show_runs(now: SweepCourse) -> None:
     """Every run with its state and a link to its own page."""
     with st.expander(f"Every run ({len(now.items)})"):
-        rows = [_run_row(item) for item in now.items]
-        boxes = {"Open": st.column_config.LinkColumn(display_text=r"run=(.*)$", help="Opens the run's own page")}
-        st.dataframe(pd.DataFrame(rows), width="stretch", hide_index=True, column_config=boxes, alt="The runs")
-
-
-def _run_row(item: Item) -> dict[str, object]:
-    state = item.state or State("missing")
-    link = f"live?run={item.run.id}" if item.run else None
-    return {"Run": item.label, "State": state.name, "Why": state.reason, "Open": link}
+        columns = [
+            Column("Run", lambda item: item.label),
+            Column("State", lambda item: item.state.name if item.state else "missing"),
+            Column("Why", lambda item: item.state.reason if item.state else ""),
+            Column("Open", lambda item: f"live?run={item.run.id}" if item.run else None, "link",
+                   help="Opens the run's own page", display_text=r"run=(.*)$"),
+        ]  # fmt: skip
+        data_table.show(columns, now.items, "The runs")
 
 
 def _show_links(now: SweepCourse) -> None:

@@ -1,0 +1,57 @@
+"""The skeleton of a page that lists what was started by name (sweeps, searches) and opens what its address names."""
+
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+
+from lps.errors import Refusal
+from lps.ui.shared import refusals
+from lps.ui.shared.escape import markdown
+
+_FEW = 8  # listed at once; the older ones are folded away
+
+
+def show(
+    page: str, word: str, things: Sequence, form: Callable, line: Callable, one: Callable, example: str = ""
+) -> None:
+    """The whole page: `one` draws the thing that the address names; else the form, and a line for each thing.
+
+    page: name of its file; word: what a thing is called, also in the address; things: newest first, each with a `name`;
+    line: draws what stands behind the name in the list; example: a command, shown while there is nothing to list.
+    """
+    st.title(page.capitalize())
+    refusals.show(word)
+    name = st.query_params.get(word, "")
+    named = next((thing for thing in things if thing.name == name), None)
+    if named is not None:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.subheader(markdown(name), anchor=False, width="stretch")
+            st.page_link(f"pages/{page}.py", label="Back to the list", icon=":material/arrow_back:", width="content")
+        one(named)
+        return
+    if name:
+        st.warning(markdown(f"There is no {word} called {name[:80]} here."), icon=":material/link_off:")
+    try:
+        form()
+    except Refusal as error:
+        st.error(markdown(str(error)), icon=":material/extension_off:")
+        return
+    if not things:
+        st.caption(f"No {word} has been started yet.{' An example from a terminal:' * bool(example)}")
+        if example:
+            st.code(example, language="bash", wrap_lines=True)
+        return
+    st.subheader("Started", anchor=False)
+    for thing in things[:_FEW]:
+        _show_line(page, word, thing, line)
+    if len(things) > _FEW:
+        with st.expander(f"{len(things) - _FEW} more"):
+            for thing in things[_FEW:]:
+                _show_line(page, word, thing, line)
+
+
+def _show_line(page: str, word: str, thing, line: Callable) -> None:
+    with st.container(border=True, horizontal=True, vertical_alignment="center", gap="medium"):
+        link = {"label": f"**{markdown(thing.name)}**", "query_params": {word: thing.name}}
+        st.page_link(f"pages/{page}.py", width="content", **link)
+        line(thing)
