@@ -26,7 +26,7 @@ from lps.store.runs import Run, State
 from lps.ui.forms import fields
 from lps.ui.live import blind, cards, epoch_player
 from lps.ui.pictures import points
-from lps.ui.shared import data_table, epoch_choice, escape, estimates, failures, notices, refusals, run_actions, theme
+from lps.ui.shared import data_table, epoch_choice, escape, estimates, notices, refusals, run_actions, theme
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.history import history, log_tail
 from lps.ui.shared.plot import code_of, plot
@@ -70,7 +70,7 @@ def _show_actions(run: Run, state: State) -> None:
         link = {"query_params": {"clone": run.id}, "help": "Opens the form with the settings of this recording."}
         st.page_link("pages/launch.py", label="Launch a copy", icon=":material/content_copy:", **link)
         return
-    # Runs that failed or crashed have their buttons beside the advice (lps.ui.shared.failures).
+    # Runs that failed or crashed have their buttons beside the advice (run_actions.show_failure).
     shown = {"stop", "kill", "resume"} if state.name not in ("failed", "crashed") else ()
     for action in actions.possible(run, state):
         if action in shown and run_actions.is_pressed(run, state, action):
@@ -103,7 +103,7 @@ def _show_standing(run: Run, state: State, past: History) -> None:
         words = f"This folder cannot be read as a run. {state.reason}."
         st.error(escape.markdown(words), icon=":material/broken_image:")
     elif state.name in ("failed", "crashed"):
-        failures.show(run, state, lambda: _ask(launcher.resume, run))
+        run_actions.show_failure(run, state, lambda: _ask(launcher.resume, run))
 
 
 def _ending(state: State, past: History, now: float, is_recorded: bool = False) -> list[str]:

@@ -6,7 +6,7 @@ from lps.analysis.standing import Entry
 from lps.report import run_report
 from lps.store import inherited
 from lps.ui.runs import upkeep
-from lps.ui.shared import escape, failures, take_away, theme
+from lps.ui.shared import escape, run_actions, take_away, theme
 
 _COSTS = {
     "memory/host_gb": ("Memory", "{:.2f} GB", "Resident memory of the training process"),
@@ -26,7 +26,7 @@ def show(entry: Entry) -> None:
                 st.badge(alarm.title, color="red", icon=":material/warning:")
         st.code(entry.run.id, language=None)
         if _is_advised(entry):
-            failures.show(entry.run, entry.state, lambda: upkeep.resume(entry))
+            run_actions.show_failure(entry.run, entry.state, lambda: upkeep.resume(entry))
         for words in _remarks(entry):
             st.markdown(f":red[{escape.markdown(words)}]")
         if origin := inherited.in_words(entry.run):
