@@ -97,7 +97,7 @@ def _ask_preset() -> _SweepDraft:
     with fields.grid():
         seeds = _ask_seeds(errors)
         datasets = _ask_datasets(chosen) if scale == "paper" else ()
-        name, retries = _ask_name(), _ask_retries()
+        name, retries = fields.ask_name("sweep", "covers", 34), _ask_retries()
     own = {key for line in chosen.lines for key in line.settings}
     methods = dict.fromkeys(str(line.settings.get("method", "lps")) for line in chosen.lines)
     fixed = _ask_fixed(list(methods), own, presets.DEMO if scale == "demo" else chosen.datasets[0], errors)
@@ -113,7 +113,7 @@ def _ask_layout() -> _SweepDraft:
         datasets = url_fields.many("Data sets", "sweep_datasets", catalog.dataset_titles(), ["digits"])
         methods = url_fields.many("Methods", "sweep_methods", catalog.method_titles(), ["lps"])
         seeds = _ask_seeds(errors)
-        name, retries = _ask_name(), _ask_retries()
+        name, retries = fields.ask_name("sweep", "covers", 34), _ask_retries()
     if not datasets or not methods:
         return _SweepDraft(None, {"Methods" if datasets else "Data sets": "choose at least one"})
     varied = _ask_varied(_known(methods), datasets[0], errors)
@@ -140,10 +140,6 @@ def _ask_seeds(errors: dict[str, str]) -> tuple[int, ...]:
     except Refusal as error:
         errors["Seeds"] = form.sentence(error)
         return ()
-
-
-def _ask_name() -> str:
-    return fields.ask_name("sweep", "covers", 34)
 
 
 def _ask_retries() -> int:
@@ -241,8 +237,8 @@ def _preview(draft: _SweepDraft) -> None:
     wanted = sweeps.sketch(draft.asked, root, draft.name)
     left = [item.config for item in wanted.items if item.action != "exists"]
     keys = tuple(config.to_json() for config in left)
-    known = dict(zip(keys, _costs(str(root), keys, left)))
-    found = list(known.values())
+    found = _costs(str(root), keys, left)
+    times = {key: "unknown" if cost is None else costs.span_in_words(cost.span) for key, cost in zip(keys, found)}
     estimate = sweeps.add_up(left, found)
     st.subheader("Preview", anchor=False)
     place = places.read()
@@ -259,7 +255,7 @@ def _preview(draft: _SweepDraft) -> None:
         {
             "Run": item.label,
             "What becomes of it": _ACTIONS[item.action].format(item.state.name if item.state else ""),
-            "Time": _time(known.get(item.config.to_json())) if item.action != "exists" else "",
+            "Time": times.get(item.config.to_json(), ""),
         }
         for item in wanted.items
     ]
@@ -323,10 +319,6 @@ def _cost_in_words(estimate: Estimate, each: Sequence[Cost | None], slots: int) 
 def _costs(root: str, keys: tuple[str, ...], _configs: list[Config]) -> list[Cost | None]:
     """What each will cost, None where no run of its kind has finished; asked of the disk every 20 s at most."""
     return sweeps.expected(_configs, select.runs_root())
-
-
-def _time(cost: Cost | None) -> str:
-    return "unknown" if cost is None else costs.span_in_words(cost.span)
 
 
 def _offer_start(wanted: Sweep, draft: _SweepDraft, place: Place) -> None:
