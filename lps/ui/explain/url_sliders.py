@@ -43,12 +43,7 @@ def _reading(name: str, low: float, high: float, usual: float) -> float:
 
 def write(name: str, value: float | None) -> None:
     """Let the address say `value` under `name`; nothing for None."""
-    text = None if value is None else f"{value:g}"
-    if text != st.query_params.get(name):
-        if text is None:
-            st.query_params.pop(name, None)
-        else:
-            st.query_params[name] = text
+    url_fields.put(name, None if value is None else f"{value:g}")
 
 
 def reset(*names: str) -> None:

@@ -55,8 +55,7 @@ def show(run: Run, found: Predicted) -> None:
 
 def forget_choice() -> None:
     """Other pictures: nothing of these is looked at any more."""
-    for name in ("class", "picture"):
-        st.query_params.pop(name, None)
+    url_fields.put("class", None, "picture")
 
 
 # ---------------------------------------------------------------------------------------------------- none of these

@@ -63,10 +63,7 @@ def asked() -> Conditions:
 
 def keep(conditions: Conditions) -> None:
     """Write them into the address, or take out what stands there."""
-    if conditions:
-        st.query_params[_PLACE] = conditions.text()
-    else:
-        st.query_params.pop(_PLACE, None)
+    url_fields.put(_PLACE, conditions.text() if conditions else None)
 
 
 def matching(run: Run, epoch: int, table: pd.DataFrame, wanted: Conditions) -> np.ndarray:

@@ -115,8 +115,7 @@ def _remember_choice(
     """In the address groups all of whose runs are chosen, and runs of other groups."""
     groups = [one.id for one in whole]
     table.remember(sorted(chosen - frozenset().union(*(GroupedRow(one).runs for one in whole))))
-    if st.query_params.get_all("group") != groups:
-        st.query_params["group"] = groups
+    url_fields.put("group", groups)
     drawn = tuple((row.id, row.runs) for row in rows)
     ticked = frozenset(drawn[place][0] for place in places)
     st.session_state["groups_drawn"] = _Drawn(key, drawn, ticked, frozenset(chosen), _asked())
@@ -169,8 +168,4 @@ def _show_standing(found: Sequence[Bunch], whole: Sequence[Bunch], held: Bunch |
 
 
 def _hold(base: Bunch | None) -> None:
-    st.query_params.pop("group", None)
-    if base is None:
-        st.query_params.pop("held", None)
-    else:
-        st.query_params["held"] = base.id
+    url_fields.put("held", base and base.id, "group")

@@ -64,15 +64,12 @@ def show(entries: Sequence[Entry], shown: Sequence[Name], base: Entry | None) ->
 def forget_choice() -> None:
     """Draw the next table without a choice."""
     st.session_state["shelf_turn"] = st.session_state.get("shelf_turn", 0) + 1
-    for name in ("run", "group"):
-        st.query_params.pop(name, None)
+    url_fields.put("run", None, "group")
 
 
 def remember(ids: list[str]) -> None:
     """Let the address say that these runs are chosen, as far as it can carry them."""
-    kept = ids if len(ids) <= _MOST_IN_ADDRESS else []
-    if st.query_params.get_all("run") != kept:
-        st.query_params["run"] = kept
+    url_fields.put("run", ids if len(ids) <= _MOST_IN_ADDRESS else None)
 
 
 # ---------------------------------------------------------------------------------------------------- which columns

@@ -44,10 +44,7 @@ def show_bar(chosen: Sequence[Entry], total: int, base: Entry | None) -> None:
 
 def _hold(base: Entry | None) -> None:
     """Show the others as differences from this run, or all as they are."""
-    if base is None:
-        st.query_params.pop("against", None)
-    else:
-        st.query_params["against"] = base.run.id
+    url_fields.put("against", base and base.run.id)
 
 
 def _show_links(chosen: Sequence[Entry]) -> None:

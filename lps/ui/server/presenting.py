@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 import streamlit as st
 
+from lps.ui.shared import url_fields
+
 _ADDRESS = "present"  # in the address: "1", or nothing
 _SWITCH = "presenting"
 _FACTOR = 1.6  # of charts
@@ -46,10 +48,7 @@ def sized(figure: dict) -> dict:
 
 
 def _tell_address() -> None:
-    if is_on():
-        st.query_params[_ADDRESS] = "1"
-    else:
-        st.query_params.pop(_ADDRESS, None)
+    url_fields.put(_ADDRESS, "1" if is_on() else None)
 
 
 def enlarged(figure: Mapping, factor: float) -> dict:

@@ -34,11 +34,15 @@ def agree(key: str, value) -> None:
 
 
 def put(name: str, value: str | Iterable[str] | None, *gone: str) -> None:
-    """Write a word or several into the address, or take it out (None); `gone` are taken out as well."""
-    if value is None:
+    """Write a word or several into the address, or take it out (None); `gone` are taken out as well.
+
+    The browser hears nothing where the address says so already.
+    """
+    words = [value] if isinstance(value, str) else [*(value or [])]
+    if not words:
         gone = (name, *gone)
-    else:
-        st.query_params[name] = value
+    elif st.query_params.get_all(name) != words:
+        st.query_params[name] = words
     for other in gone:
         st.query_params.pop(other, None)
 
