@@ -5,7 +5,7 @@ theme. scoring: protocol, select, seen and images, as of `lps.compare_runs`. Wha
 one sentence. The button "Python" of a chart hands out the call that draws it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -107,10 +107,20 @@ def run_differences(first, others: Sequence, name: str = "accuracy/novel", *, da
     return pace_charts.differences(columns, epochs, _palette(dark))
 
 
-def chart(text: str, runs: Sequence = (), *, filter: str = "", root=None, dark: bool = False) -> go.Figure:
+def chart(
+    text: str,
+    runs: Sequence = (),
+    *,
+    filter: str = "",
+    root=None,
+    hidden: Collection[str] = (),
+    pinned: Mapping[str, str] | None = None,
+    dark: bool = False,
+) -> go.Figure:
     """A chart of the page Charts, as its address has it: "y=accuracy/novel;x=epoch;smooth=0.6;by=margin_scale".
 
     runs: those to draw; without them the runs in `root` (`LPS_RUNS` or ./runs) that fit `filter`, newest first.
+    hidden: ids of runs that are left out; the others keep their colours. pinned: id of a run -> its colour, as hex.
     """
     asked = boards.read_chart(text)
     found = [_run(run) for run in runs] or run_folders.list_runs(Path(root or runs_folder()))
@@ -118,8 +128,8 @@ def chart(text: str, runs: Sequence = (), *, filter: str = "", root=None, dark: 
     entries = [entry for entry in run_filter.select(entries, filter) if entry.config is not None]
     histories = [_history(entry.run) for entry in entries]
     words = board_charts.measurements(histories)
-    own = twins.short_labels([entry.run for entry in entries])
-    lines = board_charts.lines_of_runs(asked, entries, histories, own, _palette(dark))
+    lines = board_charts.lines_of_runs(asked, entries, histories, _palette(dark), pinned or {})
+    lines = [line for line in lines if line.key not in hidden]
     return board_charts.figure(lines, asked, words.get(asked.y, asked.y), _palette(dark))
 
 

@@ -17,8 +17,10 @@ _DATA = ("dataset", "dataset.path", "dataset.images_per_class")  # settings that
 DAMAGED = "its settings cannot be read"
 
 
-def short_labels(runs: Sequence[Run]) -> list[str]:
+def short_labels(runs: Sequence[Run], *, in_symbols: bool = False) -> list[str]:
     """What tells each of several runs from the others, for the lines of a chart: "margin scale 5, seed 0".
+
+    in_symbols: settings as in formulas where they have a symbol: "C=5, seed 0".
 
     A run that a person has named, and a recording, keep their names. Runs that nothing tells apart have the end of
     their ids.
@@ -27,17 +29,23 @@ def short_labels(runs: Sequence[Run]) -> list[str]:
     known = [config for config in configs if config is not None]
     varied = [key for key in run_groups.differences(known) if key not in titles.NOT_NAMED] if known else []
     several = [key for key in ("method", "dataset", "seed") if len({getattr(config, key) for config in known}) > 1]
-    found = [_short_label(run, config, varied, several) for run, config in zip(runs, configs)]
+    found = [_short_label(run, config, varied, several, in_symbols) for run, config in zip(runs, configs)]
     return [text if found.count(text) == 1 else titles.label(run) for run, text in zip(runs, found)]
 
 
-def _short_label(run: Run, config: Config | None, varied: Sequence[str], several: Sequence[str]) -> str:
+def _short_label(
+    run: Run, config: Config | None, varied: Sequence[str], several: Sequence[str], in_symbols: bool
+) -> str:
     if config is None or run.is_recorded or run.meta()["name"]:
         return titles.title(run)
     values = config.flat()
     parts = [titles.method_title(config.method)] if "method" in several else []
     parts += [config.dataset] if "dataset" in several else []
-    parts += [titles.setting_in_words(key, values[key]) for key in varied if values.get(key) is not None]
+    told = [key for key in varied if values.get(key) is not None]
+    if in_symbols:
+        parts += [titles.setting_in_symbols(config.method, key, values[key]) for key in told]
+    else:
+        parts += [titles.setting_in_words(key, values[key]) for key in told]
     parts += [f"seed {config.seed}"] if "seed" in several else []
     return ", ".join(titles.without_paths(parts)) or titles.title(run)
 

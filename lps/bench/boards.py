@@ -7,12 +7,15 @@ before, 0 for none. log: axes, "x", "y" or "xy". by: what runs are averaged by, 
 """
 
 import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 OVER = {"epoch": "Epoch", "step": "Step", "time": "Hours since the first record"}
 MOST_CHARTS = 24
 MOST_SMOOTH = 0.99
 _LONGEST = 300  # characters of a chart's text
+_PIN = re.compile(r"(.{1,200}):([0-9a-f]{6})")
 _LOWER = ("loss/", "kl", "time/", "memory/", "accuracy/conflict", "accuracy/gap", "pretrain/loss")
 
 
@@ -51,6 +54,12 @@ def _weight(text: str) -> float:
     except ValueError:
         return 0.0
     return min(MOST_SMOOTH, max(0.0, value)) if math.isfinite(value) else 0.0
+
+
+def read_pins(texts: Sequence[str]) -> dict[str, str]:
+    """Pinned colours of lines, "KEY:2c369d" each: key of a line -> its colour on a light ground, as hex."""
+    found = [match for text in texts if (match := _PIN.fullmatch(text))]
+    return {match[1]: f"#{match[2]}" for match in found}
 
 
 def is_lower_better(name: str) -> bool:

@@ -2,31 +2,37 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from lps.analysis import twins
 from lps.analysis.standing import Entry
 from lps.bench import bunches
 from lps.bench.boards import OVER, BoardChart, is_lower_better
+from lps.bench.bunches import Bunch
 from lps.bench.run_names import Name
-from lps.charts import group_tables
+from lps.charts import group_tables, palette
 from lps.charts.event_log import History
 from lps.charts.figures import blank, plain
-from lps.charts.palette import Palette, many_colors, with_alpha
+from lps.charts.palette import DARK, Palette, with_alpha
 from lps.store import titles
 
 _HEIGHT = 380  # pixels
-_UNIFIED = 8  # lines of which one label can tell all values
-_LONGEST_LABEL = 34  # letters in the legend
 
 
 @dataclass(frozen=True)
 class BoardLine:
-    """One run, or the mean of several. table: index epoch; columns x, y, and of several runs std and count."""
+    """One run, or the mean of several. table: index epoch; columns x, y, and of several runs std and count.
 
+    key: the same in all charts of a board, the run's id for a run. end: short label for the end of the line.
+    """
+
+    key: str
     label: str
+    end: str
     table: pd.DataFrame
     color: str
 
@@ -69,59 +75,77 @@ def smoothed(values: pd.Series, weight: float) -> pd.Series:
 
 
 def lines_of_runs(
-    chart: BoardChart, entries: Sequence[Entry], histories: Sequence[History], labels: Sequence[str], colors: Palette
+    chart: BoardChart,
+    entries: Sequence[Entry],
+    histories: Sequence[History],
+    colors: Palette,
+    pinned: Mapping[str, str] = MappingProxyType({}),
 ) -> list[BoardLine]:
     """One line a run, or the mean of the runs that are alike by `chart.by`; those without a value are left out.
 
-    labels: of the runs. A label has the same colour in all charts of a board.
+    pinned: key of a line -> its colour on a light ground.
     """
     tables = [table_of(past, chart) for past in histories]
+    runs = [entry.run for entry in entries]
     if by := bunches.names_of([chart.by], entries) if chart.by else []:
-        table_by_run = {entry.run.id: table for entry, table in zip(entries, tables)}
+        table_by_run = {run.id: table for run, table in zip(runs, tables)}
         groups = bunches.bunch(entries, by)
-        names = _group_labels([one.values for one in groups], by)
-        grouped = {name: [table_by_run[entry.run.id] for entry in one.members] for name, one in zip(names, groups)}
+        keys = [f"{chart.by}~{one.id}" for one in groups]
+        labels, ends = _group_labels(groups, by)
+        grouped = [[table_by_run[entry.run.id] for entry in one.members] for one in groups]
     else:
-        grouped = {label: [table] for label, table in zip(labels, tables)}
-    return lines(grouped, colors_of(list(grouped), colors))
-
-
-def lines(tables: Mapping[str, Sequence[pd.DataFrame]], colors: Mapping[str, str]) -> list[BoardLine]:
-    """One line a label, the mean of its tables where it has several; those without a value are left out."""
+        keys, grouped = [run.id for run in runs], [[table] for table in tables]
+        labels, ends = twins.short_labels(runs), twins.short_labels(runs, in_symbols=True)
+    color = colors_of(keys, colors, pinned)
     found = []
-    for label, own in tables.items():
+    for key, label, end, own in zip(keys, labels, ends, grouped):
         own = [table for table in own if len(table)]
         if own:
-            found.append(BoardLine(label, mean_of(own) if len(own) > 1 else own[0], colors[label]))
+            found.append(BoardLine(key, label, end, mean_of(own) if len(own) > 1 else own[0], color[key]))
     return found
 
 
-def colors_of(labels: Sequence[str], colors: Palette) -> dict[str, str]:
-    """One colour a label, the same in all charts of a board."""
-    return dict(zip(labels, many_colors(len(labels), colors)))
+def colors_of(keys: Sequence[str], colors: Palette, pinned: Mapping[str, str]) -> dict[str, str]:
+    """One colour a line, the same in all charts of a board; a pinned one is left to its line alone.
+
+    pinned: key of a line -> its colour on a light ground.
+    """
+    shown = dict(palette.color_pairs()) if colors is DARK else {}
+    kept = {key: shown.get(pinned[key], pinned[key]) for key in keys if key in pinned}
+    usual = dict(zip(keys, palette.many_colors(len(keys), colors)))
+    free = [usual[key] for key in kept if usual[key] not in kept.values()]
+    others = {key: free.pop(0) if usual[key] in kept.values() else usual[key] for key in keys if key not in kept}
+    return kept | others
 
 
-def _group_labels(groups: Sequence[Sequence[str]], by: Sequence[Name]) -> list[str]:
-    """What tells each group from the others: names whose value all of them share are left out."""
-    varied = [place for place in range(len(by)) if len({values[place] for values in groups}) > 1] or range(len(by))
-    return [_label([values[place] for place in varied], [by[place] for place in varied]) for values in groups]
-
-
-def _label(values: Sequence[str], by: Sequence[Name]) -> str:
-    words = [titles.method_title(v) if name.key == "method" else f"{name.key} {v}" for name, v in zip(by, values)]
-    return ", ".join(words)
+def _group_labels(groups: Sequence[Bunch], by: Sequence[Name]) -> tuple[list[str], list[str]]:
+    """What tells each group from the others, in words and in symbols; values that all of them share are left out."""
+    varied = [place for place in range(len(by)) if len({one.values[place] for one in groups}) > 1] or range(len(by))
+    words, symbols = [], []
+    for one in groups:
+        told = [(by[place].key, one.values[place]) for place in varied]
+        method = one.members[0].method
+        words.append(", ".join(titles.method_title(v) if key == "method" else f"{key} {v}" for key, v in told))
+        symbols.append(
+            ", ".join(
+                titles.method_title(v) if key == "method" else titles.setting_in_symbols(method, key, v)
+                for key, v in told
+            )
+        )
+    return words, symbols
 
 
 def figure(drawn: Sequence[BoardLine], chart: BoardChart, title: str, colors: Palette) -> go.Figure:
     """The lines with their raw ones faint behind them; the legend has the order of their last values.
 
-    title: what y is called.
+    title: what y is called. Each line carries the short label for its end as `meta`, its epochs as `customdata` and
+    its key as `legendgroup`.
     """
     is_share = chart.y.startswith(group_tables.FRACTIONS)
     made = blank(_HEIGHT, colors)
     ordered = sorted(drawn, key=lambda line: -float(line.table["y"].iloc[-1]))
     for line in ordered:
-        _add(made, line, chart, ".1%" if is_share else ".4g")
+        _add(made, line, chart, ".3p" if is_share else ".3r")
     kinds = {axis: "log" if axis in chart.log else "linear" for axis in "xy"}
     faint = {"font": {"color": colors.muted, "size": 12}, "standoff": 6}
     x_format = ".0%" if chart.x.startswith(group_tables.FRACTIONS) else "~g"
@@ -131,30 +155,32 @@ def figure(drawn: Sequence[BoardLine], chart: BoardChart, title: str, colors: Pa
     legend = {"orientation": "v", "x": 1.01, "xanchor": "left", "y": 1, "yanchor": "top", "traceorder": "normal"}
     heading = {"text": plain(title), "font": {"color": colors.muted, "size": 13}, "showarrow": False}
     place = {"xref": "paper", "yref": "paper", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom"}
-    mode = "x unified" if len(drawn) <= _UNIFIED and chart.x in OVER else "closest"
     return made.update_layout(
-        annotations=[heading | place], legend=legend | {"font": {"size": 12}}, showlegend=True, hovermode=mode,
+        annotations=[heading | place], legend=legend | {"font": {"size": 12}}, showlegend=True, hovermode="closest",
         hoverlabel={"namelength": -1}, modebar_orientation="h", margin={"t": 34, "l": 58, "r": 12, "b": 44},
     )  # fmt: skip
 
 
+def name_of(line: BoardLine) -> str:
+    """The label, of a mean with its number of runs."""
+    return line.label + (f" (n = {int(line.table['count'].max())})" if "count" in line.table else "")
+
+
 def _add(made: go.Figure, line: BoardLine, chart: BoardChart, form: str) -> None:
     """Band, raw line and line of one label, which hide and light up together."""
-    table, group = line.table, plain(line.label)
-    name = group if len(group) <= _LONGEST_LABEL else f"{group[: _LONGEST_LABEL - 1]}…"
-    x, hidden = table["x"].to_numpy(float), {"legendgroup": group, "showlegend": False, "mode": "lines"}
+    table, name = line.table, plain(line.label)
+    x, hidden = table["x"].to_numpy(float), {"legendgroup": line.key, "showlegend": False, "mode": "lines"}
     curve = smoothed(table["y"], chart.smooth)
     if "std" in table and table["std"].notna().any():
-        _add_band(made, table, curve, line.color, hidden, is_log="y" in chart.log)
+        _add_band(made, table, curve, line.color, hidden | {"name": f"{name}, ± std"}, is_log="y" in chart.log)
     if chart.smooth:
         raw = {"line": {"color": with_alpha(line.color, 0.3), "width": 1}, "hoverinfo": "skip", "meta": "raw"}
-        made.add_scatter(x=x, y=table["y"].to_numpy(float), name=f"{group}, raw", **raw, **hidden)
-    count = f" (n = {int(table['count'].max())})" if "count" in table else ""
-    texts = [f"epoch {epoch}" for epoch in table.index]
+        made.add_scatter(x=x, y=table["y"].to_numpy(float), name=f"{name}, raw", **raw, **hidden)
     made.add_scatter(
-        x=x, y=curve.to_numpy(float), name=name + count, legendgroup=group, text=texts,
+        x=x, y=curve.to_numpy(float), name=plain(name_of(line)), legendgroup=line.key, meta={"end": line.end},
+        customdata=table.index.to_numpy(np.int32),
         mode="lines" if len(table) > 1 else "markers", line={"color": line.color, "width": 2},
-        marker={"color": line.color, "size": 7}, hovertemplate="%{y:" + form + "} · %{text}",
+        marker={"color": line.color, "size": 7}, hovertemplate="%{y:" + form + "} · epoch %{customdata}",
     )  # fmt: skip
 
 
@@ -165,7 +191,7 @@ def _add_band(made: go.Figure, table: pd.DataFrame, curve: pd.Series, color: str
     band = {"fill": "toself", "fillcolor": with_alpha(color, 0.14), "line": {"width": 0}, "hoverinfo": "skip"}
     low = np.maximum(y - reach, y / 10) if is_log else y - reach
     ends = np.concatenate([x, x[::-1]]), np.concatenate([y + reach, low[::-1]])
-    made.add_scatter(x=ends[0], y=ends[1], name=f"{hidden['legendgroup']}, ± std", **band, **hidden)
+    made.add_scatter(x=ends[0], y=ends[1], **band, **hidden)
 
 
 def value_table(tables: Mapping[str, Mapping[str, pd.DataFrame]], epoch: int | None) -> pd.DataFrame:

@@ -6,6 +6,7 @@ command line, the launch form and validation speak about a setting in the same w
 
 import math
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -14,6 +15,7 @@ from lps.errors import Refusal, shorten
 _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi omega".split()
 )
+_UNICODE = {"lambda": "lamda"}  # letters that Unicode spells in its own way
 _SYMBOL = re.compile(rf"({'|'.join(_GREEK)}|[A-Za-z])(?:_?(\d+|(?<=_)[a-z]+))?: ")
 
 
@@ -64,6 +66,16 @@ class Parameter:
         letter, index = found.groups()
         index = index and (index if len(index) == 1 or index.isdigit() else rf"\mathrm{{{index}}}")
         return ("\\" * (letter in _GREEK)) + letter + (f"_{{{index}}}" if index else "")
+
+    @property
+    def sign(self) -> str:
+        """The symbol as plain text: "C", "η1"; "" where the setting has none, or one with a word as its index."""
+        found = _SYMBOL.match(self.help)
+        letter, index = found.groups() if found else ("", "")
+        if index and not index.isdigit():
+            return ""
+        greek = letter in _GREEK and unicodedata.lookup(f"GREEK SMALL LETTER {_UNICODE.get(letter, letter).upper()}")
+        return f"{greek or letter}{index or ''}"
 
     @property
     def meaning(self) -> str:

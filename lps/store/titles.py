@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from lps.errors import Refusal
 from lps.settings import catalog
+from lps.settings.config import parameters
 from lps.settings.parameters import text_of
 from lps.store.runs import RUN_ID, Run
 
@@ -58,6 +59,16 @@ def setting_in_words(name: str, value: object) -> str:
         return f"{'with' if value else 'without'} {words.removeprefix('use ')}"
     text = text_of(value)
     return f"{words} {text if len(text) <= _VALUE_LENGTH else '…' + text[-_VALUE_LENGTH:]}"
+
+
+def setting_in_symbols(method: str, name: str, value: object) -> str:
+    """A setting as in formulas, "C=10"; in words where its method has no symbol for it."""
+    try:
+        known = parameters(method).get(name)
+    except Refusal:  # the method is gone
+        known = None
+    sign = known.sign if known else ""
+    return f"{sign}={text_of(value)}" if sign else setting_in_words(name, value)
 
 
 def method_title(name: str) -> str:

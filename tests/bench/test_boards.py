@@ -6,8 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lps.bench.boards import MOST_SMOOTH, BoardChart, read_chart
+from lps.analysis import standing
+from lps.bench.boards import MOST_SMOOTH, BoardChart, read_chart, read_pins
 from lps.charts import board_charts
+from lps.charts.board_charts import BoardLine
 from lps.charts.event_log import EventLog
 from lps.charts.palette import DARK, LIGHT, many_colors
 from tests import sample_runs
@@ -61,22 +63,22 @@ def test_smoothing_is_an_average_of_what_came_before_that_does_not_start_at_zero
     assert list(board_charts.smoothed(values, 0.5)) == pytest.approx(expected)
 
 
-def drawn(histories, chart, count=None):
-    tables = {f"run {i}": [board_charts.table_of(past, chart)] for i, past in enumerate(histories[:count])}
-    found = board_charts.lines(tables, board_charts.colors_of(list(tables), LIGHT))
+def drawn(runs, histories, chart, count=None):
+    entries = [standing.entry(run) for run in runs[:count]]
+    found = board_charts.lines_of_runs(chart, entries, histories[:count], LIGHT)
     return board_charts.figure(found, chart, "Novel", LIGHT)
 
 
-def test_the_raw_line_stays_faint_behind_the_smoothed_one(histories):
-    figure = drawn(histories, BoardChart(smooth=0.8, log="y"), 1)
+def test_the_raw_line_stays_faint_behind_the_smoothed_one(runs, histories):
+    figure = drawn(runs, histories, BoardChart(smooth=0.8, log="y"), 1)
     raw, smooth = figure.data
     assert raw.line.color.startswith("rgba(") and raw.hoverinfo == "skip" and not raw.showlegend
     assert raw.legendgroup == smooth.legendgroup and not np.allclose(raw.y, smooth.y)
     assert figure.layout.yaxis.type == "log" and figure.layout.xaxis.type == "linear"
 
 
-def test_the_legend_has_the_order_of_the_last_values(histories):
-    figure = drawn(histories, BoardChart())
+def test_the_legend_has_the_order_of_the_last_values(runs, histories):
+    figure = drawn(runs, histories, BoardChart())
     assert [line.y[-1] for line in figure.data] == sorted((line.y[-1] for line in figure.data), reverse=True)
 
 
@@ -85,12 +87,52 @@ def test_a_mean_has_a_band_of_one_standard_deviation(histories):
     mean = board_charts.mean_of(tables)
     values = [table["y"][3] for table in tables]
     assert mean["y"][3] == pytest.approx(np.mean(values)) and mean["std"][3] == pytest.approx(np.std(values, ddof=1))
-    (line,) = board_charts.lines({"all": tables}, {"all": "#123456"})
+    line = BoardLine("k", "all", "all", mean, "#123456")
     band, curve = board_charts.figure([line], BoardChart(), "Novel", LIGHT).data
     assert band.fill == "toself" and max(band.y) == pytest.approx((mean["y"] + mean["std"]).max())
     assert curve.name == "all (n = 4)"
     low = board_charts.figure([line], BoardChart(log="y"), "Novel", LIGHT).data[0].y
     assert min(low) > 0
+
+
+def test_lines_have_keys_labels_and_short_ones_for_their_ends(runs, histories):
+    entries = [standing.entry(run) for run in runs]
+    found = board_charts.lines_of_runs(BoardChart(), entries, histories, LIGHT)
+    assert [line.key for line in found] == [run.id for run in runs]
+    assert [line.end for line in found] == ["C=2, seed 0", "C=2, seed 1", "C=5, seed 0", "C=5, seed 1"]
+    assert found[0].label == "margin scale 2, seed 0"
+    groups = board_charts.lines_of_runs(BoardChart(by="margin_scale"), entries, histories, LIGHT)
+    assert [(line.label, line.end) for line in groups] == [("margin_scale 2", "C=2"), ("margin_scale 5", "C=5")]
+    assert len({line.key for line in groups}) == 2
+    trace = board_charts.figure(found, BoardChart(), "Novel", LIGHT).data[0]
+    assert (
+        trace.meta["end"]
+        and list(trace.customdata) == [1, 2, 3, 4, 5, 6]
+        and trace.legendgroup in [run.id for run in runs]
+    )
+
+
+def test_a_pinned_colour_belongs_to_its_line_alone_and_no_two_lines_share_one():
+    keys = list("abcdef")
+    usual = board_charts.colors_of(keys, LIGHT, {})
+    assert list(usual.values()) == many_colors(6, LIGHT)
+    found = board_charts.colors_of(keys, LIGHT, {"a": usual["c"], "gone": usual["d"]})
+    assert found["a"] == usual["c"] and found["c"] == usual["a"]
+    assert len(set(found.values())) == 6 and all(found[key] == usual[key] for key in "bdef")
+    dark = board_charts.colors_of(keys, DARK, {"a": usual["c"]})
+    assert dark["a"] == many_colors(6, DARK)[2], "as the same colour looks on a dark ground"
+    two = board_charts.colors_of(["x", "a"], LIGHT, {"a": usual["a"]})
+    assert two["a"] == usual["a"] != two["x"]
+
+
+def test_pins_are_read_from_an_address():
+    assert read_pins(["run-1:2c369d", "margin_scale~ab:c:00ff00"]) == {
+        "run-1": "#2c369d",
+        "margin_scale~ab:c": "#00ff00",
+    }
+    assert (
+        read_pins(["", "run", "run:", ":2c369d", "run:red", "run:2C369D", "run:2c369d;", "x" * 300 + ":2c369d"]) == {}
+    )
 
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK])

@@ -91,6 +91,14 @@ def test_a_chart_of_a_board(drawn, runs, chart):
         assert traces(made) == traces(shown), query
 
 
+def test_a_chart_of_a_board_with_a_hidden_run_and_a_pinned_colour(drawn, runs):
+    query = {"off": [runs[0].id, "gone"], "pin": [f"{runs[1].id}:123456"]}
+    shown, made = drawn(runs[0].root, "charts", "board_0", chart="y=accuracy/novel", **query)
+    expected = [trace for trace in traces(shown) if trace["legendgroup"] != runs[0].id]
+    assert traces(made) == expected and len(expected) == 3
+    assert [t["line"]["color"] for t in expected if t["legendgroup"] == runs[1].id] == ["#123456"]
+
+
 @pytest.mark.parametrize("query", [{}, {"curve": "kl", "by": "margin_scale", "band": "interval"}])
 def test_curves_of_groups(drawn, runs, query):
     chart, made = drawn(runs[0].root, "compare", "curves_of_groups", **query)

@@ -119,6 +119,6 @@ ODD = [
 
 @pytest.mark.parametrize("text", ODD)
 def test_whatever_stands_in_an_address_the_pages_are_drawn(root, text):
-    visit("charts", chart=[text, text], epoch=text)
+    visit("charts", chart=[text, text], epoch=text, off=[text, text], pin=[text, f"{text}:ffffff"])
     visit("runs", columns=[text, "lr"], pinned=text, by=text, group=text, held=text, against=text, sort=text)
     visit("runs", by=["margin_scale", text], sort="-lr", run=[text])

@@ -14,15 +14,17 @@ from lps.analysis.standing import Entry
 from lps.bench import boards, bunches, columns, kept, run_filter
 from lps.bench.boards import BoardChart
 from lps.charts import board_charts
+from lps.charts.board_charts import BoardLine
 from lps.charts.event_log import History
+from lps.charts.group_tables import FRACTIONS
 from lps.errors import Refusal
 from lps.store import titles
-from lps.ui.board import editing
+from lps.ui.board import editing, run_list
 from lps.ui.forms import finding, keeping
 from lps.ui.shared import data_table, escape, live_part, notices, page_head, select, theme, url_fields
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.history import history
-from lps.ui.shared.plot import code_of, plot
+from lps.ui.shared.plot import BoardPlot, code_of, plot
 from lps.wording import counted
 
 _MOST_LINES = 12  # that can be told apart; of more runs, lines are means
@@ -72,10 +74,19 @@ def _board(find: str) -> None:
         alike = "but for the seed" if by == bunches.EVERYTHING else f"in {by}"
         about = f"{counted(len(shown.entries), 'run')}: a line is the mean of those that are alike {alike}."
         st.caption(escape.markdown(f"{about} Under Change, a line can be each run."))
-    places = st.columns(2) if len(charts) > 1 else [st.container()]
-    for number in range(len(charts)):
-        with places[number % len(places)]:
-            _show_chart(number, charts, shown, words, find)
+    look = theme.palette(), run_list.pinned()
+    lines = [board_charts.lines_of_runs(chart, shown.entries, shown.histories, *look) for chart in charts]
+    with st.container(key="board"):
+        beside, drawn = st.columns([1, 4], gap="medium")
+    with beside, st.container(key="board_list"):
+        title = words.get(charts[0].y, charts[0].y)
+        run_list.show(lines, charts[0], title, url_fields.number("epoch") or None)
+    with drawn:
+        for first in range(0, len(charts), 2):
+            places = st.columns(2) if len(charts) > 1 else [st.container()]
+            for number, place in enumerate(places[: len(charts) - first], first):
+                with place:
+                    _show_chart(number, charts, shown, lines[number], words, find)
     _show_values(charts, shown)
 
 
@@ -127,11 +138,12 @@ def _groupings(entries: Sequence[Entry]) -> dict[str, str]:
 # ---------------------------------------------------------------------------------------------------- charts
 
 
-def _show_chart(number: int, charts: list[BoardChart], shown: Shown, words: dict[str, str], find: str) -> None:
+def _show_chart(
+    number: int, charts: list[BoardChart], shown: Shown, drawn: list[BoardLine], words: dict[str, str], find: str
+) -> None:
     chart = charts[number]
     with st.container(border=True, key=f"chart_{number}"):
         editing.show_menu(number, charts, words, _groupings(shown.entries))
-        drawn = board_charts.lines_of_runs(chart, shown.entries, shown.histories, shown.labels, theme.palette())
         title = words.get(chart.y, chart.y)
         if not drawn:
             over = boards.OVER.get(chart.x, chart.x)
@@ -141,9 +153,11 @@ def _show_chart(number: int, charts: list[BoardChart], shown: Shown, words: dict
         figure.update_layout(uirevision=f"{chart.text} {find}")
         chosen = select.picked(select.open_runs())
         root = None if chosen else select.runs_root().absolute()
-        code = code_of("chart", chart.text, *([chosen] if chosen else []), filter=find, root=root)
+        state = {"hidden": run_list.hidden() or None, "pinned": run_list.pinned() or None}
+        code = code_of("chart", chart.text, *([chosen] if chosen else []), filter=find, root=root, **state)
+        board = BoardPlot(title, chart.y.startswith(FRACTIONS), chart.x)
         alt = f"{title} over {boards.OVER.get(chart.x, chart.x)}, {counted(len(drawn), 'line')}"
-        plot(figure, f"board_{number}", alt, code=code, highlight=True)
+        plot(figure, f"board_{number}", alt, code=code, board=board)
         silent = len(shown.labels) - len(drawn) if not chart.by else 0
         if silent:
             st.caption(f"{counted(silent, 'run')} without {escape.markdown(chart.y)}.")
@@ -181,5 +195,5 @@ def _show_values(charts: Sequence[BoardChart], shown: Shown) -> None:
 def _column(head: str, cells: Iterable) -> Column:
     if head == "Run":
         return Column(head, cells, "text", pinned=True, width=220)
-    form = "%d" if head.endswith(" at") else "%.4g"
+    form = "%d" if head.endswith(" at") else "%.3g"
     return Column(head, cells, "number", format=form, width=max(80, 30 + 7 * len(head)))

@@ -95,7 +95,7 @@ function toCsv(graph) {
   if (maps.length) return cellsToCsv(maps, graph._fullLayout);
   const lines = ["trace,x,y,id"];
   graph._fullData.forEach((trace, i) => {
-    if (trace.hoverinfo === "skip" && trace.meta !== "raw") return;
+    if (trace.visible !== true || (trace.hoverinfo === "skip" && trace.meta !== "raw")) return;
     const { x, y, customdata } = graph._fullData[i];
     for (let k = 0; k < (y?.length ?? 0); k++) {
       lines.push([quote(trace.name), quote(x?.[k] ?? k), quote(y[k]), quote(customdata?.[k])].join(","));
@@ -115,7 +115,8 @@ function download(text, name, type = "text/csv") {
 // A piece of paper with what the chart shows, of the colour of the page: png for slides, svg for print.
 function paper(Plotly, graph, name, format) {
   const page = getComputedStyle(document.querySelector(".stApp") ?? document.body).backgroundColor;
-  const layout = { ...graph.layout, paper_bgcolor: page };
+  const annotations = [...(graph.layout.annotations ?? []), ...endAnnotations(graph)];
+  const layout = { ...graph.layout, annotations, paper_bgcolor: page };
   const size = { width: graph.clientWidth, height: graph.clientHeight };
   const scale = format === "png" ? 2 : 1;
   Plotly.downloadImage({ data: graph.data, layout, config: { staticPlot: true } }, { format, filename: name, scale, ...size });
@@ -289,6 +290,9 @@ function lightUp(graph, group) {
     const others = group !== undefined && trace.legendgroup !== group;
     for (const element of graph.querySelectorAll(`.trace${CSS.escape(trace.uid)}`)) element.style.opacity = others ? 0.12 : "";
   }
+  for (const end of graph.ends?.querySelectorAll("[data-key]") ?? []) {
+    end.style.opacity = group !== undefined && end.dataset.key !== group ? 0.25 : "";
+  }
   graph.dataset.lit = group ?? "";
 }
 
@@ -301,6 +305,155 @@ function listenToHover(graph) {
     if (entry) lightUp(graph, entry.__data__?.[0]?.trace?.legendgroup);
   });
   graph.addEventListener("mouseout", (event) => entryOf(event) && lightUp(graph));
+}
+
+// ------------------------------------------------------------------------------------------- lines of a board
+
+// Charts and the run list of a board (lps/ui/board/run_list.js) share what is hidden, what is lit and the values under the
+// pointer. A line is known by its legend group; its label at the end, and its epochs, come with it.
+const board = (window.lpsBoard ??= Object.assign(new EventTarget(), { hidden: new Set(), lit: "", moment: null }));
+
+const boardLines = (graph) =>
+  (graph._fullData ?? []).filter(({ meta, visible }) => meta?.end !== undefined && visible === true);
+
+function hideLines(data) {
+  for (const trace of data) if (board.hidden.has(trace.legendgroup)) trace.visible = false;
+}
+
+// A line that this chart does not show leaves all others as they are.
+function lightUpBoard(graph) {
+  lightUp(graph, boardLines(graph).some(({ legendgroup }) => legendgroup === board.lit) ? board.lit : undefined);
+}
+
+function followBoard(graph) {
+  const tell = (what) => board.dispatchEvent(new Event(what));
+  const light = (key) => {
+    if (board.lit === key) return;
+    board.lit = key;
+    tell("lit");
+  };
+  graph.on("plotly_hover", ({ points }) => light(points[0].fullData.legendgroup));
+  graph.on("plotly_unhover", () => light(""));
+  graph.on("plotly_afterplot", () => {
+    placeEnds(graph, light);
+    lightUpBoard(graph);
+  });
+  graph.addEventListener("mousemove", (event) => {
+    const moment = momentAt(graph, event);
+    if (moment?.epoch === board.moment?.epoch && moment?.graph === board.moment?.graph) return;
+    board.moment = moment;
+    tell("moment");
+  });
+  graph.addEventListener("mouseleave", () => {
+    board.moment = null;
+    tell("moment");
+  });
+  graph.boardStop = () => kinds.forEach(([kind, follow]) => board.removeEventListener(kind, follow));
+  const follow = (act) => () => (graph.isConnected ? act() : graph.boardStop());
+  const kinds = Object.entries({
+    hidden: follow(() => {
+      graph.drawn = null;
+      graph.redraw();
+    }),
+    lit: follow(() => lightUpBoard(graph)),
+    moment: follow(() => {
+      const { moment } = board;
+      showHand(graph, moment?.over === graph.board.over ? moment.x : undefined);
+    }),
+  });
+  for (const [kind, follow] of kinds) board.addEventListener(kind, follow);
+}
+
+// The epoch whose point is nearest to the pointer across the page, and the value of every line at it; null beside the curves.
+function momentAt(graph, event) {
+  const { xaxis, yaxis } = graph._fullLayout ?? {};
+  const box = graph.getBoundingClientRect();
+  const [left, top] = [event.clientX - box.left - xaxis?._offset, event.clientY - box.top - yaxis?._offset];
+  if (!xaxis || !(left >= 0 && left <= xaxis._length && top >= 0 && top <= yaxis._length)) return null;
+  const lines = boardLines(graph).map((line) => ({ ...line, epochs: column(line.customdata) }));
+  let nearest = null;
+  for (const { x, epochs } of lines) {
+    x.forEach((value, k) => {
+      const distance = Math.abs(xaxis.d2p(value) - left);
+      if (!nearest || distance < nearest.distance) nearest = { distance, x: value, epoch: epochs[k] };
+    });
+  }
+  if (!nearest) return null;
+  const values = new Map(lines.map(({ legendgroup, y, epochs }) => [legendgroup, y[epochs.indexOf(nearest.epoch)]]));
+  return { ...graph.board, graph, values, x: nearest.x, epoch: nearest.epoch };
+}
+
+const END_FONT = 12; // pixels
+const END_GAP = 8; // between a curve's end at the edge and its label, and again to the words of it
+const MOST_ROOM = 0.4; // of a chart's width for the labels
+
+function widthOf(graph, text) {
+  const pen = (graph.pen ??= document.createElement("canvas").getContext("2d"));
+  pen.font = `${END_FONT}px ${getComputedStyle(graph).fontFamily}`;
+  return Math.ceil(pen.measureText(text).width);
+}
+
+// Room beside the curves for the labels at their ends, which stand there in place of a legend.
+function makeRoomForEnds(graph, { data, layout }) {
+  layout.showlegend = false;
+  const widths = data.filter(({ meta, visible }) => meta?.end && visible !== false).map(({ meta }) => widthOf(graph, meta.end));
+  const fitting = widths.filter((width) => width + 2 * END_GAP + 2 <= MOST_ROOM * graph.clientWidth);
+  layout.margin = { ...layout.margin, r: fitting.length ? Math.max(...fitting) + 2 * END_GAP + 2 : 12 };
+}
+
+// The labels: an element each, in the colour of its line, with a thin line from the curve's end to it.
+function placeEnds(graph, light) {
+  const { xaxis, yaxis, margin } = graph._fullLayout;
+  if (!graph.ends?.isConnected) {
+    graph.ends = document.createElement("div");
+    graph.ends.className = "lps-plot-ends";
+    graph.ends.ariaHidden = "true";
+    graph.appendChild(graph.ends);
+  }
+  const ends = [];
+  for (const { legendgroup, line, meta, x, y } of boardLines(graph)) {
+    for (let k = x.length - 1; k >= 0; k--) {
+      const [across, down] = [xaxis.d2p(x[k]), yaxis.d2p(y[k])];
+      if (!(across >= 0 && across <= xaxis._length + 1)) continue;
+      const fits = widthOf(graph, meta.end) + 2 * END_GAP <= margin.r;
+      if (fits && down >= 0 && down <= yaxis._length) ends.push({ key: legendgroup, text: meta.end, color: line.color, across, down });
+      break;
+    }
+  }
+  const heights = labelHeights(ends.map(({ down }) => down), LABEL_ROW, 4, yaxis._length - 4, MOST_SHIFT);
+  graph.endLabels = ends.map((end, k) => ({ ...end, height: heights[k] })).filter(({ height }) => height !== null);
+  const leaders = graph.querySelector("svg").cloneNode();
+  for (const name of leaders.getAttributeNames()) leaders.removeAttribute(name);
+  const labels = graph.endLabels.map(({ key, text, color, across, down, height }) => {
+    const leader = leaders.appendChild(document.createElementNS(leaders.namespaceURI, "line"));
+    const place = { x1: across + 2, y1: down, x2: xaxis._length + END_GAP - 2, y2: height, stroke: color };
+    for (const [name, value] of Object.entries(place)) leader.setAttribute(name, value);
+    const label = document.createElement("span");
+    Object.assign(label.style, { left: `${xaxis._length + END_GAP}px`, top: `${height - LABEL_ROW / 2}px`, borderColor: color });
+    label.textContent = text;
+    label.dataset.key = leader.dataset.key = key;
+    label.onmouseenter = () => light(key);
+    label.onmouseleave = () => light("");
+    return label;
+  });
+  Object.assign(graph.ends.style, { left: `${xaxis._offset}px`, top: `${yaxis._offset}px` });
+  graph.ends.replaceChildren(leaders, ...labels);
+}
+
+// The labels as a picture of the chart has them.
+function endAnnotations(graph) {
+  const { xaxis, yaxis } = graph._fullLayout;
+  return (graph.endLabels ?? []).map(({ text, color, height }) => ({
+    text: text.replace(/&/g, "&amp;").replace(/</g, "&lt;"),
+    font: { color, size: END_FONT },
+    showarrow: false,
+    xref: "paper",
+    yref: "paper",
+    xanchor: "left",
+    yanchor: "middle",
+    x: 1 + END_GAP / xaxis._length,
+    y: 1 - height / yaxis._length,
+  }));
 }
 
 // ------------------------------------------------------------------------------------------- drawing
@@ -322,16 +475,20 @@ const clocks = (window.lpsPlotClocks ??= new Map());
 
 function followClock(graph) {
   const at = clocks.get(graph.clock);
+  if (at !== undefined) showHand(graph, at);
+}
+
+function showHand(graph, at) {
   const { xaxis, _size: size } = graph._fullLayout ?? {};
-  if (at === undefined || !xaxis) return;
+  if (!xaxis || (at === undefined && !graph.hand)) return;
   if (!graph.hand?.isConnected) {
     graph.hand = document.createElement("div");
     graph.hand.className = "lps-plot-hand";
     graph.appendChild(graph.hand);
   }
-  const x = xaxis.l2p(at);
+  const x = at === undefined ? -1 : xaxis.d2p(at);
   const { style } = graph.hand;
-  graph.hand.dataset.at = at;
+  graph.hand.dataset.at = at ?? "";
   style.display = x >= 0 && x <= xaxis._length ? "block" : "none";
   style.transform = `translateX(${xaxis._offset + x}px)`;
   style.top = `${size.t}px`;
@@ -350,7 +507,11 @@ function draw(graph, text) {
     if (graph.drawn !== drawn) return; // something newer has come meanwhile
     const figure = JSON.parse(inTheme(text.slice(cut + 1), options, theme));
     writeTexts(figure);
-    placeLegend(graph, figure.layout, figure.data);
+    graph.board = options.board;
+    if (options.board) {
+      hideLines(figure.data);
+      makeRoomForEnds(graph, figure);
+    } else placeLegend(graph, figure.layout, figure.data);
     placeNames(graph, figure.layout);
     placeTools(graph, figure.layout);
     figure.layout.font = { ...figure.layout.font, family: getComputedStyle(graph).fontFamily };
@@ -366,6 +527,11 @@ function draw(graph, text) {
       graph.followsClock = true;
       graph.on("plotly_afterplot", () => followClock(graph)); // another size or zoom
       followClock(graph);
+    }
+    if (options.board && !graph.followsBoard) {
+      graph.followsBoard = true;
+      followBoard(graph);
+      placeEnds(graph, () => {});
     }
     if (options.highlight && !graph.listensToHover) {
       graph.listensToHover = true;

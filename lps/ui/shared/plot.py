@@ -6,7 +6,7 @@ package, served by this server (lps.ui.server.serving).
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
 
@@ -21,10 +21,17 @@ from lps.ui.server import paths, presenting
 from lps.ui.shared import theme
 
 _LIBRARY_NAME = f"plotly-{plotly.__version__}.js"  # its address on the server: another version is another file
-_SCRIPT = (Path(__file__).parent / "plot.js").read_text(encoding="utf-8")
+_FOLDER = Path(__file__).parent
+LABELS = (_FOLDER / "line_ends.js").read_text(encoding="utf-8")
+_SCRIPT = LABELS + (_FOLDER / "plot.js").read_text(encoding="utf-8")
 _STYLE = """
 .lps-plot { width: 100%; position: relative; }
 .lps-plot-hand { position: absolute; left: -0.5px; width: 1.5px; background: currentColor; pointer-events: none; }
+.lps-plot-ends { position: absolute; pointer-events: none; font-size: 12px; line-height: 15px; }
+.lps-plot-ends span { position: absolute; white-space: pre; pointer-events: auto; cursor: default;
+  border-left: 3px solid; padding-left: 5px; }
+.lps-plot-ends svg { position: absolute; left: 0; top: 0; width: 1px; height: 1px; overflow: visible; }
+.lps-plot-ends line { stroke-width: 1; stroke-dasharray: 2 2; opacity: 0.7; }
 .lps-plot-missing { padding: 1rem 0; opacity: 0.7; }
 """
 _mount = st.components.v2.component(
@@ -44,18 +51,37 @@ class Touch:
     drawn: bool = False
 
 
+@dataclass(frozen=True)
+class BoardPlot:
+    """What a chart of a board tells the run list: title of its y axis, whether that is a share, what its x axis is."""
+
+    title: str
+    share: bool
+    over: str
+
+
 def plot(
-    figure: go.Figure, key: str, alt: str, clickable: bool = False, clock: str = "", code: str = "", highlight=False
+    figure: go.Figure,
+    key: str,
+    alt: str,
+    clickable: bool = False,
+    clock: str = "",
+    code: str = "",
+    highlight: bool = False,
+    board: BoardPlot | None = None,
 ) -> int | None:
     """Draw `figure`, whose layout has a height in pixels, under the stable `key`.
 
     The colours of the palette follow a change of theme in the browser. alt: what the chart shows, for screen readers.
     clock: whose moment an upright line over it shows, a value of its x axis (lps.ui.pace). code: the Python
     that draws it from `lps`, for the toolbar. highlight: what the pointer is on stays, all other legend groups fade.
+    board: the chart stands beside a run list; its lines have labels at their ends instead of a legend, and what the
+    pointer is on is marked in all charts of the board and in the list.
     Returns the customdata of a point clicked since the last run (points of a clickable figure carry one 1-D integer
     id), else None.
     """
-    data = _data(figure, key, alt, clickable=clickable, clock=clock, code=code, highlight=highlight)
+    options = {"clickable": clickable, "clock": clock, "code": code, "highlight": highlight}
+    data = _data(figure, key, alt, board=board and asdict(board), **options)
     clicked = _clicked(_mount(key=key, data=data, height=_height(figure), on_click_change=_nothing))
     return clicked if clickable else None
 

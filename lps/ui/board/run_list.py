@@ -1,0 +1,98 @@
+"""The list of runs beside the charts of a board: colour, eye, pin and the value at the epoch under the pointer.
+
+The browser keeps list and charts together (run_list.js and lps/ui/shared/plot.js); the address learns what is hidden
+(`off`) and pinned (`pin`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import streamlit as st
+
+from lps.bench import boards
+from lps.bench.boards import BoardChart
+from lps.charts import board_charts, group_tables, palette
+from lps.charts.board_charts import BoardLine
+from lps.ui.shared import theme, url_fields
+
+_KEY = "board_lines"
+_MOST = 100  # hidden, and pinned, runs in an address
+_LONGEST = 200  # characters of a line's key
+_FOLDER = Path(__file__).parent
+_SCRIPT, _STYLE = ((_FOLDER / name).read_text(encoding="utf-8") for name in ("run_list.js", "run_list.css"))
+_mount = st.components.v2.component(
+    "lps_lines",
+    html='<div class="lps-lines"><svg viewBox="0 0 24 24" aria-hidden="true"></svg></div>',
+    css=_STYLE,
+    js=_SCRIPT,
+    isolate_styles=False,
+)
+
+
+def hidden() -> list[str]:
+    """Keys of the lines that the address hides."""
+    return st.query_params.get_all("off")[:_MOST]
+
+
+def pinned() -> dict[str, str]:
+    """Key of a line -> the colour that the address keeps for it, as on a light ground."""
+    return boards.read_pins(st.query_params.get_all("pin")[:_MOST])
+
+
+def show(charts: Sequence[Sequence[BoardLine]], first: BoardChart, title: str, epoch: int | None) -> None:
+    """A row a line, those of the first chart first, by their last values.
+
+    charts: the lines of every chart. first: the chart whose values stand there while the pointer is on none, at `epoch`
+    or the last one; title: what it measures.
+    """
+    lines: dict[str, BoardLine] = {}
+    for several in charts:
+        for line in sorted(several, key=lambda line: -float(line.table["y"].iloc[-1])):
+            lines.setdefault(line.key, line)
+    measured = {line.key: line.table["y"] for line in charts[0]}
+    rows = [
+        {
+            "key": line.key,
+            "name": board_charts.name_of(line),
+            "short": board_charts.name_of(replace(line, label=line.end)),
+            "colors": _in_both_themes(line.color),
+            "value": _value(measured.get(line.key), epoch),
+        }
+        for line in lines.values()
+    ]
+    data = {
+        "rows": rows,
+        "title": title,
+        "when": "last epoch" if epoch is None else f"epoch {epoch}",
+        "share": first.y.startswith(group_tables.FRACTIONS),
+        "hidden": hidden(),
+        "pinned": pinned(),
+    }
+    _mount(key=_KEY, data=data, on_chosen_change=_remember)
+
+
+def _in_both_themes(color: str) -> tuple[str, str]:
+    """A colour of the theme that is shown, as on a light and as on a dark ground."""
+    place = int(theme.palette() is palette.DARK)
+    return next((pair for pair in palette.color_pairs() if pair[place] == color), (color, color))
+
+
+def _value(measured, epoch: int | None) -> float | None:
+    if measured is None or (epoch is not None and epoch not in measured.index):
+        return None
+    return float(measured.iloc[-1] if epoch is None else measured[epoch])
+
+
+def _remember() -> None:
+    """Let the address say what the browser reports; anything of another form counts as nothing."""
+    reported = st.session_state[_KEY].get("chosen")
+    reported = reported if isinstance(reported, dict) else {}
+    off, pins = reported.get("hidden"), reported.get("pinned")
+    texts = [f"{key}:{str(color).removeprefix('#')}" for key, color in pins.items()] if isinstance(pins, dict) else []
+    _write("off", [key for key in off if isinstance(key, str)] if isinstance(off, list) else [])
+    _write("pin", [text for text in texts if boards.read_pins([text])])
+
+
+def _write(name: str, texts: list[str]) -> None:
+    url_fields.put(name, [text for text in texts if len(text) <= _LONGEST][:_MOST] or None)
