@@ -261,16 +261,62 @@ function raceDrawField(canvas, view, run, now, p, end, truth) {
   }
 }
 
-// The estimated class distribution as bars, the brake that presses on them from above, and KL as a distance.
-function raceDrawSide(canvas, race, course, run, now, isTaken) {
+// The mean margin on the seen classes, as [place, margin] in the order of the clock: by steps where they were recorded.
+function raceBrakes(race, course, run) {
+  const known = race.classes.seen;
+  return race.epochs.flatMap((_, i) => {
+    const row = course.hasSteps && run.steps.brake.seen?.[i];
+    if (row) return row.map((margin, k) => [i - 1 + (k + 1) / row.length, margin]).filter(([, margin]) => margin !== null);
+    const margin = run.margins?.[i] && raceMean(run.margins[i], 0, known);
+    return margin == null ? [] : [[i, margin]];
+  });
+}
+
+// The whole course of a run, where the race is over: the brake on seen classes hangs from above, the accuracies are lines.
+function raceDrawCourse(canvas, race, course, run, height) {
+  const { pen, width: w, colors, unit } = canvas;
+  const small = Math.max(12, 0.8 * unit), foot = height - 1.4 * small, right = w - 4;
+  const span = Math.max(1, course.last - course.moments[0]);
+  const x = (place) => 2 + ((place - course.moments[0]) / span) * (right - 2), y = (share) => 2 + (1 - share) * (foot - 4);
+  const brakes = raceBrakes(race, course, run), depth = (margin) => (0.9 * foot * Math.max(0, margin)) / course.margin;
+  const most = Math.max(0, ...brakes.map(([, margin]) => margin));
+  if (most > 0) {
+    pen.beginPath();
+    pen.moveTo(x(brakes[0][0]), 0);
+    brakes.forEach(([place, margin]) => pen.lineTo(x(place), depth(margin)));
+    pen.lineTo(x(brakes.at(-1)[0]), 0);
+    pen.closePath();
+    pen.fillStyle = canvas.brake;
+    pen.fill();
+    raceLine(pen, colors.ink, 2.5, [], ...brakes.map(([place, margin]) => [x(place), depth(margin)]));
+  }
+  for (const group of ["seen", "novel"]) {
+    const points = (run[group] ?? []).flatMap((share, i) => (share === null ? [] : [[x(i), y(share)]]));
+    raceLine(pen, colors[group], 3.5, [], ...points);
+  }
+  raceLine(pen, colors.muted, 1.5, [], [0, foot], [w, foot]);
+  pen.font = `600 ${small}px system-ui, sans-serif`;
+  pen.textBaseline = "top";
+  pen.fillStyle = colors.muted;
+  pen.textAlign = "left";
+  const told = most > 0 ? `brake on seen, up to ${most.toFixed(1)}; accuracy` : "accuracy";
+  pen.fillText(told, 0, foot + 3, w - 6 * small);
+  pen.textAlign = "right";
+  pen.fillText(`epoch ${race.epochs[course.last]}`, w, foot + 3);
+}
+
+// The estimated class distribution as bars, the brake that presses on them from above, and KL as a distance. At the
+// end the brake presses little: the whole course takes its place.
+function raceDrawSide(canvas, race, course, run, now, isTaken, isOver) {
   const { pen, width: w, height: h, colors, unit } = canvas;
   pen.clearRect(0, 0, w, h);
   const count = race.classes.names.length, seen = race.classes.seen;
   const small = Math.max(12, 0.9 * unit), distance = 1.6 * small;
-  const floor = h - distance - 1.35 * small, room = floor - 2;
+  const floor = h - distance - 1.35 * small;
+  const above = isOver && (run.seen || run.novel) ? 0.55 * floor : 0, room = floor - 2 - above;
   const place = (k) => ((k + (k >= seen ? 1 : 0)) * w) / (count + 1);
   const wide = Math.max(1, (w / (count + 1)) * (count > 60 ? 1 : 0.8));
-  const high = (share) => (0.6 * room * share) / (isTaken ? course.taken : course.share);
+  const high = (share) => ((above ? 0.85 : 0.6) * room * share) / (isTaken ? course.taken : course.share);
   pen.font = `600 ${small}px system-ui, sans-serif`;
   pen.textBaseline = "top";
   pen.fillStyle = colors.muted;
@@ -297,6 +343,7 @@ function raceDrawSide(canvas, race, course, run, now, isTaken) {
     pen.fillText("the share of each class is first measured at the end of an epoch", 0, floor - 1.5 * small, w);
   }
   raceLine(pen, colors.muted, 1.5, [], [0, floor], [w, floor]);
+  if (above) raceDrawCourse(canvas, race, course, run, above);
   const press = (margin, from, across) => {
     const depth = (0.38 * room * Math.max(0, margin)) / course.margin;
     pen.fillStyle = canvas.brake;
@@ -304,9 +351,9 @@ function raceDrawSide(canvas, race, course, run, now, isTaken) {
     pen.fillStyle = colors.ink;
     pen.fillRect(from, depth, across, Math.max(2, 0.3 * small));
   };
-  if (now.margins && course.margin) {
+  if (now.margins && course.margin && !above) {
     now.margins.forEach((margin, k) => margin !== null && k < count && press(margin, place(k), wide));
-  } else if (run.margins && course.margin) { // within the first epoch: the mean of each group
+  } else if (run.margins && course.margin && !above) { // within the first epoch: the mean of each group
     for (const [margin, first, last] of [[now.brake.seen, 0, seen - 1], [now.brake.novel, seen, count - 1]]) {
       if (margin !== null && last >= first) press(margin, place(first), place(last) + wide - place(first));
     }
@@ -444,7 +491,7 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
     race.runs.forEach((run, number) => {
       const now = readings[number], [field, side] = lanes[number].canvases;
       raceDrawField(field, { moves: shown, hasGuesses }, run, now, shown ? raceStand(course, at) : at, course.ends[number], course.truth);
-      raceDrawSide(side, race, course, run, now, isTaken);
+      raceDrawSide(side, race, course, run, now, isTaken, !moves && at === course.last);
     });
     const now = performance.now();
     if (!moves || lanes.some(({ read }) => !read) || now - written > RACE_TEXTS_MS) { // new lanes have not said anything yet

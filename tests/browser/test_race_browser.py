@@ -305,6 +305,28 @@ def test_the_end_is_told_in_a_sentence(open_file, runs):
     assert said.startswith("At the end novel A ") and said.endswith("One run each: chance has its part.")
 
 
+def test_at_the_end_the_whole_course_is_drawn_with_the_brake_as_it_was_measured(open_file, runs):
+    page = open_file("#at=19")
+    page.evaluate("""() => {
+      window.drawn = {};
+      const real = raceDrawCourse;
+      window.raceDrawCourse = (canvas, race, course, run, height) => {
+        drawn[run.letter] = raceBrakes(race, course, run);
+        real(canvas, race, course, run, height);
+      };
+    }""")
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate("drawn") == {}
+    page.keyboard.press("End")
+    drawn = page.evaluate("drawn")
+    by_epoch = numbers.of(runs)["runs"][0]["steps"]["brake"]["seen"]
+    assert [margin for _, margin in drawn["A"]] == pytest.approx([margin for row in by_epoch for margin in row])
+    assert [place for place, _ in drawn["A"]][:5] == [-0.75, -0.5, -0.25, 0, 0.25]
+    race = numbers.of(runs)
+    means = [sum(row[: race["classes"]["seen"]]) / race["classes"]["seen"] for row in race["runs"][1]["margins"] if row]
+    assert [margin for _, margin in drawn["B"]] == pytest.approx(means)
+
+
 def test_a_mark_on_the_way_leads_to_its_epoch(open_file, runs):
     page = open_file("#at=1")
     mark = numbers.of(runs)["marks"][-1]
