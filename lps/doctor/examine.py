@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from lps.doctor import environment, runs_folder
-from lps.doctor.finding import OK, PROBLEM, Finding, Machine
+from lps.doctor.finding import NOTE, OK, PROBLEM, Finding, Machine
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,8 @@ class Check:
             if self.ok and found is None:
                 yield Finding(OK, self.about, self.ok)
         except Exception as error:  # whatever is wrong here must not hide what else is
-            yield Finding(PROBLEM, self.about, f"could not be looked at ({error or type(error).__name__})")
+            level = NOTE if isinstance(error, ImportError) else PROBLEM  # packages that are missing have a row
+            yield Finding(level, self.about, f"could not be looked at ({error or type(error).__name__})")
 
     def _finding(self, level: str, says: str, about: str = "", mend: str | None = None) -> Finding:
         fix = self.mend if mend is None else mend

@@ -103,8 +103,6 @@ def file_system(machine: Machine) -> Iterator[tuple]:
 
 def locks(machine: Machine) -> Iterator[tuple]:
     """Slots and who holds them; a lock that no run of ours explains is stuck."""
-    from lps.machine import whose
-
     alive = [run for run in machine.listed if is_held(run.lock)]
     owners = {slot: run for run in alive for slot in str(run.read_json("process.json").get("slot", "")).split(",")}
     held = [path for path in sorted((machine.runs / ".slots").glob("*.lock")) if is_held(path)]
@@ -112,6 +110,8 @@ def locks(machine: Machine) -> Iterator[tuple]:
         if path.stem in owners:
             yield OK, f"used by {owners[path.stem].id}", path.stem
             continue
+        from lps.machine import whose
+
         pids = [str(pid) for pid in whose.processes_that_opened(path)]
         who = f"process {', '.join(pids)}" if pids else "a process that cannot be seen"
         mend = f"kill {' '.join(pids)}" if pids else "Ask the other users of this folder, or restart the machine."
@@ -123,9 +123,6 @@ def locks(machine: Machine) -> Iterator[tuple]:
 
 def leftovers(machine: Machine) -> Iterator[tuple]:
     """Processes of runs that are over, folders and files that were never finished."""
-    for pid, run in orphaned(machine):
-        mend = f"kill {pid} (the next run that starts does it too)"
-        yield PROBLEM, f"process {pid} belongs to {run.id}, which is over", "processes", mend
     incoming = machine.runs / ".incoming"
     places = (incoming, machine.runs / ".models", own_pictures.home(), own_pictures.home_of_new())
     unfinished = [path for path in incoming.glob("*") if _age(machine, path) > INCOMING_S]
@@ -143,6 +140,9 @@ def leftovers(machine: Machine) -> Iterator[tuple]:
     if aside:
         count = f"{counted(len(aside), 'damaged file')} {'was' if len(aside) == 1 else 'were'}"
         yield NOTE, f"{count} set aside ({_size(aside)}): {aside[0]}{', ...' * (len(aside) > 1)}"
+    for pid, run in orphaned(machine):
+        mend = f"kill {pid} (the next run that starts does it too)"
+        yield PROBLEM, f"process {pid} belongs to {run.id}, which is over", "processes", mend
 
 
 def _size(paths: Iterable[Path]) -> str:

@@ -23,15 +23,9 @@ def page(template: Path, scripts: Sequence[str], style: str, **values) -> str:
     environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    policy = _POLICY.format(" ".join(map(_hash, scripts)) or "'none'")
     marked = [Markup(script) for script in scripts]
-    return environment.get_template(template.name).render(
-        policy=_policy(scripts), scripts=marked, style=Markup(style), **values
-    )
-
-
-def _policy(scripts: Sequence[str]) -> str:
-    """What the file may do: run these scripts, and fetch nothing."""
-    return _POLICY.format(" ".join(map(_hash, scripts)) or "'none'")
+    return environment.get_template(template.name).render(policy=policy, scripts=marked, style=Markup(style), **values)
 
 
 @cache

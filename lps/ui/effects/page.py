@@ -138,7 +138,7 @@ def _pick(runs: Sequence[Run]) -> Chosen | None:
         return None
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         words = _split_words([configs[done[key][0]] for key in keys])
-        ids = {_short_id(key): key for key in keys}
+        ids = {hashlib.sha256(key.encode()).hexdigest()[:6]: key for key in keys}
         named = {short: f"{text} · {counted(len(done[ids[short]]), 'run')}" for short, text in zip(ids, words)}
         key = ids[url_fields.choose(st.selectbox, "split", "Split", named, width=330)]
         by_method: dict[str, list[Config]] = {}
@@ -158,10 +158,6 @@ def _split_key(config: Config) -> str:
     """Equal for runs whose data and split were asked for in the same way."""
     flat = config.flat()
     return json.dumps({key: flat[key] for key in flat if key.startswith(("dataset", "split."))})
-
-
-def _short_id(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:6]
 
 
 def _variety(configs: Sequence[Config]) -> int:

@@ -61,7 +61,8 @@ def _show(runs: list[Run]) -> None:
     notices.show_left_out({titles.label(run): history(run) for run in together})
     race_view.show(together)
     if race_view.can_race(together):
-        live_part.follow(lambda: _lanes_of(together), _are_going_on, _show_course, _TICK_S)
+        named = list(zip(_LETTERS, together))
+        live_part.follow(lambda: [_lane(*pair) for pair in named], _are_going_on, _show_course, _TICK_S)
         race_view.offer(together)
 
 
@@ -126,10 +127,6 @@ def _suggest(run: Run, runs: list[Run]) -> None:
 
 def _put_together(ids: list[str]) -> None:
     st.query_params["run"] = ids
-
-
-def _lanes_of(runs: list[Run]) -> list[_Lane]:
-    return [_lane(letter, run) for letter, run in zip(_LETTERS, runs)]
 
 
 def _lane(letter: str, run: Run) -> _Lane:

@@ -28,8 +28,8 @@ class Connections:
     async def __call__(self, scope, receive, send):
         if scope["type"] != "websocket":
             return await self.app(scope, receive, send)
-        if _free_descriptors() < _RESERVE:
-            limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        if limit - len(os.listdir("/dev/fd")) < _RESERVE:
             self._log.say("refused a connection: too many are open", f"limit of {limit:,} open files; see ulimit -n")
             await receive()
             return await send({"type": "websocket.close", "code": _TRY_LATER})
@@ -73,11 +73,6 @@ class _Log:
         more = self._more.pop(what, 0)
         self._said[what] = now
         print(f"lps: {what} ({why}){f'; {more} more since the last line' if more else ''}", file=sys.stderr, flush=True)
-
-
-def _free_descriptors() -> int:
-    """How many more files this process may open."""
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] - len(os.listdir("/dev/fd"))
 
 
 def _raise_limit() -> None:

@@ -39,7 +39,9 @@ def options() -> dict:
     address = st.get_option("server.address") or ""
     try:
         # The environment is inherited by every run, and no run needs the token.
-        door = guard.door(address, list(st.get_option("server.allowedHosts") or []), _public_port(), _own_token())
+        door = guard.door(
+            address, list(st.get_option("server.allowedHosts") or []), _public_port(), os.environ.pop("LPS_TOKEN", "")
+        )
         if door.token:
             guard.keep(door.token, _token_file())
     except Refusal as error:
@@ -110,10 +112,6 @@ def _library(request: Request) -> Response:
 @cache
 def _packed() -> bytes:
     return gzip.compress((LIBRARY / "plotly.min.js").read_bytes(), 6)
-
-
-def _own_token() -> str:
-    return os.environ.pop("LPS_TOKEN", "")
 
 
 def _public_port() -> int | None:
