@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from lps.analysis import score_cache
 from lps.data import split as split_module
 from lps.data.split import Split
 from lps.errors import Refusal, shorten
@@ -18,7 +17,7 @@ from lps.scores.metrics import agreement
 from lps.scores.protocols import PROTOCOLS, Scores, score
 from lps.settings import catalog
 from lps.settings.config import Config
-from lps.store import snapshots
+from lps.store import score_cache, snapshots
 from lps.store.event_follower import Follower
 from lps.store.events import RESOLVED, resolved
 from lps.store.runs import Run

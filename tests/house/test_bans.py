@@ -158,7 +158,7 @@ def test_the_ban_lets_pass_what_is_safe():
 # Whoever reads or writes files of a run, which a stranger may have made links or pipes of: by `lps.files.atomic` alone.
 READERS = """api machine/background running/log_file store/events store/event_follower cli/_follow
 analysis/labels analysis/naming analysis/projection store/events_tail store/runs store/run_folders
-analysis/score_cache store/snapshots store/summary charts/event_log ui/shared/history ui/live/sections
+store/score_cache store/snapshots store/summary charts/event_log ui/shared/history ui/live/sections
 ui/pictures/predictions"""
 READERS = [ROOT / "lps" / f"{name}.py" for name in READERS.split()]
 OPENERS = ("open", "read_text", "read_bytes", "write_text", "write_bytes", "fromfile", "memmap")

@@ -7,8 +7,9 @@ import os
 import numpy as np
 import pytest
 
-from lps.analysis import run_scores, score_cache
+from lps.analysis import run_scores
 from lps.analysis.run_scores import score_run
+from lps.store import score_cache
 from lps.store.runs import RECORDED_FILE
 from lps.store.snapshots import read_snapshot, write_snapshot
 from tests.sample_runs import make_run
