@@ -22,6 +22,7 @@ PERCENT = ("accuracy/", "nmi/", "ari/")  # families of measurements that are sai
 SHORT = {name: f"accuracy/{name}" for name in ("seen", "novel", "all", "gap")} | {
     "tags": "tag", "notes": "note", "alarms": "alarm", "data": "dataset",
 }  # fmt: skip
+MINUS = " - "  # between the two names of a difference
 _USUAL = ("accuracy/seen", "accuracy/novel", "accuracy/all", "accuracy/gap", "nmi/novel", "nmi/all", "kl")
 
 
@@ -103,8 +104,14 @@ class Vocabulary:
         return sorted(self._measured)
 
     def find(self, text: str) -> Name:
-        """What `text` names: a key, a short form, or the end of one key alone; raises `Refusal`."""
+        """What `text` names: a key, a short form, the end of one key alone, or a difference of two; raises `Refusal`.
+
+        "novel - seen" is the difference of two numbers of the same kind.
+        """
         text = text.casefold()
+        first, minus, other = text.partition(MINUS)
+        if minus:
+            return _difference(self.find(first.strip()), self.find(other.strip()))
         if found := self._exact(SHORT.get(text, text)):
             return found
         ending = [key for key in self._settings if key.endswith(f".{text}")]
@@ -124,6 +131,18 @@ class Vocabulary:
             kind, unit = ("percent", ", percent") if key.startswith(PERCENT) else ("number", "")
             return Name(key, kind, lambda entry: _measured(entry, key), help=f"At the newest epoch{unit}")
         return None
+
+
+def _difference(first: Name, other: Name) -> Name:
+    if first.kind != other.kind or first.kind not in ("number", "percent"):
+        raise Refusal("name", f"{first.key} is a {first.kind} and {other.key} a {other.kind}; expected two numbers")
+
+    def read(entry: Entry) -> object:
+        values = first.read(entry), other.read(entry)
+        return values[0] - values[1] if all(isinstance(value, int | float) for value in values) else ()
+
+    unit = ", points" if first.kind == "percent" else ""
+    return Name(f"{first.key}{MINUS}{other.key}", first.kind, read, help=f"At the newest epoch: a difference{unit}")
 
 
 @cache

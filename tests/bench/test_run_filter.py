@@ -174,5 +174,9 @@ def test_a_name_that_only_some_methods_have_is_known_and_the_end_of_a_key_does()
         Vocabulary().find("labeled_ratio").key == "split.labeled_ratio"
         and Vocabulary().find("gap").key == "accuracy/gap"
     )
+    difference = Vocabulary().find("Novel - seen")
+    assert difference.key == "accuracy/novel - accuracy/seen" and difference.kind == "percent"
+    with pytest.raises(Refusal, match="expected two numbers"):
+        Vocabulary().find("novel - state")
     with pytest.raises(Refusal, match="is batch_size or pretrain.batch_size meant"):
         Vocabulary().find("batch_sise")

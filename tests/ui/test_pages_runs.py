@@ -167,6 +167,14 @@ def test_settings_that_vary_are_columns_and_any_column_can_be_chosen_moved_and_p
     assert heads(visit("runs", columns=["no such", "lr"])) == ["Name", "lr"]
 
 
+def test_a_difference_of_two_numbers_is_a_column(root, shelved):
+    at = visit("runs", columns=["novel", "seen", "novel - seen", "state - seen"])
+    assert heads(at) == ["Name", "Novel", "Seen", "Novel − Seen"] and not at.exception
+    table = at.dataframe[0].value
+    rows = table.dropna()
+    assert len(rows) and list(rows["Novel − Seen"]) == pytest.approx(list(rows["Novel"] - rows["Seen"]), abs=0.1001)
+
+
 def test_sorting_by_any_column(root, made):
     for name in ("unlucky", "stopped", "finished"):
         copy(made[name], root)

@@ -7,7 +7,7 @@ import streamlit as st
 
 from lps.analysis.standing import Entry
 from lps.bench import columns, run_filter
-from lps.bench.run_names import Vocabulary
+from lps.bench.run_names import MINUS, Vocabulary
 from lps.store import titles
 from lps.ui.forms import finding
 from lps.ui.shared import theme, url_fields
@@ -28,6 +28,11 @@ HEADS = {  # of the table; other columns have their keys
     "accuracy/gap": "Gap", "epoch": "Epochs", "epochs": "Of", "alarm": "Alarms", "method": "Method",
     "dataset": "Data set", "seed": "Seed", "tag": "Tags", "id": "Id", "launched": "Launched", "note": "Note",
 }  # fmt: skip
+
+
+def heading(key: str) -> str:
+    """What stands above a column; of a difference the headings of its two parts."""
+    return " − ".join(HEADS.get(part, part) for part in key.split(MINUS))
 
 
 @dataclass(frozen=True)
@@ -115,7 +120,7 @@ def _sorts(entries: Sequence[Entry]) -> dict[str, str]:
     """What can be sorted by: the usual ones, every column in both directions, and what the address says."""
     named = [*st.query_params.get_all("columns"), st.query_params.get("sort", "").removeprefix("-")]
     more = columns.known([*named, *columns.usual(entries)], Vocabulary(entries))
-    heads = {one.key: HEADS.get(one.key, one.key) for one in more}
+    heads = {one.key: heading(one.key) for one in more}
     ways = {f"{sign}{key}": f"{head}, {way}" for key, head in heads.items() for sign, way in _WAYS.items()}
     return SORTS | {key: words for key, words in ways.items() if key not in SORTS}
 

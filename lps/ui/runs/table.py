@@ -15,7 +15,7 @@ from lps.analysis.standing import DAMAGED, Entry
 from lps.bench import columns
 from lps.bench.run_names import FIELDS, Name, Vocabulary
 from lps.store import titles
-from lps.ui.runs.shelf import HEADS
+from lps.ui.runs.shelf import heading
 from lps.ui.shared import data_table, theme, url_fields
 from lps.ui.shared.data_table import Column
 
@@ -90,8 +90,10 @@ def pick_columns(entries: Sequence[Entry], vocabulary: Vocabulary) -> list[Name]
             partial(url_fields.put, "columns"),
             "Columns, in this order",
             list(offered),
-            format_func=lambda key: HEADS.get(key, key),
-            help="Settings, measurements at the newest epoch, and all else that is known of a run",
+            format_func=heading,
+            accept_new_options=True,
+            help="Settings, measurements at the newest epoch, and all else that is known of a run. "
+            "Type novel - seen for the difference of two numbers",
         )
         _arrange(keys)
         st.button("The usual ones", on_click=_forget_columns, disabled=not asked, icon=":material/restart_alt:")
@@ -110,7 +112,7 @@ def _arrange(keys: list[str]) -> None:
     if st.session_state.get("moved_column") not in keys:
         st.session_state["moved_column"] = keys[0]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        head_of = {key: HEADS.get(key, key) for key in keys}
+        head_of = {key: heading(key) for key in keys}
         chosen = st.selectbox("Move or pin", keys, format_func=head_of.get, key="moved_column", width=190)
         st.button("Left", icon=":material/arrow_back:", key="column_left", on_click=_move, args=(keys, chosen, -1))
         st.button("Right", icon=":material/arrow_forward:", key="column_right", on_click=_move, args=(keys, chosen, 1))
@@ -140,7 +142,7 @@ def _pin(key: str, wanted: bool) -> None:
 
 def head(name: Name) -> str:
     """What stands above a column."""
-    return HEADS.get(name.key, name.key)
+    return heading(name.key)
 
 
 def values(entries: Sequence[Entry], name: Name) -> list:
