@@ -415,3 +415,13 @@ def test_looking_changes_nothing(root):
     assert sorted((p.relative_to(root), p.lstat().st_mtime_ns) for p in root.rglob("*")) == before
     with open(run.lock) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_without_psutil_the_doctor_notes_it_and_lists_unfinished_folders(root, monkeypatch):
+    (root / ".incoming" / "half.1234").mkdir(parents=True)
+    monkeypatch.setitem(sys.modules, "lps.machine.whose", None)
+    later = Fake(root, now=lambda: time.time() + 2 * 3600)
+    levels = {finding.level: finding.says for finding in findings_of(runs_folder.leftovers, later)}
+    assert set(levels) == {NOTE} and "could not be looked at" in levels[NOTE]
+    assert "1 unfinished folder" in str(findings_of(runs_folder.leftovers, later))
+    assert [finding.level for finding in findings_of(runs_folder.file_system, Fake(root))] == [NOTE]
