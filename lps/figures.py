@@ -226,7 +226,7 @@ def map_of_features(
     else:
         raise Refusal("method", f"there is no {shorten(method)} map of epoch {epoch}; python -m lps project makes one")
     table = maps.table_of(points, index, split, targets, snapshot)
-    seen, names = split.classes.seen, list(split.class_names)
+    seen, names = split.classes.seen, _class_names(run, _history(run))
     return maps.projection(table, color, _palette(dark), seen, names, height=height)
 
 
@@ -380,8 +380,10 @@ def _palette(dark: bool) -> Palette:
 
 
 def _class_names(run: Run, past: History) -> list[str]:
+    """What charts call every class id; without truth an id is a cluster, which a person may have named."""
     try:
-        return list(read_split(run.folder)[0].class_names)
+        split, _ = read_split(run.folder)
+        return labels.cluster_names(run, split) if past.is_blind else list(split.class_names)
     except Refusal:
         return [str(class_id) for class_id in range(int(past.start.get("classes/total") or 0))]
 

@@ -1,10 +1,19 @@
 """How amounts are said, everywhere alike: how many, how large, how long, how long ago."""
 
+HANDFUL = 30  # things, below which a percentage says too little without their number
+
 
 def counted(number: float, noun: str) -> str:
     """How many of a thing, as people say it: 1 epoch, 2,000 images, 2 classes."""
     ending = "" if number == 1 else "es" if noun.endswith(("s", "x")) else "s"
     return f"{number:,.0f} {noun}{ending}"
+
+
+def share_of(share: float, count: int) -> str:
+    """A share of `count` things, to be followed by their name: "62 % of 240", of a handful "5 of 8"."""
+    if count < HANDFUL:
+        return f"{round(share * count)} of {count}"
+    return f"{100 * share:.0f} % of {count:,}"
 
 
 def data_size(count: float) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lps.wording import ago, counted, data_size, duration, estimated, estimated_range
+from lps.wording import ago, counted, data_size, duration, estimated, estimated_range, share_of
 
 ROOT = Path(__file__).resolve().parents[1]
 BY_HAND = re.compile(r"\{'e?s' (?:\*|if)|else 'e?s'\}")  # a plural
@@ -38,3 +38,8 @@ def test_an_estimate_is_no_more_exact_than_it_deserves():
 def test_no_plural_is_made_by_hand(room):
     files = [path for path in (ROOT / room).rglob("*.py") if BY_HAND.search(path.read_text(encoding="utf-8"))]
     assert files == []
+
+
+def test_a_share_of_a_handful_says_how_many():
+    assert share_of(0.625, 8) == "5 of 8" and share_of(2 / 3, 29) == "19 of 29"
+    assert share_of(0.625, 30) == "62 % of 30" and share_of(0.5, 2400) == "50 % of 2,400"

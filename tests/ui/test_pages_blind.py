@@ -24,9 +24,10 @@ OF_TRUTH = ("accuracy/", "nmi/", "ari/", "class/", "baseline/")
 def without_truth(run: Run, withheld: bool = True) -> Run:
     """The same run as if nobody knew the classes of its unlabeled images, but for some labels that were withheld."""
     split, targets = read_split(run.folder)
-    targets[split.unlabeled] = -1
+    kept = split.unlabeled[targets[split.unlabeled] < split.classes.seen][: 8 * withheld]
+    targets[np.setdiff1d(split.unlabeled, kept)] = -1
     arrays = dict(np.load(run.folder / "split.npz"))
-    write_arrays(run.folder / "split.npz", **arrays | {"targets": targets.astype(np.int16)})
+    write_arrays(run.folder / "split.npz", **arrays | {"targets": targets.astype(np.int16), "validation": kept})
     lines = []
     for line in run.events.read_text().splitlines():
         event = json.loads(line)
@@ -51,15 +52,17 @@ def cards_of(at) -> str:
 def test_live_shows_what_is_known_without_truth(root, monkeypatch):
     monkeypatch.setattr(points, "pictures", lambda run: sources.load("digits"))
     run = without_truth(make_run(root, epochs=5))
-    at = visit("live", run=[run.id])
+    at = visit("live", run=[run.id], part="training")
     cards, drawn = cards_of(at), charts_of(at)
-    for name in ("Withheld labels", "88 %", "Clusters in use", "10 of 10", "Confident, novel", "Largest cluster"):
+    for name in ("Withheld labels", "7 of 8", "Clusters in use", "10 of 10", "Confident, novel", "Largest cluster"):
         assert name in cards
     assert "–</div>" not in cards  # no card is empty
     titles = [note["text"] for note in drawn["pace"]["layout"]["annotations"]]
     assert titles[0] == "Withheld labels" and "Share of the unlabeled images in each cluster" in titles
     assert {"pace", "pi_hat", "cluster_sizes", "points"} <= set(drawn)
-    assert "no accuracy can be measured" in words_of(at) and "Picture of" in cards
+    assert "no accuracy can be measured" in words_of(at)
+    at = visit("live", run=[run.id])
+    assert "Picture of" in cards_of(at) and not charts_of(at)
 
 
 def test_at_the_end_a_sentence_says_what_was_found_and_a_button_goes_on_to_the_doubtful_one(root, monkeypatch):
@@ -70,11 +73,15 @@ def test_at_the_end_a_sentence_says_what_was_found_and_a_button_goes_on_to_the_d
     doubtful = sum(bool(doubts(cluster)) for cluster in here.clusters)
     at = visit("live", run=[run.id])
     words = words_of(at)
-    assert f"Among {len(here.assigned):,} pictures without a label it found" in words and "5 novel clusters" in words
-    assert "88 % of the withheld labels right" in words and "sure of a picture on average" in words
-    assert (f"{doubtful} cluster" in words and "doubtful**, and come first" in words) == bool(doubtful)
+    total = len(here.assigned)
+    counts = f"{total:,} unlabeled pictures ({total - 8:,} without a label, 8 with a withheld one)"
+    assert "7 of 8 withheld labels right" in words and counts in words and "**5 novel clusters**" in words
+    assert counts in words_of(visit("clusters", run=[run.id])).replace("images", "pictures")
+    assert (f"{doubtful} cluster" in words and "doubtful** and shown first" in words) == bool(doubtful)
     button = next(button for button in at.button if button.label == "Name the clusters")
-    assert f"cluster {first.id}" in cards_of(at) or here.name(first.id) in cards_of(at)
+    shown = cards_of(at)
+    assert shown.count('alt="Picture of') == sum(min(12, cluster.size) for cluster in here.clusters)
+    assert f'alt="Picture of {here.name(first.id)}' in shown
     button.click().run()
     assert not at.exception and at.query_params["cluster"] in (str(first.id), [str(first.id)])
 
@@ -93,12 +100,27 @@ def test_once_every_cluster_has_a_name_the_way_goes_on_to_new_pictures(root, mon
     assert not at.exception and at.query_params["run"] in (run.id, [run.id])
 
 
+def test_a_cluster_is_named_on_its_card_and_called_so_everywhere(root, monkeypatch):
+    monkeypatch.setattr(points, "pictures", lambda run: sources.load("digits"))
+    run = without_truth(make_run(root, epochs=3))
+    at = visit("live", run=[run.id])
+    assert "cluster 7" in words_of(at) and len(at.text_input) == 10
+    next(field for field in at.text_input if field.key.endswith(" 7")).set_value("sevens").run()
+    assert not at.exception and naming.at(naming.read_entries(run), 3).names == {7: "sevens"}
+    assert "**sevens**" in words_of(at) and "cluster 7" not in words_of(at)
+    next(field for field in at.text_input if field.key.endswith(" 8")).set_value("sevens").run()
+    assert "already the name of cluster 7" in at.error[0].value
+    drawn = charts_of(visit("live", run=[run.id], part="training"))
+    for name in ("pi_hat", "cluster_sizes"):
+        assert "sevens" in str(drawn[name]) and "cluster 8" in str(drawn[name]) and "cluster 7" not in str(drawn[name])
+
+
 def test_where_nothing_novel_was_found_the_sentence_says_so(root):
     run = without_truth(make_run(root, epochs=3))
     here = predictions.view(run, 3)
     seen = [cluster for cluster in here.clusters if cluster.id in here.defaults]
-    said = found.sentence(replace(here, clusters=seen), history(run))
-    assert "it found no novel cluster: all went to classes that you labeled or named." in said
+    said = found.sentence(replace(here, clusters=seen))
+    assert "all are in classes that you labeled or named; there is no novel cluster." in said
 
 
 def test_while_it_trains_novel_clusters_come_first_and_nothing_is_judged(root, monkeypatch):
@@ -108,13 +130,14 @@ def test_while_it_trains_novel_clusters_come_first_and_nothing_is_judged(root, m
         at = visit("live", run=[run.id])
     order = [cluster.id for cluster in found.in_order(predictions.view(run, points.epochs(run)[-1]), is_over=False)]
     assert sorted(order) == list(range(10)) and all(cluster >= 5 for cluster in order[:5])
-    assert "What it has found so far" in words_of(at) and "doubtful" not in words_of(at)
+    assert "the clusters still change" in words_of(at) and not at.text_input and "doubtful" not in words_of(at)
     assert any(button.label == "See all clusters" for button in at.button)
 
 
 def test_without_withheld_labels_the_way_to_them_is_said(root):
     run = without_truth(make_run(root, epochs=2), withheld=False)
-    at = visit("live", run=[run.id])
+    assert "5 novel clusters found" in words_of(visit("live", run=[run.id]))
+    at = visit("live", run=[run.id], part="training")
     assert "split.validation_ratio" in words_of(at) and "Withheld labels" not in cards_of(at)
     assert "Clusters in use" in cards_of(at)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from lps.analysis.labels import cluster_names
 from lps.charts import explain_charts
 from lps.charts.event_log import History
 from lps.errors import Refusal
@@ -232,7 +233,8 @@ def title(method: str) -> str:
 def class_names(run: Run, count: int) -> list[str]:
     """The name of every class id below `count`; numbers where the split cannot be read."""
     try:
-        names = list(points.partition(run).split.class_names)
+        split = points.partition(run).split
+        names = cluster_names(run, split) if history(run).is_blind else list(split.class_names)
     except Refusal:
         names = []
     return names[:count] + [str(class_id) for class_id in range(len(names), count)]

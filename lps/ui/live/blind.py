@@ -16,6 +16,7 @@ from lps.errors import Refusal
 from lps.store.runs import Run
 from lps.ui.live import cards
 from lps.ui.pictures import points, predictions
+from lps.wording import share_of
 
 _WHY = "The classes of the unlabeled images are not known, so no accuracy can be measured on them."
 _WITHHELD = "Withheld labels: accuracy on images whose label was kept from training."
@@ -36,8 +37,15 @@ def shares(run: Run) -> pd.DataFrame:
 
 def show_numbers(run: Run, past: History) -> None:
     """What is known, as cards; what is not, and why."""
+    withheld = 0
+    with suppress(Refusal):
+        withheld = len(points.partition(run).split.validation)
     shown = [
-        ("Withheld labels", past.column("accuracy/validation"), _percent),
+        (
+            "Withheld labels",
+            past.column("accuracy/validation"),
+            lambda value: share_of(value, withheld) if withheld else _percent(value),
+        ),
         ("Confident, seen", past.column("pseudo_label/rate/seen"), _percent),
         ("Confident, novel", past.column("pseudo_label/rate/novel"), _percent),
     ]

@@ -1,53 +1,70 @@
-"""What a run without truth is finding: the surest pictures of its clusters from the first epoch on, novel ones first.
+"""What a run without truth has found: a card a cluster, in which it can be named; the doubtful ones first at the end.
 
-At the end one sentence says what was found and how sure that is; then the doubtful clusters come first, and buttons
-go on: to naming them, and to new pictures.
+The headline says how many withheld labels it got right; buttons go on to all clusters, and to new pictures.
 """
 
 import numpy as np
 import streamlit as st
 
 from lps.analysis import clusters
-from lps.analysis.clusters import Cluster
+from lps.analysis.clusters import FLAGS, Cluster
 from lps.charts.event_log import History
 from lps.datasets import Images
 from lps.errors import Refusal
 from lps.store.runs import Run, State
-from lps.ui.pictures import frames, points, predictions
+from lps.ui.pictures import frames, name_field, points, predictions
 from lps.ui.pictures.frames import Frame
 from lps.ui.pictures.predictions import View
 from lps.ui.server import routing
 from lps.ui.shared import escape
 from lps.use import prediction_work
-from lps.wording import counted
+from lps.wording import counted, share_of
 
 _IN_TURN = {"turn": "true"}  # in the address of Clusters: lps.ui.clusters.in_turn
-_MOST, _PICTURES, _SIZE = 8, 8, 56  # clusters, pictures of one, pixels on the screen
+_MOST, _PICTURES, _SIZE = 24, 12, 52  # clusters, pictures of one, pixels on the screen
+_CARD = 372  # pixels of a card at least: six pictures in a row
 
 
 def show(run: Run, state: State, past: History) -> None:
-    """The clusters of the newest epoch; nothing before the first was evaluated."""
+    """The clusters of the newest epoch."""
     stored = points.epochs(run)
     if not stored:
+        st.caption("The first clusters are shown here after the first epoch.")
         return
-    is_over = state.name == "finished"
     try:
-        here, images = predictions.view(run, stored[-1], is_thorough=is_over), points.pictures(run)
+        here = predictions.view(run, stored[-1], is_thorough=state.is_over)
     except Refusal as error:
         st.caption(escape.markdown(f"{error}."))
         return
-    ordered = in_order(here, is_over)
+    images = None
+    try:
+        images = points.pictures(run)
+    except Refusal as error:
+        st.caption(escape.markdown(f"{error}."))
+    ordered = in_order(here, state.is_over)
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
-        words = sentence(here, past) if is_over else f"**What it has found so far**, by epoch {here.epoch}"
-        st.markdown(words, width="stretch")
-        _offer_ways_on(run, here, ordered, is_over)
-    frames.show([_row(here, images, cluster, is_over) for cluster in ordered[:_MOST]], _SIZE)
+        with st.container(gap="xsmall", width="stretch"):
+            st.subheader(headline(here, past), anchor=False)
+            st.markdown(sentence(here) if state.is_over else f"By epoch {here.epoch}; the clusters still change.")
+        _offer_ways_on(run, here, ordered, state.is_over)
+    with st.grid(columns="auto", min_column_width=_CARD, gap="small"):
+        for cluster in ordered[:_MOST]:
+            _show_card(here, images, cluster, state.is_over)
     if len(ordered) > _MOST:
-        st.caption(f"and {counted(len(ordered) - _MOST, 'more cluster')}")
+        st.caption(f"{counted(len(ordered) - _MOST, 'more cluster')}: press See all clusters.")
+
+
+def headline(here: View, past: History) -> str:
+    """ "5 of 8 withheld labels right", or how many clusters there are where no label was withheld."""
+    right, withheld = past.column("accuracy/validation"), len(here.split.validation)
+    if len(right) and withheld:
+        return f"{share_of(right.iloc[-1], withheld)} withheld labels right"
+    novel = sum(cluster.size > 0 and cluster.id not in here.defaults for cluster in here.clusters)
+    return f"{counted(novel, 'novel cluster')} found"
 
 
 def _offer_ways_on(run: Run, here: View, ordered: list[Cluster], is_over: bool) -> None:
-    """The clusters, and at the end the way to new pictures; the one that comes next stands out."""
+    """The page of the clusters, and at the end the way to new pictures."""
     unnamed = is_over and any(cluster.id not in {*here.defaults, *here.said.names} for cluster in ordered)
     label = "Name the clusters" if unnamed else "See all clusters"
     kind = "primary" if unnamed else "secondary"
@@ -65,37 +82,50 @@ def in_order(here: View, is_over: bool) -> list[Cluster]:
     return sorted(filled, key=lambda c: (not (is_over and clusters.doubts(c)), c.id in here.defaults, -c.size))
 
 
-def sentence(here: View, past: History) -> str:
+def sentence(here: View) -> str:
     """What was found, and how sure that is."""
     filled = [cluster for cluster in here.clusters if cluster.size]
     novel = [cluster for cluster in filled if cluster.id not in here.defaults]
     doubtful = sum(bool(clusters.doubts(cluster)) for cluster in filled)
     in_novel = sum(cluster.size for cluster in novel)
-    said = f"Among {counted(len(here.assigned), 'picture')} without a label it found "
+    said = f"{here.split.pictures_in_words()}: "
     if novel:
-        said += f":orange[**{counted(len(novel), 'novel cluster')}**] with {in_novel:,} of them; the other "
-        said += f"{len(here.assigned) - in_novel:,} went to classes that you labeled. "
+        said += f"{in_novel:,} are in :orange[**{counted(len(novel), 'novel cluster')}**], "
+        said += f"{len(here.assigned) - in_novel:,} in classes that you labeled. "
     else:
-        said += "no novel cluster: all went to classes that you labeled or named. "
-    right = past.column("accuracy/validation")
-    if len(right):
-        said += f"It got {100 * right.iloc[-1]:.0f} % of the withheld labels right, and is "
-    else:
-        said += "It is "
-    said += f"{100 * float(np.mean(here.network.confidence)):.0f} % sure of a picture on average. "
+        said += "all are in classes that you labeled or named; there is no novel cluster. "
+    said += f"The mean confidence is {100 * float(np.mean(here.network.confidence)):.0f} %. "
     if doubtful:
-        return f"{said}**{counted(doubtful, 'cluster')} {'is' if doubtful == 1 else 'are'} doubtful**, and come first."
+        return f"{said}**{counted(doubtful, 'cluster')} {'is' if doubtful == 1 else 'are'} doubtful** and shown first."
     return f"{said}No cluster is doubtful."
 
 
-def _row(here: View, images: Images, cluster: Cluster, is_over: bool) -> tuple[str, list[Frame]]:
-    """What is said of a cluster, and its surest pictures."""
+def _show_card(here: View, images: Images | None, cluster: Cluster, is_over: bool) -> None:
+    """Name, size and flags of a cluster, its surest pictures, and the field that names it."""
+    name = here.name(cluster.id)
+    group = "seen" if cluster.id in here.defaults else "novel"
+    color = {"seen": "blue", "novel": "orange"}[group]
+    flags = " ".join(f":yellow-badge[{FLAGS[flag][0]}]" for flag in cluster.flags) if is_over else ""
+    why = "  \n".join(f"**{FLAGS[flag][0].capitalize()}**: {FLAGS[flag][1]}." for flag in cluster.flags)
+    with st.container(border=True, gap="small"):
+        title = f":{color}[**{escape.markdown(name)}**] · {counted(cluster.size, 'picture')}"
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.markdown(f"{title} {flags}", help=why if flags else None, width="stretch")
+            link = {"icon": ":material/open_in_full:", "type": "tertiary", "help": f"Open {name} on the page Clusters"}
+            if st.button("Open", key=f"open:{here.run.id}:{cluster.id}", **link):
+                routing.turn_to("clusters", run=here.run.id, epoch=str(here.epoch), cluster=str(cluster.id))
+        if images is not None:
+            frames.show([("", _frames(here, images, cluster, group))], _SIZE)
+        if is_over and not here.run.is_recorded:
+            name_field.ask(here, cluster.id, label_visibility="collapsed")
+
+
+def _frames(here: View, images: Images, cluster: Cluster, group: str) -> list[Frame]:
+    """The surest pictures of a cluster."""
     members = np.flatnonzero(here.assigned == cluster.id)
     surest = members[np.argsort(-here.network.confidence[members], kind="stable")[:_PICTURES]]
     name = here.name(cluster.id)
-    words = " · ".join([f"{name}: {counted(cluster.size, 'picture')}", *(clusters.doubts(cluster) if is_over else ())])
-    group = "seen" if cluster.id in here.defaults else "novel"
-    return words, [
-        Frame(images.pixels[image], images.sides(image), group, f"Picture of {name}", f"{100 * sure:.0f} %")
+    return [
+        Frame(images.pixels[image], images.sides(image), group, f"Picture of {name}, {100 * sure:.0f} % sure")
         for image, sure in zip(here.split.unlabeled[surest], here.network.confidence[surest])
     ]

@@ -16,6 +16,7 @@ from lps.ui.shared.history import history
 
 _TICK_S = 2.0  # while a run is alive
 _WATCH_S = 4.0  # for a newer run to follow
+_PARTS = {"clusters": "Clusters", "training": "Training"}  # of a run whose truth is unknown
 
 
 def main() -> None:
@@ -36,23 +37,43 @@ def main() -> None:
         return
     run = chosen[0]
     tick = _TICK_S if run.state().is_moving else None
-    live_part.follow(run.state, lambda state: state.is_moving, partial(_show, run), _TICK_S)
-    seconds = epoch_player.interval(sections.token_of(run), tick)
-    st.fragment(sections.show_scrubber, run_every=seconds)(run, tick, seconds)
-    st.fragment(_rest, run_every=tick)(run)
+    is_blind = history(run).is_blind
+    live_part.follow(run.state, lambda state: state.is_moving, partial(_show_head, run, is_blind), _TICK_S)
+    if is_blind and _pick_part() == "clusters":
+        live_part.follow(run.state, lambda state: state.is_moving, partial(_show_found, run), _TICK_S)
+    else:
+        live_part.follow(run.state, lambda state: state.is_moving, partial(_show_numbers, run), _TICK_S)
+        seconds = epoch_player.interval(sections.token_of(run), tick)
+        st.fragment(sections.show_scrubber, run_every=seconds)(run, tick, seconds)
+        st.fragment(_rest, run_every=tick)(run)
     if len(history(run).epochs) and run.state().name != "unreadable":
         take_away.offer_report(lambda: run_report.of_run(run), f"report-{run.id}")
 
 
-def _show(run: Run, state: State) -> None:
-    """One run: head, progress, numbers, pace."""
+def _pick_part() -> str:
+    """What of a run without truth is looked at: what it has found, or how the training goes."""
+    how = {"required": True, "label_visibility": "collapsed"}
+    return select.choose(st.segmented_control, "part", "What to show", _PARTS, **how)
+
+
+def _show_head(run: Run, is_blind: bool, state: State) -> None:
+    """How a run stands, and what is wrong with it."""
     past = history(run)
+    if past.is_blind != is_blind:
+        st.rerun()  # its first epoch has been evaluated
     sections.show_head(run, state, past)
     notices.show_damages(run)
     notices.show_left_out({"This run": past})
     notices.show_alarms(run)
-    if past.is_blind:
-        found.show(run, state, past)
+
+
+def _show_found(run: Run, state: State) -> None:
+    found.show(run, state, history(run))
+
+
+def _show_numbers(run: Run, _state: State) -> None:
+    """Numbers and curves."""
+    past = history(run)
     if len(past.epochs):
         sections.show_numbers(run, past)
     sections.show_curves(run, past)

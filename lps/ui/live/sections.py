@@ -11,6 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from lps.analysis import twins
+from lps.analysis.labels import cluster_names
 from lps.charts import class_bars, figures, line_charts, maps, measurements
 from lps.charts.event_log import History, planned_epochs
 from lps.cluster import executors
@@ -299,8 +300,10 @@ def token_of(run: Run) -> str:
 
 
 def _class_names(run: Run, past: History) -> list[str]:
+    """What charts call every class id; without truth an id is a cluster, which a person may have named."""
     try:
-        return list(points.partition(run).split.class_names)
+        split = points.partition(run).split
+        return cluster_names(run, split) if past.is_blind else list(split.class_names)
     except Refusal:
         return [str(class_id) for class_id in range(int(past.start.get("classes/total") or 0))]
 
