@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lps.analysis import mixtures
 from lps.analysis.projection import unit_rows
 from lps.data.split import Split
 from lps.errors import Refusal
@@ -18,21 +19,27 @@ from lps.store.runs import Run
 from lps.store.snapshots import check_ids, read_arrays
 
 _TRUSTED = 0.5  # share of a cluster with a known class from which on the class of the whole counts as known
+_JUDGED = 0.9  # share of a cluster with a known class from which on a flag says what its classes are
 _LARGE_PART = 1 / 3  # of a class: a cluster that holds as much of two classes has merged them
-_STABLE = 0.5  # mean overlap (Jaccard) with the clusters of earlier epochs below which a cluster is unstable
-_SURE = 0.5  # mean confidence below which a cluster is doubtful
-CLOSE = 0.9  # cosine of mean features from which on two clusters may be one
 WINDOW = 5  # earlier snapshots that stability looks back at
-FLAGS = {  # -> (what people read, what it means)
-    "split": ("part of a class", "its most frequent class is the most frequent one of another cluster too"),
-    "merge": ("mixes classes", "it holds a third or more of the images of each of two classes"),
+FLAGS = {  # -> (what people read, what it means); the figures are those of `python -m benchmarks.cluster_flags`
+    "split": (
+        "part of a class",
+        "its most frequent class is the most frequent one of another cluster too. Shown where nearly all true classes "
+        "are known; right for 8 of 8 clusters with 8 % of them hidden, on digits and CIFAR-10",
+    ),
+    "merge": (
+        "mixes classes",
+        "it holds a third or more of the images of each of two classes. Shown where nearly all true classes are known; "
+        "right for 15 of 16 clusters with 8 % of them hidden, on digits and CIFAR-10",
+    ),
     "mixed": (
         "looks mixed",
-        "the pictures most like its own are often in other clusters, or it comes apart into two. On "
-        "clusters of known classes that was said of 9 in 100 with over 90 % of one class, of 71 in 100 with below 70 %",
+        f"{100 * mixtures.ELSEWHERE:.0f} % or more of the pictures nearest to its own are in other clusters, and the "
+        f"network is less than {100 * mixtures.SURE:.0f} % sure of it. Right (less than 80 % of one class) for 66 of "
+        "74 clusters of 40 runs: 16 of 22 on digits, 50 of 52 on CIFAR-10. It found 66 of 179 mixed clusters",
     ),
     "empty": ("empty", "no image was put in it"),
-    "unstable": ("unstable", f"its mean overlap with the clusters of the epochs before is below {100 * _STABLE:.0f} %"),
 }
 _PIECE = 512  # images whose directions are in memory at once
 
@@ -81,10 +88,7 @@ def doubts(cluster: Cluster) -> list[str]:
     """Why a person should look at a cluster before others, in words; nothing for one without images."""
     if not cluster.size:
         return []
-    found = [FLAGS[flag][0] for flag in cluster.flags]
-    found += [f"only {100 * cluster.confidence:.0f} % sure"] if cluster.confidence < _SURE else []
-    is_close = cluster.nearest >= 0 and cluster.similarity > CLOSE
-    return found + ([f"close to cluster {cluster.nearest}"] if is_close else [])
+    return [FLAGS[flag][0] for flag in cluster.flags]
 
 
 def read_assignment(run: Run, epoch: int, split: Split) -> Assignment:
@@ -208,9 +212,10 @@ def describe(
     leading = np.where(np.take_along_axis(counts, order, axis=1) > 0, order, -1)
     withheld_sizes = np.bincount(here[withheld][here[withheld] >= 0], minlength=len(ids)) if withheld is not None else 0
     sums = np.bincount(here[here >= 0], weights=confidence[here >= 0].astype(float), minlength=len(ids))
-    nearest, similarity = np.full(len(ids), -1), np.full(len(ids), np.nan)
+    nearest, similarity, mixed = np.full(len(ids), -1), np.full(len(ids), np.nan), np.zeros(len(ids), bool)
     if features is not None and feature_rows is not None and len(features):
         nearest, similarity = neighbours(features, here[feature_rows], len(ids))
+        mixed = mixtures.suspected(features, here[feature_rows], _over(sums, sizes))
     columns = {
         "size": sizes,
         "known": known,
@@ -226,7 +231,7 @@ def describe(
         "nearest": np.where(nearest >= 0, ids[nearest], -1),
         "similarity": similarity,
     }
-    found = _flags(counts, sizes, trusted, columns["stability"])
+    found = _flags(counts, sizes, trusted & (known >= _JUDGED * sizes), mixed)
     rows = zip(*(column.tolist() for column in columns.values()))
     return [Cluster(int(i), **dict(zip(columns, row)), flags=marks) for i, row, marks in zip(ids, rows, found)]
 
@@ -240,20 +245,20 @@ def matching(counts: np.ndarray) -> np.ndarray:
     return np.where(square[np.arange(len(counts)), matched] > 0, matched, -1)
 
 
-def _flags(counts: np.ndarray, sizes: np.ndarray, trusted: np.ndarray, stable: np.ndarray) -> list[tuple[str, ...]]:
+def _flags(counts: np.ndarray, sizes: np.ndarray, judged: np.ndarray, mixed: np.ndarray) -> list[tuple[str, ...]]:
     """What is suspicious about every cluster, as keys of `FLAGS`; see there.
 
-    counts (clusters, classes); trusted: clusters whose class counts as known; stable: `stability`.
+    counts (clusters, classes); judged: clusters whose classes are known; mixed: those that look mixed.
     """
-    majority = np.where(trusted & (counts.sum(axis=1) > 0), counts.argmax(axis=1), -1)
+    majority = np.where(judged & (counts.sum(axis=1) > 0), counts.argmax(axis=1), -1)
     parts = _over(counts, counts.sum(axis=0))
     rows = []
     for i in range(len(counts)):
         marks = {
             "split": majority[i] >= 0 and (majority == majority[i]).sum() > 1,
-            "merge": trusted[i] and (parts[i] >= _LARGE_PART).sum() > 1,
+            "merge": judged[i] and (parts[i] >= _LARGE_PART).sum() > 1,
+            "mixed": mixed[i],
             "empty": sizes[i] == 0,
-            "unstable": stable[i] < _STABLE,
         }
         rows.append(tuple(name for name, holds in marks.items() if holds))
     return rows

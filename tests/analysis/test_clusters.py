@@ -134,10 +134,7 @@ def test_the_matched_class_is_not_always_the_most_frequent_one():
 
 def test_flags_have_words_for_people():
     titles = {key: title for key, (title, _) in clusters.FLAGS.items()}
-    assert titles == {
-        "split": "part of a class", "merge": "mixes classes", "mixed": "looks mixed", "empty": "empty",
-        "unstable": "unstable",
-    }  # fmt: skip
+    assert titles == {"split": "part of a class", "merge": "mixes classes", "mixed": "looks mixed", "empty": "empty"}
 
 
 def test_flags():
@@ -151,21 +148,16 @@ def test_flags():
     barely = described([0] * 10 + [1] * 10 + [2] * 10 + [2] * 3 + [3] * 7, truth)
     assert [c.flags for c in barely] == [(), (), (), ()]  # three of ten are less than a third
     shaken = described(truth, truth, earlier=[np.array(truth[1:] + [0])[::-1] * 0, np.arange(40)])
-    assert all(c.flags == ("unstable",) for c in shaken) and shaken[0].stability == pytest.approx((0.25 + 0.1) / 2)
+    assert shaken[0].stability == pytest.approx((0.25 + 0.1) / 2)
+    hidden = [-1 if i % 4 == 0 else c for i, c in enumerate(truth)]
+    halves = described([0] * 5 + [4] * 5 + truth[10:], hidden)
+    assert not any(c.flags for c in halves) and halves[0].is_trusted, "a quarter without a class is too much for a flag"
 
 
-def test_doubts_are_words_about_what_a_person_should_look_at_first():
-    sound, unsure, close, empty = (
-        replace(one, **more)
-        for one, more in zip(
-            [described([0, 0], [-1, -1], ids=[0], num_classes=1)[0]] * 4,
-            [{}, {"confidence": 0.42}, {"nearest": 3, "similarity": 0.95}, {"size": 0, "flags": ("empty",)}],
-        )
-    )
-    assert clusters.doubts(replace(sound, confidence=0.9)) == clusters.doubts(empty) == []
-    assert clusters.doubts(unsure) == ["only 42 % sure"]
-    assert clusters.doubts(replace(close, confidence=0.9)) == ["close to cluster 3"]
-    assert clusters.doubts(replace(sound, confidence=0.9, flags=("unstable",))) == ["unstable"]
+def test_doubts_are_the_flags_of_clusters_with_images():
+    sound = described([0, 0], [-1, -1], ids=[0], num_classes=1)[0]
+    assert clusters.doubts(sound) == clusters.doubts(replace(sound, size=0, flags=("empty",))) == []
+    assert clusters.doubts(replace(sound, flags=("mixed",))) == ["looks mixed"]
 
 
 def test_without_truth_the_rest_is_known():

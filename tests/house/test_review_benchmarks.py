@@ -1,9 +1,9 @@
-"""The benchmarks of Review and of mixed clusters, on a made run whose mistakes are known."""
+"""The benchmarks of Review and of flags on clusters, on a made run whose mistakes are known."""
 
 import numpy as np
 import pytest
 
-from benchmarks import mixtures, review
+from benchmarks import cluster_flags, review
 from lps.analysis import review_order
 from tests.sample_runs import make_run
 
@@ -36,13 +36,14 @@ def test_the_order_of_the_page_is_asked_anew_after_every_answer(run, monkeypatch
     assert order[0] == review_order.doubts(desk, review.Naming()).next(desk.around, [], 1)[0]
 
 
-def test_rates_of_the_warning(run):
-    found = mixtures.clusters_of(run)
-    assert {one["data"] for one in found} == {"digits"} and all(
-        0 < one["purity"] <= one["in 3"] + 1e-9 for one in found
-    )
-    made = [{"data": "digits", "purity": 0.95, "warned": True, "elsewhere": 0.1, "surplus": 0, "in 2": 1, "in 3": 1}]
-    made += [made[0] | {"purity": 0.5, "elsewhere": 0.3}, made[0] | {"purity": 0.5, "warned": False}]
-    row = mixtures.rates(made)[-1]
-    assert (row["pure"], row["warned"], row["mixed"], row["caught"]) == (1, "100 %", 2, "50 %")
-    assert row["elsewhere, AUC"] == "0.75" and row["purity, purity"] == "50 %"
+def test_what_is_said_of_clusters_is_held_against_the_truth(run, monkeypatch):
+    monkeypatch.setattr(cluster_flags, "_EPOCHS", 6)
+    found = cluster_flags.clusters_of("digits, few, 0", run)
+    assert len(found) == 10 and all(0 < one["parts"][0] <= one["parts"][2] + 1e-9 for one in found)
+    assert all(one["right"]["looks mixed"] == (one["purity"] < 0.8) for one in found)
+    said = np.array([True, True, False, False])
+    right = np.array([True, False, True, False])
+    made = [{"run": run, "data": "digits", "said": {"x": s}, "right": {"x": r}} for s, r in zip(said, right)]
+    row = cluster_flags.rates(made)[0]
+    assert (row["clusters"], row["true of"], row["said of"], row["right"]) == (4, 2, 2, 1)
+    assert row["precision"] == row["recall"] == "50 % (50 to 50)", "one run, drawn again and again, is the same"

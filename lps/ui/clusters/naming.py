@@ -8,7 +8,7 @@ from functools import partial
 import streamlit as st
 
 from lps.analysis import labels, naming
-from lps.analysis.clusters import CLOSE, FLAGS
+from lps.analysis.clusters import FLAGS
 from lps.datasets import Images
 from lps.store.runs import Run
 from lps.ui.clusters import in_turn, mending, placing, single_pictures
@@ -173,8 +173,6 @@ def _show_steps(here: View, cluster: int, entries: Sequence[Mapping]) -> None:
 def _show_flags(here: View, cluster: int) -> None:
     about = next(c for c in here.clusters if c.id == cluster)
     words = [f"**{FLAGS[flag][0].capitalize()}**: {FLAGS[flag][1]}." for flag in about.flags]
-    if about.similarity > CLOSE and about.nearest >= 0:
-        words.append(f"Its features are close to those of cluster {about.nearest}.")
     if words:
         st.caption("  \n".join(words))
 

@@ -29,7 +29,7 @@ _TABLE_ROWS = 11  # that are visible at once
 _WATCH_S = 4.0
 _OVERVIEWS = {"table": "Table", "confusion": "Confusion matrix"}
 _ORDERS = {"typical": "Most typical", "least": "Least confident", "wrong": "Wrongly assigned"}
-_FLAG_COLORS = {"split": "orange", "merge": "red", "mixed": "yellow", "empty": "gray", "unstable": "violet"}
+_FLAG_COLORS = {"split": "orange", "merge": "red", "mixed": "yellow", "empty": "gray"}
 _MATCHING = (
     "The one-to-one matching of clusters and classes that makes most images right, as the accuracies count them. Each "
     "class goes to one cluster at most, so the matched class need not be the most frequent one in a cluster"

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import streamlit as st
 
-from lps.analysis import clusters, labels, mixtures, naming, projection
+from lps.analysis import clusters, labels, naming, projection
 from lps.analysis.clusters import Assignment, Cluster
 from lps.analysis.naming import Naming
 from lps.data.split import Split
@@ -113,15 +113,8 @@ def _described(folder: str, epoch: int, stamps, key: str, is_thorough: bool, _sa
     rows = np.searchsorted(unlabeled, snapshot.feature_index).clip(max=len(unlabeled) - 1)
     earlier = [a.predicted for a in _readable(run, [e for e, _ in stamps[:-1]])]
     found = described(earlier=earlier, features=snapshot.features, feature_rows=rows)
-    mixed = ids[mixtures.suspected(snapshot.features, clusters.places(assigned[rows], ids), len(ids))]
-    found = [replace(c, flags=(*c.flags, "mixed")) if c.id in mixed else c for c in found]
-    made = {*_said.made, *map(_said.root, _said.parents)}
-    return assigned, ids, [_by_hand(c) if c.id in made else c for c in found]
-
-
-def _by_hand(made: Cluster) -> Cluster:
-    """A cluster that a person split off or merged: whether the network always had it says nothing."""
-    return replace(made, stability=np.nan, flags=tuple(flag for flag in made.flags if flag != "unstable"))
+    made = {*_said.made, *map(_said.root, _said.parents)}  # whether the network always had these says nothing
+    return assigned, ids, [replace(c, stability=np.nan) if c.id in made else c for c in found]
 
 
 def _readable(run: Run, epochs: list[int]) -> list[Assignment]:
