@@ -1,6 +1,6 @@
 """How amounts are said, everywhere alike: how many, how large, how long, how long ago."""
 
-HANDFUL = 30  # things, below which a percentage says too little without their number
+_HANDFUL = 30  # things, below which a percentage says too little without their number
 
 
 def counted(number: float, noun: str) -> str:
@@ -11,7 +11,7 @@ def counted(number: float, noun: str) -> str:
 
 def share_of(share: float, count: int) -> str:
     """A share of `count` things, to be followed by their name: "62 % of 240", of a handful "5 of 8"."""
-    if count < HANDFUL:
+    if count < _HANDFUL:
         return f"{round(share * count)} of {count}"
     return f"{100 * share:.0f} % of {count:,}"
 

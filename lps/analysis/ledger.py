@@ -24,9 +24,9 @@ from lps.wording import counted
 
 REPRODUCED, OPEN, BELOW = "reproduced", "not distinguishable", "below"
 OTHERWISE, MISSING = "not comparable", "not run"
-CLOSE = 2.0  # points of accuracy on all to either side of a mean that says something
+_CLOSE = 2.0  # points of accuracy on all to either side of a mean that says something
 _VERDICTS = {
-    REPRODUCED: f"the official number is in our {estimates.INTERVAL} of at most {CLOSE:g} points to either side, or "
+    REPRODUCED: f"the official number is in our {estimates.INTERVAL} of at most {_CLOSE:g} points to either side, or "
     "below it",
     OPEN: "it is in our interval, which is wider, or there is one seed and so no interval",
     BELOW: "our whole interval is below it",
@@ -142,7 +142,7 @@ def verdict(group: Group, official: float | None) -> str:
         return OPEN
     if found.mean + width < official:
         return BELOW
-    return REPRODUCED if width <= CLOSE or found.mean - width > official else OPEN
+    return REPRODUCED if width <= _CLOSE or found.mean - width > official else OPEN
 
 
 def command(group: Group) -> str:

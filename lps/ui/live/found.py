@@ -42,10 +42,9 @@ def show(run: Run, state: State, past: History) -> None:
     except Refusal as error:
         st.caption(escape.markdown(f"{error}."))
     ordered = in_order(here, state.is_over)
-    with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
-        with st.container(gap="xsmall", width="stretch"):
-            st.subheader(headline(here, past), anchor=False)
-            st.markdown(sentence(here) if state.is_over else f"By epoch {here.epoch}; the clusters still change.")
+    st.subheader(_headline(here, past), anchor=False)
+    st.markdown(sentence(here) if state.is_over else f"By epoch {here.epoch}; the clusters still change.")
+    with st.container(horizontal=True, gap="small"):
         _offer_ways_on(run, here, ordered, state.is_over)
     with st.grid(columns="auto", min_column_width=_CARD, gap="small"):
         for cluster in ordered[:_MOST]:
@@ -54,7 +53,7 @@ def show(run: Run, state: State, past: History) -> None:
         st.caption(f"{counted(len(ordered) - _MOST, 'more cluster')}: press See all clusters.")
 
 
-def headline(here: View, past: History) -> str:
+def _headline(here: View, past: History) -> str:
     """ "5 of 8 withheld labels right", or how many clusters there are where no label was withheld."""
     right, withheld = past.column("accuracy/validation"), len(here.split.validation)
     if len(right) and withheld:
@@ -108,10 +107,14 @@ def _show_card(here: View, images: Images | None, cluster: Cluster, is_over: boo
     flags = " ".join(f":yellow-badge[{FLAGS[flag][0]}]" for flag in cluster.flags) if is_over else ""
     why = "  \n".join(f"**{FLAGS[flag][0].capitalize()}**: {FLAGS[flag][1]}." for flag in cluster.flags)
     with st.container(border=True, gap="small"):
-        title = f":{color}[**{escape.markdown(name)}**] · {counted(cluster.size, 'picture')}"
+        called, size = escape.markdown(name), counted(cluster.size, "picture")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.markdown(f"{title} {flags}", help=why if flags else None, width="stretch")
-            link = {"icon": ":material/open_in_full:", "type": "tertiary", "help": f"Open {name} on the page Clusters"}
+            st.markdown(f":{color}[**{called}**] · {size} {flags}", help=why if flags else None, width="stretch")
+            link = {
+                "icon": ":material/open_in_full:",
+                "type": "tertiary",
+                "help": "Opens it on the page Clusters",
+            }
             if st.button("Open", key=f"open:{here.run.id}:{cluster.id}", **link):
                 routing.turn_to("clusters", run=here.run.id, epoch=str(here.epoch), cluster=str(cluster.id))
         if images is not None:

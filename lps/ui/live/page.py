@@ -11,7 +11,7 @@ import streamlit as st
 from lps.report import run_report
 from lps.store.runs import Run, State
 from lps.ui.live import epoch_player, found, sections
-from lps.ui.shared import comparable, live_part, notices, page_head, select, take_away
+from lps.ui.shared import comparable, live_part, notices, page_head, select, take_away, url_fields
 from lps.ui.shared.history import history
 
 _TICK_S = 2.0  # while a run is alive
@@ -53,7 +53,7 @@ def main() -> None:
 def _pick_part() -> str:
     """What of a run without truth is looked at: what it has found, or how the training goes."""
     how = {"required": True, "label_visibility": "collapsed"}
-    return select.choose(st.segmented_control, "part", "What to show", _PARTS, **how)
+    return url_fields.choose(st.segmented_control, "part", "What to show", _PARTS, **how)
 
 
 def _show_head(run: Run, is_blind: bool, state: State) -> None:
