@@ -8,7 +8,7 @@ import torch
 from benchmarks.clocks import clock_of
 from benchmarks.report import as_json, section
 from benchmarks.suite import SECTIONS, Options
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings import catalog
 
 
@@ -35,7 +35,7 @@ def main() -> int:
     )
     try:
         report(options, arguments.only or list(SECTIONS), arguments.json)
-    except Refusal as error:
+    except UserError as error:
         print(error, file=sys.stderr)
         return 2
     return 0

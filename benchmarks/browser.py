@@ -21,7 +21,7 @@ from playwright.sync_api import BrowserContext, BrowserType, Page, sync_playwrig
 
 from benchmarks.made_runs import make_large, make_many
 from benchmarks.report import section
-from lps.exchange import tensorboard
+from lps.interop import tensorboard
 from lps.store.run_folders import list_runs
 from lps.store.runs import Run
 from tests.servers import Server, free_port

@@ -18,6 +18,7 @@ import numpy as np
 
 from benchmarks.report import section
 from lps.analysis import labels, naming, review_order
+from lps.inference import training_on
 from lps.scores.estimates import of_pairs
 from lps.scores.protocols import score
 from lps.settings.config import configure, parse_settings
@@ -26,7 +27,6 @@ from lps.store.run_folders import create_run
 from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split, stored_epochs
 from lps.training.loop import train
-from lps.use import training_on
 
 _SHEET = 12  # pictures of a cluster that the person looks at before naming it
 _AGREE = 0.5  # share of them that must be of one class
@@ -42,7 +42,7 @@ class Person:
         split, targets = read_split(run.folder)
         self.shown = {int(image): split.class_names[targets[image]] for image in split.unlabeled}
 
-    def look(self) -> labels.Looked:
+    def look(self) -> labels.LabelCheck:
         return labels.look(self.run, self.epoch)
 
     def say(self, *steps: dict) -> None:

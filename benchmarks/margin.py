@@ -101,7 +101,7 @@ class Outcome:
 
 
 def outcome(run: Run) -> Outcome:
-    """Raises `Refusal` where the run cannot be scored."""
+    """Raises `UserError` where the run cannot be scored."""
     (split, targets), epoch = read_split(run.folder), snapshot_epochs(run.snapshots)[-1]
     truth, predicted = targets[split.unlabeled], read_snapshot(run.snapshots, epoch).predicted
     usual, strict = (score_run(run, protocol).scores for protocol in ("orca", "strict"))

@@ -12,9 +12,9 @@ import numpy as np
 
 from benchmarks.report import section
 from lps.data import features
+from lps.inference import new_kinds, none_of_these
 from lps.methods.parts.clustering import unit
 from lps.settings.config import configure
-from lps.use import new_kinds, none_of_these
 
 PURE = 0.9
 FIRST = 2  # draws 0 and 1 were used to choose the rule

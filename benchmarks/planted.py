@@ -19,7 +19,7 @@ from lps.data.material import pictures
 from lps.datasets import Images
 from lps.network import start_weights
 from lps.network.backbones import build
-from lps.running import audits
+from lps.scheduler import audits
 from lps.settings.config import configure
 from lps.training.evaluate import infer_features
 

@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.report import section
 from lps.analysis import clusters, review_order
 from lps.analysis.naming import Naming
-from lps.analysis.review_order import Desk
+from lps.analysis.review_order import ReviewSession
 from lps.scores.estimates import MeanEstimate, of_mean, of_pairs
 from lps.store.runs import Run
 from lps.store.snapshots import stored_epochs
@@ -27,7 +27,7 @@ DECISIONS = (25, 50, 100, 200)
 _DRAWS = 20
 
 
-def by_review(desk: Desk, answer: np.ndarray) -> list[int]:
+def by_review(desk: ReviewSession, answer: np.ndarray) -> list[int]:
     """Rows of the desk in the order of the page; answer (m,): the cluster that the person puts each picture in."""
     moved, order = {}, []
     for _ in range(max(DECISIONS)):
@@ -38,11 +38,14 @@ def by_review(desk: Desk, answer: np.ndarray) -> list[int]:
     return order
 
 
-def by_confidence(desk: Desk, answer: np.ndarray) -> list[int]:
+def by_confidence(desk: ReviewSession, answer: np.ndarray) -> list[int]:
     return np.argsort(desk.network.confidence[desk.rows], kind="stable")[: max(DECISIONS)].tolist()
 
 
-ORDERS: dict[str, Callable[[Desk, np.ndarray], list[int]]] = {"review": by_review, "least confident": by_confidence}
+ORDERS: dict[str, Callable[[ReviewSession, np.ndarray], list[int]]] = {
+    "review": by_review,
+    "least confident": by_confidence,
+}
 
 
 def gains(run: Run) -> dict[str, np.ndarray]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 from lps.cli._parser import one_line, parser
-from lps.errors import Refusal, shown
+from lps.errors import UserError, shown
 from lps.files.atomic import refusal
 
 _PRIVATE = 0o077  # whatever belongs to runs is its owner's alone
@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with _leaving_in_order() if options.is_taken_away else nullcontext():
             return options.act(options) or 0
-    except Refusal as error:
+    except UserError as error:
         print(f"lps: {one_line(str(error))}", file=sys.stderr)
         return 2
     except OSError as error:

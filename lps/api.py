@@ -10,28 +10,28 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from lps.analysis import standing
+from lps.analysis import run_index
 from lps.analysis.labels import label_all, pictures
-from lps.bench import run_filter
 from lps.cluster import executors
 from lps.cluster.job_options import Options
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.files.atomic import open_regular
 from lps.files.cache import runs_folder
-from lps.running import door, start_check
-from lps.running import launcher as processes
+from lps.scheduler import launcher as processes
+from lps.scheduler import start_check, submit
 from lps.settings import config as settings_of
 from lps.store import run_folders
 from lps.store import runs as folders
 from lps.store.events import read_events, read_history
 from lps.store.snapshots import Snapshot, read_snapshot, read_split, stored_epochs
 from lps.store.summary import summarize
+from lps.tables import run_filter
 
 __all__ = (
     "ConfigError", "Run", "compare_runs", "export_runs", "find_run", "launch", "list_runs", "predict", "replay",
     "train_on",
 )  # fmt: skip
-ConfigError = Refusal  # the name by which scripts know it
+ConfigError = UserError  # the name by which scripts know it
 
 POLL_S = 0.5  # how often a run that goes on is looked at
 
@@ -140,7 +140,7 @@ class Run:
         return summarize(self._run)
 
     def classes(self) -> list[dict]:
-        """The classes by id, seen ones first: {"class", "name", "group"}; `Refusal` where it has no split yet."""
+        """The classes by id, seen ones first: {"class", "name", "group"}; `UserError` where it has no split yet."""
         split, _ = read_split(self.folder)
         named = enumerate(split.class_names[: split.classes.total])
         return [{"class": k, "name": name, "group": "seen" if k < split.classes.seen else "novel"} for k, name in named]
@@ -155,7 +155,7 @@ class Run:
         split, targets = read_split(self.folder)
         try:
             files = pictures(self._run, split, targets).file_names
-        except Refusal:  # the data set is not here any more
+        except UserError:  # the data set is not here any more
             files = ()
         columns = zip(
             found.images.tolist(), found.predicted.tolist(), found.cluster.tolist(), found.confidence.tolist(),
@@ -205,11 +205,11 @@ def launch(
     `{}` for whatever the cluster does by itself; `extra` may be a list, and `place` names another place than SLURM.
     """
     asked = _by_key(method, settings)
-    lighter = door.light_settings(dataset, asked, on is None) if light else {}
+    lighter = submit.light_settings(dataset, asked, on is None) if light else {}
     config = settings_of.configure({"dataset": dataset, "method": method, "seed": seed} | lighter | asked)
     place = None if on is None else _options(on)
-    door.check([config], place is None, fetch=True, judge=start_check.ask)
-    return Run(door.begin(_root(runs), [door.Order(config, name)], on=place)[0].folder)
+    submit.check([config], place is None, fetch=True, judge=start_check.ask)
+    return Run(submit.begin(_root(runs), [submit.RunRequest(config, name)], on=place)[0].folder)
 
 
 def train_on(
@@ -230,22 +230,22 @@ def train_on(
     in place of its own start. dissolve: clusters without a name that no class shall continue. settings: those of
     training that shall be others than the run's, as of `launch`.
     """
-    from lps.use import training_on
+    from lps.inference import training_on
 
     changes = _by_key(run._run.config().method, settings)
     how = {"rule": labels, "threshold": confidence, "from_weights": from_weights, "changes": changes}
     planned = training_on.plan(run._run, epoch, **how, unnamed=dict.fromkeys(dissolve))
-    door.check([planned.config], judge=start_check.ask)
+    submit.check([planned.config], judge=start_check.ask)
     return Run(training_on.begin(planned, name=name).folder)
 
 
 def _options(asked: Mapping[str, object]) -> Options:
     """What a person asks of a place, after the place was asked whether it takes such a job."""
     if not isinstance(asked, Mapping):
-        raise Refusal("on", f"{shorten(asked)} is no dictionary of options, such as {{'partition': 'gpu'}}")
+        raise UserError("on", f"{shorten(asked)} is no dictionary of options, such as {{'partition': 'gpu'}}")
     on, texts = str(asked.get("place", "slurm")), []
     if on not in executors.AWAY:
-        raise Refusal("on", f"{shorten(on)} is no place; choices: {', '.join(executors.AWAY)}")
+        raise UserError("on", f"{shorten(on)} is no place; choices: {', '.join(executors.AWAY)}")
     for name, value in asked.items():
         if name == "place":
             continue
@@ -262,7 +262,7 @@ def _by_key(method: str, settings: Mapping[str, object]) -> dict[str, object]:
 
 
 def find_run(text: str, runs: Path | str | None = None) -> Run:
-    """The run called `text`: its id, the end of its id, or its folder; raises `Refusal`."""
+    """The run called `text`: its id, the end of its id, or its folder; raises `UserError`."""
     return Run(run_folders.find_run(_root(runs), str(text)).folder)
 
 
@@ -271,11 +271,11 @@ def list_runs(
 ) -> list[Run]:
     """All runs, newest first; those in a state, or with a tag such as "sweep:NAME", where asked for.
 
-    filter: such as 'lr>0.05 and method=lps', in the language of the page Runs (`lps.bench.run_filter`).
+    filter: such as 'lr>0.05 and method=lps', in the language of the page Runs (`lps.tables.run_filter`).
     """
     found = [run for run in run_folders.list_runs(_root(runs)) if tag is None or tag in run.meta()["tags"]]
     if filter.strip():
-        found = [entry.run for entry in run_filter.select([standing.entry(run) for run in found], filter)]
+        found = [entry.run for entry in run_filter.select([run_index.entry(run) for run in found], filter)]
     return [Run(run.folder) for run in found if state is None or run.state().name == state]
 
 
@@ -292,33 +292,33 @@ def compare_runs(
     """Mean and spread over the seeds of equal runs: a list of groups, or a table in `form` (markdown, latex, csv).
 
     protocol, select, seen, images: as for `python -m lps compare`. against: one of the runs, whose group all others are
-    held against; the usual one without it. Runs that cannot be scored so are a `Refusal`.
+    held against; the usual one without it. Runs that cannot be scored so are a `UserError`.
     """
     from lps.analysis.run_groups import group_runs
     from lps.analysis.run_scores import score_all
     from lps.analysis.score_tables import table  # scikit-learn takes seconds to import
 
     if form not in (None, "markdown", "latex", "csv"):
-        raise Refusal("form", f"{shorten(form)} is not one of markdown, latex, csv")
+        raise UserError("form", f"{shorten(form)} is not one of markdown, latex, csv")
     scored, left_out = score_all([run._run for run in compared], protocol, select, seen, images)
     if left_out:
         run, why = left_out[0]
-        raise Refusal("compared", f"{run.id} cannot be scored: {why}")
+        raise UserError("compared", f"{run.id} cannot be scored: {why}")
     if not scored:
-        raise Refusal("compared", "holds no run")
+        raise UserError("compared", "holds no run")
     groups = group_runs(scored)
     reference = next(
         (group for group in groups if against and any(m.run.id == against.id for m in group.members)), None
     )
     if against and reference is None:
-        raise Refusal("against", f"{against.id} is none of the compared runs")
+        raise UserError("against", f"{against.id} is none of the compared runs")
     text = table(groups, form or "json", reference)
     return text if form else json.loads(text)
 
 
 def export_runs(exported: Sequence[Run], to: str, into: Path | str) -> list[Path]:
     """Write runs for other programs: to = tensorboard, csv, parquet or archive; gives the files and folders."""
-    from lps.exchange import archives, event_tables, tensorboard
+    from lps.interop import archives, event_tables, tensorboard
 
     found, into = [run._run for run in exported], Path(into)
     if to == "tensorboard":
@@ -327,7 +327,7 @@ def export_runs(exported: Sequence[Run], to: str, into: Path | str) -> list[Path
         return [archives.pack(run, into) for run in found]
     if to in event_tables.FORMS:
         return event_tables.export(found, into, to)
-    raise Refusal("to", f"{shorten(to)} is not one of tensorboard, csv, parquet, archive")
+    raise UserError("to", f"{shorten(to)} is not one of tensorboard, csv, parquet, archive")
 
 
 def predict(run: Run, pictures, *, keep: float | None = None, to: Path | str | None = None) -> list[dict]:
@@ -335,11 +335,11 @@ def predict(run: Run, pictures, *, keep: float | None = None, to: Path | str | N
 
     One row a picture: file, name (None for none of these), guess, confidence, cluster, group, distance, nearest (ids of
     the training images that it is most like). keep: share of known pictures that stay some class, 0.95 without it; 1
-    lets every picture be some. to: a .csv file to be written as well. Raises `Refusal`.
+    lets every picture be some. to: a .csv file to be written as well. Raises `UserError`.
     """
-    from lps.use import prediction_files
-    from lps.use.predicted import check_share
-    from lps.use.prediction import predict
+    from lps.inference import prediction_files
+    from lps.inference.predicted import check_share
+    from lps.inference.prediction import predict
 
     check_share(keep)
     found = predict(run._run, pictures)
@@ -363,7 +363,7 @@ def replay(raced: Sequence[Run], to: Path | str) -> Path:
     try:
         from lps.race import document  # pandas and jinja2, which training does without
     except ModuleNotFoundError as error:
-        raise Refusal("replay", f"needs {error.name}, which is not installed: pip install pandas jinja2") from None
+        raise UserError("replay", f"needs {error.name}, which is not installed: pip install pandas jinja2") from None
 
     return document.write([run._run for run in raced], Path(to))
 

@@ -1,12 +1,15 @@
 """A refusal: what a person asked for and cannot have, in one sentence with the value and what was expected."""
 
 
-class Refusal(ValueError):
+class UserError(ValueError):
     """What cannot be done, in one sentence for the person who asked; `name` is the setting or thing it is about."""
 
     def __init__(self, name, message):
         super().__init__(f"{name}: {message}")
         self.name = name
+
+
+Refusal = UserError  # the name up to 0.3.0, in method and data set files that people wrote
 
 
 def shorten(value, limit: int = 60) -> str:

@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 import plotly.graph_objects as go
 
-from lps.analysis import clusters, differences, effects, labels, naming, projection, run_scores, standing, twins
+from lps.analysis import clusters, differences, effects, labels, naming, projection, run_diff, run_index, run_scores
 from lps.analysis.clusters import Assignment
 from lps.analysis.effects import Background
 from lps.analysis.main_effects import main_effects as main_effects_of
 from lps.analysis.run_scores import Scored
-from lps.bench import boards, run_filter
 from lps.charts import (
     board_charts,
     class_bars,
@@ -36,12 +35,13 @@ from lps.charts.effect_charts import Axis
 from lps.charts.event_log import EventLog, History, planned_epochs
 from lps.charts.palette import DARK, LIGHT, Palette
 from lps.data.split import Split
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.files.cache import runs_folder
 from lps.store import run_folders
 from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split, snapshot_epochs
 from lps.studies import preset_tables, search, search_results, sweep_records, sweeps
+from lps.tables import boards, run_filter
 
 # ---------------------------------------------------------------------------------------------------- over epochs
 
@@ -63,7 +63,7 @@ def pace(run, *, dark: bool = False) -> go.Figure:
 def pace_of_runs(runs: Sequence, *, dark: bool = False) -> go.Figure:
     """Novel and seen accuracy, KL and the mean margin of seen classes of several runs over the epochs."""
     read = [_read(run) for run in runs]
-    names = twins.short_labels([run for run, _ in read])
+    names = run_diff.short_labels([run for run, _ in read])
     pasts = {name: past for name, (_, past) in zip(names, read) if len(past.epochs)}
     epochs = max((planned_epochs(run, past) for run, past in read), default=1)
     return line_charts.pace_of_runs(pasts, epochs, _palette(dark))
@@ -91,7 +91,7 @@ def measurement(run, name: str, *, dark: bool = False) -> go.Figure:
     """Any measurement of docs/formats.md over the epochs; of one by class the means over seen and novel classes."""
     run, past = _read(run)
     if name not in past.epochs and name not in past.vectors:
-        raise Refusal("name", f"{shorten(name)} was not measured by {run.id}")
+        raise UserError("name", f"{shorten(name)} was not measured by {run.id}")
     return measurements.other(past, name, planned_epochs(run, past), _palette(dark))
 
 
@@ -124,7 +124,7 @@ def chart(
     """
     asked = boards.read_chart(text)
     found = [_run(run) for run in runs] or run_folders.list_runs(Path(root or runs_folder()))
-    entries = [standing.entry(run) for run in found]
+    entries = [run_index.entry(run) for run in found]
     entries = [entry for entry in run_filter.select(entries, filter) if entry.config is not None]
     histories = [_history(entry.run) for entry in entries]
     words = board_charts.measurements(histories)
@@ -164,7 +164,7 @@ def cluster_sizes(run, epoch: int, *, dark: bool = False) -> go.Figure:
     run, past = _read(run)
     table = group_tables.cluster_shares(run, read_split(run.folder)[0])
     if epoch not in table.index:
-        raise Refusal("epoch", f"{epoch} has no stored predictions; choices: {', '.join(map(str, table.index))}")
+        raise UserError("epoch", f"{epoch} has no stored predictions; choices: {', '.join(map(str, table.index))}")
     top, shares = float(table.to_numpy().max()), table.loc[epoch].to_numpy()
     return class_bars.class_distribution(shares, past.seen, _class_names(run, past), _palette(dark), top)
 
@@ -178,7 +178,7 @@ def confusion(run, epoch: int, *, dark: bool = False) -> go.Figure:
     ids = labels.cluster_ids(said, network.predicted, split.classes.total)
     truth = targets[split.unlabeled]
     if not (truth >= 0).any():
-        raise Refusal("run", f"{run.id} has no unlabeled image of known class")
+        raise UserError("run", f"{run.id} has no unlabeled image of known class")
     found = clusters.describe(assigned, network.confidence, truth, ids, len(split.class_names))
     width = max(split.classes.seen, int(truth.max()) + 1)
     counts, order = clusters.confusion(assigned, truth, ids, width), confusion_charts.row_order(found)
@@ -194,7 +194,7 @@ def image_confidence(run, image: int, *, dark: bool = False) -> go.Figure:
     split, _ = read_split(run.folder)
     (rows,) = np.nonzero(split.unlabeled == image)
     if not len(rows):
-        raise Refusal("image", f"{image} is not an unlabeled image of {run.id}")
+        raise UserError("image", f"{image} is not an unlabeled image of {run.id}")
     stored = _assignments(run, split)
     last = max(stored)
     said, defaults = naming.at(naming.read_entries(run), last), labels.default_names(run, split)
@@ -224,7 +224,9 @@ def map_of_features(
         plane = maps.shared_plane(ends[0], stored[0], ends[1], stored[-1])
         points, index = maps.on_plane(plane, snapshot, epoch), snapshot.feature_index
     else:
-        raise Refusal("method", f"there is no {shorten(method)} map of epoch {epoch}; python -m lps project makes one")
+        raise UserError(
+            "method", f"there is no {shorten(method)} map of epoch {epoch}; python -m lps project makes one"
+        )
     table = maps.table_of(points, index, split, targets, snapshot)
     seen, names = split.classes.seen, _class_names(run, _history(run))
     return maps.projection(table, color, _palette(dark), seen, names, height=height)
@@ -241,7 +243,7 @@ def curves(
     by: everything (but the seed), method or a setting. band: range, std, interval (confidence) or none.
     """
     if band not in ("range", "std", "interval", "none"):
-        raise Refusal("band", f"{shorten(band)} is not one of range, std, interval, none")
+        raise UserError("band", f"{shorten(band)} is not one of range, std, interval, none")
     scored = _scored(runs)
     tables = {
         label: group_tables.curve_table([_history(member.run) for member in own], name, band)
@@ -260,7 +262,7 @@ def intervals(runs: Sequence, against, column: str = "novel", *, dark: bool = Fa
     groups, name = group_tables.sorted_groups(_scored(runs, scoring)), _run(against).id
     chosen = next((group for group in groups if any(member.run.id == name for member in group.members)), None)
     if chosen is None:
-        raise Refusal("against", f"{name} is none of the runs")
+        raise UserError("against", f"{name} is none of the runs")
     return difference_charts.intervals(differences.hold(groups, chosen), column, _palette(dark))
 
 
@@ -315,7 +317,7 @@ def sweep_curve(name: str, block: str = "", *, root=None, dark: bool = False) ->
     asked = sweeps.from_kept(known.asked) if known else None
     sheet = sweep_charts.sheet_of(asked)
     if sheet is None:
-        raise Refusal("name", f"{shorten(name)} is no sweep of a preset in {root}")
+        raise UserError("name", f"{shorten(name)} is no sweep of a preset in {root}")
     items = sweeps.sketch(asked, root, name).items
     scored, _ = run_scores.score_all(
         [item.run for item in items if item.state and item.state.name == "finished"], "orca", "last", "default"
@@ -323,7 +325,7 @@ def sweep_curve(name: str, block: str = "", *, root=None, dark: bool = False) ->
     found = sweep_charts.figures(sheet, preset_tables.fill(sheet, scored), _palette(dark))
     figure = next((figure for words, figure, _ in found if words.startswith(block)), None)
     if figure is None:
-        raise Refusal("block", f"{shorten(block)} has no curve in {shorten(name)}")
+        raise UserError("block", f"{shorten(block)} has no curve in {shorten(name)}")
     return figure
 
 
@@ -341,7 +343,7 @@ def search_setting(name: str, setting: str, *, root=None, dark: bool = False) ->
     dimension = next((one for one in result.request.space if one.name == setting), None)
     if dimension is None:
         choices = ", ".join(one.name for one in result.request.space)
-        raise Refusal("setting", f"{shorten(setting)} was not searched; choices: {choices}")
+        raise UserError("setting", f"{shorten(setting)} was not searched; choices: {choices}")
     return search_charts.slice_of(result, dimension, _palette(dark))
 
 
@@ -362,7 +364,7 @@ def _run(run) -> Run:
     """The run of an `lps.Run`, a folder or a path."""
     found = Run(Path(getattr(run, "folder", run)))
     if not found.folder.is_dir():
-        raise Refusal("run", f"{shorten(str(found.folder), 120)} is no folder")
+        raise UserError("run", f"{shorten(str(found.folder), 120)} is no folder")
     return found
 
 
@@ -384,14 +386,14 @@ def _class_names(run: Run, past: History) -> list[str]:
     try:
         split, _ = read_split(run.folder)
         return labels.cluster_names(run, split) if past.is_blind else list(split.class_names)
-    except Refusal:
+    except UserError:
         return [str(class_id) for class_id in range(int(past.start.get("classes/total") or 0))]
 
 
 def _by_class(run: Run, past: History, name: str, epoch: int) -> np.ndarray:
     values = past.vector(name, epoch)
     if values is None:
-        raise Refusal("epoch", f"{epoch} of {run.id} has no {name}")
+        raise UserError("epoch", f"{epoch} of {run.id} has no {name}")
     return values
 
 
@@ -401,22 +403,24 @@ def _assignments(run: Run, split: Split) -> dict[int, Assignment]:
     for epoch in snapshot_epochs(run.snapshots):
         try:
             found[epoch] = clusters.read_assignment(run, epoch, split)
-        except Refusal:
+        except UserError:
             continue
     if not found:
-        raise Refusal("run", f"{run.id} has no stored predictions")
+        raise UserError("run", f"{run.id} has no stored predictions")
     return found
 
 
 def _scored(runs: Sequence, scoring: dict[str, str] | None = None) -> list[Scored]:
-    """The scores of runs; raises `Refusal` where one of them has none."""
+    """The scores of runs; raises `UserError` where one of them has none."""
     how = {"protocol": "orca", "select": "last", "seen": "default", "images": "unlabeled"}
     unknown = set(scoring or {}) - set(how)
     if unknown:
-        raise Refusal("scoring", f"{', '.join(sorted(unknown))} is not one of {', '.join(how)}")
+        raise UserError("scoring", f"{', '.join(sorted(unknown))} is not one of {', '.join(how)}")
     scored, left_out = run_scores.score_all([_run(run) for run in runs], *(how | (scoring or {})).values())
     if left_out or not scored:
-        raise Refusal("runs", f"{left_out[0][0].id} cannot be scored: {left_out[0][1]}" if left_out else "hold no run")
+        raise UserError(
+            "runs", f"{left_out[0][0].id} cannot be scored: {left_out[0][1]}" if left_out else "hold no run"
+        )
     return scored
 
 
@@ -424,7 +428,7 @@ def _background(scored: Sequence[Scored], settings: Sequence[str]) -> Background
     """Runs that are equal but for these settings and the seed: of several sets the one with most values."""
     for setting in settings:
         if not any(setting in member.config.flat() for member in scored):
-            raise Refusal("setting", f"{shorten(setting)} is no setting of these runs")
+            raise UserError("setting", f"{shorten(setting)} is no setting of these runs")
     return effects.backgrounds(scored, settings)[0]
 
 

@@ -46,8 +46,8 @@ def no_waiting_for_the_disk():
 def no_training_from_pages(request, monkeypatch):
     """Pages heal the queue as they refresh; in their tests, sample runs that look queued must stay where they are."""
     if request.module.__name__.rpartition(".")[2].startswith("test_pages"):
-        monkeypatch.setattr("lps.running.launcher.pump", lambda root, trainer=None: [])
-        monkeypatch.setattr("lps.running.launcher.is_tended", lambda root: True)
+        monkeypatch.setattr("lps.scheduler.launcher.pump", lambda root, trainer=None: [])
+        monkeypatch.setattr("lps.scheduler.launcher.is_tended", lambda root: True)
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +55,7 @@ def no_training_left_behind(request, monkeypatch):
     """A quick test has a trainer of its own: ours would go on for minutes, on the cores of the tests after it."""
     if request.node.get_closest_marker("slow"):
         return
-    from lps.running import launcher
+    from lps.scheduler import launcher
 
     def spawn(run, attempt, slots, locks, trainer, spawn=launcher._spawn):
         assert trainer != launcher.TRAINER, "a quick test starts a real training"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lps.files.atomic import write_json
 from lps.files.locks import boot_id, claim
-from lps.running import queue
+from lps.scheduler import queue
 from lps.settings.config import configure
 from lps.store.run_folders import create_run
 from lps.store.runs import Run

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from lps.data import sources
-from lps.data.confirmed import added
+from lps.data.confirmed_labels import added
 from lps.data.split import open_world_split
 from lps.files.atomic import write_json, write_whole
 from lps.files.locks import boot_id, claim

@@ -13,8 +13,8 @@ import pytest
 from lps import api
 from lps.analysis.labels import label_all
 from lps.cluster.executors import slurm
-from lps.errors import Refusal
-from lps.running import launcher as processes
+from lps.errors import UserError
+from lps.scheduler import launcher as processes
 from lps.store.events import read_events
 from lps.store.run_folders import list_runs
 from lps.store.snapshots import read_snapshot
@@ -68,7 +68,7 @@ def test_a_run_is_handed_to_a_cluster_with_what_was_asked(tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("on", ["slurm", ["partition=gpu"], {"color": "red"}, {"cpus": 0}, {"extra": "rm -rf /"}])
 def test_what_no_cluster_understands_writes_nothing(tmp_path, on):
-    with pytest.raises(Refusal, match="^(on|slurm[a-z ]*): "):
+    with pytest.raises(UserError, match="^(on|slurm[a-z ]*): "):
         api.launch(runs=tmp_path, on=on)
     assert not list(tmp_path.iterdir())
 
@@ -130,7 +130,7 @@ def test_a_failure_is_a_state_with_a_reason(tmp_path, started):
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_written(tmp_path, started, settings, words):
-    with pytest.raises(Refusal, match=re.escape(words)):
+    with pytest.raises(UserError, match=re.escape(words)):
         api.launch(runs=tmp_path / "runs", **settings)
     assert not (tmp_path / "runs").exists()
 
@@ -170,9 +170,9 @@ def test_labels_are_rows(sample):
 def test_what_is_not_there_yet_is_said(tmp_path):
     run = api.Run(make_run(tmp_path, "queued").folder)
     assert run.events() == [] and run.log() == "" and run.summary()["epochs"] == 0
-    with pytest.raises(Refusal, match="no epoch has been evaluated yet"):
+    with pytest.raises(UserError, match="no epoch has been evaluated yet"):
         run.snapshot()
-    with pytest.raises(Refusal, match="is not in"):
+    with pytest.raises(UserError, match="is not in"):
         api.find_run("abcdef", runs=tmp_path)
 
 
@@ -213,9 +213,9 @@ def test_comparing_is_that_of_the_command_line(tmp_path, sample, capsys):
             json.loads(text) if form == "json" else text
         )
     assert api.compare_runs(runs)[0]["n"] == 2
-    with pytest.raises(Refusal, match="compared: holds no run"):
+    with pytest.raises(UserError, match="compared: holds no run"):
         api.compare_runs([])
-    with pytest.raises(Refusal, match="form: 'html' is not one of markdown, latex, csv"):
+    with pytest.raises(UserError, match="form: 'html' is not one of markdown, latex, csv"):
         api.compare_runs(runs, "html")
 
 
@@ -225,7 +225,7 @@ def test_exports(tmp_path, sample):
         "events.csv", "scalars.csv", "runs.csv"
     ]  # fmt: skip
     assert api.export_runs([run], "archive", tmp_path)[0].is_file()
-    with pytest.raises(Refusal, match="to: 'x' is not one of"):
+    with pytest.raises(UserError, match="to: 'x' is not one of"):
         api.export_runs([run], "x", tmp_path)
 
 
@@ -248,7 +248,7 @@ except AttributeError as error:
     assert "no_such_name" in str(error)
 else:
     raise AssertionError
-from lps.running import launcher; from lps.store import runs
+from lps.scheduler import launcher; from lps.store import runs
 assert callable(lps.launch)
 assert runs.__name__ == "lps.store.runs"
 """

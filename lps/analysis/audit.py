@@ -13,7 +13,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.neighbors import NearestNeighbors
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.methods.parts.clustering import unit
 
 LABELED, UNLABELED, TEST = 0, 1, 2  # the parts of a data set
@@ -47,7 +47,7 @@ class Alike:
 
 
 @dataclass(frozen=True)
-class Stranger:
+class UnlikelyPicture:
     """A picture far from everything. score: robust standard deviations beyond the median."""
 
     picture: int
@@ -70,7 +70,7 @@ class Audit:
 
     count: int
     duplicates: tuple[Alike, ...]
-    strangers: tuple[Stranger, ...]
+    strangers: tuple[UnlikelyPicture, ...]
     denied: tuple[Denied, ...]
 
 
@@ -93,11 +93,11 @@ def audit(
     features: float (n, d); labels: int64 (n,), -1 unknown; parts: as of `parts_of`. pixels: uint8 (n, height, width,
     channels): coloured ones tell duplicates, too. tell: is told the share that is done after every block, and may raise
     to end it. Memory: the features as float32, 800 bytes of thumbnails and 400 of neighbours a picture, and a block of
-    distances. Raises `Refusal` where there are too few or too many pictures.
+    distances. Raises `UserError` where there are too few or too many pictures.
     """
     count = len(features)
     if not _NEIGHBOURS < count <= MOST:
-        raise Refusal(
+        raise UserError(
             "pictures",
             f"{count:,} are not {_NEIGHBOURS + 1} to {MOST:,}, which can be compared with each other; "
             "dataset.images_per_class takes a part",
@@ -198,12 +198,12 @@ def _members(groups: np.ndarray) -> Iterator[np.ndarray]:
             yield members
 
 
-def _strangers(distances: np.ndarray) -> tuple[Stranger, ...]:
+def _strangers(distances: np.ndarray) -> tuple[UnlikelyPicture, ...]:
     away = distances[:, -1]
     middle = np.median(away)
     spread = max(_MAD * float(np.median(np.abs(away - middle))), 1e-6)
     scores = (away - middle) / spread
-    found = [Stranger(int(row), float(scores[row])) for row in np.flatnonzero(scores >= FAR)]
+    found = [UnlikelyPicture(int(row), float(scores[row])) for row in np.flatnonzero(scores >= FAR)]
     return tuple(sorted(found, key=lambda one: (-one.score, one.picture)))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from lps.analysis import mixtures
 from lps.analysis.projection import unit_rows
 from lps.data.split import Split
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.scores.metrics import match
 from lps.store.runs import Run
 from lps.store.snapshots import check_ids, read_arrays
@@ -92,13 +92,13 @@ def doubts(cluster: Cluster) -> list[str]:
 
 
 def read_assignment(run: Run, epoch: int, split: Split) -> Assignment:
-    """The predictions of an epoch for `split.unlabeled`; raises `Refusal` where they are missing or do not fit."""
+    """The predictions of an epoch for `split.unlabeled`; raises `UserError` where they are missing or do not fit."""
     name = f"epoch-{epoch:04d}.npz"
     stored = read_arrays(run.snapshots / name, ("predicted", "confidence"))
     predicted, confidence = stored["predicted"], stored["confidence"]
     check_ids(name, predicted, split.unlabeled, split.classes)
     if confidence.shape != predicted.shape:
-        raise Refusal(name, f"does not hold one confidence for each of the {len(predicted)} unlabeled images")
+        raise UserError(name, f"does not hold one confidence for each of the {len(predicted)} unlabeled images")
     return Assignment(predicted.astype(np.int32), confidence.astype(np.float32))
 
 

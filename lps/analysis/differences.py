@@ -17,7 +17,7 @@ from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import HIGHER_IS_BETTER
 from lps.scores import estimates
 from lps.scores.estimates import CONFIDENCE, MOST, PERCENT, POWER
-from lps.settings.usual import count_unusual
+from lps.settings.defaults import count_unusual
 from lps.wording import counted
 
 COLUMNS = ("seen", "novel", "all", "nmi", "gap")  # that are held against each other

@@ -17,10 +17,10 @@ import numpy as np
 from lps.analysis import paper, run_groups
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import REPEATED, Scored
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings import catalog
 from lps.settings.config import Config, configure
-from lps.settings.usual import count_unusual, sort_key
+from lps.settings.defaults import count_unusual, sort_key
 
 _MEASURES = ("novel", "seen", "all", "gap")
 _DECADES = 100.0  # positive values whose largest is at least so many times the smallest want a log axis
@@ -196,7 +196,7 @@ def usual_seeds(groups: Iterable[Group]) -> tuple[int, ...]:
 def missing(background: Background, values: Sequence, seeds: Sequence[int]) -> list[Config]:
     """The configs that the cell `values` lacks for `seeds`; what repetitions may choose is as in the others' runs.
 
-    Raises `Refusal` where a value does not fit.
+    Raises `UserError` where a value does not fit.
     """
     group = background.groups.get(tuple(values))
     there = {member.config.seed for member in group.members} if group else set()
@@ -221,18 +221,18 @@ def importance(scored: Sequence[Scored], column: str) -> tuple[list[Importance],
     the total sum of squares (type III). Where every value meets every other one equally often, that is eta squared.
     Effects that depend on another setting do not show. Settings that were always changed together count as one. A
     setting whose values follow from the others is left out.
-    Raises `Refusal` where there are several splits, fewer than `_FEWEST_SETUPS` setups, or nothing that differs.
+    Raises `UserError` where there are several splits, fewer than `_FEWEST_SETUPS` setups, or nothing that differs.
     """
     if len({member.split for member in scored}) > 1:
-        raise Refusal("importance", "cannot be told for runs of different splits")
+        raise UserError("importance", "cannot be told for runs of different splits")
     setups = _setups(scored, column)
     if len(setups) < _FEWEST_SETUPS:
         there = "there is 1" if len(setups) == 1 else f"there are {len(setups)}"
-        raise Refusal("importance", f"needs at least {_FEWEST_SETUPS} different settings of these runs; {there}")
+        raise UserError("importance", f"needs at least {_FEWEST_SETUPS} different settings of these runs; {there}")
     means = np.array([mean for _, mean in setups])
     total = float(((means - means.mean()) ** 2).sum())
     if total <= 1e-12:
-        raise Refusal("importance", "has nothing to explain: all settings of these runs came out the same")
+        raise UserError("importance", "has nothing to explain: all settings of these runs came out the same")
     found, left_out = [], {}
     levels = _levels([config for config, _ in setups])
     for name in [name for name, own in levels.items() if 2 * (own.max() + 1) > len(setups)]:

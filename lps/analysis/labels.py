@@ -12,7 +12,7 @@ from lps.analysis.clusters import Assignment, places, read_assignment, tally
 from lps.analysis.naming import Naming
 from lps.data import sources as data_sources
 from lps.data.split import Split
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings import catalog
 from lps.store import thumbnails
 from lps.store.runs import Run
@@ -96,7 +96,7 @@ def digest(predicted: np.ndarray) -> str:
 
 
 def pictures(run: Run, split: Split, targets: np.ndarray) -> datasets.Images:
-    """The images of a run; raises `Refusal` where they cannot be had or are not those that the run saw.
+    """The images of a run; raises `UserError` where they cannot be had or are not those that the run saw.
 
     Of a recording the small copies that it brings, where it does.
     """
@@ -107,7 +107,7 @@ def pictures(run: Run, split: Split, targets: np.ndarray) -> datasets.Images:
     given = np.ones(len(targets), bool)
     given[split.confirmed] = False  # what a person said of these, no data set says
     if not known or not np.array_equal(split.targets(images.labels)[given], targets[given]):
-        raise Refusal("dataset", "has changed since the run, so its pictures cannot be used")
+        raise UserError("dataset", "has changed since the run, so its pictures cannot be used")
     return images
 
 
@@ -115,7 +115,7 @@ def pictures(run: Run, split: Split, targets: np.ndarray) -> datasets.Images:
 
 
 def label_all(run: Run, epoch: int | None = None) -> Labels:
-    """The labels of a run at an epoch: the newest that a person has named, else the newest; raises `Refusal`."""
+    """The labels of a run at an epoch: the newest that a person has named, else the newest; raises `UserError`."""
     _, targets = read_split(run.folder)
     seen = look(run, epoch)
     return assemble(seen.epoch, seen.split, targets, seen.network, seen.said, seen.defaults)
@@ -160,7 +160,7 @@ def group_of(cluster: int, split: Split, said: Naming, defaults: Mapping[int, st
 
 
 @dataclass(frozen=True)
-class Looked:
+class LabelCheck:
     """What a person sees of an epoch. cluster: of every unlabeled image; ids: of all clusters, ascending."""
 
     epoch: int
@@ -182,18 +182,18 @@ class Looked:
         return int((self.cluster == cluster).sum())
 
 
-def look(run: Run, epoch: int | None = None) -> Looked:
-    """The clusters of a run at an epoch: the newest that a person has named, else the newest; raises `Refusal`."""
+def look(run: Run, epoch: int | None = None) -> LabelCheck:
+    """The clusters of a run at an epoch: the newest that a person has named, else the newest; raises `UserError`."""
     epochs, entries = stored_epochs(run), naming.read_entries(run)
     if epoch is None:
         epoch = max(set(naming.named_epochs(entries)) & set(epochs), default=epochs[-1])
     if epoch not in epochs:
-        raise Refusal("epoch", f"{epoch} has no snapshot; the epochs go from {epochs[0]} to {epochs[-1]}")
+        raise UserError("epoch", f"{epoch} has no snapshot; the epochs go from {epochs[0]} to {epochs[-1]}")
     split, _ = read_split(run.folder)
     said, network = naming.at(entries, epoch), read_assignment(run, epoch, split)
     cluster = clusters_of(said, network.predicted, split.unlabeled)
     ids = cluster_ids(said, network.predicted, split.classes.total)
-    return Looked(epoch, split, network, said, default_names(run, split), cluster, tuple(ids.tolist()))
+    return LabelCheck(epoch, split, network, said, default_names(run, split), cluster, tuple(ids.tolist()))
 
 
 # ---------------------------------------------------------------------------------------------------- another epoch

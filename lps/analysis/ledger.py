@@ -18,7 +18,7 @@ from lps.analysis import paper, score_tables
 from lps.analysis.run_groups import Group
 from lps.files import tables
 from lps.scores import estimates
-from lps.settings import catalog, spell
+from lps.settings import catalog, cli_args
 from lps.store import provenance
 from lps.wording import counted
 
@@ -148,11 +148,11 @@ def verdict(group: Group, official: float | None) -> str:
 def command(group: Group) -> str:
     """What makes the group again."""
     config = group.config
-    changed = spell.differing(config.flat(), config.defaults())
+    changed = cli_args.differing(config.flat(), config.defaults())
     changed = {key: value for key, value in changed.items() if key not in ("dataset.decisions", "pretrain.seed")}
     changed = {key: Path(str(v)).name if key in provenance.PATHS and v else v for key, v in changed.items()}
-    seeds = spell.listed(sorted({member.config.seed for member in group.members}))
-    return spell.command("sweep", dataset=config.dataset, method=config.method, seeds=seeds, set=changed)
+    seeds = cli_args.listed(sorted({member.config.seed for member in group.members}))
+    return cli_args.command("sweep", dataset=config.dataset, method=config.method, seeds=seeds, set=changed)
 
 
 def _label(group: Group) -> str:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.files import journal
 from lps.files.atomic import clean_line
 from lps.files.journal import Journal, is_count
@@ -79,10 +79,10 @@ class Naming:
 
 
 def after(naming: Naming, step: Mapping) -> Naming:
-    """`naming` once `step` has been done; raises `Refusal` where it cannot be."""
+    """`naming` once `step` has been done; raises `UserError` where it cannot be."""
     act = _ACTS.get(step.get("do"))
     if act is None:
-        raise Refusal("do", f"{shorten(step.get('do'))} is not one of {', '.join(_ACTS)}")
+        raise UserError("do", f"{shorten(step.get('do'))} is not one of {', '.join(_ACTS)}")
     return act(naming, step)
 
 
@@ -91,7 +91,7 @@ def _named(naming: Naming, step: Mapping) -> Naming:
     gone = {*naming.parents, *naming.made.difference(naming.split_off)}
     for other, taken in naming.names.items():
         if other != cluster and other not in gone and taken.casefold() == name.casefold():
-            raise Refusal("name", f"{shorten(name)} is already the name of cluster {other}; {_REMEDY}")
+            raise UserError("name", f"{shorten(name)} is already the name of cluster {other}; {_REMEDY}")
     return replace(naming, names={**naming.names, cluster: name}, rejected=naming.rejected - {cluster})
 
 
@@ -103,7 +103,7 @@ def _unnamed(naming: Naming, step: Mapping) -> Naming:
 def _merged(naming: Naming, step: Mapping) -> Naming:
     cluster, into = _own(naming, step), _own(naming, step, "into")
     if cluster == into:
-        raise Refusal("into", f"cluster {cluster} cannot be merged into itself")
+        raise UserError("into", f"cluster {cluster} cannot be merged into itself")
     return replace(naming, parents={**naming.parents, cluster: into})
 
 
@@ -111,7 +111,7 @@ def _split(naming: Naming, step: Mapping) -> Naming:
     new, images = step.get("new"), _images_of(step)
     taken = {*naming.made, *naming.moved.values(), *naming.parents, *naming.names}
     if not _is_cluster(new) or new in taken:
-        raise Refusal("new", f"{shorten(new)} is not the id of a new cluster")
+        raise UserError("new", f"{shorten(new)} is not the id of a new cluster")
     naming = _without_verdicts(naming, images)
     return replace(naming, moved={**naming.moved, **dict.fromkeys(images, new)}, made=naming.made | {new})
 
@@ -146,7 +146,7 @@ def _without_verdicts(naming: Naming, images: Sequence[int]) -> Naming:
 def _images_of(step: Mapping) -> list[int]:
     images = step.get("images")
     if not isinstance(images, list) or not images or not all(map(is_count, images)):
-        raise Refusal("images", f"{shorten(images)} is not a list of image ids; choose at least one image")
+        raise UserError("images", f"{shorten(images)} is not a list of image ids; choose at least one image")
     return images
 
 
@@ -175,9 +175,9 @@ def _own(naming: Naming, step: Mapping, key: str = "id") -> int:
     """The cluster that a step names; it must be one of its own still."""
     cluster = step.get(key)
     if not _is_cluster(cluster):
-        raise Refusal(key, f"{shorten(cluster)} is not the id of a cluster")
+        raise UserError(key, f"{shorten(cluster)} is not the id of a cluster")
     if cluster in naming.parents:
-        raise Refusal(key, f"cluster {cluster} is part of cluster {naming.root(cluster)}; undo the merge first")
+        raise UserError(key, f"cluster {cluster} is part of cluster {naming.root(cluster)}; undo the merge first")
     return cluster
 
 
@@ -186,10 +186,10 @@ def _is_cluster(value) -> bool:
 
 
 def clean_name(text) -> str:
-    """A name as one printable line; raises `Refusal` for one without a character."""
+    """A name as one printable line; raises `UserError` for one without a character."""
     name = " ".join(clean_line(text, NAME_LIMIT).split()) if isinstance(text, str) else ""
     if not name:
-        raise Refusal("name", f"{shorten(text)} is not a name; expected 1 to {NAME_LIMIT} characters")
+        raise UserError("name", f"{shorten(text)} is not a name; expected 1 to {NAME_LIMIT} characters")
     return name
 
 
@@ -205,11 +205,11 @@ def merge(naming: Naming, cluster: int, into: int, defaults: Mapping[int, str]) 
 
 
 def check_name(name: str, cluster: int, naming: Naming, defaults: Mapping[int, str]) -> None:
-    """Raises `Refusal` where another cluster has the name by default."""
+    """Raises `UserError` where another cluster has the name by default."""
     for other, taken in defaults.items():
         free = other == cluster or other in naming.names or other in naming.parents
         if not free and taken.casefold() == clean_name(name).casefold():
-            raise Refusal("name", f"{shorten(name)} is already the name of cluster {other}; {_REMEDY}")
+            raise UserError("name", f"{shorten(name)} is already the name of cluster {other}; {_REMEDY}")
 
 
 # ---------------------------------------------------------------------------------------------------- what holds
@@ -232,7 +232,7 @@ def at(entries: Sequence[Mapping], epoch: int) -> Naming:
         for step in entry["steps"]:
             try:
                 naming = after(naming, step)
-            except Refusal:
+            except UserError:
                 continue
     return naming
 
@@ -277,7 +277,7 @@ def _step_words(step: Mapping) -> str:
 
 
 def read_entries(run: Run) -> list[Mapping]:
-    """Everything that was said of a run, oldest first; raises `Refusal` for a damaged file."""
+    """Everything that was said of a run, oldest first; raises `UserError` for a damaged file."""
     return _journal(run).entries()
 
 
@@ -285,7 +285,7 @@ Steps = Sequence[Mapping] | Callable[[Naming], Sequence[Mapping]]
 
 
 def record(run: Run, epoch: int, steps: Steps, snapshot: str = "", key: str = "") -> None:
-    """Add what a person said of an epoch; raises `Refusal` where it cannot be, and then nothing has changed.
+    """Add what a person said of an epoch; raises `UserError` where it cannot be, and then nothing has changed.
 
     steps: what was said, or a function that makes it from what holds while nobody else can write. snapshot: a digest
     of the predictions that the person was looking at. key: names this entry; nothing is added where it exists already.
@@ -318,7 +318,7 @@ def take_back(run: Run, epoch: int, key: str) -> None:
 def undo(run: Run, epoch: int, seen: int | None = None) -> str:
     """Take back the last entry of an epoch that holds; gives it in words, "" where there is none. It stays in the file.
 
-    seen: how many entries the person was looking at; `Refusal` where somebody has added more since.
+    seen: how many entries the person was looking at; `UserError` where somebody has added more since.
     """
     undone: list[Mapping] = []
 
@@ -339,7 +339,7 @@ def restore(run: Run, epoch: int, count: int, seen: int | None = None) -> None:
         _check_seen(entries, epoch, seen)
         most = len(said_of(entries, epoch))
         if not 0 <= count <= most:
-            raise Refusal("restore", f"{shorten(count)} is not a number of decisions; expected 0 to {most}")
+            raise UserError("restore", f"{shorten(count)} is not a number of decisions; expected 0 to {most}")
         return {**_head(epoch), "restore": count}
 
     run.check_writable()
@@ -357,7 +357,7 @@ def _head(epoch: int) -> dict:
 def _check_seen(entries: list[Mapping], epoch: int, seen: int | None) -> None:
     said = said_of(entries, epoch)
     if seen is not None and seen < len(said):
-        raise Refusal("undo", f"was not done: meanwhile was said: {words(said[-1])}; look again")
+        raise UserError("undo", f"was not done: meanwhile was said: {words(said[-1])}; look again")
 
 
 def _is_of_naming(entry: Mapping) -> bool:
@@ -375,5 +375,5 @@ def _is_step(step) -> bool:
         return False
     try:
         return step["do"] not in _ACTS or after(Naming(), step) is not None
-    except Refusal:
+    except UserError:
         return False

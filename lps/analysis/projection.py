@@ -19,9 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lps.errors import Refusal, shorten, shown
+from lps.errors import UserError, shorten, shown
 from lps.files import disk
-from lps.files.atomic import refused, write_json
+from lps.files.atomic import as_user_error, write_json
 from lps.machine import background
 from lps.store.runs import Run
 from lps.store.snapshots import Snapshot, kept_rows, read_arrays, read_snapshot, snapshot_epochs, write_arrays
@@ -44,14 +44,14 @@ class Map:
 
 
 def read_map(run: Run, method: str, epoch: int) -> Map | None:
-    """A stored map, at most `MOST_POINTS` of it, None where there is none; raises `Refusal` where it is damaged."""
+    """A stored map, at most `MOST_POINTS` of it, None where there is none; raises `UserError` where it is damaged."""
     path = _path(run, method, epoch)
     if not path.exists():
         return None
     stored = read_arrays(path, ("points", "index"))
     points, index = stored["points"].astype(np.float32), stored["index"].astype(np.int64)
     if points.shape != (len(index), 2):
-        raise Refusal(path.name, "is damaged (not two coordinates for every image)")
+        raise UserError(path.name, "is damaged (not two coordinates for every image)")
     rows = kept_rows(len(index))
     return Map(points, index) if rows is None else Map(points[rows], index[rows])
 
@@ -78,12 +78,12 @@ def unit_rows(features: np.ndarray) -> np.ndarray:
 
 
 def usable(snapshot: Snapshot, epoch: int) -> np.ndarray:
-    """The features of an epoch as float32 (m, d); raises `Refusal` where no map can be made of them."""
+    """The features of an epoch as float32 (m, d); raises `UserError` where no map can be made of them."""
     name, features = f"epoch-{epoch:04d}.npz", snapshot.features.astype(np.float32)
     if not features.size:
-        raise Refusal(name, "holds no features of images, of which a map is made")
+        raise UserError(name, "holds no features of images, of which a map is made")
     if not np.isfinite(features).all():
-        raise Refusal(name, "holds features that are not finite numbers, of which no map can be made")
+        raise UserError(name, "holds features that are not finite numbers, of which no map can be made")
     return features
 
 
@@ -144,16 +144,16 @@ def align(points: np.ndarray, towards: np.ndarray) -> np.ndarray:
 def project(run: Run, method: str, epoch: int | None = None) -> Path:
     """Compute the map of one epoch (the last one without `epoch`), store it, return its path.
 
-    The same snapshot and the same map to begin from give the same points: the seed is fixed. Raises `Refusal`,
+    The same snapshot and the same map to begin from give the same points: the seed is fixed. Raises `UserError`,
     also for a recording.
     """
     run.check_writable()
     if method not in METHODS:
-        raise Refusal("method", f"{shorten(method)} is not one of {', '.join(METHODS)}")
+        raise UserError("method", f"{shorten(method)} is not one of {', '.join(METHODS)}")
     epochs = snapshot_epochs(run.snapshots)
     epoch = epochs[-1] if epoch is None and epochs else epoch
     if epoch not in epochs:
-        raise Refusal("epoch", f"{epoch} has no snapshot; choices: {', '.join(map(str, epochs)) or 'none yet'}")
+        raise UserError("epoch", f"{epoch} has no snapshot; choices: {', '.join(map(str, epochs)) or 'none yet'}")
     snapshot = read_snapshot(run.snapshots, epoch)
     features = usable(snapshot, epoch)
     count, width = features.shape
@@ -174,7 +174,7 @@ def project(run: Run, method: str, epoch: int | None = None) -> Path:
 def project_all(run: Run, method: str, epoch: int | None = None) -> list[Path]:
     """As `project` for up to `MOST_EPOCHS` epochs, evenly spread: `epoch` first, then away from it in both directions.
 
-    Epochs that have a map keep it. Raises `Refusal`.
+    Epochs that have a map keep it. Raises `UserError`.
     """
     stored = snapshot_epochs(run.snapshots)
     epoch = stored[-1] if epoch is None and stored else epoch
@@ -203,7 +203,7 @@ def _nearest_map(run: Run, method: str, epoch: int, index: np.ndarray) -> tuple[
             continue
         try:
             found = read_map(run, method, other)
-        except Refusal:
+        except UserError:
             continue  # damaged: as good as none
         if found is not None and np.array_equal(found.index, index) and np.isfinite(found.points).all():
             return other, found.points
@@ -216,7 +216,7 @@ def _pca(features: np.ndarray, start: None) -> tuple[np.ndarray, dict]:
 
 def _umap(features: np.ndarray, start: np.ndarray | None) -> tuple[np.ndarray, dict]:
     if importlib.util.find_spec("umap") is None:
-        raise Refusal("method", "umap needs the package umap-learn: pip install umap-learn")
+        raise UserError("method", "umap needs the package umap-learn: pip install umap-learn")
     from umap import UMAP  # takes seconds to import
 
     parameters = {"n_neighbors": max(2, min(15, len(features) - 1)), "min_dist": 0.1, "metric": "cosine"}
@@ -244,17 +244,20 @@ def _tsne(features: np.ndarray, start: np.ndarray | None) -> tuple[np.ndarray, d
 
 
 def start(run: Run, method: str, epoch: int, command: tuple[str, ...] = ()) -> None:
-    """Begin to compute a map in a detached process; does nothing where somebody is at it already. Raises `Refusal`."""
+    """Begin to compute a map in a detached process; does nothing where somebody is at it already.
+
+    Raises `UserError`.
+    """
     asked = ("project", str(run.folder.resolve()), "--method", method, "--epoch", str(epoch))
     _begin(_path(run, method, epoch), command or background.lps_command(*asked))
 
 
 def _begin(path: Path, command: Sequence[str]) -> None:
-    with refused("projections", f"{shown(path.with_suffix(''))} cannot be computed"):
+    with as_user_error("projections", f"{shown(path.with_suffix(''))} cannot be computed"):
         background.begin(path, command)
 
 
-def progress(run: Run, method: str, epoch: int) -> background.Standing:
+def progress(run: Run, method: str, epoch: int) -> background.JobState:
     """Where the map stands, from its files alone."""
     return background.standing(_path(run, method, epoch))
 
@@ -266,7 +269,7 @@ def start_all(run: Run, method: str, epoch: int, command: tuple[str, ...] = ()) 
     _begin(path, command or background.lps_command(*asked))
 
 
-def progress_all(run: Run, method: str) -> background.Standing:
+def progress_all(run: Run, method: str) -> background.JobState:
     """Where the maps of many epochs stand, up to the newest epoch of now."""
     return background.standing(_all_path(run, method, snapshot_epochs(run.snapshots)))
 

@@ -18,7 +18,7 @@ from lps.analysis.clusters import Assignment, places, read_assignment
 from lps.analysis.naming import Naming
 from lps.analysis.projection import nearest_rows
 from lps.data.split import Split
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.store.runs import Run
 from lps.store.snapshots import Snapshot, read_snapshot, read_split
 
@@ -51,7 +51,7 @@ def _surroundings(snapshot: Snapshot, most: int = _MOST) -> Surroundings:
 
 
 @dataclass(frozen=True)
-class Desk:
+class ReviewSession:
     """What can be decided of an epoch. rows (m,): of the pictures of `around` among the unlabeled images."""
 
     split: Split
@@ -66,16 +66,16 @@ class Desk:
         return sum(array.nbytes for array in (*arrays, self.around.images, self.around.nearest, self.rows))
 
 
-def read_desk(run: Run, epoch: int) -> Desk:
-    """Raises `Refusal` where files are missing or damaged."""
+def read_desk(run: Run, epoch: int) -> ReviewSession:
+    """Raises `UserError` where files are missing or damaged."""
     split, targets = read_split(run.folder)
     network = read_assignment(run, epoch, split)
     snapshot = read_snapshot(run.snapshots, epoch, thinned=True)
     around = _surroundings(snapshot, min(_MOST, _MOST_BELIEFS // split.classes.total))
     rows = places(around.images, split.unlabeled)
     if not len(rows) or (rows < 0).any():
-        raise Refusal(f"epoch-{epoch:04d}.npz", "holds no features of the unlabeled images")
-    return Desk(split, targets, network, around, rows)
+        raise UserError(f"epoch-{epoch:04d}.npz", "holds no features of the unlabeled images")
+    return ReviewSession(split, targets, network, around, rows)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Doubts:
         return np.lexsort((-kin, -self.believed[row]))[:most].tolist()
 
 
-def doubts(desk: Desk, said: Naming) -> Doubts:
+def doubts(desk: ReviewSession, said: Naming) -> Doubts:
     """How things stand once a person has said `said`."""
     assigned = labels.clusters_of(said, desk.network.predicted, desk.split.unlabeled)[desk.rows]
     ids = labels.cluster_ids(said, desk.network.predicted, desk.split.classes.total)

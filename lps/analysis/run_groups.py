@@ -7,9 +7,9 @@ from functools import cached_property
 
 from lps.analysis import paper
 from lps.analysis.run_scores import CLUSTERED_APART, REPEATED, TOLD, Scored, resolved_differences
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.scores import estimates
-from lps.settings import catalog, spell
+from lps.settings import catalog, cli_args
 from lps.settings.config import Config, parameters, protocol_parameters
 
 
@@ -100,7 +100,7 @@ def differences(configs: Sequence[Config]) -> dict[str, list]:
 def _changed(config: Config) -> Sequence[str]:
     try:
         return config.changed
-    except Refusal:  # the data set is gone or broken
+    except UserError:  # the data set is gone or broken
         return [key for key, p in parameters(config.method).items() if config.get(key) != p.default]
 
 
@@ -135,4 +135,4 @@ def setting_in_words(key: str, value) -> str:
     """`split.labeled_ratio` 0.5 is "50 % labels", everything else is written as after `--set`."""
     if key == "split.labeled_ratio":
         return f"{100 * value:g} % labels"
-    return spell.setting(key, value)
+    return cli_args.setting(key, value)

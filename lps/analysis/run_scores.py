@@ -11,7 +11,7 @@ import numpy as np
 
 from lps.data import split as split_module
 from lps.data.split import Split
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.scores import metrics, protocols
 from lps.scores.metrics import agreement
 from lps.scores.protocols import PROTOCOLS, Scores, score
@@ -83,7 +83,7 @@ class Scored:
 def score_run(
     run: Run, protocol: str = "orca", select: str = "last", seen: str = "default", images: str = "unlabeled"
 ) -> Scored:
-    """The scores of a run from its stored predictions; raises `Refusal` where that cannot be done."""
+    """The scores of a run from its stored predictions; raises `UserError` where that cannot be done."""
     check_scoring(protocol, select, seen, images)
     how = (protocol, select, seen, images)
     try:
@@ -95,12 +95,12 @@ def score_run(
             if run.state().is_over:
                 score_cache.keep(run, stamp, how, _to_keep(kept))
         return kept
-    except Refusal as error:
-        raise Refusal(run.id, str(error)) from None
+    except UserError as error:
+        raise UserError(run.id, str(error)) from None
 
 
 def check_scoring(protocol: str, select: str, seen: str, images: str) -> None:
-    """Raises `Refusal` where there is no such way to score."""
+    """Raises `UserError` where there is no such way to score."""
     for name, value, choices in (
         ("protocol", protocol, PROTOCOLS),
         ("select", select, SELECTIONS),
@@ -108,7 +108,7 @@ def check_scoring(protocol: str, select: str, seen: str, images: str) -> None:
         ("images", images, IMAGES),
     ):
         if value not in choices:
-            raise Refusal(name, f"{shorten(value)} is not one of {', '.join(choices)}")
+            raise UserError(name, f"{shorten(value)} is not one of {', '.join(choices)}")
 
 
 @cache
@@ -159,7 +159,7 @@ def score_all(
             one = scorer(run, *how)
             catalog.method_info(one.config.method)  # kept scores outlive the file of a method, and groups ask for it
             scored.append(one)
-        except (Refusal, OSError) as error:
+        except (UserError, OSError) as error:
             left_out.append((run, str(error).removeprefix(f"{run.id}: ")))
     return scored, left_out
 
@@ -168,7 +168,7 @@ def _score(run: Run, protocol: str, select: str, seen: str, images: str) -> Scor
     config = run.config()
     try:
         epochs = snapshots.stored_epochs(run)
-    except Refusal:
+    except UserError:
         if (protocol, seen, images) != _TOLD_SCORING:
             raise
         return _told_scores(run, select)
@@ -177,7 +177,7 @@ def _score(run: Run, protocol: str, select: str, seen: str, images: str) -> Scor
     matched = not aligned if seen == "default" else seen == "matched"
     judged = truth[split.test] if images == "test" else split.judged(truth)
     if len(judged) == 0:
-        raise Refusal("split", "has no test images; split.test_ratio sets some aside")
+        raise UserError("split", "has no test images; split.test_ratio sets some aside")
     _check_choice(select, split)
 
     def at(epoch: int) -> Scores:
@@ -185,7 +185,7 @@ def _score(run: Run, protocol: str, select: str, seen: str, images: str) -> Scor
         try:
             return score(predicted, judged, split.classes, protocol, matched)
         except (ValueError, IndexError):
-            raise Refusal("split.npz", f"does not fit the predictions of epoch {epoch}") from None
+            raise UserError("split.npz", f"does not fit the predictions of epoch {epoch}") from None
 
     def on_validation(epoch: int) -> float:
         predicted = _predictions(run, epoch, split)[split.validation_rows]
@@ -206,15 +206,15 @@ def _score(run: Run, protocol: str, select: str, seen: str, images: str) -> Scor
 
 def _check_choice(select: str, split: Split) -> None:
     if select == "validation" and len(split.validation) == 0:
-        raise Refusal("split", "withholds no labels to choose an epoch by; split.validation_ratio does")
+        raise UserError("split", "withholds no labels to choose an epoch by; split.validation_ratio does")
 
 
 def _told_scores(run: Run, select: str) -> Scored:
-    """The scores that a run without predictions recorded itself; raises `Refusal` where there are none."""
+    """The scores that a run without predictions recorded itself; raises `UserError` where there are none."""
     events = Follower(run.events).history()
     found = {event["epoch"]: event["values"] for event in events if event["kind"] == "eval"}
     if not found:
-        raise Refusal("snapshots", snapshots.NOT_YET)
+        raise UserError("snapshots", snapshots.NOT_YET)
     config, (split, truth) = run.config(), snapshots.read_split(run.folder)
     _check_choice(select, split)
     by = {"validation": "accuracy/validation", "oracle": "accuracy/all"}.get(select)

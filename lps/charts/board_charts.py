@@ -8,17 +8,17 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from lps.analysis import twins
-from lps.analysis.standing import Entry
-from lps.bench import bunches
-from lps.bench.boards import OVER, BoardChart, is_lower_better
-from lps.bench.bunches import Bunch
-from lps.bench.run_names import Name
+from lps.analysis import run_diff
+from lps.analysis.run_index import RunRow
 from lps.charts import group_tables, palette
 from lps.charts.event_log import History
 from lps.charts.figures import blank, plain
 from lps.charts.palette import DARK, Palette, with_alpha
 from lps.store import titles
+from lps.tables import grouping
+from lps.tables.boards import OVER, BoardChart, is_lower_better
+from lps.tables.grouping import RunGroup
+from lps.tables.run_names import Name
 
 _HEIGHT = 380  # pixels
 
@@ -76,7 +76,7 @@ def smoothed(values: pd.Series, weight: float) -> pd.Series:
 
 def lines_of_runs(
     chart: BoardChart,
-    entries: Sequence[Entry],
+    entries: Sequence[RunRow],
     histories: Sequence[History],
     colors: Palette,
     pinned: Mapping[str, str] = MappingProxyType({}),
@@ -87,15 +87,15 @@ def lines_of_runs(
     """
     tables = [table_of(past, chart) for past in histories]
     runs = [entry.run for entry in entries]
-    if by := bunches.names_of([chart.by], entries) if chart.by else []:
+    if by := grouping.names_of([chart.by], entries) if chart.by else []:
         table_by_run = {run.id: table for run, table in zip(runs, tables)}
-        groups = bunches.bunch(entries, by)
+        groups = grouping.bunch(entries, by)
         keys = [f"{chart.by}~{one.id}" for one in groups]
         labels, ends = _group_labels(groups, by)
         grouped = [[table_by_run[entry.run.id] for entry in one.members] for one in groups]
     else:
         keys, grouped = [run.id for run in runs], [[table] for table in tables]
-        labels, ends = twins.short_labels(runs), twins.short_labels(runs, in_symbols=True)
+        labels, ends = run_diff.short_labels(runs), run_diff.short_labels(runs, in_symbols=True)
     color = colors_of(keys, colors, pinned)
     found = []
     for key, label, end, own in zip(keys, labels, ends, grouped):
@@ -118,7 +118,7 @@ def colors_of(keys: Sequence[str], colors: Palette, pinned: Mapping[str, str]) -
     return kept | others
 
 
-def _group_labels(groups: Sequence[Bunch], by: Sequence[Name]) -> tuple[list[str], list[str]]:
+def _group_labels(groups: Sequence[RunGroup], by: Sequence[Name]) -> tuple[list[str], list[str]]:
     """What tells each group from the others, in words and in symbols; values that all of them share are left out."""
     varied = [place for place in range(len(by)) if len({one.values[place] for one in groups}) > 1] or range(len(by))
     words, symbols = [], []

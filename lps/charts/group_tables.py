@@ -13,9 +13,9 @@ from lps.analysis.run_scores import Scored
 from lps.charts import line_charts
 from lps.charts.event_log import History
 from lps.data.split import Split
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.scores import estimates
-from lps.settings import catalog, spell
+from lps.settings import catalog, cli_args
 from lps.settings.config import Config
 from lps.settings.parameters import text_of
 from lps.store import snapshots
@@ -94,7 +94,7 @@ def cluster_shares(run: Run, split: Split, read: Callable = clusters.read_assign
     """
     total, found = split.classes.total, {}
     for epoch in projection.spread(snapshots.snapshot_epochs(run.snapshots), _MOST_SIZES):
-        with suppress(Refusal):
+        with suppress(UserError):
             predicted = read(run, epoch, split).predicted
             found[epoch] = np.bincount(predicted, minlength=total)[:total] / max(1, len(predicted))
     return pd.DataFrame.from_dict(found, orient="index", columns=range(total), dtype=float)
@@ -190,4 +190,4 @@ def command(groups: Sequence[Group], scoring: Scoring) -> str:
     ids = [member.run.id for group in groups for member in (*group.members, *group.replaced)]
     chosen = {name: getattr(scoring, name) for name in ("protocol", "images", "select", "seen")}
     own = {name: word for name, word in chosen.items() if word not in ("orca", "unlabeled", "last", "default")}
-    return spell.command("compare", *map(short_id, ids), **own, format="latex")
+    return cli_args.command("compare", *map(short_id, ids), **own, format="latex")

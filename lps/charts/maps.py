@@ -11,7 +11,7 @@ from lps.analysis.projection import Plane
 from lps.charts.figures import FEW_POINTS, MOST_IN_LEGEND, SMALL, Group, layout_of, plain
 from lps.charts.palette import Palette, class_colors
 from lps.data.split import Split
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.scores import metrics
 from lps.store.snapshots import MOST_POINTS, Snapshot
 
@@ -28,9 +28,9 @@ def shared_plane(start: Snapshot, first: int, newest: Snapshot, last: int) -> Pl
 
 
 def on_plane(plane: Plane, snapshot: Snapshot, epoch: int) -> np.ndarray:
-    """The points (m, 2) of an epoch; raises `Refusal` where its features are not as wide as those of the plane."""
+    """The points (m, 2) of an epoch; raises `UserError` where its features are not as wide as those of the plane."""
     if len(plane.axes) != snapshot.features.shape[1]:
-        raise Refusal(f"epoch-{epoch:04d}.npz", "is damaged (its features are not as wide as the newest ones)")
+        raise UserError(f"epoch-{epoch:04d}.npz", "is damaged (its features are not as wide as the newest ones)")
     return plane.project(analysis.usable(snapshot, epoch))
 
 
@@ -39,11 +39,11 @@ def table_of(
 ) -> pd.DataFrame:
     """One row a point: x, y, image, truth, predicted (both class ids, -1 unknown), confidence, right.
 
-    points (m, 2) of the images `index` (m,). Raises `Refusal` where an image is no unlabeled one of the split.
+    points (m, 2) of the images `index` (m,). Raises `UserError` where an image is no unlabeled one of the split.
     """
     unlabeled, index = split.unlabeled, index.astype(np.int64)
     if not np.isin(index, unlabeled).all():
-        raise Refusal("projections", "are damaged (they name images that are not unlabeled ones of this run)")
+        raise UserError("projections", "are damaged (they name images that are not unlabeled ones of this run)")
     order = np.argsort(unlabeled)
     rows = order[np.searchsorted(unlabeled, index, sorter=order)]
     predicted = _matched(snapshot.predicted.astype(np.int64), targets[unlabeled], len(split.class_names))[rows]

@@ -8,12 +8,12 @@ from lps.charts import effect_charts
 from lps.charts.effect_charts import Axis
 from lps.charts.palette import Palette
 from lps.studies import preset_tables, presets
-from lps.studies.presets import Sheet
+from lps.studies.presets import PaperTable
 
 _AXES = {"split.num_seen": "Novel classes", "split.labeled_ratio": "Labeled, percent"}
 
 
-def figures(sheet: Sheet, groups: Mapping, colors: Palette) -> list[tuple[str, go.Figure, str]]:
+def figures(sheet: PaperTable, groups: Mapping, colors: Palette) -> list[tuple[str, go.Figure, str]]:
     """(words above, figure, what it shows) of every block of a preset that is a curve; empty while there is nothing."""
     setting = sheet.preset.setting
     found = []
@@ -29,6 +29,6 @@ def figures(sheet: Sheet, groups: Mapping, colors: Palette) -> list[tuple[str, g
     return found
 
 
-def sheet_of(asked) -> Sheet | None:
+def sheet_of(asked) -> PaperTable | None:
     """The table of what was asked for, where that is a preset."""
-    return presets.sheet(asked) if isinstance(asked, presets.Asked) else None
+    return presets.sheet(asked) if isinstance(asked, presets.PresetRequest) else None

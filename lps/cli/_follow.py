@@ -6,9 +6,9 @@ import time
 from tqdm import tqdm
 
 from lps.files.atomic import clean_line
-from lps.running import launcher
-from lps.running.costs import Span
-from lps.running.overview import left_in_words
+from lps.scheduler import launcher
+from lps.scheduler.costs import Span
+from lps.scheduler.overview import left_in_words
 from lps.store.events_tail import read_recent
 from lps.store.run_progress import read_progress
 from lps.store.runs import Run, State

@@ -1,7 +1,7 @@
 """The commands: one file for those that belong together, each with `add(commands)`; what they share is here.
 
 The folder listing is the registry: a new file is a new command. Every `add` names its commands, their options and the
-function that carries each out. Such a function returns its exit code, or None for 0, and may raise `Refusal`.
+function that carries each out. Such a function returns its exit code, or None for 0, and may raise `UserError`.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from pathlib import Path
 from lps import __version__, cli
 from lps.cluster import executors
 from lps.cluster.job_options import Options
-from lps.errors import Refusal, shorten, shown
+from lps.errors import UserError, shorten, shown
 from lps.files.atomic import clean_line
 from lps.files.cache import runs_folder
 from lps.settings.parameters import Parameter
@@ -82,14 +82,14 @@ def any_whole(text: str, most: int | None = None) -> int:
     """For commands that check the range of all their whole numbers, and tell it: what is too large, they say better."""
     try:
         return Parameter("", "int", 0, "", most and -most, most).parse(text)
-    except Refusal:
+    except UserError:
         raise argparse.ArgumentTypeError(f"{shorten(text)} is not a whole number") from None
 
 
 def _number(text: str) -> float:
     try:
         return Parameter("", "float", 0.0, "").parse(text)
-    except Refusal:
+    except UserError:
         raise argparse.ArgumentTypeError(f"{shorten(text)} is not a number") from None
 
 
@@ -149,13 +149,13 @@ def add_filter(sub: argparse.ArgumentParser) -> None:
 
 
 def filtered(runs: list[Run], text: str) -> list[Run]:
-    """The runs that a filter asks for, all without one; raises `Refusal`."""
+    """The runs that a filter asks for, all without one; raises `UserError`."""
     if not text.strip():
         return runs
-    from lps.analysis import standing
-    from lps.bench import run_filter
+    from lps.analysis import run_index
+    from lps.tables import run_filter
 
-    return [entry.run for entry in run_filter.select([standing.entry(run) for run in runs], text)]
+    return [entry.run for entry in run_filter.select([run_index.entry(run) for run in runs], text)]
 
 
 def add_task(sub: argparse.ArgumentParser) -> None:
@@ -178,11 +178,11 @@ def add_place(sub: argparse.ArgumentParser) -> None:
 
 
 def place(options) -> Options | None:
-    """What is asked of another place; None for this machine. Raises `Refusal`."""
+    """What is asked of another place; None for this machine. Raises `UserError`."""
     asked = {name: place.read_options(getattr(options, name)) for name, place in executors.AWAY.items()}
     for name, found in asked.items():
         if found.given and name != options.on:
-            raise Refusal(name, f"its options have no meaning here; add --on {name}")
+            raise UserError(name, f"its options have no meaning here; add --on {name}")
     if options.on == "here":
         return None
     executors.AWAY[options.on].check(asked[options.on])

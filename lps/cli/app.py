@@ -7,7 +7,7 @@ import sys
 from importlib.util import find_spec
 
 from lps.cli._parser import Commands
-from lps.errors import Refusal, shorten, shown
+from lps.errors import UserError, shorten, shown
 from lps.files.program import DASHBOARD
 from lps.machine.addresses import is_loopback
 
@@ -22,9 +22,9 @@ def add(commands: Commands) -> None:
 def _open(options) -> None:
     """Becomes `streamlit run`, so that signals reach the dashboard itself."""
     if find_spec("streamlit") is None:
-        raise Refusal("app", "the dashboard needs streamlit, which is not installed: pip install 'lps-studio[app]'")
+        raise UserError("app", "the dashboard needs streamlit, which is not installed: pip install 'lps-studio[app]'")
     if options.port is not None and not 1 <= options.port <= 65535:
-        raise Refusal("port", f"{options.port} is no port; expected a number from 1 to 65535")
+        raise UserError("port", f"{options.port} is no port; expected a number from 1 to 65535")
     if options.host is not None:
         _check_host(options.host)
     runs = options.runs.absolute()
@@ -40,13 +40,13 @@ def _open(options) -> None:
 
 
 def _check_host(host: str) -> None:
-    """Raises `Refusal` for what is no address of a network interface."""
+    """Raises `UserError` for what is no address of a network interface."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
         if host != "localhost":
             says = f"{shorten(host)} is no address; expected one such as 127.0.0.1, or 0.0.0.0 for every interface"
-            raise Refusal("host", says) from None
+            raise UserError("host", says) from None
 
 
 def _names(host: str) -> list[str]:

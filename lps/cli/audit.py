@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lps.cli._parser import LIGHT, Commands, add_settings, print_json, say
 from lps.cli.training import checked_config, wait_without_spinning
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.files.atomic import clean_line
 from lps.settings import catalog
 from lps.wording import ago, counted
@@ -39,7 +39,7 @@ def _audit(options) -> int | None:
     if options.decided or options.undo is not None or options.leave_out or options.relabel or options.ignore:
         return _decide(options, config)
     from lps.cli._follow import CountBar
-    from lps.running import background_jobs
+    from lps.scheduler import background_jobs
     from lps.studies import audits
     from lps.studies.picture_audit import look
 
@@ -59,7 +59,7 @@ def _dataset(what: str) -> tuple[str, list[str]]:
     if Path(what).suffix == ".npz" or os.path.isdir(what):
         return "arrays" if Path(what).suffix == ".npz" else "folder", [f"dataset.path={what}"]
     names = ", ".join(catalog.dataset_names())
-    raise Refusal("dataset", f"{shorten(what)} is no data set, folder or .npz file; data sets: {names}")
+    raise UserError("dataset", f"{shorten(what)} is no data set, folder or .npz file; data sets: {names}")
 
 
 def _decide(options, config) -> None:
@@ -75,7 +75,7 @@ def _decide(options, config) -> None:
     for text in options.relabel:
         picture, equals, label = text.rpartition("=")
         if not equals:
-            raise Refusal("relabel", f"{shorten(text)} is not of the form PICTURE=CLASS")
+            raise UserError("relabel", f"{shorten(text)} is not of the form PICTURE=CLASS")
         audits.decide(config, "relabel", [_key(config, picture)], label=label)
     held = audits.entries_of(config)
     if options.json:
@@ -88,7 +88,7 @@ def _decide(options, config) -> None:
 
 
 def _words(entry) -> str:
-    from lps.settings.decisions import words
+    from lps.settings.edit_log import words
 
     return words(entry)
 

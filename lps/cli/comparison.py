@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lps.cli._parser import Commands, add_filter, filtered, print_json, say
-from lps.errors import Refusal, shorten, shown
+from lps.errors import UserError, shorten, shown
 from lps.store.run_folders import find_run, list_runs
 from lps.store.runs import Run
 from lps.store.titles import label
@@ -61,7 +61,7 @@ def _compare_runs(options) -> None:
     for run, reason in left_out:
         say(f"left out: {run.id}: {reason}")
     if not scored:
-        raise Refusal("compare", "none of these runs can be scored in this way")
+        raise UserError("compare", "none of these runs can be scored in this way")
     groups = group_runs(scored)
     print(table(groups, options.format, _reference(groups, options)), end="")
 
@@ -74,13 +74,13 @@ def _reference(groups: "Sequence[Group]", options) -> "Group | None":
     for group in groups:
         if group.label.casefold() == asked.strip().casefold():
             return group
-    with suppress(Refusal):
+    with suppress(UserError):
         run = find_run(options.runs, asked)
         for group in groups:
             if any(member.run.id == run.id for member in (*group.members, *group.replaced)):
                 return group
     choices = "; ".join(group.label for group in groups)
-    raise Refusal("against", f"{shorten(asked)} is no row of this table and no run in it; choices: {choices}")
+    raise UserError("against", f"{shorten(asked)} is no row of this table and no run in it; choices: {choices}")
 
 
 def _write_report(options) -> None:
@@ -89,15 +89,15 @@ def _write_report(options) -> None:
         from lps.report import run_report, sweep_report
     except ModuleNotFoundError as error:
         needed = "plotly pandas jinja2"
-        raise Refusal("report", f"needs {error.name}, which is not installed: pip install {needed}") from None
+        raise UserError("report", f"needs {error.name}, which is not installed: pip install {needed}") from None
     from lps.analysis import run_scores
-    from lps.files.atomic import PUBLIC, refused, write_whole
+    from lps.files.atomic import PUBLIC, as_user_error, write_whole
     from lps.studies import sweep_records
     from lps.studies.sweep_records import PREFIX
 
     run_scores.check_scoring(options.protocol, options.select, options.seen, options.images)
     if not options.to.parent.is_dir():
-        raise Refusal("to", f"{shorten(str(options.to), 200)} cannot be written (its folder does not exist)")
+        raise UserError("to", f"{shorten(str(options.to), 200)} cannot be written (its folder does not exist)")
     scoring = run_report.Scoring(options.protocol, options.select, options.seen, options.images)
     run_report.check_name(options.to.name)
     if options.tag and options.tag.startswith(PREFIX) and not options.ids and not options.filter:
@@ -106,7 +106,7 @@ def _write_report(options) -> None:
     else:
         runs = _chosen(options)
         text = run_report.of(runs, scoring)
-    with refused("to", f"{shorten(str(options.to), 200)} cannot be written"):
+    with as_user_error("to", f"{shorten(str(options.to), 200)} cannot be written"):
         write_whole(options.to, run_report.as_bytes(text), PUBLIC)
     say(f"{counted(len(runs), 'run')}, {data_size(options.to.stat().st_size)}")
     print(options.to)
@@ -117,9 +117,9 @@ def _chosen(options) -> list[Run]:
     runs = [find_run(options.runs, text) for text in options.ids] + _tagged(options)
     runs = runs or [run for run in list_runs(options.runs) if run.state().name == "finished"]
     if not runs:
-        raise Refusal(options.command, f"there are no finished runs in {shown(options.runs)}")
+        raise UserError(options.command, f"there are no finished runs in {shown(options.runs)}")
     if not (fitting := filtered(runs, options.filter)):
-        raise Refusal("filter", f"{shorten(options.filter)} fits none of {counted(len(runs), 'run')}")
+        raise UserError("filter", f"{shorten(options.filter)} fits none of {counted(len(runs), 'run')}")
     return fitting
 
 
@@ -130,11 +130,11 @@ def _tagged(options) -> list[Run]:
     if not options.tag:
         return []
     if options.ids:
-        raise Refusal("tag", "stands for the names of the runs; give one or the other")
+        raise UserError("tag", "stands for the names of the runs; give one or the other")
     runs = tagged(options.runs, options.tag)
     finished = [run for run in runs if run.state().name == "finished"]
     if not finished:
-        raise Refusal("tag", f"{shorten(options.tag)} is on {len(runs)} runs, none of them finished")
+        raise UserError("tag", f"{shorten(options.tag)} is on {len(runs)} runs, none of them finished")
     if len(finished) < len(runs):
         say(f"{len(runs) - len(finished)} of {len(runs)} runs are not finished and left out")
     return finished
@@ -144,7 +144,7 @@ def _write_replay(options) -> None:
     try:
         from lps.race import document
     except ModuleNotFoundError as error:
-        raise Refusal("replay", f"needs {error.name}, which is not installed: pip install pandas jinja2") from None
+        raise UserError("replay", f"needs {error.name}, which is not installed: pip install pandas jinja2") from None
     runs = [find_run(options.runs, text) for text in options.ids]
     path = document.write(runs, options.to)
     say(f"{counted(len(runs), 'run')}, {path.stat().st_size / 1000:.0f} kB")
@@ -152,7 +152,7 @@ def _write_replay(options) -> None:
 
 
 def _show_differences(options) -> None:
-    from lps.bench.side_by_side import beside
+    from lps.tables.side_by_side import beside
 
     pair = find_run(options.runs, options.first), find_run(options.runs, options.second)
     found = beside(*pair)

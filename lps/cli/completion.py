@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from lps.cli._parser import Commands, Parser, command_files, parser
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings import catalog
 from lps.settings.config import protocol_parameters
 from lps.settings.parameters import Parameter
@@ -26,7 +26,7 @@ def _print(options) -> None:
     try:
         from argcomplete import shellcode
     except ImportError:
-        raise Refusal("completion", "needs argcomplete, which is not installed: pip install argcomplete") from None
+        raise UserError("completion", "needs argcomplete, which is not installed: pip install argcomplete") from None
     print(shellcode(["lps"], True, options.shell))
 
 

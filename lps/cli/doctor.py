@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from lps.cli._parser import Commands, print_json, say
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.wording import counted
 
 _MARKS = {"ok": "ok     ", "note": "note   ", "problem": "PROBLEM"}
@@ -17,8 +17,8 @@ def add(commands: Commands) -> None:
 
 def doctor(options) -> int:
     """Exit code 1 where there is a problem."""
+    from lps.doctor import diagnostic as doctor_finding
     from lps.doctor import examine as examination
-    from lps.doctor import finding as doctor_finding
 
     findings = []
     for finding in examination.examine(doctor_finding.Machine(options.runs)):
@@ -40,15 +40,17 @@ def doctor(options) -> int:
 
 
 def _notify(options) -> None:
-    from lps.exchange import messages
+    from lps.interop import notifications
 
-    everybody = messages.receivers()
-    kinds = ", ".join(messages.kinds())
+    everybody = notifications.receivers()
+    kinds = ", ".join(notifications.kinds())
     if not kinds:
-        say(f'nobody; such as {messages.SETTING}="jsons://example.org/hook desktop://" before the dashboard starts')
+        say(
+            f'nobody; such as {notifications.SETTING}="jsons://example.org/hook desktop://" before the dashboard starts'
+        )
     elif not options.test:
         say(kinds)
     elif everybody.notify(title="LPS Studio: a test", body="Messages of runs arrive here."):
         say(f"arrived: {kinds}")
     else:
-        raise Refusal(messages.SETTING, f"not all of {kinds} could be reached")
+        raise UserError(notifications.SETTING, f"not all of {kinds} could be reached")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from lps.cli._parser import Commands, Parser, add_settings, print_json, say
 from lps.data import feature_store
-from lps.data.feature_store import Kept
-from lps.errors import Refusal, shown
+from lps.data.feature_store import StoredEntry
+from lps.errors import UserError, shown
 from lps.wording import counted, data_size, duration
 
 
@@ -49,7 +49,7 @@ def _list(options) -> None:
         say(f"no features are stored in {shown(feature_store.home())}")
 
 
-def _in_words(kept: Kept, runs: int) -> list[str]:
+def _in_words(kept: StoredEntry, runs: int) -> list[str]:
     store, settings = kept.store, kept.facts.get("settings", {})
     whole = sum(rows == store.count for rows in kept.rows.values())
     backbone = f"{settings.get('network.name', '?')} at {settings.get('network.image_size') or 'its own'} pixels"
@@ -59,7 +59,7 @@ def _in_words(kept: Kept, runs: int) -> list[str]:
     return [*words, f"{data_size(kept.bytes)}{cost}", f"used by {counted(runs, 'run')}"]
 
 
-def _as_json(kept: Kept, runs: int) -> dict:
+def _as_json(kept: StoredEntry, runs: int) -> dict:
     told = {"key": kept.store.key, "pictures": kept.store.count, "width": kept.store.width, "rows": kept.rows}
     told |= {"bytes": kept.bytes, "seconds": kept.seconds, "is_written": kept.is_written, "runs": runs}
     return told | {"settings": kept.facts.get("settings", {})}
@@ -67,7 +67,7 @@ def _as_json(kept: Kept, runs: int) -> dict:
 
 def _users(root: Path) -> Counter:
     """How many runs below `root` trained on the features of each key."""
-    from lps.running.costs import events_head
+    from lps.scheduler.costs import events_head
     from lps.store.run_folders import list_runs
 
     found = Counter()
@@ -85,7 +85,7 @@ def _make(options) -> int:
 
     for text in options.settings:
         if text.partition("=")[0].strip() in ("dataset", "features"):
-            raise Refusal(text.partition("=")[0].strip(), "cannot be set by --set here")
+            raise UserError(text.partition("=")[0].strip(), "cannot be set by --set here")
     config = configure({"dataset": options.dataset, "features": "stored"} | parse_settings(options.settings, "lps"))
     from tqdm import tqdm
 
@@ -124,10 +124,10 @@ def _delete(options) -> None:
     feature_store.delete(_named(options.key).store)
 
 
-def _named(key: str) -> Kept:
-    """The one store whose key ends so; raises `Refusal`."""
+def _named(key: str) -> StoredEntry:
+    """The one store whose key ends so; raises `UserError`."""
     found = [kept for kept in feature_store.kept() if kept.store.key.endswith(key)]
     if not key or len(found) != 1:
         which = "more than one" if len(found) > 1 and key else "none"
-        raise Refusal("features", f"{shown(key, 60)} is the key of {which}; python -m lps features lists them")
+        raise UserError("features", f"{shown(key, 60)} is the key of {which}; python -m lps features lists them")
     return found[0]

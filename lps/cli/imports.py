@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from lps.cli._parser import Commands, print_json, say
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 
 _MOST_GB = 1_000_000
 
@@ -25,15 +25,15 @@ def add(commands: Commands) -> None:
 
 
 def _import_paths(options) -> int:
-    from lps.exchange.imports import as_json, import_runs
+    from lps.interop.imports import as_json, import_runs
 
     if not 0 < options.most_gb <= _MOST_GB:
-        raise Refusal("most-gb", f"{options.most_gb:g} is not a number above 0, up to {_MOST_GB}")
+        raise UserError("most-gb", f"{options.most_gb:g} is not a number above 0, up to {_MOST_GB}")
     found, code = [], 0
     for path in options.paths:
         try:
             found += import_runs(path, options.runs, options.dataset_path, int(options.most_gb * 1e9))
-        except Refusal as error:  # the others may still be fine
+        except UserError as error:  # the others may still be fine
             print(f"lps: {shorten(str(path), 200)}: {error}", file=sys.stderr)
             code = 2
     if options.json:

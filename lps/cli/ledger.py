@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from lps.cli._parser import Commands, say
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.store.run_folders import find_run, list_runs
 from lps.wording import counted
 
@@ -20,10 +20,10 @@ def _write(options) -> None:
     from lps.analysis import ledger
     from lps.analysis.run_groups import group_runs
     from lps.analysis.run_scores import score_all
-    from lps.files.atomic import PUBLIC, refused, write_whole
+    from lps.files.atomic import PUBLIC, as_user_error, write_whole
 
     if options.to is not None and not options.to.parent.is_dir():
-        raise Refusal("to", f"{shorten(str(options.to), 200)} cannot be written (its folder does not exist)")
+        raise UserError("to", f"{shorten(str(options.to), 200)} cannot be written (its folder does not exist)")
     runs = [find_run(options.runs, text) for text in options.ids]
     runs = runs or [run for run in list_runs(options.runs) if run.state().name == "finished"]
     scored, left_out = score_all(runs)
@@ -34,7 +34,7 @@ def _write(options) -> None:
     if options.to is None:
         print(text, end="")
         return
-    with refused("to", f"{shorten(str(options.to), 200)} cannot be written"):
+    with as_user_error("to", f"{shorten(str(options.to), 200)} cannot be written"):
         write_whole(options.to, text.encode(), PUBLIC)
     say(counted(len(found), "line"))
     print(options.to)

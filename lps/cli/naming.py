@@ -1,7 +1,7 @@
 """Say what clusters are, and train on with it: `name`, `train-on`."""
 
 from lps.cli._parser import Commands, add_settings, print_json, say
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.settings.config import parse_settings
 from lps.store.run_folders import find_run
 
@@ -44,7 +44,7 @@ def _name(options) -> None:
     for step in steps:
         if (cluster := step["id"]) not in found.ids:
             known = ", ".join(map(str, found.ids[:20])) + ", …" * (len(found.ids) > 20)
-            raise Refusal("cluster", f"{cluster} is none of epoch {found.epoch}; choices: {known}")
+            raise UserError("cluster", f"{cluster} is none of epoch {found.epoch}; choices: {known}")
     if options.undo:
         said = naming.undo(run, found.epoch)
         say(f"taken back: {said}" if said else "there is nothing to take back")
@@ -58,7 +58,7 @@ def _named(text: str, found) -> dict:
 
     number, equals, name = text.partition("=")
     if not equals or not (number.isascii() and number.isdigit() and len(number) <= _DIGITS):
-        raise Refusal("name", f"{shorten(text)} is not CLUSTER=NAME, such as 7=zebra")
+        raise UserError("name", f"{shorten(text)} is not CLUSTER=NAME, such as 7=zebra")
     naming.check_name(name, int(number), found.said, found.defaults)
     return {"do": "name", "id": int(number), "name": naming.clean_name(name)}
 
@@ -74,8 +74,8 @@ def _show(found, as_json: bool) -> None:
 
 
 def _train_on(options) -> int | None:
-    from lps.running import door, start_check
-    from lps.use import training_on
+    from lps.inference import training_on
+    from lps.scheduler import start_check, submit
 
     run = find_run(options.runs, options.run)
     planned = training_on.plan(
@@ -90,7 +90,7 @@ def _train_on(options) -> int | None:
     say("\n".join([planned.in_words(), *planned.notices()]))
     if options.dry_run:
         return None
-    door.check([planned.config], judge=start_check.check)
+    submit.check([planned.config], judge=start_check.check)
     made = training_on.begin(planned, name=options.name)
     if options.wait:
         from lps.cli._follow import follow

@@ -3,7 +3,7 @@
 import argparse
 
 from lps.cli._parser import Commands, add_filter, filtered, print_json, say
-from lps.errors import Refusal, shorten, shown
+from lps.errors import UserError, shorten, shown
 from lps.store.run_folders import delete_run, find_run, list_runs, recorded_runs, restore_run
 from lps.wording import counted
 
@@ -26,7 +26,7 @@ def add(commands: Commands) -> None:
 
 
 def list_all(options) -> None:
-    from lps.running import launcher
+    from lps.scheduler import launcher
     from lps.store.events_tail import read_recent
 
     launcher.tend(options.runs)
@@ -48,7 +48,7 @@ def list_all(options) -> None:
 
 
 def show(options) -> None:
-    from lps.running import launcher
+    from lps.scheduler import launcher
     from lps.store.summary import summarize
 
     launcher.tend(options.runs)
@@ -83,7 +83,7 @@ def show(options) -> None:
 
 def _advice(run, state) -> dict[str, str]:
     """For a run that failed or crashed: the likely cause, what to do, and the command that does it."""
-    from lps.running import failures
+    from lps.scheduler import failures
 
     if state.name not in ("failed", "crashed"):
         return {}
@@ -98,7 +98,7 @@ def _shorten(values: list, limit: int = 8) -> str:
 
 
 def stop(options) -> None:
-    from lps.running import launcher
+    from lps.scheduler import launcher
 
     run = find_run(options.runs, options.run)
     before = run.state()
@@ -110,7 +110,7 @@ def stop(options) -> None:
 
 
 def _resume(options) -> None:
-    from lps.running import launcher
+    from lps.scheduler import launcher
 
     run = find_run(options.runs, options.run)
     launcher.resume(run)
@@ -133,7 +133,7 @@ def _tag(options) -> None:
     run, changes = find_run(options.runs, options.run), options.changes
     wrong = next((change for change in changes if change[:1] not in ("+", "-") or len(change) < 2), None)
     if wrong is not None:
-        raise Refusal("tag", f"{shorten(wrong)} is not +NAME or -NAME")
+        raise UserError("tag", f"{shorten(wrong)} is not +NAME or -NAME")
     if changes:
         run.write_meta(
             add=[change[1:] for change in changes if change[0] == "+"],

@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 
 from lps.cli._parser import Commands, say
-from lps.errors import Refusal, shorten, shown
-from lps.store.run_folders import find_run, list_runs, obstacle
+from lps.errors import UserError, shorten, shown
+from lps.store.run_folders import blocked_by, find_run, list_runs
 from lps.store.runs import Run
 
 _FORMS = {
@@ -53,7 +53,7 @@ def _make_projection(options) -> None:
     from lps.analysis.projection import project, project_all
 
     if options.all and options.epoch is not None:
-        raise Refusal("epoch", f"{options.epoch} has no meaning with --all, which chooses the epochs itself")
+        raise UserError("epoch", f"{options.epoch} has no meaning with --all, which chooses the epochs itself")
     asked = find_run(options.runs, options.run), options.method, options.epoch
     for path in project_all(*asked) if options.all else [project(*asked)]:
         print(path)
@@ -71,7 +71,7 @@ def _export_runs(options) -> None:
         return _follow(runs, options.runs, into)
     runs = runs or [run for run in list_runs(options.runs) if run.state().name not in ("queued", "unreadable")]
     if not runs:
-        raise Refusal("export", f"no run has begun in {shown(options.runs)}")
+        raise UserError("export", f"no run has begun in {shown(options.runs)}")
     if options.to == "tensorboard":
         _export_to_tensorboard(runs, into, options.epoch)
     else:
@@ -80,7 +80,7 @@ def _export_runs(options) -> None:
 
 
 def _export_models(runs: list[Run], into: Path, result: Path | None) -> None:
-    from lps.use import model_folder
+    from lps.inference import model_folder
 
     if result is not None:
         return model_folder.write_zip(runs[0], result)
@@ -89,12 +89,12 @@ def _export_models(runs: list[Run], into: Path, result: Path | None) -> None:
 
 
 def _check_export(options) -> None:
-    """Raise `Refusal` for an option that means nothing with this `--to`."""
+    """Raise `UserError` for an option that means nothing with this `--to`."""
     if options.to == "model" and not options.ids:
-        raise Refusal("to", "model is for runs that are named: python -m lps export RUN --to model")
+        raise UserError("to", "model is for runs that are named: python -m lps export RUN --to model")
     labels = options.to not in _FORMS
     if labels and len(options.ids) != 1:
-        raise Refusal("to", f"{shorten(options.to)} is for the labels of one run; or one of {', '.join(_FORMS)}")
+        raise UserError("to", f"{shorten(options.to)} is for the labels of one run; or one of {', '.join(_FORMS)}")
     allowed = {
         "into": not labels,
         "follow": options.to == "tensorboard" and options.epoch is None,
@@ -106,11 +106,11 @@ def _check_export(options) -> None:
     for name, fits in allowed.items():
         if not fits and getattr(options, name) not in (None, False):
             what = shown(options.to) + " with --epoch" * (name == "follow")
-            raise Refusal(name, f"has no meaning for --to {what}")
+            raise UserError(name, f"has no meaning for --to {what}")
 
 
 def _export_labels(options) -> None:
-    from lps.exchange.label_files import export
+    from lps.interop.label_files import export
     from lps.settings.backbone_names import ABOUT_LABELS
 
     to = Path(options.to)
@@ -123,7 +123,7 @@ def _export_labels(options) -> None:
 
 
 def _export_to_tensorboard(runs: list[Run], into: Path, epoch: int | None) -> None:
-    from lps.exchange import tensorboard
+    from lps.interop import tensorboard
 
     for folder, missing in tensorboard.export(runs, into, epoch).items():
         if missing:
@@ -133,7 +133,7 @@ def _export_to_tensorboard(runs: list[Run], into: Path, epoch: int | None) -> No
 
 
 def _follow(runs: list[Run], root: Path, into: Path) -> None:
-    from lps.exchange import tensorboard
+    from lps.interop import tensorboard
 
     say(f"Ctrl-C ends this; look at it: tensorboard --logdir {shown(into)}")
     for bridge in tensorboard.follow(runs, root, into):
@@ -142,21 +142,21 @@ def _follow(runs: list[Run], root: Path, into: Path) -> None:
 
 def _written(runs: list[Run], into: Path, options) -> list[Path]:
     if options.to == "archive":
-        from lps.exchange import archives
+        from lps.interop import archives
 
         return [archives.pack(run, into, options.light) for run in runs]
-    from lps.exchange import event_tables
+    from lps.interop import event_tables
 
     return event_tables.export(runs, into, options.to)
 
 
 def _record_runs(options) -> None:
-    from lps.exchange.recording import record
+    from lps.interop.recording import record
 
     if options.name and len(options.ids) > 1:
         many = f"is one name for {len(options.ids)} runs; record them one by one"
-        raise Refusal("name", f"{shorten(options.name)} {many}")
-    if said := obstacle(options.to):
-        raise Refusal("to", said)
+        raise UserError("name", f"{shorten(options.name)} {many}")
+    if said := blocked_by(options.to):
+        raise UserError("to", said)
     for run in [find_run(options.runs, text) for text in options.ids]:
         print(record(run, options.to, options.name, options.thumbnails).folder)

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from lps.cli._parser import Commands, say
-from lps.errors import Refusal, shown
-from lps.store.run_folders import find_run, obstacle
+from lps.errors import UserError, shown
+from lps.store.run_folders import blocked_by, find_run
 from lps.wording import counted
 
 _SHORTEST_S, _LONGEST_S = 0.1, 86_400.0  # between two looks
@@ -35,9 +35,9 @@ def add(commands: Commands) -> None:
 
 
 def _predict(options) -> int | None:
-    from lps.use import new_pictures, prediction_files
-    from lps.use.predicted import check_share
-    from lps.use.prediction import predict
+    from lps.inference import new_pictures, prediction_files
+    from lps.inference.predicted import check_share
+    from lps.inference.prediction import predict
 
     check_share(options.keep)
     to, is_table = options.to, options.to is not None and options.to.suffix.lower() == ".csv"
@@ -67,9 +67,9 @@ def _predict(options) -> int | None:
 
 
 def _predict_for_a_page(run, pictures: str, result: Path) -> int | None:
-    from lps.running.background_jobs import Cancelled
-    from lps.use import prediction_files, prediction_work
-    from lps.use.prediction import predict
+    from lps.inference import prediction_files, prediction_work
+    from lps.inference.prediction import predict
+    from lps.scheduler.background_jobs import Cancelled
 
     try:
         found = predict(run, pictures, prediction_work.Teller(result))
@@ -80,15 +80,15 @@ def _predict_for_a_page(run, pictures: str, result: Path) -> int | None:
 
 def _watch(run, pictures: str, options) -> int:
     """Look until somebody ends it; the table is written anew with every picture that arrives."""
-    from lps.exchange import messages
-    from lps.use import prediction_files
-    from lps.use.watching import Watch
+    from lps.inference import prediction_files
+    from lps.inference.watching import Watch
+    from lps.interop import notifications
 
     if not _SHORTEST_S <= options.every <= _LONGEST_S:
-        raise Refusal("every", f"{options.every:g} is not between {_SHORTEST_S:g} and {_LONGEST_S:g} seconds")
+        raise UserError("every", f"{options.every:g} is not between {_SHORTEST_S:g} and {_LONGEST_S:g} seconds")
     if options.to is not None and options.to.suffix.lower() != ".csv":
-        raise Refusal("to", f"{shown(options.to)} is no .csv; what grows is kept in a table")
-    messages.receivers()
+        raise UserError("to", f"{shown(options.to)} is no .csv; what grows is kept in a table")
+    notifications.receivers()
     watch, files, at_once = Watch(run, Path(pictures)), _files(run), True
     say(f"looking every {options.every:g} s; Ctrl-C ends it")
     while True:
@@ -101,23 +101,23 @@ def _watch(run, pictures: str, options) -> int:
             if options.to is not None:
                 prediction_files.write_csv(options.to, news.found, threshold, files)
             for message in news.messages():
-                messages.send(run.root, message)
+                notifications.send(run.root, message)
         time.sleep(options.every)
 
 
 def _check_place(to: Path, is_table: bool) -> None:
-    """Raises `Refusal` where nothing can be written later on."""
-    from lps.files.drafts import refuse_existing
+    """Raises `UserError` where nothing can be written later on."""
+    from lps.files.atomic_folder import refuse_existing
 
     if not is_table:
         refuse_existing(to)
-    if said := obstacle(to.absolute().parent):
-        raise Refusal("to", said)
+    if said := blocked_by(to.absolute().parent):
+        raise UserError("to", said)
 
 
 def _tell(found, threshold: float) -> None:
     """What was found, and by which rule; what was left out."""
-    from lps.use.predicted import NONE
+    from lps.inference.predicted import NONE
 
     none = found.is_none(threshold)
     counts = Counter(name for name, is_none in zip(found.names(), none.tolist()) if not is_none)
@@ -144,7 +144,7 @@ def _files(run) -> tuple[str, ...]:
 
 def _pixels(run, pictures: str) -> Iterator[np.ndarray]:
     """The pictures once more, as the run sees them."""
-    from lps.use import new_pictures, trained
+    from lps.inference import new_pictures, trained
 
     for images in new_pictures.of(pictures, trained.form_of(run.config())).pieces():
         yield from images.pixels

@@ -53,7 +53,7 @@ def _action(actions, name: str, act, help: str, *, run: bool = False) -> argpars
 
 
 def show(options) -> None:
-    from lps.running import launcher, overview
+    from lps.scheduler import launcher, overview
 
     launcher.tend(options.runs)
     now = time.time()
@@ -70,26 +70,26 @@ def show(options) -> None:
 
 
 def _put_first(options) -> None:
-    from lps.running import queue
+    from lps.scheduler import queue
 
     _change(options, queue.put_first)
 
 
 def _refuse_removed(options) -> None:
-    from lps.errors import Refusal
+    from lps.errors import UserError
 
-    raise Refusal("queue", f"{options.action} was removed; use {_REMOVED[options.action]}")
+    raise UserError("queue", f"{options.action} was removed; use {_REMOVED[options.action]}")
 
 
 def _set_priority(options) -> None:
-    from lps.running import queue
+    from lps.scheduler import queue
 
     _change(options, lambda run: queue.set_priority(run, options.number))
 
 
 def _cancel(options) -> None:
-    from lps.errors import Refusal
-    from lps.running import background_jobs, launcher, queue
+    from lps.errors import UserError
+    from lps.scheduler import background_jobs, launcher, queue
 
     if job := background_jobs.find(options.runs, options.run):
         background_jobs.cancel(job)
@@ -97,12 +97,12 @@ def _cancel(options) -> None:
     run = _run(options)
     if run.state().name != "queued":
         hint = "; stop it with: python -m lps stop" if run.state().is_alive else ""
-        raise Refusal("run", f"{run.id} is {queue.state_in_words(run)} and does not wait{hint}")
+        raise UserError("run", f"{run.id} is {queue.state_in_words(run)} and does not wait{hint}")
     launcher.stop(run)
 
 
 def _retry(options) -> None:
-    from lps.running import launcher, queue
+    from lps.scheduler import launcher, queue
 
     run = _run(options)
     if run.waiting_attempt():
@@ -113,7 +113,7 @@ def _retry(options) -> None:
 
 
 def _set_slots(options) -> None:
-    from lps.running import launcher, overview, queue, run_slots
+    from lps.scheduler import launcher, overview, queue, run_slots
     from lps.store.run_folders import subfolders
 
     subfolders(options.runs)  # raises where it cannot be read
@@ -128,7 +128,7 @@ def _set_slots(options) -> None:
 
 
 def _set_paused(options, paused: bool) -> None:
-    from lps.running import launcher, queue
+    from lps.scheduler import launcher, queue
     from lps.store.run_folders import subfolders
 
     subfolders(options.runs)  # raises where it cannot be read
@@ -139,7 +139,7 @@ def _set_paused(options, paused: bool) -> None:
 
 def _change(options, change) -> None:
     """Change the wish of a run, then start what may start now."""
-    from lps.running import launcher
+    from lps.scheduler import launcher
 
     run = _run(options)
     change(run)
@@ -156,7 +156,7 @@ def _run(options):
 
 
 def _slots_in_words(found, now: float) -> list[str]:
-    from lps.running.overview import clock, left_in_words
+    from lps.scheduler.overview import clock, left_in_words
 
     lines = []
     width = max((len(name) for name in [*found.slots, "..."]), default=0)
@@ -179,7 +179,7 @@ def _slots_in_words(found, now: float) -> list[str]:
 
 def _jobs_in_words(found) -> list[str]:
     """Working background jobs; they take no slot."""
-    from lps.running.overview import left_in_words
+    from lps.scheduler.overview import left_in_words
 
     lines = []
     for job in found.working:
@@ -190,9 +190,9 @@ def _jobs_in_words(found) -> list[str]:
 
 
 def _line_in_words(found, now: float) -> list[str]:
-    from lps.running.costs import span_in_words
-    from lps.running.overview import clock
-    from lps.store import wishes
+    from lps.scheduler.costs import span_in_words
+    from lps.scheduler.overview import clock
+    from lps.store import desired_state
 
     counts = [f"{len(found.waiting)} waiting"] + [f"{found.held} of them held"] * bool(found.held)
     paused = f"; paused since {clock(found.switch.since, now)}" if found.switch.paused else ""
@@ -200,7 +200,7 @@ def _line_in_words(found, now: float) -> list[str]:
     told = []
     for item in found.waiting:
         words = [f"priority {item.wish.priority}"] if item.wish.priority else []
-        words += [text] if (text := wishes.in_words(item.wish, now)) else []
+        words += [text] if (text := desired_state.in_words(item.wish, now)) else []
         words += [f"takes about {span_in_words(item.takes)}"] if item.takes is not None else []
         told.append((item.run.id, ", ".join(words), item.run.meta()["name"]))
     widths = [max((len(row[column]) for row in told), default=0) for column in (0, 1)]

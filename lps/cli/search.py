@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 
 from lps.cli._parser import Commands, add_settings, add_task, print_json, say
-from lps.errors import Refusal, shorten, shown
-from lps.settings import spell
+from lps.errors import UserError, shorten, shown
+from lps.settings import cli_args
 from lps.wording import counted
 
 
@@ -60,9 +60,9 @@ def search(options) -> int:
         found = searches.find_search(options.runs, options.search)
         return _known(found, options)
     if options.search and options.name and options.search != options.name:
-        raise Refusal("name", f"{shorten(options.search)} and {shorten(options.name)} are two names for one search")
+        raise UserError("name", f"{shorten(options.search)} and {shorten(options.name)} are two names for one search")
     if options.stop or options.resume:
-        raise Refusal("search", "say which one: its name, and no --space")
+        raise UserError("search", "say which one: its name, and no --space")
     request = searches.read_request(
         options.dataset,
         options.method,
@@ -126,12 +126,12 @@ def _carry_out(found, options) -> int:
 
 def _way_on(name: str, runs: Path) -> str:
     """The command that resumes a search, from any folder and with any LPS_RUNS."""
-    return spell.command("search", name, resume=True, runs=Path(runs).resolve())
+    return cli_args.command("search", name, resume=True, runs=Path(runs).resolve())
 
 
 def _say_request(request, root) -> None:
-    from lps.running.costs import span_in_words
-    from lps.running.preflight import crowding, shortage
+    from lps.scheduler.costs import span_in_words
+    from lps.scheduler.preflight import crowding, shortage
     from lps.studies import search as searches
 
     objective = searches.objective_of(request.objective)
@@ -157,7 +157,7 @@ def _list(options) -> int:
     for found in searches.list_searches(options.runs):
         try:
             rows.append(_row(found.name, search_results.read(found, with_importance=False)))
-        except Refusal as error:
+        except UserError as error:
             rows.append({"name": found.name, "state": "unreadable", "reason": str(error)})
     if options.json:
         print_json(rows)

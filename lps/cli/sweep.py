@@ -4,7 +4,7 @@ import argparse
 from dataclasses import asdict
 
 from lps.cli._parser import Commands, add_place, add_settings, place, print_json, say
-from lps.errors import Refusal, shown
+from lps.errors import UserError, shown
 from lps.wording import counted, data_size
 
 
@@ -39,7 +39,7 @@ def _add_layout(sub: argparse.ArgumentParser) -> None:
 
 
 def sweep(options) -> int:
-    from lps.running import launcher
+    from lps.scheduler import launcher
 
     launcher.check_wish(options.retries, None)
     from lps.studies import sweeps
@@ -82,7 +82,7 @@ def _tell(wanted, options, on) -> int:
 
 def _say_what_is_large(wanted, options, here: bool) -> None:
     """What the runs may find too little of: the disk, and the GPUs where they go to those of this machine."""
-    from lps.running.preflight import crowding, shortage
+    from lps.scheduler.preflight import crowding, shortage
 
     configs = [item.config for item in wanted.items if item.action != "exists"]
     for words in filter(None, (shortage(configs, options.runs), *(crowding(configs) if here else ()))):
@@ -90,8 +90,8 @@ def _say_what_is_large(wanted, options, here: bool) -> None:
 
 
 def _check(configs, here: bool = True) -> None:
-    """Everything that has to be there before a run folder is made; raises `Refusal`."""
-    from lps.running import start_check
+    """Everything that has to be there before a run folder is made; raises `UserError`."""
+    from lps.scheduler import start_check
     from lps.studies import sweeps
 
     sweeps.check(configs, here, start_check.check)
@@ -108,17 +108,17 @@ def _asked(options):
 
     if options.preset is None:
         if options.scale is not None:
-            raise Refusal("scale", "is a preset's; say which one with --preset")
+            raise UserError("scale", "is a preset's; say which one with --preset")
         how = {"mode": options.mode, "samples": options.samples, "sample_seed": options.sample_seed}
         texts = (options.dataset or "digits", options.method or "lps", "0" if options.seeds is None else options.seeds)
         return sweep_layout.read_layout(*texts, options.settings, options.varied, **how)
     taken = {"--method": options.method, "--vary": options.varied, "--samples": options.samples}
     for name in (name for name, value in taken.items() if value):
-        raise Refusal(name, f"goes without --preset: {shown(options.preset, 60)} says itself what it varies")
+        raise UserError(name, f"goes without --preset: {shown(options.preset, 60)} says itself what it varies")
     seeds = presets.SEEDS if options.seeds is None else sweep_layout.read_layout("digits", "lps", options.seeds).seeds
     datasets = tuple(word.strip() for word in options.dataset.split(",")) if options.dataset else ()
     fixed = sweep_layout.assignments(options.settings)
-    return presets.Asked(options.preset, options.scale or "demo", seeds, datasets, fixed)
+    return presets.PresetRequest(options.preset, options.scale or "demo", seeds, datasets, fixed)
 
 
 def _list_presets(as_json: bool) -> int:
@@ -128,9 +128,9 @@ def _list_presets(as_json: bool) -> int:
     for preset in presets.PRESETS.values():
         row = {"name": preset.name, "title": preset.title, "place": preset.place}
         try:
-            asked = {scale: presets.Asked(preset.name, scale) for scale in presets.SCALES}
+            asked = {scale: presets.PresetRequest(preset.name, scale) for scale in presets.SCALES}
             rows.append(row | {"runs": {scale: len(presets.sheet(one).runs()) for scale, one in asked.items()}})
-        except Refusal as error:  # the file of one of its methods or data sets is broken
+        except UserError as error:  # the file of one of its methods or data sets is broken
             rows.append(row | {"broken": str(error)})
     if as_json:
         print_json(rows)
@@ -143,7 +143,7 @@ def _list_presets(as_json: bool) -> int:
 
 def _sweep_in_words(wanted, estimate, on) -> str:
     """How many runs there are and what becomes of them; which of them stay where they wait; what they will cost."""
-    from lps.running.costs import span_in_words
+    from lps.scheduler.costs import span_in_words
     from lps.studies import sweep_layout
     from lps.studies.sweeps import from_kept, staying_in_words
 
@@ -151,7 +151,7 @@ def _sweep_in_words(wanted, estimate, on) -> str:
     lines = [f"{wanted.tag}: {counted(len(wanted.items), 'run')} ({counts})"]
     lines += [staying] if (staying := staying_in_words(wanted.items, on)) else []
     asked = from_kept(wanted.asked)
-    lines += sweep_layout.redundant(asked) if isinstance(asked, sweep_layout.Layout) else []
+    lines += sweep_layout.redundant(asked) if isinstance(asked, sweep_layout.SweepSpec) else []
     known = estimate.runs - estimate.missing
     if known:
         cost = f"about {span_in_words(estimate.span)} one after another and {data_size(estimate.bytes)}"

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from lps.cli._parser import LIGHT, Commands, add_place, add_settings, add_task, any_whole, place, print_json, say
-from lps.errors import Refusal, shown
+from lps.errors import UserError, shown
 from lps.settings.config import Config, configure, parse_settings, protocol_parameters
 from lps.store.runs import Run
 from lps.wording import counted
@@ -42,7 +42,7 @@ def _train_here(options) -> int:
 
         run = Run(options.folder)
         if not run.folder.is_dir():
-            raise Refusal("run", f"{shown(run.folder)} is no folder of a run")
+            raise UserError("run", f"{shown(run.folder)} is no folder of a run")
         if processes := ranks.wanted(run):
             return ranks.carry_out(run, processes)
         from lps.training.loop import train
@@ -58,7 +58,7 @@ def _train_here(options) -> int:
 
 
 def _launch_run(options) -> None:
-    from lps.running import launcher
+    from lps.scheduler import launcher
 
     launcher.check_wish(options.retries, options.priority)
     on = place(options)
@@ -80,7 +80,7 @@ def _count_classes(options) -> int | None:
     wait_without_spinning()
     config = checked_config(options, {"split.num_novel": 1})
     from lps.cli._follow import CountBar
-    from lps.running import background_jobs, class_count
+    from lps.scheduler import background_jobs, class_count
     from lps.studies.class_search import search
 
     background_jobs.end_when_cancelled(class_count.path_of(config, options.runs))
@@ -112,8 +112,8 @@ def wait_without_spinning() -> None:
 
 
 def _begin(options, **wish) -> Run:
-    from lps.running import door
-    from lps.running.preflight import crowding, shortage
+    from lps.scheduler import submit
+    from lps.scheduler.preflight import crowding, shortage
     from lps.settings.backbone_names import ABOUT_LABELS
 
     here = wish.get("on") is None
@@ -123,7 +123,7 @@ def _begin(options, **wish) -> Run:
             say(words)
     if config.rests_on_labels:
         say(f"{ABOUT_LABELS}.")
-    return door.begin(options.runs, [door.Order(config, options.name)], **wish)[0]
+    return submit.begin(options.runs, [submit.RunRequest(config, options.name)], **wish)[0]
 
 
 def checked_config(options, usual: Mapping[str, object] = MappingProxyType({}), here: bool = True) -> Config:
@@ -131,18 +131,18 @@ def checked_config(options, usual: Mapping[str, object] = MappingProxyType({}), 
 
     here: whether the run is for this machine.
     """
-    from lps.running import door, start_check
+    from lps.scheduler import start_check, submit
 
     for text in options.settings:
         name = text.partition("=")[0].strip()
         if name in ("dataset", "method"):
-            raise Refusal(name, f"cannot be set by --set; use --{name}")
+            raise UserError(name, f"cannot be set by --set; use --{name}")
     own = {"dataset": options.dataset, "method": options.method}
     own["seed"] = protocol_parameters()["seed"].parse(options.seed)
     asked = parse_settings(options.settings, options.method)
-    lighter = door.light_settings(options.dataset, dict(usual) | asked, here) if options.light else {}
+    lighter = submit.light_settings(options.dataset, dict(usual) | asked, here) if options.light else {}
     config = configure(lighter | dict(usual) | own | asked)
-    door.check([config], here, fetch=True, judge=start_check.check)
+    submit.check([config], here, fetch=True, judge=start_check.check)
     _tell_skipped(config)
     return config
 
@@ -150,7 +150,7 @@ def checked_config(options, usual: Mapping[str, object] = MappingProxyType({}), 
 def _tell_skipped(config: Config) -> None:
     """Which files of a data set could not be used, and what else a person may not expect of it."""
     from lps.data import sources
-    from lps.running import preflight
+    from lps.scheduler import preflight
 
     for line in preflight.notices(config):
         say(line)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.settings.parameters import Parameter
 
 
@@ -12,7 +12,8 @@ from lps.settings.parameters import Parameter
 class Option:
     """One thing that may be asked for. argument: of the submitting command, before the value; None: said elsewhere.
 
-    label: what a form calls it, where that is not its name. check: raises `Refusal` for what the pattern lets through.
+    label: what a form calls it, where that is not its name. check: raises `UserError` for what the pattern lets
+    through.
     is_list: it may be given more than once, and adds up.
     """
 
@@ -25,11 +26,11 @@ class Option:
     is_list: bool = False
 
     def parse(self, text: str):
-        """The checked value; raises `Refusal`."""
+        """The checked value; raises `UserError`."""
         about = self.parameter
         value = about.parse(text)
         if not re.fullmatch(self.pattern, str(value) if about.kind == "str" else text, re.ASCII):
-            raise Refusal(about.name, f"{shorten(text)} is not of the form {self.example}")
+            raise UserError(about.name, f"{shorten(text)} is not of the form {self.example}")
         self.check(text)
         return value
 
@@ -77,19 +78,19 @@ class Options:
 
 
 def read(place: str, table: Mapping[str, Option], texts: Sequence[str]) -> Options:
-    """The options in texts NAME=VALUE; a later one replaces an earlier one. Raises `Refusal`."""
+    """The options in texts NAME=VALUE; a later one replaces an earlier one. Raises `UserError`."""
     given = {}
     for text in texts:
         name, equals, value = str(text).partition("=")
         name = name.strip()
         if not equals:
-            raise Refusal(place, f"{shorten(text)} is not of the form NAME=VALUE, such as {_example(table)}")
+            raise UserError(place, f"{shorten(text)} is not of the form NAME=VALUE, such as {_example(table)}")
         if name not in table:
-            raise Refusal(place, f"{shorten(name)} is no option; choices: {', '.join(table)}")
+            raise UserError(place, f"{shorten(name)} is no option; choices: {', '.join(table)}")
         try:
             value = table[name].parse(value.strip())
-        except Refusal as error:
-            raise Refusal(f"{place} {name}", str(error).removeprefix(f"{name}: ")) from None
+        except UserError as error:
+            raise UserError(f"{place} {name}", str(error).removeprefix(f"{name}: ")) from None
         given[name] = (*given.get(name, ()), value) if table[name].is_list else value
     lists_last = sorted(given, key=lambda name: table[name].is_list)
     return Options(place, tuple((table[name], given[name]) for name in lists_last))

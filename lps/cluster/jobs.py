@@ -14,7 +14,7 @@ SUBMIT_PATIENCE_S = 60.0  # a submission that is given up may still have been ta
 RECORD = "job.json"  # in a run's folder: token, name and id of its job, place in an array, options
 
 
-class Silence(Exception):
+class BackendUnavailable(Exception):
     """A place gave no answer; the text says why. is_open: what was asked may be done all the same.
 
     since: unix seconds from which on it has said nothing.
@@ -143,7 +143,7 @@ class Board:
         self.silent_since: float | None = None
 
     def ask(self) -> list[tuple[Job, str]]:
-        """All jobs of this user with the names of their work; raises `Silence`."""
+        """All jobs of this user with the names of their work; raises `BackendUnavailable`."""
         raise NotImplementedError
 
     def look_further(self, job: str) -> Job:
@@ -151,12 +151,12 @@ class Board:
         return self.kind(job)
 
     def job_of(self, about: dict) -> Job:
-        """The job of a run whose `job.json` says `about`; raises `Silence`."""
+        """The job of a run whose `job.json` says `about`; raises `BackendUnavailable`."""
         texts = [value if isinstance(value := about.get(key), str) else "" for key in ("job", "name")]
         return self.find(*texts, about["task"] if type(about.get("task")) is int else 0)
 
     def find(self, job: str, name: str = "", task: int = 0, max_age_s: float = MAX_AGE_S) -> Job:
-        """The job `job`, or where it is "" the one of the work `name` (its `task`). Raises `Silence`."""
+        """The job `job`, or where it is "" the one of the work `name` (its `task`). Raises `BackendUnavailable`."""
         now = time.monotonic()
         with self._turn:
             found = self.look_up(job, name, task)
@@ -177,7 +177,7 @@ class Board:
         return self._jobs.get(job)
 
     def _refresh(self, now: float) -> None:
-        """Ask, unless somebody has while we waited for our turn; raises `Silence`."""
+        """Ask, unless somebody has while we waited for our turn; raises `BackendUnavailable`."""
         if self._asked >= now:
             return
         if not self._silence:
@@ -186,14 +186,14 @@ class Board:
             self._tried = now
             threading.Thread(target=self._ask, name="question to a place", daemon=True).start()
         if self._silence:
-            raise Silence(self._silence, since=self.silent_since)
+            raise BackendUnavailable(self._silence, since=self.silent_since)
 
     def _ask(self) -> None:
         began = time.monotonic()
         self._tried = began
         try:
             jobs = self.ask()
-        except Silence as silence:
+        except BackendUnavailable as silence:
             self.silent_since = self.silent_since or self.answered or time.time()
             self._silence = str(silence)
             return

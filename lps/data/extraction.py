@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from lps.data import feature_store
 from lps.data.batches import Pictures, seeded
 from lps.data.views import views_of_pictures
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.machine import memory
 from lps.network import backbones, start_weights
 from lps.settings import backbone_names
@@ -42,7 +42,7 @@ _TOLD = ("dataset", "network.name", "network.start", "network.checkpoint", "netw
 
 
 def backbone_at_start(config: Config, channels: int) -> nn.Module:
-    """The backbone whose features are stored, with its start weights; raises `Refusal` where they cannot be had."""
+    """The backbone whose features are stored, with its start weights; raises `UserError` where they cannot be had."""
     seed = int(seeded(torch.device("cpu"), config.features_seed, NOISE).initial_seed())
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)  # of weights that nobody has trained
@@ -64,7 +64,7 @@ def make_ready(backbone: nn.Module, device: torch.device) -> nn.Module:
 def halves(
     backbone: nn.Module, images: Pictures, kind: str, config: Config, noise: torch.Generator | None = None
 ) -> Tensor:
-    """Features (n, d) of images in one kind of view, float16 as a store holds them; raises `Refusal`.
+    """Features (n, d) of images in one kind of view, float16 as a store holds them; raises `UserError`.
 
     backbone: of `make_ready`.
     """
@@ -72,7 +72,7 @@ def halves(
     ids = torch.arange(len(images), device=images.home).split(_AT_ONCE)
     features = _passed(backbone, [images.seen(some, [view], noise)[0] for some in ids])
     if not features.isfinite().all():
-        raise Refusal("features", f"{config.network_name} gives values that are not finite; use other weights")
+        raise UserError("features", f"{config.network_name} gives values that are not finite; use other weights")
     return features.clamp_(-_LARGEST, _LARGEST).half()
 
 

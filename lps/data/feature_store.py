@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files import disk, locks
 from lps.files.atomic import open_regular, read_small, sweep, write_json
 from lps.files.cache import cache_folder
@@ -301,7 +301,7 @@ def _facts_of(folder: Path) -> dict:
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredEntry:
     """One store as a list shows it. rows: pictures done, by view; seconds: what making them took; bytes: on disk."""
 
     store: Store
@@ -318,7 +318,7 @@ class Kept:
         return self.seconds / done if done else None
 
 
-def kept() -> list[Kept]:
+def kept() -> list[StoredEntry]:
     """All stores of this person, by name."""
     try:
         folders = sorted(path for path in home().iterdir() if path.is_dir() and not path.is_symlink())
@@ -327,7 +327,7 @@ def kept() -> list[Kept]:
     return [_look(store) for store in map(_read, folders) if store is not None]
 
 
-def _look(store: Store) -> Kept:
+def _look(store: Store) -> StoredEntry:
     try:
         names = sorted(path.stem for path in store.folder.glob("*.pieces"))
         size = sum(path.lstat().st_size for path in store.folder.iterdir())
@@ -336,14 +336,14 @@ def _look(store: Store) -> Kept:
     pieces = {view: store.pieces(view) for view in names}
     rows = {view: sum(piece.rows for piece in found) for view, found in pieces.items()}
     seconds = sum(piece.seconds for found in pieces.values() for piece in found)
-    return Kept(store, _facts_of(store.folder), rows, seconds, size, locks.is_held(store.lock))
+    return StoredEntry(store, _facts_of(store.folder), rows, seconds, size, locks.is_held(store.lock))
 
 
 def delete(store: Store) -> None:
-    """Take a store away; a run that has it open keeps it until it ends. Raises `Refusal` while somebody makes it."""
+    """Take a store away; a run that has it open keeps it until it ends. Raises `UserError` while somebody makes it."""
     lock = locks.claim(store.lock)
     if lock is None:
-        raise Refusal("features", f"{store.key} is being made; stop the run that makes it first")
+        raise UserError("features", f"{store.key} is being made; stop the run that makes it first")
     try:
         disk.remove(store.folder / "facts.json")
         disk.remove_folder(store.folder)

@@ -142,7 +142,7 @@ def plain(
     should_stop: Callable[[], bool] = lambda: False,
 ) -> np.ndarray | None:
     """Features of every picture of the config's data set, float16 (n, d), mapped from their file; computed where they
-    are not there yet. None when asked to stop meanwhile; raises `Refusal`.
+    are not there yet. None when asked to stop meanwhile; raises `UserError`.
     """
     found = plain_alone(config, pictures(sources.of(config), resolve_device(config.device)), report, should_stop)
     if found is None:

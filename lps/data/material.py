@@ -12,10 +12,10 @@ from torch import Tensor
 from lps import datasets
 from lps.data import sources
 from lps.data.batches import PIECE, BatchPlan, Pictures, plan_batches
-from lps.data.confirmed import Confirmed, added
+from lps.data.confirmed_labels import Confirmed, added
 from lps.data.split import Split, open_world_split
 from lps.datasets import Images
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings.config import Config
 
 
@@ -46,7 +46,7 @@ class Material:
 
 
 def prepare(config: Config, confirmed: Confirmed | None = None) -> Material:
-    """Load the images, split them and have them ready for the config's device; raises `Refusal`.
+    """Load the images, split them and have them ready for the config's device; raises `UserError`.
 
     confirmed: the labels that `split.confirmed` names, for whoever trains on them.
     """
@@ -85,12 +85,12 @@ def _on_device(pixels: np.ndarray, device: torch.device) -> Tensor:
 
 
 def resolve_device(name: str) -> torch.device:
-    """The torch device of a config's `device`; raises `Refusal` for a GPU that is not there."""
+    """The torch device of a config's `device`; raises `UserError` for a GPU that is not there."""
     count = torch.cuda.device_count()
     if name == "auto":
         return torch.device("cuda" if count else "cpu")
     device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= count:
         found = ", ".join(f"cuda:{i}" for i in range(count)) or "none"
-        raise Refusal("device", f"{name} is not here; GPUs that PyTorch can use: {found}; cpu always works")
+        raise UserError("device", f"{name} is not here; GPUs that PyTorch can use: {found}; cpu always works")
     return device

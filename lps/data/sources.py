@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lps.data import decided
+from lps.data import dataset_edits
 from lps.datasets import Images, subset_ids, take
-from lps.settings import catalog, decisions
+from lps.settings import catalog, edit_log
 from lps.settings.config import Config
 
 
@@ -36,7 +36,7 @@ def source(config: Config) -> Source:
 
 
 def of(config: Config) -> Images:
-    """The images that `config` asks for; raises `Refusal` where they cannot be had."""
+    """The images that `config` asks for; raises `UserError` where they cannot be had."""
     return load(*source(config))
 
 
@@ -48,35 +48,37 @@ def load(
     seed: int = 0,
     state: str | None = None,
 ) -> Images:
-    """The images of data set `name`; raises `Refusal` where they cannot be had. Nothing is downloaded.
+    """The images of data set `name`; raises `UserError` where they cannot be had. Nothing is downloaded.
 
     image_size: side in pixels; None leaves it to the data set. images_per_class: at most so many of every class among
     the training images, and again among the test images, drawn by `seed`; images of unknown class count as one group
-    with room for so many of each class. state: of what was decided about the pictures (`lps.settings.decisions`).
+    with room for so many of each class. state: of what was decided about the pictures (`lps.settings.edit_log`).
     """
     return _load(name, path, image_size, images_per_class, seed, state, stamp(name, path))
 
 
-def origin(config: Config) -> tuple[list[decisions.Key], str]:
-    """(what decisions call every image of `config` while nothing is decided, `decided.name_of` the whole data set)."""
+def origin(config: Config) -> tuple[list[edit_log.Key], str]:
+    """(what decisions call every image of `config` while nothing is decided, `dataset_edits.name_of` the whole data
+    set).
+    """
     asked = source(config)._replace(decisions=None)
     images = load(*asked)
     if images.file_names:
         return list(images.file_names), ""
     whole = load(asked.name, asked.path) if asked.images_per_class or asked.image_size else images
-    return _keys(whole, asked.images_per_class, asked.seed), decided.name_of(whole)
+    return _keys(whole, asked.images_per_class, asked.seed), dataset_edits.name_of(whole)
 
 
 def kept_ids(config: Config) -> np.ndarray | None:
     """Which of the images, as their files say, `config` has after what was decided; None: all."""
-    left_out = decisions.at(config.dataset, config.dataset_path, config.dataset_decisions).left_out
+    left_out = edit_log.at(config.dataset, config.dataset_path, config.dataset_decisions).left_out
     if not left_out:
         return None
     is_kept = np.array([key not in left_out for key in origin(config)[0]])
     return None if is_kept.all() else np.flatnonzero(is_kept)
 
 
-def _keys(whole: Images, images_per_class: int | None, seed: int) -> list[decisions.Key]:
+def _keys(whole: Images, images_per_class: int | None, seed: int) -> list[edit_log.Key]:
     """What decisions call the images of a data set, or of a subset of it."""
     is_part = images_per_class is not None
     ids = (subset_ids(whole, images_per_class, seed) if is_part else np.arange(len(whole.labels))).tolist()
@@ -95,7 +97,7 @@ def is_coloured(name: str, path: str | None = None) -> bool:
 
 
 def fetch(name: str, path: str | None = None) -> None:
-    """Download what `load` needs and does not find; nothing for data sets that cannot. Raises `Refusal`."""
+    """Download what `load` needs and does not find; nothing for data sets that cannot. Raises `UserError`."""
     catalog.dataset_info(name)
     getattr(_module(name), "fetch", lambda path: None)(path)
 
@@ -120,8 +122,10 @@ def _load(name, path, image_size, images_per_class, seed, state, moment) -> Imag
         from lps.datasets._pictures import resized  # Pillow, only where a picture has to change
 
         images = resized(images, image_size, ("resized", *source), repr(moment))
-    said = decisions.at(name, path, state)
+    said = edit_log.at(name, path, state)
     if not said.state:
         return images
-    of = "" if whole.file_names else decided.name_of(whole)
-    return decided.carried_out(images, _keys(whole, images_per_class, seed), of, said, source, repr((moment, state)))
+    of = "" if whole.file_names else dataset_edits.name_of(whole)
+    return dataset_edits.carried_out(
+        images, _keys(whole, images_per_class, seed), of, said, source, repr((moment, state))
+    )

@@ -1,7 +1,7 @@
 """Which classes are seen and which of their images keep a label: a pure function of labels, settings and a seed.
 
-The one place where class ids are renumbered, beside `lps.data.confirmed`: after the split, ids `0 .. seen-1` are seen
-and the rest novel.
+The one place where class ids are renumbered, beside `lps.data.confirmed_labels`: after the split, ids `0 .. seen-1` are
+seen and the rest novel.
 """
 
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lps.data.classes import Classes
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.files.versions import MOST_CLASSES
 from lps.settings.config import Config, check_seen, seen_class_ids
 from lps.wording import counted
@@ -29,7 +29,7 @@ class Split:
 
     They cover all images but those that `split.imbalance` leaves out.
 
-    confirmed: those of the labeled images whose label a person gave after another run (`lps.data.confirmed`).
+    confirmed: those of the labeled images whose label a person gave after another run (`lps.data.confirmed_labels`).
     validation: those of the unlabeled images whose label is known and was withheld, to choose an epoch by. class_order:
     original class id of every class id; ids from the number of the data set's classes on are classes without a name,
     which the model may find. Where the model has fewer ids than the data has classes, the last ones are not its own.
@@ -97,7 +97,7 @@ def open_world_split(labels: np.ndarray, class_names: tuple[str, ...], config: C
     """The split that `config` asks for.
 
     labels: int64 (n,), original class ids, -1 where unknown; the last `num_test` are those of test images. Raises
-    `Refusal` where the settings do not fit them.
+    `UserError` where the settings do not fit them.
     """
     test = _test_images(labels, num_test, config)
     learned = np.setdiff1d(np.arange(len(labels)), test)
@@ -123,7 +123,7 @@ def _test_images(labels: np.ndarray, num_test: int, config: Config) -> np.ndarra
     """Ids of the data set's own test images, or of a `split.test_ratio` of every class; none without either."""
     ratio = config.split_test_ratio
     if num_test and ratio:
-        raise Refusal("split.test_ratio", f"{ratio:g} is too much: {config.dataset} has {num_test} test images")
+        raise UserError("split.test_ratio", f"{ratio:g} is too much: {config.dataset} has {num_test} test images")
     if num_test:
         return np.arange(len(labels) - num_test, len(labels))
     if not ratio:
@@ -139,7 +139,7 @@ def _numbering(
     novel = np.setdiff1d(np.arange(known), seen)
     wanted = config.split_num_novel or len(novel)
     if wanted == 0:
-        raise Refusal(
+        raise UserError(
             "split.num_novel",
             f"none is given, and all {known} classes are seen; expected how many others to look for, such as 3",
         )
@@ -238,7 +238,7 @@ def _withheld(labeled: np.ndarray, labels: np.ndarray, config: Config) -> np.nda
         parts.append(members[: min(len(members) - 1, max(1, round(ratio * len(members))))])
     found = np.sort(np.concatenate(parts))
     if len(found) == 0:
-        raise Refusal(
+        raise UserError(
             "split.validation_ratio", f"{ratio:g} of one labeled image a class leaves none to train on; set it to 0"
         )
     return found
@@ -254,7 +254,7 @@ def _check_labeled(
     images = int((learned == missing[0]).sum())
     name, value, remedy = _too_little(images, config)
     class_name = class_names[missing[0]]
-    raise Refusal(
+    raise UserError(
         name,
         f"{value} leaves class {shorten(class_name)}, {counted(images, 'training image')}, without a labeled "
         f"image; {remedy}, or set split.rule to stratified",
@@ -276,16 +276,16 @@ def _too_little(images: float, config: Config) -> tuple[str, str, str]:
 def _check_sizes(unlabeled: int, learned: int, test: int, classes: Classes, config: Config) -> None:
     if classes.total > MOST_CLASSES:
         name = "dataset.path" if config.split_num_novel is None else "split.num_novel"
-        raise Refusal(name, f"makes {classes.total:,} classes; expected at most {MOST_CLASSES:,}")
+        raise UserError(name, f"makes {classes.total:,} classes; expected at most {MOST_CLASSES:,}")
     if unlabeled < classes.total:
         name = _too_little(learned / classes.total, config)[0]
-        raise Refusal(
+        raise UserError(
             name if config.split_num_novel is None else "split.num_novel",
             f"{unlabeled} unlabeled images are left for {classes.total} classes; there must be as many at least",
         )
     if 0 < test < classes.total:
         usual = "dataset.images_per_class" if config.dataset_images_per_class else "dataset.path"
-        raise Refusal(
+        raise UserError(
             "split.test_ratio" if config.split_test_ratio else usual,
             f"{test} test images are too few for {classes.total} classes; there must be as many at least",
         )

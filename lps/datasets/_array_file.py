@@ -56,7 +56,7 @@ class ArrayFile:
         self._archive.close()
 
     def check_members(self, most_bytes: int) -> None:
-        """Raise `Refusal` where the archive is made to deceive, or unpacks to more than `most_bytes`."""
+        """Raise `UserError` where the archive is made to deceive, or unpacks to more than `most_bytes`."""
         zip_members(self._archive, Allowance(self.packed, most_bytes), self.packed)
 
     def unpacked_size(self, name: str) -> int:

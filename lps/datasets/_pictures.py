@@ -15,7 +15,7 @@ from PIL import Image, ImageOps
 from lps.datasets import Images, as_image, quoted
 from lps.datasets._decoding import Unreadable, decode, squeezed
 from lps.datasets._store import Writer, kept
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.files.atomic import clean_line
 
 ENDINGS = frozenset(".png .jpg .jpeg .bmp .gif .webp .tif .tiff .ppm .pgm .pbm".split())
@@ -114,12 +114,12 @@ def folder_stamp(path: str | None) -> object:
 
 
 def existing_folder(path: str | None, expected: str) -> Path:
-    """`path` as a folder that is there; raises `Refusal`."""
+    """`path` as a folder that is there; raises `UserError`."""
     if path is None:
-        raise Refusal("dataset.path", f"is missing; expected {expected}")
+        raise UserError("dataset.path", f"is missing; expected {expected}")
     if not os.path.isdir(path):  # which, unlike a Path, takes a name of any length
         what = "is a file" if os.path.exists(path) else "does not exist"
-        raise Refusal("dataset.path", f"{quoted(path)} {what}; expected {expected}")
+        raise UserError("dataset.path", f"{quoted(path)} {what}; expected {expected}")
     return Path(path)
 
 
@@ -128,7 +128,7 @@ def stored(
 ) -> Images:
     """Decode the files of `listing` into `writer`; gives the `Images` of those that could be, without pixels.
 
-    is_whole: as `squeezed` does it, with sizes, and not as `decode`. Raises `Refusal` where a class keeps no
+    is_whole: as `squeezed` does it, with sizes, and not as `decode`. Raises `UserError` where a class keeps no
     training image.
     """
     rows, skipped, sizes = [], list(listing.skipped), []
@@ -148,7 +148,7 @@ def stored(
     present = np.unique(labels[: len(labels) - num_test])
     for label, name in enumerate(class_names):
         if label not in present:
-            raise Refusal("dataset.path", f"class {shorten(name)} has no readable picture; expected at least one")
+            raise UserError("dataset.path", f"class {shorten(name)} has no readable picture; expected at least one")
     names = tuple(listing.files[row][0] for row in rows)  # as they are, also where they are no text: they are opened
     measured = np.array(sizes, np.int64) if is_whole else None
     return Images(np.zeros(0, np.uint8), labels, class_names, num_test, tuple(skipped), names, measured)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from lps.datasets import Images, quoted
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.atomic import open_regular
 from lps.files.cache import cache_folder
 from lps.files.locks import locked
@@ -45,7 +45,7 @@ def kept(source: tuple, content: str, make: Callable[[Writer], Images], space: i
     """The images of `source` (data set, path, size, ...) in the state `content`, made where they are not there yet.
 
     `make` writes the pixels and gives the rest; its `Images.pixels` are not looked at. space: bytes that the pixels
-    take at most. Raises `Refusal` where the disk has no room; whatever `make` raises leaves nothing behind.
+    take at most. Raises `UserError` where the disk has no room; whatever `make` raises leaves nothing behind.
     """
     home = cache_folder() / "pictures" / f"{source[0]}-{_digest(repr(source[1:]))}"
     folder = home / _digest(f"{_FORMAT} {content}")
@@ -55,7 +55,7 @@ def kept(source: tuple, content: str, make: Callable[[Writer], Images], space: i
             found = _read(folder)
             return found or _write(home, folder, make, space)
     except OSError as error:
-        raise Refusal(
+        raise UserError(
             "dataset.path",
             f"its decoded pictures cannot be kept in {quoted(home)} ({error.strerror or error}); "
             "name a folder with room in the environment variable LPS_CACHE",

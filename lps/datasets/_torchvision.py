@@ -15,7 +15,7 @@ import numpy as np
 
 from lps.datasets import Images, quoted
 from lps.datasets._store import Writer, kept
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.atomic import clean_line
 from lps.files.cache import cache_folder
 
@@ -39,7 +39,7 @@ class Remote:
     def load(self, path: str | None, image_size: int | None = None) -> Images:
         """Training images, then test images, in their own size (`lps.data.sources` brings them to `image_size`).
 
-        Raises `Refusal` where the files are not there or damaged.
+        Raises `UserError` where the files are not there or damaged.
         """
         root = self._root(path)
         files = self._found(root)
@@ -50,17 +50,17 @@ class Remote:
         return kept((self.name, str(root.resolve())), content, lambda writer: self._unpack(root, writer), space)
 
     def fetch(self, path: str | None) -> None:
-        """Download what is missing, with a progress bar on stderr; raises `Refusal`."""
+        """Download what is missing, with a progress bar on stderr; raises `UserError`."""
         root = self._root(path)
         if path is None:
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
         elif not os.path.isdir(root):
-            raise Refusal("dataset.path", f"{quoted(path)} is no folder; expected one for {self.title}")
+            raise UserError("dataset.path", f"{quoted(path)} is no folder; expected one for {self.title}")
         if self._found(root):
             try:
                 self.load(path)
                 return
-            except Refusal:
+            except UserError:
                 pass  # damaged, perhaps by a download that was broken off
         print(f"downloading {self.title} ({self.size}) to {root}", file=sys.stderr)
         usual = socket.getdefaulttimeout()
@@ -70,7 +70,7 @@ class Remote:
                 self._open(root, train, download=True)
         except Exception as error:  # network, disk, checksum: torchvision raises what its parts raise
             reason = clean_line(getattr(error, "reason", None) or error)
-            raise Refusal("dataset.path", f"{self.title} could not be downloaded ({reason}); {_HOW}") from None
+            raise UserError("dataset.path", f"{self.title} could not be downloaded ({reason}); {_HOW}") from None
         finally:
             socket.setdefaulttimeout(usual)
 
@@ -94,11 +94,11 @@ class Remote:
         found = [sorted(root.glob(pattern)) for pattern in self.files]
         return [file for files in found for file in files] if all(found) else []
 
-    def _absent(self, path: str | None, root: Path) -> Refusal:
+    def _absent(self, path: str | None, root: Path) -> UserError:
         if path is not None and not os.path.isdir(root):
-            return Refusal("dataset.path", f"{quoted(path)} is no folder; expected one that holds {self.title}")
+            return UserError("dataset.path", f"{quoted(path)} is no folder; expected one that holds {self.title}")
         where = f"{quoted(path)} does not hold {self.title}" if path else f"{self.title} is not on this machine yet"
-        return Refusal(
+        return UserError(
             "dataset.path", f"{where}; `python -m lps datasets --fetch {self.name}` downloads {self.size}, or {_HOW}"
         )
 
@@ -123,7 +123,7 @@ class Remote:
         except OSError:
             raise
         except Exception as error:  # damaged files fail in any way
-            raise Refusal(
+            raise UserError(
                 "dataset.path", f"{self.title} in {quoted(root)} is damaged or incomplete ({clean_line(error)})"
             ) from None
         return Images(np.zeros(0, np.uint8), np.concatenate(labels), names, len(labels[1]))

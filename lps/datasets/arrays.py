@@ -20,7 +20,7 @@ from lps.datasets import Images, quoted
 from lps.datasets._array_file import ArrayFile, ArrayHead
 from lps.datasets._recipes import PHOTOS
 from lps.datasets._store import Writer, kept
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.atomic import clean_line
 from lps.files.untrusted_files import RATIO, SLACK
 from lps.machine import memory
@@ -42,7 +42,7 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, NotImp
 
 
 def load(path: str | None, image_size: int | None = None) -> Images:
-    """The images of the file; `lps.data.sources.load` does the resizing. Raises `Refusal`.
+    """The images of the file; `lps.data.sources.load` does the resizing. Raises `UserError`.
 
     Many of them are unpacked piece by piece to where decoded pictures are kept, and mapped from there.
     """
@@ -60,7 +60,7 @@ def load(path: str | None, image_size: int | None = None) -> Images:
 def pictures_alone(path: str) -> Iterator[np.ndarray]:
     """The pictures of a file, uint8 (m, height, width, channels) some at a time, whatever is said of their classes.
 
-    Those of `x`, else of x_train and then x_test. Raises `Refusal`.
+    Those of `x`, else of x_train and then x_test. Raises `UserError`.
     """
     with _opened(path, _ALONE, _check_alone) as (stored, heads):
         _check_memory(heads, is_mapped=True)
@@ -72,14 +72,14 @@ def pictures_alone(path: str) -> Iterator[np.ndarray]:
 
 def _check_alone(heads: dict[str, ArrayHead]) -> None:
     if not heads:
-        raise Refusal("dataset.path", f"the file has no pictures; expected one of {', '.join(_ALONE)}")
+        raise UserError("dataset.path", f"the file has no pictures; expected one of {', '.join(_ALONE)}")
     for name, head in heads.items():
         _check_pixels(name, head)
         _check_sides(name, head)
 
 
 def _check_memory(heads: dict[str, ArrayHead], is_mapped: bool) -> None:
-    """Raises `Refusal` where what has to be in memory as a whole takes more than a share of what is free.
+    """Raises `UserError` where what has to be in memory as a whole takes more than a share of what is free.
 
     Of pixels that are mapped these are the arrays that lie column by column; `kept` checks the disk.
     """
@@ -90,7 +90,7 @@ def _check_memory(heads: dict[str, ArrayHead], is_mapped: bool) -> None:
         needed = 0 if is_piecewise else head.size * (2 if name in _ALONE else 3)
         if free and needed > _ROOM * free[0]:
             why = " since it lies column by column (Fortran order)" if is_mapped and name in _ALONE else ""
-            raise Refusal(
+            raise UserError(
                 "dataset.path",
                 f"{name} takes {data_size(needed)} of memory{why}, and {data_size(free[0])} are free; "
                 f"expected at most {100 * _ROOM:.0f} % of them",
@@ -130,7 +130,7 @@ def is_coloured(path: str | None) -> bool:
     try:
         with _opened(path) as (_, heads):
             return heads["x_train"].shape[3:] == (3,)
-    except Refusal:
+    except UserError:
         return False
 
 
@@ -141,62 +141,62 @@ def _opened(
     """The file, and the heads of those of its arrays that have these names, after `check`.
 
     By default it checks types, shapes and lengths of the arrays of a data set. What is wrong with the file, also
-    inside the `with`, becomes a `Refusal`.
+    inside the `with`, becomes a `UserError`.
     """
     if path is None:
-        raise Refusal("dataset.path", "is missing; expected a .npz file with x_train and y_train")
+        raise UserError("dataset.path", "is missing; expected a .npz file with x_train and y_train")
     if not os.path.isfile(path):  # which, unlike a Path, takes a name of any length
         what = "is no file" if os.path.exists(path) else "does not exist"
-        raise Refusal("dataset.path", f"{quoted(path)} {what}; expected a .npz file with x_train and y_train")
+        raise UserError("dataset.path", f"{quoted(path)} {what}; expected a .npz file with x_train and y_train")
     try:
         with open(path, "rb") as file, ArrayFile(file) as stored:
             heads = {name: stored.head(name) for name in names if name in stored.names}
             if objects := [name for name, head in heads.items() if head.dtype.hasobject]:
-                raise Refusal(
+                raise UserError(
                     "dataset.path", f"{objects[0]} holds Python objects; expected numbers (or texts of fixed width)"
                 )
             (check or _check)(heads)
             size = sum(map(stored.unpacked_size, heads))
             if size > RATIO * stored.packed + SLACK:
-                raise Refusal("dataset.path", f"unpacks to {size >> 20:,} MB, more than {RATIO} times its size")
+                raise UserError("dataset.path", f"unpacks to {size >> 20:,} MB, more than {RATIO} times its size")
             yield stored, heads
     except MemoryError:
-        raise Refusal("dataset.path", f"{quoted(path)} does not fit in this machine's memory") from None
-    except Refusal:
+        raise UserError("dataset.path", f"{quoted(path)} does not fit in this machine's memory") from None
+    except UserError:
         raise
     except PermissionError as error:
-        raise Refusal("dataset.path", f"{quoted(path)} cannot be read ({error.strerror})") from None
+        raise UserError("dataset.path", f"{quoted(path)} cannot be read ({error.strerror})") from None
     except _DAMAGE as error:
         what = "is damaged" if zipfile.is_zipfile(path) else "is not a .npz file (or is damaged)"
-        raise Refusal("dataset.path", f"{quoted(path)} {what}: {clean_line(error)}") from None
+        raise UserError("dataset.path", f"{quoted(path)} {what}: {clean_line(error)}") from None
 
 
 def _check(headers: dict[str, ArrayHead]) -> None:
     """Types, shapes and lengths, as far as the headers tell."""
     for name in ("x_train", "y_train"):
         if name not in headers:
-            raise Refusal("dataset.path", f"the file has no {name}; expected x_train and y_train")
+            raise UserError("dataset.path", f"the file has no {name}; expected x_train and y_train")
     if ("x_test" in headers) != ("y_test" in headers):
         there, missing = ("x_test", "y_test") if "x_test" in headers else ("y_test", "x_test")
-        raise Refusal("dataset.path", f"the file has {there} but no {missing}; expected both or none")
+        raise UserError("dataset.path", f"the file has {there} but no {missing}; expected both or none")
     for part in ("train", "test"):
         if f"x_{part}" in headers:
             _check_part(f"x_{part}", headers[f"x_{part}"], f"y_{part}", headers[f"y_{part}"])
     if headers["x_train"].shape[0] == 0:
-        raise Refusal("dataset.path", "x_train holds no image")
+        raise UserError("dataset.path", "x_train holds no image")
     if "x_test" in headers and headers["x_test"].shape[1:] != headers["x_train"].shape[1:]:
         train, test = headers["x_train"].shape[1:], headers["x_test"].shape[1:]
-        raise Refusal("dataset.path", f"images of x_test have the shape {test}, those of x_train {train}")
+        raise UserError("dataset.path", f"images of x_test have the shape {test}, those of x_train {train}")
     names = headers.get("class_names")
     if names and (len(names.shape) != 1 or names.dtype.kind not in "US"):
-        raise Refusal("dataset.path", f"class_names is {_words(names)}; expected one text a class")
+        raise UserError("dataset.path", f"class_names is {_words(names)}; expected one text a class")
 
 
 def _check_pixels(x_name: str, x: ArrayHead) -> None:
     if x.dtype != np.uint8:
-        raise Refusal("dataset.path", f"{x_name} holds {x.dtype}; expected uint8, that is 0 to 255")
+        raise UserError("dataset.path", f"{x_name} holds {x.dtype}; expected uint8, that is 0 to 255")
     if not (len(x.shape) == 3 or (len(x.shape) == 4 and x.shape[3] in (1, 3))) or 0 in x.shape[1:]:
-        raise Refusal(
+        raise UserError(
             "dataset.path",
             f"{x_name} has the shape {x.shape}; expected (images, height, width) or (images, height, width, channels) "
             "with 1 or 3 channels",
@@ -206,16 +206,16 @@ def _check_pixels(x_name: str, x: ArrayHead) -> None:
 def _check_part(x_name: str, x: ArrayHead, y_name: str, y: ArrayHead) -> None:
     _check_pixels(x_name, x)
     if y.dtype.kind not in "iu" or len(y.shape) != 1:
-        raise Refusal("dataset.path", f"{y_name} is {_words(y)}; expected one whole number an image")
+        raise UserError("dataset.path", f"{y_name} is {_words(y)}; expected one whole number an image")
     if y.shape[0] != x.shape[0]:
-        raise Refusal("dataset.path", f"{x_name} has {x.shape[0]} images and {y_name} {y.shape[0]} labels")
+        raise UserError("dataset.path", f"{x_name} has {x.shape[0]} images and {y_name} {y.shape[0]} labels")
     _check_sides(x_name, x)
 
 
 def _check_sides(x_name: str, x: ArrayHead) -> None:
     if min(x.shape[1:3]) < _SMALLEST:
         height, width = x.shape[1:3]
-        raise Refusal(
+        raise UserError(
             "dataset.path", f"{x_name} holds images of {height} x {width} pixels; expected {_SMALLEST} a side at least"
         )
 
@@ -229,11 +229,11 @@ def _class_names(arrays: dict[str, np.ndarray]) -> tuple[str, ...]:
     y = arrays["y_train"]
     for name in ("y_train", "y_test"):
         if name in arrays and arrays[name].min(initial=0) < -1:
-            raise Refusal("dataset.path", f"{name} holds {arrays[name].min()}; expected -1 (unknown) or a class id")
+            raise UserError("dataset.path", f"{name} holds {arrays[name].min()}; expected -1 (unknown) or a class id")
     if y.max() < 0:
-        raise Refusal("dataset.path", "y_train knows no class; expected some labels that are not -1")
+        raise UserError("dataset.path", "y_train knows no class; expected some labels that are not -1")
     if y.max() >= len(y):
-        raise Refusal("dataset.path", f"y_train holds {y.max()}; expected class ids 0, 1, 2, ... without gaps")
+        raise UserError("dataset.path", f"y_train holds {y.max()}; expected class ids 0, 1, 2, ... without gaps")
     counts = np.bincount(y[y >= 0])
     names = tuple(str(i) for i in range(len(counts)))
     if "class_names" in arrays:
@@ -241,12 +241,12 @@ def _class_names(arrays: dict[str, np.ndarray]) -> tuple[str, ...]:
         texts = [t.decode("utf-8", "replace") if isinstance(t, bytes) else t for t in given.tolist()]
         names = tuple(clean_line(text) or str(i) for i, text in enumerate(texts))
         if len(set(names)) < len(names):
-            raise Refusal("dataset.path", "class_names holds a name twice; expected a different one for each class")
+            raise UserError("dataset.path", "class_names holds a name twice; expected a different one for each class")
         if len(names) < len(counts):
-            raise Refusal("dataset.path", f"class_names has {len(names)} names, but y_train goes to {y.max()}")
+            raise UserError("dataset.path", f"class_names has {len(names)} names, but y_train goes to {y.max()}")
     missing = np.flatnonzero(np.bincount(y[y >= 0], minlength=len(names)) == 0)
     if len(missing):
-        raise Refusal("dataset.path", f"class {missing[0]} ({names[missing[0]]}) has no image in y_train")
+        raise UserError("dataset.path", f"class {missing[0]} ({names[missing[0]]}) has no image in y_train")
     if "y_test" in arrays and arrays["y_test"].max(initial=-1) >= len(names):
-        raise Refusal("dataset.path", f"y_test holds {arrays['y_test'].max()}; y_train ends at {len(names) - 1}")
+        raise UserError("dataset.path", f"y_test holds {arrays['y_test'].max()}; y_train ends at {len(names) - 1}")
     return names

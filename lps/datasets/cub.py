@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lps.datasets import Images, semantic_shift
 from lps.datasets.semantic_shift import Download, checked_label, class_names, labels_of_numbers
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 
 TITLE = "CUB-200-2011"
 SUMMARY = "11,788 photographs of 200 species of birds (Semantic Shift Benchmark); a folder that you download yourself."
@@ -35,7 +35,7 @@ stamp = _DOWNLOAD.stamp
 
 
 def load(path: str | None, image_size: int | None = None) -> Images:
-    """All pictures of the lists, test images last; raises `Refusal`."""
+    """All pictures of the lists, test images last; raises `UserError`."""
     root = _DOWNLOAD.folder(path)
     labels = _labels_of_classes(root)
     files = _DOWNLOAD.read_column(root, _IMAGES)
@@ -43,7 +43,9 @@ def load(path: str | None, image_size: int | None = None) -> Images:
     training, test = [], []
     for image, name in files.items():
         if parts[image] not in ("0", "1"):
-            raise Refusal("dataset.path", f"{_PARTS} holds {shorten(parts[image])}; expected 1 (training) or 0 (test)")
+            raise UserError(
+                "dataset.path", f"{_PARTS} holds {shorten(parts[image])}; expected 1 (training) or 0 (test)"
+            )
         label = labels[checked_label(numbers[image], CLASSES, _LABELS)]
         (training if parts[image] == "1" else test).append((f"images/{name}", label))
     return _DOWNLOAD.load(root, training, test, class_names("cub"), image_size)
@@ -58,10 +60,10 @@ def _labels_of_classes(root: Path) -> list[int]:
 
 
 def _column_of(root: Path, name: str, files: dict[str, str]) -> dict[str, str]:
-    """The values of a list that has one for every picture; raises `Refusal`."""
+    """The values of a list that has one for every picture; raises `UserError`."""
     found = _DOWNLOAD.read_column(root, name)
     if found.keys() != files.keys():
-        raise Refusal(
+        raise UserError(
             "dataset.path",
             f"{name} has {len(found):,} pictures and {_IMAGES} {len(files):,}; both must name the same ones",
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lps.datasets import Images, semantic_shift
 from lps.datasets.semantic_shift import Download, class_names, labels_by_name, plain_name
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 
 TITLE = "FGVC-Aircraft"
 SUMMARY = (
@@ -36,21 +36,21 @@ stamp = _DOWNLOAD.stamp
 
 
 def load(path: str | None, image_size: int | None = None) -> Images:
-    """All pictures of the lists, test images last; raises `Refusal`."""
+    """All pictures of the lists, test images last; raises `UserError`."""
     root = _DOWNLOAD.folder(path)
     training, test = _listed(root, _TRAINING), _listed(root, _TEST)
     twice = {name for name, _ in training} & {name for name, _ in test}
     if twice:
-        raise Refusal("dataset.path", f"{shorten(min(twice))} stands in {_TRAINING} and in {_TEST}")
+        raise UserError("dataset.path", f"{shorten(min(twice))} stands in {_TRAINING} and in {_TEST}")
     return _DOWNLOAD.load(root, training, test, class_names("fgvc_aircraft"), image_size)
 
 
 def _listed(root: Path, name: str) -> list[tuple[str, int]]:
-    """(file, label) of every picture of a list, whose lines are such as "1025794 707-320"; raises `Refusal`."""
+    """(file, label) of every picture of a list, whose lines are such as "1025794 707-320"; raises `UserError`."""
     labels, found = labels_by_name("fgvc_aircraft"), []
     for image, variant in _DOWNLOAD.read_column(root, name).items():
         label = labels.get(plain_name(variant))
         if label is None:
-            raise Refusal("dataset.path", f"{name} holds {shorten(variant)}, which is none of its 100 variants")
+            raise UserError("dataset.path", f"{name} holds {shorten(variant)}, which is none of its 100 variants")
         found.append((f"data/images/{image}.jpg", label))
     return found

@@ -17,8 +17,8 @@ from lps.datasets._decoding import Unreadable, squeezed
 from lps.datasets._pictures import Listing, entries, existing_folder, folder_stamp, stored
 from lps.datasets._recipes import PHOTOS
 from lps.datasets._store import kept
-from lps.errors import Refusal, shorten
-from lps.files.atomic import clean_line, refused
+from lps.errors import UserError, shorten
+from lps.files.atomic import as_user_error, clean_line
 
 TITLE = "Own pictures"
 SUMMARY = "A folder: labeled classes are sub-folders; all other pictures lie beside them or in one called unlabeled."
@@ -41,7 +41,7 @@ _TEST = "test"
 
 
 @dataclass(frozen=True)
-class Glance:
+class FolderPreview:
     """A folder before its pictures are decoded: how many each class has for training, and some of them.
 
     counts, samples: by class, those of unknown class last. A sample is uint8 (size, size, 3), with the sides whose
@@ -59,8 +59,11 @@ class Glance:
         return self.counts[-1]
 
 
-def glance(path: str | None, samples: int, size: int) -> Glance:
-    """What lies below `path`, with up to `samples` pictures of a class, spread over it; raises `Refusal` as `load`."""
+def glance(path: str | None, samples: int, size: int) -> FolderPreview:
+    """What lies below `path`, with up to `samples` pictures of a class, spread over it.
+
+    Raises `UserError` as `load`.
+    """
     root, listing, names = _listed(path)
     training = np.array(listing.labels[: len(listing.labels) - listing.num_test])
     rows = [np.flatnonzero(training == label) for label in (*range(len(names)), -1)]
@@ -74,11 +77,11 @@ def glance(path: str | None, samples: int, size: int) -> Glance:
 
     with ThreadPoolExecutor() as pool:
         found = [[one for one in pool.map(look, spread(some)) if one is not None] for some in rows]
-    return Glance(names, tuple(map(len, rows)), tuple(found), listing.num_test, tuple(listing.skipped))
+    return FolderPreview(names, tuple(map(len, rows)), tuple(found), listing.num_test, tuple(listing.skipped))
 
 
 def load(path: str | None, image_size: int | None = None) -> Images:
-    """All readable pictures below `path` as RGB squares; raises `Refusal`."""
+    """All readable pictures below `path` as RGB squares; raises `UserError`."""
     root, listing, class_names = _listed(path)
     size = image_size or _SIZE
     return kept(
@@ -99,9 +102,9 @@ def is_coloured(path: str | None) -> bool:
 
 
 def _listed(path: str | None) -> tuple[Path, Listing, tuple[str, ...]]:
-    """(the folder, its files, the names of its classes); raises `Refusal`."""
+    """(the folder, its files, the names of its classes); raises `UserError`."""
     root = existing_folder(path, "a folder with one sub-folder a class, and the other pictures beside them")
-    with refused("dataset.path", f"{quoted(root)} cannot be read"):
+    with as_user_error("dataset.path", f"{quoted(root)} cannot be read"):
         return root, *_list(root)
 
 
@@ -113,10 +116,10 @@ def _list(root: Path) -> tuple[Listing, tuple[str, ...]]:
     names = _class_names(root, classes)
     for label, folder in enumerate(classes):
         if not listing.add(folder, label):
-            raise Refusal("dataset.path", f"class {shorten(names[label])} has no picture; expected at least one")
+            raise UserError("dataset.path", f"class {shorten(names[label])} has no picture; expected at least one")
     for folder in folders:
         if _plain(folder) in _UNLABELED and not listing.add(folder, -1):
-            raise Refusal("dataset.path", f"{quoted(folder)} has no picture; fill it, or remove it")
+            raise UserError("dataset.path", f"{quoted(folder)} has no picture; fill it, or remove it")
     listing.add_files(sorted(set(here).difference(folders)), -1)
     for folder in folders:
         if _plain(folder) == _TEST:
@@ -131,9 +134,9 @@ def _plain(folder: Path) -> str:
 def _class_names(root: Path, classes: list[Path]) -> tuple[str, ...]:
     names = tuple(clean_line(path.name) for path in classes)
     if not names:
-        raise Refusal("dataset.path", f"{quoted(root)} has no class; expected one sub-folder a class")
+        raise UserError("dataset.path", f"{quoted(root)} has no class; expected one sub-folder a class")
     if len(set(names)) < len(names):
-        raise Refusal("dataset.path", "two of its sub-folders have names that look the same; rename one")
+        raise UserError("dataset.path", "two of its sub-folders have names that look the same; rename one")
     return names
 
 
@@ -142,8 +145,8 @@ def _add_test(listing: Listing, folder: Path, classes: list[str]) -> None:
         if not path.is_dir():
             listing.skip(path, "lies in no class folder")
         elif path.name not in classes:
-            raise Refusal("dataset.path", f"test has a class {shorten(path.name)} that has no training pictures")
+            raise UserError("dataset.path", f"test has a class {shorten(path.name)} that has no training pictures")
         else:
             listing.num_test += listing.add(path, classes.index(path.name))
     if not listing.num_test:
-        raise Refusal("dataset.path", "test has no class folder with pictures; expected test/CLASS/, or no test")
+        raise UserError("dataset.path", "test has no class folder with pictures; expected test/CLASS/, or no test")

@@ -10,8 +10,8 @@ from pathlib import Path
 from lps.datasets import Images, quoted, semantic_shift
 from lps.datasets._pictures import Listing, entries, folder_stamp
 from lps.datasets.semantic_shift import Download, class_split
-from lps.errors import Refusal, shorten
-from lps.files.atomic import clean_line, refused
+from lps.errors import UserError, shorten
+from lps.files.atomic import as_user_error, clean_line
 
 TITLE = "Herbarium 19"
 SUMMARY = "36,904 scans of 683 species of plants, of unequal number; a folder that you download yourself."
@@ -34,14 +34,14 @@ _DOWNLOAD = Download(
 
 
 def load(path: str | None, image_size: int | None = None) -> Images:
-    """All pictures of the species, those of `small-validation` last; raises `Refusal`."""
+    """All pictures of the species, those of `small-validation` last; raises `UserError`."""
     root = _DOWNLOAD.folder(path)
-    with refused("dataset.path", f"{quoted(root)} cannot be read"):
+    with as_user_error("dataset.path", f"{quoted(root)} cannot be read"):
         species = _species(root)
         listing = Listing(root)
         for number, label in _places().items():
             if not listing.add(root / _TRAINING / species[number], label):
-                raise Refusal("dataset.path", f"{_TRAINING}/{shorten(species[number])} has no picture")
+                raise UserError("dataset.path", f"{_TRAINING}/{shorten(species[number])} has no picture")
         if (root / _TEST).is_dir():
             _add_test(listing, root / _TEST, species)
     names = tuple(clean_line(species[item.index]) for item in class_split("herbarium19"))
@@ -65,7 +65,7 @@ def _species(root: Path) -> list[str]:
         raise _DOWNLOAD.missing(root, _TRAINING)
     found = [path.name for path in entries(root / _TRAINING) if path.is_dir()]
     if len(found) != CLASSES:
-        raise Refusal(
+        raise UserError(
             "dataset.path",
             f"{_TRAINING} has {len(found)} folders; expected {CLASSES}, one a species; get {TITLE} from"
             f" {_DOWNLOAD.home}",
@@ -79,6 +79,6 @@ def _add_test(listing: Listing, folder: Path, species: list[str]) -> None:
         if not path.is_dir():
             listing.skip(path, "lies in no folder of a species")
         elif path.name not in labels:
-            raise Refusal("dataset.path", f"{_TEST} has a folder {shorten(path.name)} that {_TRAINING} has not")
+            raise UserError("dataset.path", f"{_TEST} has a folder {shorten(path.name)} that {_TRAINING} has not")
         else:
             listing.num_test += listing.add(path, labels[path.name])

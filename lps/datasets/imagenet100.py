@@ -21,8 +21,8 @@ from lps.datasets import Images, quoted
 from lps.datasets._pictures import Listing, entries, existing_folder, folder_stamp, stored
 from lps.datasets._recipes import PHOTOS
 from lps.datasets._store import kept
-from lps.errors import Refusal, shorten
-from lps.files.atomic import refused
+from lps.errors import UserError, shorten
+from lps.files.atomic import as_user_error
 
 TITLE = "ImageNet-100"
 SUMMARY = "A folder with train/<class>/ and val/<class>/: 100 ImageNet classes, kept decoded (25 GB of disk)."
@@ -46,10 +46,10 @@ _EXPECTED = "a folder with train/<class>/ for 100 classes"
 
 
 def load(path: str | None, image_size: int | None = None) -> Images:
-    """All pictures of the classes as RGB squares, those of `val` last; raises `Refusal`."""
+    """All pictures of the classes as RGB squares, those of `val` last; raises `UserError`."""
     root = existing_folder(path, _EXPECTED)
     size = image_size or _SIZE
-    with refused("dataset.path", f"{quoted(root)} cannot be read"):
+    with as_user_error("dataset.path", f"{quoted(root)} cannot be read"):
         classes = _classes(root)
         listing = _list(root, classes)
     return kept(
@@ -72,16 +72,16 @@ def _classes(root) -> tuple[str, ...]:
         text = (root / _LIST).read_text(encoding="utf-8", errors="replace")
         classes = tuple(line.split()[0] for line in text.splitlines() if line.strip())
         if len(classes) != CLASSES or len(set(classes)) != CLASSES:
-            raise Refusal(
+            raise UserError(
                 "dataset.path", f"{_LIST} names {len(set(classes))} classes in {len(classes)} lines; expected 100"
             )
         wrong = [name for name in classes if not re.fullmatch(r"[\w.-]+", name) or not (train / name).is_dir()]
         if wrong:
-            raise Refusal("dataset.path", f"{_LIST} names {shorten(wrong[0])}, which is no folder in train")
+            raise UserError("dataset.path", f"{_LIST} names {shorten(wrong[0])}, which is no folder in train")
         return classes
     classes = tuple(path.name for path in entries(train) if path.is_dir())
     if len(classes) != CLASSES:
-        raise Refusal(
+        raise UserError(
             "dataset.path",
             f"train has {len(classes)} classes; expected 100, or a file {_LIST} that names 100 of them, one a line",
         )
@@ -92,7 +92,7 @@ def _list(root, classes: tuple[str, ...]) -> Listing:
     listing = Listing(root)
     for label, name in enumerate(classes):
         if not listing.add(root / "train" / name, label):
-            raise Refusal("dataset.path", f"class {shorten(name)} has no picture; expected at least one")
+            raise UserError("dataset.path", f"class {shorten(name)} has no picture; expected at least one")
     for label, name in enumerate(classes):
         if (root / "val" / name).is_dir():
             listing.num_test += listing.add(root / "val" / name, label)

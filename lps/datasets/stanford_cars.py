@@ -13,7 +13,7 @@ import numpy as np
 
 from lps.datasets import Images, semantic_shift
 from lps.datasets.semantic_shift import Download, checked_label, class_names, labels_of_numbers
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.atomic import clean_line
 
 TITLE = "Stanford Cars"
@@ -43,7 +43,7 @@ stamp = _DOWNLOAD.stamp
 
 
 def load(path: str | None, image_size: int | None = None) -> Images:
-    """All pictures of the annotations, test images last; raises `Refusal`."""
+    """All pictures of the annotations, test images last; raises `UserError`."""
     root = _DOWNLOAD.folder(path)
     names = dict(enumerate(str(name) for name in np.atleast_1d(_read(root, _META, "class_names"))))
     labels = labels_of_numbers("stanford_cars", names, _META)
@@ -55,11 +55,11 @@ def load(path: str | None, image_size: int | None = None) -> Images:
 
 
 def _listed(root: Path, name: str, folder: str, labels: list[int]) -> list[tuple[str, int]]:
-    """(file, label) of every picture of an annotation file; raises `Refusal`."""
+    """(file, label) of every picture of an annotation file; raises `UserError`."""
     rows = np.atleast_1d(_read(root, name, "annotations"))
     if not rows.dtype.names or not {"fname", "class"} <= set(rows.dtype.names):
         lacks = "class: it is the test list without labels" if "fname" in (rows.dtype.names or ()) else "fname or class"
-        raise Refusal("dataset.path", f"{name} has no {lacks}")
+        raise UserError("dataset.path", f"{name} has no {lacks}")
     return [
         (f"{folder}/{file}", labels[checked_label(str(number).removesuffix(".0"), CLASSES, name)])
         for file, number in zip(rows["fname"].tolist(), rows["class"].tolist())
@@ -67,7 +67,7 @@ def _listed(root: Path, name: str, folder: str, labels: list[int]) -> list[tuple
 
 
 def _read(root: Path, name: str, variable: str) -> np.ndarray:
-    """A variable of a MATLAB file; raises `Refusal`."""
+    """A variable of a MATLAB file; raises `UserError`."""
     from scipy.io import loadmat  # only where a file is read
 
     data = _DOWNLOAD.read_bytes(root, name)
@@ -75,9 +75,9 @@ def _read(root: Path, name: str, variable: str) -> np.ndarray:
         _check_unpacked(data)
         found = loadmat(io.BytesIO(data), variable_names=[variable], squeeze_me=True)
     except Exception as error:  # damaged files fail in any way
-        raise Refusal("dataset.path", f"{name} is damaged or no MATLAB file ({clean_line(error)})") from None
+        raise UserError("dataset.path", f"{name} is damaged or no MATLAB file ({clean_line(error)})") from None
     if variable not in found:
-        raise Refusal("dataset.path", f"{name} has no {variable}")
+        raise UserError("dataset.path", f"{name} has no {variable}")
     return found[variable]
 
 

@@ -14,8 +14,8 @@ from importlib import metadata
 from pathlib import Path
 
 from lps.cluster import executors
-from lps.doctor.finding import NOTE, OK, PROBLEM, Machine, level_of
-from lps.errors import Refusal
+from lps.doctor.diagnostic import NOTE, OK, PROBLEM, Machine, level_of
+from lps.errors import UserError
 from lps.files.program import DASHBOARD, IS_CLONE
 from lps.machine import addresses
 from lps.settings import catalog
@@ -196,10 +196,10 @@ def cluster(machine: Machine) -> Iterator[tuple]:
 
 def messages(machine: Machine) -> Iterator[tuple]:
     """Who gets a message when a run ends."""
-    from lps.exchange import messages
+    from lps.interop import notifications
 
     try:
-        messages.receivers()
-        yield OK, ", ".join(messages.kinds()) or "nobody gets a message when a run ends (LPS_NOTIFY)"
-    except (Refusal, ImportError) as error:
+        notifications.receivers()
+        yield OK, ", ".join(notifications.kinds()) or "nobody gets a message when a run ends (LPS_NOTIFY)"
+    except (UserError, ImportError) as error:
         yield PROBLEM, f"notifications are off: {error}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from lps.doctor import environment, runs_folder
-from lps.doctor.finding import NOTE, OK, PROBLEM, Finding, Machine
+from lps.doctor.diagnostic import NOTE, OK, PROBLEM, Diagnostic, Machine
 
 
 @dataclass(frozen=True)
@@ -23,24 +23,24 @@ class Check:
     mend: str = ""
     ok: str = ""
 
-    def findings(self, machine: Machine) -> Iterator[Finding]:
+    def findings(self, machine: Machine) -> Iterator[Diagnostic]:
         """What it finds here; a check that fails is a problem itself and stops no other."""
         found = None
         try:
             for found in self.look(machine):
                 yield self._finding(*found)
             if self.ok and found is None:
-                yield Finding(OK, self.about, self.ok)
+                yield Diagnostic(OK, self.about, self.ok)
         except Exception as error:  # whatever is wrong here must not hide what else is
             level = NOTE if isinstance(error, ImportError) else PROBLEM  # packages that are missing have a row
-            yield Finding(level, self.about, f"could not be looked at ({error or type(error).__name__})")
+            yield Diagnostic(level, self.about, f"could not be looked at ({error or type(error).__name__})")
 
-    def _finding(self, level: str, says: str, about: str = "", mend: str | None = None) -> Finding:
+    def _finding(self, level: str, says: str, about: str = "", mend: str | None = None) -> Diagnostic:
         fix = self.mend if mend is None else mend
-        return Finding(level, about or self.about, says, "" if level == OK else fix)
+        return Diagnostic(level, about or self.about, says, "" if level == OK else fix)
 
 
-def examine(machine: Machine) -> Iterator[Finding]:
+def examine(machine: Machine) -> Iterator[Diagnostic]:
     """The findings of all checks, in their order."""
     for check in CHECKS:
         yield from check.findings(machine)

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 
-from lps.doctor.finding import NOTE, OK, PROBLEM, Machine, level_of
-from lps.exchange import own_pictures
+from lps.doctor.diagnostic import NOTE, OK, PROBLEM, Machine, level_of
 from lps.files import disk
 from lps.files.atomic import write_whole
-from lps.files.drafts import abandoned
+from lps.files.atomic_folder import abandoned
 from lps.files.locks import boot_id, claim, is_held
+from lps.interop import own_pictures
 from lps.settings import catalog
-from lps.store.run_folders import INCOMING_S, obstacle
+from lps.store.run_folders import INCOMING_S, blocked_by
 from lps.store.runs import Run
 from lps.wording import counted, data_size
 
@@ -32,7 +32,7 @@ _ASIDE = "*/checkpoints/damaged-*.pt", "*/damaged-*.json", ".pretrained/*/damage
 def folder(machine: Machine) -> Iterator[tuple]:
     """Whose the folder of the runs is, who can read it, and whether it can hold locked, whole files."""
     root = machine.runs
-    if said := obstacle(root):
+    if said := blocked_by(root):
         yield PROBLEM, said
         return
     if not root.exists():

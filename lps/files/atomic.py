@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files import disk
 from lps.files.locks import is_file_at
 
@@ -107,12 +107,12 @@ def clean_line(text: str, limit: int = 120) -> str:
 
 
 @contextlib.contextmanager
-def refused(name: str, said: str) -> Iterator[None]:
-    """What the disk refuses inside becomes a `Refusal`: `said`, and why in brackets."""
+def as_user_error(name: str, said: str) -> Iterator[None]:
+    """What the disk refuses inside becomes a `UserError`: `said`, and why in brackets."""
     try:
         yield
     except OSError as error:
-        raise Refusal(name, f"{said} ({refusal(error)})") from None
+        raise UserError(name, f"{said} ({refusal(error)})") from None
 
 
 def refusal(error: OSError) -> str:

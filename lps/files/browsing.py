@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from lps.errors import Refusal, shorten
-from lps.files.atomic import refused
+from lps.errors import UserError, shorten
+from lps.files.atomic import as_user_error
 
 MOST = 500  # sub-folders that are listed
 
@@ -21,23 +21,23 @@ def is_home(folder: Path) -> bool:
 
 
 def allowed(text: str | os.PathLike, also: tuple[Path, ...] = ()) -> Path:
-    """A folder that may be looked at, without links; raises `Refusal`. also: further roots."""
-    with refused("folder", f"{shorten(str(text))} cannot be read"):
+    """A folder that may be looked at, without links; raises `UserError`. also: further roots."""
+    with as_user_error("folder", f"{shorten(str(text))} cannot be read"):
         try:
             path = Path(text).expanduser().resolve()
             is_folder = path.is_dir()
         except (ValueError, RuntimeError):  # a zero in it, no such person
             is_folder = False
     if not is_folder:
-        raise Refusal("folder", f"{shorten(str(text))} is no folder on this machine")
+        raise UserError("folder", f"{shorten(str(text))} is no folder on this machine")
     if not any(path.is_relative_to(root) for root in (*roots(), *(one.resolve() for one in also))):
         places = ", ".join(shorten(str(root)) for root in roots())
-        raise Refusal("folder", f"{shorten(str(path))} is not below {places}; LPS_FOLDERS=FOLDER allows another one")
+        raise UserError("folder", f"{shorten(str(path))} is not below {places}; LPS_FOLDERS=FOLDER allows another one")
     return path
 
 
 def subfolders(folder: Path) -> list[Path]:
-    """The folders in an allowed one by name, without hidden ones and links that lead elsewhere; raises `Refusal`."""
-    with refused("folder", f"{shorten(str(folder))} cannot be read"), os.scandir(folder) as found:
+    """The folders in an allowed one by name, without hidden ones and links that lead elsewhere; raises `UserError`."""
+    with as_user_error("folder", f"{shorten(str(folder))} cannot be read"), os.scandir(folder) as found:
         names = sorted(one.name for one in found if not one.name.startswith(".") and one.is_dir(follow_symlinks=False))
     return [folder / name for name in names[:MOST]]

@@ -15,13 +15,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.atomic import SMALL_FILE, open_regular, refusal, write_whole
 
 _KEY = re.compile(r"[A-Za-z0-9-]{8,64}")
 
 
-class UnreadableJournal(Refusal):
+class UnreadableJournal(UserError):
     """The file cannot be read as a journal and is left as it is. reason: the sentence without the file's name."""
 
     def __init__(self, path: Path, reason: str):
@@ -51,7 +51,7 @@ class Journal:
     def append(self, entry_after: Callable[[list[Mapping]], Mapping | None]) -> None:
         """Add the entry that the function makes from all earlier ones, nothing where it gives None.
 
-        Raises `OSError`, and `Refusal` where the file is damaged or would become too large; then nothing has changed.
+        Raises `OSError`, and `UserError` where the file is damaged or would become too large; then nothing has changed.
         """
         with self.lock():
             stored = self._stored()
@@ -97,7 +97,7 @@ class Journal:
         data = text.encode("utf-8", "replace")
         if len(data) > self.most:
             message = f"would be larger than {self.most >> 20} MiB; decide about fewer images at once"
-            raise Refusal(self.path.name, message)
+            raise UserError(self.path.name, message)
         write_whole(self.path, data)
 
     @property

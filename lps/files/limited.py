@@ -19,7 +19,7 @@ _WALL = 60  # times the processor time, on a busy machine
 _LONGEST = 4000  # bytes of an error's text
 
 
-class TooCostly(Exception):
+class ResourceLimitExceeded(Exception):
     """The operation took more memory or time than it may; the text says which, to stand after a colon."""
 
 
@@ -34,9 +34,9 @@ class Failed(Exception):
 def rehearse(operation: Callable[[], object], size: int) -> None:
     """Run `operation`, which reads a file of `size` bytes, in a fork of this process, and drop its result.
 
-    The fork may take 128 MB of memory and 5 s of processor time, and more in proportion to `size`. Raises `TooCostly`
-    where that is too little, `Failed` where the operation raises, and `MemoryError` where the system ended the fork. A
-    fork that waits for long without working (a suspended process) gives no verdict.
+    The fork may take 128 MB of memory and 5 s of processor time, and more in proportion to `size`. Raises
+    `ResourceLimitExceeded` where that is too little, `Failed` where the operation raises, and `MemoryError` where the
+    system ended the fork. A fork that waits for long without working (a suspended process) gives no verdict.
     """
     memory, seconds = _MEMORY + _PER_BYTE * size, _SECONDS + math.ceil(size / _BYTES_PER_SECOND)
     reader, writer = os.pipe()
@@ -60,9 +60,9 @@ def rehearse(operation: Callable[[], object], size: int) -> None:
     if os.WIFSIGNALED(status):
         if os.WTERMSIG(status) == signal.SIGKILL:
             raise MemoryError("the system ended the fork that read the file")
-        raise TooCostly(f"reading it took more than {seconds} s or more than {memory >> 20:,} MB of memory")
+        raise ResourceLimitExceeded(f"reading it took more than {seconds} s or more than {memory >> 20:,} MB of memory")
     if kind == "MemoryError" or "allocate memory" in message:
-        raise TooCostly(f"reading it took more than {memory >> 20:,} MB of memory")
+        raise ResourceLimitExceeded(f"reading it took more than {memory >> 20:,} MB of memory")
     if os.WEXITSTATUS(status):
         raise Failed(kind, message)
 

@@ -2,7 +2,7 @@
 
 Standard library only. Nothing is extracted here: whoever asks gets names that were checked and streams that end where
 they said they would. Links, devices, absolute names, `..`, encrypted or sparse members, too many of them, too large
-ones, and archives that unpack to far more than they hold are a `Refusal`.
+ones, and archives that unpack to far more than they hold are a `UserError`.
 """
 
 import bz2
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.files.atomic import open_regular
 from lps.wording import data_size
 
@@ -44,14 +44,14 @@ class UntrustedFile:
     open: Callable[[], BinaryIO]
 
     def copy_to(self, target: BinaryIO) -> None:
-        """Write its bytes into an open file; raises `Refusal` where they are not as many as it said."""
+        """Write its bytes into an open file; raises `UserError` where they are not as many as it said."""
         left = self.size
         with self.open() as stream:
             while left and (chunk := stream.read(min(_CHUNK, left))):
                 left -= len(chunk)
                 target.write(chunk)
             if left or stream.read(1):
-                raise Refusal("archive", f"has a {shorten(self.name)} whose size is not what the archive says")
+                raise UserError("archive", f"has a {shorten(self.name)} whose size is not what the archive says")
 
 
 class Allowance:
@@ -67,31 +67,31 @@ class Allowance:
         self._most, self._most_entries = most_bytes, most_entries or MOST_ENTRIES
 
     def admit(self, name: str, size: int) -> None:
-        """Count an entry; raises `Refusal` where its name is hostile or it is one too many or too large."""
+        """Count an entry; raises `UserError` where its name is hostile or it is one too many or too large."""
         check_name(name)
         self._entries += 1
         self._bytes += size
         if self._entries > self._most_entries:
-            raise Refusal("archive", f"has more than {self._most_entries:,} entries")
+            raise UserError("archive", f"has more than {self._most_entries:,} entries")
         if size < 0 or self._bytes > self._most:
-            raise Refusal("archive", f"unpacks to more than {data_size(self._most)} at {shorten(name)}")
+            raise UserError("archive", f"unpacks to more than {data_size(self._most)} at {shorten(name)}")
         if self._ratio is not None and self._bytes > self._ratio:
-            raise Refusal("archive", f"unpacks to more than {RATIO} times its size at {shorten(name)}: a bomb")
+            raise UserError("archive", f"unpacks to more than {RATIO} times its size at {shorten(name)}: a bomb")
 
 
 def check_name(name: str) -> None:
-    """Raise `Refusal` for a name that does not stay below the folder it is unpacked in, on any system."""
+    """Raise `UserError` for a name that does not stay below the folder it is unpacked in, on any system."""
     parts = name.split("/")
     hostile = not name or name.startswith("/") or ".." in parts or "\\" in name or ":" in parts[0]
     if hostile or not name.isprintable() or len(name) > 1024 or max(len(part.encode()) for part in parts) > 255:
-        raise Refusal("archive", f"has an entry called {shorten(name)}, which is no safe name of a file")
+        raise UserError("archive", f"has an entry called {shorten(name)}, which is no safe name of a file")
 
 
 @contextmanager
 def entries(
     path: Path, most_bytes: int = MOST_BYTES, most_entries: int | None = None
 ) -> Iterator[Iterator[UntrustedFile]]:
-    """The regular files of a folder, a .zip, or a .tar (plain, gzip, bzip2, xz); raises `Refusal`."""
+    """The regular files of a folder, a .zip, or a .tar (plain, gzip, bzip2, xz); raises `UserError`."""
     try:
         if path.is_dir():
             yield _of_folder(path, Allowance(None, most_bytes, most_entries))
@@ -102,12 +102,12 @@ def entries(
             file.seek(0)
             yield _of_zip(file, allowance) if head[:2] == b"PK" else _of_tar(file, head, allowance)
     except _DAMAGES as error:
-        if isinstance(error, Refusal):
+        if isinstance(error, UserError):
             raise
         said = str(error).partition("\n")[0] or type(error).__name__
-        raise Refusal("archive", f"{shorten(path.name)} is damaged or no archive ({said})") from None
+        raise UserError("archive", f"{shorten(path.name)} is damaged or no archive ({said})") from None
     except OSError as error:
-        raise Refusal("path", f"{shorten(str(path))} cannot be read ({error.strerror or error})") from None
+        raise UserError("path", f"{shorten(str(path))} cannot be read ({error.strerror or error})") from None
 
 
 def _of_folder(folder: Path, allowance: Allowance) -> Iterator[UntrustedFile]:
@@ -131,25 +131,25 @@ def open_zip(file: BinaryIO) -> zipfile.ZipFile:
 
 
 def zip_members(archive: zipfile.ZipFile, allowance: Allowance, packed: int) -> list[zipfile.ZipInfo]:
-    """The regular files of an archive of `packed` bytes, all checked before one is read; raises `Refusal`."""
+    """The regular files of an archive of `packed` bytes, all checked before one is read; raises `UserError`."""
     found, inside = [], 0
     for info in archive.infolist():
         mode = info.external_attr >> 16
         if "\0" in info.orig_filename:
-            raise Refusal(
+            raise UserError(
                 "archive", f"has an entry called {shorten(info.orig_filename)}, which is no safe name of a file"
             )
         # The name that it is extracted by, which a Unicode path field (0x7075) may set (Python 3.13).
         allowance.admit(info.filename.rstrip("/") or "/", info.file_size)
         inside += info.compress_size
         if stat.S_IFMT(mode) not in (0, stat.S_IFDIR if info.is_dir() else stat.S_IFREG):
-            raise Refusal("archive", f"has an entry {shorten(info.filename)} that is no regular file")
+            raise UserError("archive", f"has an entry {shorten(info.filename)} that is no regular file")
         if info.flag_bits & 0x1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise Refusal("archive", f"has an entry {shorten(info.filename)} that is encrypted or packed unusually")
+            raise UserError("archive", f"has an entry {shorten(info.filename)} that is encrypted or packed unusually")
         if not info.is_dir():
             found.append(info)
     if inside > packed:
-        raise Refusal("archive", "has entries that lie over one another: a bomb")
+        raise UserError("archive", "has entries that lie over one another: a bomb")
     return found
 
 
@@ -169,7 +169,7 @@ def _of_tar(file: BinaryIO, head: bytes, allowance: Allowance) -> Iterator[Untru
             if member.isdir():
                 continue
             if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.issparse():
-                raise Refusal("archive", f"has an entry {shorten(member.name)} that is no regular file")
+                raise UserError("archive", f"has an entry {shorten(member.name)} that is no regular file")
             yield UntrustedFile(member.name, member.size, lambda member=member: archive.extractfile(member))
 
 

@@ -10,7 +10,7 @@ And how much a file of a run may hold: it may come from a stranger, so whoever r
 
 from collections.abc import Mapping
 
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 
 VERSIONS = {
     "config.json": 1,
@@ -45,7 +45,7 @@ def is_newer(kind: str, version: object) -> bool:
 
 
 def check(kind: str, version: object, name: str = "") -> int:
-    """The version of a file of `kind` called `name`; raises `Refusal` for a newer one, and for what is none.
+    """The version of a file of `kind` called `name`; raises `UserError` for a newer one, and for what is none.
 
     version: as it stands in the file, None where it has none.
     """
@@ -53,8 +53,8 @@ def check(kind: str, version: object, name: str = "") -> int:
         return 0
     known = VERSIONS[kind]
     if type(version) is not int or version < 0:
-        raise Refusal(name or kind, f"is damaged (its version is {shorten(version)}, not a whole number)")
+        raise UserError(name or kind, f"is damaged (its version is {shorten(version)}, not a whole number)")
     if is_newer(kind, version):
         newest = f"version {shorten(version)}; this one reads up to {known}"
-        raise Refusal(name or kind, f"was made by a newer LPS Studio ({newest})")
+        raise UserError(name or kind, f"was made by a newer LPS Studio ({newest})")
     return version

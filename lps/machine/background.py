@@ -23,7 +23,7 @@ NICENESS = 10  # of what has no slot: where all cores are busy, a run gets nine 
 
 
 @dataclass(frozen=True)
-class Standing:
+class JobState:
     """Where the work is: `state` is absent, working, done, failed or cancelled.
 
     since: when its last line came, unix seconds.
@@ -85,20 +85,20 @@ def detach(command: Sequence[str], log: Path, lock: int) -> subprocess.Popen:
         )
 
 
-def standing(result: Path) -> Standing:
+def standing(result: Path) -> JobState:
     """Where the work on `result` is. Work that shall end is woken where somebody suspended it."""
     log = result.with_suffix(".log")
     if is_held(result.with_suffix(".lock")):
         if is_cancelled(result):
             _wake(result)
-        return Standing("working", last_line(log), _changed(log))
+        return JobState("working", last_line(log), _changed(log))
     if result.exists():
-        return Standing("done")
+        return JobState("done")
     if is_cancelled(result):
-        return Standing("cancelled")
+        return JobState("cancelled")
     if log.exists():
-        return Standing("failed", last_line(log) or "the process ended without a word")
-    return Standing("absent")
+        return JobState("failed", last_line(log) or "the process ended without a word")
+    return JobState("absent")
 
 
 def cancel(result: Path) -> None:

@@ -11,7 +11,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.wording import counted
 
 _QUESTION = ("nvidia-smi", "--query-gpu=index,uuid,name,memory.total", "--format=csv,noheader,nounits")
@@ -56,17 +56,17 @@ def available_gpus() -> list[Device]:
 
 
 def check_device(name: str, processes: int = 1) -> None:
-    """Raise `Refusal` where a run with these settings (auto, cpu, cuda, cuda:N) could not start here."""
+    """Raise `UserError` where a run with these settings (auto, cpu, cuda, cuda:N) could not start here."""
     devices = list_devices()
     names = [device.name for device in devices if device.available]
     if name in ("auto", "cuda") and 1 < len(names) <= processes:
-        raise Refusal(
+        raise UserError(
             "processes", f"{processes} is more than the GPUs here, which are {len(names) - 1}; each needs one"
         )
     if name in ("auto", *names) or (name == "cuda" and len(names) > 1):
         return
     missing = next((f": {device.reason}" for device in devices if not device.available), "")
-    raise Refusal("device", f"{name} is not available{missing}; choices: auto, {', '.join(names)}")
+    raise UserError("device", f"{name} is not available{missing}; choices: auto, {', '.join(names)}")
 
 
 def available_cores() -> int:

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from lps.data.batches import Batch
 from lps.data.classes import Classes
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.methods.parts.measurements import Measurement
 from lps.network.network import Network, Outputs
 from lps.settings import catalog
@@ -133,12 +133,12 @@ class Method(nn.Module):
 
 
 def build(config: "Config", network: Network, classes: Classes) -> Method:
-    """The method that `config` names, with its hyperparameters; raises `Refusal` where its file is broken."""
+    """The method that `config` names, with its hyperparameters; raises `UserError` where its file is broken."""
     catalog.method_info(config.method)
     try:
         module = import_module(f"lps.methods.{config.method}")
     except Exception as error:  # somebody's file may do anything
-        raise Refusal("method", f"{config.method}.py cannot be imported ({catalog.complaint(error)})") from None
+        raise UserError("method", f"{config.method}.py cannot be imported ({catalog.complaint(error)})") from None
     (kind,) = (
         value
         for value in vars(module).values()

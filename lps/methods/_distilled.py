@@ -11,7 +11,7 @@ from lps.methods import Inference, Method, Prediction, Progress
 from lps.methods.parts.losses import labeled_contrastive, labeled_rows, negative_entropy_of_mean, nt_xent
 from lps.methods.parts.schedules import epochs_of
 from lps.network.network import Network, Outputs, projection_head
-from lps.settings.parameters import Told
+from lps.settings.parameters import ParameterDocs
 
 
 class Distilled(Method):
@@ -28,13 +28,15 @@ class Distilled(Method):
             float,
             "lambda: share of the two losses of labeled images, the rest is for those of all images",
             (0, 1),
-            Told("Labels", larger="labels count more, the images themselves less", paper="0.35 (SimGCD's code)"),
+            ParameterDocs(
+                "Labels", larger="labels count more, the images themselves less", paper="0.35 (SimGCD's code)"
+            ),
         ] = 0.35,
         entropy_weight: Annotated[
             float,
             "epsilon: weight of the entropy term that keeps all classes in use, times 1 - lambda",
             (0, 100),
-            Told(
+            ParameterDocs(
                 "Entropy",
                 larger="guesses are spread more evenly over the classes",
                 paper="1; 4 on CIFAR-100 (SimGCD's code)",
@@ -44,49 +46,55 @@ class Distilled(Method):
             float,
             "tau_s: what divides the cosines of the classifier",
             (0.01, 10),
-            Told("Consistency", larger="predictions are less sharp", paper="0.1 (SimGCD's code)"),
+            ParameterDocs("Consistency", larger="predictions are less sharp", paper="0.1 (SimGCD's code)"),
         ] = 0.1,
         teacher_temperature_start: Annotated[
             float,
             "tau_t: the same for the targets, in the first epoch",
             (0.01, 10),
-            Told("Consistency", larger="targets are less sharp at first", paper="0.07 (SimGCD's code)"),
+            ParameterDocs("Consistency", larger="targets are less sharp at first", paper="0.07 (SimGCD's code)"),
         ] = 0.07,
         teacher_temperature_end: Annotated[
             float,
             "tau_t: the same once it has fallen",
             (0.01, 10),
-            Told("Consistency", larger="targets are less sharp later", paper="0.04 (SimGCD's code)"),
+            ParameterDocs("Consistency", larger="targets are less sharp later", paper="0.04 (SimGCD's code)"),
         ] = 0.04,
         teacher_share: Annotated[
             float,
             "share of the run, at its start, in which the targets' temperature falls",
             (0, 1),
-            Told("Consistency", larger="targets become sharp more slowly", paper="30 of 200 epochs (SimGCD's code)"),
+            ParameterDocs(
+                "Consistency", larger="targets become sharp more slowly", paper="30 of 200 epochs (SimGCD's code)"
+            ),
         ] = 0.15,
         unsupervised_temperature: Annotated[
             float,
             "tau_u: temperature of the contrast of all images",
             (0.01, 10),
-            Told("Contrast", larger="similarities count more evenly, near ones less", paper="1 (SimGCD's code)"),
+            ParameterDocs(
+                "Contrast", larger="similarities count more evenly, near ones less", paper="1 (SimGCD's code)"
+            ),
         ] = 1.0,
         supervised_temperature: Annotated[
             float,
             "tau: temperature of the contrast by label",
             (0.01, 10),
-            Told("Contrast", larger="similarities count more evenly, near ones less", paper="0.07 (SimGCD's code)"),
+            ParameterDocs(
+                "Contrast", larger="similarities count more evenly, near ones less", paper="0.07 (SimGCD's code)"
+            ),
         ] = 0.07,
         projection_width: Annotated[
             int | None,
             "width of the two hidden layers of the projection head; none: 2048, at most 4 times the features",
             (1, 16384),
-            Told("Projection", larger="a head that can do more, and is slower"),
+            ParameterDocs("Projection", larger="a head that can do more, and is slower"),
         ] = None,
         projection_outputs: Annotated[
             int,
             "outputs of the projection head, where the contrastive losses compare images",
             (2, 65536),
-            Told("Projection", larger="images are compared in more numbers"),
+            ParameterDocs("Projection", larger="images are compared in more numbers"),
         ] = 256,
     ):
         super().__init__(network, classes)

@@ -49,7 +49,7 @@ from lps.methods._closed_set import closed_set_classifier, predict_with_rejectio
 from lps.methods.parts.measurements import Measurement
 from lps.methods.parts.schedules import ramp_up
 from lps.network.network import Network
-from lps.settings.parameters import Told
+from lps.settings.parameters import ParameterDocs
 
 _TINY = 1e-8  # keeps the mean finite where every weight is 0
 
@@ -67,30 +67,32 @@ class DS3L(Method):
             float,
             "eta: factor on the cross-entropy of labeled rows",
             (0, 100),
-            Told("Labels", larger="the labels count more", paper="0.5 (code, which divides by all rows)"),
+            ParameterDocs("Labels", larger="the labels count more", paper="0.5 (code, which divides by all rows)"),
         ] = 1.0,
         consistency_weight: Annotated[
             float,
             "c_max: weight of the consistency at the end of its ramp",
             (0, 1000),
-            Told("Consistency", larger="both views of an image are predicted alike more", paper="10 (code)"),
+            ParameterDocs("Consistency", larger="both views of an image are predicted alike more", paper="10 (code)"),
         ] = 10.0,
         virtual_lr: Annotated[
             float,
             "alpha: learning rate of the virtual step",
             (0, 100),
-            Told("Weights of images", larger="a weight is judged by what a larger step would do", paper="0.001 (code)"),
+            ParameterDocs(
+                "Weights of images", larger="a weight is judged by what a larger step would do", paper="0.001 (code)"
+            ),
         ] = 1e-3,
         weight_lr: Annotated[
             float,
             "learning rate of the weight network's Adam",
             (0, 100),
-            Told("Weights of images", larger="the weights change faster", paper="6e-05 (code)"),
+            ParameterDocs("Weights of images", larger="the weights change faster", paper="6e-05 (code)"),
         ] = 6e-5,
         rejection: Annotated[
             Literal["confidence", "weight", "novel_share"],
             "what is taken for novel; the least weight: of as many as are novel if all classes have one size",
-            Told(
+            ParameterDocs(
                 "Prediction",
                 words={
                     "confidence": "too little confidence",
@@ -103,23 +105,25 @@ class DS3L(Method):
             float,
             "confidence that a seen class needs, where confidence decides",
             (0, 1),
-            Told("Prediction", larger="more images are taken for novel"),
+            ParameterDocs("Prediction", larger="more images are taken for novel"),
         ] = 0.95,
         weight_threshold: Annotated[
             float,
             "weight that a seen class needs, where weight decides",
             (0, 1),
-            Told("Prediction", larger="more images are taken for novel"),
+            ParameterDocs("Prediction", larger="more images are taken for novel"),
         ] = 0.5,
         head: Annotated[
             Literal["linear", "network"],
             "kind of classifier",
-            Told("Prediction", words={"linear": "linear (code)", "network": "as network.head says"}),
+            ParameterDocs("Prediction", words={"linear": "linear (code)", "network": "as network.head says"}),
         ] = "linear",
         test_clusters: Annotated[
             Literal["training", "test"],
             "whose clusters test images go to",
-            Told("Prediction", words={"training": "the training images'", "test": "their own, of all test images"}),
+            ParameterDocs(
+                "Prediction", words={"training": "the training images'", "test": "their own, of all test images"}
+            ),
         ] = "training",
     ):
         super().__init__(network, classes)

@@ -49,7 +49,7 @@ from lps.methods.parts.measurements import Measurement, summed
 from lps.methods.parts.pseudo_labels import TINY, class_distribution, distribution_measurements
 from lps.methods.parts.schedules import epochs_of, ramp_up
 from lps.network.network import Network
-from lps.settings.parameters import Told
+from lps.settings.parameters import ParameterDocs
 
 _MANY = 100  # classes, from which on the original's choices for CIFAR-100 are the usual ones
 
@@ -65,7 +65,7 @@ class DTC(Method):
         consistency: Annotated[
             Literal["auto", "PI", "Baseline", "TE", "TEP"],
             "what a prediction has to agree with; automatic: the other view, with 100 classes or more the past",
-            Told(
+            ParameterDocs(
                 "Consistency",
                 words={
                     "auto": "automatic",
@@ -80,31 +80,35 @@ class DTC(Method):
             float,
             "w_max: weight of the consistency after its ramp",
             (0, 1000),
-            Told("Consistency", larger="predictions keep to the other view, or the past, more", paper="10 (code)"),
+            ParameterDocs(
+                "Consistency", larger="predictions keep to the other view, or the past, more", paper="10 (code)"
+            ),
         ] = 10.0,
         ramp_share: Annotated[
             float,
             "T: share of the time after the warm-up in which this weight rises",
             (0, 1),
-            Told("Consistency", larger="the weight rises more slowly", paper="5 of 100 epochs (code)"),
+            ParameterDocs("Consistency", larger="the weight rises more slowly", paper="5 of 100 epochs (code)"),
         ] = 0.05,
         average_decay: Annotated[
             float,
             "TE, TEP: share of its past that an image's average keeps",
             (0, 0.999),
-            Told("Consistency", larger="the average looks further back", paper="0.6 (code)"),
+            ParameterDocs("Consistency", larger="the average looks further back", paper="0.6 (code)"),
         ] = 0.6,
         target_interval: Annotated[
             int | None,
             "epochs from one renewal of the targets to the next; none: 5, from 100 classes on 10",
             (1, 100000),
-            Told("Clusters", larger="targets stay the same for longer", paper="5 on CIFAR-10, 10 on CIFAR-100 (code)"),
+            ParameterDocs(
+                "Clusters", larger="targets stay the same for longer", paper="5 on CIFAR-10, 10 on CIFAR-100 (code)"
+            ),
         ] = None,
         supervised_share: Annotated[
             float,
             "share of the run, at its start, that learns from labeled images",
             (0, 0.9),
-            Told(
+            ParameterDocs(
                 "Stages",
                 larger="longer on the labels alone, shorter on the clusters",
                 paper="180 epochs before 110 of clustering on CIFAR-10 (code)",
@@ -114,7 +118,7 @@ class DTC(Method):
             float,
             "share of the run that learns the first targets",
             (0, 0.9),
-            Told(
+            ParameterDocs(
                 "Stages",
                 larger="the first clusters are kept for longer",
                 paper="10 of 110 epochs on CIFAR-10, 30 of 130 on CIFAR-100 (code)",
@@ -123,18 +127,20 @@ class DTC(Method):
         kl_reduction: Annotated[
             Literal["mean", "batchmean"],
             "what the clustering loss is a mean over",
-            Told("Variants of the paper", words={"mean": "images and clusters (code)", "batchmean": "images alone"}),
+            ParameterDocs(
+                "Variants of the paper", words={"mean": "images and clusters (code)", "batchmean": "images alone"}
+            ),
         ] = "mean",
         init_linear_from_pca: Annotated[
             bool,
             "start A and b at the principal components; else at random (code)",
-            Told("Variants of the paper"),
+            ParameterDocs("Variants of the paper"),
         ] = False,
         kmeans_restarts: Annotated[
             int,
             "runs of k-means, of which the tightest counts",
             (1, 1000),
-            Told("Clusters", larger="slower; the first clusters are at least as tight", paper="20 (code)"),
+            ParameterDocs("Clusters", larger="slower; the first clusters are at least as tight", paper="20 (code)"),
         ] = 20,
     ):
         super().__init__(network, classes)

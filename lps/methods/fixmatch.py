@@ -42,7 +42,7 @@ from lps.methods._closed_set import closed_set_classifier, predict_with_rejectio
 from lps.methods.parts.measurements import Measurement, Ratio
 from lps.methods.parts.pseudo_labels import pseudo_labels
 from lps.network.network import Network
-from lps.settings.parameters import Told
+from lps.settings.parameters import ParameterDocs
 
 
 class FixMatch(Method):
@@ -57,13 +57,13 @@ class FixMatch(Method):
             float,
             "lambda: weight of the pseudo-labeled strong views",
             (0, 100),
-            Told("Pseudo-labels", larger="guesses count more beside the labels", paper="1 (code)"),
+            ParameterDocs("Pseudo-labels", larger="guesses count more beside the labels", paper="1 (code)"),
         ] = 1.0,
         threshold: Annotated[
             float,
             "t: confidence that a seen class needs, in training and in prediction",
             (0, 1),
-            Told(
+            ParameterDocs(
                 "Pseudo-labels",
                 larger="fewer guesses are learned from, and more images are taken for novel",
                 paper="0.95 (code)",
@@ -72,26 +72,32 @@ class FixMatch(Method):
         rejection: Annotated[
             Literal["confidence", "closed_set_argmax"],
             "what is taken for novel; where nothing is, every image gets a seen class",
-            Told("Prediction", words={"confidence": "what stays below the threshold", "closed_set_argmax": "nothing"}),
+            ParameterDocs(
+                "Prediction", words={"confidence": "what stays below the threshold", "closed_set_argmax": "nothing"}
+            ),
         ] = "confidence",
         head: Annotated[
             Literal["linear", "network"],
             "kind of classifier",
-            Told("Prediction", words={"linear": "linear (code)", "network": "as network.head says"}),
+            ParameterDocs("Prediction", words={"linear": "linear (code)", "network": "as network.head says"}),
         ] = "linear",
         use_average: Annotated[
-            bool, "predict with the moving average of the weights, else with the weights", Told("Prediction")
+            bool, "predict with the moving average of the weights, else with the weights", ParameterDocs("Prediction")
         ] = True,
         average_decay: Annotated[
             float,
             "share of the moving average that a step keeps",
             (0, 0.999999),
-            Told("Prediction", larger="the average looks further back", paper="0.999 (code)", needs="use_average"),
+            ParameterDocs(
+                "Prediction", larger="the average looks further back", paper="0.999 (code)", needs="use_average"
+            ),
         ] = 0.999,
         test_clusters: Annotated[
             Literal["training", "test"],
             "whose clusters test images go to",
-            Told("Prediction", words={"training": "the training images'", "test": "their own, of all test images"}),
+            ParameterDocs(
+                "Prediction", words={"training": "the training images'", "test": "their own, of all test images"}
+            ),
         ] = "training",
     ):
         super().__init__(network, classes)

@@ -45,7 +45,7 @@ from lps.methods.parts.clustering import cluster_confidence, nearest_centres, se
 from lps.methods.parts.losses import labeled_contrastive, nt_xent
 from lps.methods.parts.measurements import Measurement, summed
 from lps.network.network import Network, projection_head
-from lps.settings.parameters import Told
+from lps.settings.parameters import ParameterDocs
 
 
 class GCD(Method):
@@ -61,31 +61,33 @@ class GCD(Method):
             float,
             "lambda: share of the supervised contrastive loss, the rest is unsupervised",
             (0, 1),
-            Told("Contrast", larger="labels shape the features more, the images themselves less", paper="0.35 (code)"),
+            ParameterDocs(
+                "Contrast", larger="labels shape the features more, the images themselves less", paper="0.35 (code)"
+            ),
         ] = 0.35,
         unsupervised_temperature: Annotated[
             float,
             "tau_u: temperature of the loss over all images",
             (0.01, 10),
-            Told("Contrast", larger="similarities count more evenly, near ones less", paper="1 (code)"),
+            ParameterDocs("Contrast", larger="similarities count more evenly, near ones less", paper="1 (code)"),
         ] = 1.0,
         supervised_temperature: Annotated[
             float,
             "tau: temperature of the loss over labeled images",
             (0.01, 10),
-            Told("Contrast", larger="similarities count more evenly, near ones less", paper="0.07 (code)"),
+            ParameterDocs("Contrast", larger="similarities count more evenly, near ones less", paper="0.07 (code)"),
         ] = 0.07,
         projection_width: Annotated[
             int | None,
             "width of the two hidden layers of the projection head; none: 2048, at most 4 times the features",
             (1, 16384),
-            Told("Projection", larger="a head that can do more, and is slower", paper="2048 (code)"),
+            ParameterDocs("Projection", larger="a head that can do more, and is slower", paper="2048 (code)"),
         ] = None,
         projection_outputs: Annotated[
             int,
             "outputs of the projection head, where the losses compare images",
             (2, 65536),
-            Told(
+            ParameterDocs(
                 "Projection", larger="images are compared in more numbers", paper="65536, after a layer of 256 (code)"
             ),
         ] = 256,
@@ -93,7 +95,7 @@ class GCD(Method):
             int,
             "runs of semi-supervised k-means, of which the tightest counts",
             (1, 1000),
-            Told(
+            ParameterDocs(
                 "Prediction",
                 larger="slower; clusters are at least as tight",
                 paper="10 in the program, 100 in the scripts (code)",
@@ -103,7 +105,7 @@ class GCD(Method):
             int,
             "most rounds of one run of semi-supervised k-means",
             (1, 10000),
-            Told(
+            ParameterDocs(
                 "Prediction",
                 larger="slower; centres come nearer to where they settle",
                 paper="10 in the program, 200 in the scripts (code)",
@@ -112,7 +114,9 @@ class GCD(Method):
         test_clusters: Annotated[
             Literal["training", "test"],
             "whose clusters test images go to",
-            Told("Prediction", words={"training": "the training images'", "test": "their own, of all test images"}),
+            ParameterDocs(
+                "Prediction", words={"training": "the training images'", "test": "their own, of all test images"}
+            ),
         ] = "training",
     ):
         super().__init__(network, classes)

@@ -39,7 +39,7 @@ from lps.methods._distilled import Distilled
 from lps.methods.parts.measurements import Measurement, Ratio, summed
 from lps.methods.parts.pseudo_labels import distribution_measurements
 from lps.network.network import Network
-from lps.settings.parameters import Told
+from lps.settings.parameters import ParameterDocs
 
 
 class LegoGCD(Distilled, Method):
@@ -54,18 +54,18 @@ class LegoGCD(Distilled, Method):
             float,
             "beta: weight of the cross-entropy of images taken for seen ones",
             (0, 100),
-            Told("Holding on to seen classes", larger="images taken for seen ones are held on to more"),
+            ParameterDocs("Holding on to seen classes", larger="images taken for seen ones are held on to more"),
         ] = 2.0,
         agreement_weight: Annotated[
             float,
             "gamma: weight of the KL between the predictions of two views, times 1 - lambda",
             (0, 100),
-            Told("Consistency", larger="both views of an image are predicted alike more"),
+            ParameterDocs("Consistency", larger="both views of an image are predicted alike more"),
         ] = 1.0,
         agreement: Annotated[
             Literal["official", "kl"],
             "how two views are compared",
-            Told(
+            ParameterDocs(
                 "Consistency",
                 words={"official": "softmax of probabilities (code)", "kl": "KL divergence (paper)"},
                 before="kl",
@@ -75,25 +75,25 @@ class LegoGCD(Distilled, Method):
             float,
             "theta: confidence with which an image is taken for a seen one",
             (0, 1),
-            Told("Holding on to seen classes", larger="fewer images are taken for seen ones, and surer ones"),
+            ParameterDocs("Holding on to seen classes", larger="fewer images are taken for seen ones, and surer ones"),
         ] = 0.95,
         known_temperature: Annotated[
             float,
             "tau_r: what divides the cosines in that cross-entropy",
             (0.01, 10),
-            Told("Holding on to seen classes", larger="less sharp predictions in it"),
+            ParameterDocs("Holding on to seen classes", larger="less sharp predictions in it"),
         ] = 0.05,
         margin: Annotated[
             float,
             "m: weight of the logarithm of the mean prediction in it",
             (0, 10),
-            Told("Holding on to seen classes", larger="classes that are rarely predicted are raised more"),
+            ParameterDocs("Holding on to seen classes", larger="classes that are rarely predicted are raised more"),
         ] = 0.4,
         margin_decay: Annotated[
             float,
             "share of the mean prediction that a step keeps",
             (0, 0.999999),
-            Told("Holding on to seen classes", larger="the mean prediction looks further back"),
+            ParameterDocs("Holding on to seen classes", larger="the mean prediction looks further back"),
         ] = 0.999,
         **of_distilled,
     ):

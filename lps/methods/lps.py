@@ -50,7 +50,7 @@ from lps.methods.parts.pseudo_labels import (
     pseudo_labels,
 )
 from lps.network.network import Network, Outputs
-from lps.settings.parameters import Told
+from lps.settings.parameters import ParameterDocs
 
 
 class LPS(Method):
@@ -63,7 +63,7 @@ class LPS(Method):
             float,
             "C: factor of the adaptive margin",
             (0, 1000),
-            Told(
+            ParameterDocs(
                 "The brake",
                 larger="classes that are guessed too often are held back more",
                 paper="10; tried 1 to 20",
@@ -71,61 +71,71 @@ class LPS(Method):
             ),
         ] = 10.0,
         use_margin: Annotated[
-            bool, "adaptive margin; without it plain cross-entropy (ablation w/o L_AM)", Told("The brake")
+            bool, "adaptive margin; without it plain cross-entropy (ablation w/o L_AM)", ParameterDocs("The brake")
         ] = True,
         threshold_seen: Annotated[
             float,
             "lambda_seen: confidence that a label of a seen class needs",
             (0, 1),
-            Told("Thresholds", larger="fewer guesses of seen classes are learned from, and surer ones", paper="0.95"),
+            ParameterDocs(
+                "Thresholds", larger="fewer guesses of seen classes are learned from, and surer ones", paper="0.95"
+            ),
         ] = 0.95,
         threshold_novel_start: Annotated[
             float,
             "lambda_novel: confidence that a novel label needs in the first epoch",
             (0, 1),
-            Told("Thresholds", larger="novel classes begin later, from surer guesses", paper="0.4"),
+            ParameterDocs("Thresholds", larger="novel classes begin later, from surer guesses", paper="0.4"),
         ] = 0.4,
         threshold_novel_end: Annotated[
             float,
             "lambda_novel: confidence that a novel label needs in the last epoch",
             (0, 1),
-            Told("Thresholds", larger="fewer novel guesses count late, and surer ones", paper="0.8; tried 0.7 to 0.9"),
+            ParameterDocs(
+                "Thresholds", larger="fewer novel guesses count late, and surer ones", paper="0.8; tried 0.7 to 0.9"
+            ),
         ] = 0.8,
         pseudo_label_weight: Annotated[
             float,
             "eta1: weight of the pseudo-label contrastive loss",
             (0, 100),
-            Told("Contrast", larger="images that share a guess are drawn together more", paper="1; tried 0.6 to 1.4"),
+            ParameterDocs(
+                "Contrast", larger="images that share a guess are drawn together more", paper="1; tried 0.6 to 1.4"
+            ),
         ] = 1.0,
         unsupervised_weight: Annotated[
             float,
             "eta2: weight of the unsupervised contrastive loss",
             (0, 100),
-            Told("Contrast", larger="unsure images are kept apart more", paper="1; tried 0.6 to 1.4"),
+            ParameterDocs("Contrast", larger="unsure images are kept apart more", paper="1; tried 0.6 to 1.4"),
         ] = 1.0,
         temperature: Annotated[
             float,
             "tau: temperature of both contrastive losses",
             (0.01, 10),
-            Told("Contrast", larger="similarities count more evenly, near ones less", paper="0.4; tried 0.2 to 0.6"),
+            ParameterDocs(
+                "Contrast", larger="similarities count more evenly, near ones less", paper="0.4; tried 0.2 to 0.6"
+            ),
         ] = 0.4,
         entropy_weight: Annotated[
             float,
             "w: weight of the entropy term that keeps all classes in use",
             (0, 100),
-            Told(
+            ParameterDocs(
                 "Entropy", larger="guesses are spread more evenly over the classes", paper="1 (code; the text has none)"
             ),
         ] = 1.0,
         threshold_clock: Annotated[
             Literal["epoch", "iteration"],
             "when the novel threshold moves",
-            Told("Variants of the paper", words={"epoch": "every epoch (code)", "iteration": "every step (text)"}),
+            ParameterDocs(
+                "Variants of the paper", words={"epoch": "every epoch (code)", "iteration": "every step (text)"}
+            ),
         ] = "epoch",
         kl_direction: Annotated[
             Literal["uniform_to_est", "est_to_uniform"],
             "which way the distance in the margin is measured",
-            Told(
+            ParameterDocs(
                 "Variants of the paper",
                 words={"uniform_to_est": "prior ‖ estimate (code)", "est_to_uniform": "estimate ‖ prior (text)"},
                 needs="use_margin",
@@ -134,7 +144,7 @@ class LPS(Method):
         contrast_space: Annotated[
             Literal["cosine_logits", "raw_logits", "features"],
             "what the contrastive losses compare",
-            Told(
+            ParameterDocs(
                 "Variants of the paper",
                 words={
                     "cosine_logits": "logits, length 1 (code)",
@@ -146,12 +156,14 @@ class LPS(Method):
         contrast_normalizer: Annotated[
             Literal["batch", "subset"],
             "what the unsupervised contrast is divided by",
-            Told("Variants of the paper", words={"batch": "all rows (code)", "subset": "the unsure ones (text)"}),
+            ParameterDocs(
+                "Variants of the paper", words={"batch": "all rows (code)", "subset": "the unsure ones (text)"}
+            ),
         ] = "batch",
         contrast_variant: Annotated[
             Literal["in", "out"],
             "where the mean over images with the same guess is taken",
-            Told(
+            ParameterDocs(
                 "Variants of the paper",
                 words={"in": "inside the logarithm (code, text)", "out": "outside the logarithm"},
             ),
@@ -159,7 +171,7 @@ class LPS(Method):
         weak_views: Annotated[
             Literal["2", "1"],
             "weak views of every image",
-            Told("Variants of the paper", words={"2": "two (code)", "1": "one (text)"}),
+            ParameterDocs("Variants of the paper", words={"2": "two (code)", "1": "one (text)"}),
         ] = "2",
     ):
         super().__init__(network, classes)

@@ -45,7 +45,7 @@ from lps.methods.parts.pseudo_labels import (
     pseudo_labels,
 )
 from lps.network.network import Network
-from lps.settings.parameters import Told
+from lps.settings.parameters import ParameterDocs
 
 
 class NACH(Method):
@@ -60,19 +60,21 @@ class NACH(Method):
             float,
             "lambda_seen: confidence that a label of a seen class needs",
             (0, 1),
-            Told("Thresholds", larger="fewer guesses are learned from, and surer ones", paper="0.95 (others' code)"),
+            ParameterDocs(
+                "Thresholds", larger="fewer guesses are learned from, and surer ones", paper="0.95 (others' code)"
+            ),
         ] = 0.95,
         gap_scale: Annotated[
             float,
             "s: how much less a novel label needs per unit of the confidence gap",
             (0, 100),
-            Told("Thresholds", larger="lagging novel classes need less confidence", paper="2 (others' code)"),
+            ParameterDocs("Thresholds", larger="lagging novel classes need less confidence", paper="2 (others' code)"),
         ] = 2.0,
         gap_cap: Annotated[
             float,
             "c: how much less a novel label needs at most",
             (0, 1),
-            Told(
+            ParameterDocs(
                 "Thresholds",
                 larger="novel classes that lag far behind need less confidence",
                 paper="0.5 (others' code)",
@@ -82,7 +84,7 @@ class NACH(Method):
             float,
             "g: confidence gap of the first epoch, when none is measured yet",
             (-1, 1),
-            Told(
+            ParameterDocs(
                 "Thresholds",
                 larger="novel classes need less confidence in the first epoch",
                 paper="1 (others' code)",
@@ -92,25 +94,27 @@ class NACH(Method):
             int | None,
             "a pair passes if closer than the neighbour's k-th labeled neighbour; none: 2 up to ten classes, 1 above",
             (1, 1000),
-            Told("Pairs", larger="more pairs pass, doubtful ones too", paper="1 or 2 (others' code)"),
+            ParameterDocs("Pairs", larger="more pairs pass, doubtful ones too", paper="1 or 2 (others' code)"),
         ] = None,
         pairwise_weight: Annotated[
             float,
             "eta1: weight of the loss of positive pairs",
             (0, 100),
-            Told("Pairs", larger="images of a pair are predicted alike more", paper="1 (others' code)"),
+            ParameterDocs("Pairs", larger="images of a pair are predicted alike more", paper="1 (others' code)"),
         ] = 1.0,
         pseudo_label_weight: Annotated[
             float,
             "eta2: weight of the pseudo-label cross-entropy",
             (0, 100),
-            Told("Pseudo-labels", larger="guesses count more beside the labels", paper="1 (others' code)"),
+            ParameterDocs("Pseudo-labels", larger="guesses count more beside the labels", paper="1 (others' code)"),
         ] = 1.0,
         entropy_weight: Annotated[
             float,
             "w: weight of the entropy term that keeps all classes in use",
             (0, 100),
-            Told("Entropy", larger="guesses are spread more evenly over the classes", paper="1 (others' code)"),
+            ParameterDocs(
+                "Entropy", larger="guesses are spread more evenly over the classes", paper="1 (others' code)"
+            ),
         ] = 1.0,
     ):
         super().__init__(network, classes)

@@ -45,7 +45,7 @@ from lps.methods.parts.losses import pair_loss, pair_partners, similarities
 from lps.methods.parts.measurements import Measurement, summed
 from lps.methods.parts.pseudo_labels import TINY, distribution_measurements
 from lps.network.network import Network
-from lps.settings.parameters import Told
+from lps.settings.parameters import ParameterDocs
 
 _CONNECTED = 1e-4  # added to every edge of the prototype graph, so that it is one component
 
@@ -64,25 +64,25 @@ class OpenNCD(Method):
             int,
             "prototypes, as a multiple of the number of classes",
             (1, 100),
-            Told("Prototypes", larger="finer pieces of every class, slower", paper="5 (code)"),
+            ParameterDocs("Prototypes", larger="finer pieces of every class, slower", paper="5 (code)"),
         ] = 5,
         projection_width: Annotated[
             int,
             "numbers that the projection head gives",
             (2, 4096),
-            Told("Prototypes", larger="images are compared in more numbers", paper="32 (code)"),
+            ParameterDocs("Prototypes", larger="images are compared in more numbers", paper="32 (code)"),
         ] = 32,
         temperature: Annotated[
             float,
             "tau: temperature of the softmax over prototypes",
             (0.01, 10),
-            Told("Prototypes", larger="an image is shared out among more prototypes", paper="0.1 (code)"),
+            ParameterDocs("Prototypes", larger="an image is shared out among more prototypes", paper="0.1 (code)"),
         ] = 0.1,
         votes: Annotated[
             int | None,
             "nearest prototypes that every image votes for; none: 3 up to ten classes, 10 above",
             (1, 100),
-            Told(
+            ParameterDocs(
                 "Groups",
                 larger="an image connects more prototypes, less near ones too",
                 paper="3 on CIFAR-10, 10 on CIFAR-100 (code)",
@@ -92,7 +92,7 @@ class OpenNCD(Method):
             float | None,
             "share of common votes in the graph, the rest is cosine; none: 1 up to ten classes, 0.9 above",
             (0, 1),
-            Told(
+            ParameterDocs(
                 "Groups",
                 larger="common images count more, nearness of prototypes less",
                 paper="1 on CIFAR-10, 0.9 on CIFAR-100 (code)",
@@ -102,36 +102,40 @@ class OpenNCD(Method):
             float,
             "share of the run after which prototypes are grouped",
             (0, 1),
-            Told("Groups", larger="groups and the labeled cross-entropy begin later", paper="epoch 5 of 150 (code)"),
+            ParameterDocs(
+                "Groups", larger="groups and the labeled cross-entropy begin later", paper="epoch 5 of 150 (code)"
+            ),
         ] = 0.0333,
         group_end: Annotated[
             float,
             "share of the run after which groups stay as they are",
             (0, 1),
-            Told("Groups", larger="groups may change for longer", paper="epoch 69 of 150 (code)"),
+            ParameterDocs("Groups", larger="groups may change for longer", paper="epoch 69 of 150 (code)"),
         ] = 0.4666,
         group_weight: Annotated[
             float,
             "eta1: weight of the group similarity of two views",
             (0, 100),
-            Told("Groups", larger="both views of an image fall into one group more", paper="1 (code)"),
+            ParameterDocs("Groups", larger="both views of an image fall into one group more", paper="1 (code)"),
         ] = 1.0,
         prior_weight: Annotated[
             float,
             "eta2: weight of the term that keeps all groups in use",
             (0, 1000),
-            Told("Groups", larger="images are spread more evenly over the groups", paper="10 (code), 1 (text)"),
+            ParameterDocs(
+                "Groups", larger="images are spread more evenly over the groups", paper="10 (code), 1 (text)"
+            ),
         ] = 10.0,
         cross_entropy_weight: Annotated[
             float,
             "w: weight of the labeled cross-entropy, once grouped",
             (0, 100),
-            Told("Labels", larger="the labels count more", paper="1 (code)"),
+            ParameterDocs("Labels", larger="the labels count more", paper="1 (code)"),
         ] = 1.0,
         prediction: Annotated[
             Literal["nearest_prototype", "largest_group"],
             "the class that an image gets",
-            Told(
+            ParameterDocs(
                 "Variants of the paper",
                 words={
                     "nearest_prototype": "group of the nearest prototype (code)",

@@ -44,7 +44,7 @@ from lps.methods.parts.losses import (
 from lps.methods.parts.measurements import Measurement, summed
 from lps.methods.parts.pseudo_labels import distribution_measurements
 from lps.network.network import Network
-from lps.settings.parameters import Told
+from lps.settings.parameters import ParameterDocs
 
 
 class ORCA(Method):
@@ -59,7 +59,7 @@ class ORCA(Method):
             float,
             "C: what the margin adds to a seen logit per unit of uncertainty",
             (0, 1000),
-            Told(
+            ParameterDocs(
                 "The brake",
                 larger="seen classes are held back more while the network is unsure",
                 paper="10 (code)",
@@ -69,19 +69,21 @@ class ORCA(Method):
             float,
             "c: largest uncertainty that the margin takes into account",
             (0, 1),
-            Told("The brake", larger="a very unsure network holds the seen classes back more", paper="0.5 (code)"),
+            ParameterDocs(
+                "The brake", larger="a very unsure network holds the seen classes back more", paper="0.5 (code)"
+            ),
         ] = 0.5,
         pairwise_weight: Annotated[
             float,
             "eta: weight of the loss of positive pairs",
             (0, 100),
-            Told("Pairs", larger="images of a pair are predicted alike more", paper="1 (code)"),
+            ParameterDocs("Pairs", larger="images of a pair are predicted alike more", paper="1 (code)"),
         ] = 1.0,
         entropy_weight: Annotated[
             float,
             "w: weight of the entropy term that keeps all classes in use",
             (0, 100),
-            Told("Entropy", larger="guesses are spread more evenly over the classes", paper="1 (code)"),
+            ParameterDocs("Entropy", larger="guesses are spread more evenly over the classes", paper="1 (code)"),
         ] = 1.0,
     ):
         super().__init__(network, classes)

@@ -44,7 +44,7 @@ from lps.methods.parts.measurements import Measurement, Ratio, summed
 from lps.methods.parts.pseudo_labels import class_distribution, distribution_measurements
 from lps.methods.parts.schedules import epochs_of, ramp_up
 from lps.network.network import Network, Outputs
-from lps.settings.parameters import Told
+from lps.settings.parameters import ParameterDocs
 
 _TINY = 1e-7  # inside the logarithms of the pair loss, as in the original code
 
@@ -62,13 +62,13 @@ class RankStats(Method):
             int,
             "k: how many of the largest features two images must share to be a pair",
             (1, 1000),
-            Told("Pairs", larger="fewer images are taken for the same class, and surer ones", paper="5"),
+            ParameterDocs("Pairs", larger="fewer images are taken for the same class, and surer ones", paper="5"),
         ] = 5,
         consistency_weight: Annotated[
             float | None,
             "w_max: weight of the consistency of both views after its ramp; none: 5 up to ten classes, 50 above",
             (0, 1000),
-            Told(
+            ParameterDocs(
                 "Consistency",
                 larger="both views of an image are predicted alike more",
                 paper="5 on CIFAR-10, 50 on CIFAR-100",
@@ -78,7 +78,7 @@ class RankStats(Method):
             float | None,
             "T: share of the joint training in which this weight rises; none: 0.25 up to ten classes, 0.75 above",
             (0, 1),
-            Told(
+            ParameterDocs(
                 "Consistency",
                 larger="the weight rises more slowly",
                 paper="50 of 200 epochs on CIFAR-10, 150 on CIFAR-100",
@@ -88,7 +88,7 @@ class RankStats(Method):
             float,
             "share of the run, at its start, that learns from labeled images alone",
             (0, 0.9),
-            Told(
+            ParameterDocs(
                 "Stages",
                 larger="longer on the labels alone, shorter on all images",
                 paper="100 epochs before 200 of joint training",

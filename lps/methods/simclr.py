@@ -27,7 +27,7 @@ from lps.data.classes import Classes
 from lps.methods import Inference, Method, Prediction
 from lps.methods.parts.clustering import cluster_centres, kmeans, nearest_centres
 from lps.network.network import Network
-from lps.settings.parameters import Told
+from lps.settings.parameters import ParameterDocs
 
 
 class SimCLR(Method):
@@ -43,13 +43,17 @@ class SimCLR(Method):
             int,
             "k-means runs from new random centres, of which the tightest counts",
             (1, 1000),
-            Told("Prediction", larger="slower; clusters are at least as tight"),
+            ParameterDocs("Prediction", larger="slower; clusters are at least as tight"),
         ] = 10,
-        normalize: Annotated[bool, "bring every feature vector to length 1 before k-means", Told("Prediction")] = True,
+        normalize: Annotated[
+            bool, "bring every feature vector to length 1 before k-means", ParameterDocs("Prediction")
+        ] = True,
         test_clusters: Annotated[
             Literal["training", "test"],
             "whose clusters test images go to",
-            Told("Prediction", words={"training": "the training images'", "test": "their own, of all test images"}),
+            ParameterDocs(
+                "Prediction", words={"training": "the training images'", "test": "their own, of all test images"}
+            ),
         ] = "training",
     ):
         super().__init__(network, classes)

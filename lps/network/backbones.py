@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings import backbone_names
 from lps.settings.backbone_names import LAST_BUT_ONE, STAGES, Preparation
 
@@ -90,7 +90,7 @@ _OWN = {
 
 
 def of(config: "Config", channels: int) -> nn.Module:
-    """The backbone of a run, with random weights; raises `Refusal` for what there is not."""
+    """The backbone of a run, with random weights; raises `UserError` for what there is not."""
     return build(
         config.network_name,
         channels,
@@ -103,7 +103,7 @@ def of(config: "Config", channels: int) -> nn.Module:
 def build(
     name: str, channels: int, *, size: int | None = None, tokens: str = "class", file: str | None = None
 ) -> nn.Module:
-    """The backbone that `network.name` names, with random weights; raises `Refusal` for what there is not.
+    """The backbone that `network.name` names, with random weights; raises `UserError` for what there is not.
 
     size: `network.image_size`. tokens: `network.tokens`. file: whose dimensions a vision transformer of a file has.
     """
@@ -127,11 +127,11 @@ def build(
 
 def _check_channels(name: str, channels: int) -> None:
     if channels not in (1, 3):
-        raise Refusal("network.name", f"{name} takes pictures of 1 or 3 channels, not of {channels}")
+        raise UserError("network.name", f"{name} takes pictures of 1 or 3 channels, not of {channels}")
 
 
 def _check_timm() -> None:
-    """Raise `Refusal` where timm is missing; loaded only here, since the small networks work without it."""
+    """Raise `UserError` where timm is missing; loaded only here, since the small networks work without it."""
     from lps.network.timm_models import library
 
     library()
@@ -147,7 +147,7 @@ def _with_own_side(name: str, wanted: Preparation, tokens: str, file: str | None
     from lps.network.weight_files import read_tensors
 
     if file is None:
-        raise Refusal("network.checkpoint", f"is missing; {name} is made as a file has it")
+        raise UserError("network.checkpoint", f"is missing; {name} is made as a file has it")
     from lps.network.published_transformers import PublishedTransformer, build_of
 
     shapes = read_tensors(Path(file), shapes_alone=True)
@@ -181,7 +181,7 @@ def check(config: "Config", channels: int, height: int, width: int) -> None:
 
 
 def check_images(name: str, channels: int, height: int, width: int, **choices) -> None:
-    """Raise `Refusal` where the backbone cannot take pictures of this shape; costs no memory and little time.
+    """Raise `UserError` where the backbone cannot take pictures of this shape; costs no memory and little time.
 
     choices: as of `build`.
     """
@@ -197,9 +197,9 @@ def check_images(name: str, channels: int, height: int, width: int, **choices) -
         except NotImplementedError:  # regnets compute their widths with tensors; they take any size
             return
         except (RuntimeError, AssertionError, ValueError) as error:
-            if isinstance(error, Refusal):
+            if isinstance(error, UserError):
                 raise
             reason = str(error).partition("\n")[0]
-            raise Refusal(
+            raise UserError(
                 "network.name", f"{name} cannot take pictures of {height} x {width} pixels ({reason})"
             ) from None

@@ -22,26 +22,26 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from lps.errors import Refusal
+from lps.errors import UserError
 
 _PATIENCE = timedelta(days=7)  # the first rank pretrains while the others wait; a rank that died is noticed otherwise
 
 
 def join(rank: int, count: int, processes: int, device: torch.device) -> None:
-    """Meet the other ranks of the run; raises `Refusal` where their number or that of the GPUs does not fit.
+    """Meet the other ranks of the run; raises `UserError` where their number or that of the GPUs does not fit.
 
     rank, count: this process among those that were started (`ranks.place`). processes, device: what the config asks
     for. A rank on a GPU takes the one of its own number.
     """
     if count != processes:
-        raise Refusal("processes", f"{processes} is not the number that was started, which is {count}")
+        raise UserError("processes", f"{processes} is not the number that was started, which is {count}")
     if count == 1:
         return
     backend = "gloo"
     if device.type == "cuda":
         backend, local, gpus = "cpu:gloo,cuda:nccl", int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
         if local >= gpus:
-            raise Refusal("processes", f"{processes} is more than the GPUs here, which are {gpus}; each needs one")
+            raise UserError("processes", f"{processes} is more than the GPUs here, which are {gpus}; each needs one")
         torch.cuda.set_device(local)
     dist.init_process_group(backend, rank=rank, world_size=count, timeout=_PATIENCE)
 

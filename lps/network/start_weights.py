@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.network import backbones, shipped, timm_models
 from lps.network.shipped import sha256
 from lps.network.weight_files import read_tensors
@@ -27,7 +27,7 @@ ELSEWHERE = ("checkpoint", "published", "torchvision")  # values of `network.sta
 def load(config: Config, backbone: nn.Module) -> str:
     """Put the weights that `network.start` (one of `ELSEWHERE`) names into `backbone`.
 
-    Gives a line that says what was read and what was not used; raises `Refusal` where the weights cannot be had or
+    Gives a line that says what was read and what was not used; raises `UserError` where the weights cannot be had or
     do not fit.
     """
     if config.network_start in ("published", "torchvision"):
@@ -53,7 +53,7 @@ def _fitted(tensors: dict[str, Tensor], backbone: nn.Module) -> dict[str, Tensor
 
 
 def check(config: Config, channels: int, height: int, width: int) -> None:
-    """Raise `Refusal` where backbone, frozen stage, pictures and checkpoint file do not fit together.
+    """Raise `UserError` where backbone, frozen stage, pictures and checkpoint file do not fit together.
 
     Downloads nothing. For pictures of `height` x `width` pixels.
     """
@@ -71,7 +71,7 @@ def digest(config: Config) -> str | None:
     """A word for the weights that a backbone begins with, equal where they are: for names of files and stores.
 
     Of backbone, head of features and weights; the file's own sha256 is in it where there is a file. None where a
-    pretraining makes them. Reads a checkpoint file once, and downloads nothing; raises `Refusal` where it is missing.
+    pretraining makes them. Reads a checkpoint file once, and downloads nothing; raises `UserError` where it is missing.
     """
     if config.network_start == "simclr" and config.pretrain_epochs:
         return None
@@ -117,7 +117,7 @@ def _load_published(config: Config, backbone: nn.Module) -> str:
 def matched(tensors: dict[str, Tensor], backbone: nn.Module, name: str) -> tuple[dict[str, Tensor], list[str]]:
     """(weights under the backbone's own names, names of tensors that are not the backbone's).
 
-    `Refusal` where a weight is missing, has another shape or is not finite, or where a stage of the file has more
+    `UserError` where a weight is missing, has another shape or is not finite, or where a stage of the file has more
     layers than the backbone's.
     """
     expected = backbone.state_dict()
@@ -139,17 +139,17 @@ def matched(tensors: dict[str, Tensor], backbone: nn.Module, name: str) -> tuple
     _refuse(name, len(expected), missing, misshapen, surplus)
     spoiled = [key for key, value in found.items() if not value.is_meta and not value.isfinite().all()]
     if spoiled:
-        raise Refusal("network.checkpoint", f"has values that are not finite numbers in {_some(spoiled)}")
+        raise UserError("network.checkpoint", f"has values that are not finite numbers in {_some(spoiled)}")
     used = {key for key in tensors if key.startswith(prefix) and _canonical(key.removeprefix(prefix)) not in inside}
     return found, [key for key in tensors if key not in used]
 
 
 def _refuse(name: str, total: int, missing: list[str], misshapen: list[str], surplus: list[str]) -> None:
-    """Raise `Refusal` with the keys that do not fit, where there are some."""
+    """Raise `UserError` with the keys that do not fit, where there are some."""
     lists = (("missing", missing), ("of another shape", misshapen), ("too many", surplus))
     faults = [f"{len(keys)} {words} ({_some(keys)})" for words, keys in lists if keys]
     if faults:
-        raise Refusal("network.checkpoint", f"does not fit the {total} keys of {name}: {', '.join(faults)}")
+        raise UserError("network.checkpoint", f"does not fit the {total} keys of {name}: {', '.join(faults)}")
 
 
 def _canonical(key: str) -> str:

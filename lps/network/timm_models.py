@@ -6,7 +6,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.network.tokens import pooled, with_grid
 from lps.network.weight_files import first_line
 
@@ -14,13 +14,13 @@ _EXPANDED = ("blocks", "stages", "layers")  # parts of a model whose own parts a
 
 
 def library():
-    """timm; raises `Refusal` with the command that installs it where it is missing."""
+    """timm; raises `UserError` with the command that installs it where it is missing."""
     try:
         import timm
     except ImportError as error:
         state = "is not installed" if error.name == "timm" else f"cannot be imported ({first_line(error)})"
         command = "python -m pip install -r requirements.txt"
-        raise Refusal("network.name", f"this backbone needs timm, which {state}: {command}") from None
+        raise UserError("network.name", f"this backbone needs timm, which {state}: {command}") from None
     return timm
 
 
@@ -30,22 +30,22 @@ def _created(name: str, size: int, pretrained: bool) -> nn.Module:
     if name not in timm.list_models() + timm.list_pretrained():
         close = timm.list_models(f"*{name.partition('.')[0]}*")[:4]
         near = f"; close to it: {', '.join('timm:' + word for word in close)}" if close else ""
-        raise Refusal("network.name", f"{shorten(name)} is no model of timm {timm.__version__}{near}")
+        raise UserError("network.name", f"{shorten(name)} is no model of timm {timm.__version__}{near}")
     own = timm.get_pretrained_cfg(name)
     sides = {"img_size": size} if own is not None and own.fixed_input_size else {}
     try:
         return timm.create_model(name, pretrained=pretrained, num_classes=0, **sides)
-    except Refusal:
+    except UserError:
         raise
     except Exception as error:  # of the hub's own kinds, of urllib's, of torch's
         if pretrained:
             words = f"timm's weights of {name} could not be had ({first_line(error)}); connect, or give a file of them"
-            raise Refusal("network.start", f"{words} with network.start=checkpoint") from None
-        raise Refusal("network.name", f"timm cannot build {name} for {size} pixels ({first_line(error)})") from None
+            raise UserError("network.start", f"{words} with network.start=checkpoint") from None
+        raise UserError("network.name", f"timm cannot build {name} for {size} pixels ({first_line(error)})") from None
 
 
 def published(name: str, size: int) -> dict[str, Tensor]:
-    """Weights from the hub's cache, or downloaded into it, under timm's own names; raises `Refusal`."""
+    """Weights from the hub's cache, or downloaded into it, under timm's own names; raises `UserError`."""
     with torch.random.fork_rng(devices=[]):
         return _created(name, size, pretrained=True).state_dict()
 
@@ -69,7 +69,7 @@ class TimmModel(nn.Module):
         self.model, self.tokens = _created(name, size, pretrained=False), tokens
         self.before = getattr(self.model, "num_prefix_tokens", 0)
         if tokens != "class" and not self.before:
-            raise Refusal("network.tokens", f"{tokens} is not possible with {name}, which has no class token")
+            raise UserError("network.tokens", f"{tokens} is not possible with {name}, which has no class token")
         width = self.model.num_features if tokens != "class" else self._width()
         self.num_features = width * (2 if tokens == "both" else 1)
         own = self.model.pretrained_cfg

@@ -7,7 +7,7 @@ import torch
 import torchvision
 from torch import Tensor, nn
 
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.network.shipped import sha256
 from lps.network.tokens import brought_to_grid, pooled
 from lps.network.weight_files import first_line
@@ -100,7 +100,7 @@ def source(name: str) -> str:
 
 
 def published(name: str) -> dict[str, Tensor]:
-    """The newest published weights of a model under its own names, downloaded once; raises `Refusal`."""
+    """The newest published weights of a model under its own names, downloaded once; raises `UserError`."""
     weights = torchvision.models.get_model_weights(name).DEFAULT
     file = weights.url.rpartition("/")[2]
     folder = Path(torch.hub.get_dir()) / "checkpoints"
@@ -111,16 +111,16 @@ def published(name: str) -> dict[str, Tensor]:
             return torchvision.models.get_model(name, weights=weights, progress=False, **options).state_dict()
     except (OSError, EOFError, RuntimeError, ValueError) as error:
         reason = getattr(error, "reason", None) or first_line(error)
-        raise Refusal(
+        raise UserError(
             "network.start",
             f"torchvision's weights of {name} could not be downloaded ({reason}); connect, or put {file} into {folder}",
         ) from None
 
 
 def _check_download(path: Path) -> None:
-    """Raise `Refusal` where a file that torch keeps is not the one that its name ends with the sha256 of."""
+    """Raise `UserError` where a file that torch keeps is not the one that its name ends with the sha256 of."""
     digest = re.search(r"-([0-9a-f]{8,})\.", path.name)
     if digest is None or not path.is_file():
         return
     if not sha256(path).startswith(digest.group(1)):
-        raise Refusal("network.start", f"{shorten(str(path), 120)} is damaged; remove it to download it again")
+        raise UserError("network.start", f"{shorten(str(path), 120)} is damaged; remove it to download it again")

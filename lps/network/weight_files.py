@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.files import limited
 from lps.settings import backbone_names
 
@@ -20,7 +20,7 @@ _PICKLE = b"\x80"  # how files of torch.save begin that are no archives
 
 
 def read_tensors(path: Path, shapes_alone: bool = False) -> dict[str, Tensor]:
-    """All tensors of a checkpoint file by their names, nested ones joined by dots; raises `Refusal`.
+    """All tensors of a checkpoint file by their names, nested ones joined by dots; raises `UserError`.
 
     Nothing in the file is run: one that holds more than tensors, numbers and text is refused. shapes_alone: tensors on
     the meta device, whose values are not read and not checked.
@@ -34,27 +34,27 @@ def read_tensors(path: Path, shapes_alone: bool = False) -> dict[str, Tensor]:
         limited.rehearse(lambda: _load(path, shapes_alone), path.stat().st_size)
         state = _load(path, shapes_alone)
     except PermissionError:
-        raise Refusal("network.checkpoint", f"{shown} may not be read by this user") from None
-    except Refusal:
+        raise UserError("network.checkpoint", f"{shown} may not be read by this user") from None
+    except UserError:
         raise
-    except limited.TooCostly as error:
-        raise Refusal("network.checkpoint", f"{shown} was not loaded: {error}") from None
+    except limited.ResourceLimitExceeded as error:
+        raise UserError("network.checkpoint", f"{shown} was not loaded: {error}") from None
     except Exception as error:  # a damaged pickle can raise any of them
         if _kind(error) == "UnpicklingError" or "weights_only" in str(error):
-            raise Refusal(
+            raise UserError(
                 "network.checkpoint",
                 f"{shown} holds more than tensors{_culprit(error)} and was not loaded, since that could run a program;"
                 " save its state dict alone",
             ) from None
-        raise Refusal(
+        raise UserError(
             "network.checkpoint", f"{shown} is damaged or no checkpoint of PyTorch ({first_line(error)})"
         ) from None
     tensors = _tensors(state, shown)
     if not tensors:
-        raise Refusal("network.checkpoint", f"{shown} holds no tensors by name; a state dict is expected")
+        raise UserError("network.checkpoint", f"{shown} holds no tensors by name; a state dict is expected")
     claimed = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
     if claimed > _SHARED * max(path.stat().st_size, 1_000_000):
-        raise Refusal(
+        raise UserError(
             "network.checkpoint", f"{shown} is damaged: its tensors are larger than the file, {claimed:,} bytes"
         )
     return tensors
@@ -76,17 +76,18 @@ def _check_archive(path: Path) -> None:
 
 
 def _check_beginning(path: Path) -> None:
-    """Raise `Refusal` for a file that begins as no file of PyTorch does; what torch says of it misleads."""
+    """Raise `UserError` for a file that begins as no file of PyTorch does; what torch says of it misleads."""
     with open(path, "rb") as file:
         first = file.read(2)
     if first[:1] != _PICKLE and not zipfile.is_zipfile(path):
         what = "it is cut short" if first == b"PK" else "it begins as none does" if first else "it is empty"
         shown = shorten(str(path), 120)
-        raise Refusal("network.checkpoint", f"{shown} is damaged or no checkpoint of PyTorch ({what})")
+        raise UserError("network.checkpoint", f"{shown} is damaged or no checkpoint of PyTorch ({what})")
 
 
 def _tensors(state: object, shown: str) -> dict[str, Tensor]:
-    """Every tensor in nested dictionaries by its name; raises `Refusal` where dictionaries lie in each other too often.
+    """Every tensor in nested dictionaries by its name; raises `UserError` where dictionaries lie in each other too
+    often.
 
     A file may hold one dictionary at many places, so that a few of them are endless when each is gone through.
     """
@@ -100,7 +101,7 @@ def _tensors(state: object, shown: str) -> dict[str, Tensor]:
             inner = [(f"{path}.{key}" if path else str(key), part, depth + 1) for key, part in reversed(value.items())
                      if isinstance(part, Tensor | dict) and isinstance(key, str | int)]  # fmt: skip
             if entries > _MOST_ENTRIES or any(len(name) > _LONGEST_NAME for name, *_ in inner):
-                raise Refusal(
+                raise UserError(
                     "network.checkpoint",
                     f"{shown} has more than {_MOST_ENTRIES:,} entries in its dictionaries, or one whose name is longer"
                     f" than {_LONGEST_NAME} characters; save the state dict alone",

@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 
 from lps.charts.palette import DARK, LIGHT
-from lps.errors import Refusal, shown
-from lps.files.atomic import PUBLIC, refused, write_whole
+from lps.errors import UserError, shown
+from lps.files.atomic import PUBLIC, as_user_error, write_whole
 from lps.race import numbers
 from lps.report import offline
 from lps.store.runs import Run
@@ -47,15 +47,15 @@ def _last_row(run: dict) -> tuple[str, int, str, str]:
 
 
 def as_bytes(runs: Sequence[Run]) -> bytes:
-    """The file of the race of these runs; raises `Refusal`."""
+    """The file of the race of these runs; raises `UserError`."""
     return render(numbers.of(runs)).encode("utf-8", "replace")
 
 
 def write(runs: Sequence[Run], to: Path) -> Path:
-    """Write the file of the race of one to three runs; raises `Refusal`, and leaves no part of it behind."""
+    """Write the file of the race of one to three runs; raises `UserError`, and leaves no part of it behind."""
     if not to.parent.is_dir():
-        raise Refusal("to", f"{shown(to)} cannot be written (its folder does not exist)")
+        raise UserError("to", f"{shown(to)} cannot be written (its folder does not exist)")
     text = as_bytes(runs)
-    with refused("to", f"{shown(to)} cannot be written"):
+    with as_user_error("to", f"{shown(to)} cannot be written"):
         write_whole(to, text, PUBLIC)
     return to

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from lps.analysis import twins
+from lps.analysis import run_diff
 from lps.charts.event_log import EventLog, History
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.scores import milestones
 from lps.scores.milestones import Mark
 from lps.store import titles
@@ -35,21 +35,21 @@ _BRAKES = {"seen": "steps/margin/seen", "novel": "steps/margin/novel"}
 
 
 def of(runs: Sequence[Run], pasts: Sequence[History] | None = None) -> dict:
-    """The race of one to three runs of one split; raises `Refusal` for others, and where nothing was recorded yet.
+    """The race of one to three runs of one split; raises `UserError` for others, and where nothing was recorded yet.
 
     pasts: their histories, where somebody has read them already.
     """
     if not 1 <= len(runs) <= MOST:
-        raise Refusal("replay", f"{len(runs)} runs; expected one to {MOST}")
+        raise UserError("replay", f"{len(runs)} runs; expected one to {MOST}")
     if len({run.id for run in runs}) < len(runs):
-        raise Refusal("replay", "names a run twice")
+        raise UserError("replay", "names a run twice")
     for run in runs[1:]:
-        if reason := twins.split_difference(runs[0], run):
+        if reason := run_diff.split_difference(runs[0], run):
             both = f"{titles.label(run)} and {titles.label(runs[0])} do not have the same images and labels"
-            raise Refusal("replay", f"{both}: {reason}")
+            raise UserError("replay", f"{both}: {reason}")
     pasts = list(pasts) if pasts is not None else [EventLog(run.events).read() for run in runs]
     if not any(past.last_epoch for past in pasts):
-        raise Refusal("replay", f"{titles.label(runs[0])} has recorded no epoch of training yet")
+        raise UserError("replay", f"{titles.label(runs[0])} has recorded no epoch of training yet")
     seen, names, truth = _classes(runs, pasts)
     epochs, recorded = _shown_epochs(pasts, len(names)), _recorded_epochs(pasts)
     is_whole = epochs == recorded
@@ -73,7 +73,7 @@ def _classes(runs: Sequence[Run], pasts: Sequence[History]) -> tuple[int, list[s
     for run in runs:
         try:
             split, targets = read_split(run.folder)
-        except Refusal:
+        except UserError:
             continue
         names, total = split.class_names[: split.classes.total], split.classes.total
         truth = split.judged(targets)
@@ -157,7 +157,7 @@ def _racer(
         "name": titles.title(run),
         "method": method,
         "title": ", ".join([method, *changes[:1]]),
-        "about": [f"seed {config.seed}", *changes[1:]] if config else [twins.DAMAGED],
+        "about": [f"seed {config.seed}", *changes[1:]] if config else [run_diff.DAMAGED],
         "state": state.name,
         "is_over": state.is_over or state.name == "unreadable",
         "last": last,

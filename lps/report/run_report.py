@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from lps.analysis import clusters, differences, labels, naming, run_groups, run_scores, score_tables, standing
+from lps.analysis import clusters, differences, labels, naming, run_groups, run_index, run_scores, score_tables
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
 from lps.charts import class_bars, confusion, group_tables, line_charts, palette
@@ -18,7 +18,7 @@ from lps.charts.event_log import EventLog, History
 from lps.charts.group_tables import HEADS, Scoring
 from lps.charts.palette import LIGHT
 from lps.data.split import Split
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.files.atomic import clean_line
 from lps.report import documents
 from lps.report.documents import Block, Chart, Code, Facts, Section, Table, Words
@@ -69,22 +69,22 @@ def written(title: str, about: Sequence[str], sections: Sequence[Section]) -> st
 
 
 def check_name(name: str) -> None:
-    """Raise `Refusal` for the name of a file that no report is written to."""
+    """Raise `UserError` for the name of a file that no report is written to."""
     ending = name.lower().rpartition(".")[2] if "." in name else ""
     if ending in ("tex", "ltx"):
         said = "reports are HTML; compare --format latex writes the tables, and charts are saved as SVG"
-        raise Refusal("to", f"{shorten(name)}: {said}")
+        raise UserError("to", f"{shorten(name)}: {said}")
     if ending not in ("html", "htm"):
-        raise Refusal("to", f"{shorten(name)} does not end as a report does; expected .html")
+        raise UserError("to", f"{shorten(name)} does not end as a report does; expected .html")
 
 
 def of(runs: Sequence[Run], scoring: Scoring, now: datetime | None = None) -> str:
-    """The report of one run, or of several compared; raises `Refusal` where none of several can be scored."""
+    """The report of one run, or of several compared; raises `UserError` where none of several can be scored."""
     if len(runs) == 1:
         return of_run(runs[0], now)
     scored, left_out = run_scores.score_all(runs, scoring.protocol, scoring.select, scoring.seen, scoring.images)
     if not scored:
-        raise Refusal("report", f"none of the {len(runs)} runs can be scored; {left_out[0][1]}")
+        raise UserError("report", f"none of the {len(runs)} runs can be scored; {left_out[0][1]}")
     return of_comparison(scored, left_out, scoring, now)
 
 
@@ -96,7 +96,7 @@ def date(now: datetime | None) -> str:
 
 
 def of_run(run: Run, now: datetime | None = None) -> str:
-    """The report of a run, of as much as it has recorded; raises `Refusal` for settings that cannot be read."""
+    """The report of a run, of as much as it has recorded; raises `UserError` for settings that cannot be read."""
     config, past, found = run.config(), EventLog(run.events).read(), summarize(run)
     method = catalog.method_info(config.method)
     sections = [
@@ -141,7 +141,7 @@ def _facts(run: Run, config: Config, past: History) -> list[tuple[str, str]]:
 
 def _alarms(run: Run) -> list[tuple[str, str]]:
     """What is wrong at the newest epoch, as on the page of the run."""
-    found = [f"{alarm.title} at epoch {alarm.epoch}: {alarm.words}." for alarm in standing.measure(run).alarms]
+    found = [f"{alarm.title} at epoch {alarm.epoch}: {alarm.words}." for alarm in run_index.measure(run).alarms]
     return [("Alarms", " ".join(found))] if found else []
 
 
@@ -248,7 +248,7 @@ def _paper(run: Run) -> list[str]:
     """What the paper has for the same experiment, or why it has nothing."""
     try:
         groups = run_groups.group_runs([run_scores.score_run(run)])
-    except Refusal:
+    except UserError:
         return []
     cell = score_tables.paper_cell(groups[0])
     published = [f"The paper's seen / novel / all: {cell}."] if cell != "-" else []
@@ -303,7 +303,7 @@ def _classes(run: Run, past: History) -> list[Block]:
     """Estimated shares, accuracy by class and the confusion matrix at the last epoch, as far as they are stored."""
     try:
         split, targets = snapshots.read_split(run.folder)
-    except Refusal:
+    except UserError:
         return []
     names = [clean_line(name) for name in split.class_names]
     blocks: list[Block] = []
@@ -326,7 +326,7 @@ def _confusion(run: Run, split: Split, targets: np.ndarray, names: list[str]) ->
         network = clusters.read_assignment(run, epochs[-1], split)
         said = naming.at(naming.read_entries(run), epochs[-1])
         defaults = labels.default_names(run, split)
-    except (Refusal, IndexError):
+    except (UserError, IndexError):
         return []
     assigned = labels.clusters_of(said, network.predicted, split.unlabeled)
     ids = labels.cluster_ids(said, network.predicted, split.classes.total)

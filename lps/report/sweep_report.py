@@ -17,19 +17,19 @@ from lps.charts import group_tables, sweep_charts
 from lps.charts.event_log import EventLog
 from lps.charts.group_tables import Scoring
 from lps.charts.palette import LIGHT
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.report import run_report
 from lps.report.documents import Block, Chart, Code, Facts, Section, Table, Words
-from lps.running import costs
+from lps.scheduler import costs
 from lps.scores.protocols import PROTOCOLS
-from lps.settings import catalog, spell
+from lps.settings import catalog, cli_args
 from lps.settings.config import Config
 from lps.settings.parameters import text_of
 from lps.store import provenance
 from lps.store.runs import Run, State
 from lps.studies import preset_tables, sweeps
 from lps.studies.preset_tables import Grid
-from lps.studies.presets import Sheet
+from lps.studies.presets import PaperTable
 from lps.studies.sweep_records import SweepRecord
 from lps.wording import counted, data_size, estimated
 
@@ -112,7 +112,7 @@ def _facts(
     ]
 
 
-def _paper_section(sheet: Sheet, scored: Sequence[Scored], scoring: Scoring) -> Section:
+def _paper_section(sheet: PaperTable, scored: Sequence[Scored], scoring: Scoring) -> Section:
     """The table in the paper's layout, and its curves."""
     groups = preset_tables.fill(sheet, scored)
     grid = preset_tables.grid(sheet, groups, (scoring.protocol, scoring.select, scoring.images))
@@ -236,7 +236,7 @@ def _again(asked, known: SweepRecord, told: Sequence[_Told]) -> list[Block]:
     blocks: list[Block] = []
     if asked is not None:
         blocks.append(Code("The whole sweep", _shareable_command(asked.command(known.name), configs)))
-    blocks.append(Code("Its table", spell.command("compare", tag=known.tag)))
+    blocks.append(Code("Its table", cli_args.command("compare", tag=known.tag)))
     single = "\n".join(dict.fromkeys(map(provenance.train_command, configs)))
     blocks.append(Code("Every run by itself", single, is_folded=asked is not None))
     about = provenance.versions() | ({"commit": found} if (found := provenance.commit()) else {})
@@ -256,9 +256,9 @@ def _shareable_command(command: str, configs: Sequence[Config]) -> str:
 
 
 def find(known: Sequence[SweepRecord], tag: str) -> SweepRecord:
-    """The sweep with that tag; raises `Refusal`."""
+    """The sweep with that tag; raises `UserError`."""
     for one in known:
         if one.tag == tag:
             return one
     names = ", ".join(one.tag for one in known[:20]) or "none yet"
-    raise Refusal("tag", f"{shorten(tag)} is on no run here; choices: {names}")
+    raise UserError("tag", f"{shorten(tag)} is on no run here; choices: {names}")

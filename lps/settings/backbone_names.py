@@ -53,7 +53,7 @@ def preparation(name: str, size: int | None = None) -> Preparation | None:
 
     size: `network.image_size`, None for the side that the backbone has by itself. torchvision's models have none: they
     take pictures as they are, unless a side is asked for. Models of timm get ImageNet's constants and mend them where
-    they want others. Raises `Refusal` where the side can't be had.
+    they want others. Raises `UserError` where the side can't be had.
     """
     if usual_start(name):
         constants = _TENSORFLOW if name == LITE0 else _CLIP if layout(name) == "clip" else _IMAGENET
@@ -96,7 +96,7 @@ def layout(name: str) -> str | None:
 
 
 def check_name(name: str) -> None:
-    """Raise `Refusal` where `network.name` is no backbone; the sentence says which ones come close.
+    """Raise `UserError` where `network.name` is no backbone; the sentence says which ones come close.
 
     Which models timm has, only timm knows.
     """
@@ -124,14 +124,14 @@ def stages(name: str) -> tuple[str, ...] | None:
 
 
 def check_stage(name: str, last_frozen: str, known: tuple[str, ...] | None) -> None:
-    """Raise `Refusal` where `network.freeze_until` is neither "none", "last_but_one" nor a stage of `name`."""
+    """Raise `UserError` where `network.freeze_until` is neither "none", "last_but_one" nor a stage of `name`."""
     if known is not None and last_frozen not in ("none", *known, LAST_BUT_ONE):
         choices = ", ".join(("none", *known, LAST_BUT_ONE))
         raise BadSetting("network.freeze_until", f"{shorten(last_frozen)} is no stage of {name}; choices: {choices}")
 
 
 def check_start(name: str, start: str, checkpoint: str | None) -> None:
-    """Raise `Refusal` where `network.start` lacks what it needs, or something is given that it does not read."""
+    """Raise `UserError` where `network.start` lacks what it needs, or something is given that it does not read."""
     if start == "checkpoint" and not checkpoint:
         raise BadSetting("network.checkpoint", "is missing; network.start=checkpoint needs the path of a file")
     if start != "checkpoint" and checkpoint:
@@ -177,7 +177,7 @@ def rests_on_labels(name: str, start: str) -> bool:
 
 
 def check_tokens(name: str, tokens: str) -> None:
-    """Raise `Refusal` where features of tokens are asked for and the backbone has none; of timm's it alone knows."""
+    """Raise `UserError` where features of tokens are asked for and the backbone has none; of timm's it alone knows."""
     if tokens != "class" and not (layout(name) or timm_name(name) or is_torchvision_transformer(name)):
         raise BadSetting(
             "network.tokens", f"{tokens} is not possible with {name}, which is no vision transformer; choose class"
@@ -190,7 +190,7 @@ def is_torchvision_transformer(name: str) -> bool:
 
 
 def check_file(checkpoint: str | None) -> None:
-    """Raise `Refusal` where `network.checkpoint` is given and no file; what is in it only torch can tell."""
+    """Raise `UserError` where `network.checkpoint` is given and no file; what is in it only torch can tell."""
     if checkpoint is not None and not os.path.isfile(checkpoint):
         words = "a folder, not a file" if os.path.isdir(checkpoint) else "not a file"
         raise BadSetting("network.checkpoint", f"{shorten(checkpoint, 120)} is {words}")

@@ -8,9 +8,9 @@ loaded.
 A method needs torch, without which pages and most commands do, so its file is read, not imported: one class that has
 the keyword-only arguments of `__init__` written as `name: Annotated[type, "meaning", (minimum, maximum)] = default`.
 `type` may be a `Literal` of strings, or `float | None` where none means a value that the method chooses. A last
-`Told(group="...")` (`lps.settings.parameters`) says under which heading a form has it, and what else people are told of
-it. A class that is derived from one of a file of the folder, too (`class Mine(Distilled, Method)`), has that one's
-arguments beside its own.
+`ParameterDocs(group="...")` (`lps.settings.parameters`) says under which heading a form has it, and what else people
+are told of it. A class that is derived from one of a file of the folder, too (`class Mine(Distilled, Method)`), has
+that one's arguments beside its own.
 
 A file that does not fit is no method or data set; `broken_methods` and `broken_datasets` say why. Importing a method's
 file carries nothing out but imports and constants, so that what fails there is mostly seen by reading, too.
@@ -26,8 +26,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from lps.errors import Refusal, shorten, shown
-from lps.settings.parameters import Parameter, Told
+from lps.errors import UserError, shorten, shown
+from lps.settings.parameters import Parameter, ParameterDocs
 
 _PACKAGE = Path(__file__).parent.parent
 METHODS, DATASETS = _PACKAGE / "methods", _PACKAGE / "datasets"
@@ -43,7 +43,7 @@ _OPTIONAL = {
 }
 _PLAIN = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.ClassDef)  # beside the docstring
 _FACTS = ("distributes", "seen_is_aligned", "trains")  # class attributes of a method
-# Of `lps.settings.config`, which knows the settings: each takes settings and a method or "", and raises `Refusal`.
+# Of `lps.settings.config`, which knows the settings: each takes settings and a method or "", and raises `UserError`.
 recipe_checks: list[Callable[[dict, str], object]] = []
 
 
@@ -114,22 +114,22 @@ def looks(dataset: str, method: str) -> tuple:
 
 
 def method_info(name: str) -> MethodInfo:
-    """The description of one method; raises `Refusal` for a name that has no file, or a broken one."""
+    """The description of one method; raises `UserError` for a name that has no file, or a broken one."""
     if name not in _modules(METHODS):
-        raise Refusal("method", f"{shorten(name)} is not one of {', '.join(method_names())}")
+        raise UserError("method", f"{shorten(name)} is not one of {', '.join(method_names())}")
     return _sound("method", _read(METHODS, name))
 
 
 def dataset_info(name: str) -> DatasetInfo:
-    """The description of one data set; raises `Refusal` for a name that has no file, or a broken one."""
+    """The description of one data set; raises `UserError` for a name that has no file, or a broken one."""
     check_dataset(name)
     return _sound("dataset", _read(DATASETS, name))
 
 
 def check_dataset(name: str) -> None:
-    """Raise `Refusal` for a name that has no file. Nothing is imported, so a run on a broken one can be read."""
+    """Raise `UserError` for a name that has no file. Nothing is imported, so a run on a broken one can be read."""
     if name not in _modules(DATASETS):
-        raise Refusal("dataset", f"{shorten(name)} is not one of {', '.join(dataset_names())}")
+        raise UserError("dataset", f"{shorten(name)} is not one of {', '.join(dataset_names())}")
 
 
 def _modules(folder: Path) -> tuple[str, ...]:
@@ -148,7 +148,7 @@ def _all(folder: Path) -> dict[str, MethodInfo | DatasetInfo | str]:
 
 def _sound(setting: str, found: MethodInfo | DatasetInfo | str):
     if isinstance(found, str):
-        raise Refusal(setting, found)
+        raise UserError(setting, found)
     return found
 
 
@@ -165,7 +165,7 @@ def _read_at(folder: Path, name: str, changed: int) -> MethodInfo | DatasetInfo 
     path = folder / f"{name}.py"
     try:
         return _described(path) if path.parent == METHODS else _imported(path)
-    except Refusal as error:
+    except UserError as error:
         reason = str(error)
     except (Exception, SystemExit) as error:  # somebody's file may do anything
         reason = complaint(error)
@@ -183,10 +183,10 @@ def _imported(path: Path) -> DatasetInfo:
     facts = {name: getattr(module, name) for name in _NEEDED | _OPTIONAL if hasattr(module, name)}
     for name, kind in (_NEEDED | _OPTIONAL).items():
         if name in _NEEDED and name not in facts:
-            raise Refusal(name, "is missing")
+            raise UserError(name, "is missing")
         if name in facts and not isinstance(facts[name], kind):
             expected = "a function" if kind is Callable else f"of type {kind.__name__}"
-            raise Refusal(name, f"is {shorten(facts[name])}, not {expected}")
+            raise UserError(name, f"is {shorten(facts[name])}, not {expected}")
     by_method = facts.get("RECIPE_BY_METHOD", {})
     for check in recipe_checks:
         check(facts["RECIPE"], "")
@@ -202,12 +202,12 @@ def _described(path: Path) -> MethodInfo:
     summary, sections = _docstring_sections(ast.get_docstring(tree) or "")
     title = summary.split(":")[0].strip()
     if not title:
-        raise Refusal("docstring", "is missing; its first line is the title")
+        raise UserError("docstring", "is missing; its first line is the title")
     for node in tree.body[1:]:
         _check_import(node)
     kinds = [node for node in tree.body if isinstance(node, ast.ClassDef) and "Method" in _bases(node)]
     if len(kinds) != 1:
-        raise Refusal("class", f"{len(kinds)} are derived from Method; expected one")
+        raise UserError("class", f"{len(kinds)} are derived from Method; expected one")
     (kind,) = kinds
     inits = [item.args for item in kind.body if isinstance(item, ast.FunctionDef) and item.name == "__init__"]
     parameters = [
@@ -230,7 +230,9 @@ def _parent(tree: ast.Module, bases: set[str]) -> MethodInfo | None:
 def _check_import(node: ast.stmt) -> None:
     """Refuse a statement of a file that importing it cannot carry out, as far as that shows without doing so."""
     if not isinstance(node, _PLAIN):
-        raise Refusal(f"line {node.lineno}", "is carried out by the import; expected constants, functions and a class")
+        raise UserError(
+            f"line {node.lineno}", "is carried out by the import; expected constants, functions and a class"
+        )
     names = [item.name for item in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
     for module in [node.module] if isinstance(node, ast.ImportFrom) else names:
         parts = module.split(".")
@@ -273,7 +275,7 @@ def _parameter(argument: ast.arg, default: ast.expr | None) -> Parameter:
         parameter = _annotated(argument, default)
     except Exception:  # whatever else stands there
         words = 'is not written as name: Annotated[type, "meaning", (minimum, maximum)] = default'
-        raise Refusal(argument.arg, words) from None
+        raise UserError(argument.arg, words) from None
     parameter.check(parameter.default)
     return parameter
 
@@ -298,13 +300,13 @@ def _annotated(argument: ast.arg, default: ast.expr) -> Parameter:
         maximum=high,
         choices=choices,
         optional=optional,
-        told=told[0] if told else Told(),
+        told=told[0] if told else ParameterDocs(),
     )
 
 
-def _told(call: ast.Call) -> Told:
-    return Told(*map(ast.literal_eval, call.args), **{k.arg: ast.literal_eval(k.value) for k in call.keywords})
+def _told(call: ast.Call) -> ParameterDocs:
+    return ParameterDocs(*map(ast.literal_eval, call.args), **{k.arg: ast.literal_eval(k.value) for k in call.keywords})
 
 
 def _is_told(item: ast.expr) -> bool:
-    return isinstance(item, ast.Call) and getattr(item.func, "id", None) == Told.__name__
+    return isinstance(item, ast.Call) and getattr(item.func, "id", None) in ("ParameterDocs", "Told")

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, fields
 from functools import cache, cached_property, lru_cache
 from types import MappingProxyType
 
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.files import versions
 from lps.files.versions import MOST_EPOCHS
 from lps.settings import backbone_names, catalog
-from lps.settings.parameters import BadSetting, Parameter, Told
+from lps.settings.parameters import BadSetting, Parameter, ParameterDocs
 
 GROUPS = ("dataset", "split", "network", "features", "pretrain", "snapshot")
 CLASS_RULES = ("first", "random")
@@ -30,9 +30,9 @@ _DIGEST = re.compile("[0-9a-f]{12}")
 def _setting(
     default, help, *, minimum=None, maximum=None, choices=(), kind=None, optional=False, larger="", words=None
 ):
-    """A field of `Config` with what `Parameter` wants to know. larger, words: as in `Told`."""
+    """A field of `Config` with what `Parameter` wants to know. larger, words: as in `ParameterDocs`."""
     about = {"help": help, "minimum": minimum, "maximum": maximum, "choices": choices, "optional": optional}
-    told = Told(larger=larger, words=words or {})
+    told = ParameterDocs(larger=larger, words=words or {})
     return field(default=default, metadata=about | {"kind": kind or type(default).__name__, "told": told})
 
 
@@ -310,12 +310,12 @@ class Config:
         """The settings that a run of the same method on the same data set has by default.
 
         What follows from its features and its network counts as default, these two themselves do not: setting what
-        differs from here gives this config again. Raises `Refusal` where method or data set is gone or broken.
+        differs from here gives this config again. Raises `UserError` where method or data set is gone or broken.
         """
-        from lps.settings import decisions  # training does not need it
+        from lps.settings import edit_log  # training does not need it
 
         found = defaults(self.dataset, self.method, self.flat())
-        return found | {_DECISIONS: decisions.newest(self.dataset, found["dataset.path"])}
+        return found | {_DECISIONS: edit_log.newest(self.dataset, found["dataset.path"])}
 
     @cached_property
     def changed(self) -> tuple[str, ...]:
@@ -343,9 +343,9 @@ class Config:
 
     @staticmethod
     def from_json(text: str) -> "Config":
-        """The checked `Config` of a `config.json`; raises `Refusal` for unknown keys and values that do not fit.
+        """The checked `Config` of a `config.json`; raises `UserError` for unknown keys and values that do not fit.
 
-        Missing settings have their default, or the value that `Told.before` gives to older runs.
+        Missing settings have their default, or the value that `ParameterDocs.before` gives to older runs.
         """
         try:
             values = json.loads(text)
@@ -383,7 +383,7 @@ def protocol_parameters() -> dict[str, Parameter]:
 
 
 def parameters(method: str) -> dict[str, Parameter]:
-    """All settings of a run of `method`: the protocol's, then the method's own; raises `Refusal`."""
+    """All settings of a run of `method`: the protocol's, then the method's own; raises `UserError`."""
     shared, own = protocol_parameters(), catalog.method_info(method).parameters
     if taken := shared.keys() & own.keys():
         raise BadSetting("method", f"{method} has {', '.join(sorted(taken))} of its own, the name of a shared setting")
@@ -424,7 +424,8 @@ catalog.recipe_checks.append(_check_recipe)
 
 
 def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
-    """A checked `Config`: defaults, the data set's recipe, that of stored features, `values` by key. Raises `Refusal`.
+    """A checked `Config`: defaults, the data set's recipe, that of stored features, `values` by key. Raises
+    `UserError`.
 
     What was decided about the pictures so far counts, unless `values` says otherwise.
     Where `values` has every setting, as a stored one has, nobody needs the recipe, and the data set is not imported.
@@ -454,7 +455,7 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
 
 
 def defaults(dataset: str, method: str, values: Mapping[str, object] = MappingProxyType({})) -> dict[str, object]:
-    """Every setting of `method` on `dataset` where nobody changes one; raises `Refusal`.
+    """Every setting of `method` on `dataset` where nobody changes one; raises `UserError`.
 
     What follows from `features` and `network.name` among `values` counts as default.
     """
@@ -469,10 +470,10 @@ def _defaults(dataset: str, method: str, looks: tuple) -> Mapping[str, object]:
 
 
 def configure_stored(values: Mapping[str, object]) -> Config:
-    """As `configure`, of settings that were stored whole: one that did not exist then has its `Told.before`."""
+    """As `configure`, of settings that were stored whole: one that is missing takes its `ParameterDocs.before`."""
     method = values.get("method")
     own: Mapping[str, Parameter] = {}
-    with suppress(Refusal):  # `configure` says it; a list of thousands of runs does not look through all methods here
+    with suppress(UserError):  # `configure` says it; a list of thousands of runs does not look through all methods here
         own = catalog.method_info(method).parameters if isinstance(method, str) else {}
     before = {name: parameter.told.before for name, parameter in own.items() if parameter.told.before is not None}
     return configure(before | values)
@@ -492,11 +493,11 @@ def following(usual: Mapping[str, object], method: str, values: Mapping[str, obj
 
 def _decide(chosen: dict[str, object], values: Mapping[str, object]) -> None:
     """Check the state of decisions that is asked for, or take the newest one."""
-    from lps.settings import decisions  # nobody who computes needs it
+    from lps.settings import edit_log  # nobody who computes needs it
 
     if _DECISIONS not in values:
-        chosen[_DECISIONS] = decisions.newest(chosen["dataset"], chosen["dataset.path"])
-    decisions.check(chosen[_DECISIONS])
+        chosen[_DECISIONS] = edit_log.newest(chosen["dataset"], chosen["dataset.path"])
+    edit_log.check(chosen[_DECISIONS])
 
 
 def _is_same(value, other) -> bool:
@@ -505,7 +506,7 @@ def _is_same(value, other) -> bool:
 
 
 def parse_settings(texts: list[str], method: str) -> dict[str, object]:
-    """`["lr=0.1", "split.num_seen=5"]` as checked values by key; raises `Refusal`."""
+    """`["lr=0.1", "split.num_seen=5"]` as checked values by key; raises `UserError`."""
     known = parameters(method)
     values, typed = {}, {}
     for text in texts:
@@ -522,7 +523,7 @@ def parse_settings(texts: list[str], method: str) -> dict[str, object]:
 
 
 def seen_class_ids(text: str) -> list[int] | None:
-    """The ids of a hand-picked `split.seen_classes`, None for a rule; raises `Refusal`."""
+    """The ids of a hand-picked `split.seen_classes`, None for a rule; raises `UserError`."""
     if text in CLASS_RULES:
         return None
     ids = [part.strip() for part in text.split(",")]
@@ -534,7 +535,7 @@ def seen_class_ids(text: str) -> list[int] | None:
 
 
 def check_seen(ids: Sequence[int] | None, count: int | None, known: int, most: int) -> None:
-    """Raise `Refusal` where ids of seen classes, or their number, are not of a data set with `known` classes.
+    """Raise `UserError` where ids of seen classes, or their number, are not of a data set with `known` classes.
 
     most: how many may be seen.
     """

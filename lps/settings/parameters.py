@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 
 _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi omega".split()
@@ -19,12 +19,12 @@ _UNICODE = {"lambda": "lamda"}  # letters that Unicode spells in its own way
 _SYMBOL = re.compile(rf"({'|'.join(_GREEK)}|[A-Za-z])(?:_?(\d+|(?<=_)[a-z]+))?: ")
 
 
-class BadSetting(Refusal):
+class BadSetting(UserError):
     """A value that a setting cannot have; `name` is the setting, as after `--set`."""
 
 
 @dataclass(frozen=True)
-class Told:
+class ParameterDocs:
     """What people are told of a setting beside its meaning.
 
     group: the heading that it stands under. larger: what a larger value does. paper: what the paper has, and what it
@@ -38,6 +38,9 @@ class Told:
     words: Mapping[str, str] = field(default_factory=dict, hash=False)
     needs: str = ""
     before: str | float | None = None
+
+
+Told = ParameterDocs  # the name up to 0.3.0, in method files that people wrote
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class Parameter:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     optional: bool = False
-    told: Told = Told()
+    told: ParameterDocs = ParameterDocs()
 
     @property
     def symbol(self) -> str:

@@ -37,7 +37,7 @@ class EventWriter:
     """Appends to `events.jsonl`. Opening it cuts off a torn last line, the only thing that is ever erased."""
 
     def __init__(self, path: Path):
-        """Raises `Refusal` for a file that a newer program began."""
+        """Raises `UserError` for a file that a newer program began."""
         check_version(path)
         self._path = path
         self._file = disk.open_end(path)
@@ -76,7 +76,7 @@ class EventWriter:
 
 
 def check_version(path: Path) -> int:
-    """The version of the file, which its first line tells; raises `Refusal` for one of a newer program.
+    """The version of the file, which its first line tells; raises `UserError` for one of a newer program.
 
     0 where it tells none, also for a file that is missing or begins with a damaged line.
     """

@@ -1,6 +1,6 @@
 """What a run has from the one that it goes on from: the labels that a person confirmed, and weights to begin with.
 
-    confirmed.npz              `lps.data.confirmed.Confirmed`, named by the setting split.confirmed
+    confirmed.npz              `lps.data.confirmed_labels.Confirmed`, named by the setting split.confirmed
     start.pt, start.json       a checkpoint of the run before, named by the setting network.continues
 
 Written with the folder, before anybody can see it, and never changed: the run can be made again from its folder alone.
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from lps.data.confirmed import DIGITS, SETTING, Confirmed
-from lps.errors import Refusal, shorten
+from lps.data.confirmed_labels import DIGITS, SETTING, Confirmed
+from lps.errors import UserError, shorten
 from lps.files import disk
-from lps.files.atomic import clean_line, refused, write_checked
+from lps.files.atomic import as_user_error, clean_line, write_checked
 from lps.settings.config import Config
 from lps.store.runs import RUN_ID, Run
 from lps.store.snapshots import read_arrays, write_arrays
@@ -30,7 +30,7 @@ def write(folder: Path, confirmed: Confirmed, weights: Path | None) -> None:
     """Put both files into the folder of a new run; weights: a checkpoint, to which a second name is given."""
     write_arrays(folder / LABELS, **{name: np.array(getattr(confirmed, name)) for name in _ARRAYS})
     if weights is not None:
-        with refused(CONTINUES, f"the checkpoint {weights.name} of {weights.parent.parent.name} cannot be had"):
+        with as_user_error(CONTINUES, f"the checkpoint {weights.name} of {weights.parent.parent.name} cannot be had"):
             _take(weights, folder / f"{WEIGHTS}.pt")
 
 
@@ -44,17 +44,17 @@ def _take(weights: Path, to: Path) -> None:
 
 
 def read(run: Run) -> Confirmed | None:
-    """The labels that a person confirmed for a run; None for one without. Raises `Refusal` for a damaged file."""
+    """The labels that a person confirmed for a run; None for one without. Raises `UserError` for a damaged file."""
     wanted = run.config().split_confirmed
     return None if wanted is None else _read_file(run.folder / LABELS, wanted)
 
 
 def _read_file(path: Path, wanted: str) -> Confirmed:
-    """The file of this name, whole and of the right form; raises `Refusal`."""
+    """The file of this name, whole and of the right form; raises `UserError`."""
     try:
         stored = read_arrays(path, _ARRAYS)
-    except Refusal as error:
-        raise Refusal(LABELS, f"{str(error).removeprefix(f'{LABELS}: ')}; {_CURE}") from None
+    except UserError as error:
+        raise UserError(LABELS, f"{str(error).removeprefix(f'{LABELS}: ')}; {_CURE}") from None
     images, given, names = stored["images"].astype(np.int64), stored["given"].astype(np.int64), stored["names"]
     is_whole = len(images) == len(given) and (np.diff(images) > 0).all() and (images >= 0).all()
     texts = {name: clean_line(str(stored[name])) for name in ("parent", "rule")}
@@ -64,7 +64,7 @@ def _read_file(path: Path, wanted: str) -> Confirmed:
         threshold=float(stored["threshold"]),
     )  # fmt: skip
     if not is_whole or found.digest != wanted:
-        raise Refusal(LABELS, f"is damaged (its labels are not those of {SETTING}={shorten(wanted)}); {_CURE}")
+        raise UserError(LABELS, f"is damaged (its labels are not those of {SETTING}={shorten(wanted)}); {_CURE}")
     return found
 
 
@@ -92,12 +92,15 @@ def in_words(run: Run) -> str:
 def _told(run: Run) -> Confirmed | None:
     try:
         return read(run) if (run.folder / LABELS).exists() else None
-    except Refusal:
+    except UserError:
         return None
 
 
 def bringing(config: Config, runs: Iterable[Run]) -> Callable[[Path], None]:
-    """What puts the files that `config` names into a new folder, from one of `runs` that has them; else a `Refusal`."""
+    """What puts the files that `config` names into a new folder, from one of `runs` that has them.
+
+    Else a `UserError`.
+    """
     labels = weights = None
     for run in runs:
         known = run.config_if_readable()
@@ -106,9 +109,11 @@ def bringing(config: Config, runs: Iterable[Run]) -> Callable[[Path], None]:
         if known and config.network_continues and known.network_continues == config.network_continues:
             weights = weights or run.folder / f"{WEIGHTS}.pt"
     if config.split_confirmed and labels is None:
-        raise Refusal(SETTING, f"{config.split_confirmed} is in no run here; python -m lps train-on makes such labels")
+        raise UserError(
+            SETTING, f"{config.split_confirmed} is in no run here; python -m lps train-on makes such labels"
+        )
     if config.network_continues and weights is None:
-        raise Refusal(
+        raise UserError(
             CONTINUES, f"{config.network_continues} is in no run here; python -m lps train-on makes such starts"
         )
     return lambda folder: write(folder, labels, weights)

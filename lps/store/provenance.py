@@ -13,7 +13,7 @@ from pathlib import Path
 import lps
 from lps.files.atomic import clean_line, looks
 from lps.files.program import SOURCE
-from lps.settings import spell
+from lps.settings import cli_args
 from lps.settings.config import Config
 from lps.store.event_follower import Follower
 from lps.store.runs import Run
@@ -27,8 +27,8 @@ _GIT_S = 5.0  # seconds that git may take to answer
 
 def train_command(config: Config) -> str:
     """The command that trains the same again. Of a path only the last part is told, behind /path/to/."""
-    own = spell.differing(shareable(config), config.defaults())
-    return spell.command("train", **spell.task(config), set=own)
+    own = cli_args.differing(shareable(config), config.defaults())
+    return cli_args.command("train", **cli_args.task(config), set=own)
 
 
 def shareable(config: Config) -> dict[str, object]:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lps.errors import Refusal, shorten, shown
+from lps.errors import UserError, shorten, shown
 from lps.files import disk
-from lps.files.atomic import clean_line, refusal, refused, sync_folder, write_whole
-from lps.files.drafts import abandoned
+from lps.files.atomic import as_user_error, clean_line, refusal, sync_folder, write_whole
+from lps.files.atomic_folder import abandoned
 from lps.files.locks import claim, locked
 from lps.settings.config import Config
 from lps.store.runs import RUN_ID, Run, write_meta
@@ -37,7 +37,7 @@ def create_run(
 
     `token` (a form's one-time key) makes the call idempotent: the same token and settings give the same folder, however
     many servers and threads ask at once. bring: puts what the run has from another one into its folder;
-    without it, a run here that has the same gives it (`inherited.bringing`). Raises `Refusal` where `root` cannot be
+    without it, a run here that has the same gives it (`inherited.bringing`). Raises `UserError` where `root` cannot be
     written to.
     """
     if bring is None and (config.split_confirmed or config.network_continues):
@@ -52,8 +52,8 @@ def create_run(
             made = [run for run in list_runs(root) if token and run.id.endswith(f"-s{config.seed}-{tail}")]
             return made[0] if made else _make_folder(root, config, name, tail, bring)
     except OSError as error:
-        said = obstacle(root) or f"{shorten(str(root))} cannot hold a new run ({refusal(error)})"
-        raise Refusal("runs", said) from None
+        said = blocked_by(root) or f"{shorten(str(root))} cannot hold a new run ({refusal(error)})"
+        raise UserError("runs", said) from None
 
 
 def _make_folder(root: Path, config: Config, name: str, tail: str, bring: Callable[[Path], None] | None) -> Run:
@@ -92,7 +92,7 @@ def _tail(text: str) -> str:
 def list_runs(root: Path) -> list[Run]:
     """Every folder under `root` that is or could be a run, newest first, foreign ones last; no hidden ones or links.
 
-    None where `root` is not there yet; raises `Refusal` where it cannot be read.
+    None where `root` is not there yet; raises `UserError` where it cannot be read.
     """
     names = [name for name in subfolders(root) if not name.startswith(".")]
     names.sort(key=lambda name: (bool(RUN_ID.fullmatch(name)), name), reverse=True)
@@ -100,19 +100,19 @@ def list_runs(root: Path) -> list[Run]:
 
 
 def subfolders(folder: Path) -> list[str]:
-    """Names of the folders in `folder`, no links; none where it is not there yet. Raises `Refusal`."""
+    """Names of the folders in `folder`, no links; none where it is not there yet. Raises `UserError`."""
     try:
         with os.scandir(folder) as entries:
             return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError as error:
-        said = obstacle(folder)
+        said = blocked_by(folder)
         if isinstance(error, FileNotFoundError) and not said:
             return []
         said = said or f"{shorten(str(folder), 200)} cannot be read ({refusal(error)})"
-        raise Refusal("runs", said) from None
+        raise UserError("runs", said) from None
 
 
-def obstacle(folder: Path) -> str:
+def blocked_by(folder: Path) -> str:
     """What stands where a folder should be, or one that it is to lie in: a file or a broken link; "" for neither."""
     folder = folder.absolute()
     place = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
@@ -129,7 +129,7 @@ def recorded_runs() -> list[Run]:
 
 
 def find_run(root: Path, text: str, by_path: bool = True) -> Run:
-    """The run called `text`: its id, the end of its id, or the path of its folder; raises `Refusal`.
+    """The run called `text`: its id, the end of its id, or the path of its folder; raises `UserError`.
 
     Recordings are found where no run in `root` is called so. by_path: False for text that came over the network, which
     only picks among the runs that are listed.
@@ -141,9 +141,9 @@ def find_run(root: Path, text: str, by_path: bool = True) -> Run:
     if len(found) == 1:
         return found[0]
     if found:
-        raise Refusal("run", f"{shorten(text)} fits {len(found)} runs: {', '.join(run.id for run in found[:5])}")
+        raise UserError("run", f"{shorten(text)} fits {len(found)} runs: {', '.join(run.id for run in found[:5])}")
     some = ", ".join(run.id for run in runs[:3]) or "none yet"
-    raise Refusal("run", f"{shorten(text)} is not in {shown(root)}; newest runs: {some}")
+    raise UserError("run", f"{shorten(text)} is not in {shown(root)}; newest runs: {some}")
 
 
 def _called(text: str, runs: list[Run]) -> list[Run]:
@@ -152,13 +152,13 @@ def _called(text: str, runs: list[Run]) -> list[Run]:
 
 
 def delete_run(run: Run) -> None:
-    """Move a run to `.trash/` (one rename, kept for a week); raises `Refusal` while it is alive, or a recording."""
+    """Move a run to `.trash/` (one rename, kept for a week); raises `UserError` while it is alive, or a recording."""
     run.check_writable()
     state = run.state()
-    with refused("run", f"{run.id} cannot be deleted"):
+    with as_user_error("run", f"{run.id} cannot be deleted"):
         descriptor = None if state.is_alive else claim(run.lock)
         if descriptor is None:
-            raise Refusal("run", f"{run.id} is {_presence(run)}")
+            raise UserError("run", f"{run.id} is {_presence(run)}")
         try:
             trash = run.root / ".trash"
             disk.make_folder(trash)
@@ -226,7 +226,7 @@ def deleted_runs(root: Path) -> list[Deleted]:
 def restore_run(root: Path, text: str) -> Run:
     """Move the run called `text` (its id or the end of it) from the trash to where it was, by one rename.
 
-    The newest deletion counts where an id was deleted twice. Raises `Refusal` where the trash has no such run or
+    The newest deletion counts where an id was deleted twice. Raises `UserError` where the trash has no such run or
     more than one, or where there is a run of this id again. A run that waited in the queue waits there again.
     """
     subfolders(root)  # raises where it cannot be read
@@ -236,13 +236,13 @@ def restore_run(root: Path, text: str) -> Run:
     ids = list(dict.fromkeys(item.id for item in named))
     if not ids:
         some = ", ".join(item.id for item in found[:3]) or "nothing"
-        raise Refusal("run", f"{shorten(text)} is not in the trash of {root}; it has {some}")
+        raise UserError("run", f"{shorten(text)} is not in the trash of {root}; it has {some}")
     if len(ids) > 1:
-        raise Refusal("run", f"{shorten(text)} fits {len(ids)} deleted runs: {', '.join(ids[:5])}")
+        raise UserError("run", f"{shorten(text)} fits {len(ids)} deleted runs: {', '.join(ids[:5])}")
     run = Run(root / ids[0])
     if os.path.lexists(run.folder):
-        raise Refusal("run", f"{run.id} is there already; the deleted one stays in the trash")
-    with refused("run", f"{run.id} cannot be restored"):
+        raise UserError("run", f"{run.id} is there already; the deleted one stays in the trash")
+    with as_user_error("run", f"{run.id} cannot be restored"):
         named[0].folder.rename(run.folder)
         sync_folder(root)
     return run

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from lps.store.desired_state import number
 from lps.store.runs import Run, State
-from lps.store.wishes import number
 
 _LONGEST_S = 1e9  # a larger estimate of the seconds left is ignored
 

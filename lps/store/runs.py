@@ -4,8 +4,8 @@ Standard library only. Every file has one writer; whole files are replaced atomi
 
     config.json   what was asked; written once                  writer: whoever creates the run
     meta.json     name, notes, tags, hidden, rev                writer: pages and command line
-    want.json     what is asked of the run and its place in the queue (lps.store.wishes)   writers, under the folder's
-    lock:
+    want.json     what is asked of the run and its place in the queue (lps.store.desired_state)   writers, under the
+    folder's lock:
                   pages and command line, and whoever asks for a crashed run again
     lock          an empty file under a kernel flock while the run is alive; never unlinked
     job.json      of a run elsewhere: its job, what it asks for   writer: whoever hands it over, then its runner
@@ -20,7 +20,7 @@ Standard library only. Every file has one writer; whole files are replaced atomi
     recorded.json what a recording was made from: the folder is for looking at only; writer: `python -m lps record`
 
 Beside the runs: `.trash/` (deleted runs, for a week), `.incoming/` (folders in the making), `.slots/`, `.sched.lock`,
-`.waker.lock`, `.sweeps.lock`, `.queue.json` (lps.running.queue), `.slurm/` (what jobs themselves printed). Recordings
+`.waker.lock`, `.sweeps.lock`, `.queue.json` (lps.scheduler.queue), `.slurm/` (what jobs themselves printed). Recordings
 that come with the program are in `RECORDED` (lps.store.run_folders).
 """
 
@@ -36,15 +36,15 @@ from functools import lru_cache
 from pathlib import Path
 
 from lps.cluster import executors
-from lps.cluster.jobs import RECORD, Silence, standing
-from lps.errors import Refusal, shorten
+from lps.cluster.jobs import RECORD, BackendUnavailable, standing
+from lps.errors import UserError, shorten
 from lps.files import disk, versions
 from lps.files.atomic import clean_line, read_small, refusal, sweep, write_json
 from lps.files.locks import boot_id, is_held, is_own_file, locked
 from lps.settings.config import Config
-from lps.store import wishes
+from lps.store import desired_state
+from lps.store.desired_state import DesiredState, whole
 from lps.store.events import check_version
-from lps.store.wishes import Wish, whole
 from lps.wording import ago
 
 ALIVE = ("starting", "running", "stopping", "unknown")  # unknown: at a place that does not answer
@@ -125,16 +125,16 @@ class Run:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether it is a recording (lps.exchange.recording), which nothing may change."""
+        """Whether it is a recording (lps.interop.recording), which nothing may change."""
         return os.path.lexists(f"{self.folder}/{RECORDED_FILE}")
 
     def check_writable(self) -> None:
-        """Raises `Refusal` for a recording."""
+        """Raises `UserError` for a recording."""
         if self.is_recorded:
-            raise Refusal("run", f"{self.title} is a recording and stays as it is; launch a copy to have your own")
+            raise UserError("run", f"{self.title} is a recording and stays as it is; launch a copy to have your own")
 
     def config(self) -> Config:
-        """What was asked; raises `Refusal` where the file is missing or damaged, or the run of a newer program."""
+        """What was asked; raises `UserError` where the file is missing or damaged, or the run of a newer program."""
         path = f"{self.folder}/config.json"
         try:
             about = os.stat(path)
@@ -143,12 +143,12 @@ class Run:
             return config
         except FileNotFoundError:
             if not os.path.isdir(self.folder):
-                raise Refusal("run", f"{clean_line(self.id)} was deleted meanwhile") from None
-            raise Refusal("config.json", "is missing: this folder is no run") from None
+                raise UserError("run", f"{clean_line(self.id)} was deleted meanwhile") from None
+            raise UserError("config.json", "is missing: this folder is no run") from None
         except OSError as error:
-            raise Refusal("config.json", f"cannot be read ({error.strerror})") from None
+            raise UserError("config.json", f"cannot be read ({error.strerror})") from None
         except UnicodeDecodeError:
-            raise Refusal("config.json", "is not UTF-8 text") from None
+            raise UserError("config.json", "is not UTF-8 text") from None
 
     def meta(self) -> dict:
         """Name, notes, tags, hidden (lists leave the run out), revision; empty where the file is missing or damaged."""
@@ -167,7 +167,7 @@ class Run:
         """The settings; None where they cannot be read."""
         try:
             return self.config()
-        except Refusal:
+        except UserError:
             return None
 
     def damages(self) -> list[str]:
@@ -186,10 +186,10 @@ class Run:
             return ""
         stored = self.read_json(name)
         if name == "want.json":
-            return "" if wishes.is_sound(stored) else "is damaged: what was last asked of the run is not known"
+            return "" if desired_state.is_sound(stored) else "is damaged: what was last asked of the run is not known"
         try:
             versions.check(name, stored.get("version"), name)
-        except Refusal as error:
+        except UserError as error:
             return str(error).partition(": ")[2]
         return "" if _is_sound_meta(stored) else "is damaged: name, note and tags cannot all be read"
 
@@ -207,15 +207,15 @@ class Run:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """One writer of the run's wishes and texts at a time; raises `Refusal` for whatever the disk refuses."""
+        """One writer of the run's wishes and texts at a time; raises `UserError` for whatever the disk refuses."""
         try:
             with locked(self.folder):
                 sweep(self.folder, below=False)
                 yield
         except OSError as error:
             if not self.folder.is_dir():
-                raise Refusal("run", f"{self.id} is not there any more") from None
-            raise Refusal("run", f"{self.id} cannot be changed ({refusal(error)})") from None
+                raise UserError("run", f"{self.id} is not there any more") from None
+            raise UserError("run", f"{self.id} cannot be changed ({refusal(error)})") from None
 
     def write_meta(
         self, *, name=None, notes=None, tags=None, add=(), drop=(), hidden: bool | None = None, rev: int | None = None
@@ -223,7 +223,7 @@ class Run:
         """Replace some of name (text), notes (text), tags (texts), hidden.
 
         add, drop: tags that the run has, or has not, afterwards; whatever else somebody tags meanwhile stays.
-        rev: the revision that the person was looking at; `Refusal` where somebody has saved another one meanwhile.
+        rev: the revision that the person was looking at; `UserError` where somebody has saved another one meanwhile.
         """
         self.check_writable()
         with self.changing():
@@ -232,7 +232,7 @@ class Run:
                 versions.check("meta.json", version)
             meta = self.meta()
             if rev not in (None, meta["rev"]):
-                raise Refusal("rev", f"{shorten(rev)} is not {meta['rev']}: somebody saved other texts meanwhile")
+                raise UserError("rev", f"{shorten(rev)} is not {meta['rev']}: somebody saved other texts meanwhile")
             if name is not None:
                 meta["name"] = clean_line(name)
             if notes is not None:
@@ -276,12 +276,16 @@ class Run:
             return replace(state, reason=self._delay_in_words()) if is_asked else state
         try:
             self.config()
-        except Refusal as error:
+        except UserError as error:
             return State("unreadable", str(error), "config")
         if wish.on:
             return self._state_elsewhere(wish, started, _ended(ended))
         if wanted > started:
-            return State("queued", wishes.in_words(wish), attempt=wanted) if wish.want == "run" else _cancelled(wanted)
+            return (
+                State("queued", desired_state.in_words(wish), attempt=wanted)
+                if wish.want == "run"
+                else _cancelled(wanted)
+            )
         if over and over == started:
             return replace(_ended(ended), is_settled=True)
         if started:
@@ -295,9 +299,9 @@ class Run:
             return 0
         return wish.attempt if wish.attempt > self.ended_attempt() else 0
 
-    def wish(self) -> Wish:
+    def wish(self) -> DesiredState:
         """What somebody last asked of the run."""
-        return wishes.read(self.read_json("want.json"))
+        return desired_state.read(self.read_json("want.json"))
 
     def ended_attempt(self) -> int:
         """The newest attempt that has a record of its end; 0 without any."""
@@ -312,7 +316,7 @@ class Run:
 
     def stop_s(self) -> float:
         """Seconds from one look at a stop to the next, as the training process has measured; 0 where unknown."""
-        return max(0.0, wishes.number(self.read_json("progress.json").get("stop_s"), 0.0))
+        return max(0.0, desired_state.number(self.read_json("progress.json").get("stop_s"), 0.0))
 
     def grace_s(self) -> float:
         """Seconds that the training process has between a stop and its end by force: it follows what a step takes."""
@@ -327,7 +331,7 @@ class Run:
             f"a step takes up to {step:.0f} s, and the one under way is let finish; ended by force after {grace:.0f} s"
         )
 
-    def _state_elsewhere(self, wish: Wish, started: int, ended: State) -> State:
+    def _state_elsewhere(self, wish: DesiredState, started: int, ended: State) -> State:
         """The state of a run whose lock is not held as far as is seen from here: its own records, then its executor.
 
         A record that is there when the executor says that the job is over was written before, so it is read once more.
@@ -339,7 +343,7 @@ class Run:
         about, attempt = self.read_json(RECORD), max(wish.attempt, started)
         try:
             job = executors.named(wish.on).job_of(about)
-        except Silence as silence:
+        except BackendUnavailable as silence:
             return State("unknown", f"{silence.in_words()}; {self._last_news()}", attempt=attempt)
         if job.is_over:
             record = self.read_json("exit.json")

@@ -12,7 +12,7 @@ import numpy as np
 from lps.data.classes import Classes
 from lps.data.split import Split, with_cluster_names
 from lps.datasets._array_file import ArrayFile, ArrayHead
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.files import versions
 from lps.files.atomic import clean_line, open_regular, refusal, write_whole
 from lps.files.versions import MOST_ARRAYS, MOST_CLASSES, MOST_EPOCHS, MOST_IMAGES, MOST_WIDTH
@@ -76,7 +76,7 @@ def write_split(folder: Path, split: Split, truth: np.ndarray) -> None:
 
 
 def read_split(folder: Path) -> tuple[Split, np.ndarray]:
-    """(split, class id of every image) of a run folder; raises `Refusal` where it is missing or damaged."""
+    """(split, class id of every image) of a run folder; raises `UserError` where it is missing or damaged."""
     arrays = read_arrays(
         folder / "split.npz",
         ("labeled", "unlabeled", "targets", "class_order", "class_names", "seen", "seed"),
@@ -98,7 +98,7 @@ def write_snapshot(folder: Path, epoch: int, snapshot: Snapshot) -> None:
 
 
 def read_snapshot(folder: Path, epoch: int, thinned: bool = False) -> Snapshot:
-    """The snapshot of an epoch; raises `Refusal` where it is missing or damaged.
+    """The snapshot of an epoch; raises `UserError` where it is missing or damaged.
 
     thinned: with the features of at most `MOST_POINTS` images, evenly spread, and `MOST_VALUES` in all; the others are
     never in memory.
@@ -109,7 +109,7 @@ def read_snapshot(folder: Path, epoch: int, thinned: bool = False) -> Snapshot:
     found = Snapshot(**read_arrays(path, required, optional=("test_predicted",), thinned=few))
     pairs = ((found.predicted, found.confidence), (found.features, found.feature_index))
     if any(len(one) != len(other) for one, other in pairs):
-        raise Refusal(path.name, "is damaged (its arrays do not fit together)")
+        raise UserError(path.name, "is damaged (its arrays do not fit together)")
     return found
 
 
@@ -129,25 +129,25 @@ def snapshot_epochs(folder: Path) -> list[int]:
 
 
 def check_ids(name: str, predicted: np.ndarray, ids: np.ndarray, classes: Classes, images: str = "unlabeled") -> None:
-    """Raises `Refusal` unless an array of the file `name` holds a class id for each of the images `ids`.
+    """Raises `UserError` unless an array of the file `name` holds a class id for each of the images `ids`.
 
     What is counted by pairs of ids takes memory by the square of the largest one.
     """
     if predicted.shape != ids.shape or predicted.dtype.kind not in "iu":
-        raise Refusal(name, f"does not hold one class id for each of the {len(ids)} {images} images")
+        raise UserError(name, f"does not hold one class id for each of the {len(ids)} {images} images")
     most = max(_MOST_IDS, classes.total)
     if len(predicted) and not 0 <= predicted.min() <= predicted.max() < most:
         found = f"{predicted.min()} to {predicted.max()}"
-        raise Refusal(name, f"holds class ids from {found}; expected 0 to {most - 1}")
+        raise UserError(name, f"holds class ids from {found}; expected 0 to {most - 1}")
 
 
 def stored_epochs(run: Run) -> list[int]:
-    """As `snapshot_epochs`, at least one; raises `Refusal` where there is none, and says why."""
+    """As `snapshot_epochs`, at least one; raises `UserError` where there is none, and says why."""
     if epochs := snapshot_epochs(run.snapshots):
         return epochs
     if read_recent(run.events, 1).epoch:
-        raise Refusal("snapshots", "are gone, or were not brought along: no epoch's predictions are in the folder")
-    raise Refusal("snapshots", NOT_YET)
+        raise UserError("snapshots", "are gone, or were not brought along: no epoch's predictions are in the folder")
+    raise UserError("snapshots", NOT_YET)
 
 
 def write_arrays(path: Path, **arrays: np.ndarray) -> None:
@@ -158,7 +158,7 @@ def write_arrays(path: Path, **arrays: np.ndarray) -> None:
 
 
 def read_arrays(path: Path, names, optional=(), thinned: Sequence[str] = ()) -> dict[str, np.ndarray]:
-    """The named arrays of an .npz, `optional` ones where it has them; raises `Refusal` where it is damaged or gone.
+    """The named arrays of an .npz, `optional` ones where it has them; raises `UserError` where it is damaged or gone.
 
     thinned: those of which only the rows are read that `kept_rows` names for the first of them. Runs of earlier
     versions have fewer arrays; of one of a later version no more than its number is read.
@@ -172,42 +172,42 @@ def read_arrays(path: Path, names, optional=(), thinned: Sequence[str] = ()) -> 
             size = sum(_check_head(path.name, name, stored.head(name)) for name in wanted)
             if size > MOST_ARRAYS:
                 most = f"expected at most {MOST_ARRAYS >> 20} MB"
-                raise Refusal(path.name, f"takes {size / 2**20:,.0f} MB of memory; {most}")
+                raise UserError(path.name, f"takes {size / 2**20:,.0f} MB of memory; {most}")
             arrays = {name: stored.read(name) for name in wanted if name not in thinned}
             if thinned:
                 shape = stored.head(thinned[0]).shape
                 rows = kept_rows(shape[0], math.prod(shape[1:]))
                 arrays |= {name: stored.read(name) if rows is None else stored.rows(name, rows) for name in thinned}
     except FileNotFoundError:
-        raise Refusal(path.name, "is not there yet") from None
+        raise UserError(path.name, "is not there yet") from None
     except OSError as error:
-        raise Refusal(path.name, f"cannot be read ({refusal(error)})") from None
+        raise UserError(path.name, f"cannot be read ({refusal(error)})") from None
     except KeyError:
-        raise Refusal(path.name, "is damaged (it lacks arrays that such a file has)") from None
-    except Refusal:
+        raise UserError(path.name, "is damaged (it lacks arrays that such a file has)") from None
+    except UserError:
         raise
     except Exception:  # a damaged archive fails in any layer, with any error
-        raise Refusal(path.name, "is damaged (it cannot be read as arrays)") from None
+        raise UserError(path.name, "is damaged (it cannot be read as arrays)") from None
     return arrays
 
 
 def _check_head(file_name: str, name: str, head: ArrayHead) -> int:
-    """The bytes that an array takes; raises `Refusal` unless it has the form of its name."""
+    """The bytes that an array takes; raises `UserError` unless it has the form of its name."""
     kinds, most, width = _FORMS.get(name, (head.dtype.kind, head.shape, head.dtype.itemsize))
     dtype, shape = head.dtype, head.shape
     if dtype.hasobject or dtype.kind not in kinds or len(shape) != len(most) or dtype.itemsize > width:
-        raise Refusal(file_name, f"is damaged ({name} has another form: {shorten(f'{dtype} {shape}')})")
+        raise UserError(file_name, f"is damaged ({name} has another form: {shorten(f'{dtype} {shape}')})")
     if any(side > limit for side, limit in zip(shape, most)):
-        raise Refusal(file_name, f"is damaged ({name} has the shape {shape}; expected at most {most})")
+        raise UserError(file_name, f"is damaged ({name} has the shape {shape}; expected at most {most})")
     return head.size if name != "features" else math.prod(shape) * 4  # they are worked with as float32
 
 
 def _check_split(arrays: dict[str, np.ndarray]) -> None:
-    """Raises `Refusal` for numbers that no split has."""
+    """Raises `UserError` for numbers that no split has."""
     images, classes = len(arrays["targets"]), len(arrays["class_order"])
     ids = [arrays[name] for name in ("labeled", "unlabeled", "test", "validation", "confirmed") if name in arrays]
     held = [(each, 0, images) for each in ids] + [(arrays["class_order"], 0, classes), (arrays["targets"], -1, classes)]
     held += [(arrays[name].reshape(1), 1, MOST_CLASSES + 1) for name in ("seen", "total") if name in arrays]
     is_outside = any(len(values) and not (least <= values.min() and values.max() < end) for values, least, end in held)
     if is_outside or len(arrays["class_names"]) < classes:
-        raise Refusal("split.npz", "is damaged (its numbers do not fit together)")
+        raise UserError("split.npz", "is damaged (its numbers do not fit together)")

@@ -14,7 +14,7 @@ import numpy as np
 from lps.data.split import Split
 from lps.datasets import Images, as_image
 from lps.datasets._decoding import Unreadable, webp_size
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.atomic import read_small, write_whole
 from lps.store.runs import Run
 
@@ -33,12 +33,12 @@ def are_kept(run: Run) -> bool:
 
 
 def write(folder: Path, images: Images, split: Split) -> None:
-    """The sheet of the training pictures of `split`; raises `Refusal` where they are too many."""
+    """The sheet of the training pictures of `split`; raises `UserError` where they are too many."""
     from PIL import Image
 
     ids = split.training
     if len(ids) > MOST:
-        raise Refusal("thumbnails", f"would be {len(ids):,} pictures; expected at most {MOST:,}")
+        raise UserError("thumbnails", f"would be {len(ids):,} pictures; expected at most {MOST:,}")
     height, width = images.pixels.shape[1:3]
     scale = min(1.0, SIDE / max(height, width))
     size = max(1, round(width * scale)), max(1, round(height * scale))
@@ -53,7 +53,7 @@ def write(folder: Path, images: Images, split: Split) -> None:
 
 
 def read(run: Run, split: Split, targets: np.ndarray) -> Images:
-    """The pictures of a recording by image id; grey where there is none. Raises `Refusal` for a damaged sheet.
+    """The pictures of a recording by image id; grey where there is none. Raises `UserError` for a damaged sheet.
 
     targets: class id of every image, -1 unknown.
     """
@@ -61,9 +61,9 @@ def read(run: Run, split: Split, targets: np.ndarray) -> Images:
     try:
         tiles = _tiles(path, path.stat().st_mtime_ns, len(split.training))
     except (OSError, ValueError, Unreadable):
-        raise Refusal(FILE, "is damaged") from None
+        raise UserError(FILE, "is damaged") from None
     if len(targets) > _MOST_SHOWN:
-        raise Refusal(FILE, f"stands beside {len(targets):,} images; expected at most {_MOST_SHOWN:,}")
+        raise UserError(FILE, f"stands beside {len(targets):,} images; expected at most {_MOST_SHOWN:,}")
     pixels = np.full((len(targets), *tiles.shape[1:]), _GREY, np.uint8)
     pixels[split.training] = tiles
     labels = np.where(targets < 0, -1, split.class_order[targets])

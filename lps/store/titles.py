@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings import catalog
 from lps.settings.config import parameters
 from lps.settings.parameters import text_of
@@ -44,7 +44,7 @@ def changed_settings(run: Run, beside: Sequence[Run] = (), most: int = 3) -> lis
         return []
     try:
         names = [name for name in config.changed if name not in NOT_NAMED]
-    except Refusal:  # its data set or method is gone or broken; the run can be read all the same
+    except UserError:  # its data set or method is gone or broken; the run can be read all the same
         return []
     others = [known for other in beside if other.id != run.id and (known := other.config_if_readable())]
     told = [name for name in names if not others or any(one.get(name) != config.get(name) for one in others)]
@@ -65,7 +65,7 @@ def setting_in_symbols(method: str, name: str, value: object) -> str:
     """A setting as in formulas, "C=10"; in words where its method has no symbol for it."""
     try:
         known = parameters(method).get(name)
-    except Refusal:  # the method is gone
+    except UserError:  # the method is gone
         known = None
     sign = known.sign if known else ""
     return f"{sign}={text_of(value)}" if sign else setting_in_words(name, value)
@@ -75,7 +75,7 @@ def method_title(name: str) -> str:
     """How people call a method; the name itself where there is no such method any more."""
     try:
         return catalog.method_info(name).title if name else ""
-    except Refusal:
+    except UserError:
         return name
 
 

@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lps.data import sources
-from lps.errors import Refusal, shorten, shown
+from lps.errors import UserError, shorten, shown
 from lps.files.atomic import open_regular, refusal, write_json
-from lps.running import background_jobs
-from lps.settings import decisions, spell
+from lps.scheduler import background_jobs
+from lps.settings import cli_args, edit_log
 from lps.settings.config import Config, configure
-from lps.settings.decisions import Decided, Key
+from lps.settings.edit_log import Decided, Key
 from lps.wording import counted
 
 FOLDER = ".audits"
@@ -76,7 +76,7 @@ def looked_at(config: Config) -> Config:
 
     Coloured pictures without start weights of their own are looked at with the backbone that is shipped.
     """
-    own = background_jobs.searched(config).flat() | {decisions.SETTING: decisions.NOTHING}
+    own = background_jobs.searched(config).flat() | {edit_log.SETTING: edit_log.NOTHING}
     has_none = config.network_start in ("simclr", "random")
     return configure(own | (_SHIPPED if has_none and config.views in _COLOURED else {}))
 
@@ -90,14 +90,14 @@ def path_of(config: Config, root: Path) -> Path:
 
 
 def begin(config: Config, root: Path) -> None:
-    """Look in the background; does nothing where that is done or under way. Raises `Refusal`."""
+    """Look in the background; does nothing where that is done or under way. Raises `UserError`."""
     looked = looked_at(config)
-    asked = spell.words(seed=looked.seed, set=background_jobs.asked_of(looked))
+    asked = cli_args.words(seed=looked.seed, set=background_jobs.asked_of(looked))
     background_jobs.begin(path_of(config, root), looked, "audit", looked.dataset, "--runs", str(root.resolve()), *asked)
 
 
 def read(path: Path) -> Audited | None:
-    """What was found, None where nobody has looked; raises `Refusal` where the file is damaged."""
+    """What was found, None where nobody has looked; raises `UserError` where the file is damaged."""
     try:
         with open_regular(path) as file:
             data = file.read(_LARGEST + 1)
@@ -112,7 +112,9 @@ def read(path: Path) -> Audited | None:
         return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         reason = refusal(error) if isinstance(error, OSError) else shorten(str(error))
-        raise Refusal(path.name, f"the findings are damaged ({reason}); delete {shown(path)} and look again") from None
+        raise UserError(
+            path.name, f"the findings are damaged ({reason}); delete {shown(path)} and look again"
+        ) from None
 
 
 def _finding(stored: dict) -> Doubt:
@@ -141,17 +143,17 @@ def write(path: Path, audited: Audited) -> None:
 
 
 def said_of(config: Config) -> Decided:
-    """What holds of the data set of `config`; raises `Refusal` where its file is damaged."""
-    return decisions.add_up(decisions.entries(_file(config)))
+    """What holds of the data set of `config`; raises `UserError` where its file is damaged."""
+    return edit_log.add_up(edit_log.entries(_file(config)))
 
 
 def entries_of(config: Config) -> list[tuple[int, dict]]:
     """The decisions that hold, by number, the newest first."""
-    return decisions.standing(decisions.entries(_file(config)))[::-1]
+    return edit_log.standing(edit_log.entries(_file(config)))[::-1]
 
 
 def _file(config: Config) -> Path:
-    return decisions.path_of(config.dataset, config.dataset_path)
+    return edit_log.path_of(config.dataset, config.dataset_path)
 
 
 def kept_of(finding: Doubt) -> Key:
@@ -170,7 +172,7 @@ def is_open(finding: Doubt, said: Decided) -> bool:
 
 
 def decide(config: Config, do: str, pictures: Sequence[Key], *, label: str = "", why: str = "") -> Decided:
-    """Record a decision about pictures of `config`; raises `Refusal` for pictures and labels that it has not."""
+    """Record a decision about pictures of `config`; raises `UserError` for pictures and labels that it has not."""
     looked = looked_at(config)
     keys, of = sources.origin(looked)
     images = sources.of(looked)
@@ -178,23 +180,23 @@ def decide(config: Config, do: str, pictures: Sequence[Key], *, label: str = "",
     if lost := [key for key in pictures if key not in known]:
         named = keys[0] if images.file_names else "the number of an image"
         expected = f"{len(keys):,} pictures; expected one such as {named}"
-        raise Refusal("pictures", f"{shorten(lost[0])} is none of its {expected}")
-    if do == "relabel" and label not in (*images.class_names, decisions.UNKNOWN):
-        raise Refusal("label", f"{shorten(label)} is no class of it; choices: {_some(images.class_names)}")
+        raise UserError("pictures", f"{shorten(lost[0])} is none of its {expected}")
+    if do == "relabel" and label not in (*images.class_names, edit_log.UNKNOWN):
+        raise UserError("label", f"{shorten(label)} is no class of it; choices: {_some(images.class_names)}")
     tests = set(keys[len(keys) - images.num_test :])
-    if do == "relabel" and label == decisions.UNKNOWN and tests & set(pictures):
-        raise Refusal("label", "of a test picture cannot be unknown; leave the picture out")
+    if do == "relabel" and label == edit_log.UNKNOWN and tests & set(pictures):
+        raise UserError("label", "of a test picture cannot be unknown; leave the picture out")
     left = known - said_of(config).left_out
     if do == "leave out" and not left - set(pictures):
-        raise Refusal("pictures", f"cannot all be left out; {counted(len(left), 'picture')} would be the last")
-    return decisions.record(
+        raise UserError("pictures", f"cannot all be left out; {counted(len(left), 'picture')} would be the last")
+    return edit_log.record(
         looked.dataset, looked.dataset_path, do, list(dict.fromkeys(pictures)), label=label, why=why, of=of
     )
 
 
 def take_back(config: Config, number: int) -> Decided:
-    """Take back a decision; raises `Refusal`."""
-    return decisions.take_back(config.dataset, config.dataset_path, number)
+    """Take back a decision; raises `UserError`."""
+    return edit_log.take_back(config.dataset, config.dataset_path, number)
 
 
 def _some(names: Sequence[str]) -> str:

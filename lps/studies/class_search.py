@@ -19,13 +19,13 @@ import torch
 from sklearn.metrics import silhouette_score
 from threadpoolctl import threadpool_limits
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.machine.devices import available_cores
 from lps.methods.parts.clustering import kmeans, principal_axes, unit
-from lps.running import costs, preflight
-from lps.running.background_jobs import JobProgress, Show, at_work, searched, silent
-from lps.running.class_count import ClassCount, path_of, write
-from lps.running.costs import SPREAD, Span
+from lps.scheduler import costs, preflight
+from lps.scheduler.background_jobs import JobProgress, Show, at_work, searched, silent
+from lps.scheduler.class_count import ClassCount, path_of, write
+from lps.scheduler.costs import SPREAD, Span
 from lps.scores.metrics import matched_accuracy
 from lps.settings.config import Config
 from lps.studies.start_features import start_features
@@ -187,12 +187,12 @@ def search(
     """Count the classes in the features that a run of `config` starts from, and store the result for pages.
 
     Others see how far it is, and may cancel it. say: is told what a person should know of the result; show: how far it
-    is; is_begun: as in `at_work`. Raises `Refusal`, and `Cancelled` where a person wants it to end.
+    is; is_begun: as in `at_work`. Raises `UserError`, and `Cancelled` where a person wants it to end.
     """
     config = searched(config)
     split = preflight.check(config)
     if most is not None and not split.classes.seen < most < len(split.training):
-        raise Refusal(
+        raise UserError(
             "most", f"{most} is not a whole number from {split.classes.seen + 1} to {len(split.training) - 1}"
         )
     with at_work(config, path_of(config, root), is_begun, show) as progress:

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from lps.analysis.audit import MOST, Alike, Audit, Denied, Stranger, audit, parts_of
+from lps.analysis.audit import MOST, Alike, Audit, Denied, UnlikelyPicture, audit, parts_of
 from lps.data import sources
-from lps.errors import Refusal
-from lps.running import preflight
-from lps.running.background_jobs import Show, at_work, silent
+from lps.errors import UserError
+from lps.scheduler import preflight
+from lps.scheduler.background_jobs import Show, at_work, silent
 from lps.settings.config import Config
-from lps.settings.decisions import Key
+from lps.settings.edit_log import Key
 from lps.studies import audits
 from lps.studies.audits import Audited, Doubt
 from lps.studies.start_features import start_features
@@ -20,13 +20,13 @@ _MEMBERS = 1000  # pictures of one
 def look(config: Config, root: Path, is_begun: bool = False, show: Show = silent) -> Audited:
     """Look at the pictures of `config` as their files say, and store what is found for pages.
 
-    Others see how far it is, and may cancel it. is_begun: as in `at_work`. Raises `Refusal`, and `Cancelled` where a
+    Others see how far it is, and may cancel it. is_begun: as in `at_work`. Raises `UserError`, and `Cancelled` where a
     person wants it to end.
     """
     path, config = audits.path_of(config, root), audits.looked_at(config)
     images = sources.of(config)
     if len(images.labels) > MOST:
-        raise Refusal(
+        raise UserError(
             "pictures", f"{len(images.labels):,} are more than {MOST:,}; dataset.images_per_class takes a part of them"
         )
     preflight.check(config)
@@ -52,7 +52,7 @@ def _named(found: Audit, keys: list[Key], names: tuple[str, ...]) -> Audited:
     def duplicates(one: Alike) -> Doubt:
         return Doubt("duplicate", called(one.pictures), one.worst, one.across, labels=one.labels)
 
-    def stranger(one: Stranger) -> Doubt:
+    def stranger(one: UnlikelyPicture) -> Doubt:
         return Doubt("stranger", called([one.picture]), one.score)
 
     def denied(one: Denied) -> Doubt:

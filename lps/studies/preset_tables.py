@@ -8,11 +8,11 @@ from lps.analysis import differences, effects, paper, run_groups, run_scores, sc
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
 from lps.files import tables
-from lps.studies.presets import Block, Cell, Sheet, identity
+from lps.studies.presets import Block, Cell, PaperTable, identity
 from lps.wording import counted
 
 
-def fill(sheet: Sheet, scored: Iterable[Scored]) -> dict[tuple[int, int], Group]:
+def fill(sheet: PaperTable, scored: Iterable[Scored]) -> dict[tuple[int, int], Group]:
     """(line, block) -> its runs, one of every seed; runs that belong to no cell are passed over.
 
     Only runs of one split are averaged: that of most runs of the cell.
@@ -46,7 +46,9 @@ _NAMES = {"seen": "Seen", "novel": "Novel", "all": "All", "nmi": "NMI"}
 _NOTHING = "–"
 
 
-def grid(sheet: Sheet, groups: Mapping[tuple[int, int], Group], scoring: tuple[str, ...] = ("orca", "last")) -> Grid:
+def grid(
+    sheet: PaperTable, groups: Mapping[tuple[int, int], Group], scoring: tuple[str, ...] = ("orca", "last")
+) -> Grid:
     """What is known of the table. scoring: protocol, select and, where it is not unlabeled, images."""
     measures = sheet.preset.measures
     columns = tuple(_NAMES[measure] for measure in measures)
@@ -87,7 +89,7 @@ def _theirs(row: paper.Row | None, measures: Sequence[str]) -> list[str]:
     return [_NOTHING if value is None else f"{value:g}{doubt}" for value in values]
 
 
-def named_groups(sheet: Sheet, groups: Mapping[tuple[int, int], Group]) -> list[Group]:
+def named_groups(sheet: PaperTable, groups: Mapping[tuple[int, int], Group]) -> list[Group]:
     """The groups of all cells, called by line, section and block where there are several of these."""
     sections, blocks = len({line.section for line in sheet.lines}) > 1, len(sheet.blocks) > 1
     found = []
@@ -97,7 +99,7 @@ def named_groups(sheet: Sheet, groups: Mapping[tuple[int, int], Group]) -> list[
     return found
 
 
-def _bold(sheet: Sheet, groups: Mapping[tuple[int, int], Group]) -> frozenset:
+def _bold(sheet: PaperTable, groups: Mapping[tuple[int, int], Group]) -> frozenset:
     """(row, cell) of what `differences.best` finds among our numbers within a section."""
     measures, found = sheet.preset.measures, set()
     width = 2 * len(measures) + 1
@@ -109,7 +111,7 @@ def _bold(sheet: Sheet, groups: Mapping[tuple[int, int], Group]) -> frozenset:
     return frozenset(found)
 
 
-def notes(sheet: Sheet, groups: Mapping, scoring: Sequence[str] = ("orca", "last")) -> list[str]:
+def notes(sheet: PaperTable, groups: Mapping, scoring: Sequence[str] = ("orca", "last")) -> list[str]:
     """What a reader must know: what is filled in, what may be held against the paper and what not."""
     seeds = len(sheet.asked.seeds)
     done = sum(len(group.members) for group in groups.values())
@@ -133,7 +135,7 @@ def _name(cell: Cell) -> str:
     return f"{cell.line.section} {cell.line.label}".strip() + f" {cell.block.title}"
 
 
-def _incomparable(sheet: Sheet, scoring: Sequence[str]) -> list[str]:
+def _incomparable(sheet: PaperTable, scoring: Sequence[str]) -> list[str]:
     """Why our numbers are not to be held against the paper's: what all cells share once, then what single ones have."""
     reasons: dict[str, list[str]] = {}
     for cell in sheet.all_cells:
@@ -154,7 +156,7 @@ def _incomparable(sheet: Sheet, scoring: Sequence[str]) -> list[str]:
     return [f"not comparable with the paper: {' · '.join(labels)}: {words}" for words, labels in by_reason.items()]
 
 
-def curve(sheet: Sheet, groups: Mapping[tuple[int, int], Group], block: int) -> tuple[dict, dict]:
+def curve(sheet: PaperTable, groups: Mapping[tuple[int, int], Group], block: int) -> tuple[dict, dict]:
     """(value -> runs, value -> the paper's line) of a preset with a `setting`, in one block."""
     ours, theirs = {}, {}
     for i, value in enumerate(positions(sheet)):
@@ -166,7 +168,7 @@ def curve(sheet: Sheet, groups: Mapping[tuple[int, int], Group], block: int) -> 
     return ours, theirs
 
 
-def positions(sheet: Sheet) -> list[float]:
+def positions(sheet: PaperTable) -> list[float]:
     """Where the lines of a curve lie: at their value; of a split at what they are called by, such as novel classes."""
     setting = sheet.preset.setting
     if setting.startswith("split."):
@@ -199,7 +201,7 @@ def latex(grid: Grid, caption: str = "") -> str:
 _CSV_HEAD = ("preset", "scale", "section", "line", "dataset", "labeled_ratio", "measure", "mean", "std", "n", "seeds")
 
 
-def csv_rows(sheet: Sheet, groups: Mapping[tuple[int, int], Group]) -> list[list[str]]:
+def csv_rows(sheet: PaperTable, groups: Mapping[tuple[int, int], Group]) -> list[list[str]]:
     """The table as one row for each number, fractions, beside the paper's; the heads first."""
     rows = [[*_CSV_HEAD, "paper_dataset", "paper", "against", "pairs", *score_tables.DIFFERENCE_CSV]]
     held, places = differences.hold(named_groups(sheet, groups)), list(groups)

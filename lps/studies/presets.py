@@ -12,8 +12,8 @@ from functools import cached_property
 
 from lps.analysis import paper
 from lps.analysis.run_scores import REPEATED
-from lps.errors import Refusal, shorten
-from lps.settings import spell
+from lps.errors import UserError, shorten
+from lps.settings import cli_args
 from lps.settings.config import Config, configure, parameters, protocol_parameters
 from lps.store.runs import TAG_LIMIT
 from lps.studies.sweep_records import PREFIX
@@ -76,7 +76,7 @@ class Preset:
     def blocks(self, scale: str) -> tuple[Block, ...]:
         """The columns at a scale; on digits beside the paper's first data set."""
         if scale not in SCALES:
-            raise Refusal("scale", f"{shorten(scale)} is not one of {', '.join(SCALES)}")
+            raise UserError("scale", f"{shorten(scale)} is not one of {', '.join(SCALES)}")
         own = [(DEMO, self.datasets[0])] if scale == "demo" else [(name, name) for name in self.datasets]
         found = []
         for name, published in own:
@@ -183,7 +183,7 @@ PRESETS = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class PresetRequest:
     """A preset as somebody wants it. datasets: of the paper's scale, () for all. fixed: texts, for all runs."""
 
     preset: str
@@ -209,30 +209,30 @@ class Asked:
 
     def command(self, name: str = "") -> str:
         """The command that starts it."""
-        about = {"preset": self.preset, "scale": self.scale, "seeds": spell.listed(self.seeds)}
-        more = {"dataset": spell.listed(self.datasets), "set": self.fixed, "name": name != self.name and name}
-        return spell.command("sweep", **about, **more)
+        about = {"preset": self.preset, "scale": self.scale, "seeds": cli_args.listed(self.seeds)}
+        more = {"dataset": cli_args.listed(self.datasets), "set": self.fixed, "name": name != self.name and name}
+        return cli_args.command("sweep", **about, **more)
 
 
-def from_kept(kept: Mapping) -> Asked | None:
-    """What `Asked.kept` has kept; None where it is something else or damaged."""
+def from_kept(kept: Mapping) -> PresetRequest | None:
+    """What `PresetRequest.kept` has kept; None where it is something else or damaged."""
     stored = kept.get("preset")
     if not isinstance(stored, dict):
         return None
     try:
         fixed = {str(key): str(text) for key, text in stored["fixed"].items()}
         seeds = tuple(int(seed) for seed in stored["seeds"])
-        asked = Asked(stored["preset"], stored["scale"], seeds, tuple(map(str, stored["datasets"])), fixed)
+        asked = PresetRequest(stored["preset"], stored["scale"], seeds, tuple(map(str, stored["datasets"])), fixed)
         sheet(asked)
-    except (KeyError, TypeError, ValueError, AttributeError):  # a Refusal is a ValueError
+    except (KeyError, TypeError, ValueError, AttributeError):  # a UserError is a ValueError
         return None
     return asked
 
 
 def preset(name: str) -> Preset:
-    """The preset of that name; raises `Refusal`."""
+    """The preset of that name; raises `UserError`."""
     if name not in PRESETS:
-        raise Refusal("preset", f"{shorten(name)} is not one of {', '.join(PRESETS)}")
+        raise UserError("preset", f"{shorten(name)} is not one of {', '.join(PRESETS)}")
     return PRESETS[name]
 
 
@@ -250,10 +250,10 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Sheet:
+class PaperTable:
     """The table of a preset at a scale. cells: [line][block]."""
 
-    asked: Asked
+    asked: PresetRequest
     preset: Preset
     lines: tuple[Line, ...]
     blocks: tuple[Block, ...]
@@ -289,40 +289,40 @@ class Sheet:
         return found
 
 
-def sheet(asked: Asked) -> Sheet:
-    """The table that was asked for, every config checked; raises `Refusal`."""
+def sheet(asked: PresetRequest) -> PaperTable:
+    """The table that was asked for, every config checked; raises `UserError`."""
     chosen = preset(asked.preset)
     blocks = chosen.blocks(asked.scale)
     lines = _novel(asked.scale) if chosen.name == "novel" else chosen.lines
     known = list(dict.fromkeys(block.dataset for block in blocks))
     for name in asked.datasets:
         if name not in known:
-            raise Refusal("dataset", f"{shorten(name)} is not in {chosen.name} at this scale; choices: "
+            raise UserError("dataset", f"{shorten(name)} is not in {chosen.name} at this scale; choices: "
                               f"{', '.join(known)}")  # fmt: skip
     if not asked.seeds or len(set(asked.seeds)) < len(asked.seeds):
-        raise Refusal("seeds", f"{', '.join(map(str, asked.seeds)) or 'none'}: name at least one, and each once")
+        raise UserError("seeds", f"{', '.join(map(str, asked.seeds)) or 'none'}: name at least one, and each once")
     for seed in asked.seeds:
         protocol_parameters()["seed"].check(seed)
     blocks = tuple(block for block in blocks if not asked.datasets or block.dataset in asked.datasets)
     _check_fixed(asked, lines, blocks)
     owner = _path_owner(blocks)
     cells = tuple(tuple(_cell(asked, line, block, owner) for block in blocks) for line in lines)
-    return Sheet(asked, chosen, lines, blocks, cells)
+    return PaperTable(asked, chosen, lines, blocks, cells)
 
 
-def _check_fixed(asked: Asked, lines: Sequence[Line], blocks: Sequence[Block]) -> None:
+def _check_fixed(asked: PresetRequest, lines: Sequence[Line], blocks: Sequence[Block]) -> None:
     """What is set for all runs is a setting of one of the methods and nothing that the table itself varies."""
     own = {key for line in lines for key in line.settings} | {key for block in blocks for key in block.settings}
     known = {key: None for line in lines for key in parameters(str(line.settings.get("method", "lps")))}
     for name in asked.fixed:
         if name in _OUTSIDE:
-            raise Refusal(name, f"cannot be set by name here; {_OUTSIDE[name]} says it")
+            raise UserError(name, f"cannot be set by name here; {_OUTSIDE[name]} says it")
         if name in own:
-            raise Refusal(name, f"is what the preset {asked.preset} varies; leave it out")
+            raise UserError(name, f"is what the preset {asked.preset} varies; leave it out")
         if name not in known:
-            raise Refusal(shorten(name).strip("'\""), f"is no setting of its methods; choices: {', '.join(known)}")
+            raise UserError(shorten(name).strip("'\""), f"is no setting of its methods; choices: {', '.join(known)}")
         if name == "dataset.path" and _path_owner(blocks) is None:
-            raise Refusal(name, "is of one data set; choose it with --dataset")
+            raise UserError(name, "is of one data set; choose it with --dataset")
 
 
 def _path_owner(blocks: Sequence[Block]) -> str | None:
@@ -331,7 +331,7 @@ def _path_owner(blocks: Sequence[Block]) -> str | None:
     return _BY_HAND if _BY_HAND in names else names.pop() if len(names) == 1 else None
 
 
-def _cell(asked: Asked, line: Line, block: Block, path_owner: str | None) -> Cell:
+def _cell(asked: PresetRequest, line: Line, block: Block, path_owner: str | None) -> Cell:
     settings = dict(line.settings) | dict(block.settings)
     method = str(settings.get("method", "lps"))
     known = parameters(method)

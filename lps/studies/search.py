@@ -20,16 +20,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lps.errors import Refusal, shorten, shown
+from lps.errors import UserError, shorten, shown
 from lps.files import disk, versions
 from lps.files.atomic import open_regular, read_small, refusal, write_json
 from lps.files.locks import claim, locked
 from lps.machine.background import detach, lps_command
-from lps.running import costs, door, run_slots
+from lps.scheduler import costs, run_slots, submit
 from lps.settings.config import Config, configure, configure_stored, parse_settings, protocol_parameters
-from lps.store.run_folders import obstacle, subfolders
+from lps.store.desired_state import number
+from lps.store.run_folders import blocked_by, subfolders
 from lps.store.runs import Run
-from lps.store.wishes import number
 from lps.studies.search_objective import objective_of, prepared
 from lps.studies.search_space import Dimension, read_space
 
@@ -60,7 +60,7 @@ class Request:
     parallel: int | None = None
 
     def config(self, values: Mapping[str, object], seed: int) -> Config:
-        """The settings of one run of a trial; raises `Refusal` where the values do not go together."""
+        """The settings of one run of a trial; raises `UserError` where the values do not go together."""
         return configure(self.base.flat() | dict(values) | {"seed": seed})
 
     def as_json(self) -> dict:
@@ -101,7 +101,7 @@ class Search:
         return self.folder / "log.txt"
 
     def request(self) -> Request:
-        """What was asked; raises `Refusal` where the file is missing or damaged."""
+        """What was asked; raises `UserError` where the file is missing or damaged."""
         try:
             stored = json.loads(read_small(self.folder / "search.json"))
             versions.check("search.json", stored.get("version"))
@@ -110,7 +110,7 @@ class Search:
             space = read_space(stored["space"], base.method)
             return checked(Request(self.name, base, space, tuple(stored["seeds"]), **about))
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise Refusal("search", f"{self.name} cannot be read ({str(error)[:200]})") from None
+            raise UserError("search", f"{self.name} cannot be read ({str(error)[:200]})") from None
 
     @property
     def identity(self) -> str:
@@ -135,7 +135,7 @@ def read_request(
     name: str = "",
     **more,
 ) -> Request:
-    """The request of what was typed; more: trials, prune, sampler_seed, parallel. Raises `Refusal`.
+    """The request of what was typed; more: trials, prune, sampler_seed, parallel. Raises `UserError`.
 
     Without a name the search is named after what it searches, so that the same command means the same search.
     """
@@ -144,40 +144,40 @@ def read_request(
     numbers = tuple(dict.fromkeys(seed.parse(text) for text in seeds.replace(",", " ").split()))
     for key in ("dataset", "method", "seed"):
         if key in asked:
-            raise Refusal(key, f"cannot be set by --set; use --{'seeds' if key == 'seed' else key}")
+            raise UserError(key, f"cannot be set by --set; use --{'seeds' if key == 'seed' else key}")
     base = configure(asked | {"dataset": dataset, "method": method, "seed": numbers[0] if numbers else 0})
     base = prepared(base, chosen, "split.validation_ratio" in asked)
     dimensions = read_space(space, method)
     both = next((dimension.name for dimension in dimensions if dimension.name in asked), None)
     if both:
-        raise Refusal(both, "is both set and searched; choose one")
+        raise UserError(both, "is both set and searched; choose one")
     request = Request(name, base, dimensions, numbers, objective, **more)
     return checked(request if name else replace(request, name=_digest(request)))
 
 
 def checked(request: Request) -> Request:
-    """The request, if its parts go together; raises `Refusal`."""
+    """The request, if its parts go together; raises `UserError`."""
     objective_of(request.objective)
     if not NAME.fullmatch(request.name):
-        raise Refusal("name", f"{shorten(request.name)} is not 1 to 32 letters, digits, dots, dashes, underscores")
+        raise UserError("name", f"{shorten(request.name)} is not 1 to 32 letters, digits, dots, dashes, underscores")
     limits = {"trials": (request.trials, MOST_TRIALS), "sampler-seed": (request.sampler_seed, 2**31 - 1)}
     limits |= {"parallel": (request.parallel, MOST_PARALLEL)} if request.parallel is not None else {}
     for key, (value, most) in limits.items():
         least = 0 if key == "sampler-seed" else 1
         if type(value) is not int or not least <= value <= most:
-            raise Refusal(key, f"{shorten(value)} is not a whole number from {least} to {most}")
+            raise UserError(key, f"{shorten(value)} is not a whole number from {least} to {most}")
     seeds = {seed for seed in request.seeds if type(seed) is int}
     if not 1 <= len(seeds) == len(request.seeds) <= _MOST_SEEDS:
-        raise Refusal("seeds", f"{shorten(list(request.seeds))} are not 1 to {_MOST_SEEDS} different whole numbers")
+        raise UserError("seeds", f"{shorten(list(request.seeds))} are not 1 to {_MOST_SEEDS} different whole numbers")
     if request.prune and any(dimension.name == "epochs" for dimension in request.space):
-        raise Refusal("epochs", "cannot be searched while hopeless runs are stopped, which compares epoch by epoch")
+        raise UserError("epochs", "cannot be searched while hopeless runs are stopped, which compares epoch by epoch")
     return request
 
 
 def check(request: Request, judge: Callable[[Config], None] | None = None) -> None:
-    """The slots, and the settings that all its runs share as `door.check` does; raises `Refusal`."""
+    """The slots, and the settings that all its runs share as `submit.check` does; raises `UserError`."""
     run_slots.demanded_cpu_slots()
-    door.check([request.base], judge=judge)
+    submit.check([request.base], judge=judge)
 
 
 def _digest(request: Request) -> str:
@@ -197,18 +197,18 @@ def estimate(request: Request, root: Path) -> costs.Span | None:
 
 
 def list_searches(root: Path) -> list[Search]:
-    """Every search beside the runs of `root`, the newest first; raises `Refusal` as `list_runs` does."""
+    """Every search beside the runs of `root`, the newest first; raises `UserError` as `list_runs` does."""
     found = [Search(root / FOLDER / name) for name in subfolders(root / FOLDER) if NAME.fullmatch(name)]
     return sorted(filter(_begun_at, found), key=lambda search: (-_begun_at(search), search.name))
 
 
 def find_search(root: Path, name: str) -> Search:
-    """The search called `name`; raises `Refusal`."""
+    """The search called `name`; raises `UserError`."""
     found = list_searches(root)
     search = next((search for search in found if search.name == name), None)
     if search is None:
         names = ", ".join(search.name for search in found[:20]) or "none yet"
-        raise Refusal("search", f"{shorten(name)} is not beside the runs in {shown(root)}; choices: {names}")
+        raise UserError("search", f"{shorten(name)} is not beside the runs in {shown(root)}; choices: {names}")
     return search
 
 
@@ -224,7 +224,7 @@ def _begun_at(search: Search) -> float:
 def ask(request: Request, root: Path) -> Search:
     """Write the request down, or find it written; nothing is started. The same question may ask for more trials.
 
-    Raises `Refusal` where a search of this name asks something else.
+    Raises `UserError` where a search of this name asks something else.
     """
     subfolders(Path(root))  # raises where something else is in its place
     search = Search(Path(root).resolve() / FOLDER / checked(request).name)
@@ -240,8 +240,8 @@ def ask(request: Request, root: Path) -> Search:
             asked = versions.stamped("search.json", kept | request.as_json())
             write_json(search.folder / "search.json", asked)
     except OSError as error:
-        said = obstacle(search.root) or f"{shorten(str(root))} cannot hold a search ({error.strerror})"
-        raise Refusal("runs", said) from None
+        said = blocked_by(search.root) or f"{shorten(str(root))} cannot hold a search ({error.strerror})"
+        raise UserError("runs", said) from None
     return search
 
 
@@ -251,14 +251,14 @@ def _check_same(before: Request, now: Request) -> None:
     for key in ("objective", "space", "seeds", "prune", "sampler_seed"):
         if then[key] != asked[key]:
             what = key.replace("_", " ")
-            raise Refusal("name", f"{now.name} is a search with another {what}; choose another one")
+            raise UserError("name", f"{now.name} is a search with another {what}; choose another one")
     other = next((key for key in then["base"] if then["base"][key] != asked["base"].get(key)), None)
     if other:
-        raise Refusal("name", f"{now.name} is a search with another {other}; choose another one")
+        raise UserError("name", f"{now.name} is a search with another {other}; choose another one")
 
 
 def extend(search: Search, trials: int | None = None, parallel: int | None = None) -> Request:
-    """The request with another number of trials altogether, or at a time; raises `Refusal`."""
+    """The request with another number of trials altogether, or at a time; raises `UserError`."""
     request = search.request()
     request = replace(request, trials=trials or request.trials, parallel=parallel or request.parallel)
     ask(checked(request), search.root)
@@ -273,7 +273,7 @@ def wish(search: Search, want: str) -> None:
 def begin(search: Search) -> bool:
     """Carry the search out, or on, in a process of its own; False where one is at it already.
 
-    Raises `Refusal` where Optuna is missing or no process can be started.
+    Raises `UserError` where Optuna is missing or no process can be started.
     """
     load_optuna()
     lock = None
@@ -285,7 +285,7 @@ def begin(search: Search) -> bool:
         command = lps_command("search", search.name, "--resume", "--runs", str(search.root), "--lock", str(lock))
         detach(command, search.log, lock)
     except OSError as error:
-        raise Refusal("search", f"{search.name} cannot be begun ({refusal(error)})") from None
+        raise UserError("search", f"{search.name} cannot be begun ({refusal(error)})") from None
     finally:
         if lock is not None:
             os.close(lock)
@@ -296,11 +296,11 @@ def begin(search: Search) -> bool:
 
 
 def load_optuna():
-    """The module, quiet; raises `Refusal` where it is not installed."""
+    """The module, quiet; raises `UserError` where it is not installed."""
     try:
         import optuna
     except ImportError:
-        raise Refusal("search", _MISSING) from None
+        raise UserError("search", _MISSING) from None
     optuna.logging.set_verbosity(logging.ERROR)
     return optuna
 
@@ -318,7 +318,7 @@ class _HeldAlready:
 def open_study(search: Search, *, create: bool = False):
     """The study in the journal; None where there is none yet. Only the driver, which holds the lock, may create it.
 
-    Raises `Refusal` for a damaged journal.
+    Raises `UserError` for a damaged journal.
     """
     optuna = load_optuna()
     from optuna.storages.journal import JournalFileBackend
@@ -339,10 +339,10 @@ def open_study(search: Search, *, create: bool = False):
         _check_trials(study)
         return study
     except OSError as error:
-        raise Refusal("search", f"{search.journal.name} cannot be read ({error.strerror})") from None
+        raise UserError("search", f"{search.journal.name} cannot be read ({error.strerror})") from None
     except Exception as error:  # Optuna takes every line for its own, and may stumble over anything in one
         reason = str(error)[:200] or "a line of it is none of Optuna's"
-        raise Refusal("search", f"{search.journal.name} of {search.name} is damaged ({reason})") from None
+        raise UserError("search", f"{search.journal.name} of {search.name} is damaged ({reason})") from None
 
 
 def _check_trials(study) -> None:

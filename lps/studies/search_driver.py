@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.files.locks import claim
-from lps.running import door, launcher, queue, run_slots
+from lps.scheduler import launcher, queue, run_slots, submit
 from lps.settings.config import Config
 from lps.settings.parameters import text_of
 from lps.store.events import end_of_events, read_events, rewind
@@ -42,18 +42,18 @@ def carry_out(
     """Go on until all trials have ended or somebody wants it to stop; "finished" or "stopped".
 
     lock: the descriptor of the search's lock, where whoever started this process holds it already. Raises
-    `Refusal` where another driver is at work, the files are damaged, or one trial after another fails.
+    `UserError` where another driver is at work, the files are damaged, or one trial after another fails.
     """
     load_optuna()
     held = lock if lock is not None else claim(search.lock)
     if held is None:
-        raise Refusal("search", f"{search.name} is being carried out by another process")
+        raise UserError("search", f"{search.name} is being carried out by another process")
     try:
         request = search.request()
         _mend(search)
         return Driver(search, request, open_study(search, create=True), say, trainer).drive(pause_s)
     except OSError as error:
-        raise Refusal("search", f"{search.name} cannot go on ({error.strerror or error})") from None
+        raise UserError("search", f"{search.name} cannot go on ({error.strerror or error})") from None
     finally:
         os.close(held)
 
@@ -121,7 +121,7 @@ class Driver:
             courses = [course for course in courses if not self._advance(course)]
             if self.failures >= _PATIENCE:
                 why = f"{self.failures} trials failed one after another; the last one: {self.last_failure}"
-                raise Refusal("search", why)
+                raise UserError("search", why)
             if self.search.is_stopping():
                 self._pause(courses)
                 return "stopped"
@@ -175,7 +175,7 @@ class Driver:
             if course.run is None:
                 self._begin_run(course)
             return self._follow(course)
-        except Refusal as error:
+        except UserError as error:
             return self._fail(course, str(error))
 
     # ------------------------------------------------------------------------------------------------ runs
@@ -186,7 +186,7 @@ class Driver:
         config = self.request.config(course.values, self.request.seeds[place])
         noted = self._frozen(course.trial).user_attrs.get("runs", [])
         if place < len(noted) and not (self.root / noted[place]).is_dir():
-            raise Refusal("run", f"{noted[place]} was deleted")
+            raise UserError("run", f"{noted[place]} was deleted")
         run = Run(self.root / noted[place]) if place < len(noted) else self._equal_run(config)
         is_own = run is None or self.search.tag in run.meta()["tags"]
         token = f"{self.search.identity}/{self.search.name}/{course.number}/{config.seed}"
@@ -197,8 +197,8 @@ class Driver:
                 course.trial.set_user_attr("runs", [*noted, runs[0].id])
             course.take(runs[0], is_own)
 
-        order = door.Order(config, self._title(course, config), token, run)
-        door.begin(self.root, [order], self.trainer, note=note, retries=_ATTEMPTS - 1)
+        order = submit.RunRequest(config, self._title(course, config), token, run)
+        submit.begin(self.root, [order], self.trainer, note=note, retries=_ATTEMPTS - 1)
 
     def _equal_run(self, config: Config) -> Run | None:
         """A run with these very settings that serves: a finished one, or one of this search that may yet."""

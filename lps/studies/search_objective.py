@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.settings.config import Config, configure
+from lps.store.desired_state import number
 from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split
-from lps.store.wishes import number
 
 _VALIDATION_RATIO = 0.2  # of the labels, where a search needs some withheld and nobody says how many
 ORACLE_TAG = "oracle"  # of runs that were chosen by hidden labels
@@ -57,21 +57,21 @@ OBJECTIVES = {
 
 
 def objective_of(name: str) -> Objective:
-    """The objective called `name`; raises `Refusal`."""
+    """The objective called `name`; raises `UserError`."""
     if name not in OBJECTIVES:
-        raise Refusal("objective", f"{shorten(name)} is not one of {', '.join(OBJECTIVES)}")
+        raise UserError("objective", f"{shorten(name)} is not one of {', '.join(OBJECTIVES)}")
     return OBJECTIVES[name]
 
 
 def prepared(config: Config, objective: Objective, is_asked: bool) -> Config:
-    """`config` with labels withheld where the objective needs some; raises `Refusal` where none were asked for.
+    """`config` with labels withheld where the objective needs some; raises `UserError` where none were asked for.
 
     is_asked: whether a person has set `split.validation_ratio`, so that 0 is meant.
     """
     if objective.hidden or config.split_validation_ratio > 0:
         return config
     if is_asked:
-        raise Refusal(
+        raise UserError(
             "split.validation_ratio",
             f"0 withholds no labels, and the objective {objective.name} is measured on such; expected more than 0",
         )
@@ -81,7 +81,7 @@ def prepared(config: Config, objective: Objective, is_asked: bool) -> Config:
 def value_of(objective: Objective, run: Run, epoch: int, measured: Mapping[str, object]) -> float | None:
     """The value of `run` after `epoch`, in [0, 1], the larger the better; None where it was not measured.
 
-    measured: the values of the `eval` event of this epoch. Raises `Refusal` where the run's files are damaged.
+    measured: the values of the `eval` event of this epoch. Raises `UserError` where the run's files are damaged.
     """
     accuracy = number(measured.get("accuracy/all" if objective.hidden else "accuracy/validation"))
     if accuracy is None or objective.name != "balanced":

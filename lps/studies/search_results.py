@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lps.files.locks import is_held
-from lps.settings import spell
+from lps.settings import cli_args
 from lps.store.runs import clean_text
 from lps.studies.search import Request, Search, load_optuna, open_study
 from lps.studies.search_objective import OBJECTIVES, Objective
@@ -67,7 +67,7 @@ class Result:
 
 
 def read(search: Search, with_importance: bool = True) -> Result:
-    """Where a search stands, from its files; raises `Refusal` where they are damaged or Optuna is missing."""
+    """Where a search stands, from its files; raises `UserError` where they are damaged or Optuna is missing."""
     request = search.request()
     is_running = is_held(search.lock)
     study = open_study(search)
@@ -110,7 +110,7 @@ def _state(search: Search, result: Result, is_running: bool) -> str:
 
 
 def importance(search: Search, result: Result) -> dict[str, float]:
-    """As `Result.importance`, for a result that was read without it; raises `Refusal` as `read` does."""
+    """As `Result.importance`, for a result that was read without it; raises `UserError` as `read` does."""
     study = open_study(search)
     return _importance(study, result) if study else {}
 
@@ -157,7 +157,7 @@ def best_so_far(trials: Sequence[Trial]) -> list[float]:
 def settings_of(request: Request, trial: Trial) -> dict[str, object]:
     """What a trial's runs set that is not as usual, seed and split's withheld labels included where they differ."""
     config = request.config(trial.values, request.seeds[0])
-    return spell.differing(config.flat(), config.defaults())
+    return cli_args.differing(config.flat(), config.defaults())
 
 
 def sweep_name(request: Request) -> str:
@@ -168,5 +168,5 @@ def sweep_name(request: Request) -> str:
 
 def sweep_command(request: Request, trial: Trial, seeds: Sequence[int] = (0, 1, 2)) -> str:
     """The command that runs a trial's settings with several seeds."""
-    about = {"dataset": request.base.dataset, "method": request.base.method, "seeds": spell.listed(seeds)}
-    return spell.command("sweep", **about, name=sweep_name(request), set=settings_of(request, trial))
+    about = {"dataset": request.base.dataset, "method": request.base.method, "seeds": cli_args.listed(seeds)}
+    return cli_args.command("sweep", **about, name=sweep_name(request), set=settings_of(request, trial))

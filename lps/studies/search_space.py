@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.settings.config import Config, parameters
 from lps.settings.parameters import Parameter, text_of
 
@@ -50,29 +50,29 @@ def can_be_searched(name: str) -> bool:
 
 
 def read_space(texts: Sequence[str], method: str) -> tuple[Dimension, ...]:
-    """The dimensions of what was typed, NAME=... each; raises `Refusal`."""
+    """The dimensions of what was typed, NAME=... each; raises `UserError`."""
     found = tuple(read_dimension(text, method) for text in texts)
     names = [dimension.name for dimension in found]
     if not found:
-        raise Refusal("space", f"is empty; {_HELP}, as in margin_scale=1..10")
+        raise UserError("space", f"is empty; {_HELP}, as in margin_scale=1..10")
     if len(found) > _MOST_DIMENSIONS:
-        raise Refusal("space", f"{len(found)} settings are more than {_MOST_DIMENSIONS}; leave the least likely out")
+        raise UserError("space", f"{len(found)} settings are more than {_MOST_DIMENSIONS}; leave the least likely out")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
-        raise Refusal(twice, "is searched twice; choose one range")
+        raise UserError(twice, "is searched twice; choose one range")
     return found
 
 
 def read_dimension(text: str, method: str) -> Dimension:
-    """The dimension of `text`; raises `Refusal` where the setting or its values do not fit the method."""
+    """The dimension of `text`; raises `UserError` where the setting or its values do not fit the method."""
     name, equals, values = (part.strip() for part in text.partition("="))
     if not equals or not name:
-        raise Refusal("--space", f"{shorten(text)} is not of the form NAME=VALUES; {_HELP}")
+        raise UserError("--space", f"{shorten(text)} is not of the form NAME=VALUES; {_HELP}")
     parameter = _searched(name, method)
     if ".." not in values:
         return _of_choices(parameter, values)
     if parameter.kind not in ("int", "float") or parameter.choices:
-        raise Refusal(name, f"{shorten(values)} is a range, but it is {parameter.expectation()}; name choices")
+        raise UserError(name, f"{shorten(values)} is a range, but it is {parameter.expectation()}; name choices")
     return _of_range(parameter, values)
 
 
@@ -81,8 +81,8 @@ def _searched(name: str, method: str) -> Parameter:
     if name in known:
         return known[name]
     if name in parameters(method):
-        raise Refusal(name, "cannot be searched: runs that differ in it do not compare; use --set")
-    raise Refusal(shorten(name).strip("'\""), f"is no setting of {method}; choices: {', '.join(known)}")
+        raise UserError(name, "cannot be searched: runs that differ in it do not compare; use --set")
+    raise UserError(shorten(name).strip("'\""), f"is no setting of {method}; choices: {', '.join(known)}")
 
 
 def _of_choices(parameter: Parameter, values: str) -> Dimension:
@@ -90,7 +90,7 @@ def _of_choices(parameter: Parameter, values: str) -> Dimension:
     choices = tuple(dict.fromkeys(parameter.parse(text) for text in texts if text))
     if not all(texts) or not 2 <= len(choices) <= _MOST_CHOICES:
         least = f"2 to {_MOST_CHOICES} different choices, or a range LOW..HIGH"
-        raise Refusal(parameter.name, f"{shorten(values)} is nothing to choose from; expected {least}")
+        raise UserError(parameter.name, f"{shorten(values)} is nothing to choose from; expected {least}")
     return Dimension(parameter.name, parameter.kind, choices=choices)
 
 
@@ -98,12 +98,12 @@ def _of_range(parameter: Parameter, values: str) -> Dimension:
     ends, colon, scale = values.partition(":")
     low, _, high = (part.strip() for part in ends.partition(".."))
     if colon and scale.strip() != "log":
-        raise Refusal(parameter.name, f"{shorten(scale)} is no scale; choices: log, or nothing after the range")
+        raise UserError(parameter.name, f"{shorten(scale)} is no scale; choices: log, or nothing after the range")
     low, high = parameter.parse(low), parameter.parse(high)
     if low is None or high is None or not low < high:
-        raise Refusal(parameter.name, f"{shorten(values)} has no room; expected LOW..HIGH with LOW below HIGH")
+        raise UserError(parameter.name, f"{shorten(values)} has no room; expected LOW..HIGH with LOW below HIGH")
     if colon and low <= 0:
-        raise Refusal(parameter.name, f"{shorten(values)} cannot be walked in factors; log needs LOW above 0")
+        raise UserError(parameter.name, f"{shorten(values)} cannot be walked in factors; log needs LOW above 0")
     return Dimension(parameter.name, parameter.kind, low, high, bool(colon))
 
 

@@ -11,8 +11,8 @@ from lps.data import features
 from lps.data.batches import Pictures
 from lps.data.material import Material, prepare
 from lps.network import start_weights
-from lps.running.background_jobs import JobProgress
-from lps.running.costs import SPREAD, Span
+from lps.scheduler.background_jobs import JobProgress
+from lps.scheduler.costs import SPREAD, Span
 from lps.settings.config import Config
 from lps.training import checkpoints
 from lps.training.evaluate import infer_features
@@ -28,7 +28,7 @@ def start_features(
     """(features (n, d) float32 of all images, test images last, what they are of).
 
     The start weights are made first where there are none yet, and kept for runs below `root`. phase: of what comes
-    afterwards, and how long that goes on. Raises `Refusal`, and `Cancelled` where a person wants it to end.
+    afterwards, and how long that goes on. Raises `UserError`, and `Cancelled` where a person wants it to end.
     """
     material = prepare(config)
     progress.check()

@@ -7,8 +7,8 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from lps.errors import Refusal, shorten
-from lps.settings import catalog, spell
+from lps.errors import UserError, shorten
+from lps.settings import catalog, cli_args
 from lps.settings.config import Config, configure, parameters, protocol_parameters
 
 MODES = {
@@ -22,7 +22,7 @@ _BEFORE_TRAINING = ("dataset.", "split.", "network.", "pretrain.", "device", "pr
 
 
 @dataclass(frozen=True)
-class Layout:
+class SweepSpec:
     """What a sweep covers, in the words of the command line: values are texts until the method is known.
 
     fixed: the text of a setting. varied: the texts of a setting, combined as `mode` says. Data sets, methods and seeds
@@ -48,7 +48,9 @@ class Layout:
         varied = {key: ("," if "," not in "".join(texts) else "|").join(texts) for key, texts in self.varied.items()}
         drawn = {"samples": self.samples, "sample_seed": self.sample_seed} if self.samples else {}
         more = {"set": self.fixed, "vary": varied, "mode": self.mode != "grid" and self.mode} | drawn
-        return spell.command("sweep", **{key: spell.listed(values) for key, values in about.items()}, **more, name=name)
+        return cli_args.command(
+            "sweep", **{key: cli_args.listed(values) for key, values in about.items()}, **more, name=name
+        )
 
 
 # ---------------------------------------------------------------------------------------------------- layout
@@ -56,11 +58,11 @@ class Layout:
 
 def read_layout(
     datasets: str, methods: str, seeds: str, fixed: Sequence[str] = (), varied: Sequence[str] = (), **more
-) -> Layout:
+) -> SweepSpec:
     """The layout of what was typed: comma-separated names and seeds, texts NAME=VALUE and NAME=VALUE,VALUE.
 
     methods: also "all". A setting that is varied twice has the values of both. more: mode, samples, sample_seed.
-    Raises `Refusal`.
+    Raises `UserError`.
     """
     one = assignments(fixed)
     many: dict[str, tuple[str, ...]] = {}
@@ -69,24 +71,24 @@ def read_layout(
     named = catalog.method_names() if methods.strip() == "all" else _words(methods)
     seed = protocol_parameters()["seed"]
     numbers = tuple(seed.parse(text) for text in _words(seeds))
-    return Layout(tuple(_words(datasets)), tuple(named), numbers, one, many, **more)
+    return SweepSpec(tuple(_words(datasets)), tuple(named), numbers, one, many, **more)
 
 
 def assignments(texts: Sequence[str], option: str = "--set") -> dict[str, str]:
-    """Texts NAME=VALUE by name; raises `Refusal`, also for a name that stands there twice."""
+    """Texts NAME=VALUE by name; raises `UserError`, also for a name that stands there twice."""
     found: dict[str, str] = {}
     for name, text in (_assignment(text, option) for text in texts):
         if name in found:
-            raise Refusal(name, f"is set twice, to {shorten(found[name])} and to {shorten(text)}; name it once")
+            raise UserError(name, f"is set twice, to {shorten(found[name])} and to {shorten(text)}; name it once")
         found[name] = text
     return found
 
 
 def split_values(name: str, text: str) -> tuple[str, ...]:
-    """ "0.1,0.2" as its values; "0,1,2|3,4,5" as two values that hold commas. Raises `Refusal` for empty ones."""
+    """ "0.1,0.2" as its values; "0,1,2|3,4,5" as two values that hold commas. Raises `UserError` for empty ones."""
     values = tuple(part.strip() for part in text.split("|" if "|" in text else ","))
     if not all(values):
-        raise Refusal(name, f'{shorten(text)} has an empty value; expected values such as 1,2 (or "none")')
+        raise UserError(name, f'{shorten(text)} has an empty value; expected values such as 1,2 (or "none")')
     return values
 
 
@@ -95,12 +97,12 @@ def combinations(
 ) -> list[dict[str, str]]:
     """One text per varied setting, for every combination; the last setting changes fastest.
 
-    A `random` draw of more samples with the same seed begins with those of fewer. Raises `Refusal`.
+    A `random` draw of more samples with the same seed begins with those of fewer. Raises `UserError`.
     """
     if mode not in MODES:
-        raise Refusal("mode", f"{shorten(mode)} is not one of {', '.join(MODES)}")
+        raise UserError("mode", f"{shorten(mode)} is not one of {', '.join(MODES)}")
     if (samples is None) == (mode == "random"):
-        raise Refusal("samples", "say how many with --mode random" if samples is None else "need --mode random")
+        raise UserError("samples", "say how many with --mode random" if samples is None else "need --mode random")
     if mode == "random":
         return _drawn({name: tuple(dict.fromkeys(values)) for name, values in varied.items()}, samples, sample_seed)
     if mode == "list":
@@ -113,14 +115,14 @@ def _side_by_side(varied: Mapping[str, tuple[str, ...]]) -> list[dict[str, str]]
     lengths = {name: len(values) for name, values in varied.items()}
     if len(set(lengths.values())) > 1:
         counts = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise Refusal("vary", f"--mode list takes the values side by side and needs as many of each; {counts}")
+        raise UserError("vary", f"--mode list takes the values side by side and needs as many of each; {counts}")
     return [dict(zip(varied, values)) for values in zip(*varied.values())] if varied else [{}]
 
 
 def _drawn(varied: Mapping[str, tuple[str, ...]], samples: int, seed: int) -> list[dict[str, str]]:
     total = _grid_size(varied)
     if not 1 <= samples <= total:
-        raise Refusal("samples", f"{samples} is not a whole number from 1 to {total}, the size of the grid")
+        raise UserError("samples", f"{samples} is not a whole number from 1 to {total}, the size of the grid")
     check_size(samples)
     generator = random.Random(seed)
     places: dict[int, None] = {}
@@ -142,11 +144,11 @@ def _grid_size(varied: Mapping[str, tuple[str, ...]]) -> int:
     return math.prod(len(values) for values in varied.values())
 
 
-def lay_out(layout: Layout) -> list[Config]:
+def plan_runs(layout: SweepSpec) -> list[Config]:
     """A checked config for every run, each once, seed by seed: after the first seed every row of a table has a number.
 
     A setting that only some of the methods have is left out for the others, and what is varied of training for methods
-    that train nothing: it would lay out the same run several times. Raises `Refusal`.
+    that train nothing: it would lay out the same run several times. Raises `UserError`.
     """
     _check_names(layout)
     chosen = combinations(layout.varied, layout.mode, layout.samples, layout.sample_seed)
@@ -168,7 +170,7 @@ def matters(name: str, method: str) -> bool:
     return info.trains or name in info.parameters or name.startswith(_BEFORE_TRAINING)
 
 
-def redundant(layout: Layout) -> list[str]:
+def redundant(layout: SweepSpec) -> list[str]:
     """A sentence for all that is asked for and makes no run of its own, or one that finds what another one finds."""
     known = {method: parameters(method) for method in layout.methods}
     everything = {name: p for method in layout.methods for name, p in known[method].items()}
@@ -194,7 +196,7 @@ def redundant(layout: Layout) -> list[str]:
     ]
 
 
-def _is_usual(layout: Layout, name: str) -> bool:
+def _is_usual(layout: SweepSpec, name: str) -> bool:
     """Whether a setting of all runs has the value that it would have without being set, in all of them."""
     others = {key: text for key, text in layout.fixed.items() if key != name}
     for dataset, method in itertools.product(layout.datasets, layout.methods):
@@ -204,37 +206,37 @@ def _is_usual(layout: Layout, name: str) -> bool:
         ]
         try:
             found = [configure({"dataset": dataset, "method": method} | own).get(name) for own in both]
-        except Refusal:  # it is needed
+        except UserError:  # it is needed
             return False
         if found[0] != found[1]:
             return False
     return True
 
 
-def _check_names(layout: Layout) -> None:
+def _check_names(layout: SweepSpec) -> None:
     """Every setting is one of some method, is not asked for by an option of its own, and is either set or varied."""
     known = {name: None for method in layout.methods for name in parameters(method)}
     for name in (*layout.fixed, *layout.varied):
         if name in ASKED_ELSEWHERE:
-            raise Refusal(name, f"cannot be set or varied by name; use {ASKED_ELSEWHERE[name]}")
+            raise UserError(name, f"cannot be set or varied by name; use {ASKED_ELSEWHERE[name]}")
         if name not in known:
             methods = ", ".join(layout.methods)
-            raise Refusal(
+            raise UserError(
                 shorten(name).strip("'\""), f"is no setting of {methods}; choices: {', '.join(map(str, known))}"
             )
         if name in layout.fixed and name in layout.varied:
-            raise Refusal(name, "is both set and varied; choose one")
+            raise UserError(name, "is both set and varied; choose one")
 
 
 def check_size(count: int) -> None:
     if count > MOST_RUNS:
-        raise Refusal("sweep", f"{count:,} runs are more than {MOST_RUNS:,}; leave values out or draw some of them")
+        raise UserError("sweep", f"{count:,} runs are more than {MOST_RUNS:,}; leave values out or draw some of them")
 
 
 def _assignment(text: str, option: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        raise Refusal(option, f"{shorten(text)} is not of the form name=value")
+        raise UserError(option, f"{shorten(text)} is not of the form name=value")
     return name.strip(), value.strip()
 
 

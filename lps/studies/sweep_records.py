@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.files import disk, versions
 from lps.files.atomic import write_json
+from lps.store.desired_state import number
 from lps.store.run_folders import list_runs
 from lps.store.runs import Run
-from lps.store.wishes import number
 
 PREFIX = "sweep:"  # of the tag that says which sweep a run belongs to
 _FOLDER = ".sweeps"
@@ -48,7 +48,7 @@ def write(root: Path, name: str, asked: Mapping[str, object]) -> None:
 def read(root: Path, name: str) -> tuple[dict, float]:
     """(what was asked for, when); ({}, 0) where nothing was kept or the file is damaged.
 
-    Raises `Refusal` for a record of a newer program.
+    Raises `UserError` for a record of a newer program.
     """
     stored = Run(root / _FOLDER).read_json(_path(root, name).name)
     versions.check("sweep", stored.get("version"), f"record of sweep {shorten(name)}")
@@ -71,7 +71,7 @@ def known(root: Path) -> list[SweepRecord]:
 def _known(root: Path, name: str, runs: tuple[Run, ...]) -> SweepRecord:
     try:
         return SweepRecord(name, runs, *read(root, name))
-    except Refusal as error:
+    except UserError as error:
         return SweepRecord(name, runs, problem=str(error))
 
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from lps.analysis.run_groups import setting_in_words
 from lps.cluster import executors, job_options
-from lps.errors import Refusal, shorten, shown
-from lps.files.atomic import clean_line, refused
+from lps.errors import UserError, shorten, shown
+from lps.files.atomic import as_user_error, clean_line
 from lps.files.locks import claim
-from lps.running import costs, door, launcher, queue, run_slots
+from lps.scheduler import costs, launcher, queue, run_slots, submit
 from lps.settings.config import Config
 from lps.store.run_folders import list_runs
 from lps.store.runs import TAG_LIMIT, Run, State
 from lps.studies import presets, sweep_records
-from lps.studies.sweep_layout import Layout, check_size, lay_out, matters
+from lps.studies.sweep_layout import SweepSpec, check_size, matters, plan_runs
 from lps.studies.sweep_records import PREFIX
 
 # Of several equal runs the first of these is used, else the first of those that can be resumed.
@@ -74,8 +74,8 @@ class Estimate:
 # ---------------------------------------------------------------------------------------------------- plan
 
 
-def plan(layout: Layout | presets.Asked, root: Path, name: str = "") -> Sweep:
-    """The sweep as it would be started now; everything is checked, nothing is written. Raises `Refusal`.
+def plan(layout: SweepSpec | presets.PresetRequest, root: Path, name: str = "") -> Sweep:
+    """The sweep as it would be started now; everything is checked, nothing is written. Raises `UserError`.
 
     name: without one the sweep is named after its settings, so that the same command means the same sweep.
     """
@@ -84,10 +84,10 @@ def plan(layout: Layout | presets.Asked, root: Path, name: str = "") -> Sweep:
     return sweep
 
 
-def sketch(asked: Layout | presets.Asked, root: Path, name: str = "") -> Sweep:
+def sketch(asked: SweepSpec | presets.PresetRequest, root: Path, name: str = "") -> Sweep:
     """As `plan`, but without a look at data, split and device: what it would be once these are there."""
-    if isinstance(asked, Layout):
-        found = [(config, label(config, asked)) for config in lay_out(asked)]
+    if isinstance(asked, SweepSpec):
+        found = [(config, label(config, asked)) for config in plan_runs(asked)]
         name = name or _digest([config for config, _ in found])
     else:
         found = presets.sheet(asked).runs()
@@ -97,30 +97,30 @@ def sketch(asked: Layout | presets.Asked, root: Path, name: str = "") -> Sweep:
     return Sweep(_checked_name(name), tuple(recognise(items, root)), asked.kept())
 
 
-def from_kept(kept: Mapping) -> Layout | presets.Asked | None:
+def from_kept(kept: Mapping) -> SweepSpec | presets.PresetRequest | None:
     """What was asked for by what `sweep_records` kept of it; None where that is nothing or damaged."""
     stored = kept.get("layout")
     if not isinstance(stored, dict):
         return presets.from_kept(kept)
     try:
-        values = {key: stored[key] for key in (item.name for item in fields(Layout))}
+        values = {key: stored[key] for key in (item.name for item in fields(SweepSpec))}
         lists = {key: tuple(values[key]) for key in ("datasets", "methods", "seeds")}
         varied = {str(key): tuple(map(str, texts)) for key, texts in values["varied"].items()}
         fixed = {str(key): str(text) for key, text in values["fixed"].items()}
-        layout = Layout(**values | lists | {"varied": varied, "fixed": fixed})
-        lay_out(layout)
-    except (KeyError, TypeError, ValueError, AttributeError):  # a Refusal is a ValueError
+        layout = SweepSpec(**values | lists | {"varied": varied, "fixed": fixed})
+        plan_runs(layout)
+    except (KeyError, TypeError, ValueError, AttributeError):  # a UserError is a ValueError
         return None
     return layout
 
 
 def check(configs: Sequence[Config], here: bool = True, judge: Callable[[Config], None] | None = None) -> None:
-    """The slots, and every config as `door.check` does; raises `Refusal`."""
+    """The slots, and every config as `submit.check` does; raises `UserError`."""
     run_slots.demanded_cpu_slots()
-    door.check(configs, here, judge=judge)
+    submit.check(configs, here, judge=judge)
 
 
-def label(config: Config, layout: Layout) -> str:
+def label(config: Config, layout: SweepSpec) -> str:
     """A run within its sweep: "orca seed 1, 10 % labels"."""
     flat = config.flat()
     told = [name for name in layout.varied if name in flat and matters(name, config.method)]
@@ -181,7 +181,7 @@ def add_up(left: Sequence[Config], expected: Sequence[costs.Cost | None]) -> Est
 def _checked_name(name: str) -> str:
     limit = TAG_LIMIT - len(PREFIX)
     if clean_line(name, limit) != name:
-        raise Refusal("name", f"{shorten(name)} is not a printable line of at most {limit} characters")
+        raise UserError("name", f"{shorten(name)} is not a printable line of at most {limit} characters")
     return name
 
 
@@ -203,11 +203,11 @@ def start(
 ) -> Sweep:
     """Make what does not exist, resume what broke off, queue all of it; the same sweep with its runs.
 
-    retries: how often a crashed run is started again by itself (lps.running.queue). on: what to ask of a place that
+    retries: how often a crashed run is started again by itself (lps.scheduler.queue). on: what to ask of a place that
     shall carry out what is still to be done, as one array of jobs; what waits here already stays (`staying_in_words`).
 
     Two equal sweeps that are started at once make every run once: they take turns, and the second one looks again.
-    Every run carries the sweep's tag, those that existed before too. Raises `Refusal`.
+    Every run carries the sweep's tag, those that existed before too. Raises `UserError`.
     """
     launcher.check_wish(retries, None, on)
     _checked_name(sweep.name)
@@ -216,10 +216,10 @@ def start(
         items = recognise(sweep.items, root)
         for item in items:
             if item.state is not None and item.state.name == "stopping":
-                raise Refusal("run", f"{item.run.id} is stopping; start the sweep again when it has stopped")
-        orders = [door.Order(item.config, item.label, run=item.run) for item in items]
+                raise UserError("run", f"{item.run.id} is stopping; start the sweep again when it has stopped")
+        orders = [submit.RunRequest(item.config, item.label, run=item.run) for item in items]
         note = partial(_note, sweep, root)
-        runs = door.begin(root, orders, trainer, note=note, array=sweep.name, retries=retries, on=on)
+        runs = submit.begin(root, orders, trainer, note=note, array=sweep.name, retries=retries, on=on)
     finally:
         os.close(turn)
     made = [replace(item, run=run, state=run.state()) for item, run in zip(items, runs)]
@@ -247,7 +247,7 @@ def _note(sweep: Sweep, root: Path, runs: Sequence[Run]) -> None:
         _tag(run, sweep.tag)
     if not sweep.asked:
         return
-    with refused("runs", f"{shorten(str(root))} cannot hold a sweep"):
+    with as_user_error("runs", f"{shorten(str(root))} cannot hold a sweep"):
         sweep_records.write(root, sweep.name, sweep.asked)
 
 
@@ -273,11 +273,11 @@ def tagged_items(runs: Sequence[Run]) -> tuple[Item, ...]:
 
 
 def tagged(root: Path, tag: str) -> list[Run]:
-    """The runs that carry `tag`, newest first; raises `Refusal` where there is none."""
+    """The runs that carry `tag`, newest first; raises `UserError` where there is none."""
     runs = [run for run in list_runs(root) if tag in run.meta()["tags"]]
     if not runs:
         known = sorted({tag for run in list_runs(root) for tag in run.meta()["tags"]})
-        raise Refusal(
+        raise UserError(
             "tag", f"{shorten(tag)} is on no run in {shown(root)}; choices: {', '.join(known[:20]) or 'none yet'}"
         )
     return runs
@@ -285,11 +285,11 @@ def tagged(root: Path, tag: str) -> list[Run]:
 
 def _turn(root: Path) -> int:
     """The lock under which a sweep is started."""
-    with refused("runs", f"{shorten(str(root))} cannot hold a new run"):
+    with as_user_error("runs", f"{shorten(str(root))} cannot hold a new run"):
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
         turn = claim(root / ".sweeps.lock", _START_PATIENCE_S)
     if turn is None:
-        raise Refusal("sweep", "another one is still being started; try again in a minute")
+        raise UserError("sweep", "another one is still being started; try again in a minute")
     return turn
 
 

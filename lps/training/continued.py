@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.methods import Method
 
 _NETWORKS = ("network.", "average.", "prototypes")  # how the names of weights begin that stand for what was learned
@@ -14,8 +14,8 @@ _BY_CLASS = ("classifier.weight", "classifier.bias", "prototypes")  # how those 
 def load(method: Method, stored: dict[str, Tensor], rows: Tensor) -> int:
     """Put the weights of another run of the same method into `method`; gives how many tensors were used.
 
-    rows: int64, for every class id here that of the other run, -1 for none, whose row stays at random. Raises `Refusal`
-    where a weight of the backbone is missing, has another shape or is not finite.
+    rows: int64, for every class id here that of the other run, -1 for none, whose row stays at random. Raises
+    `UserError` where a weight of the backbone is missing, has another shape or is not finite.
     """
     used = 0
     for name, own in method.state_dict().items():
@@ -31,5 +31,5 @@ def load(method: Method, stored: dict[str, Tensor], rows: Tensor) -> int:
             own.copy_(there)
             used += 1
         elif name.startswith("network.backbone."):
-            raise Refusal("network.continues", f"does not fit the network: {name} is missing, or has another shape")
+            raise UserError("network.continues", f"does not fit the network: {name} is missing, or has another shape")
     return used

@@ -1,11 +1,11 @@
-"""Why a training ended, as a kind and one sentence; what to do about each kind: `lps.running.failures`."""
+"""Why a training ended, as a kind and one sentence; what to do about each kind: `lps.scheduler.failures`."""
 
 import errno
 from pathlib import Path
 
 import torch
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files import disk
 from lps.files.atomic import refusal
 from lps.store.runs import Run
@@ -34,7 +34,7 @@ def explain_end(run: Run, error: Exception) -> tuple[str, str]:
 def explain(error: Exception) -> tuple[str, str]:
     """(kind, one sentence) for an exception that ended a run."""
     first_line = str(error).partition("\n")[0] or "no message"
-    if isinstance(error, Refusal):
+    if isinstance(error, UserError):
         return "data" if error.name in ("dataset", "dataset.path") else "config", str(error)
     if isinstance(error, Diverged):
         return "diverged", str(error)

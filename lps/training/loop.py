@@ -29,7 +29,7 @@ from lps.data.batches import TRAINING, seeded, training_batches
 from lps.data.features import StoredFeatures
 from lps.data.material import Material, prepare, resolve_device
 from lps.data.views import views_of
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files import disk
 from lps.files.atomic import sweep, write_json
 from lps.machine.devices import available_cores
@@ -191,15 +191,15 @@ class RunTraining:
         return True
 
     def _check_split(self) -> None:
-        """Raises `Refusal` where an earlier attempt divided other images, or the same ones otherwise."""
+        """Raises `UserError` where an earlier attempt divided other images, or the same ones otherwise."""
         try:
             split, truth = snapshots.read_split(self.run.folder)
-        except Refusal:
+        except UserError:
             return  # it is damaged, which pages say; the run does not need it
         ours, arrays = self.material.split, ("labeled", "unlabeled", "class_order", "test", "validation", "confirmed")
         same = all(np.array_equal(getattr(split, name), getattr(ours, name)) for name in arrays)
         if not same or not np.array_equal(truth, self.material.truth):
-            raise Refusal("dataset", CHANGED)
+            raise UserError("dataset", CHANGED)
 
     def _restore(self) -> bool:
         """Go on from the newest checkpoint that verifies; False where there is none."""
@@ -216,7 +216,7 @@ class RunTraining:
         else:
             state = checkpoints.load(self.run.checkpoints, _checkpoint_name(number))
         if self.is_first and state.get("data", self.material.digest) != self.material.digest:
-            raise Refusal("dataset", CHANGED)
+            raise UserError("dataset", CHANGED)
         self.method.load_state_dict(state["method"])
         self.optimizer.load_state_dict(state["optimizer"])
         averages = Averages(state["averages"])
@@ -281,7 +281,7 @@ class RunTraining:
         stored = checkpoints.load(self.run.folder, inherited.WEIGHTS)
         name = inherited.weights_name(self.run.read_json(f"{inherited.WEIGHTS}.json"))
         if stored is None or name != self.config.network_continues or not isinstance(stored.get("method"), dict):
-            raise Refusal(inherited.CONTINUES, f"{inherited.WEIGHTS}.pt of the run is missing or damaged")
+            raise UserError(inherited.CONTINUES, f"{inherited.WEIGHTS}.pt of the run is missing or damaged")
         rows = torch.from_numpy(inherited.read(self.run).rows)
         used = continued.load(self.method, stored["method"], rows)
         return f"{used} start weights of the run before"

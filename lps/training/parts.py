@@ -16,7 +16,7 @@ import socket
 import time
 from dataclasses import dataclass
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.atomic import write_json
 from lps.store.runs import Run
 
@@ -39,7 +39,7 @@ class Part:
     def ranks(self, count: int) -> range:
         """Its own of `count` ranks, the same number on every machine."""
         if count % self.parts:
-            raise Refusal("processes", f"{count} cannot be shared evenly among {self.parts} machines")
+            raise UserError("processes", f"{count} cannot be shared evenly among {self.parts} machines")
         each = count // self.parts
         return range(self.number * each, (self.number + 1) * each)
 
@@ -53,7 +53,7 @@ def here() -> Part:
         number, parts = -1, 0
     if not 0 <= number < parts:
         told = " and ".join(f"{name}={os.environ.get(name, '')}" for name in names)
-        raise Refusal("processes", f"{told} is no place among the machines of a run")
+        raise UserError("processes", f"{told} is no place among the machines of a run")
     return Part(number, parts, os.environ.get("LPS_MEETING", ""))
 
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from lps.data.batches import PRETRAINING, Pictures, seeded
 from lps.data.material import prepare
 from lps.data.views import views_of
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files import disk, locks
 from lps.files.atomic import sweep
 from lps.machine.devices import available_cores
@@ -123,7 +123,7 @@ def train_simclr(
         values = {"pretrain/loss": work.loss_sum.item() / work.steps, "pretrain/lr": work.rate}
         if not math.isfinite(values["pretrain/loss"]):
             work.discard()
-            raise Refusal(
+            raise UserError(
                 "pretrain.lr", f"{config.pretrain_lr:g} is too much: the SimCLR loss is no longer a finite number"
             )
         work.next_epoch()
@@ -270,9 +270,9 @@ def pretrain_alone(
     so the work ends without a file, and whoever wants the same start goes on from there.
     """
     if config.network_start != "simclr":
-        raise Refusal("network.start", f"{config.network_start} needs no pretraining; choose simclr")
+        raise UserError("network.start", f"{config.network_start} needs no pretraining; choose simclr")
     if config.pretrain_epochs == 0:
-        raise Refusal("pretrain.epochs", "0 leaves nothing to pretrain; choose at least 1")
+        raise UserError("pretrain.epochs", "0 leaves nothing to pretrain; choose at least 1")
     torch.set_num_threads(config.threads or available_cores())
     material = prepare(config)
     images, truth = material.training

@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.atomic import clean_line
 from lps.machine.processes import die_with_parent
 from lps.store.events import EventWriter
@@ -52,7 +52,7 @@ def wanted(run: Run) -> int:
     part = parts.here()
     try:
         processes = run.config().processes
-    except Refusal:
+    except UserError:
         if part.is_first:
             return 0  # training says why
         raise

@@ -6,7 +6,7 @@ from sklearn.datasets import load_digits
 
 from lps.analysis import audit as audits
 from lps.analysis.audit import LABELED, TEST, UNLABELED, audit, neighbours, parts_of
-from lps.errors import Refusal
+from lps.errors import UserError
 
 CLASSES, EACH, WIDTH = 4, 40, 32
 
@@ -108,13 +108,13 @@ def test_blocks_change_nothing_and_each_is_told(clean, monkeypatch):
 
 @pytest.mark.parametrize("count", [0, 10])
 def test_too_few_pictures_are_refused_in_a_sentence(count):
-    with pytest.raises(Refusal, match=f"pictures: {count} are not 11 to 100,000"):
+    with pytest.raises(UserError, match=f"pictures: {count} are not 11 to 100,000"):
         looked(np.zeros((count, 3)), np.zeros(count, np.int64))
 
 
 def test_too_many_pictures_are_refused_before_anything_is_computed(monkeypatch):
     monkeypatch.setattr(audits, "MOST", 20)
-    with pytest.raises(Refusal, match="images_per_class takes a part"):
+    with pytest.raises(UserError, match="images_per_class takes a part"):
         looked(np.zeros((21, 3)), np.zeros(21, np.int64))
 
 

@@ -17,7 +17,7 @@ from lps.analysis import differences, paper, run_groups, run_scores, score_table
 from lps.analysis.run_groups import Group, group_runs
 from lps.analysis.run_scores import Scored, score_run
 from lps.charts import group_tables
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files import tables
 from lps.scores.protocols import Scores
 from lps.settings.backbone_names import ABOUT_LABELS
@@ -57,7 +57,7 @@ def test_a_run_without_predictions_has_the_scores_that_it_recorded(tmp_path, sel
     for run in recorded_runs():
         bare = without_predictions(run, tmp_path)
         if select == "validation":
-            with pytest.raises(Refusal, match="withholds no labels"):
+            with pytest.raises(UserError, match="withholds no labels"):
                 score_run(bare, select=select)
             continue
         whole, alone = score_run(run, select=select), score_run(bare, select=select)
@@ -69,10 +69,10 @@ def test_a_run_without_predictions_has_the_scores_that_it_recorded(tmp_path, sel
 @pytest.mark.parametrize("how", [("gcd_v1", "last", "default"), ("orca", "last", "matched")])
 def test_other_scores_of_a_run_without_predictions_are_refused_with_the_reason(tmp_path, how):
     bare = without_predictions(make_run(tmp_path / "one", epochs=2), tmp_path)
-    with pytest.raises(Refusal, match="snapshots: are gone"):
+    with pytest.raises(UserError, match="snapshots: are gone"):
         score_run(bare, *how)
     new = make_run(tmp_path, "queued")
-    with pytest.raises(Refusal, match="no epoch has been evaluated yet"):
+    with pytest.raises(UserError, match="no epoch has been evaluated yet"):
         score_run(new, *how)
 
 
@@ -213,13 +213,13 @@ def test_methods_without_aligned_ids_are_matched_by_default(tmp_path):
 @pytest.mark.parametrize("words", [{"protocol": "x"}, {"select": "best"}, {"seen": "maybe"}])
 def test_an_unknown_word_is_named(tmp_path, words):
     ((name, value),) = words.items()
-    with pytest.raises(Refusal, match=f"{name}: '{value}' is not one of "):
+    with pytest.raises(UserError, match=f"{name}: '{value}' is not one of "):
         score_run(make_run(tmp_path, epochs=1), **words)
 
 
 def test_damage_is_one_sentence_with_the_runs_name(tmp_path):
     def fails(run, words):
-        with pytest.raises(Refusal, match=re.escape(run.id) + ".*" + words):
+        with pytest.raises(UserError, match=re.escape(run.id) + ".*" + words):
             score_run(run)
 
     run = make_run(tmp_path, epochs=2)

@@ -13,7 +13,7 @@ from lps.analysis.effects import backgrounds, importance, missing, most_cells, u
 from lps.analysis.run_scores import REPEATED, Scored
 from lps.charts import effect_charts
 from lps.charts.palette import LIGHT
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.scores.protocols import Scores
 from lps.settings.config import configure
 from lps.settings.parameters import text_of
@@ -94,7 +94,7 @@ def test_different_splits_are_never_averaged():
     kept, others = effects.one_split(runs)
     assert kept == runs[1:] and others == runs[:1]
     assert effects.one_split([]) == ([], [])
-    with pytest.raises(Refusal, match="different splits"):
+    with pytest.raises(UserError, match="different splits"):
         importance(runs, "novel")
 
 
@@ -202,7 +202,7 @@ def test_the_usual_seeds_are_those_of_most_cells():
 
 def test_a_value_that_does_not_fit_is_told():
     (background,) = backgrounds([scored()], ["margin_scale"])
-    with pytest.raises(Refusal, match="margin_scale: -1"):
+    with pytest.raises(UserError, match="margin_scale: -1"):
         missing(background, (-1.0,), (0,))
 
 
@@ -268,13 +268,13 @@ def test_the_chance_level_is_the_mean_share_of_a_setting_without_effect():
 
 def test_too_little_is_refused():
     runs = grid_of(lambda c, t, lr: 0.3 + 0.02 * c)
-    with pytest.raises(Refusal, match="needs at least 8 different settings of these runs; there are 7"):
+    with pytest.raises(UserError, match="needs at least 8 different settings of these runs; there are 7"):
         importance(runs[:14], "novel")
-    with pytest.raises(Refusal, match="nothing to explain"):
+    with pytest.raises(UserError, match="nothing to explain"):
         importance(grid_of(lambda c, t, lr: 0.5), "novel")
-    with pytest.raises(Refusal, match="there are 0"):
+    with pytest.raises(UserError, match="there are 0"):
         importance([], "novel")
-    with pytest.raises(Refusal, match="there is 1$"):
+    with pytest.raises(UserError, match="there is 1$"):
         importance(runs[:1], "novel")
     one_by_one = [scored(0, 0.1 * place, margin_scale=place) for place in range(9)]
     found, left_out = importance(one_by_one, "novel")

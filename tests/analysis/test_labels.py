@@ -11,7 +11,7 @@ from lps.analysis.labels import carry, clusters_of
 from lps.analysis.naming import Naming, after
 from lps.data.classes import Classes
 from lps.data.split import Split
-from lps.errors import Refusal
+from lps.errors import UserError
 from tests.analysis.test_naming import merge, name, said, split
 from tests.sample_runs import make_run
 
@@ -48,7 +48,7 @@ def test_clusters_are_those_of_an_image_after_image_replay(done, predicted):
     for step in done:
         try:
             holds = after(holds, step)
-        except Refusal:
+        except UserError:
             continue
         if step["do"] == "split":
             holding |= dict.fromkeys(step["images"], step["new"])
@@ -111,12 +111,12 @@ def test_the_epoch_with_names_is_the_usual_one(tmp_path):
     assert labels.label_all(run, 3).epoch == 3
     naming.undo(run, 2)
     assert labels.label_all(run).epoch == 4
-    with pytest.raises(Refusal, match="epoch: 9 has no snapshot; the epochs go from 1 to 4"):
+    with pytest.raises(UserError, match="epoch: 9 has no snapshot; the epochs go from 1 to 4"):
         labels.label_all(run, 9)
 
 
 def test_a_run_without_an_epoch_has_no_labels(tmp_path):
-    with pytest.raises(Refusal, match="no epoch has been evaluated yet"):
+    with pytest.raises(UserError, match="no epoch has been evaluated yet"):
         labels.label_all(make_run(tmp_path, "running", written=0))
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lps.analysis import naming
 from lps.analysis.naming import Naming, after
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.atomic import SMALL_FILE
 from lps.settings.config import configure
 from lps.store.run_folders import create_run
@@ -134,7 +134,7 @@ def test_an_image_that_is_split_off_twice_is_in_the_last_cluster():
     ],
 )
 def test_what_cannot_be_is_refused(steps, words):
-    with pytest.raises(Refusal, match=words):
+    with pytest.raises(UserError, match=words):
         said(*steps)
 
 
@@ -151,7 +151,7 @@ def test_a_merge_takes_the_name_along_where_the_other_has_none():
 
 
 def test_a_name_that_a_seen_class_has_already():
-    with pytest.raises(Refusal, match="already the name of cluster 0"):
+    with pytest.raises(UserError, match="already the name of cluster 0"):
         naming.check_name("CAT", 7, Naming(), {0: "cat", 1: "dog"})
     naming.check_name("cat", 0, Naming(), {0: "cat"})
     naming.check_name("cat", 7, said(name(0, "kitten")), {0: "cat"})
@@ -166,7 +166,7 @@ def test_a_new_cluster_has_an_id_that_nobody_had():
 def test_a_name_is_one_printable_line(text):
     try:
         found = naming.clean_name(text)
-    except Refusal:
+    except UserError:
         assert not any(c.isprintable() and not c.isspace() for c in text[: naming.NAME_LIMIT])
     else:
         assert found.isprintable() and found == found.strip() and 1 <= len(found) <= naming.NAME_LIMIT
@@ -250,7 +250,7 @@ def test_every_earlier_state_can_be_had_back_and_left_again(run):
     assert naming.at(naming.read_entries(run), 3).is_empty and len(naming.read_entries(run)) == 9
     naming.restore(run, 3, 7)
     assert naming.at([*naming.read_entries(run), {"epoch": 3, "restore": 2**40}], 3) == said(*steps[:2])
-    with pytest.raises(Refusal, match="11 is not a number of decisions; expected 0 to 10"):
+    with pytest.raises(UserError, match="11 is not a number of decisions; expected 0 to 10"):
         naming.restore(run, 3, 11)
 
 
@@ -258,7 +258,7 @@ def test_what_somebody_added_meanwhile_is_not_taken_back_unseen(run):
     naming.record(run, 3, [name(1, "cat")])
     naming.record(run, 3, [name(2, "dog")])
     for take_back in (lambda: naming.undo(run, 3, seen=1), lambda: naming.restore(run, 3, 0, seen=1)):
-        with pytest.raises(Refusal, match="meanwhile was said: cluster 2 named dog; look again"):
+        with pytest.raises(UserError, match="meanwhile was said: cluster 2 named dog; look again"):
             take_back()
     assert naming.undo(run, 3, seen=2) == "cluster 2 named dog"
 
@@ -277,7 +277,7 @@ def test_two_windows_lose_nothing(run):
 def test_all_steps_of_an_entry_or_none(run):
     naming.record(run, 3, [name(1, "cat")])
     before = (run.folder / "names.json").read_bytes()
-    with pytest.raises(Refusal, match="already the name"):
+    with pytest.raises(UserError, match="already the name"):
         naming.record(run, 3, [merge(5, 6), name(2, "cat")])
     assert (run.folder / "names.json").read_bytes() == before
 
@@ -299,7 +299,7 @@ def test_a_damaged_file_is_reported_and_never_written_over(run, content):
         lambda: naming.record(run, 1, [name(1, "a")]),
         lambda: naming.undo(run, 1),
     ):
-        with pytest.raises(Refusal, match="names.json: is damaged and was left as it is"):
+        with pytest.raises(UserError, match="names.json: is damaged and was left as it is"):
             act()
     assert (run.folder / "names.json").read_bytes() == content
 
@@ -353,7 +353,7 @@ def test_a_number_that_is_none_is_damage_to_whoever_writes(run, number):
     (run.folder / "names.json").write_text(before := f'{{"version": 1, "entries": [{entries}]}}')
     assert naming.at(naming.read_entries(run), 3).names == {1: "cat"}
     for act in (lambda: naming.record(run, 1, [name(1, "a")]), lambda: naming.undo(run, 3)):
-        with pytest.raises(Refusal, match="names.json: is damaged and was left as it is"):
+        with pytest.raises(UserError, match="names.json: is damaged and was left as it is"):
             act()
     assert (run.folder / "names.json").read_text() == before
 
@@ -367,6 +367,6 @@ def test_words_about_names_are_printable(run):
 
 def test_a_file_that_could_not_be_read_again_is_not_written(run):
     naming.record(run, 1, [name(1, "cat")])
-    with pytest.raises(Refusal, match="would be larger than 1 MiB"):
+    with pytest.raises(UserError, match="would be larger than 1 MiB"):
         naming.record(run, 1, [split(list(range(10**6, 10**6 + SMALL_FILE // 8)), 10)])
     assert naming.at(naming.read_entries(run), 1).names == {1: "cat"}

@@ -10,7 +10,7 @@ from sklearn.decomposition import PCA
 
 from lps.analysis import projection
 from lps.analysis.projection import fit_plane, turn, unit_rows
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.store import snapshots
 from lps.store.snapshots import MOST_POINTS, MOST_VALUES, Snapshot
 from lps.ui.pictures import points
@@ -77,9 +77,9 @@ def test_project_stores_every_image_of_the_snapshot_and_repeats_itself(run, meth
 
 
 def test_project_refuses_what_is_not_there(run):
-    with pytest.raises(Refusal, match="epoch: 99 has no snapshot; choices: 1, 2, 3"):
+    with pytest.raises(UserError, match="epoch: 99 has no snapshot; choices: 1, 2, 3"):
         projection.project(run, "pca", 99)
-    with pytest.raises(Refusal, match="'cube' is not one of pca, umap, tsne"):
+    with pytest.raises(UserError, match="'cube' is not one of pca, umap, tsne"):
         projection.project(run, "cube", 1)
 
 
@@ -143,12 +143,12 @@ def test_pictures_of_a_changed_data_set_are_refused(run, monkeypatch):
     swapped[[0, 1]] = swapped[[1, 0]]
     other = type(known)(known.pixels, swapped, known.class_names)
     monkeypatch.setattr("lps.data.sources.load", lambda *source: other)
-    with pytest.raises(Refusal, match="has changed since the run"):
+    with pytest.raises(UserError, match="has changed since the run"):
         points.pictures(run)
 
 
 def test_damaged_snapshot_is_a_sentence(tmp_path):
-    with pytest.raises(Refusal, match="epoch-0007.npz: is damaged"):
+    with pytest.raises(UserError, match="epoch-0007.npz: is damaged"):
         points.table(make_damaged(tmp_path), 7)
 
 
@@ -157,7 +157,7 @@ def test_snapshot_of_another_split_is_refused(tmp_path):
     found = snapshots.read_snapshot(run.snapshots, 2)
     shorter = snapshots.Snapshot(found.predicted[1:], found.confidence[1:], found.features, found.feature_index)
     snapshots.write_snapshot(run.snapshots, 2, shorter)
-    with pytest.raises(Refusal, match="does not hold one class id for each of the"):
+    with pytest.raises(UserError, match="does not hold one class id for each of the"):
         points.table(run, 2)
 
 
@@ -233,7 +233,7 @@ def test_maps_that_are_there_stay_and_damaged_ones_are_not_begun_from(maker):
 
 
 def test_maps_of_all_epochs_refuse_what_is_not_there(run):
-    with pytest.raises(Refusal, match="epoch: 99 has no snapshot"):
+    with pytest.raises(UserError, match="epoch: 99 has no snapshot"):
         projection.project_all(run, "umap", 99)
 
 
@@ -278,7 +278,7 @@ def test_features_without_an_id_each_are_damage_in_a_thinned_reading_too(tmp_pat
     none, count = np.zeros(0, np.int16), MOST_POINTS + 100
     wrong = Snapshot(none, none.astype(np.float16), np.ones((count, 1), np.float16), np.arange(7))
     snapshots.write_snapshot(tmp_path, 0, wrong)
-    with pytest.raises(Refusal, match="is damaged"):
+    with pytest.raises(UserError, match="is damaged"):
         snapshots.read_snapshot(tmp_path, 0, thinned=True)
 
 

@@ -7,7 +7,7 @@ from lps.analysis import naming, projection, review_order
 from lps.analysis.naming import Naming
 from lps.analysis.projection import nearest_rows
 from lps.analysis.review_order import beliefs, margins, queue
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.store import snapshots
 from tests.sample_runs import make_run
 
@@ -90,10 +90,10 @@ def test_there_are_always_five_suggestions_and_examples_of_each(run):
 def test_features_of_strange_images_are_damage(run, tmp_path):
     own = make_run(tmp_path, epochs=2)
     snapshot = snapshots.read_snapshot(own.snapshots, 2)
-    with pytest.raises(Refusal, match=r"split.npz: is not there yet"):
+    with pytest.raises(UserError, match=r"split.npz: is not there yet"):
         review_order.read_desk(make_run(tmp_path, "queued"), 2)
     snapshots.write_snapshot(
         own.snapshots, 2, type(snapshot)(**{**vars(snapshot), "feature_index": snapshot.feature_index + 5000})
     )
-    with pytest.raises(Refusal, match=r"epoch-0002.npz: holds no features of the unlabeled images"):
+    with pytest.raises(UserError, match=r"epoch-0002.npz: holds no features of the unlabeled images"):
         review_order.read_desk(own, 2)

@@ -10,7 +10,7 @@ import shutil
 import pytest
 from playwright.sync_api import expect
 
-from lps.running import queue
+from lps.scheduler import queue
 from lps.store.run_folders import list_runs
 
 TRIALS = int(os.environ.get("LPS_CLICKS", "4"))

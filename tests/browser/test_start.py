@@ -6,7 +6,7 @@ import shutil
 import pytest
 from playwright.sync_api import expect
 
-from lps.running import launcher
+from lps.scheduler import launcher
 from lps.store.run_folders import list_runs
 from tests import sample_runs
 from tests.browser.conftest import wait_for_run

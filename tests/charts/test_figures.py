@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from lps import ConfigError, api, figures
-from lps.running import launcher
+from lps.scheduler import launcher
 from lps.studies import presets
 from tests.sample_runs import make_run
 from tests.studies.test_search import asked, drive
@@ -151,7 +151,7 @@ def test_differences_that_mix_what_the_comparison_keeps_apart_have_no_python(tmp
 
 
 def test_a_curve_of_a_sweep_beside_the_papers(tmp_path, charts, carried_out):
-    asked = presets.Asked("C", seeds=(0, 1), fixed={"epochs": "2"})
+    asked = presets.PresetRequest("C", seeds=(0, 1), fixed={"epochs": "2"})
     fill(tmp_path, asked, ["finished"] * 7)
     shown = charts(tmp_path, "sweeps", sweep=asked.name)
     ((chart, code),) = (one for key, one in shown.items() if key.startswith("sweep_curve"))

@@ -116,7 +116,7 @@ def test_what_means_nothing_is_named(arguments, words, tmp_path, capsys):
 
 
 def test_weights_that_know_imagenets_classes_are_told_at_the_start_and_at_the_export(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("lps.running.launcher.launch", lambda run, **how: None)
+    monkeypatch.setattr("lps.scheduler.launcher.launch", lambda run, **how: None)
     asked = ["--set", "network.name=efficientnet_lite0", "--set", "network.image_size=32"]
     assert main(["launch", *asked, "--runs", str(tmp_path / "runs")]) == 0
     assert ABOUT_LABELS in capsys.readouterr().err

@@ -14,7 +14,7 @@ import pytest
 
 from lps import __main__ as command_line
 from lps.cli import _parser
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings.config import protocol_parameters
 from lps.store.runs import State
 from tests.hostile.test_bad_input import options, spelled, the_parser
@@ -60,22 +60,22 @@ def world(tmp_path, monkeypatch):
 def nothing_begins(monkeypatch):
     """What is in order is laid out and written as usual, and not carried out."""
     over = State("finished")
-    monkeypatch.setattr("lps.running.launcher.launch", lambda run, **how: None)
-    monkeypatch.setattr("lps.running.launcher.launch_all", lambda *arguments, **how: None)
-    monkeypatch.setattr("lps.running.launcher.pump", lambda root, *rest: [])
-    monkeypatch.setattr("lps.doctor.finding.Machine.imports", lambda machine, names: {"said": {}, "cuda": {}})
+    monkeypatch.setattr("lps.scheduler.launcher.launch", lambda run, **how: None)
+    monkeypatch.setattr("lps.scheduler.launcher.launch_all", lambda *arguments, **how: None)
+    monkeypatch.setattr("lps.scheduler.launcher.pump", lambda root, *rest: [])
+    monkeypatch.setattr("lps.doctor.diagnostic.Machine.imports", lambda machine, names: {"said": {}, "cuda": {}})
     monkeypatch.setattr("lps.cli._follow.follow", lambda run: over)
     monkeypatch.setattr("os.execve", _not_here)
     monkeypatch.setattr("lps.studies.search.begin", lambda search: True)
     monkeypatch.setattr("lps.studies.search_driver.begin_here", lambda *arguments: "finished")
-    monkeypatch.setattr("lps.exchange.recording._write_epochs", lambda *arguments: None)
+    monkeypatch.setattr("lps.interop.recording._write_epochs", lambda *arguments: None)
     for name in ("lps.training.pretrain.pretrain_alone", "lps.studies.class_search.search", "lps.data.sources.fetch",
                  "lps.data.features.make"):  # fmt: skip
         monkeypatch.setattr(name, _not_here)
 
 
 def _not_here(*arguments, **options):
-    raise Refusal("test", "nothing is carried out here")
+    raise UserError("test", "nothing is carried out here")
 
 
 def snapshot(place) -> set:

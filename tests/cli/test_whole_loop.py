@@ -40,7 +40,7 @@ def test_the_lines_of_readme_lead_from_a_folder_to_the_model(tmp_path, monkeypat
     *lines, example = lines_of_readme()
     assert len(lines) < 10 and example == "python exports/model/NEXT/example.py inbox/*"
     train, show, name, train_on, predict, watch, export = lines
-    assert watch == "python -m lps predict NEXT inbox --watch"  # goes on for ever; tests/use/test_watching.py
+    assert watch == "python -m lps predict NEXT inbox --watch"  # goes on for ever; tests/inference/test_watching.py
     known["RUN"] = Path(carry_out(train)[0].splitlines()[-1]).name
     assert len(carry_out(show)[0].splitlines()) == 6 and "okapi" in carry_out(name)[0]
     said, told = carry_out(train_on)

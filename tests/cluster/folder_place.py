@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 
 from lps.cluster import executors, job_options
-from lps.cluster.jobs import Board, Job, Silence
-from lps.errors import Refusal
+from lps.cluster.jobs import BackendUnavailable, Board, Job
+from lps.errors import UserError
 from lps.files.atomic import write_json
 from tests.patience import is_gone
 
@@ -36,7 +36,7 @@ class FolderBoard(Board):
 
     def ask(self):
         if _has("silent"):
-            raise Silence("the folder says nothing")
+            raise BackendUnavailable("the folder says nothing")
         return [(_seen(path), _read(path)["name"]) for path in _jobs().glob("*.json")]
 
 
@@ -80,12 +80,12 @@ def known(option):
 
 def check(options):
     if (options.get("cpus") or 1) > _CORES:
-        raise Refusal(f"{NAME} cpus", f"{options.get('cpus')} is more than the {_CORES} of the machine")
+        raise UserError(f"{NAME} cpus", f"{options.get('cpus')} is more than the {_CORES} of the machine")
 
 
 def hand_over(work, options):
     if _has("closed"):
-        raise Silence("the folder is closed")
+        raise BackendUnavailable("the folder is closed")
     first = len(list(_jobs().glob("*.json")))
     ids = [f"{first}_{task}" if len(work.folders) > 1 else str(first) for task in range(len(work.folders))]
     for task, job in enumerate(ids):

@@ -16,9 +16,9 @@ from lps.__main__ import main
 from lps.cluster import executors, jobs
 from lps.cluster.executors import AWAY, Executor
 from lps.cluster.jobs import RECORD
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.atomic import write_json
-from lps.running import launcher
+from lps.scheduler import launcher
 from lps.settings.config import configure
 from lps.store.events import read_events
 from lps.store.run_folders import create_run
@@ -140,19 +140,19 @@ def test_several_runs_are_handed_over_together(tmp_path, place):
 
 def test_what_the_place_refuses_is_one_sentence_and_leaves_the_run_as_it_was(run, place, capsys):
     (place / "closed").touch()
-    with pytest.raises(Refusal, match="^folder_place: the job was not taken: the folder is closed$"):
+    with pytest.raises(UserError, match="^folder_place: the job was not taken: the folder is closed$"):
         launcher.launch(run, TRAINER, on=PLAIN)
     assert not (run.folder / "want.json").exists() and not (run.folder / RECORD).exists()
-    with pytest.raises(Refusal, match="^retries: 2 has no meaning in a folder, which has none; leave it out$"):
+    with pytest.raises(UserError, match="^retries: 2 has no meaning in a folder, which has none; leave it out$"):
         launcher.launch(run, TRAINER, on=PLAIN, retries=2)
     words = ["launch", "--runs", str(run.root), "--on", "folder_place", "--folder_place"]
     assert main([*words, "cpus=9"]) == 2
     assert "folder_place cpus: 9 is more than the 8 of the machine" in capsys.readouterr().err
     assert main([*words, "gpus=1"]) == 2
     assert "folder_place: 'gpus' is no option; choices: cpus" in capsys.readouterr().err
-    with pytest.raises(Refusal, match="^on: 'mars' is no place; choices: .*folder_place"):
+    with pytest.raises(UserError, match="^on: 'mars' is no place; choices: .*folder_place"):
         api.launch(runs=run.root, on={"place": "mars"})
-    with pytest.raises(Refusal, match="^folder_place cpus: 9 is more"):
+    with pytest.raises(UserError, match="^folder_place cpus: 9 is more"):
         api.launch(runs=run.root, on={"place": "folder_place", "cpus": 9})
     assert [path.name for path in run.root.iterdir() if path.name[0] != "."] == [run.id], "nothing was made"
 
@@ -176,7 +176,7 @@ def test_a_place_that_another_version_knows_is_left_alone(run):
     write_json(run.folder / "want.json", {"want": "run", "attempt": 1, "time": 1.0, "on": "mars"})
     assert run.state().name == "unknown" and "this program knows no place mars; choices: " in run.state().reason
     assert launcher.pump(run.root, TRAINER) == [] and executors.title("mars") == "mars"
-    with pytest.raises(Refusal, match="^mars: mars could not be told .*this program knows no place mars"):
+    with pytest.raises(UserError, match="^mars: mars could not be told .*this program knows no place mars"):
         launcher.stop(run)
 
 

@@ -18,10 +18,10 @@ from lps.cluster.executors import slurm
 from lps.cluster.executors.slurm import SlurmBoard as Board
 from lps.cluster.executors.slurm import SlurmJob as Job
 from lps.cluster.executors.slurm import read_jobs, read_options
-from lps.cluster.jobs import RECORD, Silence, standing
-from lps.errors import Refusal
+from lps.cluster.jobs import RECORD, BackendUnavailable, standing
+from lps.errors import UserError
 from lps.files.atomic import write_json
-from lps.running import cluster_submit, launcher
+from lps.scheduler import cluster_submit, launcher
 from lps.settings.config import configure
 from lps.store.run_folders import create_run, list_runs
 from tests.queued_runs import waiting_runs
@@ -139,7 +139,7 @@ def test_options_become_one_argument_each():
     ],
 )
 def test_what_is_no_option_is_one_sentence(text):
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(UserError) as caught:
         read_options([text])
     assert str(caught.value).startswith("slurm") and "\n" not in str(caught.value)
 
@@ -159,14 +159,14 @@ def test_a_run_in_parts_asks_for_as_many_tasks(cluster, texts, places):
 
 
 def test_on_several_nodes_a_run_has_one_part_on_each():
-    with pytest.raises(Refusal, match="slurm tasks: cannot be given together with nodes"):
+    with pytest.raises(UserError, match="slurm tasks: cannot be given together with nodes"):
         read_options(["nodes=2", "tasks=4"])
 
 
 def test_processes_that_cannot_be_shared_evenly_are_refused_before_anything_is_written(cluster, tmp_path):
     cluster.say("sbatch", "7\n")
     run = create_run(tmp_path, configure({"device": "cpu", "processes": 3}))
-    with pytest.raises(Refusal, match="3 cannot be shared evenly among 2 parts"):
+    with pytest.raises(UserError, match="3 cannot be shared evenly among 2 parts"):
         launcher.launch(run, ["true"], on=read_options(["nodes=2"]))
     assert not cluster.calls("sbatch") and run.state().name == "queued" and not (run.folder / "want.json").exists()
 
@@ -174,7 +174,7 @@ def test_processes_that_cannot_be_shared_evenly_are_refused_before_anything_is_w
 def test_each_process_of_a_run_needs_a_gpu_of_its_job(cluster, tmp_path):
     cluster.say("sbatch", "7\n")
     make = [create_run(tmp_path / "runs", configure({"processes": 3, "device": device})) for device in ("auto", "cpu")]
-    with pytest.raises(Refusal, match="^slurm gpus: 2 is fewer than the processes, 3; each needs one$"):
+    with pytest.raises(UserError, match="^slurm gpus: 2 is fewer than the processes, 3; each needs one$"):
         launcher.launch(make[0], on=read_options(["gpus=a100:2"]))
     assert not cluster.calls("sbatch") and not (make[0].folder / "want.json").exists()
     launcher.launch(make[0], on=read_options(["gpus=3"]))
@@ -226,7 +226,7 @@ def test_a_submission(cluster, monkeypatch):
 @pytest.mark.parametrize("answer", ["", "Submitted batch job 12", "12; rm", "12\n13", "-1"])
 def test_an_answer_that_is_no_job_id(cluster, answer):
     cluster.say("sbatch", answer)
-    with pytest.raises(Silence, match="no job id") as caught:
+    with pytest.raises(BackendUnavailable, match="no job id") as caught:
         slurm.submit(read_options([]), "a", "", "/t")
     assert caught.value.is_open
 
@@ -240,14 +240,14 @@ def test_the_script_hands_paths_over_as_they_are(tmp_path):
     )
     (tmp_path / "srun").chmod(0o700)
     text = slurm.script(
-        ["py thon", "-m", "lps.running.runner"], str(tmp_path), evil, "t", ["$HOME", "x y"], read_options([])
+        ["py thon", "-m", "lps.scheduler.runner"], str(tmp_path), evil, "t", ["$HOME", "x y"], read_options([])
     )
     for task, name in enumerate(evil):
         environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_ARRAY_TASK_ID": str(task)}
         environment |= {"SLURM_CPUS_PER_TASK": "4"} if task else {}
         ended = subprocess.run(["bash"], input=text, text=True, env=environment, cwd=tmp_path, timeout=20, check=False)
         expected = ["--nodes=1", "--ntasks=1", "--input=none", *(["--cpus-per-task=4"] if task else [])]
-        expected += ["py thon", "-m", "lps.running.runner", name, "--token", "t", "--", "$HOME", "x y"]
+        expected += ["py thon", "-m", "lps.scheduler.runner", name, "--token", "t", "--", "$HOME", "x y"]
         assert json.loads(log.read_text()) == expected and ended.returncode == 3, "the exit code is the step's"
     assert not (tmp_path / "pwned").exists()
 
@@ -269,7 +269,7 @@ def test_the_script_outlives_a_signal_and_waits_for_its_step(tmp_path):
 
 def test_no_sbatch_is_one_sentence(cluster, run):
     assert not slurm.is_here()
-    with pytest.raises(Refusal, match="^on: slurm is not available: sbatch is not installed here; choices: here$"):
+    with pytest.raises(UserError, match="^on: slurm is not available: sbatch is not installed here; choices: here$"):
         launcher.launch(run, on=read_options([]))
     assert not (run.folder / "want.json").exists()
 
@@ -280,7 +280,7 @@ def test_a_refusal_names_what_there_is_and_leaves_the_run_as_it_was(cluster, run
     )
     cluster.say("sbatch", err=err, code=1)
     cluster.say("sinfo", "low\nhigh*\nlow\n")
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(UserError) as caught:
         launcher.launch(run, on=read_options(["partition=x"]))
     words = "slurm: the job was not taken: Batch job submission failed: Invalid partition; choices: high, low"
     assert str(caught.value) == words
@@ -292,7 +292,7 @@ def test_a_submission_without_an_answer_may_have_been_taken(cluster, run, monkey
     monkeypatch.setattr(jobs, "SUBMIT_PATIENCE_S", 0.3)
     cluster.say("sbatch", sleep=20)
     cluster.say("squeue", "")
-    with pytest.raises(Refusal, match="nobody knows whether the job was taken: sbatch does not answer within 0.3 s"):
+    with pytest.raises(UserError, match="nobody knows whether the job was taken: sbatch does not answer within 0.3 s"):
         launcher.launch(run, on=read_options([]))
     about = run.read_json(RECORD)
     time.sleep(0.3)
@@ -345,7 +345,9 @@ def test_resuming_a_stopped_job_goes_back_to_the_cluster(cluster, run):
 def test_what_only_this_machines_queue_has_is_refused_for_a_cluster(cluster, run, more):
     cluster.say("sbatch", "12\n")
     for launch in (launcher.launch, lambda one, **how: launcher.launch_all([one], **how)):
-        with pytest.raises(Refusal, match=f"^{next(iter(more))}: . has no meaning on a cluster, which .*leave it out"):
+        with pytest.raises(
+            UserError, match=f"^{next(iter(more))}: . has no meaning on a cluster, which .*leave it out"
+        ):
             launch(run, on=read_options([]), **more)
     command = ["launch", "--runs", str(run.root), "--on", "slurm", *(f"--{k}={v}" for k, v in more.items())]
     assert main(command) == 2 and list_runs(run.root) == [run], "no folder is made"
@@ -381,7 +383,7 @@ def test_lines_about_jobs():
 
 @pytest.mark.parametrize("line", ["slurm_load_jobs error", "x|RUNNING||n|a", "7|RUNNING|n", "7|||n|a", "\x1b[2J"])
 def test_other_lines_are_no_answer(line):
-    with pytest.raises(Silence, match="no line about a job"):
+    with pytest.raises(BackendUnavailable, match="no line about a job"):
         read_jobs(line)
 
 
@@ -449,7 +451,7 @@ def test_a_cluster_that_does_not_answer_is_asked_again_behind_the_readers_back(c
     monkeypatch.setattr(slurm, "PATIENCE_S", 0.3 if "sleep" in plan else 20)
     cluster.say("squeue", **plan)
     board = Board()
-    with pytest.raises(Silence, match=words):
+    with pytest.raises(BackendUnavailable, match=words):
         board.find("7")
     monkeypatch.setattr(slurm, "PATIENCE_S", 20)
     cluster.say("squeue", "7|RUNNING|None|n|a\n")
@@ -458,13 +460,13 @@ def test_a_cluster_that_does_not_answer_is_asked_again_behind_the_readers_back(c
         try:
             assert board.find("7").state == "RUNNING" and board.silent_since is None
             return
-        except Silence:
+        except BackendUnavailable:
             time.sleep(0.02)
     raise AssertionError("it was not asked again")
 
 
 def test_a_missing_squeue_is_one_sentence(cluster):
-    with pytest.raises(Silence, match="squeue cannot be run"):
+    with pytest.raises(BackendUnavailable, match="squeue cannot be run"):
         Board().find("7")
 
 
@@ -549,7 +551,7 @@ def test_a_cluster_that_does_not_answer_makes_no_end_of_a_run(cluster, run):
         r"unknown since \d\d:\d\d: slurm_load_jobs error: Unable to contact slurm controller; last news 4 min ago",
         state.reason,
     )
-    with pytest.raises(Refusal, match="is unknown; only stopped"):
+    with pytest.raises(UserError, match="is unknown; only stopped"):
         launcher.resume(run)
 
 
@@ -592,7 +594,7 @@ def test_a_stop_that_the_cluster_cannot_be_told_of_stays_a_wish(cluster, run):
     cluster.say(
         "scancel", code=1, err="scancel: error: Kill job error on job id 7: Unable to contact slurm controller\n"
     )
-    with pytest.raises(Refusal, match="^slurm: SLURM could not be told to end the job .* will obey when it can$"):
+    with pytest.raises(UserError, match="^slurm: SLURM could not be told to end the job .* will obey when it can$"):
         launcher.stop(run)
     assert run.wish().want == "stop" and run.wish().on == "slurm"
 

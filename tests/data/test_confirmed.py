@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lps.data.confirmed import Confirmed, added
+from lps.data.confirmed_labels import Confirmed, added
 from lps.data.split import open_world_split
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings.config import configure
 
 NAMES = tuple("abcdef")
@@ -62,12 +62,12 @@ def test_no_truth_of_an_unlabeled_image_has_a_part_in_it():
 def test_what_does_not_fit_is_refused():
     base = split()
     for images in (base.labeled[:2], base.validation[:2], [len(LABELS)]):
-        with pytest.raises(Refusal, match="names images that are not unlabeled here"):
+        with pytest.raises(UserError, match="names images that are not unlabeled here"):
             added(base, LABELS, 6, confirmed(images, [3] * len(images)))
-    with pytest.raises(Refusal, match="gives classes that are not among the 5 seen ones"):
+    with pytest.raises(UserError, match="gives classes that are not among the 5 seen ones"):
         added(base, LABELS, 6, confirmed(some_unlabeled(), [3, 4, 5, 3]))
     free = np.setdiff1d(base.unlabeled, base.validation)
-    with pytest.raises(Refusal, match="leaves 6 unlabeled images for 7 classes; let fewer pictures count"):
+    with pytest.raises(UserError, match="leaves 6 unlabeled images for 7 classes; let fewer pictures count"):
         added(base, LABELS, 6, confirmed(free, [3] * len(free)))
 
 

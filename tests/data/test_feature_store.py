@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lps.data import feature_store
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files import disk
 from lps.files.locks import claim
 from lps.training.failure import explain
@@ -187,7 +187,7 @@ def test_a_store_is_deleted_whole_and_not_while_it_is_made():
     store, _ = make("a")
     lock = claim(store.lock)
     assert feature_store.kept()[0].is_written
-    with pytest.raises(Refusal, match="features: a is being made; stop the run that makes it first"):
+    with pytest.raises(UserError, match="features: a is being made; stop the run that makes it first"):
         feature_store.delete(store)
     os.close(lock)
     feature_store.delete(store)

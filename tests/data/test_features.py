@@ -12,10 +12,10 @@ from lps.data.features import StoredFeatures
 from lps.data.material import pictures, prepare
 from lps.data.sources import of as images_of
 from lps.data.views import views_of, views_of_pictures
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.network import backbones
 from lps.network.head import FeatureHead
-from lps.settings import catalog, decisions
+from lps.settings import catalog, edit_log
 from lps.settings.config import configure
 from lps.store.events import read_events
 from lps.training import loop
@@ -188,7 +188,7 @@ def test_features_that_are_nearly_equal_give_bounded_weights_and_a_sentence(feat
 def test_simclr_pretraining_is_refused_and_the_shipped_backbone_is_what_follows():
     assert configure({"features": "stored"}).network_name == "efficientnet_lite0"
     assert configure({"features": "stored"}).network_start == "published"
-    with pytest.raises(Refusal, match="network.start: simclr trains a backbone, and stored features are"):
+    with pytest.raises(UserError, match="network.start: simclr trains a backbone, and stored features are"):
         config(**{"network.start": "simclr"})
 
 
@@ -200,7 +200,7 @@ def test_values_that_are_not_finite_are_refused_in_a_sentence(monkeypatch):
 
     backbones_of = backbones.of
     monkeypatch.setattr(backbones, "of", spoiled)
-    with pytest.raises(Refusal, match="features: digits_resnet gives values that are not finite; use other weights"):
+    with pytest.raises(UserError, match="features: digits_resnet gives values that are not finite; use other weights"):
         made(config())
     assert feature_store.kept()[0].rows == {"plain": 0}
 
@@ -273,8 +273,8 @@ def test_what_is_decided_about_pictures_costs_no_other_store(monkeypatch, tmp_pa
     whole, table = made(config()), features.plain(config())
     (before,) = feature_store.kept()
     keys, of = sources.origin(config())
-    decisions.record("digits", None, "leave out", [keys[3], keys[70]], of=of)
-    decisions.record("digits", None, "relabel", [keys[5]], label="9", of=of)
+    edit_log.record("digits", None, "leave out", [keys[3], keys[70]], of=of)
+    edit_log.record("digits", None, "relabel", [keys[5]], label="9", of=of)
     rest = np.delete(np.arange(200), [3, 70])
     kept = made(config())
     assert len(kept) == len(prepare(config()).truth) == 198 and np.array_equal(features.plain(config()), table[rest])

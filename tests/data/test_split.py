@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lps.data.classes import Classes
 from lps.data.split import imbalanced_counts, open_world_split, with_cluster_names
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings.config import configure
 
 NAMES = tuple("abcdefgh")
@@ -42,7 +42,7 @@ def test_every_split_keeps_its_promises(seed, size, num_seen, rule, which, ratio
     )
     try:
         split = open_world_split(labels, NAMES, config)
-    except Refusal as error:
+    except UserError as error:
         assert "without a labeled image" in str(error)
         return
     truth = split.targets(labels)
@@ -121,7 +121,7 @@ def test_imbalanced_splits_keep_their_promises(available, imbalance, labeled_imb
     asked = {"split.imbalance": imbalance, "split.labeled_imbalance": labeled_imbalance, "split.seed": seed}
     try:
         split = open_world_split(labels, NAMES, configure(asked | {"split.rule": "stratified"}))
-    except Refusal as error:
+    except UserError as error:
         assert "split." in str(error)
         return
     parts = np.concatenate([split.labeled, split.unlabeled, split.test])
@@ -170,14 +170,16 @@ def test_test_images_and_images_of_unknown_class_stay():
     ],
 )
 def test_an_imbalance_that_cannot_be_is_one_sentence(values, words):
-    with pytest.raises(Refusal, match=words):
+    with pytest.raises(UserError, match=words):
         configure(values)
 
 
 def test_an_imbalance_that_leaves_no_label_is_one_sentence():
     labels = np.repeat(np.arange(8), 40)
     config = configure({"split.imbalance": 40.0, "split.labeled_ratio": 0.3, "split.imbalance_order": "novel"})
-    with pytest.raises(Refusal, match=r"split\.imbalance: 40 leaves class '.', . training images?, without a labeled"):
+    with pytest.raises(
+        UserError, match=r"split\.imbalance: 40 leaves class '.', . training images?, without a labeled"
+    ):
         open_world_split(labels, NAMES, config)
 
 
@@ -199,7 +201,7 @@ def test_hand_picked_classes_come_first_and_unknown_truth_is_unlabeled():
     ],
 )
 def test_settings_that_do_not_fit_the_data_are_one_sentence(settings_, words):
-    with pytest.raises(Refusal, match=words.replace("(", r"\(")):
+    with pytest.raises(UserError, match=words.replace("(", r"\(")):
         open_world_split(labels_of(200, 0), NAMES, configure(settings_))
 
 
@@ -215,7 +217,7 @@ def test_test_and_validation_images_keep_their_promises(seed, own_test, test, va
     asked = {"split.test_ratio": test if not own_test else 0.0, "split.validation_ratio": validation}
     config = configure(asked | {"split.seed": seed, "split.labeled_ratio": 0.6})
     if 0 < own_test < 8:
-        with pytest.raises(Refusal, match="too few for 8 classes"):
+        with pytest.raises(UserError, match="too few for 8 classes"):
             open_world_split(labels, NAMES, config, own_test)
         return
     split = open_world_split(labels, NAMES, config, own_test)
@@ -244,7 +246,7 @@ def test_a_class_with_one_label_keeps_it():
     assert (labels[split.labeled] == 1).sum() == 1 and (labels[split.labeled] == 0).sum() == 5
     ones = np.array([0, 1, 2, 3] * 3)
     few = configure({"split.rule": "stratified", "split.labeled_ratio": 0.1, "split.validation_ratio": 0.5})
-    with pytest.raises(Refusal, match=r"split\.validation_ratio: 0\.5 of one labeled image"):
+    with pytest.raises(UserError, match=r"split\.validation_ratio: 0\.5 of one labeled image"):
         open_world_split(ones, NAMES[:4], few)
 
 
@@ -263,11 +265,11 @@ def test_unknown_images_make_all_known_classes_seen():
     labels = np.where(np.arange(200) < 60, np.arange(200) % 4, -1)
     split = open_world_split(labels, NAMES[:4], configure({"split.num_novel": 3, "split.labeled_ratio": 1.0}))
     assert split.classes == Classes(4, 7) and split.labeled.tolist() == list(range(60))
-    with pytest.raises(Refusal, match=r"split\.num_novel: none is given, and all 4 classes are seen"):
+    with pytest.raises(UserError, match=r"split\.num_novel: none is given, and all 4 classes are seen"):
         open_world_split(labels, NAMES[:4], configure())
-    with pytest.raises(Refusal, match=r"split\.num_novel: 140 unlabeled images are left for 204 classes"):
+    with pytest.raises(UserError, match=r"split\.num_novel: 140 unlabeled images are left for 204 classes"):
         open_world_split(labels, NAMES[:4], configure({"split.num_novel": 200, "split.labeled_ratio": 1.0}))
-    with pytest.raises(Refusal, match=r"split\.test_ratio: 0\.1 is too much: digits has 40 test images"):
+    with pytest.raises(UserError, match=r"split\.test_ratio: 0\.1 is too much: digits has 40 test images"):
         open_world_split(labels_of(200, 0), NAMES, configure({"split.test_ratio": 0.1}), 40)
 
 

@@ -24,7 +24,7 @@ from scipy.io import savemat
 from lps import datasets
 from lps.data import sources
 from lps.datasets import Images, _decoding, _pictures, _store, _torchvision, folder
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings import catalog
 from lps.settings.config import configure
 
@@ -114,28 +114,28 @@ WRONG = [
 @pytest.mark.parametrize("spoil, sentence", WRONG, ids=[sentence[:40] for _, sentence in WRONG])
 def test_whatever_is_wrong_with_arrays_is_one_sentence(tmp_path, good, spoil, sentence):
     path = save(tmp_path / "a.npz", spoil(good))
-    with pytest.raises(Refusal, match=f"dataset.path: ({sentence})") as caught:
+    with pytest.raises(UserError, match=f"dataset.path: ({sentence})") as caught:
         sources.load("arrays", path)
     assert "\n" not in str(caught.value)
 
 
 def test_files_that_are_no_archive_and_damaged_ones(tmp_path, good):
-    with pytest.raises(Refusal, match="dataset.path: is missing"):
+    with pytest.raises(UserError, match="dataset.path: is missing"):
         sources.load("arrays")
-    with pytest.raises(Refusal, match="does not exist"):
+    with pytest.raises(UserError, match="does not exist"):
         sources.load("arrays", str(tmp_path / "none.npz"))
-    with pytest.raises(Refusal, match="is no file"):
+    with pytest.raises(UserError, match="is no file"):
         sources.load("arrays", str(tmp_path))
     (tmp_path / "text.npz").write_text("hello")
-    with pytest.raises(Refusal, match="is not a .npz file"):
+    with pytest.raises(UserError, match="is not a .npz file"):
         sources.load("arrays", str(tmp_path / "text.npz"))
     whole = Path(save(tmp_path / "whole.npz", good)).read_bytes()
     (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(Refusal, match="damaged"):
+    with pytest.raises(UserError, match="damaged"):
         sources.load("arrays", str(tmp_path / "cut.npz"))
     spot = whole.index(good["x_train"].tobytes()[:64])
     (tmp_path / "flipped.npz").write_bytes(whole[:spot] + bytes([whole[spot] ^ 1]) + whole[spot + 1 :])
-    with pytest.raises(Refusal, match="damaged.*CRC"):
+    with pytest.raises(UserError, match="damaged.*CRC"):
         sources.load("arrays", str(tmp_path / "flipped.npz"))
 
 
@@ -145,14 +145,14 @@ def test_no_objects_are_unpacked_and_no_header_is_believed(tmp_path, good):
             return os.mkdir, (str(tmp_path / "sprung"),)
 
     objects = good | {"class_names": np.array([Trap(), 2, 3], object)}
-    with pytest.raises(Refusal, match="class_names holds Python objects"):
+    with pytest.raises(UserError, match="class_names holds Python objects"):
         sources.load("arrays", save(tmp_path / "objects.npz", objects))
     assert not (tmp_path / "sprung").exists()
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (10**12, 32, 32, 3)})
     with zipfile.ZipFile(save(tmp_path / "bomb.npz", {"y_train": good["y_train"]}), "a") as archive:
         archive.writestr("x_train.npy", header.getvalue())
-    with pytest.raises(Refusal, match="x_train is not as long as its header says"):
+    with pytest.raises(UserError, match="x_train is not as long as its header says"):
         sources.load("arrays", str(tmp_path / "bomb.npz"))
 
 
@@ -161,7 +161,7 @@ def test_arrays_beyond_the_limit_are_refused_before_they_are_unpacked(tmp_path, 
 
     monkeypatch.setattr(arrays.memory, "free", lambda: (700, False))
     monkeypatch.setattr("lps.datasets._array_file.ArrayFile.read", lambda *_: pytest.fail("unpacked"))
-    with pytest.raises(Refusal, match="x_train takes .* expected at most"):
+    with pytest.raises(UserError, match="x_train takes .* expected at most"):
         sources.load("arrays", save(tmp_path / "a.npz", good))
 
 
@@ -335,7 +335,7 @@ def test_a_failure_leaves_nothing_half_made(animals, cache, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(_store.Writer, "add", fail)
-    with pytest.raises(Refusal, match=r"cannot be kept in .*No space left.*LPS_CACHE"):
+    with pytest.raises(UserError, match=r"cannot be kept in .*No space left.*LPS_CACHE"):
         sources.load("folder", str(animals), 16)
     assert not list(cache.glob("pictures/*/*"))
 
@@ -343,26 +343,26 @@ def test_a_failure_leaves_nothing_half_made(animals, cache, monkeypatch):
 def test_a_disk_that_is_too_small_is_noticed_first(animals, monkeypatch):
     monkeypatch.setattr(_store.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
     monkeypatch.setattr(_pictures, "decode", lambda *_: pytest.fail("decoded"))
-    with pytest.raises(Refusal, match="cannot be kept in .*GB are needed"):
+    with pytest.raises(UserError, match="cannot be kept in .*GB are needed"):
         sources.load("folder", str(animals), 16)
 
 
 def test_folders_that_make_no_data_set(tmp_path, animals):
     for path, sentence in ((None, "is missing"), (str(tmp_path / "no"), "does not exist"), (__file__, "is a file")):
-        with pytest.raises(Refusal, match=f"dataset.path: .*{sentence}.*expected a folder"):
+        with pytest.raises(UserError, match=f"dataset.path: .*{sentence}.*expected a folder"):
             sources.load("folder", path)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(Refusal, match="has no class; expected one sub-folder a class"):
+    with pytest.raises(UserError, match="has no class; expected one sub-folder a class"):
         sources.load("folder", str(tmp_path / "empty"))
     (animals / "eel").mkdir()
-    with pytest.raises(Refusal, match="class 'eel' has no picture"):
+    with pytest.raises(UserError, match="class 'eel' has no picture"):
         sources.load("folder", str(animals))
     (animals / "eel/1.png").touch()
-    with pytest.raises(Refusal, match="class 'eel' has no readable picture"):
+    with pytest.raises(UserError, match="class 'eel' has no readable picture"):
         sources.load("folder", str(animals))
     draw(animals / "eel/1.png")
     draw(animals / "test/frog/1.png")
-    with pytest.raises(Refusal, match="test has a class 'frog' that has no training pictures"):
+    with pytest.raises(UserError, match="test has a class 'frog' that has no training pictures"):
         sources.load("folder", str(animals))
 
 
@@ -490,10 +490,10 @@ def test_pictures_of_imagenet_are_kept_whole_bilinear_and_with_their_sizes(tmp_p
 
 
 def test_lists_and_folders_that_do_not_fit(tmp_path):
-    with pytest.raises(Refusal, match="dataset.path: .*train' does not exist; expected a folder with train"):
+    with pytest.raises(UserError, match="dataset.path: .*train' does not exist; expected a folder with train"):
         sources.load("imagenet100", str(tmp_path))
     names = imagenet(tmp_path, 101)
-    with pytest.raises(Refusal, match="train has 101 classes; expected 100, or a file classes.txt"):
+    with pytest.raises(UserError, match="train has 101 classes; expected 100, or a file classes.txt"):
         sources.load("imagenet100", str(tmp_path), 8)
     for text, sentence in (
         (names[:99], "names 99 classes in 99 lines"),
@@ -501,7 +501,7 @@ def test_lists_and_folders_that_do_not_fit(tmp_path):
         (names[:99] + ["../train"], "names '../train', which is no folder"),
     ):
         (tmp_path / "classes.txt").write_text("\n".join(text))
-        with pytest.raises(Refusal, match=sentence):
+        with pytest.raises(UserError, match=sentence):
             sources.load("imagenet100", str(tmp_path), 8)
 
 
@@ -569,7 +569,7 @@ def test_a_damaged_cifar_is_one_sentence(tmp_path, monkeypatch, noise):
     cifar(tmp_path, monkeypatch, noise)
     with open(tmp_path / "cifar-10-batches-py/data_batch_3", "ab") as file:
         file.write(b"x")
-    with pytest.raises(Refusal, match="CIFAR-10 in .* is damaged or incomplete") as caught:
+    with pytest.raises(UserError, match="CIFAR-10 in .* is damaged or incomplete") as caught:
         sources.load("cifar10", str(tmp_path))
     assert "\n" not in str(caught.value)
 
@@ -604,10 +604,10 @@ def test_a_download_is_checked_and_unpacked(tmp_path, monkeypatch, noise, cache,
     with tarfile.open(archive, "w:gz") as file:
         file.add(tmp_path / "there/cifar-10-batches-py", "cifar-10-batches-py")
     monkeypatch.setattr(theirs.CIFAR10, "url", f"{served(tmp_path)}/{archive.name}")
-    with pytest.raises(Refusal, match="could not be downloaded .*corrupted"):  # the checksum is of the real one
+    with pytest.raises(UserError, match="could not be downloaded .*corrupted"):  # the checksum is of the real one
         sources.fetch("cifar10")
     monkeypatch.setattr(theirs.CIFAR10, "tgz_md5", md5(archive))
-    with pytest.raises(Refusal, match="CIFAR-10 is not on this machine yet; .*--fetch cifar10"):
+    with pytest.raises(UserError, match="CIFAR-10 is not on this machine yet; .*--fetch cifar10"):
         sources.load("cifar10")
     sources.fetch("cifar10")
     assert np.array_equal(sources.load("cifar10").pixels, pixels)
@@ -619,20 +619,20 @@ def test_a_download_is_checked_and_unpacked(tmp_path, monkeypatch, noise, cache,
 @pytest.mark.parametrize("name", "cifar10 cifar100 mnist fashion_mnist stl10 svhn".split())
 def test_without_files_and_network_there_is_one_sentence(name, tmp_path, monkeypatch):
     title = catalog.dataset_info(name).title
-    with pytest.raises(Refusal, match=f"{title} is not on this machine yet; .*--fetch {name}.* dataset.path"):
+    with pytest.raises(UserError, match=f"{title} is not on this machine yet; .*--fetch {name}.* dataset.path"):
         sources.load(name)
-    with pytest.raises(Refusal, match=f"does not hold {title}"):
+    with pytest.raises(UserError, match=f"does not hold {title}"):
         sources.load(name, str(tmp_path))
-    with pytest.raises(Refusal, match="is no folder"):
+    with pytest.raises(UserError, match="is no folder"):
         sources.load(name, str(tmp_path / "no"))
-    with pytest.raises(Refusal, match="is no folder"):
+    with pytest.raises(UserError, match="is no folder"):
         sources.fetch(name, str(tmp_path / "no"))
 
     def offline(*_, **__):
         raise OSError("no network")
 
     monkeypatch.setattr(_torchvision.Remote, "_open", offline)
-    with pytest.raises(Refusal, match=f"{title} could not be downloaded .no network.; set dataset.path"):
+    with pytest.raises(UserError, match=f"{title} could not be downloaded .no network.; set dataset.path"):
         sources.fetch(name)
 
 
@@ -653,7 +653,7 @@ def test_mnist_and_fashion_mnist(tmp_path, noise, name, folder):
     assert images.num_test == 2 and images.class_names[9] == {"mnist": "9", "fashion_mnist": "Ankle boot"}[name]
     write_idx(raw / "train-labels-idx1-ubyte", labels[:3])
     sources._load.cache_clear()
-    with pytest.raises(Refusal, match="damaged or incomplete .4 images and 3 labels"):
+    with pytest.raises(UserError, match="damaged or incomplete .4 images and 3 labels"):
         sources.load(name, str(raw))
 
 
@@ -703,8 +703,8 @@ def test_every_recipe_can_be_asked_for(name):
 def test_an_unlabeled_folder_without_pictures_and_equal_class_names_are_refused(animals, tmp_path, good):
     for path in sorted((animals / "unlabeled").rglob("*")):
         path.unlink()
-    with pytest.raises(Refusal, match="unlabeled.* has no picture; fill it, or remove it"):
+    with pytest.raises(UserError, match="unlabeled.* has no picture; fill it, or remove it"):
         sources.load("folder", str(animals), 16)
     names = np.array(["same"] * (int(good["y_train"].max()) + 1))
-    with pytest.raises(Refusal, match="class_names holds a name twice"):
+    with pytest.raises(UserError, match="class_names holds a name twice"):
         sources.load("arrays", save(tmp_path / "twice.npz", good | {"class_names": names}))

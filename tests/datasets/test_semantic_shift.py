@@ -16,7 +16,7 @@ from lps.data import sources
 from lps.data.split import open_world_split
 from lps.datasets import semantic_shift
 from lps.datasets.semantic_shift import class_split, plain_name
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings import catalog, recipes
 from lps.settings.config import configure
 from lps.ui.forms import form
@@ -254,7 +254,7 @@ WRONG = [
 def test_whatever_is_wrong_or_missing_is_one_sentence(name, spoil, sentence, own):
     root = own(name)
     spoil(root)
-    with pytest.raises(Refusal, match=sentence) as caught:
+    with pytest.raises(UserError, match=sentence) as caught:
         sources.load(name, str(root), SIDE)
     assert caught.value.name == "dataset.path" and "\n" not in str(caught.value)
 
@@ -262,7 +262,7 @@ def test_whatever_is_wrong_or_missing_is_one_sentence(name, spoil, sentence, own
 @pytest.mark.parametrize("name", NAMES)
 def test_without_a_folder_people_are_told_where_to_get_it(name, tmp_path):
     for path in (None, str(tmp_path / "nowhere"), str(tmp_path)):
-        with pytest.raises(Refusal, match=f"expected .*; get {catalog.dataset_info(name).title} from ") as caught:
+        with pytest.raises(UserError, match=f"expected .*; get {catalog.dataset_info(name).title} from ") as caught:
             sources.load(name, path)
         assert caught.value.name == "dataset.path" and "\n" not in str(caught.value)
 
@@ -285,7 +285,7 @@ def test_a_picture_that_cannot_be_read_is_listed_and_a_class_without_any_is_refu
     assert first not in images.file_names
     rewrite(root / second, b"no picture")
     sources._load.cache_clear()
-    with pytest.raises(Refusal, match="has no readable picture"):
+    with pytest.raises(UserError, match="has no readable picture"):
         sources.load(name, str(root), SIDE)
 
 
@@ -298,13 +298,13 @@ def test_lists_that_never_end_are_not_read(own):
     with open(root / "images.txt", "wb") as file:
         file.truncate(8 << 30)
     tracemalloc.start()
-    with pytest.raises(Refusal, match="is longer than 16 MiB"):
+    with pytest.raises(UserError, match="is longer than 16 MiB"):
         sources.load("cub", str(root), SIDE)
     assert tracemalloc.get_traced_memory()[1] < 64 << 20
     tracemalloc.stop()
     (root / "images.txt").unlink()
     os.mkfifo(root / "images.txt")  # whoever opens it would wait
-    with pytest.raises(Refusal, match="has no images.txt"):
+    with pytest.raises(UserError, match="has no images.txt"):
         sources.load("cub", str(root), SIDE)
 
 
@@ -315,7 +315,7 @@ def test_annotations_that_unpack_to_too_much_are_not_unpacked(own):
     head = (root / TRAINING).read_bytes()[:128]
     rewrite(root / TRAINING, head + np.array([15, len(packed)], np.uint32).tobytes() + packed)
     tracemalloc.start()
-    with pytest.raises(Refusal, match="unpacks to more than 64 MiB"):
+    with pytest.raises(UserError, match="unpacks to more than 64 MiB"):
         sources.load("stanford_cars", str(root), SIDE)
     assert tracemalloc.get_traced_memory()[1] < 200 << 20
     tracemalloc.stop()
@@ -326,7 +326,7 @@ def test_cut_annotations_are_one_sentence(own):
     whole = (root / TRAINING).read_bytes()
     for end in range(0, len(whole), len(whole) // 25):
         rewrite(root / TRAINING, whole[:end])
-        with pytest.raises(Refusal) as caught:
+        with pytest.raises(UserError) as caught:
             sources.load("stanford_cars", str(root), SIDE)
         assert "\n" not in str(caught.value)
 
@@ -410,7 +410,7 @@ def test_a_recipe_by_method_that_does_not_fit_is_one_sentence(values, sentence, 
 
     monkeypatch.setattr(cub, "RECIPE_BY_METHOD", values)
     catalog._read_at.cache_clear()
-    with pytest.raises(Refusal, match=sentence):
+    with pytest.raises(UserError, match=sentence):
         catalog.dataset_info("cub")
     monkeypatch.undo()
     catalog._read_at.cache_clear()

@@ -15,11 +15,11 @@ import psutil
 import pytest
 
 from lps.__main__ import main
+from lps.doctor import diagnostic as doctor_finding
 from lps.doctor import environment, examine, runs_folder
-from lps.doctor import finding as doctor_finding
-from lps.doctor.finding import NOTE, OK, PROBLEM, Machine
+from lps.doctor.diagnostic import NOTE, OK, PROBLEM, Machine
 from lps.files.atomic import write_json
-from lps.files.drafts import draft_folder
+from lps.files.atomic_folder import draft_folder
 from lps.files.locks import claim
 from lps.machine import devices
 from lps.settings.config import configure
@@ -390,13 +390,16 @@ def test_a_check_that_fails_stops_no_other(root, monkeypatch):
     monkeypatch.setattr(examine, "CHECKS", (examine.Check("broken", broken), examine.Check("clock", runs_folder.clock)))
     first, second = examine.examine(Fake(root))
     assert (
-        first == doctor_finding.Finding(PROBLEM, "broken", "could not be looked at (surprise)")
+        first == doctor_finding.Diagnostic(PROBLEM, "broken", "could not be looked at (surprise)")
         and second.about == "clock"
     )
 
 
 def test_the_command_and_its_exit_code(root, monkeypatch, capsys):
-    fine, wrong = doctor_finding.Finding(OK, "a", "fine"), doctor_finding.Finding(PROBLEM, "b", "broken", "mend it")
+    fine, wrong = (
+        doctor_finding.Diagnostic(OK, "a", "fine"),
+        doctor_finding.Diagnostic(PROBLEM, "b", "broken", "mend it"),
+    )
     for findings, code in (([fine], 0), ([fine, wrong], 1)):
         monkeypatch.setattr(examine, "examine", lambda machine, found=findings: iter(found))
         assert main(["doctor", "--runs", str(root)]) == code

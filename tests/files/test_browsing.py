@@ -2,7 +2,7 @@
 
 import pytest
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files import browsing
 
 
@@ -24,7 +24,7 @@ def test_sub_folders_are_listed_without_hidden_ones_and_links(home):
 
 @pytest.mark.parametrize("where", ["home/way out", "home/../disk", "disk", "/"])
 def test_what_lies_elsewhere_is_refused_until_it_is_allowed(home, monkeypatch, where):
-    with pytest.raises(Refusal, match="is not below .*; LPS_FOLDERS=FOLDER"):
+    with pytest.raises(UserError, match="is not below .*; LPS_FOLDERS=FOLDER"):
         browsing.allowed(home.parent / where)
     monkeypatch.setenv("LPS_FOLDERS", f"{home.parent / 'disk'}:/")
     assert browsing.allowed(home.parent / where).is_dir() and home.parent / "disk" in browsing.roots()
@@ -33,6 +33,6 @@ def test_what_lies_elsewhere_is_refused_until_it_is_allowed(home, monkeypatch, w
 @pytest.mark.parametrize("text", ["~nobody-of-that-name/a", "no\0thing", "a file", "x" * 5000])
 def test_what_is_no_folder_is_one_sentence(home, monkeypatch, text):
     monkeypatch.chdir(home)
-    with pytest.raises(Refusal, match="is no folder|cannot be read"):
+    with pytest.raises(UserError, match="is no folder|cannot be read"):
         browsing.allowed(text)
     assert browsing.allowed("somewhere/../a") == home / "a"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.journal import Journal, UnreadableJournal, standing
 
 KEYS = ("the-first-key", "the-second-key")
@@ -92,7 +92,7 @@ def test_an_entry_that_cannot_be_read_is_passed_over_and_kept_or_damage(tmp_path
 
 def test_a_file_is_bounded_when_read_and_when_written(tmp_path):
     journal = Journal(tmp_path / "a.jsonl", lambda _: True, nullcontext, most=1 << 20)
-    with pytest.raises(Refusal, match="a.jsonl: would be larger than 1 MiB"):
+    with pytest.raises(UserError, match="a.jsonl: would be larger than 1 MiB"):
         journal.append(lambda _: {"text": "x" * (1 << 20)})
     assert not journal.path.exists()
     journal.path.write_bytes(b"{}\n" * (1 << 19))

@@ -23,10 +23,10 @@ def test_an_error_keeps_its_class_and_its_message():
 
 
 def test_memory_and_time_are_bounded(monkeypatch):
-    with pytest.raises(limited.TooCostly, match="128 MB"):
+    with pytest.raises(limited.ResourceLimitExceeded, match="128 MB"):
         limited.rehearse(lambda: bytearray(1 << 30), 100)
     monkeypatch.setattr(limited, "_SECONDS", 0)
-    with pytest.raises(limited.TooCostly, match="more than 1 s"):
+    with pytest.raises(limited.ResourceLimitExceeded, match="more than 1 s"):
         limited.rehearse(endless, 100)
 
 

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files import versions
 from lps.settings.config import Config, configure
 from lps.store import events, run_folders, snapshots
@@ -54,7 +54,7 @@ def test_settings_of_any_older_version_are_read_and_of_a_newer_one_refused(run):
 
 @pytest.mark.parametrize("version", ["1", -1, 1.0, True, [], {}, 10**30])
 def test_what_is_no_version_is_one_sentence(version):
-    with pytest.raises(Refusal, match="^config.json: (is damaged|was made by a newer)"):
+    with pytest.raises(UserError, match="^config.json: (is damaged|was made by a newer)"):
         Config.from_json(json.dumps({"version": version}))
 
 
@@ -64,7 +64,7 @@ def test_events_of_a_newer_program_are_neither_shown_nor_gone_on_with(run):
         events.EventWriter(run.events).close()
         assert run.state().name == "queued"
     run.events.write_text('{"version":2,"kind":"start"}\n')
-    with pytest.raises(Refusal, match=NEWER):
+    with pytest.raises(UserError, match=NEWER):
         events.EventWriter(run.events)
     assert run.state().name == "unreadable" and "newer" in run.state().reason
 
@@ -81,7 +81,7 @@ def test_texts_of_a_newer_program_are_not_written_over(run):
     run.write_meta(name="b")
     assert run.meta()["name"] == "b" and run.read_json("meta.json")["version"] == 1
     change(run.folder / "meta.json", version=2)
-    with pytest.raises(Refusal, match=NEWER):
+    with pytest.raises(UserError, match=NEWER):
         run.write_meta(name="c")
     assert run.meta()["name"] == "b"
 
@@ -93,7 +93,7 @@ def test_arrays(tmp_path):
     np.savez(path, points=np.ones((2, 2)))
     assert snapshots.read_arrays(path, ("points",))["points"].sum() == 4
     np.savez(path, version=np.array(2), other=np.ones(2))
-    with pytest.raises(Refusal, match=NEWER):
+    with pytest.raises(UserError, match=NEWER):
         snapshots.read_arrays(path, ("points",))
 
 

@@ -27,7 +27,7 @@ int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active) { *flag
 """
 
 
-def obstacle() -> str:
+def blocked_by() -> str:
     """Why nothing can be rehearsed here; empty where it can."""
     if torch.version.cuda is None:
         return "this torch was built without CUDA"

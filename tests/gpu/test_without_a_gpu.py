@@ -14,8 +14,8 @@ from lps.settings import catalog
 from tests.gpu import pretence
 from tests.gpu.spoils import SPOILS
 
-if pretence.obstacle():
-    reason = f"nothing can be rehearsed here: {pretence.obstacle()}"
+if pretence.blocked_by():
+    reason = f"nothing can be rehearsed here: {pretence.blocked_by()}"
     if os.environ.get("CI"):
         pytest.fail(f"These tests must run in CI, but {reason}", pytrace=False)
     pytest.skip(reason, allow_module_level=True)

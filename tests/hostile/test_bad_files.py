@@ -15,9 +15,9 @@ from PIL import Image
 from lps.__main__ import main
 from lps.data import sources
 from lps.data.split import open_world_split
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files import versions
-from lps.running import preflight, queue
+from lps.scheduler import preflight, queue
 from lps.settings.config import configure
 from lps.settings.parameters import Parameter
 from lps.store.run_folders import create_run
@@ -148,7 +148,7 @@ def test_archives_that_are_none_or_damaged(tmp_path):
         path.write_bytes(content)
         try:
             images = sources.load("arrays", str(path))
-        except Refusal as error:
+        except UserError as error:
             refused += 1
             assert error.name == "dataset.path" and str(error).isprintable(), content[:40]
         else:
@@ -282,6 +282,6 @@ def test_a_search_of_a_newer_program_is_refused(tmp_path):
     path.write_text(json.dumps(kept | {"version": versions.VERSIONS["search.json"] + 1}))
     before = path.read_bytes()
     for act in (found.request, lambda: search.ask(request, tmp_path), lambda: search.extend(found, 30)):
-        with pytest.raises(Refusal, match=r"made by a newer LPS Studio \(version 2"):
+        with pytest.raises(UserError, match=r"made by a newer LPS Studio \(version 2"):
             act()
     assert path.read_bytes() == before

@@ -9,13 +9,13 @@ import pytest
 from streamlit.testing.v1.element_tree import Block, Element
 
 from lps.cluster.executors import slurm
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.machine import background
-from lps.running import launcher, queue
+from lps.scheduler import launcher, queue
 from lps.settings.config import parameters
 from lps.settings.parameters import Parameter, text_of
 from lps.studies import presets, search, sweep_layout, sweeps
-from lps.studies.sweep_layout import Layout
+from lps.studies.sweep_layout import SweepSpec
 from lps.ui.forms import form
 from lps.ui.forms.form import Draft
 from lps.ui.sweeps import form as sweep_forms
@@ -104,12 +104,12 @@ def test_values_to_vary_and_settings_of_all_runs_of_a_sweep(name):
     for text in texts:
         if "," not in text and "|" not in text:
             assert refusal(read, text).name == name
-        for layout in (Layout(("digits",), ("lps",), (0,), {name: text}), _varied(name, text)):
+        for layout in (SweepSpec(("digits",), ("lps",), (0,), {name: text}), _varied(name, text)):
             assert list(sweep_forms._checked(layout, "", 0).errors) == [name], text
 
 
-def _varied(name: str, text: str) -> Layout:
-    return Layout(("digits",), ("lps",), (0,), {}, {name: (text,)})
+def _varied(name: str, text: str) -> SweepSpec:
+    return SweepSpec(("digits",), ("lps",), (0,), {}, {name: (text,)})
 
 
 def test_names_of_sweeps_and_searches():
@@ -119,7 +119,7 @@ def test_names_of_sweeps_and_searches():
     assert len(set(names)) >= ENOUGH and len(set(marked)) >= ENOUGH
     for text in [*names, *marked]:
         assert refusal(search.read_request, "digits", "lps", SPACE, (), "0", "balanced", text).name == "name"
-    layout = Layout(("digits",), ("lps",), (0,))
+    layout = SweepSpec(("digits",), ("lps",), (0,))
     for text in [*names, *marked]:
         draft = sweep_forms._checked(layout, text.strip(), 0)
         if draft.asked is None:
@@ -140,7 +140,7 @@ def test_the_numbers_of_a_search_and_of_a_sweep():
         assert "retries" in refusal(queue.check_retries, number).name, number
         if type(number) is int:
             layout = _varied("margin_scale", "1")
-            layout = Layout(**{**vars(layout), "mode": "random", "samples": number})
+            layout = SweepSpec(**{**vars(layout), "mode": "random", "samples": number})
             assert list(sweep_forms._checked(layout, "", 0).errors) == ["samples"], number
 
 
@@ -371,6 +371,6 @@ def test_every_odd_part_of_a_link_to_launch_is_told(key):
 
 def test_presets_take_no_odd_setting():
     for text in few(typed(parameters("lps")["epochs"]), 30):
-        asked = presets.Asked("ablation", fixed={"epochs": text})
-        with pytest.raises(Refusal):
+        asked = presets.PresetRequest("ablation", fixed={"epochs": text})
+        with pytest.raises(UserError):
             sweeps.sketch(asked, sweep_forms.select.runs_root())

@@ -17,7 +17,7 @@ from lps import __main__ as command_line
 from lps import api
 from lps.cli._parser import parser
 from lps.data import sources
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings import catalog
 from lps.settings.config import Config, configure, parameters, parse_settings, protocol_parameters
 from lps.settings.parameters import Parameter
@@ -38,9 +38,9 @@ def is_one_sentence(text: str) -> bool:
     return 0 < len(text) <= LONGEST and "\n" not in text and "Traceback" not in text
 
 
-def refusal(act, *arguments) -> Refusal:
+def refusal(act, *arguments) -> UserError:
     """What `act` says; fails where it says nothing, or no sentence."""
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(UserError) as caught:
         act(*arguments)
     assert is_one_sentence(str(caught.value)), str(caught.value)[:300]
     return caught.value
@@ -143,8 +143,8 @@ def lps(monkeypatch, tmp_path, capsys):
     """lps(arguments) -> the one line that is said; fails where the code is not 2, or a folder is made."""
     monkeypatch.setattr(command_line, "parser", lambda command: the_parser())
     for name in (
-        "lps.running.launcher.launch",
-        "lps.running.launcher.launch_all",
+        "lps.scheduler.launcher.launch",
+        "lps.scheduler.launcher.launch_all",
         "lps.studies.search_driver.begin_here",
         "os.execve",
         "lps.studies.search.begin",

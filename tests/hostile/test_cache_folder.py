@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lps.datasets import Images, _store
-from lps.errors import Refusal
+from lps.errors import UserError
 
 PIXELS = np.arange(6 * 4 * 4, dtype=np.uint8).reshape(6, 4, 4, 1)
 DEEP, HUGE = "[" * 200_000, '{"shape": [' + "9" * 4000 + ", 4, 4, 1]}"
@@ -103,6 +103,6 @@ def test_a_folder_of_the_cache_that_is_a_link_is_one_sentence_and_left_alone(to,
     path.rmdir()
     path.symlink_to(tmp_path / to)
     before = sorted((one.name, one.read_bytes()) for one in (tmp_path / "outside").iterdir())
-    with pytest.raises(Refusal, match=r"^dataset.path: its decoded pictures cannot be kept in .* is in the way"):
+    with pytest.raises(UserError, match=r"^dataset.path: its decoded pictures cannot be kept in .* is in the way"):
         kept()
     assert sorted((one.name, one.read_bytes()) for one in (tmp_path / "outside").iterdir()) == before

@@ -7,13 +7,13 @@ import pytest
 
 from lps.__main__ import main
 from lps.cli._follow import Bars
-from lps.doctor import finding as doctor_finding
+from lps.doctor import diagnostic as doctor_finding
 from lps.doctor import runs_folder
-from lps.errors import Refusal
-from lps.exchange import imports
+from lps.errors import UserError
 from lps.files import disk
 from lps.files.atomic import write_json
-from lps.running import queue
+from lps.interop import imports
+from lps.scheduler import queue
 from lps.settings.config import configure
 from lps.store.run_folders import create_run, recorded_runs
 from lps.store.runs import Run
@@ -87,7 +87,7 @@ def test_a_newer_file_is_told_and_left_alone(run):
     before = (run.folder / "meta.json").read_bytes()
     (words,) = run.damages()
     assert words.startswith("meta.json was made by a newer LPS Studio")
-    with pytest.raises(Refusal, match="newer"):
+    with pytest.raises(UserError, match="newer"):
         run.write_meta(name="x")
     assert (run.folder / "meta.json").read_bytes() == before and kept(run, "meta.json") == []
 
@@ -107,7 +107,7 @@ def test_where_it_cannot_be_kept_it_is_not_written_over(run, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(disk, "link", link)
-    with pytest.raises(Refusal, match="the disk is full"):
+    with pytest.raises(UserError, match="the disk is full"):
         run.write_meta(name="x")
     assert (run.folder / "meta.json").read_bytes() == b"mine"
 

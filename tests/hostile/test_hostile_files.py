@@ -21,13 +21,13 @@ from lps.analysis.labels import Labels
 from lps.analysis.projection import read_map
 from lps.data import sources
 from lps.datasets import Images
-from lps.errors import Refusal
-from lps.exchange import imports, label_files
+from lps.errors import UserError
 from lps.files.atomic import open_regular, read_checked, read_small, write_checked
+from lps.interop import imports, label_files
 from lps.machine import background
 from lps.network import start_weights
-from lps.running import launcher, run_slots
-from lps.running.log_file import Log
+from lps.scheduler import launcher, run_slots
+from lps.scheduler.log_file import Log
 from lps.settings.config import configure
 from lps.store.events import EventWriter, check_version, end_of_events, read_events, read_history, read_last_event
 from lps.store.events_tail import Recent, read_recent
@@ -109,7 +109,7 @@ def test_pictures(tmp_path, nest, kind, monkeypatch):
     monkeypatch.setenv("LPS_CACHE", str(tmp_path / "cache"))
     path = tmp_path / "pictures.npz"
     path.write_bytes(bait(kind, nest))
-    with pytest.raises(Refusal):
+    with pytest.raises(UserError):
         sources.load("arrays", str(path))
 
 
@@ -117,7 +117,7 @@ def test_pictures(tmp_path, nest, kind, monkeypatch):
 def test_start_weights(tmp_path, nest, kind):
     path = tmp_path / "weights.pt"
     path.write_bytes(bait(kind, nest))
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(UserError) as caught:
         start_weights.read_tensors(path)
     assert str(caught.value).isprintable()
 
@@ -145,7 +145,7 @@ def test_snapshots_splits_and_maps(tmp_path, nest, kind):
         lambda: read_snapshot(run.snapshots, 1),
         lambda: read_map(run, "umap", 1),
     ):
-        with pytest.raises((Refusal, OSError, ValueError)):
+        with pytest.raises((UserError, OSError, ValueError)):
             if read() is None:
                 raise ValueError
 
@@ -160,7 +160,7 @@ def test_imported_runs(tmp_path, nest, kind):
     (source.folder / "split.npz").write_bytes(bait(kind, nest, ("seen",)))
     try:
         (found,) = imports.import_runs(source.folder, tmp_path / "runs")
-    except Refusal as error:
+    except UserError as error:
         assert str(error).isprintable()
     else:
         assert checkpoints.load(found.run.checkpoints, "step-00000001") is None
@@ -178,7 +178,7 @@ def test_downloads_that_are_pickles_themselves(tmp_path, nest, monkeypatch):
     folder.mkdir()
     for name in [*(f"data_batch_{k}" for k in range(1, 6)), "test_batch", "batches.meta"]:
         (folder / name).write_bytes(bait("pickle", nest))
-    with pytest.raises(Refusal):
+    with pytest.raises(UserError):
         sources.load("cifar10", str(tmp_path))
 
 
@@ -234,7 +234,7 @@ def test_every_reader_takes_a_link_or_pipe_for_no_file(run, replace):
     assert read_recent(run.events) == Recent() and summarize(run)["epochs"] == 0
     assert log_tail(run) == api.Run(run.folder).log() == "" and background.last_line(run.log) == ""
     for read in (lambda: read_split(run.folder), lambda: read_snapshot(run.snapshots, 3)):
-        with pytest.raises(Refusal, match=r"npz: cannot be read \(it is (no regular file|a link, which .*)\)$"):
+        with pytest.raises(UserError, match=r"npz: cannot be read \(it is (no regular file|a link, which .*)\)$"):
             read()
     with pytest.raises(OSError):
         end_of_events(run.events)
@@ -293,7 +293,7 @@ def started(monkeypatch) -> list[int]:
 def test_a_link_in_place_of_a_lock_of_the_queue_is_not_followed(root, started, name, target):
     (root / name).parent.mkdir(exist_ok=True)
     (root / name).symlink_to(root.parent / target)
-    with pytest.raises(Refusal, match=f"no run can be started from .*{name}: it is a link, which is not followed"):
+    with pytest.raises(UserError, match=f"no run can be started from .*{name}: it is a link, which is not followed"):
         launcher.pump(root)
     assert not started
     (root / name).unlink()
@@ -332,7 +332,7 @@ def test_a_journal_of_a_search_that_is_a_link_is_not_written_through(tmp_path):
     found = search.Search(tmp_path / "runs" / search.FOLDER / "x")
     found.folder.mkdir(parents=True)
     found.journal.symlink_to(tmp_path / "nothing")
-    with pytest.raises(Refusal, match="trials.jsonl cannot be read"):
+    with pytest.raises(UserError, match="trials.jsonl cannot be read"):
         search.open_study(found, create=True)
     assert not (tmp_path / "nothing").exists()
 

@@ -9,9 +9,9 @@ import pytest
 from lps import __main__ as command_line
 from lps.__main__ import main
 from lps.cli._parser import parser
-from lps.errors import Refusal
-from lps.exchange import imports
-from lps.running import launcher
+from lps.errors import UserError
+from lps.interop import imports
+from lps.scheduler import launcher
 from lps.settings.config import configure
 from lps.store.run_folders import create_run, find_run, list_runs, restore_run
 from lps.store.runs import RUN_ID
@@ -58,11 +58,11 @@ def test_only_our_own_ids_are_ids():
 def test_nothing_but_a_listed_run_is_found(root):
     (run,) = list_runs(root)
     for text in IDS:
-        with pytest.raises(Refusal) as caught:
+        with pytest.raises(UserError) as caught:
             find_run(root, text, by_path=False)
         assert is_sentence(str(caught.value))
     for text in [*IDS, str(root / run.id), str(root.parent.parent / "outside" / GOOD)]:
-        with pytest.raises(Refusal):
+        with pytest.raises(UserError):
             find_run(root, text, by_path=False)
     assert find_run(root, run.id, by_path=False) == find_run(root, run.id[-6:], by_path=False) == run
 
@@ -134,7 +134,7 @@ def test_a_copy_is_of_a_listed_run_only(root):
 
 def test_trash_gives_nothing_else_back(root):
     for text in IDS:
-        with pytest.raises(Refusal) as caught:
+        with pytest.raises(UserError) as caught:
             restore_run(root, text)
         assert is_sentence(str(caught.value))
 
@@ -147,7 +147,7 @@ def test_archives_with_such_names_bring_nothing_in(root, tmp_path):
         for member in (f"{text}/config.json", f"{GOOD}/../{text}"):
             with zipfile.ZipFile(path, "w") as archive:
                 archive.writestr(zipfile.ZipInfo(member), configure({}).to_json())
-            with pytest.raises(Refusal) as caught:
+            with pytest.raises(UserError) as caught:
                 imports.import_runs(path, root)
             assert is_sentence(str(caught.value))
             path.unlink()
@@ -160,7 +160,7 @@ def test_links_among_the_runs_are_not_followed(root, tmp_path):
     secret = tmp_path / "outside" / GOOD
     (root / GOOD).symlink_to(secret)
     assert [run.id for run in list_runs(root)] != [GOOD] and len(list_runs(root)) == 1
-    with pytest.raises(Refusal):
+    with pytest.raises(UserError):
         find_run(root, GOOD)
     (run,) = list_runs(root)
     for name in ("config.json", "meta.json"):

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from lps.__main__ import main
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.report import sweep_report
 from lps.studies import search, sweep_records, sweeps
 from lps.studies.search_results import read
@@ -120,7 +120,7 @@ def test_a_spoiled_search_is_told_in_a_sentence(root, key, tmp_path, monkeypatch
         hostile_records.spoil_search(found, key, text)
         try:
             found.request()
-        except Refusal as error:
+        except UserError as error:
             assert str(error).startswith("search: spoiled cannot be read (")
         else:
             assert key in ("name", "prune")  # the folder has the name; anything is true or not
@@ -162,9 +162,9 @@ def test_hostile_names_on_the_command_line(root, command, capsys):
 def test_no_program_starts_a_sweep_or_search_by_such_a_name(name, tmp_path):
     """The names that forms and command line refuse are refused by `start` and `ask` themselves."""
     wanted = sweeps.Sweep(name, ())
-    with pytest.raises(Refusal, match=r"^name: .* is not a printable line of at most 34 characters"):
+    with pytest.raises(UserError, match=r"^name: .* is not a printable line of at most 34 characters"):
         sweeps.start(wanted, tmp_path)
     request = search.read_request("digits", "lps", ["lr=0.01..0.1"])
-    with pytest.raises(Refusal, match="^name: "):
+    with pytest.raises(UserError, match="^name: "):
         search.ask(dataclasses.replace(request, name=name), tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -12,8 +12,8 @@ import pytest
 from lps.__main__ import main
 from lps.analysis import run_groups, run_scores, score_tables
 from lps.charts.group_tables import Scoring
-from lps.exchange import event_tables
 from lps.files import tables
+from lps.interop import event_tables
 from lps.report import run_report
 from lps.ui.pictures import frames
 from tests.hostile_runs import STRANGER, TEXTS, make_data, make_runs

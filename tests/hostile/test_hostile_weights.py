@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.atomic import write_checked
 from lps.network import start_weights
 from lps.network.weight_files import read_tensors
@@ -128,14 +128,14 @@ BOMBS = [
 READ = """
 import resource, sys
 from pathlib import Path
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.network.weight_files import read_tensors
 from lps.training import checkpoints
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 path = Path(sys.argv[1])
 try:
     read_tensors(path)
-except Refusal as error:
+except UserError as error:
     print(error)
 found = checkpoints.load(path.parent, path.stem)
 print("checkpoint", "None" if found is None else "loaded")
@@ -199,7 +199,7 @@ def test_what_torch_saves_passes(tmp_path, version):
 )
 def test_a_file_without_names_says_so(tmp_path, value):
     torch.save(value, tmp_path / "a.pt")
-    with pytest.raises(Refusal, match="holds no tensors by name; a state dict is expected"):
+    with pytest.raises(UserError, match="holds no tensors by name; a state dict is expected"):
         read_tensors(tmp_path / "a.pt")
 
 
@@ -214,7 +214,7 @@ def test_values_are_not_read_of_a_file_that_does_not_fit(tmp_path, monkeypatch):
         return read_tensors(path, shapes_alone)
 
     monkeypatch.setattr(start_weights, "read_tensors", read)
-    with pytest.raises(Refusal, match="does not fit"):
+    with pytest.raises(UserError, match="does not fit"):
         start_weights.check(config, 1, 8, 8)
     assert asked == [True]
 

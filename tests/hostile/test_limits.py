@@ -18,9 +18,9 @@ import pytest
 import lps.ui
 from lps.analysis import labels, naming
 from lps.charts.event_log import MOST_ENDS, EventLog, thinned
-from lps.errors import Refusal
-from lps.exchange import imports
+from lps.errors import UserError
 from lps.files.versions import MOST_CLASSES, MOST_EPOCHS, MOST_LINE, MOST_NAMES
+from lps.interop import imports
 from lps.store.events import Names, event_of, first_shown, first_starts, read_events, read_history, rewind, turns_back
 from lps.store.events_tail import read_recent
 from lps.store.runs import Run
@@ -197,7 +197,7 @@ def test_an_import_refuses_it_or_leaves_it_out_in_a_sentence(run, tmp_path, what
     try:
         (found,) = imports.import_runs(run.folder, tmp_path / "runs")
         said = "; ".join(found.notes)
-    except Refusal as error:
+    except UserError as error:
         said = str(error)
         assert not list((tmp_path / "runs").glob("2*")), "something was written"
     assert said.isprintable() and words in said and bool(words) == bool(said)
@@ -439,15 +439,15 @@ def test_arrays_are_measured_before_they_are_unpacked(run, monkeypatch):
     wide = {"features": np.zeros((2, 5000), np.float16), "feature_index": np.arange(2)}
     few = {"predicted": np.zeros(2, np.int16), "confidence": np.zeros(2, np.float16)}
     np.savez_compressed(run.snapshots / "epoch-0001.npz", **few | wide)
-    with pytest.raises(Refusal, match=r"epoch-0001.npz: is damaged \(features has the shape \(2, 5000\); expected"):
+    with pytest.raises(UserError, match=r"epoch-0001.npz: is damaged \(features has the shape \(2, 5000\); expected"):
         read_snapshot(run.snapshots, 1)
     np.savez_compressed(run.folder / "split.npz", labeled=np.zeros(3_000_000, np.int8))
-    with pytest.raises(Refusal, match="split.npz: is damaged"):
+    with pytest.raises(UserError, match="split.npz: is damaged"):
         read_split(run.folder)
     monkeypatch.setattr("lps.store.snapshots.MOST_ARRAYS", 1000)
     few |= {"features": np.zeros((100, 10), np.float16), "feature_index": np.arange(100)}
     np.savez_compressed(run.snapshots / "epoch-0001.npz", **few)
-    with pytest.raises(Refusal, match="epoch-0001.npz: takes 0 MB of memory; expected at most 0 MB"):
+    with pytest.raises(UserError, match="epoch-0001.npz: takes 0 MB of memory; expected at most 0 MB"):
         read_snapshot(run.snapshots, 1)
 
 

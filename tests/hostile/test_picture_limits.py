@@ -15,7 +15,7 @@ from lps.datasets import arrays
 from lps.datasets._array_file import ArrayFile
 from lps.datasets._decoding import Unreadable, decode, squeezed
 from lps.datasets._pictures import DEEPEST, Listing
-from lps.errors import Refusal
+from lps.errors import UserError
 
 # of this very process: what getrusage tells begins with the memory of whoever started it
 PEAK_MB = (
@@ -65,7 +65,7 @@ def test_a_head_that_is_too_deep_is_one_sentence(tmp_path, monkeypatch):
         head.write(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode())
         with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
             archive.writestr("x_train.npy", head.getvalue())
-        with pytest.raises(Refusal, match="is damaged") as caught:
+        with pytest.raises(UserError, match="is damaged") as caught:
             sources.load("arrays", str(tmp_path / "a.npz"))
         assert "\n" not in str(caught.value)
 
@@ -73,7 +73,7 @@ def test_a_head_that_is_too_deep_is_one_sentence(tmp_path, monkeypatch):
 def test_an_archive_that_unpacks_to_far_more_than_it_holds_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("LPS_CACHE", str(tmp_path / "cache"))
     np.savez_compressed(tmp_path / "a.npz", x_train=np.zeros((80_000, 32, 32), np.uint8), y_train=np.zeros(80_000, int))
-    with pytest.raises(Refusal, match="unpacks to 78 MB, more than 200 times its size"):
+    with pytest.raises(UserError, match="unpacks to 78 MB, more than 200 times its size"):
         sources.load("arrays", str(tmp_path / "a.npz"))
 
 
@@ -199,10 +199,12 @@ def test_arrays_that_memory_has_no_room_for_are_refused_before_they_are_unpacked
     np.savez(tmp_path / "f.npz", x_train=np.zeros((100, 80, 80), np.uint8, order="F"), **labels)
     monkeypatch.setattr(ArrayFile, "read", lambda *_: pytest.fail("it was unpacked"))
     said = r"x_train takes 1 MB of memory since it lies column by column \(Fortran order\), and 1 MB are free"
-    with pytest.raises(Refusal, match=said):
+    with pytest.raises(UserError, match=said):
         arrays.load(str(tmp_path / "f.npz"))
     monkeypatch.setattr(arrays, "LARGE", 1 << 30)
-    with pytest.raises(Refusal, match="x_train takes 1 MB of memory, and 1 MB are free; expected at most 80 % of them"):
+    with pytest.raises(
+        UserError, match="x_train takes 1 MB of memory, and 1 MB are free; expected at most 80 % of them"
+    ):
         arrays.load(str(tmp_path / "c.npz"))
 
 
@@ -211,7 +213,7 @@ def test_arrays_that_the_disk_has_no_room_for_are_refused_before_they_are_unpack
     monkeypatch.setattr(arrays, "LARGE", 1)
     np.savez(tmp_path / "c.npz", x_train=np.zeros((100, 80, 80), np.uint8), y_train=np.arange(100) % 5)
     monkeypatch.setattr("lps.datasets._store.shutil.disk_usage", lambda folder: type("Usage", (), {"free": 1000}))
-    with pytest.raises(Refusal, match="0.0 GB are needed"):
+    with pytest.raises(UserError, match="0.0 GB are needed"):
         arrays.load(str(tmp_path / "c.npz"))
 
 

@@ -18,7 +18,7 @@ LAUNCH = """
 import os, sys
 from pathlib import Path
 os.umask(0)
-from lps.running import launcher; from lps.studies import sweep_records
+from lps.scheduler import launcher; from lps.studies import sweep_records
 from lps.settings.config import configure
 from lps.files.atomic import write_json
 from lps.store.run_folders import create_run, delete_run

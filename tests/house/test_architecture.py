@@ -21,12 +21,12 @@ settings machine
 cluster datasets network
 data
 methods scores store
-training analysis running
-studies exchange bench
+training analysis scheduler
+studies interop tables
 doctor
-use
+inference
 charts
-report
+report running
 race
 api figures
 cli ui
@@ -40,7 +40,7 @@ LIBRARIES = {  # who may import them
     "jinja2": {"ui", "report", "race"},
     "psutil": {"machine"},
     "pynvml": {"machine"},
-    "torch": {"network", "data", "methods", "training", "studies", "store", "running", "datasets", "use"},
+    "torch": {"network", "data", "methods", "training", "studies", "store", "scheduler", "datasets", "inference"},
 }
 
 
@@ -210,7 +210,7 @@ def test_the_dashboard_starts_without_what_few_pages_ask_for():
 
 def test_the_runner_loads_the_standard_library_alone():
     """Nothing that may be missing, broken or slow to load stands between a run and its end."""
-    (runner,) = loaded_by("lps.running.runner")
+    (runner,) = loaded_by("lps.scheduler.runner")
     assert {name.partition(".")[0] for name in runner} - set(sys.stdlib_module_names) == {"lps"}
 
 
@@ -222,7 +222,7 @@ def test_the_package_imports_without_the_dashboard_libraries():
 import sys
 for name in {blocked}:
     sys.modules[name] = None
-import lps.training.loop, lps.training.pretrain, lps.analysis.projection, lps.running.launcher, lps.running.runner
+import lps.training.loop, lps.training.pretrain, lps.analysis.projection, lps.scheduler.launcher, lps.scheduler.runner
 import lps.__main__
 from lps.methods import lps as _
 """

@@ -26,7 +26,7 @@ EXCEPT = {
     ("lps/machine/processes.py", "os.kill"): "its own descendants",
     ("lps/machine/processes.py", "os.killpg"): "the group of its own child, on systems without /proc",
     (
-        "lps/running/launcher.py",
+        "lps/scheduler/launcher.py",
         "signal.pidfd_send_signal",
     ): "what a dead runner left behind, by a handle that no other pid reuses",
     ("lps/training/ranks.py", "os.kill"): "itself",
@@ -156,7 +156,7 @@ def test_the_ban_lets_pass_what_is_safe():
 
 
 # Whoever reads or writes files of a run, which a stranger may have made links or pipes of: by `lps.files.atomic` alone.
-READERS = """api machine/background running/log_file store/events store/event_follower cli/_follow
+READERS = """api machine/background scheduler/log_file store/events store/event_follower cli/_follow
 analysis/labels analysis/naming analysis/projection store/events_tail store/runs store/run_folders
 store/score_cache store/snapshots store/summary charts/event_log ui/shared/history ui/live/sections
 ui/pictures/predictions"""

@@ -6,7 +6,7 @@ import hypothesis
 import pytest
 import torch
 
-from lps.running import launcher
+from lps.scheduler import launcher
 from lps.settings.config import configure
 from lps.store.run_folders import create_run
 

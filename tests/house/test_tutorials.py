@@ -22,7 +22,7 @@ OTHERWISE = {  # instructions whose commands are not carried out here, and why
     "how-to/backbones.md": "needs files of weights",
     "how-to/install.md": "installs, and `doctor` looks at the whole machine",
     "how-to/notifications.md": "sends messages",
-    "how-to/other-programs.md": "TensorBoard is followed for ever; tests/exchange",
+    "how-to/other-programs.md": "TensorBoard is followed for ever; tests/interop",
     "how-to/own-pictures.md": "downloads, and runs of minutes; tests/cli/test_whole_loop.py",
     "how-to/several-gpus.md": "needs CIFAR-10",
     "how-to/slurm.md": "needs a cluster",

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.machine import devices
 from lps.machine.devices import check_device, list_devices
 
@@ -38,12 +38,12 @@ def test_two_gpus(driver):
     assert described() == [("cuda:0", "NVIDIA H200, 140 GiB", "GPU-aa11"), ("cuda:1", "NVIDIA T4", "GPU-ab22")]
     for name in ("auto", "cpu", "cuda", "cuda:0", "cuda:1"):
         check_device(name)
-    with pytest.raises(Refusal, match="^device: cuda:2 is not available; choices: auto, cpu, cuda:0, cuda:1$"):
+    with pytest.raises(UserError, match="^device: cuda:2 is not available; choices: auto, cpu, cuda:0, cuda:1$"):
         check_device("cuda:2")
     for name, processes in (("auto", 2), ("cuda", 2), ("cpu", 64)):
         check_device(name, processes)
     for name in ("auto", "cuda"):
-        with pytest.raises(Refusal, match="^processes: 3 is more than the GPUs here, which are 2; each needs one$"):
+        with pytest.raises(UserError, match="^processes: 3 is more than the GPUs here, which are 2; each needs one$"):
             check_device(name, 3)
 
 
@@ -91,7 +91,7 @@ def test_a_missing_gpu_has_a_reason(driver, monkeypatch, script, reason):
 
 def test_no_driver_at_all(driver):
     assert list_devices()[1].reason == "no NVIDIA driver found (nvidia-smi is not installed)"
-    with pytest.raises(Refusal, match="cuda is not available: no NVIDIA driver found .*; choices: auto, cpu$"):
+    with pytest.raises(UserError, match="cuda is not available: no NVIDIA driver found .*; choices: auto, cpu$"):
         check_device("cuda")
 
 

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from lps.machine import memory
-from lps.running import failures, runner
+from lps.scheduler import failures, runner
 
 CAUSES = ("memory", "somebody", "restarted", "time was up", "library")
 

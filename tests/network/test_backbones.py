@@ -5,7 +5,7 @@ import torch
 import torchvision
 from torch import nn
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.network import backbones, torchvision_models
 from lps.network.start_weights import matched
 from lps.settings import backbone_names
@@ -114,7 +114,7 @@ def test_training_passes_draw_no_random_numbers():
     ],
 )
 def test_a_network_that_there_is_not_is_refused_before_anything_is_built(settings, words):
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(UserError) as caught:
         configure(settings)
     assert all(word in str(caught.value) for word in words) and "\n" not in str(caught.value)
 
@@ -128,7 +128,7 @@ def test_a_network_that_there_is_not_is_refused_before_anything_is_built(setting
     ],
 )
 def test_pictures_that_a_backbone_cannot_take_are_told(name, shape, words):
-    with pytest.raises(Refusal, match=words):
+    with pytest.raises(UserError, match=words):
         backbones.check_images(name, *shape)
     backbones.check_images(name, 3, 224, 224)
     backbones.check_images("digits_resnet", 4, 1, 1)
@@ -137,7 +137,7 @@ def test_pictures_that_a_backbone_cannot_take_are_told(name, shape, words):
 def test_stages_freeze_in_order_and_an_unknown_one_is_told_with_the_known_ones():
     name = "torchvision:mobilenet_v3_small"
     net = backbones.build(name, 3)
-    with pytest.raises(Refusal, match="'13' is no stage of torchvision:mobilenet_v3_small; choices: none, 0, 1, 2"):
+    with pytest.raises(UserError, match="'13' is no stage of torchvision:mobilenet_v3_small; choices: none, 0, 1, 2"):
         backbones.freeze(name, net, "13")
     assert all(p.requires_grad for p in net.parameters()) and backbones.freeze(name, net, "none") == []
     backbones.freeze(name, net, "4")

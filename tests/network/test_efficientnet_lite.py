@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from lps.data.views import views_of
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.network import backbones, start_weights
 from lps.network import shipped as shipped_weights
 from lps.network.weight_files import read_tensors
@@ -139,7 +139,7 @@ def test_views_are_as_the_weights_want_them():
 def test_only_backbones_with_published_weights_are_given_a_side():
     assert backbone_names.preparation("torchvision:resnet18") is backbone_names.preparation("digits_resnet") is None
     assert backbone_names.preparation("torchvision:resnet18", 96).mean == (0.485, 0.456, 0.406)
-    with pytest.raises(Refusal, match="digits_resnet takes pictures as they are; choose none, and a side by dataset"):
+    with pytest.raises(UserError, match="digits_resnet takes pictures as they are; choose none, and a side by dataset"):
         configure({"network.image_size": 64})
     backbones.check_images("torchvision:vit_b_32", 3, 32, 32, size=64)
 
@@ -147,16 +147,16 @@ def test_only_backbones_with_published_weights_are_given_a_side():
 def test_the_backbone_begins_with_its_weights_unless_told_otherwise():
     assert configure(LITE0).network_start == "published" and configure().network_start == "simclr"
     assert configure(LITE0 | {"network.start": "random"}).network_start == "random"
-    with pytest.raises(Refusal, match="network.start: simclr would begin efficientnet_lite0 without its weights"):
+    with pytest.raises(UserError, match="network.start: simclr would begin efficientnet_lite0 without its weights"):
         configure(LITE0 | {"network.start": "simclr"})
-    with pytest.raises(Refusal, match="no published weights of digits_resnet; choose simclr, checkpoint or random"):
+    with pytest.raises(UserError, match="no published weights of digits_resnet; choose simclr, checkpoint or random"):
         configure({"network.start": "published"})
     assert configure({"network.name": "resnet50", "network.start": "published"})
     assert configure(configure(LITE0).flat()) == configure(LITE0)
 
 
 def sentence() -> str:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(UserError) as caught:
         start_weights.check(configure(LITE0), 3, 32, 32)
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -185,7 +185,7 @@ def test_start_weights_have_a_digest_that_is_theirs_alone(tmp_path):
     assert shipped == again and len({shipped, first, *drawn, start_weights.digest(configure(file))}) == 5
     assert start_weights.digest(configure()) is None
     path.unlink()
-    with pytest.raises(Refusal, match="network.checkpoint: .* is not a file"):
+    with pytest.raises(UserError, match="network.checkpoint: .* is not a file"):
         start_weights.digest(configure(file))
 
 

@@ -11,7 +11,7 @@ import torchvision
 from lps.data.classes import Classes
 from lps.data.material import prepare
 from lps.data.split import Split
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.network import backbones, start_weights, torchvision_models
 from lps.settings.config import configure
 from lps.store.run_folders import create_run
@@ -99,7 +99,7 @@ def test_a_residual_network_of_torchvision_takes_torchvisions_names(tmp_path):
 
 
 def sentence(path, name="cifar_resnet18", channels=3):
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(UserError) as caught:
         start_weights.check(config(path, name), channels, 32, 32)
     text = str(caught.value)
     assert text.startswith("network.checkpoint: ") and "\n" not in text and "\x1b" not in text and len(text) < 600
@@ -187,12 +187,12 @@ TORCHVISION = {"network.start": "torchvision", "network.name": "torchvision:sque
 def test_published_weights_that_cannot_be_had_are_one_sentence(shelf):
     target = backbone(name="torchvision:squeezenet1_1")
     file = published(shelf)
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(UserError) as caught:
         start_weights.load(configure(TORCHVISION), target)
     assert "weights of squeezenet1_1 could not be downloaded" in str(caught.value) and file.name in str(caught.value)
     assert str(shelf) in str(caught.value) and "\n" not in str(caught.value)
     file.write_bytes(b"something else")
-    with pytest.raises(Refusal, match="is damaged; remove it"):
+    with pytest.raises(UserError, match="is damaged; remove it"):
         start_weights.load(configure(TORCHVISION), target)
 
 
@@ -210,9 +210,9 @@ def test_published_weights_are_loaded_under_our_names(shelf, monkeypatch):
 
 
 def test_check_looks_at_pictures_and_stages_too():
-    with pytest.raises(Refusal, match="Expected 224 but got 32"):
+    with pytest.raises(UserError, match="Expected 224 but got 32"):
         start_weights.check(configure({"network.name": "torchvision:vit_b_32"}), 3, 32, 32)
-    with pytest.raises(Refusal, match="network.freeze_until: 'layer1' is no stage"):
+    with pytest.raises(UserError, match="network.freeze_until: 'layer1' is no stage"):
         start_weights.check(
             configure({"network.name": "torchvision:mobilenet_v2", "network.freeze_until": "layer1"}), 3, 32, 32
         )

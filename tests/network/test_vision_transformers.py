@@ -13,7 +13,7 @@ import torch
 import torchvision
 from timm.models import vision_transformer as timm_transformers
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.network import backbones, start_weights
 from lps.network.published_transformers import Build, PublishedTransformer
 from lps.settings import backbone_names
@@ -191,7 +191,7 @@ def test_a_gated_perceptron_is_read_from_the_names(tmp_path):
 
 
 def sentence(path, layout, state, side=24):
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(UserError) as caught:
         from_file(path, layout, side, state)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 600
     return str(caught.value)
@@ -235,7 +235,7 @@ def test_files_that_do_not_fit_are_one_sentence(tmp_path):
     ],
 )
 def test_settings_that_do_not_fit_are_one_sentence(settings, words):
-    with pytest.raises(Refusal, match=words):
+    with pytest.raises(UserError, match=words):
         configure(settings)
 
 
@@ -270,7 +270,9 @@ def test_without_timm_one_sentence_names_the_command(start, monkeypatch, tmp_pat
     names = {"checkpoint": ["vit:dino"]}.get(start, ["timm:resnet18", "efficientnet_lite0"])
     file = {"network.checkpoint": str(tmp_path / "a.pt")} if start == "checkpoint" else {}
     for name in names:
-        with pytest.raises(Refusal, match="needs timm, which is not installed: python -m pip install -r requirements"):
+        with pytest.raises(
+            UserError, match="needs timm, which is not installed: python -m pip install -r requirements"
+        ):
             start_weights.check(configure({"network.name": name, "network.start": start} | file), 3, 32, 32)
 
 
@@ -278,7 +280,9 @@ def test_a_broken_timm_is_told_with_the_reason(monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)
     monkeypatch.delitem(sys.modules, "timm")
     monkeypatch.setattr("builtins.__import__", _without_hub(__import__))
-    with pytest.raises(Refusal, match="needs timm, which cannot be imported .ModuleNotFoundError: no hub.: python -m"):
+    with pytest.raises(
+        UserError, match="needs timm, which cannot be imported .ModuleNotFoundError: no hub.: python -m"
+    ):
         backbones.build("timm:resnet18", 3)
 
 
@@ -326,9 +330,9 @@ def test_models_of_timm_are_what_goes_into_their_classifier(name, monkeypatch):
     assert features.shape == (2, ours.num_features) and len(ours.stages()) > 1
     assert start_weights.digest(config) != start_weights.digest(configure(config.flat() | {"seed": 1}))
     monkeypatch.setattr(timm, "create_model", lambda *a, **k: (_ for _ in ()).throw(OSError("no route")))
-    with pytest.raises(Refusal, match="timm's weights of .* could not be had"):
+    with pytest.raises(UserError, match="timm's weights of .* could not be had"):
         start_weights.load(configure({"network.name": f"timm:{name}"}), ours)
-    with pytest.raises(Refusal, match="'test_vat' is no model of timm"):
+    with pytest.raises(UserError, match="'test_vat' is no model of timm"):
         backbones.build("timm:test_vat", 3)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lps.charts.event_log import EventLog
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.race import numbers
 from lps.store.events import read_events
 from tests.sample_runs import make_run, make_unreadable
@@ -132,7 +132,7 @@ def test_what_cannot_race_is_one_sentence(root, pair):
         ([make_run(root, "queued")], "has recorded no epoch of training yet"),
         ([pair[0], make_unreadable(root)], "its settings cannot be read"),
     ):
-        with pytest.raises(Refusal, match="replay: ") as refused:
+        with pytest.raises(UserError, match="replay: ") as refused:
             numbers.of(runs)
         assert words in str(refused.value) and "\n" not in str(refused.value)
 

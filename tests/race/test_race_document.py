@@ -8,7 +8,7 @@ import pytest
 
 import lps
 from lps.__main__ import main
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.race import document, numbers
 from lps.store.run_folders import recorded_runs
 from tests.sample_runs import make_run
@@ -46,6 +46,6 @@ def test_the_command_and_the_function_write_the_same_file(run, tmp_path, capsys)
 
 def test_what_cannot_be_written_leaves_nothing_behind(run, tmp_path):
     for runs, to in (([run], tmp_path / "none" / "a.html"), ([run], tmp_path), ([], tmp_path / "a.html")):
-        with pytest.raises(Refusal):
+        with pytest.raises(UserError):
             document.write(runs, to)
     assert list(tmp_path.iterdir()) == []

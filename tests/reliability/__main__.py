@@ -223,14 +223,14 @@ def stops(options, folder: Path) -> int:
 
 
 def folders(options, folder: Path) -> int:
-    from lps.analysis import standing
+    from lps.analysis import run_index
     from lps.store.run_folders import list_runs
     from tests.reliability.loads import fill
 
     fill(folder / "runs", options.runs)
     counts = []
     for when in ("at first", "again"):
-        seconds, found = timed(lambda: [standing.entry(run) for run in list_runs(folder / "runs")])
+        seconds, found = timed(lambda: [run_index.entry(run) for run in list_runs(folder / "runs")])
         counts.append(sum(entry.state.name == "finished" for entry in found))
         print(f"page Runs, {len(found)} runs {when}: {seconds}", flush=True)
     command = [sys.executable, "-m", "lps", "list", "--json", "--runs", str(folder / "runs")]
@@ -250,8 +250,8 @@ def timed(act) -> tuple[str, object]:
 
 
 def watch(options, folder: Path) -> int:
+    from tests.inference.test_prediction import KINDS, made
     from tests.reliability.watched_folder import trouble
-    from tests.use.test_prediction import KINDS, made
 
     run, done, wrong = made(folder / "runs", **KINDS["live"]), Counter(), []
     for seed in range(options.folders):
@@ -263,7 +263,7 @@ def watch(options, folder: Path) -> int:
 
 
 def addresses(options, folder: Path) -> int:
-    from lps.running import launcher
+    from lps.scheduler import launcher
     from tests.reliability.addresses import attack
     from tests.visiting import PAGES
 

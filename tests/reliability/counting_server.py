@@ -8,8 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-from lps.errors import Refusal
-from lps.running import launcher
+from lps.errors import UserError
+from lps.scheduler import launcher
 from lps.settings.config import configure
 from lps.store.run_folders import create_run
 from lps.store.runs import Run
@@ -19,7 +19,7 @@ TRAINER = (sys.executable, "-m", "tests.reliability.counting_trainer")
 
 def look_after(run: Run) -> None:
     state = run.state()
-    with contextlib.suppress(Refusal):  # it changed since
+    with contextlib.suppress(UserError):  # it changed since
         if state.reason == "not launched yet":
             launcher.launch(run, TRAINER)
         elif state.is_over and state.name != "finished":

@@ -11,8 +11,8 @@ import threading
 import time
 from pathlib import Path
 
-from lps.errors import Refusal
-from lps.running import launcher
+from lps.errors import UserError
+from lps.scheduler import launcher
 from lps.settings.config import configure
 from lps.store.run_folders import create_run, list_runs
 
@@ -23,7 +23,7 @@ LONG_USE_S = "5"  # of a slot by the trainers of a broken server: long enough th
 
 def launch_one(root: Path, number: int) -> None:
     """What a click on Launch does; the number is the form's token, so that a second click asks for the same run."""
-    with contextlib.suppress(Refusal):  # another server is at it
+    with contextlib.suppress(UserError):  # another server is at it
         run = create_run(root, configure({"device": "cpu", "seed": number}), token=str(number))
         launcher.launch(run, TRAINER)
 
@@ -39,7 +39,7 @@ def serve(root: Path, count: int, thread: int, done: threading.Event) -> None:
         launch_one(root, number)
     while not done.is_set():
         launch_one(root, random.randrange(count))
-        with contextlib.suppress(Refusal):
+        with contextlib.suppress(UserError):
             launcher.pump(root, TRAINER)
         time.sleep(0.05)
 

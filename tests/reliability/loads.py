@@ -6,7 +6,7 @@ import shutil
 import time
 from pathlib import Path
 
-from lps.running.log_file import Log
+from lps.scheduler.log_file import Log
 from lps.store.runs import Run
 from tests import sample_runs
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from lps.__main__ import main as lps
 from lps.files.atomic import write_json
-from lps.running import launcher
+from lps.scheduler import launcher
 from lps.settings.config import configure
 from lps.store.run_folders import create_run
 from lps.store.runs import Run, State
@@ -29,7 +29,7 @@ GRACE_S, PATIENCE_S = 0.5, 60.0
 LAUNCHER = """
 import sys, threading, time
 from pathlib import Path
-from lps.running import launcher
+from lps.scheduler import launcher
 from lps.store.runs import Run
 if sys.argv[1] == "careless":  # it never looks at its children again, so they become zombies
     threading.Thread.start = lambda self: None

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.atomic import write_json
 from lps.files.locks import is_held
-from lps.running import launcher, run_slots
+from lps.scheduler import launcher, run_slots
 from lps.settings.config import configure
 from lps.store.run_folders import create_run, list_runs
 from lps.store.runs import Run
@@ -91,7 +91,7 @@ class Soak:
         if alive:
             run = self.draws.choice(alive)
             self.allowed[run.id] |= set(endings)
-            with contextlib.suppress(ProcessLookupError, Refusal, KeyError, TypeError):
+            with contextlib.suppress(ProcessLookupError, UserError, KeyError, TypeError):
                 harm(run)
                 self.done[harm.__name__.strip("_")] += 1
 
@@ -100,7 +100,7 @@ class Soak:
         for run in list_runs(self.root):
             if not run.state().is_over:
                 self.allowed[run.id] |= {"stopped"}
-                with contextlib.suppress(Refusal):
+                with contextlib.suppress(UserError):
                     launcher.stop(run, kill=self.draws.random() < 0.5)
         runs = list_runs(self.root)
         wrong = [] if until(lambda: all(run.state().is_over for run in runs), 120) else ["not everything ended"]
@@ -187,7 +187,7 @@ def _kill_waker(run: Run) -> None:
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             words = (entry / "cmdline").read_bytes().split(b"\0")
-            if b"lps.running.waker" in words and os.fsencode(run.root) in words:
+            if b"lps.scheduler.queue_daemon" in words and os.fsencode(run.root) in words:
                 os.kill(int(entry.name), signal.SIGKILL)
 
 

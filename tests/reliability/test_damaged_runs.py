@@ -9,7 +9,7 @@ import pytest
 
 from lps.__main__ import main
 from lps.analysis.naming import record
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.store import snapshots
 from lps.store.events import read_events
 from lps.store.runs import STATES, Run
@@ -80,7 +80,7 @@ def assert_told(run, capsys):
     for read in (snapshots.read_split, lambda folder: snapshots.read_snapshot(folder / "snapshots", 3)):
         try:
             read(run.folder)
-        except Refusal as error:
+        except UserError as error:
             said = str(error)
             assert "\n" not in said and not re.search(r"pickle|magic|zip|array.*allow|0x", said), said
     for event in read_events(run.events)[0]:
@@ -90,7 +90,7 @@ def assert_told(run, capsys):
 def test_what_numpy_says_of_a_damaged_file_is_not_shown(run):
     for content in (b"PK\x03\x04 broken", b"\x93NUMPY\x01\x00garbage", b"", b"\x80\x04K\x01."):
         (run.folder / "split.npz").write_bytes(content)
-        with pytest.raises(Refusal, match=r"^split.npz: is damaged \(it cannot be read as arrays\)$"):
+        with pytest.raises(UserError, match=r"^split.npz: is damaged \(it cannot be read as arrays\)$"):
             snapshots.read_split(run.folder)
 
 
@@ -107,13 +107,13 @@ def test_arrays_that_do_not_fit_together_are_damage(run):
         ("class_names", whole["class_names"][:-1]),
     ):
         snapshots.write_arrays(run.folder / "split.npz", **whole | {name: changed})
-        with pytest.raises(Refusal, match="is damaged"):
+        with pytest.raises(UserError, match="is damaged"):
             snapshots.read_split(run.folder)
 
 
 def test_a_text_for_a_deleted_run_is_refused_in_a_sentence(run):
     shutil.rmtree(run.folder)
-    with pytest.raises(Refusal, match=f"^run: {run.id} is not there any more$"):
+    with pytest.raises(UserError, match=f"^run: {run.id} is not there any more$"):
         run.write_meta(name="x")
 
 

@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
-from lps.errors import Refusal
-from lps.running import queue
+from lps.errors import UserError
+from lps.scheduler import queue
 from lps.settings.config import configure
 from lps.store.run_folders import create_run, delete_run, list_runs
 from lps.store.runs import Run
@@ -42,7 +42,7 @@ def in_a_process(folder, kind="", at=0):
             try:
                 make_name_ask_delete(folder / "runs")
                 code = 0
-            except Refusal as error:
+            except UserError as error:
                 code, said = 1, str(error)
             (folder / "said.json").write_text(json.dumps([said, faulty.seen]))
         finally:

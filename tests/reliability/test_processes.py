@@ -8,7 +8,7 @@ import tempfile
 
 import pytest
 
-from lps.running import launcher
+from lps.scheduler import launcher
 from lps.settings.config import configure
 from lps.store.run_folders import create_run
 from lps.store.runs import Run

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings.config import configure
 from lps.store import snapshots
 from lps.store.events import read_events, rewind
@@ -221,7 +221,7 @@ def judge_broken(trial: Trial, kind: str) -> list[str]:
             snapshots.read_snapshot(trial.run.snapshots, epoch)
         if (trial.run.folder / "split.npz").exists():
             snapshots.read_split(trial.run.folder)
-    except Refusal as error:
+    except UserError as error:
         wrong.append(f"a half file: {error}")
     if kind in ("full", "full from", "io"):
         if trial.last.code not in (0, 1) or "Traceback" in trial.last.printed:

@@ -20,7 +20,7 @@ from tests.servers import Server
 # The app, whose pages start what waits: here a training process of the trials and not the real one.
 APP = """
 import json, sys
-from lps.running import launcher
+from lps.scheduler import launcher
 launcher.TRAINER = tuple(json.loads(sys.argv.pop(1)))
 launcher.pump.__defaults__ = (launcher.TRAINER,)
 from streamlit.web.cli import main

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from lps.errors import Refusal
+from lps.errors import UserError
+from lps.inference import prediction_files
+from lps.inference.watching import Watch
 from lps.store.runs import Run
-from lps.use import prediction_files
-from lps.use.watching import Watch
 
 
 def trouble(run: Run, folder: Path, table: Path, looks: int, draws: random.Random) -> tuple[Counter, list[str]]:
@@ -27,7 +27,7 @@ def trouble(run: Run, folder: Path, table: Path, looks: int, draws: random.Rando
         done[name] += 1
         try:
             found = watch.look()
-        except Refusal as error:
+        except UserError as error:
             done["refused"] += 1
             wrong += [] if "\n" not in str(error) else [f"look {number}: more than one line: {error}"]
             found = None

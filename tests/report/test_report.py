@@ -20,7 +20,7 @@ from lps.analysis.alarms import Alarm
 from lps.charts.group_tables import Scoring
 from lps.cli._parser import parser
 from lps.cli.training import checked_config
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.atomic import write_json
 from lps.report import documents, run_report
 from lps.settings.backbone_names import ABOUT_LABELS
@@ -242,7 +242,7 @@ def test_runs_without_scores_are_left_out_with_the_reason(runs, tmp_path):
     page = Page(run_report.of([*runs[:2], queued, broken], SCORING, NOW))
     assert [row[1] for row in page.rows if queued.id[-6:] in row[0]] == ["snapshots: no epoch has been evaluated yet"]
     assert any(broken.id[-6:] in row[0] or broken.id == row[0] for row in page.rows)
-    with pytest.raises(Refusal, match="none of the 2 runs can be scored"):
+    with pytest.raises(UserError, match="none of the 2 runs can be scored"):
         run_report.of([queued, broken], SCORING, NOW)
 
 
@@ -278,8 +278,8 @@ def test_alarms_stand_beside_the_state_as_on_the_page_of_the_run(tmp_path):
 
 def test_alarms_are_escaped_like_other_texts(tmp_path, monkeypatch):
     run = make_run(tmp_path, epochs=2)
-    found = run_report.standing.Measured(alarms=(Alarm("empty", 2, f"{HOSTILE[0]} {HOSTILE[5]}"),))
-    monkeypatch.setattr(run_report.standing, "measure", lambda run: found)
+    found = run_report.run_index.Measured(alarms=(Alarm("empty", 2, f"{HOSTILE[0]} {HOSTILE[5]}"),))
+    monkeypatch.setattr(run_report.run_index, "measure", lambda run: found)
     page = Page(run_report.of([run], SCORING, NOW))
     assert HOSTILE[0] in page.text and len(page.programs) == 2
 
@@ -336,7 +336,7 @@ def test_hostile_settings_of_a_comparison_are_text(tmp_path):
 )
 def test_the_command_asks_for_the_same_settings(values, monkeypatch):
     monkeypatch.setattr("lps.data.sources.fetch", lambda *_: None)
-    monkeypatch.setattr("lps.running.preflight.check", lambda *_: None)
+    monkeypatch.setattr("lps.scheduler.preflight.check", lambda *_: None)
     monkeypatch.setattr("lps.cli.training._tell_skipped", lambda *_: None)
     config = configure(values)
     words = shlex.split(provenance.train_command(config))

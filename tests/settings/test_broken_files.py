@@ -7,8 +7,8 @@ import pytest
 from lps import methods
 from lps.__main__ import main
 from lps.doctor import environment
-from lps.doctor.finding import PROBLEM
-from lps.errors import Refusal
+from lps.doctor.diagnostic import PROBLEM
+from lps.errors import UserError
 from lps.settings import catalog
 from lps.settings.config import configure
 from lps.store.runs import Run
@@ -26,7 +26,7 @@ def place(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_broken_method_is_named_with_its_reason(place, name):
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(UserError) as caught:
         catalog.method_info(name)
     assert str(caught.value).startswith(f"method: {name}.py is not written as lps/methods/__init__.py asks (")
     assert METHODS[name][1] in str(caught.value) and "\n" not in str(caught.value)
@@ -34,7 +34,7 @@ def test_a_broken_method_is_named_with_its_reason(place, name):
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_a_broken_data_set_is_named_with_its_reason(place, name):
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(UserError) as caught:
         configure({"dataset": name})
     assert str(caught.value).startswith(f"dataset: {name}.py is not written as lps/datasets/__init__.py asks (")
     assert DATASETS[name][1] in str(caught.value) and "\n" not in str(caught.value)
@@ -92,7 +92,7 @@ def test_the_doctor_names_broken_files(place):
 def test_a_method_whose_import_fails_is_one_sentence(place, monkeypatch):
     (place / "methods" / "fails.py").write_text(HEAD + "import torch.no_such_part\nclass Toy(Method): ...")
     monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(place / "methods")])
-    with pytest.raises(Refusal, match=r"^method: fails\.py cannot be imported \(ModuleNotFoundError: No module"):
+    with pytest.raises(UserError, match=r"^method: fails\.py cannot be imported \(ModuleNotFoundError: No module"):
         methods.build(configure({"method": "fails"}), None, None)
 
 
@@ -104,7 +104,7 @@ def test_without_lps_other_methods_and_their_commands_go_on(place, tmp_path, mon
     assert set(listed) == set(presets.PRESETS) and "broken: method: 'lps' is not one of" in listed["ablation"]
     assert main(["sweep", "--method", "orca", "--dry-run"]) == 0
     seen = []
-    monkeypatch.setattr("lps.running.door.begin", lambda root, orders, **wish: seen.extend(orders) or [Run(place)])
+    monkeypatch.setattr("lps.scheduler.submit.begin", lambda root, orders, **wish: seen.extend(orders) or [Run(place)])
     assert main(["launch", "--method", "orca", "--seed", "3"]) in (0, None)
     assert (seen[0].config.method, seen[0].config.seed) == ("orca", 3)
 

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings import catalog, config
-from lps.settings.parameters import Parameter, Told
+from lps.settings.parameters import Parameter, ParameterDocs
 from lps.studies import presets
 
 FILE = '''r"""TOY: {title}
@@ -57,7 +57,7 @@ def test_facts_may_be_annotated(described):
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(described, body):
-    with pytest.raises(Refusal, match=r"method: toy\.py is not written as"):
+    with pytest.raises(UserError, match=r"method: toy\.py is not written as"):
         described(body)
 
 
@@ -65,7 +65,7 @@ def test_a_hyperparameter_may_not_take_the_name_of_a_shared_setting(described, m
     info = described(INIT.format(name="momentum"))
     with monkeypatch.context() as patched:
         patched.setattr(catalog, "method_info", lambda name: info)
-        with pytest.raises(Refusal, match="method: toy has momentum of its own"):
+        with pytest.raises(UserError, match="method: toy has momentum of its own"):
             config.parameters("toy")
     fine = described(INIT.format(name="weight"))
     assert fine.parameters["weight"].default == 0.5
@@ -78,14 +78,14 @@ TOLD = """    def __init__(self, network, classes, *,
 
 def test_what_people_are_told_of_a_setting_stands_in_its_annotation(described):
     weight, side = described(TOLD).parameters.values()
-    assert weight.told == Told("Terms", larger="more of it") and (weight.minimum, weight.maximum) == (0, 1)
+    assert weight.told == ParameterDocs("Terms", larger="more of it") and (weight.minimum, weight.maximum) == (0, 1)
     assert (weight.symbol, weight.meaning) == (r"\eta_{1}", "of a term")
     assert (side.shown("in"), side.shown("out_of"), side.choices) == ("inside", "out of", ("in", "out_of"))
     assert hash(side) and (side.symbol, side.meaning) == ("", "where")
 
 
 def test_a_fact_that_nobody_can_be_told_is_named(described):
-    with pytest.raises(Refusal, match="weight"):
+    with pytest.raises(UserError, match="weight"):
         described(TOLD.replace("larger=", "greater="))
 
 

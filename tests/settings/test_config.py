@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings import catalog
 from lps.settings.config import Config, configure, parameters, parse_settings, protocol_parameters
 from lps.settings.parameters import Parameter
@@ -41,9 +41,9 @@ def test_paths_become_absolute_because_the_trainer_works_elsewhere():
 
 def test_several_processes_where_method_and_device_allow_it():
     assert configure({"processes": 2, "device": "cuda"}).processes == 2
-    with pytest.raises(Refusal, match="^processes: 2 is not possible with DS3L; choose 1$"):
+    with pytest.raises(UserError, match="^processes: 2 is not possible with DS3L; choose 1$"):
         configure({"processes": 2, "method": "ds3l"})
-    with pytest.raises(Refusal, match="^device: cuda:1 is one GPU for 2 processes; choose auto, cuda or cpu$"):
+    with pytest.raises(UserError, match="^device: cuda:1 is one GPU for 2 processes; choose auto, cuda or cpu$"):
         configure({"processes": 2, "device": "cuda:1"})
 
 
@@ -61,7 +61,7 @@ def test_every_default_passes_its_own_check():
 
 @pytest.mark.parametrize("text", ["", "null", "[]", '"x"', "{", '{"a":', "\x00", "[" * 100_000])
 def test_a_damaged_config_is_one_sentence(text):
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(UserError) as caught:
         Config.from_json(text)
     assert "\n" not in str(caught.value)
 
@@ -77,7 +77,7 @@ def test_any_value_is_taken_or_named(name, value):
     parameter = OF_LPS[name]
     try:
         taken = parameter.check(value)
-    except Refusal as error:
+    except UserError as error:
         assert str(error).startswith(f"{name}: ") and "\n" not in str(error) and len(str(error)) < 700
     else:
         assert parameter.check(taken) == taken
@@ -89,7 +89,7 @@ def test_any_value_is_taken_or_named(name, value):
 def test_any_typed_text_is_taken_or_named(name, text):
     try:
         configure(parse_settings([f"{name}={text}"], "lps"))
-    except Refusal as error:
+    except UserError as error:
         assert "\n" not in str(error)
 
 
@@ -108,7 +108,7 @@ def test_any_typed_text_is_taken_or_named(name, text):
     ],
 )
 def test_messages(texts, words):
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(UserError) as caught:
         configure(parse_settings(texts, "lps"))
     assert words in str(caught.value)
 

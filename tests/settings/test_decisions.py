@@ -5,10 +5,10 @@ import os
 
 import pytest
 
-from lps.errors import Refusal
-from lps.settings import decisions
+from lps.errors import UserError
+from lps.settings import edit_log
 from lps.settings.config import Config, configure
-from lps.settings.decisions import UNKNOWN, at, entries, newest, path_of, record, standing, take_back
+from lps.settings.edit_log import UNKNOWN, at, entries, newest, path_of, record, standing, take_back
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +17,7 @@ def own_folder(tmp_path, monkeypatch):
 
 
 def test_nothing_is_decided_and_nothing_written_before_somebody_decides(tmp_path):
-    assert newest("digits", None) is None and at("digits", None, None) == decisions.Decided()
+    assert newest("digits", None) is None and at("digits", None, None) == edit_log.Decided()
     assert configure().dataset_decisions is None and not (tmp_path / "decisions").exists()
 
 
@@ -47,7 +47,7 @@ def test_what_is_taken_back_stays_in_the_file_and_brings_the_earlier_state():
     assert len(entries(path_of("digits", None))) == 4 and standing(entries(path_of("digits", None))) == []
     assert at("digits", None, first.state).left_out == {3}
     for number in (1, 7, 3):
-        with pytest.raises(Refusal, match=f"undo: {number} is no decision that holds; choices: none"):
+        with pytest.raises(UserError, match=f"undo: {number} is no decision that holds; choices: none"):
             take_back("digits", None, number)
 
 
@@ -77,13 +77,13 @@ def test_the_next_run_takes_it_and_a_stored_one_keeps_its_own(tmp_path):
 
 @pytest.mark.parametrize("value", ["", "1", "0123456789ag", "0123456789abc", "../0123456789", "A123456789ab"])
 def test_what_is_no_state_is_refused(value):
-    with pytest.raises(Refusal, match="dataset.decisions: .* is no state of decisions; expected 0 or 12"):
+    with pytest.raises(UserError, match="dataset.decisions: .* is no state of decisions; expected 0 or 12"):
         configure({"dataset.decisions": value})
 
 
 def test_a_state_that_is_not_known_here_is_refused():
     record("digits", None, "leave out", [3])
-    with pytest.raises(Refusal, match="000000000000 is not among the decisions of .*; 0 does without them"):
+    with pytest.raises(UserError, match="000000000000 is not among the decisions of .*; 0 does without them"):
         at("digits", None, "000000000000")
 
 
@@ -109,7 +109,7 @@ def test_a_damaged_file_is_one_sentence_and_stays_as_it_is(data, tmp_path):
     path.parent.mkdir()
     path.write_bytes(data)
     for attempt in (lambda: newest("digits", None), lambda: record("digits", None, "leave out", [1]), configure):
-        with pytest.raises(Refusal, match="is damaged and was left as it is .*; 0 does without it") as caught:
+        with pytest.raises(UserError, match="is damaged and was left as it is .*; 0 does without it") as caught:
             attempt()
         assert len(str(caught.value)) < 500
     assert path.read_bytes() == data
@@ -120,25 +120,25 @@ def test_a_state_whose_entries_were_changed_is_not_taken_for_it():
     state = record("digits", None, "leave out", [3]).state
     path = path_of("digits", None)
     path.write_text(path.read_text().replace("[3]", "[5]"))
-    with pytest.raises(Refusal, match="is not among the decisions"):
+    with pytest.raises(UserError, match="is not among the decisions"):
         at("digits", None, state)
 
 
 def test_a_link_is_not_followed(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "decisions").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(Refusal, match="cannot be written"):
+    with pytest.raises(UserError, match="cannot be written"):
         record("digits", None, "leave out", [3])
     assert not os.listdir(tmp_path / "elsewhere")
 
 
 def test_decisions_are_this_persons_alone():
     record("digits", None, "leave out", [3])
-    assert path_of("digits", None).stat().st_mode & 0o077 == 0 and decisions.folder().stat().st_mode & 0o077 == 0
+    assert path_of("digits", None).stat().st_mode & 0o077 == 0 and edit_log.folder().stat().st_mode & 0o077 == 0
 
 
 def test_a_decision_reads_as_a_person_says_it():
     record("folder", "/a", "leave out", [f"cat/{i}.jpg" for i in range(5)])
     record("folder", "/a", "relabel", ["\x1b[2J"], label="dog")
-    words = [decisions.words(entry) for _, entry in standing(entries(path_of("folder", "/a")))]
+    words = [edit_log.words(entry) for _, entry in standing(entries(path_of("folder", "/a")))]
     assert words == ["5 pictures left out: cat/0.jpg, cat/1.jpg, cat/2.jpg, …", "1 picture labeled dog: [2J"]

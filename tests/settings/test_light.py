@@ -11,7 +11,7 @@ from lps.cli._parser import parser
 from lps.cli.training import checked_config
 from lps.machine import devices
 from lps.machine.devices import Device
-from lps.running import door, guesses, launcher
+from lps.scheduler import heuristics, launcher, submit
 from lps.settings import catalog, recipes
 from lps.settings.config import configure, protocol_parameters
 from lps.ui.forms import form
@@ -58,16 +58,16 @@ def test_a_light_training_is_chosen_by_pictures_machine_and_what_was_said(tmp_pa
     coloured, grey = (arrays(tmp_path / f"{len(s)}.npz", *s) for s in ((8, 8, 3), (8, 8)))
     wrong = tmp_path / "wrong.npz"
     wrong.write_bytes(b"no arrays")
-    assert door.lighter("folder", {}) == door.lighter("arrays", {"dataset.path": coloured}) == "stored"
+    assert submit.lighter("folder", {}) == submit.lighter("arrays", {"dataset.path": coloured}) == "stored"
     for path in (grey, str(wrong), str(tmp_path / "none.npz"), None):
-        assert door.lighter("arrays", {"dataset.path": path}) == "light"
-    assert door.lighter("cifar10", {}) == "light" and door.lighter("digits", {}) == "full"
+        assert submit.lighter("arrays", {"dataset.path": path}) == "light"
+    assert submit.lighter("cifar10", {}) == "light" and submit.lighter("digits", {}) == "full"
     for said in ({"features": "live"}, {"network.name": "resnet50"}, {"pretrain.epochs": 9}):
-        assert door.lighter("folder", said) == "light"
-    assert door.lighter("folder", {"features": "stored", "network.tokens": "mean"}) == "stored"
+        assert submit.lighter("folder", said) == "light"
+    assert submit.lighter("folder", {"features": "stored", "network.tokens": "mean"}) == "stored"
     with_devices(monkeypatch, "cuda:0")
-    assert door.lighter("folder", {}) == "light"
-    assert door.lighter("folder", {}, here=False) == "stored"
+    assert submit.lighter("folder", {}) == "light"
+    assert submit.lighter("folder", {}, here=False) == "stored"
 
 
 def test_the_form_follows_the_pictures_until_a_person_chooses(tmp_path, monkeypatch):
@@ -90,8 +90,8 @@ def test_the_form_follows_the_pictures_until_a_person_chooses(tmp_path, monkeypa
 @pytest.mark.parametrize("effort", ["stored", "light"])
 def test_command_script_and_form_mean_the_same(tmp_path, pictures, monkeypatch, effort, gpus):
     with_devices(monkeypatch, *gpus)
-    monkeypatch.setattr("lps.running.start_check.check", lambda config: None)  # which would load torch
-    monkeypatch.setattr("lps.running.start_check.ask", lambda config: None)
+    monkeypatch.setattr("lps.scheduler.start_check.check", lambda config: None)  # which would load torch
+    monkeypatch.setattr("lps.scheduler.start_check.ask", lambda config: None)
     own = recipes.efforts("folder")[effort]
     asked = {"dataset": "folder", "dataset.path": str(pictures), "split.num_novel": 1, "device": "cpu"}
     expected = configure(own | asked)
@@ -151,10 +151,10 @@ def test_the_form_chooses_by_the_machine_and_says_how_long(tmp_path, pictures, m
 
 def test_a_guess_grows_with_work_and_shrinks_with_cores():
     config = configure({"dataset": "folder", "dataset.path": "x"} | recipes.LIGHT)
-    one = guesses.seconds(config, 1000, 32, 32, 2)
-    assert guesses.seconds(config, 2000, 32, 32, 2) > 1.9 * one > 1.9 * guesses.seconds(config, 1000, 32, 32, 4)
-    assert guesses.seconds(config, 1000, 64, 64, 2) > 3.5 * one
-    assert guesses.seconds(configure({"dataset": "folder", "network.name": "resnet50"}), 9, 9, 9, 1) is None
+    one = heuristics.seconds(config, 1000, 32, 32, 2)
+    assert heuristics.seconds(config, 2000, 32, 32, 2) > 1.9 * one > 1.9 * heuristics.seconds(config, 1000, 32, 32, 4)
+    assert heuristics.seconds(config, 1000, 64, 64, 2) > 3.5 * one
+    assert heuristics.seconds(configure({"dataset": "folder", "network.name": "resnet50"}), 9, 9, 9, 1) is None
 
 
 @pytest.mark.parametrize("page, address", [("story", {"step": "8"}), ("home", {}), ("launch", {"dataset": "folder"})])

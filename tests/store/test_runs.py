@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lps.__main__ import main
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.atomic import clean_line, write_json, write_whole
-from lps.files.drafts import draft_folder
+from lps.files.atomic_folder import draft_folder
 from lps.files.locks import boot_id, claim, is_held, locked
-from lps.running import launcher
+from lps.scheduler import launcher
 from lps.settings.config import configure
 from lps.store import events, run_folders, runs
 from lps.store.events import EventWriter, end_of_events, finite, read_events, read_last_event, rewind
@@ -168,7 +168,7 @@ def test_foreign_empty_and_damaged_folders_are_listed_with_a_reason(tmp_path, ru
     assert list_runs(root)[-1].id == "pictures"
     assert Run(root / "pictures").state().reason == "config.json: is missing: this folder is no run"
     assert list_runs(root / "nowhere") == []
-    with pytest.raises(Refusal, match="is a file, where a folder should be"):
+    with pytest.raises(UserError, match="is a file, where a folder should be"):
         list_runs(root / "a file")
 
 
@@ -238,11 +238,11 @@ def test_a_half_made_folder_is_never_seen(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(run_folders, "write_whole", fail)
-    with pytest.raises(Refusal, match="cannot hold a new run .the disk is full."):
+    with pytest.raises(UserError, match="cannot hold a new run .the disk is full."):
         create_run(tmp_path, CONFIG)
     assert list_runs(tmp_path) == [] and list((tmp_path / ".incoming").iterdir()) == []
     (tmp_path / "file").touch()
-    with pytest.raises(Refusal, match="runs: .*/file' is a file, where a folder should be"):
+    with pytest.raises(UserError, match="runs: .*/file' is a file, where a folder should be"):
         create_run(tmp_path / "file", CONFIG)
 
 
@@ -270,7 +270,7 @@ def test_a_draft_that_is_held_stays_whatever_the_clock_says(run, monkeypatch):
 def test_delete_is_refused_while_the_lock_is_held(run):
     write(run, (1, "run"), 1)
     lock = claim(run.lock)
-    with pytest.raises(Refusal, match="is running; stop it"):
+    with pytest.raises(UserError, match="is running; stop it"):
         delete_run(run)
     os.close(lock)
     delete_run(run)
@@ -301,11 +301,11 @@ def test_find_run(run):
         "~",
     ]
     for text in hostile:
-        with pytest.raises(Refusal, match="^run: "):
+        with pytest.raises(UserError, match="^run: "):
             find_run(run.root, text)
     tail = f"s0-{run.id[-6:]}"
     (run.root / f"20260101-000000-digits-other-{tail}").mkdir()
-    with pytest.raises(Refusal, match="fits 2 runs"):
+    with pytest.raises(UserError, match="fits 2 runs"):
         find_run(run.root, tail)
     assert other in list_runs(run.root)
 
@@ -313,7 +313,7 @@ def test_find_run(run):
 def test_meta_keeps_the_text_that_was_saved_first(run):
     run.write_meta(name="a\u202eb\nc", tags=["x", "x", " "], rev=1)
     assert run.meta() == {"name": "a b c", "notes": "", "tags": ["x"], "hidden": False, "rev": 2}
-    with pytest.raises(Refusal, match="rev: 1 is not 2"):
+    with pytest.raises(UserError, match="rev: 1 is not 2"):
         run.write_meta(notes="from another tab", rev=1)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda n: run.write_meta(notes=str(n)), range(8)))
@@ -583,7 +583,7 @@ def test_a_folder_of_runs_that_cannot_be_read_is_not_an_empty_one(tmp_path, monk
 
 def test_a_folder_of_runs_below_a_file_is_told_and_one_that_is_not_there_yet_is_empty(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(Refusal, match="^runs: '.*/file' is a file, where a folder should be$"):
+    with pytest.raises(UserError, match="^runs: '.*/file' is a file, where a folder should be$"):
         list_runs(tmp_path / "file" / "runs")
     assert list_runs(tmp_path / "none" / "runs") == []
 
@@ -591,7 +591,7 @@ def test_a_folder_of_runs_below_a_file_is_told_and_one_that_is_not_there_yet_is_
 def test_a_run_that_was_deleted_meanwhile_is_called_so(run):
     delete_run(run)
     for act in (run.config, lambda: launcher.launch(run, ("false",))):
-        with pytest.raises(Refusal, match=f"^run: {run.id} was deleted meanwhile$"):
+        with pytest.raises(UserError, match=f"^run: {run.id} was deleted meanwhile$"):
             act()
 
 
@@ -599,7 +599,7 @@ def test_an_attempt_beyond_all_counting_is_refused_and_not_written(run, monkeypa
     monkeypatch.setattr(launcher, "pump", lambda *_: [])
     write(run, (2**53 - 1, "stop"), None, None)
     before = (run.folder / "want.json").read_bytes()
-    with pytest.raises(Refusal, match="^attempt: 9007199254740992 is more than any run has had"):
+    with pytest.raises(UserError, match="^attempt: 9007199254740992 is more than any run has had"):
         launcher.resume(run)
     assert (run.folder / "want.json").read_bytes() == before
 

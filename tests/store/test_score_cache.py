@@ -99,7 +99,7 @@ def test_damaged_entries_are_ignored(run, counted, change):
 
 def test_nothing_is_kept_of_runs_that_go_on_and_of_recordings(tmp_path, run):
     waiting = make_run(tmp_path, "queued", epochs=2, written=1)
-    with pytest.raises(run_scores.Refusal):
+    with pytest.raises(run_scores.UserError):
         score_run(waiting)
     (run.folder / RECORDED_FILE).write_text("{}")
     score_run(run)

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from lps.cli import one_run
-from lps.exchange import event_tables
+from lps.interop import event_tables
 from lps.store import events, summary
 from lps.store import events_tail as recent
 from lps.store.events import read_events, read_history, rewind
@@ -222,7 +222,7 @@ def test_of_a_long_run_few_lines_are_parsed(tmp_path, parsed):
 
 
 def test_the_list_looks_at_the_end_of_every_run(tmp_path, parsed, capsys, monkeypatch):
-    monkeypatch.setattr("lps.running.launcher.pump", lambda root: [])  # one of the runs is to begin
+    monkeypatch.setattr("lps.scheduler.launcher.pump", lambda root: [])  # one of the runs is to begin
     runs = [sample_runs.make_run(tmp_path / "runs", state) for state in ("finished", "stopped", "failed", "queued")]
     told = {run.id: naive(run.events) for run in runs}
     parsed.clear()

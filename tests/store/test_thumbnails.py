@@ -8,8 +8,8 @@ from PIL import Image
 
 from lps.analysis import labels
 from lps.data import sources
-from lps.errors import Refusal
-from lps.exchange.recording import record
+from lps.errors import UserError
+from lps.interop.recording import record
 from lps.store import thumbnails
 from lps.store.snapshots import read_split
 from tests import sample_runs
@@ -37,7 +37,7 @@ def test_a_recording_shows_the_pictures_of_its_run(source, recorded):
 
 def test_nobody_needs_the_data_set(recorded, monkeypatch):
     def absent(config):
-        raise Refusal("dataset", "is not here")
+        raise UserError("dataset", "is not here")
 
     monkeypatch.setattr(sources, "of", absent)
     assert len(labels.pictures(recorded, *read_split(recorded.folder)).pixels)
@@ -61,7 +61,7 @@ def test_large_pictures_become_small_in_their_proportions(source, tmp_path):
 
 def test_too_many_are_refused_and_leave_nothing(source, tmp_path, monkeypatch):
     monkeypatch.setattr(thumbnails, "MOST", 10)
-    with pytest.raises(Refusal, match="would be 1,797 pictures; expected at most 10"):
+    with pytest.raises(UserError, match="would be 1,797 pictures; expected at most 10"):
         record(source, tmp_path, with_pictures=True)
     assert list(tmp_path.iterdir()) == []
 
@@ -76,7 +76,7 @@ def test_a_damaged_sheet_is_told_in_a_sentence(recorded, damage):
         Image.new("RGB", (50, 50)).save(path, "WEBP")
     else:
         path.write_bytes({"cut": data[: len(data) // 2], "empty": b"", "text": b"RIFF no picture"}[damage])
-    with pytest.raises(Refusal, match="thumbnails.webp: is damaged"):
+    with pytest.raises(UserError, match="thumbnails.webp: is damaged"):
         labels.pictures(recorded, *read_split(recorded.folder))
 
 
@@ -84,5 +84,5 @@ def test_a_sheet_beside_very_many_images_takes_no_memory(recorded):
     """Those without a picture would be grey ones of 3 kB each."""
     split, targets = read_split(recorded.folder)
     many = np.concatenate([targets, np.full(2_000_000, -1)])
-    with pytest.raises(Refusal, match=r"stands beside 2,\d{3},\d{3} images; expected at most 50,000"):
+    with pytest.raises(UserError, match=r"stands beside 2,\d{3},\d{3} images; expected at most 50,000"):
         thumbnails.read(recorded, split, many)

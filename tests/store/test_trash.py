@@ -7,7 +7,7 @@ import time
 import pytest
 
 from lps.__main__ import main
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings.config import configure
 from lps.store.run_folders import TRASH_S, create_run, delete_run, deleted_runs, list_runs, restore_run
 
@@ -60,18 +60,18 @@ def test_the_newest_deletion_comes_first_and_counts(run):
 
 def test_refusals_are_sentences_and_move_nothing(run):
     other = create_run(run.root, CONFIG)
-    with pytest.raises(Refusal, match="is not in the trash of .*it has nothing"):
+    with pytest.raises(UserError, match="is not in the trash of .*it has nothing"):
         restore_run(run.root, run.id)
     delete_run(run)
     run.folder.mkdir()
-    with pytest.raises(Refusal, match="is there already"):
+    with pytest.raises(UserError, match="is there already"):
         restore_run(run.root, run.id)
     run.folder.rmdir()
     for name in ("../x", "", "zz", other.id):
-        with pytest.raises(Refusal, match="is not in the trash"):
+        with pytest.raises(UserError, match="is not in the trash"):
             restore_run(run.root, name)
     (run.root / ".trash" / f"20260101-000000-digits-orca-s0-{run.id[-6:]}.00000000").mkdir()
-    with pytest.raises(Refusal, match="fits 2 deleted runs"):
+    with pytest.raises(UserError, match="fits 2 deleted runs"):
         restore_run(run.root, run.id[-6:])
     assert list_runs(run.root) == [other] and len(deleted_runs(run.root)) == 2
 

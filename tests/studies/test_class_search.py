@@ -14,12 +14,12 @@ import pytest
 import threadpoolctl
 
 from lps.__main__ import main
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.locks import claim
 from lps.machine import background
-from lps.running import background_jobs, class_count
-from lps.running.class_count import ClassCount
-from lps.running.costs import Span
+from lps.scheduler import background_jobs, class_count
+from lps.scheduler.class_count import ClassCount
+from lps.scheduler.costs import Span
 from lps.settings.config import configure
 from lps.studies import class_search
 from lps.studies.class_search import count_classes, search
@@ -60,7 +60,7 @@ def test_a_wide_search_tries_few_numbers_and_ends_beside_the_choice():
 
 @pytest.mark.parametrize("most", [5, -5, 0, 1797])
 def test_a_largest_number_that_cannot_be_is_refused_before_anything_is_made(tmp_path, most):
-    with pytest.raises(Refusal, match="most: -?[0-9]+ is not a whole number from 6 to 1796"):
+    with pytest.raises(UserError, match="most: -?[0-9]+ is not a whole number from 6 to 1796"):
         search(configure(), tmp_path, most, print)
     assert not list(tmp_path.iterdir())
 
@@ -102,7 +102,7 @@ def test_damaged_counts_are_a_sentence_on_the_page_and_none_is_waited_for(root, 
         path.write_text("[" * 100_000 if wrong == "deep" else " " * (2 << 20))
     else:
         path.write_text(json.dumps(WHOLE | wrong if wrong else []))
-    with pytest.raises(Refusal, match="is damaged .*; delete .* and count again") as caught:
+    with pytest.raises(UserError, match="is damaged .*; delete .* and count again") as caught:
         class_count.read(path)
     assert str(caught.value).isprintable()
     assert "Is damaged (" in words_of(whole_form())
@@ -164,7 +164,7 @@ def test_a_count_tells_how_far_it_is_and_how_long_it_goes_on(root):
         assert background_jobs.find(root, count.id[-6:]).id == background_jobs.find(root, count.id).id == count.id
         assert count.title == "Class count of digits, seed 0" and configure(count.settings).dataset == "digits"
         with (
-            pytest.raises(Refusal, match="under way already"),
+            pytest.raises(UserError, match="under way already"),
             background_jobs.at_work(config, class_count.path_of(config, root), False),
         ):
             pass
@@ -184,7 +184,7 @@ def test_nothing_is_written_through_a_linked_folder_of_counts(root, tmp_path):
     count = ClassCount((6, 7), (0.5, 0.75), (0.1, 0.2), 0.01, 7, 5)
     path = class_count.path_of(config, root)
     for write in (work, lambda: class_count.begin(config, root), lambda: class_count.write(path, count)):
-        with pytest.raises(Refusal, match=r"cannot be used \(it is a link"):
+        with pytest.raises(UserError, match=r"cannot be used \(it is a link"):
             write()
     assert not list(elsewhere.iterdir())
 
@@ -219,7 +219,7 @@ def test_what_stands_in_place_of_a_file_of_a_count_is_a_sentence(root, tmp_path,
     for begin in (class_count.begin, lambda config, _: background_jobs.at_work(config, path, False).__enter__()):
         try:
             begin(small(), root)
-        except Refusal as error:
+        except UserError as error:
             assert str(error).startswith("job: ") and "cannot be used (" in str(error) and str(error).isprintable()
     assert (tmp_path / "letter").read_text() == "mine"
     assert main(["queue", "--runs", str(root)]) == 0
@@ -278,7 +278,7 @@ def test_a_count_that_is_cancelled_ends_between_two_numbers(root, monkeypatch):
         search(config, root, None, print)
     path = class_count.path_of(config, root)
     assert background.standing(path).state == "cancelled" and class_count.read(path) is None and len(tried) <= 4
-    with pytest.raises(Refusal, match="is over already"):
+    with pytest.raises(UserError, match="is over already"):
         background_jobs.cancel(background_jobs.jobs(root)[0])
     with background_jobs.at_work(config, class_count.path_of(config, root), False) as progress:
         progress.check()  # another try is not cancelled

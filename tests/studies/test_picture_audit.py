@@ -9,10 +9,10 @@ import pytest
 
 from lps.__main__ import main
 from lps.data import feature_store, sources
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.machine import background
-from lps.running import background_jobs
-from lps.settings import decisions
+from lps.scheduler import background_jobs
+from lps.settings import edit_log
 from lps.settings.config import configure
 from lps.studies import audits, picture_audit
 from lps.studies.audits import Audited, Doubt
@@ -88,7 +88,7 @@ def test_the_command_finds_decides_lists_and_takes_back(root, pictures, capsys):
 ])  # fmt: skip
 def test_what_cannot_be_decided_is_one_sentence_and_nothing_is_written(root, pictures, capsys, option, sentence):
     assert main(["audit", pictures, "--runs", str(root), *words(small(pictures)), *option]) == 2
-    assert sentence in capsys.readouterr().err and not decisions.folder().exists()
+    assert sentence in capsys.readouterr().err and not edit_log.folder().exists()
 
 
 def test_what_is_neither_data_set_nor_path_is_refused(root, capsys):
@@ -97,7 +97,7 @@ def test_what_is_neither_data_set_nor_path_is_refused(root, capsys):
 
 
 def test_the_last_pictures_cannot_be_left_out(root, pictures):
-    with pytest.raises(Refusal, match="pictures: cannot all be left out; 52 pictures would be the last"):
+    with pytest.raises(UserError, match="pictures: cannot all be left out; 52 pictures would be the last"):
         audits.decide(small(pictures), "leave out", list(range(52)))
 
 
@@ -143,7 +143,7 @@ def test_stored_features_are_computed_once_for_a_look_a_count_and_the_runs(root,
 
 def test_too_many_pictures_are_refused_before_anything_is_made(root, pictures, monkeypatch):
     monkeypatch.setattr(picture_audit, "MOST", 50)
-    with pytest.raises(Refusal, match="pictures: 52 are more than 50; dataset.images_per_class takes a part"):
+    with pytest.raises(UserError, match="pictures: 52 are more than 50; dataset.images_per_class takes a part"):
         look(small(pictures), root)
     assert not root.exists()
 
@@ -151,7 +151,7 @@ def test_too_many_pictures_are_refused_before_anything_is_made(root, pictures, m
 def test_findings_that_were_answered_are_not_open():
     pair = Doubt("duplicate", (1, 2, 3), 0.1)
     doubt = Doubt("label", (4,), 0.9, label="cat", other="dog")
-    said = decisions.Decided()
+    said = edit_log.Decided()
     assert audits.is_open(pair, said) and audits.is_open(doubt, said)
     assert audits.is_open(pair, replace(said, left_out=frozenset({1})))
     assert not audits.is_open(pair, replace(said, left_out=frozenset({1, 3})))
@@ -171,7 +171,7 @@ def test_damaged_findings_are_one_sentence(root, pictures, text):
     path = audits.path_of(small(pictures), root)
     path.parent.mkdir(parents=True)
     path.write_text(text)
-    with pytest.raises(Refusal, match="the findings are damaged .*; delete .* and look again"):
+    with pytest.raises(UserError, match="the findings are damaged .*; delete .* and look again"):
         audits.read(path)
 
 

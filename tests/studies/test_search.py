@@ -19,9 +19,9 @@ import pytest
 from lps.__main__ import main
 from lps.cli._parser import parser
 from lps.cli.search import _carry_out
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.locks import claim, is_held
-from lps.running import launcher
+from lps.scheduler import launcher
 from lps.scores.metrics import agreement
 from lps.scores.protocols import open_world
 from lps.settings.config import configure, parameters
@@ -115,15 +115,15 @@ def test_a_dimension_is_what_was_typed_and_types_itself_again(text, dimension):
     ],
 )
 def test_an_impossible_dimension_is_a_sentence(text, words):
-    with pytest.raises(Refusal) as error:
+    with pytest.raises(UserError) as error:
         read_dimension(text, "lps")
     assert words in str(error.value)
 
 
 def test_a_space_names_every_setting_once_and_something_at_all():
-    with pytest.raises(Refusal, match="lr: is searched twice"):
+    with pytest.raises(UserError, match="lr: is searched twice"):
         read_space(["lr=0.1..1", "lr=0.1,0.2"], "lps")
-    with pytest.raises(Refusal, match="space: is empty"):
+    with pytest.raises(UserError, match="space: is empty"):
         read_space([], "lps")
 
 
@@ -217,7 +217,7 @@ def test_labels_are_withheld_where_the_objective_needs_them():
     assert withheld("validation") == withheld("balanced") == 0.2
     assert withheld("validation", "split.validation_ratio=0.1") == 0.1
     assert withheld("oracle") == 0
-    with pytest.raises(Refusal, match="split.validation_ratio: 0 withholds no labels, and the objective balanced"):
+    with pytest.raises(UserError, match="split.validation_ratio: 0 withholds no labels, and the objective balanced"):
         withheld("balanced", "split.validation_ratio=0")
 
 
@@ -236,7 +236,7 @@ def test_labels_are_withheld_where_the_objective_needs_them():
     ],
 )
 def test_an_impossible_request_is_a_sentence(changes, words):
-    with pytest.raises(Refusal) as error:
+    with pytest.raises(UserError) as error:
         read_request("digits", "lps", changes.pop("space", SPACE), **changes)
     assert words in str(error.value)
 
@@ -261,9 +261,9 @@ def test_a_name_stands_for_one_question(tmp_path):
         ({"seeds": "1"}, "another seeds"),
         ({"prune": False}, "another prune"),
     ):
-        with pytest.raises(Refusal, match=words):
+        with pytest.raises(UserError, match=words):
             asked(tmp_path, **changes)
-    with pytest.raises(Refusal, match="'chase' is not beside the runs in .*; choices: hunt"):
+    with pytest.raises(UserError, match="'chase' is not beside the runs in .*; choices: hunt"):
         find_search(tmp_path, "chase")
 
 
@@ -271,7 +271,7 @@ def test_a_name_stands_for_one_question(tmp_path):
 def test_a_damaged_request_is_a_sentence(tmp_path, damage):
     found = asked(tmp_path)
     (found.folder / "search.json").write_text(damage)
-    with pytest.raises(Refusal):
+    with pytest.raises(UserError):
         found.request()
     assert [other.name for other in list_searches(tmp_path)] == ["hunt"]
 
@@ -393,7 +393,7 @@ def test_two_drivers_of_one_search_are_never_at_work_together(root):
     found = asked(root)
     lock = claim(found.lock)
     try:
-        with pytest.raises(Refusal, match="search: hunt is being carried out by another process"):
+        with pytest.raises(UserError, match="search: hunt is being carried out by another process"):
             drive(found)
         assert not search.begin(found) and read(found).state in ("running", "new")
     finally:
@@ -465,7 +465,7 @@ def test_settings_that_diverge_count_as_bad_and_other_failures_not_at_all(root):
 
 def test_a_search_that_only_fails_gives_up(root):
     found = asked(root, trials=50, plan={"fails": [0, 12.0]})
-    with pytest.raises(Refusal, match="5 trials failed one after another; the last one: no such file"):
+    with pytest.raises(UserError, match="5 trials failed one after another; the last one: no such file"):
         drive(found)
     assert read(found).count("failed") == 5 and read(found).state == "interrupted"
 
@@ -541,9 +541,9 @@ def test_a_torn_line_is_cut_off_and_a_damaged_journal_is_a_sentence(root):
     drive(found)
     assert len(read(found).trials) == 2 and read(found).trials[0] == whole.trials[0]
     found.journal.write_bytes(b"not JSON\n" + found.journal.read_bytes())
-    with pytest.raises(Refusal, match="search: trials.jsonl of hunt is damaged"):
+    with pytest.raises(UserError, match="search: trials.jsonl of hunt is damaged"):
         read(found)
-    with pytest.raises(Refusal, match="is damaged"):
+    with pytest.raises(UserError, match="is damaged"):
         drive(found)
 
 
@@ -565,9 +565,9 @@ def test_a_line_that_no_driver_has_written_is_a_damage_of_its_search_alone(root,
     search.open_study(found, create=True).ask()
     with open(found.journal, "a") as file:
         file.write(json.dumps(line) + "\n")
-    with pytest.raises(Refusal, match=r"^search: trials.jsonl of hunt is damaged \(.+\)$"):
+    with pytest.raises(UserError, match=r"^search: trials.jsonl of hunt is damaged \(.+\)$"):
         read(found)
-    with pytest.raises(Refusal, match="is damaged"):
+    with pytest.raises(UserError, match="is damaged"):
         drive(found)
     assert main(["search", "hunt", "--runs", str(root)]) == 2
     assert main(["search", "--list", "--runs", str(root)]) == 0

@@ -16,17 +16,17 @@ import pytest
 from lps.__main__ import main
 from lps.cli._parser import parser
 from lps.cli.sweep import _asked
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.atomic import write_json
 from lps.files.locks import is_held
-from lps.running import costs, launcher
+from lps.scheduler import costs, launcher
 from lps.settings import catalog
 from lps.settings.config import configure
 from lps.store.events import EventWriter
 from lps.store.run_folders import create_run, list_runs
 from lps.store.runs import Run
 from lps.studies import presets, sweep_layout, sweep_records, sweeps
-from lps.studies.sweep_layout import Layout, combinations, lay_out, read_layout
+from lps.studies.sweep_layout import SweepSpec, combinations, plan_runs, read_layout
 from lps.studies.sweeps import plan
 from tests.patience import LISTENS, until
 from tests.queued_runs import waiting_runs
@@ -82,7 +82,7 @@ def test_grid_is_every_combination_once():
 def test_list_takes_values_side_by_side_and_demands_as_many():
     axes = {"lr": ("0.1", "0.2"), "epochs": ("7", "8")}
     assert combinations(axes, "list") == [{"lr": "0.1", "epochs": "7"}, {"lr": "0.2", "epochs": "8"}]
-    with pytest.raises(Refusal, match="needs as many of each; lr has 3, margin_scale has 2, epochs has 2"):
+    with pytest.raises(UserError, match="needs as many of each; lr has 3, margin_scale has 2, epochs has 2"):
         combinations(AXES, "list")
 
 
@@ -116,14 +116,14 @@ def test_every_place_of_a_grid_is_found_without_writing_it_down():
     ],
 )
 def test_impossible_modes_and_samples(options, words):
-    with pytest.raises(Refusal, match=words):
+    with pytest.raises(UserError, match=words):
         combinations(AXES, *options)
 
 
 def test_methods_seeds_and_values_are_crossed_and_equal_runs_laid_out_once():
     own = {method: set(catalog.method_info(method).parameters) for method in ("lps", "simclr")}
     assert "entropy_weight" in own["lps"] - own["simclr"]  # else this test would show nothing
-    layout = Layout(methods=("lps", "simclr"), seeds=(0, 4), fixed={"epochs": "9"},
+    layout = SweepSpec(methods=("lps", "simclr"), seeds=(0, 4), fixed={"epochs": "9"},
                     varied={"entropy_weight": ("0", "1"), "lr": ("0.1", "0.10", "0.2")})  # fmt: skip
     expected = []
     for seed in (0, 4):
@@ -131,44 +131,47 @@ def test_methods_seeds_and_values_are_crossed_and_equal_runs_laid_out_once():
             own_settings = {"method": "lps", "seed": seed, "epochs": 9, "entropy_weight": weight, "lr": lr}
             expected.append(configure(own_settings).flat())
         expected.append(configure({"method": "simclr", "seed": seed, "epochs": 9}).flat())  # trains nothing: no lr
-    assert [config.flat() for config in lay_out(layout)] == expected
+    assert [config.flat() for config in plan_runs(layout)] == expected
 
 
 @pytest.mark.parametrize(
     "layout, words",
     [
-        (Layout(methods=("lps", "orca"), varied={"temperature": ("0.3", "0.4")}), "temperature means nothing to ORCA"),
-        (Layout(varied={"lr": ("0.1", "0.10", "0.2")}), "lr has a value twice: 0.1, 0.10, 0.2"),
-        (Layout(varied={"lr": ("0.1",)}), "lr has one value, so it does not vary"),
         (
-            Layout(varied={"margin_scale": ("1", "5"), "use_margin": ("true", "false")}),
+            SweepSpec(methods=("lps", "orca"), varied={"temperature": ("0.3", "0.4")}),
+            "temperature means nothing to ORCA",
+        ),
+        (SweepSpec(varied={"lr": ("0.1", "0.10", "0.2")}), "lr has a value twice: 0.1, 0.10, 0.2"),
+        (SweepSpec(varied={"lr": ("0.1",)}), "lr has one value, so it does not vary"),
+        (
+            SweepSpec(varied={"margin_scale": ("1", "5"), "use_margin": ("true", "false")}),
             "margin_scale means nothing where use_margin is false",
         ),
-        (Layout(fixed={"use_margin": "false"}, varied={"margin_scale": ("1", "5")}), "where use_margin is false"),
-        (Layout(varied={"lr": ("1", "1", "2"), "epochs": ("3", "3", "4")}, mode="list"), "1 of the 3 combinations"),
-        (Layout(fixed={"epochs": "40"}), "epochs=40 is what it is anyway"),
+        (SweepSpec(fixed={"use_margin": "false"}, varied={"margin_scale": ("1", "5")}), "where use_margin is false"),
+        (SweepSpec(varied={"lr": ("1", "1", "2"), "epochs": ("3", "3", "4")}, mode="list"), "1 of the 3 combinations"),
+        (SweepSpec(fixed={"epochs": "40"}), "epochs=40 is what it is anyway"),
     ],
 )
 def test_what_is_asked_for_in_vain_is_said(layout, words):
     (said,) = sweep_layout.redundant(layout)
     assert words in said
-    assert sweep_layout.lay_out(layout)
+    assert sweep_layout.plan_runs(layout)
 
 
 def test_nothing_is_said_where_every_run_is_one_of_its_own():
     varied = {"margin_scale": ("1", "5"), "lr": ("0.1", "0.2")}
     for layout in (
-        Layout(),
-        Layout(methods=("lps", "orca"), varied=varied, fixed={"epochs": "41"}),
-        Layout(varied={"lr": ("1", "1", "2"), "epochs": ("3", "4", "4")}, mode="list"),
-        Layout(datasets=("digits", "cifar10"), fixed={"epochs": "40"}),
+        SweepSpec(),
+        SweepSpec(methods=("lps", "orca"), varied=varied, fixed={"epochs": "41"}),
+        SweepSpec(varied={"lr": ("1", "1", "2"), "epochs": ("3", "4", "4")}, mode="list"),
+        SweepSpec(datasets=("digits", "cifar10"), fixed={"epochs": "40"}),
     ):
         assert sweep_layout.redundant(layout) == []
 
 
 def test_what_comes_before_training_is_varied_for_methods_that_train_nothing():
     varied = {"epochs": ("1", "2"), "pretrain.epochs": ("3", "4"), "restarts": ("5", "6"), "split.seed": ("7", "8")}
-    found = [config.flat() for config in lay_out(Layout(methods=("simclr",), varied=varied))]
+    found = [config.flat() for config in plan_runs(SweepSpec(methods=("simclr",), varied=varied))]
     told = [tuple(flat[key] for key in varied) for flat in found]
     assert told == list(itertools.product([configure({"method": "simclr"}).epochs], (3, 4), (5, 6), (7, 8)))
 
@@ -176,7 +179,7 @@ def test_what_comes_before_training_is_varied_for_methods_that_train_nothing():
 @pytest.mark.parametrize("mode, samples", [("grid", None), ("list", None), ("random", 3)])
 def test_modes_combine_the_varied_settings_only(mode, samples):
     varied = {"lr": ("0.1", "0.2"), "epochs": ("7", "8")}
-    configs = lay_out(Layout(seeds=(0, 1), varied=varied, mode=mode, samples=samples))
+    configs = plan_runs(SweepSpec(seeds=(0, 1), varied=varied, mode=mode, samples=samples))
     pairs = {(float(c["lr"]), int(c["epochs"])) for c in combinations(varied, mode, samples)}
     for seed in (0, 1):
         assert {(c.lr, c.epochs) for c in configs if c.seed == seed} == pairs
@@ -189,7 +192,7 @@ def test_what_was_typed():
     assert (layout.methods, layout.seeds, layout.fixed) == (("lps", "orca"), (0, 7), {"epochs": "3"})
     assert layout.varied == {"lr": ("0.1", "0.2", "0.3"), "split.seen_classes": ("0,1", "2,3,4")}
     assert read_layout("digits", "all", "0").methods == tuple(catalog.method_names())
-    assert [c.split_seen_classes for c in lay_out(layout)][:2] == ["0,1", "2,3,4"]
+    assert [c.split_seen_classes for c in plan_runs(layout)][:2] == ["0,1", "2,3,4"]
 
 
 @pytest.mark.parametrize(
@@ -199,24 +202,24 @@ def test_what_was_typed():
 )  # fmt: skip
 def test_classes_that_a_data_set_has_not_are_refused_before_they_are_laid_out(text, words):
     for given in ({"fixed": [text]}, {"varied": [f"{text}|1"]}):
-        with pytest.raises(Refusal, match=words):
-            lay_out(read_layout("digits", "lps", "0", **given))
-    with pytest.raises(Refusal, match="the classes are 0 to 99"):
-        lay_out(read_layout("cifar100", "lps", "0", ["split.seen_classes=0,100"]))
-    assert lay_out(read_layout("folder", "lps", "0", ["split.seen_classes=0,100", "dataset.path=x"]))  # nobody knows
+        with pytest.raises(UserError, match=words):
+            plan_runs(read_layout("digits", "lps", "0", **given))
+    with pytest.raises(UserError, match="the classes are 0 to 99"):
+        plan_runs(read_layout("cifar100", "lps", "0", ["split.seen_classes=0,100"]))
+    assert plan_runs(read_layout("folder", "lps", "0", ["split.seen_classes=0,100", "dataset.path=x"]))  # nobody knows
 
 
 def test_more_runs_than_anybody_means_are_refused_before_they_are_laid_out():
     varied = {f"x{i}": ("1", "2") for i in range(60)}
-    with pytest.raises(Refusal, match="1,152,921,504,606,846,976 runs are more than 2,000"):
+    with pytest.raises(UserError, match="1,152,921,504,606,846,976 runs are more than 2,000"):
         combinations(varied)
-    with pytest.raises(Refusal, match="2,200 runs are more than 2,000"):
-        lay_out(Layout(seeds=tuple(range(1100)), varied={"lr": ("0.1", "0.2")}))
+    with pytest.raises(UserError, match="2,200 runs are more than 2,000"):
+        plan_runs(SweepSpec(seeds=tuple(range(1100)), varied={"lr": ("0.1", "0.2")}))
 
 
 def test_labels_say_what_varies():
     layout = read_layout("digits", "orca", "1", ["epochs=3"], ["split.labeled_ratio=0.1", "pretrain.seed=none"])
-    (config,) = lay_out(layout)
+    (config,) = plan_runs(layout)
     assert sweeps.label(config, layout) == "orca seed 1, 10 % labels, pretrain.seed=none"
 
 
@@ -226,7 +229,7 @@ def test_labels_say_what_varies():
 @pytest.mark.parametrize("state", ["finished", "queued", "stopped", "failed", "crashed"])
 def test_an_equal_run_is_recognised(root, state):
     run = in_state(root, state)
-    (same, other) = plan(Layout(fixed=ON_CPU, varied={"margin_scale": ("10", "11")}), root).items
+    (same, other) = plan(SweepSpec(fixed=ON_CPU, varied={"margin_scale": ("10", "11")}), root).items
     expected = "exists" if state in ("finished", "queued") else "resumed"
     assert (same.run, same.action) == (run, expected)
     assert (other.run, other.action) == (None, "new")
@@ -235,18 +238,18 @@ def test_an_equal_run_is_recognised(root, state):
 def test_a_damaged_run_is_not_reused_and_the_best_of_several_is(root):
     damaged = in_state(root, "finished")
     (damaged.folder / "config.json").write_text("{")
-    assert plan(Layout(fixed=ON_CPU), root).items[0].action == "new"
+    assert plan(SweepSpec(fixed=ON_CPU), root).items[0].action == "new"
     finished, failed = in_state(root, "finished"), in_state(root, "failed")
-    assert plan(Layout(fixed=ON_CPU), root).items[0].run == finished
+    assert plan(SweepSpec(fixed=ON_CPU), root).items[0].run == finished
     write_json(failed.folder / "exit.json", {"attempt": 1, "state": "finished"})
     newest = max(finished, failed, key=lambda run: run.id)
-    assert plan(Layout(fixed=ON_CPU), root).items[0].run == newest
+    assert plan(SweepSpec(fixed=ON_CPU), root).items[0].run == newest
 
 
 def test_start_makes_resumes_and_reuses_and_a_second_time_changes_nothing(root):
     finished, stopped = in_state(root, "finished"), in_state(root, "stopped", {"seed": 1})
     finished.write_meta(tags=["mine"])
-    layout = Layout(seeds=(0, 1, 2), fixed=ON_CPU)
+    layout = SweepSpec(seeds=(0, 1, 2), fixed=ON_CPU)
     wanted = plan(layout, root, "three seeds")
     assert [item.action for item in wanted.items] == ["exists", "resumed", "new"]
     started = sweeps.start(wanted, root)
@@ -265,7 +268,7 @@ def test_start_makes_resumes_and_reuses_and_a_second_time_changes_nothing(root):
 
 
 def test_two_equal_sweeps_at_once_make_every_run_once(root):
-    wanted = plan(Layout(seeds=(0, 1, 2), fixed=ON_CPU), root)
+    wanted = plan(SweepSpec(seeds=(0, 1, 2), fixed=ON_CPU), root)
     with ThreadPoolExecutor(3) as pool:
         started = list(pool.map(lambda _: sweeps.start(wanted, root), range(3)))
     assert len(list_runs(root)) == 3 and len({tuple(i.run for i in sweep.items) for sweep in started}) == 1
@@ -274,19 +277,19 @@ def test_two_equal_sweeps_at_once_make_every_run_once(root):
 
 
 def test_the_same_settings_have_the_same_name_and_others_another(root):
-    name = plan(Layout(fixed=ON_CPU), root).name
-    assert name == plan(Layout(varied={"device": ("cpu", "cpu")}), root).name
-    assert name != plan(Layout(fixed=ON_CPU, seeds=(1,)), root).name
+    name = plan(SweepSpec(fixed=ON_CPU), root).name
+    assert name == plan(SweepSpec(varied={"device": ("cpu", "cpu")}), root).name
+    assert name != plan(SweepSpec(fixed=ON_CPU, seeds=(1,)), root).name
 
 
 def test_a_stopping_run_is_waited_for_by_the_person(root):
-    wanted = plan(Layout(fixed=ON_CPU), root)
+    wanted = plan(SweepSpec(fixed=ON_CPU), root)
     run = create_run(root, wanted.items[0].config)
     write_json(run.folder / "plan.json", {"do": "hang"})
     launcher.launch(run)
     until(lambda: run.log.exists() and b"doing" in run.log.read_bytes())
     launcher.stop(run)
-    with pytest.raises(Refusal, match="is stopping; start the sweep again"):
+    with pytest.raises(UserError, match="is stopping; start the sweep again"):
         sweeps.start(wanted, root)
     assert run.meta()["tags"] == []
 
@@ -295,13 +298,13 @@ def test_a_stopping_run_is_waited_for_by_the_person(root):
 
 
 def test_the_estimate_is_what_finished_runs_of_the_kind_took(root):
-    wanted = plan(Layout(methods=("lps", "orca"), seeds=(0, 1, 2), fixed=ON_CPU), root)
+    wanted = plan(SweepSpec(methods=("lps", "orca"), seeds=(0, 1, 2), fixed=ON_CPU), root)
     nothing = sweeps.estimate(wanted, root)
     assert (nothing.runs, nothing.missing, nothing.unknown) == (6, 6, ("lps on digits", "orca on digits"))
     run = in_state(root, "finished", {"seed": 1})  # 60 s
     (run.folder / "weights").write_bytes(bytes(5000))
     size = sum(path.stat().st_size for path in run.folder.rglob("*") if path.is_file())
-    known = sweeps.estimate(plan(Layout(methods=("lps", "orca"), seeds=(0, 1, 2), fixed=ON_CPU), root), root)
+    known = sweeps.estimate(plan(SweepSpec(methods=("lps", "orca"), seeds=(0, 1, 2), fixed=ON_CPU), root), root)
     assert (known.runs, known.missing, known.unknown) == (5, 3, ("orca on digits",))
     assert (known.span.likely, known.bytes) == (2 * 60, 2 * size)
 
@@ -404,7 +407,7 @@ def test_ctrl_c_while_waiting_leaves_the_runs_going(root):
     write_json(run.folder / "plan.json", {"do": "wait"})
     code = f"""
 import sys
-from lps.running import launcher; from lps.studies import sweeps
+from lps.scheduler import launcher; from lps.studies import sweeps
 from lps.__main__ import main
 for start in (launcher.launch, launcher.resume, launcher.pump, sweeps.start):
     start.__defaults__ = ({TRAINER!r},)
@@ -450,11 +453,11 @@ DRAWN = {"lr": ("0.1", "0.2"), "margin_scale": ("1", "2", "3")}
 @pytest.mark.parametrize(
     "asked",
     [
-        Layout(),
-        Layout(("digits",), ("lps", "orca"), (0, 3), {"epochs": "2"}, VARIED),
-        Layout(varied=DRAWN, mode="random", samples=4, sample_seed=7),
-        presets.Asked("ablation"),
-        presets.Asked("C", "paper", (1,), ("cifar100",), {"epochs": "3"}),
+        SweepSpec(),
+        SweepSpec(("digits",), ("lps", "orca"), (0, 3), {"epochs": "2"}, VARIED),
+        SweepSpec(varied=DRAWN, mode="random", samples=4, sample_seed=7),
+        presets.PresetRequest("ablation"),
+        presets.PresetRequest("C", "paper", (1,), ("cifar100",), {"epochs": "3"}),
     ],
 )
 def test_what_was_asked_for_survives_the_disk_and_the_command_line(asked, tmp_path):
@@ -472,13 +475,13 @@ def test_what_was_asked_for_survives_the_disk_and_the_command_line(asked, tmp_pa
     [
         {},
         {"layout": {"datasets": ["digits"]}},
-        {"layout": {**Layout().kept()["layout"], "methods": ["no such"]}},
-        {"layout": {**Layout().kept()["layout"], "varied": {"lr": ["x"]}}},
+        {"layout": {**SweepSpec().kept()["layout"], "methods": ["no such"]}},
+        {"layout": {**SweepSpec().kept()["layout"], "varied": {"lr": ["x"]}}},
         {"layout": "x"},
         {"preset": {"preset": "ablation"}},
-        {"preset": presets.Asked("ablation").kept()["preset"] | {"scale": "moon"}},
-        {"preset": presets.Asked("ablation").kept()["preset"] | {"preset": []}},
-        {"preset": presets.Asked("ablation").kept()["preset"] | {"seeds": []}},
+        {"preset": presets.PresetRequest("ablation").kept()["preset"] | {"scale": "moon"}},
+        {"preset": presets.PresetRequest("ablation").kept()["preset"] | {"preset": []}},
+        {"preset": presets.PresetRequest("ablation").kept()["preset"] | {"seeds": []}},
     ],
 )
 def test_damaged_records_mean_nothing(kept):
@@ -499,7 +502,7 @@ def test_a_preset_is_started_kept_and_found_again(root, capsys):
     assert command(root, *words, "--wait") == 0
     (known,) = sweep_records.known(root)
     assert known.name == "ablation-demo-device=cpu-epochs=2" and len(known.runs) == 5
-    asked = presets.Asked("ablation", "demo", (0,), (), {"device": "cpu", "epochs": "2"})
+    asked = presets.PresetRequest("ablation", "demo", (0,), (), {"device": "cpu", "epochs": "2"})
     assert sweeps.from_kept(known.asked) == asked
     expected = {config.to_json() for config, _ in presets.sheet(asked).runs()}
     assert {run.config().to_json() for run in known.runs} == expected and len(starts(root)) == 5
@@ -517,9 +520,9 @@ def test_presets_are_listed_with_their_runs(capsys):
 
 def test_a_dry_run_of_what_cannot_be_run_lists_it_and_says_why(root, capsys, monkeypatch):
     def missing(config, *_):
-        raise Refusal("dataset.path", f"{config.dataset} is not on this machine")
+        raise UserError("dataset.path", f"{config.dataset} is not on this machine")
 
-    monkeypatch.setattr("lps.running.preflight.check", missing)
+    monkeypatch.setattr("lps.scheduler.preflight.check", missing)
     assert command(root, "--preset", "C", "--scale", "paper", "--dataset", "cifar100", "--dry-run") == 2
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 15 and "cifar100 is not on this machine" in captured.err
@@ -535,7 +538,7 @@ def test_where_nothing_has_finished_recordings_tell_the_cost(root, monkeypatch, 
     text = [json.dumps({"kind": k, "step": 0, "epoch": 0, "time": t, "values": v}) for k, t, v in lines]
     recording.events.write_text("\n".join(text) + "\n")
     monkeypatch.setattr("lps.store.run_folders.RECORDED", tmp_path / "recorded")
-    wanted = plan(Layout(seeds=(0, 1), fixed=ON_CPU | {"epochs": "20"}), root)
+    wanted = plan(SweepSpec(seeds=(0, 1), fixed=ON_CPU | {"epochs": "20"}), root)
     found = sweeps.estimate(wanted, root)
     assert (found.missing, found.span.likely, found.bytes) == (0, 30 + costs.START_S, 2 * (3 * 8 * 1000 + 20 * 4 * 100))
     in_state(root, "finished", {"seed": 5, "epochs": 20})  # 60 s

@@ -8,14 +8,14 @@ import torch
 
 from lps.analysis import naming
 from lps.data.classes import Classes
-from lps.errors import Refusal
+from lps.errors import UserError
+from lps.inference import training_on
 from lps.settings.config import configure
 from lps.store import inherited
 from lps.store.run_folders import create_run
 from lps.store.snapshots import read_split
 from lps.training import continued
 from lps.training import loop as training
-from lps.use import training_on
 from tests.short_runs import assert_same_end, events, finished_run, numbers, state
 
 pytestmark = pytest.mark.slow  # they train
@@ -111,5 +111,5 @@ def test_rows_of_the_classifier_go_to_the_classes_that_continue_them(parent):
     assert torch.equal(rows[5], there[6]) and torch.equal(rows[6], there[5]) and torch.equal(rows[8], there[8])
     assert torch.equal(rows[7], before[7]) and torch.equal(rows[9], before[9])
     short = {name: value for name, value in stored.items() if "backbone" not in name}
-    with pytest.raises(Refusal, match="network.continues: does not fit the network: network.backbone"):
+    with pytest.raises(UserError, match="network.continues: does not fit the network: network.backbone"):
         continued.load(method, short, torch.arange(10))

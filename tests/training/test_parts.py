@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.atomic import write_json
 from lps.settings.config import configure
 from lps.store.events import read_events
@@ -96,7 +96,7 @@ def test_a_part_that_still_waits_is_ended_by_a_signal(run):
 def test_a_place_that_does_not_exist_is_one_sentence(monkeypatch, part, count):
     monkeypatch.setenv("LPS_PART", part)
     monkeypatch.setenv("LPS_PARTS", count)
-    with pytest.raises(Refusal, match="is no place among the machines of a run"):
+    with pytest.raises(UserError, match="is no place among the machines of a run"):
         parts.here()
 
 
@@ -105,8 +105,8 @@ def test_every_part_becomes_a_parent_and_none_trains_beside_the_others(run, tmp_
     monkeypatch.setenv("LPS_PART", "1")
     assert ranks.wanted(run) == 4
     alone = create_run(tmp_path, configure({"device": "cpu"}))
-    with pytest.raises(Refusal, match="^processes: 1 cannot be shared evenly among 2 machines$"):
+    with pytest.raises(UserError, match="^processes: 1 cannot be shared evenly among 2 machines$"):
         ranks.carry_out(alone, ranks.wanted(alone))
     (run.folder / "config.json").write_text(json.dumps({"method": "nothing"}))
-    with pytest.raises(Refusal):
+    with pytest.raises(UserError):
         ranks.wanted(run)

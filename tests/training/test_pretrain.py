@@ -17,7 +17,7 @@ from lps.data import batches
 from lps.data.batches import PRETRAINING, Pictures, seeded
 from lps.data.material import prepare
 from lps.data.views import FAMILIES
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files import locks
 from lps.settings.config import configure
 from lps.training import checkpoints, pretrain
@@ -305,7 +305,7 @@ def test_kill_9_of_a_real_process_and_another_that_was_waiting(tmp_path):
 def test_a_loss_that_is_no_number_is_one_sentence_and_leaves_nothing_to_go_on_from(tmp_path, monkeypatch):
     monkeypatch.setattr(pretrain, "SAVE_EVERY_S", 0.0)
     monkeypatch.setattr(pretrain, "nt_xent", lambda points, temperature: points.sum() * float("nan"))
-    with pytest.raises(Refusal, match="pretrain.lr: 0.005 is too much"):
+    with pytest.raises(UserError, match="pretrain.lr: 0.005 is too much"):
         make(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -315,7 +315,7 @@ def test_a_loss_that_is_no_number_is_one_sentence_and_leaves_nothing_to_go_on_fr
     [({"pretrain.epochs": 0}, "pretrain.epochs: 0 leaves"), ({"network.start": "random"}, "network.start: random")],
 )
 def test_pretraining_alone_says_where_there_is_nothing_to_do(settings, words, tmp_path):
-    with pytest.raises(Refusal, match=words):
+    with pytest.raises(UserError, match=words):
         pretrain.pretrain_alone(config(**settings), tmp_path, print)
 
 

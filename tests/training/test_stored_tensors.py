@@ -8,7 +8,7 @@ import torch
 
 from lps.data.classes import Classes
 from lps.data.split import Split
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.methods.parts.measurements import Averages, Ratio
 from lps.store import snapshots
 from lps.store.snapshots import Snapshot
@@ -90,14 +90,14 @@ def test_split_and_snapshot_come_back(tmp_path):
 def test_a_damaged_or_missing_file_is_one_sentence(tmp_path, content):
     (tmp_path / "epoch-0001.npz").write_bytes(content)
     for epoch in (1, 2):
-        with pytest.raises(Refusal) as caught:
+        with pytest.raises(UserError) as caught:
             snapshots.read_snapshot(tmp_path, epoch)
         assert "\n" not in str(caught.value)
 
 
 def test_pickled_arrays_are_not_loaded(tmp_path):
     np.savez(tmp_path / "epoch-0001.npz", predicted=np.array([print], dtype=object))
-    with pytest.raises(Refusal):
+    with pytest.raises(UserError):
         snapshots.read_snapshot(tmp_path, 1)
 
 

@@ -22,7 +22,7 @@ from lps.store import snapshots
 from lps.store.run_folders import create_run
 from lps.store.runs import Run
 from lps.store.snapshots import Snapshot, write_snapshot, write_split
-from lps.ui.clusters import exports, image_history, mending, page
+from lps.ui.clusters import exports, image_history, page, split_cluster
 from lps.ui.clusters import naming as names
 from lps.ui.pictures import gallery, points, predictions
 from lps.ui.shared import data_table
@@ -644,7 +644,7 @@ def test_images_like_the_chosen_ones_are_of_all_clusters(open_page, run, monkeyp
     mine = tuple(
         image for image in points.features(run, 6)[0].tolist() if here.assigned[here.split.unlabeled == image] == 7
     )
-    found = mending.like(here, mine[:2])
+    found = split_cluster.like(here, mine[:2])
     assert len(found) == 24 and not set(found.tolist()) & set(mine[:2])
     assert (here.assigned[np.searchsorted(here.split.unlabeled, found)] == 7).mean() > 0.5
     monkeypatch.setattr(page, "_show_sheet", lambda *about: mine[:2])

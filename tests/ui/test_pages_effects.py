@@ -12,12 +12,12 @@ from lps.analysis import ablation, effects, paper, run_groups, run_scores
 from lps.charts import effect_charts
 from lps.charts.effect_charts import Axis
 from lps.charts.palette import DARK, LIGHT
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings.config import configure
 from lps.settings.parameters import text_of
 from lps.store import run_folders
 from lps.store.run_folders import list_runs
-from lps.studies.sweep_layout import lay_out, read_layout
+from lps.studies.sweep_layout import plan_runs, read_layout
 from lps.ui.effects import ablations, answer, missing_runs, page
 from tests.sample_runs import held, make_foreign, make_run, make_unreadable
 from tests.visiting import charts_of, visit, words_of
@@ -96,7 +96,7 @@ def test_seeds_alone_are_no_effect(root):
 
 @pytest.mark.parametrize("method", ["lps", "orca", "gcd", "simclr", "fixmatch"])
 def test_the_example_of_every_method_can_be_swept(method):
-    assert len(lay_out(read_layout("digits", method, "0", varied=[page.example(method)]))) >= 3
+    assert len(plan_runs(read_layout("digits", method, "0", varied=[page.example(method)]))) >= 3
 
 
 def test_runs_that_have_not_finished_are_left_out_and_said(root):
@@ -235,7 +235,7 @@ def test_what_cannot_start_is_a_sentence(root, monkeypatch):
     make_grid(root)
 
     def refuse(configs):
-        raise Refusal("dataset.path", "is a folder of *nothing*")
+        raise UserError("dataset.path", "is a folder of *nothing*")
 
     app = visit("effects", rows="margin_scale", cell=["10", "0.2"])
     monkeypatch.setattr("lps.studies.sweeps.check", refuse)

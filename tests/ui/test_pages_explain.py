@@ -418,7 +418,9 @@ def test_a_hundred_classes(open_page, made):
 
 def test_classes_are_literal_text(open_page, tmp_path):
     app = open_page(tmp_path)
-    belief = distribution.Belief(np.array([0.9, 0.1]), 1, ["<b>*x*</b>", "$y$"], distribution.usual_settings(), "key")
+    belief = distribution.ClassEstimate(
+        np.array([0.9, 0.1]), 1, ["<b>*x*</b>", "$y$"], distribution.usual_settings(), "key"
+    )
     text = margins.sign_words(belief, np.array([2.0, 0.2]), 0.4)
     assert "<b>" not in text.replace("\\<b\\>", "") and "\\*x\\*" in text and "\\$y\\$" in text
     assert app.slider
@@ -455,7 +457,7 @@ def test_bars_of_who_passes_cover_everyone():
 
 
 def test_the_sign_in_words():
-    belief = distribution.Belief(np.array([0.7, 0.3]), 1, ["cat", "dog"], distribution.usual_settings(), "key")
+    belief = distribution.ClassEstimate(np.array([0.7, 0.3]), 1, ["cat", "dog"], distribution.usual_settings(), "key")
     text = margins.sign_words(belief, np.array([2.0, 0.2]), 0.4)
     # e^-2 / (0.4 + 0.6 e^-2) = 0.28, e^-0.2 / (0.4 + 0.6 e^-0.2) = 0.92
     assert ":blue[**cat**] (seen) gets +2.00 and keeps 28%" in text and "**held back**" in text

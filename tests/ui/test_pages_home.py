@@ -5,9 +5,9 @@ import os
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files import disk
-from lps.running import launcher
+from lps.scheduler import launcher
 from lps.settings.config import configure
 from lps.store.run_folders import list_runs
 from tests import sample_runs
@@ -152,7 +152,7 @@ def test_stop_and_resume_are_passed_on(root, monkeypatch):
 
 def test_what_cannot_be_done_is_a_sentence(root, monkeypatch):
     def refuse(run):
-        raise Refusal("device", "cuda:0 is not available")
+        raise UserError("device", "cuda:0 is not available")
 
     monkeypatch.setattr(launcher, "resume", refuse)
     run = sample_runs.make_run(root, "stopped")

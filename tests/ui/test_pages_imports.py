@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from lps.__main__ import main
-from lps.errors import Refusal
-from lps.exchange import archives, imports
+from lps.errors import UserError
+from lps.interop import archives, imports
 from lps.store.run_folders import list_runs
 from lps.ui.runs import import_dialog as dialog
 from lps.ui.server import uploads
@@ -147,12 +147,12 @@ def test_the_name_of_an_upload_leads_nowhere(root, name):
 
 def test_a_full_disk_and_a_folder_that_cannot_be_made_are_one_sentence(root, monkeypatch):
     monkeypatch.setattr(uploads.shutil, "disk_usage", lambda _: SimpleNamespace(free=imports.RESERVE + 3))
-    with pytest.raises(Refusal, match=r"^runs: .* has too little space left for run\.zip$"):
+    with pytest.raises(UserError, match=r"^runs: .* has too little space left for run\.zip$"):
         dialog.bring_in(uploaded(b"data"), "", "")
     assert left_behind(root) == []
     root.rename(root.with_name("moved"))
     root.write_text("a file")
-    with pytest.raises(Refusal, match=r"^runs: .* cannot hold another run"):
+    with pytest.raises(UserError, match=r"^runs: .* cannot hold another run"):
         dialog.bring_in(uploaded(b"data"), "", "")
 
 

@@ -9,11 +9,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from lps.data import sources
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.machine import background
-from lps.running import background_jobs, class_count, launcher
-from lps.running.costs import Span
-from lps.settings import decisions
+from lps.scheduler import background_jobs, class_count, launcher
+from lps.scheduler.costs import Span
+from lps.settings import edit_log
 from lps.settings.backbone_names import ABOUT_LABELS
 from lps.settings.config import configure
 from lps.store.run_folders import list_runs
@@ -315,7 +315,7 @@ def test_the_form_survives_a_look_at_another_page(root):
 
 def test_a_launch_that_fails_is_a_sentence_and_can_be_tried_again(root, monkeypatch):
     def refuse(run):
-        raise Refusal("runs", "no process can be started")
+        raise UserError("runs", "no process can be started")
 
     at = whole_form()
     monkeypatch.setattr(launcher, "launch", refuse)
@@ -500,7 +500,7 @@ def test_damaged_findings_and_decisions_are_said_on_the_page(root, found):
         path.write_text(text)
         assert "the findings are damaged" in texts(whole_form()).lower()
     path.unlink()
-    decisions.folder().mkdir()
-    decisions.path_of("digits", None).write_text("{")
+    edit_log.folder().mkdir()
+    edit_log.path_of("digits", None).write_text("{")
     at = whole_form()
     assert not at.exception and "s damaged and was left as it is" in texts(at) and start(at).disabled

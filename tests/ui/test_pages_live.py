@@ -174,7 +174,7 @@ def test_a_refusal_is_a_sentence(visit, tmp_path, monkeypatch):
     app = visit(tmp_path, "live", run=[run.id])
 
     def refuse(run):
-        raise sections.Refusal("device", "'cuda' is not there")
+        raise sections.UserError("device", "'cuda' is not there")
 
     monkeypatch.setattr(sections.launcher, "resume", refuse)
     next(button for button in app.button if button.label == "Resume").click().run()
@@ -346,7 +346,7 @@ def test_a_map_has_to_be_asked_for(visit, made, monkeypatch, method):
 
 
 def test_a_map_that_failed_says_why(visit, made, monkeypatch):
-    failed = background.Standing("failed", "umap needs the package umap-learn")
+    failed = background.JobState("failed", "umap needs the package umap-learn")
     monkeypatch.setattr(projection, "progress", lambda run, method, epoch: failed)
     app = visit(made["finished"].root, "projection", run=made["finished"].id, map="umap")
     assert "umap needs the package umap-learn" in words_of(app)

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from lps.data import sources
-from lps.exchange import own_pictures
+from lps.interop import own_pictures
 from lps.machine import background, devices
 from lps.machine.devices import Device
-from lps.running import class_count, launcher
-from lps.running.class_count import ClassCount
+from lps.scheduler import class_count, launcher
+from lps.scheduler.class_count import ClassCount
 from lps.store.run_folders import list_runs
 from lps.ui.own import page
 from lps.ui.server import uploads
@@ -61,7 +61,7 @@ def test_a_folder_of_this_machine_is_found_and_looked_into(root, pictures):
 def test_a_suggestion_fills_the_field_and_one_click_starts(root, pictures, monkeypatch):
     runs, _ = root
     monkeypatch.setattr(launcher, "launch", lambda run, on=None: None)
-    monkeypatch.setattr("lps.running.start_check.ask", lambda config: None)
+    monkeypatch.setattr("lps.scheduler.start_check.ask", lambda config: None)
     config = page._looked_at(pictures)
     count = ClassCount((3, 4, 5, 6), (0.7, 0.98, 0.99, 0.6), (0.1,) * 4, 0.02, 5, 2)
     class_count.write(class_count.path_of(config, runs), count)

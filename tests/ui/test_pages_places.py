@@ -7,12 +7,12 @@ import pytest
 from lps.cli._parser import parser, place
 from lps.cluster.executors import slurm
 from lps.cluster.jobs import RECORD
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.atomic import write_json
-from lps.running import launcher
+from lps.scheduler import launcher
 from lps.settings.config import configure
 from lps.store.run_folders import create_run, list_runs
-from lps.ui.forms import places
+from lps.ui.forms import execution_target
 from lps.ui.shared import escape
 from tests.visiting import visit, whole_form
 
@@ -29,7 +29,7 @@ def root(tmp_path, monkeypatch):
 def handed_over(monkeypatch):
     """A cluster that takes every job: what it was asked for."""
     asked = []
-    places._known.clear()
+    execution_target._known.clear()
     monkeypatch.setattr(slurm, "is_here", lambda: True)
     monkeypatch.setattr(slurm, "partitions", lambda: ["low", "gpu"])
     monkeypatch.setattr(slurm, "check", lambda options: None)
@@ -91,7 +91,7 @@ def test_a_misfit_is_a_sentence_beside_its_field_and_nothing_is_handed_over(root
 
 def test_what_the_cluster_refuses_is_said_before_a_folder_is_made(root, handed_over, monkeypatch):
     def refuse(options):
-        raise Refusal("slurm", "no job like this is taken: no <b>such</b> account")
+        raise UserError("slurm", "no job like this is taken: no <b>such</b> account")
 
     monkeypatch.setattr(slurm, "check", refuse)
     at = choose_slurm()
@@ -120,7 +120,11 @@ def test_a_device_that_this_machine_lacks_is_no_obstacle_there(root, handed_over
             "Queued",
             "Job 7 waits in SLURM: the nodes are busy (Resources).",
         ),
-        (slurm.Silence("squeue does not answer within 5 s"), "Unknown", "squeue does not answer within 5 s; no news"),
+        (
+            slurm.BackendUnavailable("squeue does not answer within 5 s"),
+            "Unknown",
+            "squeue does not answer within 5 s; no news",
+        ),
     ],
 )
 def test_the_live_page_says_what_the_cluster_says(root, monkeypatch, answer, badge, words):

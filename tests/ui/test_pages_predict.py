@@ -9,13 +9,13 @@ import pytest
 from PIL import Image
 
 from lps.__main__ import main
-from lps.exchange import own_pictures
+from lps.inference import model_folder, model_work, prediction_work
+from lps.interop import own_pictures
 from lps.machine import background
 from lps.store.run_folders import create_run
 from lps.ui.server import uploads
-from lps.use import model_folder, model_work, prediction_work
+from tests.inference.test_prediction import SMALL, digits, saved
 from tests.short_runs import finished_run
-from tests.use.test_prediction import SMALL, digits, saved
 from tests.visiting import visit, words_of
 
 

@@ -10,7 +10,7 @@ from lps.__main__ import main
 from lps.files.atomic import write_json
 from lps.files.locks import boot_id, claim
 from lps.machine import devices, usage
-from lps.running import launcher, queue
+from lps.scheduler import launcher, queue
 from lps.ui.queue import page
 from lps.ui.shared import estimates
 from tests.queued_runs import asked, beginning, hold, make, waiting_runs
@@ -255,7 +255,7 @@ def test_every_page_says_the_same_time_of_one_run_in_the_same_minute(root, alive
 def test_any_page_starts_a_queue_that_stands_still(root, monkeypatch, page_name):
     asked(root, 1)
     pumped = []
-    monkeypatch.setattr("lps.running.launcher.pump", lambda *_: pumped.append(1) or [])
+    monkeypatch.setattr("lps.scheduler.launcher.pump", lambda *_: pumped.append(1) or [])
     visit(page_name)
     assert pumped
 
@@ -264,7 +264,7 @@ def test_any_page_starts_a_queue_that_stands_still(root, monkeypatch, page_name)
 def test_a_page_leaves_the_queue_to_the_waker_that_lives(root, monkeypatch, page_name):
     (run,) = asked(root, 1)
     pumped = []
-    monkeypatch.setattr("lps.running.launcher.pump", lambda *_: pumped.append(1) or [])
+    monkeypatch.setattr("lps.scheduler.launcher.pump", lambda *_: pumped.append(1) or [])
     lock = claim(root / ".waker.lock")
     try:
         visit(page_name, **({"run": run.id} if page_name == "live" else {}))
@@ -278,7 +278,7 @@ def test_a_button_of_the_queue_starts_what_may_start_now(root, monkeypatch):
     queue.set_paused(root, True)
     at = visit("queue")
     found = []
-    monkeypatch.setattr("lps.running.launcher.pump", lambda at, *_: found.append(queue.read_switch(at).paused) or [])
+    monkeypatch.setattr("lps.scheduler.launcher.pump", lambda at, *_: found.append(queue.read_switch(at).paused) or [])
     press(at, "queue_switch")
     assert found[:1] == [False]
 

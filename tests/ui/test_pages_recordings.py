@@ -9,7 +9,7 @@ import pytest
 
 from lps.charts import drawings
 from lps.charts.palette import LIGHT
-from lps.running import launcher
+from lps.scheduler import launcher
 from lps.settings.config import configure
 from lps.store import run_folders, titles
 from lps.store.run_folders import recorded_runs
@@ -22,7 +22,7 @@ from lps.ui.shared import recordings
 from lps.ui.shared.history import history
 from lps.ui.story import page as story
 from tests import sample_runs
-from tests.exchange.test_recording import digest
+from tests.interop.test_recording import digest
 from tests.visiting import charts_of, visit
 
 LPS = next(run.id for run in recorded_runs() if run.title == "LPS")
@@ -394,7 +394,7 @@ def test_the_bars_of_the_piles_have_their_colours_told(root):
 
 
 def test_a_recording_of_another_kind_has_a_plain_sentence(root, monkeypatch, tmp_path):
-    from lps.exchange.recording import record
+    from lps.interop.recording import record
 
     made = record(sample_runs.make_run(root, "finished", epochs=3, settings={"split.num_seen": 4}), tmp_path / "to")
     monkeypatch.setattr(run_folders, "RECORDED", tmp_path / "to")

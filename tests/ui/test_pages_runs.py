@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 import lps
-from lps.analysis import standing
-from lps.bench import bunches
-from lps.bench.run_names import Vocabulary
-from lps.errors import Refusal
+from lps.analysis import run_index
+from lps.errors import UserError
 from lps.files.atomic import write_json
-from lps.running import failures, launcher
+from lps.scheduler import failures, launcher
 from lps.store.run_folders import delete_run, deleted_runs, list_runs, recorded_runs
 from lps.store.runs import Run
-from lps.ui.runs import grouped_rows, shelf
-from lps.ui.runs.shelf import Wanted
+from lps.tables import grouping
+from lps.tables.run_names import Vocabulary
+from lps.ui.runs import grouped_rows, run_filters
+from lps.ui.runs.run_filters import Wanted
 from lps.ui.shared import notices
 from tests import sample_runs
 from tests.visiting import PAGES, visit, words_of
@@ -96,7 +96,7 @@ def test_without_anything_there_is_no_table(root):
 def test_the_table_says_what_the_records_say(root, shelved, recordings):
     table = visit("runs").dataframe[0].value.set_index("Name")
     row = table.loc["LPS, defaults"]
-    last = standing.read_recent(shelved["finished"].events).last
+    last = run_index.read_recent(shelved["finished"].events).last
     for head, name in (("Seen", "accuracy/seen"), ("Novel", "accuracy/novel"), ("All", "accuracy/all")):
         assert row[head] == pytest.approx(100 * last[name], abs=0.051)
     assert row["Gap"] == pytest.approx(row["Seen"] - row["Novel"], abs=0.11)
@@ -208,7 +208,7 @@ def rows_of(at) -> list[str]:
 
 
 def group_ids(root) -> dict[str, str]:
-    found = bunches.bunch([standing.entry(run) for run in list_runs(root)], [Vocabulary().find("use_margin")])
+    found = grouping.bunch([run_index.entry(run) for run in list_runs(root)], [Vocabulary().find("use_margin")])
     return {group.values[0]: group.id for group in found}
 
 
@@ -221,7 +221,7 @@ def test_groups_have_mean_and_spread_and_are_held_against_one(root, made):
     assert rows_of(at) == [f"► {FALSE}", f"► {TRUE}"]
     assert list(groups["n"]) == [1, 2] and list(groups["Finished"]) == [1, 1]
     novel = [
-        100 * standing.entry(made[name]).measured.recent.number("accuracy/novel") for name in ("finished", "stopped")
+        100 * run_index.entry(made[name]).measured.recent.number("accuracy/novel") for name in ("finished", "stopped")
     ]
     assert groups["Novel"][1] == pytest.approx(sum(novel) / 2, abs=0.06)
     assert groups["± Novel"][1] == pytest.approx(abs(novel[0] - novel[1]) / 2**0.5, abs=0.08)
@@ -291,34 +291,34 @@ def test_two_chosen_runs_stand_beside_one_another(root, shelved):
 
 
 def test_what_lacks_the_number_comes_last_and_equal_ones_keep_their_order(made):
-    entries = [standing.entry(made[name]) for name in ("failed", "unlucky", "finished")]
-    bare = shelf.replace(entries[0], measured=standing.Measured())
-    for sort in shelf.SORTS:
-        assert len(shelf.in_order([bare, *entries], sort)) == 4
+    entries = [run_index.entry(made[name]) for name in ("failed", "unlucky", "finished")]
+    bare = run_filters.replace(entries[0], measured=run_index.Measured())
+    for sort in run_filters.SORTS:
+        assert len(run_filters.in_order([bare, *entries], sort)) == 4
     for sort in ("seen", "novel", "all", "gap"):
-        assert shelf.in_order([bare, *entries], sort)[-1] is bare
-    alls = [e.measured.recent.number("accuracy/all") for e in shelf.in_order(entries, "all")]
+        assert run_filters.in_order([bare, *entries], sort)[-1] is bare
+    alls = [e.measured.recent.number("accuracy/all") for e in run_filters.in_order(entries, "all")]
     assert alls == sorted(alls, reverse=True)
 
 
 def test_finding_needs_every_word_anywhere(made):
-    entry = standing.entry(made["finished"])
-    entry = shelf.replace(entry, notes="Warm start", tags=("paper",))
+    entry = run_index.entry(made["finished"])
+    entry = run_filters.replace(entry, notes="Warm start", tags=("paper",))
     for text in ("paper", "WARM lps", "digits start", made["finished"].id[-6:], "finished"):
-        assert shelf.matching([entry], Wanted(find=text)) == [entry]
-    assert shelf.matching([entry], Wanted(find="warm orca")) == []
-    assert shelf.matching([entry], Wanted(tags=("paper", "other"))) == []
+        assert run_filters.matching([entry], Wanted(find=text)) == [entry]
+    assert run_filters.matching([entry], Wanted(find="warm orca")) == []
+    assert run_filters.matching([entry], Wanted(tags=("paper", "other"))) == []
 
 
 def test_records_are_read_again_only_when_they_changed(made, root, monkeypatch):
     run, reads = copy(made["finished"], root), []
-    real = standing.read_recent
-    monkeypatch.setattr(standing, "read_recent", lambda path: reads.append(path) or real(path))
-    first = standing.measure(run)
-    assert standing.measure(run) is first and len(reads) == 1
+    real = run_index.read_recent
+    monkeypatch.setattr(run_index, "read_recent", lambda path: reads.append(path) or real(path))
+    first = run_index.measure(run)
+    assert run_index.measure(run) is first and len(reads) == 1
     with run.events.open("a") as file:
         file.write('{"kind":"eval","step":700,"epoch":21,"time":9.0,"values":{"accuracy/all":0.125}}\n')
-    assert standing.measure(run).recent.number("accuracy/all") == 0.125 and len(reads) == 2
+    assert run_index.measure(run).recent.number("accuracy/all") == 0.125 and len(reads) == 2
 
 
 def test_hundreds_of_runs_in_one_table(root, made):
@@ -410,7 +410,7 @@ def test_stop_and_resume_reach_those_they_are_for(root, shelved, monkeypatch):
 
 def test_a_refusal_is_a_sentence(root, shelved, monkeypatch):
     def refuse(run):
-        raise Refusal("device", "cuda:0 is not available")
+        raise UserError("device", "cuda:0 is not available")
 
     monkeypatch.setattr(launcher, "resume", refuse)
     at = visit("runs", run=[shelved["stopped"].id])

@@ -7,8 +7,8 @@ import pytest
 
 from lps.charts import search_charts
 from lps.charts.palette import DARK, LIGHT
-from lps.errors import Refusal
-from lps.running import launcher
+from lps.errors import UserError
+from lps.scheduler import launcher
 from lps.store.run_folders import list_runs
 from lps.studies import search, sweeps
 from lps.studies.search import list_searches, read_request
@@ -131,7 +131,7 @@ def test_every_method_has_a_space_to_begin_with(root, begun, method):
 
 def test_a_failure_to_begin_is_a_sentence(root, monkeypatch):
     def refuse(one):
-        raise Refusal("search", "no process can be started")
+        raise UserError("search", "no process can be started")
 
     monkeypatch.setattr(search, "begin", refuse)
     app = visit("search")

@@ -12,12 +12,12 @@ from lps.charts.group_tables import Scoring
 from lps.cluster.executors import slurm
 from lps.files.atomic import write_json
 from lps.report import sweep_report
-from lps.running.costs import KnownCosts, Pace
+from lps.scheduler.costs import KnownCosts, Pace
 from lps.settings.config import configure
 from lps.store.run_folders import list_runs
 from lps.store.runs import State
 from lps.studies import preset_tables, presets, sweep_records, sweeps
-from lps.studies.sweep_layout import Layout
+from lps.studies.sweep_layout import SweepSpec
 from lps.ui.shared import take_away
 from lps.ui.sweeps import form, page
 from lps.ui.sweeps import table as sweep_tables
@@ -25,7 +25,7 @@ from tests.report.test_report import NOW, Page
 from tests.sample_runs import held, make_run
 from tests.visiting import visit
 
-ASKED = presets.Asked("ablation", fixed={"epochs": "2"})
+ASKED = presets.PresetRequest("ablation", fixed={"epochs": "2"})
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_every_preset_can_be_chosen_at_both_scales(root):
     for name in presets.PRESETS:
         for scale in presets.SCALES:
             at = visit("sweeps", preset=name, scale=scale)
-            count = len(presets.sheet(presets.Asked(name, scale)).runs())
+            count = len(presets.sheet(presets.PresetRequest(name, scale)).runs())
             assert f"{count} runs: {count} new" in plain(at), (name, scale)
             if scale == "paper":  # the data are not here: it says so, and there is nothing to click
                 assert "not on this machine" in plain(at) or "dataset.path" in plain(at)
@@ -220,7 +220,7 @@ def test_a_sweep_that_is_not_there_is_said(root):
 
 
 def test_a_curve_is_drawn_beside_the_papers(root):
-    asked = presets.Asked("C", seeds=(0, 1), fixed={"epochs": "2"})
+    asked = presets.PresetRequest("C", seeds=(0, 1), fixed={"epochs": "2"})
     fill(root, asked, ["finished"] * 6)
     at = visit("sweeps", sweep=asked.name)
     assert "dotted: the paper's CIFAR-10" in plain(at) and not at.exception
@@ -295,7 +295,7 @@ def test_the_command_writes_the_file(root, tmp_path, capsys):
 
 
 def test_an_own_layout_is_kept_with_its_sweep(root):
-    layout = Layout(seeds=(0,), fixed={"epochs": "2"}, varied={"margin_scale": ("1", "5")})
+    layout = SweepSpec(seeds=(0,), fixed={"epochs": "2"}, varied={"margin_scale": ("1", "5")})
     run = make_run(root, epochs=2, settings={"margin_scale": 5.0})
     run.write_meta(tags=["sweep:own"])
     sweep_records.write(root, "own", layout.kept())

@@ -15,9 +15,9 @@ from starlette.routing import Route
 
 from lps.charts import palette
 from lps.charts.library import LIBRARY
+from lps.inference import model_work
 from lps.ui.server import downloads, serving
 from lps.ui.shared.plot import library_path
-from lps.use import model_work
 from tests.sample_runs import make_run
 
 INDEX = "<head><title>x</title></head><body></body>"

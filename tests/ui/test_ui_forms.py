@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lps.cli._parser import parser
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings.config import configure, parameters, parse_settings
 from lps.settings.parameters import text_of
 from lps.ui.forms import form
@@ -84,7 +84,7 @@ def test_a_value_that_does_not_fit_is_a_sentence_at_its_field(key, text, words):
 def test_all_misfits_are_reported_at_once():
     draft = Draft(seeds="x").with_text("lr", "fast").with_text("temperature", "0")
     assert set(form.read(draft).errors) == {"seed", "lr", "temperature"}
-    assert "and 2 more" in form.obstacle(form.read(draft).errors)
+    assert "and 2 more" in form.blocked_by(form.read(draft).errors)
 
 
 def test_data_and_devices_are_looked_at_before_a_launch():
@@ -96,7 +96,7 @@ def test_data_and_devices_are_looked_at_before_a_launch():
 def test_the_split_can_be_shown_while_another_field_is_wrong():
     draft = Draft().with_text("margin_scale", "abc").with_text("split.num_seen", "3")
     assert form.split_config(draft).split_num_seen == 3
-    with pytest.raises(Refusal):
+    with pytest.raises(UserError):
         form.split_config(draft.with_text("split.seed", "abc"))
 
 

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from lps.data import sources
 from lps.data.split import open_world_split
 from lps.datasets import Images
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings.config import configure
 from lps.ui.launch import splits
 from lps.ui.pictures import frames, thumbnails
@@ -61,7 +61,7 @@ def test_images_of_unknown_class_are_counted_apart(monkeypatch):
 
 
 def test_a_split_that_cannot_be_is_an_error():
-    with pytest.raises(Refusal, match=r"split\.num_seen: 10 of 10 classes seen"):
+    with pytest.raises(UserError, match=r"split\.num_seen: 10 of 10 classes seen"):
         splits.preview(configure({"split.num_seen": 10}))
 
 

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lps.analysis import twins
+from lps.analysis import run_diff
 from lps.charts import pace_charts
 from lps.charts.event_log import History
 from lps.charts.palette import LIGHT
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.race import numbers
 from lps.scores.milestones import Mark
 from lps.settings import config
@@ -69,7 +69,7 @@ def test_splits_are_compared_by_what_is_stored(tmp_path):
     queued = make_run(tmp_path, "queued", settings={"split.seed": 3})
     assert comparable.split_difference(first, queued) == "split.seed is 3 there and 0 here"
     assert comparable.split_difference(first, make_run(tmp_path, "queued")) == ""
-    assert comparable.split_difference(first, make_unreadable(tmp_path)) == twins.DAMAGED
+    assert comparable.split_difference(first, make_unreadable(tmp_path)) == run_diff.DAMAGED
 
 
 def test_same_settings_with_other_images_are_another_split(tmp_path):
@@ -149,18 +149,18 @@ def test_settings_are_told_in_words_and_those_of_all_are_not(tmp_path):
 def test_lines_of_a_chart_are_called_by_what_varies(tmp_path):
     runs = [short(tmp_path, margin_scale=c, temperature=0.4, seed=seed) for c in (5.0, 10.0) for seed in (0, 1)]
     expected = [f"margin scale {c}, seed {seed}" for c in (5, 10) for seed in (0, 1)]
-    assert twins.short_labels(runs) == expected
-    assert twins.short_labels(runs[::2]) == ["margin scale 5", "margin scale 10"]
+    assert run_diff.short_labels(runs) == expected
+    assert run_diff.short_labels(runs[::2]) == ["margin scale 5", "margin scale 10"]
     orca = short(tmp_path, method="orca")
-    assert twins.short_labels([runs[0], orca]) == ["LPS, margin scale 5", "ORCA, margin scale 10"]
+    assert run_diff.short_labels([runs[0], orca]) == ["LPS, margin scale 5", "ORCA, margin scale 10"]
 
 
 def test_runs_that_nothing_tells_apart_and_named_ones_have_their_names(tmp_path):
     same = [short(tmp_path), short(tmp_path)]
-    assert twins.short_labels(same) == [titles.label(run) for run in same]
+    assert run_diff.short_labels(same) == [titles.label(run) for run in same]
     named = make_run(tmp_path, epochs=1, name="the best one")
-    assert twins.short_labels([same[0], named])[1] == "the best one"
-    assert twins.short_labels([same[0]]) == [titles.title(same[0])] and twins.short_labels([]) == []
+    assert run_diff.short_labels([same[0], named])[1] == "the best one"
+    assert run_diff.short_labels([same[0]]) == [titles.title(same[0])] and run_diff.short_labels([]) == []
 
 
 def test_a_run_whose_data_set_broke_still_has_a_title(tmp_path, monkeypatch):
@@ -168,11 +168,11 @@ def test_a_run_whose_data_set_broke_still_has_a_title(tmp_path, monkeypatch):
     assert titles.title(run) == "LPS, margin scale 5, epochs 1 on digits, seed 0"
 
     def refuse(*asked):
-        raise Refusal("dataset", "digits.py is not written as it should be")
+        raise UserError("dataset", "digits.py is not written as it should be")
 
     monkeypatch.setattr(config, "_defaults", refuse)
     vars(run.config()).pop("changed", None)
-    assert titles.title(run) == "LPS on digits, seed 0" and twins.short_labels([run]) == [titles.title(run)]
+    assert titles.title(run) == "LPS on digits, seed 0" and run_diff.short_labels([run]) == [titles.title(run)]
 
 
 def test_what_follows_from_stored_features_is_not_named(tmp_path):

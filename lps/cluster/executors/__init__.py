@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from lps.cluster.job_options import Option, Options
-from lps.cluster.jobs import Job, Silence, Work
+from lps.cluster.jobs import BackendUnavailable, Job, Work
 
 
 class Executor(Protocol):
-    """What the file of a place offers. Where it says so, a function raises `Silence` with what the place says."""
+    """What the file of a place offers. Where it says so, a function raises `BackendUnavailable` with what the place
+    says.
+    """
 
     NAME: str  # in want.json, after --on, and before what its jobs ask for: the name of the file
     TITLE: str  # for people
@@ -25,22 +27,30 @@ class Executor(Protocol):
         """Whether jobs can be submitted from this machine."""
 
     def read_options(self, texts: Sequence[str]) -> Options:
-        """The options in texts NAME=VALUE; raises `Refusal`."""
+        """The options in texts NAME=VALUE; raises `UserError`."""
 
     def known(self, option: str) -> list[str]:
         """The values that an option can have, the usual one first; empty where the place does not say."""
 
     def check(self, options: Options) -> None:
-        """Raise `Refusal` where no such job would be taken. Nothing has been written yet."""
+        """Raise `UserError` where no such job would be taken. Nothing has been written yet."""
 
     def hand_over(self, work: Work, options: Options) -> list[str]:
-        """The ids of the jobs, one a folder; those of several end in _0, _1, ... Raises `Refusal` or `Silence`."""
+        """The ids of the jobs, one a folder; those of several end in _0, _1, ...
+
+        Raises `UserError` or `BackendUnavailable`.
+        """
 
     def job_of(self, about: dict) -> Job:
-        """The job of a run whose `job.json` says `about`: `jobs.Board` asks for all at once. Raises `Silence`."""
+        """The job of a run whose `job.json` says `about`: `jobs.Board` asks for all at once.
+
+        Raises `BackendUnavailable`.
+        """
 
     def cancel(self, job: str, waiting_only: bool = False) -> None:
-        """End a job, or leave it alone where it does not wait any more; one that is over is no error. `Silence`."""
+        """End a job, or leave it alone where it does not wait any more; one that is over is no error.
+        `BackendUnavailable`.
+        """
 
     def own_job(self) -> str:
         """The id of the job around this process."""
@@ -49,7 +59,7 @@ class Executor(Protocol):
         """What this job has to expect after a SIGTERM: going, requeued, ended, or unknown where nobody answers."""
 
     def go_back(self) -> None:
-        """Put the job around this process back into the queue, under the same id; raises `Silence`."""
+        """Put the job around this process back into the queue, under the same id; raises `BackendUnavailable`."""
 
 
 AWAY: dict[str, Executor] = {
@@ -65,9 +75,9 @@ def here() -> list[str]:
 
 
 def named(name: str) -> Executor:
-    """The place that a run was handed over to; `Silence` where it is one that another version knows."""
+    """The place that a run was handed over to; `BackendUnavailable` where it is one that another version knows."""
     if name not in AWAY:
-        raise Silence(f"this program knows no place {name}; choices: {', '.join(AWAY)}")
+        raise BackendUnavailable(f"this program knows no place {name}; choices: {', '.join(AWAY)}")
     return AWAY[name]
 
 

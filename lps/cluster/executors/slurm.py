@@ -16,8 +16,8 @@ from typing import ClassVar
 
 from lps.cluster import job_options, jobs
 from lps.cluster.job_options import Options, option
-from lps.cluster.jobs import Board, Job, Silence, Work
-from lps.errors import Refusal, shorten
+from lps.cluster.jobs import BackendUnavailable, Board, Job, Work
+from lps.errors import UserError, shorten
 
 NAME, TITLE = "slurm", "SLURM"
 COMMANDS = ("sbatch", "squeue", "scancel")
@@ -36,18 +36,18 @@ def is_here() -> bool:
 
 
 def _check_here() -> None:
-    """Raise `Refusal` where they cannot."""
+    """Raise `UserError` where they cannot."""
     if not is_here():
-        raise Refusal("on", "slurm is not available: sbatch is not installed here; choices: here")
+        raise UserError("on", "slurm is not available: sbatch is not installed here; choices: here")
 
 
 def check(options: Options) -> None:
-    """Ask the cluster whether it would take such a job, before anything is written; raises `Refusal`."""
+    """Ask the cluster whether it would take such a job, before anything is written; raises `UserError`."""
     _check_here()
     try:
         _call([*_sbatch(options), "--test-only", *options.arguments()], jobs.SUBMIT_PATIENCE_S, "#!/bin/sh\n")
-    except Silence as silence:
-        raise Refusal("slurm", f"no job like this is taken: {silence}{_choices(str(silence))}") from None
+    except BackendUnavailable as silence:
+        raise UserError("slurm", f"no job like this is taken: {silence}{_choices(str(silence))}") from None
 
 
 # ---------------------------------------------------------------------------------------------------- options
@@ -66,12 +66,12 @@ _EXTRA_FORM = re.compile(r"--[a-z][a-z0-9-]*(=[!-~]+)?", re.ASCII)
 
 def _check_extra(text: str) -> None:
     if not _EXTRA_FORM.fullmatch(text) or len(text) > 500:
-        raise Refusal("extra", f"{shorten(text)} is not an option of sbatch such as --constraint=a100")
+        raise UserError("extra", f"{shorten(text)} is not an option of sbatch such as --constraint=a100")
     name = text[2:].partition("=")[0]
     # sbatch takes the beginning of a name for the name.
     taken = next((word for word in _RESERVED if word.startswith(name)), None)
     if taken:
-        raise Refusal("extra", f"--{taken} cannot be given; the run's own job depends on it")
+        raise UserError("extra", f"--{taken} cannot be given; the run's own job depends on it")
 
 
 _EXTRA = {"label": "Further options of sbatch", "check": _check_extra, "is_list": True}
@@ -97,10 +97,12 @@ OPTIONS = {
 
 
 def read_options(texts: Sequence[str]) -> Options:
-    """The options in texts NAME=VALUE; a later one replaces an earlier one, `extra` adds up. Raises `Refusal`."""
+    """The options in texts NAME=VALUE; a later one replaces an earlier one, `extra` adds up. Raises `UserError`."""
     options = job_options.read(NAME, OPTIONS, texts)
     if options.nodes > 1 and options.get("tasks"):
-        raise Refusal("slurm tasks", "cannot be given together with nodes: on several nodes a run has one part on each")
+        raise UserError(
+            "slurm tasks", "cannot be given together with nodes: on several nodes a run has one part on each"
+        )
     return options
 
 
@@ -170,7 +172,7 @@ class SlurmBoard(Board):
         fields = ["--allocations", "--parsable2", "--format=JobID,State,NodeList"]
         try:
             said = _call(["sacct", "--noheader", *fields, f"--jobs={job}"], PATIENCE_S)
-        except Silence:
+        except BackendUnavailable:
             return SlurmJob(job)
         lines = [line.split("|") for line in said.splitlines()]
         states = [(parts[1].split(" ")[0], parts[2]) for parts in lines if len(parts) == 3 and parts[0] == job]
@@ -184,12 +186,12 @@ class SlurmBoard(Board):
 
 
 def read_jobs(said: str) -> list[tuple[Job, str]]:
-    """Lines of squeue in the form `_FIELDS` as jobs and their names; raises `Silence` for anything else."""
+    """Lines of squeue in the form `_FIELDS` as jobs and their names; raises `BackendUnavailable` for anything else."""
     found = []
     for line in said.splitlines():
         parts = line.strip().split("|", 4)
         if len(parts) != 5 or not re.fullmatch(r"[0-9]+(_[0-9]+|_\[.*\])?(\+[0-9]+)?", parts[0]) or not parts[1]:
-            raise Silence(f"squeue said {shorten(line)}, which is no line about a job")
+            raise BackendUnavailable(f"squeue said {shorten(line)}, which is no line about a job")
         found.append((SlurmJob(parts[0], parts[1], "" if parts[2] == "None" else parts[2], parts[3]), parts[4]))
     return found
 
@@ -198,7 +200,7 @@ board = SlurmBoard()
 
 
 def job_of(about: dict) -> Job:
-    """The job of a run whose `job.json` says `about`; raises `Silence`."""
+    """The job of a run whose `job.json` says `about`; raises `BackendUnavailable`."""
     return board.job_of(about)
 
 
@@ -206,14 +208,14 @@ def job_of(about: dict) -> Job:
 
 
 def hand_over(work: Work, options: Options) -> list[str]:
-    """One job, or an array of them; gives their ids. Raises `Silence` with what could be said instead."""
+    """One job, or an array of them; gives their ids. Raises `BackendUnavailable` with what could be said instead."""
     _check_here()
     count = len(work.folders)
     text = script(work.runner, work.source, work.folders, work.token, work.trainer, options)
     try:
         job = submit(options, work.name, text, work.output, count if count > 1 else 0)
-    except Silence as silence:
-        raise Silence(f"{silence}{_choices(str(silence))}", silence.is_open) from None
+    except BackendUnavailable as silence:
+        raise BackendUnavailable(f"{silence}{_choices(str(silence))}", silence.is_open) from None
     return [f"{job}_{task}" for task in range(count)] if count > 1 else [job]
 
 
@@ -221,7 +223,7 @@ def submit(options: Options, name: str, script: str, output: str, tasks: int = 0
     """Hand a batch script over; gives the job's id. tasks: the size of an array of jobs, 0 for a single one.
 
     name: printable, without spaces; output: path of what the script itself prints, without its ending. Raises
-    `Silence` with what the cluster says.
+    `BackendUnavailable` with what the cluster says.
     """
     command = [*_sbatch(options), "--parsable", f"--job-name={name}"]
     command += [f"--output={output.replace('%', '%%') + ('-%a' if tasks else '')}.txt", "--chdir=/"]
@@ -231,7 +233,7 @@ def submit(options: Options, name: str, script: str, output: str, tasks: int = 0
     answer = _call([*command, *options.arguments()], jobs.SUBMIT_PATIENCE_S, script)
     found = re.fullmatch(r"([0-9]+)(;[^;\s]*)?", answer.strip(), re.ASCII)
     if not found:
-        raise Silence(f"sbatch gave no job id but {shorten(answer)}", is_open=True)
+        raise BackendUnavailable(f"sbatch gave no job id but {shorten(answer)}", is_open=True)
     return found[1]
 
 
@@ -256,7 +258,7 @@ def seconds_of(limit: str) -> int:
 
 
 def cancel(job: str, waiting_only: bool = False) -> None:
-    """End a job that waits or runs; raises `Silence`. One that is over is no error.
+    """End a job that waits or runs; raises `BackendUnavailable`. One that is over is no error.
 
     waiting_only: leave a running one alone. scancel has an option for that, but with it and the id of one task it
     cancels all waiting tasks of the array (seen in version 22.05), so the state is looked up first.
@@ -265,7 +267,7 @@ def cancel(job: str, waiting_only: bool = False) -> None:
         return
     try:
         _call(["scancel", job], PATIENCE_S * 2)
-    except Silence as silence:
+    except BackendUnavailable as silence:
         if "Invalid job id" not in str(silence) and "already completing" not in str(silence):
             raise
 
@@ -280,7 +282,7 @@ def own_job() -> str:
 
 
 def go_back() -> None:
-    """Put the job around this process back into the queue under the same id; raises `Silence`."""
+    """Put the job around this process back into the queue under the same id; raises `BackendUnavailable`."""
     _call(["scontrol", "requeue", own_job()], PATIENCE_S)
 
 
@@ -297,7 +299,7 @@ def fate(job: str, restarts: int) -> str:
     """
     try:
         said = _call(["scontrol", "--oneliner", "show", "job", job], PATIENCE_S)
-    except Silence:
+    except BackendUnavailable:
         return "unknown"
     fields = dict(re.findall(r"(JobState|Restarts)=(\S+)", said))
     if fields.get("JobState") in SlurmJob.GOING:
@@ -309,7 +311,7 @@ def partitions() -> list[str]:
     """The partitions of the cluster, its usual one first; empty where it does not say."""
     try:
         lines = _call(["sinfo", "--noheader", "--format=%P"], PATIENCE_S).split()
-    except Silence:
+    except BackendUnavailable:
         return []
     lines.sort(key=lambda line: not line.endswith("*"))
     return list(dict.fromkeys(line.rstrip("*") for line in lines))
@@ -322,7 +324,10 @@ def _choices(refusal: str) -> str:
 
 
 def _call(command: Sequence[str], patience_s: float, text: str = "") -> str:
-    """What a command printed; raises `Silence` with one line where it fails, is missing or takes too long."""
+    """What a command printed.
+
+    Raises `BackendUnavailable` with one line where it fails, is missing or takes too long.
+    """
     try:
         answer = subprocess.run(
             command,
@@ -335,13 +340,13 @@ def _call(command: Sequence[str], patience_s: float, text: str = "") -> str:
             env=_environment(),
         )
     except subprocess.TimeoutExpired:
-        raise Silence(f"{command[0]} does not answer within {patience_s:g} s", is_open=True) from None
+        raise BackendUnavailable(f"{command[0]} does not answer within {patience_s:g} s", is_open=True) from None
     except OSError as error:
-        raise Silence(f"{command[0]} cannot be run ({error.strerror})") from None
+        raise BackendUnavailable(f"{command[0]} cannot be run ({error.strerror})") from None
     if answer.returncode:
         said = [line for line in answer.stderr.splitlines() if line.strip()] or [f"exit code {answer.returncode}"]
         reason = said[-1].removeprefix(f"{command[0]}: error: ").removeprefix("allocation failure: ")
-        raise Silence(" ".join(reason.split())[:300])
+        raise BackendUnavailable(" ".join(reason.split())[:300])
     return answer.stdout
 
 

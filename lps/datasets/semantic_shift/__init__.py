@@ -17,8 +17,8 @@ from pathlib import Path, PurePosixPath
 from lps.datasets import Images, quoted
 from lps.datasets._pictures import Listing, existing_folder, folder_stamp, stored
 from lps.datasets._store import kept
-from lps.errors import Refusal, shorten
-from lps.files.atomic import open_regular, refused
+from lps.errors import UserError, shorten
+from lps.files.atomic import as_user_error, open_regular
 
 SIZE = 256  # pixels of both sides; GCD's views cut 224 out of pictures with 256 on the shorter side
 RECIPE = {  # SimGCD's and GCD's own scripts for these data sets
@@ -81,7 +81,7 @@ class Download:
     lists: tuple[str, ...] = ()
 
     def folder(self, path: str | None) -> Path:
-        """The folder at `path`, or the folder `inner` in it where that is there; raises `Refusal`."""
+        """The folder at `path`, or the folder `inner` in it where that is there; raises `UserError`."""
         root = existing_folder(path, f"{self.layout}; get {self.title} from {self.home}")
         return root / self.inner if (root / self.inner).is_dir() else root
 
@@ -92,43 +92,47 @@ class Download:
             (folder_stamp(folder), *(_changed(f"{folder}/{name}") for name in self.lists)) for folder in folders
         )
 
-    def missing(self, root: Path, name: str) -> Refusal:
+    def missing(self, root: Path, name: str) -> UserError:
         """That a file or folder of the layout is not there."""
-        return Refusal(
+        return UserError(
             "dataset.path",
             f"{quoted(root)} has no {name}; expected {self.layout}; get {self.title} from {self.home}",
         )
 
     def read_bytes(self, root: Path, name: str) -> bytes:
-        """A file of labels or names; raises `Refusal` where it is missing, unreadable or far too long."""
+        """A file of labels or names; raises `UserError` where it is missing, unreadable or far too long."""
         if not (root / name).is_file():
             raise self.missing(root, name)
         with (
-            refused("dataset.path", f"{name} in {quoted(root)} cannot be read"),
+            as_user_error("dataset.path", f"{name} in {quoted(root)} cannot be read"),
             open_regular(root / name, follows_links=True) as file,
         ):
             data = file.read(_LONGEST_LIST + 1)
         if len(data) > _LONGEST_LIST:
-            raise Refusal("dataset.path", f"{name} is longer than {_LONGEST_LIST >> 20} MiB; it is no list of pictures")
+            raise UserError(
+                "dataset.path", f"{name} is longer than {_LONGEST_LIST >> 20} MiB; it is no list of pictures"
+            )
         return data
 
     def read_pairs(self, root: Path, name: str) -> list[tuple[str, str]]:
-        """The lines of a list as (first word, the rest); raises `Refusal`."""
+        """The lines of a list as (first word, the rest); raises `UserError`."""
         lines = self.read_bytes(root, name).decode("utf-8", errors="replace").splitlines()
         pairs = [tuple(line.strip().split(" ", 1)) for line in lines if line.strip()]
         if not pairs:
-            raise Refusal("dataset.path", f"{name} in {quoted(root)} is empty")
+            raise UserError("dataset.path", f"{name} in {quoted(root)} is empty")
         for number, pair in enumerate(pairs, 1):
             if len(pair) != 2:
-                raise Refusal("dataset.path", f"{name} has {shorten(pair[0])} in line {number}; expected two words")
+                raise UserError("dataset.path", f"{name} has {shorten(pair[0])} in line {number}; expected two words")
         return pairs
 
     def read_column(self, root: Path, name: str) -> dict[str, str]:
-        """A list of (id, value) by id; raises `Refusal` where an id stands twice."""
+        """A list of (id, value) by id; raises `UserError` where an id stands twice."""
         pairs = self.read_pairs(root, name)
         found = dict(pairs)
         if len(found) < len(pairs):
-            raise Refusal("dataset.path", f"{name} names {len(found):,} ids in {len(pairs):,} lines; each must be once")
+            raise UserError(
+                "dataset.path", f"{name} names {len(found):,} ids in {len(pairs):,} lines; each must be once"
+            )
         return found
 
     def load(
@@ -139,9 +143,9 @@ class Download:
         class_names: tuple[str, ...],
         image_size: int | None,
     ) -> Images:
-        """The pictures of two lists of (name below `root`, label), in that order; raises `Refusal`."""
+        """The pictures of two lists of (name below `root`, label), in that order; raises `UserError`."""
         listing = Listing(root)
-        with refused("dataset.path", f"{quoted(root)} cannot be read"):
+        with as_user_error("dataset.path", f"{quoted(root)} cannot be read"):
             self._check_files(root, [name for name, _ in (*training, *test)])
             for name, label in training:
                 listing.add_files([root / name], label)
@@ -149,7 +153,7 @@ class Download:
         return self.load_listing(listing, class_names, image_size)
 
     def load_listing(self, listing: Listing, class_names: tuple[str, ...], image_size: int | None) -> Images:
-        """The pictures of a listing, decoded once and kept as squares with their own sizes; raises `Refusal`."""
+        """The pictures of a listing, decoded once and kept as squares with their own sizes; raises `UserError`."""
         size = image_size or SIZE
         return kept(
             (self.name, str(listing.root.resolve()), size),
@@ -162,10 +166,10 @@ class Download:
         for name in names:
             parts = PurePosixPath(name).parts
             if name.startswith("/") or ".." in parts or "\0" in name:
-                raise Refusal("dataset.path", f"a list names {shorten(name)}, which lies outside of the data set")
+                raise UserError("dataset.path", f"a list names {shorten(name)}, which lies outside of the data set")
         absent = [name for name in names if not (root / name).is_file()]
         if absent:
-            raise Refusal(
+            raise UserError(
                 "dataset.path",
                 f"{len(absent):,} of {len(names):,} pictures are missing in {quoted(root)}, such as"
                 f" {shorten(absent[0])}; unpack {self.title} again, from {self.home}",
@@ -173,23 +177,23 @@ class Download:
 
 
 def checked_label(text: str, most: int, where: str) -> int:
-    """A class number from 1 to `most` as a number from 0; raises `Refusal`."""
+    """A class number from 1 to `most` as a number from 0; raises `UserError`."""
     if not _DIGITS.fullmatch(text) or not 1 <= int(text) <= most:
-        raise Refusal("dataset.path", f"{where} holds the class {shorten(text)}; expected 1 to {most}")
+        raise UserError("dataset.path", f"{where} holds the class {shorten(text)}; expected 1 to {most}")
     return int(text) - 1
 
 
 def labels_of_numbers(dataset: str, names: Mapping[int, str], where: str) -> list[int]:
-    """The label of every class number from 0, by the names that the person's own copy gives; raises `Refusal`."""
+    """The label of every class number from 0, by the names that the person's own copy gives; raises `UserError`."""
     labels = labels_by_name(dataset)
     if len(names) != len(labels):
-        raise Refusal("dataset.path", f"{where} names {len(names)} classes; expected {len(labels)}")
+        raise UserError("dataset.path", f"{where} names {len(names)} classes; expected {len(labels)}")
     found = []
     for number in sorted(names):
         label = labels.get(plain_name(names[number]))
         if label is None or label in found:
             words = "stands there twice" if label is not None else "is no class of the benchmark"
-            raise Refusal("dataset.path", f"{where} names {shorten(names[number])}, which {words}")
+            raise UserError("dataset.path", f"{where} names {shorten(names[number])}, which {words}")
         found.append(label)
     return found
 

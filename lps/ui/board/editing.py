@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import streamlit as st
 
-from lps.bench import boards
-from lps.bench.boards import BoardChart
+from lps.tables import boards
+from lps.tables.boards import BoardChart
 from lps.ui.shared import url_fields
 
 _LOGS = {"": "Linear", "y": "Log y", "x": "Log x", "xy": "Both log"}

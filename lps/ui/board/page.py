@@ -9,18 +9,18 @@ from functools import partial
 
 import streamlit as st
 
-from lps.analysis import standing, twins
-from lps.analysis.standing import Entry
-from lps.bench import boards, bunches, columns, kept, run_filter
-from lps.bench.boards import BoardChart
+from lps.analysis import run_diff, run_index
+from lps.analysis.run_index import RunRow
 from lps.charts import board_charts
 from lps.charts.board_charts import BoardLine
 from lps.charts.event_log import History
 from lps.charts.group_tables import FRACTIONS
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.store import titles
+from lps.tables import boards, columns, grouping, run_filter, saved_views
+from lps.tables.boards import BoardChart
 from lps.ui.board import editing, run_list
-from lps.ui.forms import finding, keeping
+from lps.ui.forms import filter_box, saved_view_menu
 from lps.ui.shared import data_table, escape, live_part, notices, page_head, select, theme, url_fields
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.history import history
@@ -36,15 +36,15 @@ _TICK_S = 5.0  # while a run moves
 class Shown:
     """The runs of a board: what is known of them, what they have recorded, and what each is called."""
 
-    entries: list[Entry]
+    entries: list[RunRow]
     histories: list[History]
     labels: list[str]
 
 
 def main() -> None:
     """The whole page."""
-    shelf = kept.boards(select.runs_root())
-    keeping.begin(shelf)
+    shelf = saved_views.boards(select.runs_root())
+    saved_view_menu.begin(shelf)
     page_head.show_title("Charts")
     runs = select.open_runs()
     if page_head.are_all_missing(runs, "Charts"):
@@ -54,7 +54,7 @@ def main() -> None:
             "There are no runs to draw yet.", ":material/stacked_line_chart:", "Launch the first one"
         )
         return
-    find = finding.ask()
+    find = filter_box.ask()
     live_part.follow(lambda: runs[:MOST], select.any_moves, lambda _: _board(find), _TICK_S)
 
 
@@ -66,12 +66,12 @@ def _board(find: str) -> None:
     charts = _charts_of_address(by)
     with st.container(horizontal=True, gap="small", key="board_menus"):
         editing.offer_new(charts, words, _groupings(shown.entries))
-        keeping.show_menu(kept.boards(select.runs_root()), "Boards")
+        saved_view_menu.show_menu(saved_views.boards(select.runs_root()), "Boards")
     if not shown.entries:
         st.info("No run fits. Take back a choice above.", icon=":material/filter_alt_off:")
         return
     if by and not st.query_params.get_all("chart"):
-        alike = "but for the seed" if by == bunches.EVERYTHING else f"in {by}"
+        alike = "but for the seed" if by == grouping.EVERYTHING else f"in {by}"
         about = f"{counted(len(shown.entries), 'run')}: a line is the mean of those that are alike {alike}."
         st.caption(escape.markdown(f"{about} Under Change, a line can be each run."))
     look = theme.palette(), run_list.pinned()
@@ -96,15 +96,15 @@ def _charts_of_address(by: str) -> list[BoardChart]:
     return asked or [replace(chart, by=by) for chart in boards.USUAL]
 
 
-def _usual_grouping(entries: Sequence[Entry]) -> str:
+def _usual_grouping(entries: Sequence[RunRow]) -> str:
     """What many runs are put together by where nobody says: the most lines that can still be told apart."""
     if len(entries) <= _MOST_LINES:
         return ""
     numbers = {}
-    for key in (bunches.EVERYTHING, "method", *columns.varying(entries)):
-        numbers[key] = len(bunches.bunch(entries, bunches.names_of([key], entries)))
+    for key in (grouping.EVERYTHING, "method", *columns.varying(entries)):
+        numbers[key] = len(grouping.bunch(entries, grouping.names_of([key], entries)))
     telling = [key for key, number in numbers.items() if 1 < number <= _MOST_LINES]
-    return max(telling, key=numbers.get, default=bunches.EVERYTHING)
+    return max(telling, key=numbers.get, default=grouping.EVERYTHING)
 
 
 # ---------------------------------------------------------------------------------------------------- runs
@@ -114,10 +114,10 @@ def _shown(find: str) -> Shown:
     """The runs that are asked for, the newest of many; says what is left out."""
     runs = select.open_runs()
     chosen = select.picked(runs) or (runs if find.strip() else select.preferred(runs))
-    entries = [standing.entry(run) for run in chosen]
+    entries = [run_index.entry(run) for run in chosen]
     try:
         fitting = run_filter.select(entries, find)
-    except Refusal as error:
+    except UserError as error:
         st.error(escape.markdown(str(error)), icon=":material/filter_alt_off:")
         fitting = entries
     entries = [entry for entry in fitting if entry.config is not None]
@@ -126,12 +126,12 @@ def _shown(find: str) -> Shown:
     entries = entries[:MOST]
     histories = [history(entry.run) for entry in entries]
     notices.show_left_out({titles.label(entry.run): past for entry, past in zip(entries, histories)})
-    return Shown(entries, histories, twins.short_labels([entry.run for entry in entries]))
+    return Shown(entries, histories, run_diff.short_labels([entry.run for entry in entries]))
 
 
-def _groupings(entries: Sequence[Entry]) -> dict[str, str]:
+def _groupings(entries: Sequence[RunRow]) -> dict[str, str]:
     """What lines can be means of: option -> words."""
-    first = {"": "Each run", bunches.EVERYTHING: "All but the seed", "method": "Method", "tag": "Tag"}
+    first = {"": "Each run", grouping.EVERYTHING: "All but the seed", "method": "Method", "tag": "Tag"}
     return first | {key: key for key in columns.varying(entries)}
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import streamlit as st
 
-from lps.bench import boards
-from lps.bench.boards import BoardChart
 from lps.charts import board_charts, group_tables, palette
 from lps.charts.board_charts import BoardLine
+from lps.tables import boards
+from lps.tables.boards import BoardChart
 from lps.ui.shared import theme, url_fields
 
 _KEY = "board_lines"

@@ -9,9 +9,9 @@ import streamlit as st
 from lps.analysis import labels
 from lps.analysis.labels import Labels
 from lps.datasets import Images
-from lps.errors import Refusal
-from lps.exchange import class_folders, label_files
-from lps.settings import spell
+from lps.errors import UserError
+from lps.interop import class_folders, label_files
+from lps.settings import cli_args
 from lps.store.titles import short_id
 from lps.ui.pictures.predictions import View
 from lps.ui.server import downloads
@@ -84,7 +84,7 @@ def columns_account(has_files: bool) -> str:
 
 def _command(here: View) -> str:
     """The command that exports the same."""
-    line = spell.command("export", short_id(here.run.id), epoch=here.epoch, to="labels.csv")
+    line = cli_args.command("export", short_id(here.run.id), epoch=here.epoch, to="labels.csv")
     return f"{line}    # or a folder: --to labels"
 
 
@@ -93,7 +93,7 @@ def _write(here: View, found: Labels, images: Images, links: bool) -> None:
     path = here.run.config().dataset_path
     try:
         written = label_files.write_folder(target, found, images, Path(path) if path else None, links)
-    except Refusal as error:
+    except UserError as error:
         st.session_state[_WRITTEN] = here.run.id, None, str(error)
     else:
         st.session_state[_WRITTEN] = here.run.id, str(written), ""

@@ -1,4 +1,4 @@
-// For lps/ui/clusters/in_turn.py: another cluster is shown, so the field for its name gets the keyboard, once. A page
+// For lps/ui/clusters/naming_wizard.py: another cluster is shown, so the field for its name gets the keyboard, once. A page
 // that is still being put together takes it away again, hence the later looks; they end when a person does anything.
 
 const LOOKS_MS = [0, 300, 900, 1800, 3000];

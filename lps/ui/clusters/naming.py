@@ -11,10 +11,10 @@ from lps.analysis import labels, naming
 from lps.analysis.clusters import FLAGS
 from lps.datasets import Images
 from lps.store.runs import Run
-from lps.ui.clusters import in_turn, mending, placing, single_pictures
+from lps.ui.clusters import assign_cluster, naming_wizard, single_pictures, split_cluster
 from lps.ui.pictures import name_field, predictions
 from lps.ui.pictures.predictions import View
-from lps.ui.shared import epoch_choice, escape, refusals, url_fields
+from lps.ui.shared import epoch_choice, error_toasts, escape, url_fields
 
 _NOTE = "naming_note"  # what the last action had to say
 
@@ -26,7 +26,7 @@ def short(text: str) -> str:
 
 def show_notices(here: View, entries: Sequence[Mapping]) -> None:
     """What the last action said, names of other epochs, and predictions that are not those that were named."""
-    refusals.show("naming")
+    error_toasts.show("naming")
     if note := st.session_state.pop(_NOTE, ""):
         st.info(escape.markdown(note), icon=":material/info:")
     standing = naming.standing(entries, here.epoch)
@@ -54,7 +54,7 @@ def _go(run: Run, epoch: int) -> None:
 
 
 def _carry(here: View, epoch: int) -> None:
-    with refusals.kept("naming"):
+    with error_toasts.kept("naming"):
         said = naming.at(naming.read_entries(here.run), epoch)
         then = predictions.assignment(here.run, epoch).predicted
         total, images = here.split.classes.total, here.split.unlabeled
@@ -79,14 +79,14 @@ def show(
         return
     with st.container(key="naming", gap="small"):
         name_field.ask(here, cluster, partial(_open_next, here, cluster))
-        if in_turn.is_on() or next_unnamed(here, cluster) is not None:  # the last one's name is still to come
-            in_turn.offer(cluster)
+        if naming_wizard.is_on() or next_unnamed(here, cluster) is not None:  # the last one's name is still to come
+            naming_wizard.offer(cluster)
     _ask_merge(here, cluster, version=len(entries))
     _show_verdicts(here, cluster, ticked)
     if ticked:
-        placing.ask(here, ticked, f"place {len(entries)} {cluster}", without=cluster)
+        assign_cluster.ask(here, ticked, f"place {len(entries)} {cluster}", without=cluster)
         single_pictures.ask(here, cluster, ticked, _say)
-    mending.offer(here, cluster, ticked, images, len(entries))
+    split_cluster.offer(here, cluster, ticked, images, len(entries))
     _show_steps(here, cluster, entries)
 
 
@@ -98,7 +98,7 @@ def _offer_copy(here: View) -> None:
 
 def _open_next(here: View, cluster: int) -> None:
     following = next_unnamed(here, cluster)
-    if in_turn.is_on() and following is not None:
+    if naming_wizard.is_on() and following is not None:
         _open(following)
 
 
@@ -191,7 +191,7 @@ def _merge(here: View, cluster: int, key: str) -> None:
 
 
 def _split(here: View, ticked: tuple[int, ...]) -> None:
-    new = placing.next_id(here, here.said)
+    new = assign_cluster.next_id(here, here.said)
     if _say(here, [{"do": "split", "images": list(ticked), "new": new}]):
         _open(new)
 
@@ -216,20 +216,20 @@ def _offer_states(here: View, said: Sequence[Mapping]) -> None:
 
 def _restore(here: View, key: str) -> None:
     name_field.forget_refusal()
-    with refusals.kept("naming"):
+    with error_toasts.kept("naming"):
         naming.restore(here.run, here.epoch, st.session_state[key], seen=int(key.removeprefix("state ")))
 
 
 def _undo(here: View, seen: int) -> None:
     name_field.forget_refusal()
-    with refusals.kept("naming"):
+    with error_toasts.kept("naming"):
         naming.undo(here.run, here.epoch, seen)
 
 
 def _say(here: View, steps: list[dict]) -> bool:
     """Whether it could be recorded; if not, the page says why."""
     name_field.forget_refusal()
-    with refusals.kept("naming"):
+    with error_toasts.kept("naming"):
         name_field.record(here, steps)
         return True
     return False

@@ -12,9 +12,9 @@ from lps.analysis import clusters, labels, naming
 from lps.analysis.clusters import FLAGS, Cluster
 from lps.charts import confusion
 from lps.datasets import Images
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.store.runs import Run
-from lps.ui.clusters import exports, image_history, mending, single_pictures, training_on
+from lps.ui.clusters import exports, image_history, single_pictures, split_cluster, training_on
 from lps.ui.clusters import naming as names
 from lps.ui.pictures import gallery, points, predictions
 from lps.ui.pictures.gallery import Tile
@@ -50,7 +50,7 @@ def show(runs: list[Run]) -> None:
     try:
         here = predictions.view(run, epoch)
         entries = naming.read_entries(run)
-    except Refusal as error:
+    except UserError as error:
         st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
         return
     names.show_notices(here, entries)
@@ -60,7 +60,7 @@ def show(runs: list[Run]) -> None:
     left, right = st.columns([5, 3], gap="medium")
     with left:
         ticked = _show_sheet(here, chosen, images)
-        mending.show_like(here, chosen, images, len(entries))
+        split_cluster.show_like(here, chosen, images, len(entries))
     with right:
         with st.container(border=True):
             names.show(here, entries, chosen, ticked, images)
@@ -124,7 +124,7 @@ def _pictures(here: View) -> Images | None:
     """The images of the run; where they cannot be had, None and a word about it on the page."""
     try:
         return labels.pictures(here.run, here.split, here.targets)
-    except Refusal as error:
+    except UserError as error:
         st.caption(escape.markdown(f"{error}. The images are shown by their numbers."))
         return None
 

@@ -6,16 +6,16 @@ import pandas as pd
 import streamlit as st
 
 from lps.analysis.clusters import Cluster
-from lps.errors import Refusal
-from lps.running import door, start_check
-from lps.settings import spell
+from lps.errors import UserError
+from lps.inference import training_on
+from lps.inference.training_on import Plan
+from lps.scheduler import start_check, submit
+from lps.settings import cli_args
 from lps.store.runs import Run
 from lps.store.titles import short_id
 from lps.ui.pictures.predictions import View
 from lps.ui.server import routing
 from lps.ui.shared import escape, select, take_away
-from lps.use import training_on
-from lps.use.training_on import Plan
 
 _RULES = {"all": "All", "confident": "Confident", "looked-at": "Looked at"}
 _STARTS = {"weights": "From its weights", "afresh": "Afresh"}
@@ -68,7 +68,7 @@ def _ask(here: View) -> None:
     how = {"rule": rule, "threshold": threshold, "from_weights": start == "weights", "unnamed": unnamed}
     try:
         planned = training_on.plan(run, epoch, **how)
-    except Refusal as error:
+    except UserError as error:
         st.warning(escape.markdown(f"{error}."), icon=":material/block:")
         st.button("Start", disabled=True, icon=":material/play_arrow:", key="train_on_go")
         return
@@ -126,9 +126,9 @@ def _usual_fate(here: View, cluster: Cluster) -> str:
 def _start(planned: Plan) -> None:
     """Begin the run, once a visit of the dialog, and turn to it; says why it cannot be."""
     try:
-        door.check([planned.config], judge=start_check.ask)
+        submit.check([planned.config], judge=start_check.ask)
         made = training_on.begin(planned, select.runs_root(), token=st.session_state[_VISIT])
-    except (Refusal, OSError) as error:
+    except (UserError, OSError) as error:
         st.error(escape.markdown(f"{error}."), icon=":material/error:")
     else:
         routing.turn_to("live", run=made.id)
@@ -137,4 +137,4 @@ def _start(planned: Plan) -> None:
 def _command(run: Run, epoch: int, rule: str, threshold: float, start: str, dissolve: list[int]) -> str:
     confidence = f"{threshold:g}" if rule == "confident" else None
     more = {"labels": rule, "confidence": confidence, "afresh": start == "afresh", "dissolve": list(map(str, dissolve))}
-    return spell.command("train-on", short_id(run.id), epoch=epoch, **more)
+    return cli_args.command("train-on", short_id(run.id), epoch=epoch, **more)

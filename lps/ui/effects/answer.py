@@ -8,7 +8,7 @@ from lps.analysis.main_effects import MainEffect
 from lps.analysis.run_groups import Group
 from lps.charts.effect_charts import MEASURES, in_points
 from lps.scores import estimates
-from lps.settings import spell
+from lps.settings import cli_args
 from lps.settings.parameters import text_of
 from lps.ui.shared import escape
 from lps.wording import counted
@@ -61,7 +61,7 @@ def sentence(setting: str, groups: Mapping[object, Group], measure: str) -> str:
 
 
 def _named(setting: str, value: object) -> str:
-    return escape.markdown(spell.setting(setting, value))
+    return escape.markdown(cli_args.setting(setting, value))
 
 
 def _number(group: Group, measure: str) -> str:

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from lps.running import costs
+from lps.scheduler import costs
 from lps.settings.catalog import method_info
 from lps.settings.config import Config
 from lps.studies import sweeps
 from lps.studies.sweeps import Item, Sweep
-from lps.ui.shared import escape, refusals, select
+from lps.ui.shared import error_toasts, escape, select
 from lps.wording import counted
 
 NAME = "effects"  # of the sweep whose tag the runs carry
@@ -26,14 +26,14 @@ def start_asked() -> None:
     configs = st.session_state.pop(ASKED, None)
     if not configs:
         return
-    with refusals.kept("effects"):
+    with error_toasts.kept("effects"):
         sweeps.check(configs)
         st.session_state[_STARTED] = sweeps.start(Sweep(NAME, tuple(_items(configs))), select.runs_root()).items
 
 
 def show_started() -> None:
     """What became of the click, once."""
-    refusals.show("effects")
+    error_toasts.show("effects")
     items = st.session_state.pop(_STARTED, ())
     if not items:
         return

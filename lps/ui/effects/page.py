@@ -20,8 +20,8 @@ from lps.analysis.run_scores import Scored
 from lps.charts import effect_charts
 from lps.charts.effect_charts import COLUMNS, MEASURES, NAMES, Axis
 from lps.charts.group_tables import Scoring
-from lps.errors import Refusal
-from lps.settings import catalog, spell
+from lps.errors import UserError
+from lps.settings import catalog, cli_args
 from lps.settings.config import Config
 from lps.settings.parameters import text_of
 from lps.store.runs import Run, State
@@ -220,7 +220,7 @@ def _show_command(fixed: Mapping[str, object], config: Config | None) -> None:
     dataset, method = (config.dataset, config.method) if config else ("digits", "lps")
     asked = {"dataset": dataset != "digits" and dataset, "method": method != "lps" and method}
     st.caption("A useful set of runs, from the command line")
-    line = spell.command("sweep", **asked, vary=example(method), seeds="0,1,2", set=fixed)
+    line = cli_args.command("sweep", **asked, vary=example(method), seeds="0,1,2", set=fixed)
     st.code(line, language="bash", wrap_lines=True)
 
 
@@ -238,7 +238,7 @@ def example(method: str) -> str:
 def _fits(parameter, value: float) -> bool:
     try:
         return parameter.check(value) is not None
-    except Refusal:
+    except UserError:
         return False
 
 
@@ -353,7 +353,7 @@ def _show_all(scored: Sequence[Scored], varied: Mapping[str, list], measure: str
     try:
         found, left_out = effects.importance(scored, measure)
         trouble = None
-    except Refusal as error:
+    except UserError as error:
         found, left_out, trouble = [], {}, error
     _show_lines(scored, varied, measure, [name for item in found for name in item.setting.split(", ")])
     st.markdown(f"**What goes with {MEASURES[measure].lower()}**")

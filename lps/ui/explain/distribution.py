@@ -9,7 +9,7 @@ import streamlit as st
 from lps.analysis.labels import cluster_names
 from lps.charts import explain_charts
 from lps.charts.event_log import History
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings import catalog
 from lps.store.runs import Run
 from lps.ui.explain import url_sliders
@@ -33,7 +33,7 @@ _SHAPE = ("seen", "seen_uneven", "novel_uneven")  # names of the dials in the ad
 
 
 @dataclass(frozen=True)
-class Belief:
+class ClassEstimate:
     """A class distribution, and whose. run, past and epoch are None where it is made by hand.
 
     shares: pi_hat (classes,), adds up to 1; names by class id, the first `seen` ones are seen classes; method: of the
@@ -84,7 +84,7 @@ def _falling(uneven: float, count: int) -> np.ndarray:
 # ---------------------------------------------------------------------------------------------------- choosing
 
 
-def choose(runs: list[Run]) -> Belief:
+def choose(runs: list[Run]) -> ClassEstimate:
     """Controls, and the distribution that they stand for."""
     words = {name: word for name, (word, _) in PRESETS.items()} | ({_FROM_RUN: "From a run"} if runs else {})
     source = _pick_source(words)
@@ -123,7 +123,7 @@ def _choose_source(source: str) -> None:
         url_sliders.reset("run", "epoch")
 
 
-def _by_hand(preset: str) -> Belief:
+def _by_hand(preset: str) -> ClassEstimate:
     usual = PRESETS[preset][1]
     labels = ("All seen classes together", "Unevenness among the seen", "Unevenness among the novel")
     limits = ((1, 99), (0, 100), (0, 100))
@@ -133,10 +133,10 @@ def _by_hand(preset: str) -> Belief:
     ]
     shares = mixture(*(value / 100 for value in values))
     key = "-".join([preset, *map(str, values)])
-    return Belief(shares, MADE_UP_SEEN, list(MADE_UP), usual_settings(), key)
+    return ClassEstimate(shares, MADE_UP_SEEN, list(MADE_UP), usual_settings(), key)
 
 
-def _from_run(runs: list[Run]) -> Belief:
+def _from_run(runs: list[Run]) -> ClassEstimate:
     run = select.pick_run(runs)
     past = history(run)
     method, settings = _settings_of(run)
@@ -146,10 +146,10 @@ def _from_run(runs: list[Run]) -> Belief:
         st.info(_why_nothing(past, method), icon=":material/hourglass_empty:")
         made = mixture(*(value / 100 for value in PRESETS["leaning"][1]))
         key = f"{run.id}-none"
-        return Belief(made, MADE_UP_SEEN, list(MADE_UP), settings, key, run, past, epoch, method)
+        return ClassEstimate(made, MADE_UP_SEEN, list(MADE_UP), settings, key, run, past, epoch, method)
     names = class_names(run, len(shares))
     key = f"{run.id}-{epoch}"
-    return Belief(shares, past.seen, names, settings, key, run, past, epoch, method, is_recorded=True)
+    return ClassEstimate(shares, past.seen, names, settings, key, run, past, epoch, method, is_recorded=True)
 
 
 def _recorded(past: History, epoch: int | None) -> np.ndarray | None:
@@ -211,7 +211,7 @@ def _settings_of(run: Run) -> tuple[str, dict[str, object]]:
     """(method, hyperparameters of LPS that count): those of a run of LPS, else the usual ones."""
     try:
         config = run.config()
-    except Refusal:
+    except UserError:
         return "", usual_settings()
     own = config.hyperparameters if config.method == "lps" else {}
     return config.method, usual_settings() | dict(own)
@@ -226,7 +226,7 @@ def title(method: str) -> str:
     """What a method is called."""
     try:
         return catalog.method_info(method).title
-    except Refusal:
+    except UserError:
         return method.upper() or "This run"
 
 
@@ -235,18 +235,18 @@ def class_names(run: Run, count: int) -> list[str]:
     try:
         split = points.partition(run).split
         names = cluster_names(run, split) if history(run).is_blind else list(split.class_names)
-    except Refusal:
+    except UserError:
         names = []
     return names[:count] + [str(class_id) for class_id in range(len(names), count)]
 
 
-def data_prior(belief: Belief) -> np.ndarray | None:
+def data_prior(belief: ClassEstimate) -> np.ndarray | None:
     """The class shares of the run's training images, (classes,); None where not every class is known."""
     if belief.run is None or not belief.is_recorded:
         return None
     try:
         known = points.partition(belief.run)
-    except Refusal:
+    except UserError:
         return None
     truth = known.targets[known.split.training]
     if not len(truth) or truth.min() < 0 or truth.max() >= belief.classes:
@@ -257,7 +257,7 @@ def data_prior(belief: Belief) -> np.ndarray | None:
 # ---------------------------------------------------------------------------------------------------- showing
 
 
-def _type_values(belief: Belief) -> Belief:
+def _type_values(belief: ClassEstimate) -> ClassEstimate:
     """The same distribution, or what a person typed over it."""
     if belief.classes > _TO_TYPE:
         return belief
@@ -279,7 +279,7 @@ def _type_values(belief: Belief) -> Belief:
     return replace(belief, shares=typed / typed.sum(), is_recorded=False)
 
 
-def _show(belief: Belief) -> None:
+def _show(belief: ClassEstimate) -> None:
     sizes = f"{belief.group_share('seen'):.0%} of its guesses", f"{belief.group_share('novel'):.0%}"
     words = (
         f"The model gives {sizes[0]} to the {belief.seen} :blue[**seen**] classes and {sizes[1]} to the "

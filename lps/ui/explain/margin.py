@@ -6,7 +6,7 @@ import streamlit as st
 from lps.charts import explain_charts
 from lps.scores import margin_math
 from lps.ui.explain import url_sliders
-from lps.ui.explain.distribution import Belief, data_prior, title
+from lps.ui.explain.distribution import ClassEstimate, data_prior, title
 from lps.ui.shared import escape, theme, url_fields
 from lps.ui.shared.plot import plot
 
@@ -23,7 +23,7 @@ _EVEN = 0.05  # pulls that differ by less are called about equal
 # ---------------------------------------------------------------------------------------------------- divergence
 
 
-def show_divergence(belief: Belief) -> float:
+def show_divergence(belief: ClassEstimate) -> float:
     """Both divergences with numbers; returns the one that the margin uses."""
     left, right = st.columns(2, gap="medium")
     with left:
@@ -49,7 +49,7 @@ def show_divergence(belief: Belief) -> float:
     return both[direction]
 
 
-def _pick_prior(belief: Belief) -> np.ndarray | None:
+def _pick_prior(belief: ClassEstimate) -> np.ndarray | None:
     """None for equal shares."""
     shares = data_prior(belief)
     if shares is None:
@@ -74,7 +74,7 @@ def divergence_formula(pi_hat: np.ndarray, prior: np.ndarray, direction: str, va
     )
 
 
-def _why(belief: Belief, both: dict[str, float], prior: np.ndarray | None) -> str:
+def _why(belief: ClassEstimate, both: dict[str, float], prior: np.ndarray | None) -> str:
     first, second = both[margin_math.PRIOR_FIRST], both[margin_math.ESTIMATE_FIRST]
     if max(first, second) < 0.0005:
         return "Both are 0: the guesses are spread exactly as they should be. The further they stray, the larger both."
@@ -90,7 +90,7 @@ def _why(belief: Belief, both: dict[str, float], prior: np.ndarray | None) -> st
     )
 
 
-def _compare_with_record(belief: Belief, value: float, direction: str, prior: np.ndarray | None) -> None:
+def _compare_with_record(belief: ClassEstimate, value: float, direction: str, prior: np.ndarray | None) -> None:
     """What the run itself wrote down, and why it is a little more."""
     if not belief.is_recorded or prior is not None:
         return
@@ -107,7 +107,7 @@ def _compare_with_record(belief: Belief, value: float, direction: str, prior: np
 # ---------------------------------------------------------------------------------------------------- margins
 
 
-def show_margins(belief: Belief, divergence: float) -> np.ndarray:
+def show_margins(belief: ClassEstimate, divergence: float) -> np.ndarray:
     """C, the formula with numbers, every margin as a bar, and what the sign means; returns the margins (classes,)."""
     _say_whose_margin(belief)
     left, right = st.columns([4, 6], gap="large")
@@ -132,7 +132,7 @@ def show_margins(belief: Belief, divergence: float) -> np.ndarray:
     return values
 
 
-def _say_whose_margin(belief: Belief) -> None:
+def _say_whose_margin(belief: ClassEstimate) -> None:
     """For runs of other methods, and of LPS without its margin: that this is not what the run did."""
     if belief.run is None or belief.method == "lps" and belief.settings["use_margin"]:
         return
@@ -148,7 +148,7 @@ def _say_whose_margin(belief: Belief) -> None:
     st.info(words, icon=":material/info:")
 
 
-def _recorded_margins(belief: Belief, scale: float) -> np.ndarray | None:
+def _recorded_margins(belief: ClassEstimate, scale: float) -> np.ndarray | None:
     """The epoch mean of the margins of a run of LPS, where the numbers shown are its own."""
     own = belief.is_recorded and belief.method == "lps" and belief.settings["use_margin"]
     if not own or scale != belief.settings["margin_scale"]:
@@ -168,7 +168,7 @@ def _margin_formula(pi_hat: np.ndarray, divergence: float, scale: float, values:
     return r"\begin{aligned}" + r"\\".join(lines) + r"\end{aligned}"
 
 
-def sign_words(belief: Belief, values: np.ndarray, sureness: float) -> str:
+def sign_words(belief: ClassEstimate, values: np.ndarray, sureness: float) -> str:
     """What the sign of the margin means, with the largest and the smallest margin at hand."""
     most, least = int(np.argmax(values)), int(np.argmin(values))
     if values[most] < 0.005:
@@ -195,7 +195,7 @@ def sign_words(belief: Belief, values: np.ndarray, sureness: float) -> str:
 # ---------------------------------------------------------------------------------------------------- one image
 
 
-def show_image(belief: Belief, values: np.ndarray) -> None:
+def show_image(belief: ClassEstimate, values: np.ndarray) -> None:
     """One image whose class can be chosen: its probabilities and the pushes on its logits, with and without margin."""
     left, right = st.columns(2, gap="large")
     with left:
@@ -214,7 +214,7 @@ def show_image(belief: Belief, values: np.ndarray) -> None:
     )
 
 
-def _pick_class(belief: Belief, most: int) -> int:
+def _pick_class(belief: ClassEstimate, most: int) -> int:
     """The class of the image; unless somebody says otherwise, the one with the largest margin."""
 
     names = {str(k): f"{name} ({belief.group(k)})" for k, name in enumerate(belief.names)}
@@ -226,7 +226,7 @@ def _pick_class(belief: Belief, most: int) -> int:
     return most if picked == "most" else int(picked)
 
 
-def _show_charts(belief: Belief, values: np.ndarray, logits: np.ndarray, target: int, sure: float) -> None:
+def _show_charts(belief: ClassEstimate, values: np.ndarray, logits: np.ndarray, target: int, sure: float) -> None:
     colors, margin = theme.palette(), float(values[target])
     shown = explain_charts.strongest(target, logits)
     about = (shown, target, belief.seen, belief.names, colors)
@@ -276,7 +276,7 @@ def number(value: float) -> str:
     return rf"{digits}\cdot10^{{{int(power)}}}"
 
 
-def _name(belief: Belief, class_id: int) -> str:
+def _name(belief: ClassEstimate, class_id: int) -> str:
     color = "blue" if class_id < belief.seen else "orange"
     return f":{color}[**{escape.markdown(belief.names[class_id])}**] ({belief.group(class_id)})"
 

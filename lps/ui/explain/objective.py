@@ -8,9 +8,9 @@ import streamlit as st
 
 from lps.charts import explain_charts
 from lps.charts.event_log import History
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings import catalog
-from lps.ui.explain.distribution import Belief, show_epochs, title
+from lps.ui.explain.distribution import ClassEstimate, show_epochs, title
 from lps.ui.forms import form
 from lps.ui.forms.term_formulas import formula_of
 from lps.ui.shared import escape, theme
@@ -72,7 +72,7 @@ _WEIGHTS = {  # hyperparameters that switch a term off when they are 0, in whate
 }
 
 
-def show_objective(belief: Belief) -> None:
+def show_objective(belief: ClassEstimate) -> None:
     """The terms that add up to the total of the chosen epoch; without a run, those of LPS without numbers."""
     past = belief.past
     if past is None or not past.last_epoch:
@@ -103,7 +103,7 @@ def show_objective(belief: Belief) -> None:
     _show_cards(values, off, belief.settings if belief.method in ("", "lps") else None)
 
 
-def _show_planned(belief: Belief) -> None:
+def _show_planned(belief: ClassEstimate) -> None:
     """The terms of LPS before there is a number, with the settings of the run where it is one of LPS."""
     off = switched_off(dict.fromkeys(LPS_TERMS), belief.settings)
     count = f"{len(LPS_TERMS) - len(off)} of its {len(LPS_TERMS)} terms" if off else "four terms"
@@ -127,13 +127,13 @@ def switched_off(terms: Mapping[str, float | None], settings: Mapping[str, objec
     ]
 
 
-def _settings(belief: Belief) -> Mapping[str, object]:
+def _settings(belief: ClassEstimate) -> Mapping[str, object]:
     """The hyperparameters of the method that the run is of."""
     if belief.method in ("", "lps"):
         return belief.settings
     try:
         return belief.run.config().hyperparameters
-    except Refusal:
+    except UserError:
         return {}
 
 
@@ -157,7 +157,7 @@ def terms_of(past: History, epoch: int) -> tuple[dict[str, float], float | None]
     return terms, total
 
 
-def _summary(belief: Belief, epoch: int, terms: dict[str, float], total: float | None) -> str:
+def _summary(belief: ClassEstimate, epoch: int, terms: dict[str, float], total: float | None) -> str:
     if not terms:
         return f"No terms were recorded in epoch {epoch}."
     largest = max(terms, key=lambda name: abs(terms[name]))
@@ -199,7 +199,7 @@ def _show_formula(method: str) -> None:
     """The objective of another method, as its own description writes it."""
     try:
         objective = catalog.method_info(method).sections.get("Objective", "")
-    except Refusal:
+    except UserError:
         return
     with st.expander(f"The whole objective of {escape.markdown(title(method))}"):
         for formula in form.formulas(objective):

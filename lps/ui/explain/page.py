@@ -53,7 +53,7 @@ def _ask(question: str) -> None:
     st.subheader(question)
 
 
-def _follow(belief: distribution.Belief) -> None:
+def _follow(belief: distribution.ClassEstimate) -> None:
     """While the newest epoch of a run that is alive is shown, turn to the next one as soon as it is there."""
     if belief.run and "epoch" not in st.query_params and not belief.run.state().is_over:
         run, shown = belief.run, history(belief.run).last_epoch

@@ -8,13 +8,13 @@ import streamlit as st
 
 from lps.charts import explain_charts
 from lps.charts.event_log import History
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.scores import margin_math
 from lps.scores.purity import Adoption, adoption
 from lps.store import snapshots
 from lps.store.runs import Run
 from lps.ui.explain import url_sliders
-from lps.ui.explain.distribution import Belief, show_epochs, title
+from lps.ui.explain.distribution import ClassEstimate, show_epochs, title
 from lps.ui.pictures import points
 from lps.ui.shared import escape, theme
 from lps.ui.shared.plot import plot
@@ -24,7 +24,7 @@ _GROUPS = ("seen", "novel")
 _PARTS = 50  # steps of the curves without a run
 
 
-def show_thresholds(belief: Belief) -> None:
+def show_thresholds(belief: ClassEstimate) -> None:
     """Curves with a mark at the chosen time, and one sentence about that time; with a run also who passes."""
     past = belief.past
     has_epochs = past is not None and past.last_epoch > 0
@@ -66,7 +66,7 @@ def _show_usual(settings: dict) -> None:
         _plot(asked, {}, done, 1.0, "usual")
 
 
-def _of_run(belief: Belief) -> dict[str, pd.Series]:
+def _of_run(belief: ClassEstimate) -> dict[str, pd.Series]:
     """The threshold of each group by epoch: as recorded, and for a run of LPS, as planned for the epochs to come."""
     past, settings = belief.past, belief.settings
     recorded = {group: past.column(f"threshold/{group}") for group in _GROUPS}
@@ -88,7 +88,7 @@ def _of_run(belief: Belief) -> dict[str, pd.Series]:
 def _planned(run: Run) -> int:
     try:
         return run.config().epochs
-    except Refusal:
+    except UserError:
         return 0
 
 
@@ -141,7 +141,7 @@ def _show_passing(run: Run, epoch: int, now: dict[str, float]) -> None:
     """What the truth says about the predictions after the epoch that pass."""
     try:
         groups = passing(run, epoch, now) if now else {}
-    except Refusal as error:
+    except UserError as error:
         st.caption(escape.markdown(f"How many are right cannot be told: {error}."))
         return
     if not groups:
@@ -151,12 +151,12 @@ def _show_passing(run: Run, epoch: int, now: dict[str, float]) -> None:
 
 
 def passing(run: Run, epoch: int, now: dict[str, float]) -> dict[str, Adoption]:
-    """Who passes the thresholds `now` after an epoch; raises `Refusal` where nothing is stored or it is damaged."""
+    """Who passes the thresholds `now` after an epoch; raises `UserError` where nothing is stored or it is damaged."""
     path = run.snapshots / f"epoch-{epoch:04d}.npz"
     try:
         found = path.stat()
     except OSError:
-        raise Refusal("snapshot", f"that of epoch {epoch} was not kept") from None
+        raise UserError("snapshot", f"that of epoch {epoch} was not kept") from None
     return _passing(str(run.folder), epoch, (found.st_mtime_ns, found.st_size), tuple(sorted(now.items())))
 
 
@@ -169,7 +169,7 @@ def _passing(folder: str, epoch: int, stamp, thresholds: tuple) -> dict[str, Ado
     predicted, confidence = stored["predicted"], stored["confidence"]
     snapshots.check_ids(path.name, predicted, known.split.unlabeled, known.split.classes)
     if confidence.shape != predicted.shape:
-        raise Refusal(path.name, "is damaged (it does not fit the split of the run)")
+        raise UserError(path.name, "is damaged (it does not fit the split of the run)")
     truth = known.targets[known.split.unlabeled]
     return adoption(predicted, confidence.astype(np.float32), truth, known.split.classes, dict(thresholds))
 

@@ -2,12 +2,12 @@
 
 import streamlit as st
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.machine import background
-from lps.running import background_jobs, class_count, overview
-from lps.running.background_jobs import BackgroundJob
-from lps.settings import spell
-from lps.ui.shared import escape, refusals
+from lps.scheduler import background_jobs, class_count, overview
+from lps.scheduler.background_jobs import BackgroundJob
+from lps.settings import cli_args
+from lps.ui.shared import error_toasts, escape
 
 WAIT_S = 1.0
 
@@ -22,7 +22,7 @@ def show_work(job: BackgroundJob) -> None:
             _offer_cancel(job)
             return
         st.markdown(f":small[{escape.markdown(f'{job.title} · {_outcome(job)}')}]", width="stretch")
-        own = spell.settings({key: value for key, value in job.settings.items() if key not in ("dataset", "seed")})
+        own = cli_args.settings({key: value for key, value in job.settings.items() if key not in ("dataset", "seed")})
         link = {"dataset": str(job.settings.get("dataset")), "seeds": str(job.settings.get("seed")), "set": own}
         st.page_link("pages/launch.py", label="Open in Launch", icon=":material/edit:", query_params=link)
 
@@ -37,7 +37,7 @@ def _offer_cancel(job: BackgroundJob) -> None:
 
 
 def _cancel(job: BackgroundJob) -> None:
-    with refusals.told():
+    with error_toasts.told():
         background_jobs.cancel(job)
 
 
@@ -46,6 +46,6 @@ def _outcome(job: BackgroundJob) -> str:
         return f"failed: {job.message}" if job.state == "failed" else job.state
     try:
         found = class_count.read(job.path)
-    except Refusal as error:
+    except UserError as error:
         return str(error)
     return "done" if found is None else f"{found.total} classes, {found.novel} of them novel"

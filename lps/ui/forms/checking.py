@@ -10,12 +10,12 @@ import streamlit as st
 
 from lps.data import sources
 from lps.datasets import Images
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.machine import background
-from lps.running import background_jobs
-from lps.settings import decisions
+from lps.scheduler import background_jobs
+from lps.settings import edit_log
 from lps.settings.config import Config
-from lps.settings.decisions import Decided, Key
+from lps.settings.edit_log import Decided, Key
 from lps.studies import audits
 from lps.studies.audits import KINDS, Audited, Doubt
 from lps.ui.forms import fields, form, questions
@@ -41,7 +41,7 @@ def show(config: Config | None) -> None:
         path = audits.path_of(config, select.runs_root())
         standing = background.standing(path)
         found = audits.read(path) if standing.state == "done" else None
-    except Refusal as error:
+    except UserError as error:
         fields.say(form.sentence(error))
         return
     _show_effect(said)
@@ -67,7 +67,7 @@ def _show_effect(said: Decided) -> None:
         st.caption(f":material/rule: As decided below, the next runs {' and '.join(parts)}.")
 
 
-def _offer(config: Config, standing: background.Standing) -> None:
+def _offer(config: Config, standing: background.JobState) -> None:
     about = (
         "Looks for near duplicates, also between those with labels and those for tests, for pictures far from "
         "everything and for labels that all neighbours deny. Nothing is changed before you decide, and your files "
@@ -96,7 +96,7 @@ def _show_found(config: Config, found: Audited, left: Sequence[Doubt]) -> None:
     try:
         looked = audits.looked_at(config)
         images, keys = sources.of(looked), sources.origin(looked)[0]
-    except Refusal as error:
+    except UserError as error:
         fields.say(form.sentence(error))
         return
     rows = dict(zip(keys, range(len(keys))))
@@ -165,7 +165,7 @@ def _decide(config: Config, do: str, pictures: list[Key], label: str, why: str) 
 def _try(act: Callable[[], object]) -> None:
     try:
         act()
-    except Refusal as error:
+    except UserError as error:
         st.session_state["check_problem"] = str(error)
 
 
@@ -178,7 +178,7 @@ def _show_decisions(config: Config) -> None:
     for number, entry in held[:_DECISIONS]:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             when = ago(max(0.0, time.time() - entry.get("time", time.time())))
-            st.markdown(f":small[{escape.markdown(decisions.words(entry))} :gray[· {when}]]", width="stretch")
+            st.markdown(f":small[{escape.markdown(edit_log.words(entry))} :gray[· {when}]]", width="stretch")
             st.button("Take back", key=f"check_undo:{number}", icon=":material/undo:", type="tertiary",
                       on_click=lambda number=number: _try(lambda: audits.take_back(config, number)))  # fmt: skip
     if len(held) > _DECISIONS:

@@ -10,7 +10,7 @@ from itertools import groupby
 
 import streamlit as st
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.machine import devices
 from lps.settings import catalog, recipes
 from lps.settings.backbone_names import ABOUT_LABELS
@@ -277,7 +277,7 @@ def _from_query() -> tuple[Draft, list[str]]:
     try:
         run = find_run(select.runs_root(), query["clone"][-1], by_path=False)
         return form.changed(form.from_config(run.config(), run.meta()["name"]), query.get("set", []))
-    except Refusal as error:
+    except UserError as error:
         return Draft(), [f"This run cannot be copied. {form.sentence(error)}"]
 
 
@@ -303,11 +303,11 @@ def grid(width: int = _COLUMN):
 
 @contextmanager
 def explained(parameter: Parameter, errors: dict[str, str], border: bool = False) -> Iterator[None]:
-    """The widgets of one setting; a `Refusal` of what was typed stands below them, else what the setting means."""
+    """The widgets of one setting; a `UserError` of what was typed stands below them, else what the setting means."""
     with st.container(gap="xxsmall", border=border):
         try:
             yield
-        except Refusal as error:
+        except UserError as error:
             errors[parameter.name] = form.sentence(error)
         say(errors.get(parameter.name), about(parameter))
 

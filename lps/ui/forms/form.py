@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 
 from lps.data import sources
 from lps.data.sources import Source
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.machine import devices
-from lps.running import door, preflight
-from lps.settings import catalog, recipes, spell
+from lps.scheduler import preflight, submit
+from lps.settings import catalog, cli_args, recipes
 from lps.settings import config as settings
 from lps.settings.config import GROUPS, Config, configure, parameters
 from lps.settings.parameters import Parameter, text_of
@@ -116,7 +116,7 @@ def usual_effort(draft: Draft) -> str:
 
 def _lighter(draft: Draft) -> str:
     """The effort that --light means here for these pictures."""
-    return door.lighter(draft.dataset, {"dataset.path": draft.texts.get("dataset.path")})
+    return submit.lighter(draft.dataset, {"dataset.path": draft.texts.get("dataset.path")})
 
 
 def possible(draft: Draft) -> Draft:
@@ -124,14 +124,14 @@ def possible(draft: Draft) -> Draft:
     try:
         catalog.dataset_info(draft.dataset)
         catalog.method_info(draft.method)
-    except Refusal:
+    except UserError:
         return Draft(next(iter(catalog.dataset_titles())), next(iter(catalog.method_titles())))
     return draft
 
 
 def defaults(dataset: str, method: str, texts: Mapping[str, str]) -> dict[str, object]:
     """The settings while nobody changes one, except what follows from the features and the network among `texts`."""
-    with suppress(Refusal):  # an unknown network has its sentence at its own field
+    with suppress(UserError):  # an unknown network has its sentence at its own field
         return settings.defaults(dataset, method, {key: texts[key].strip() for key in _LEADING if key in texts})
     return settings.defaults(dataset, method)
 
@@ -164,7 +164,7 @@ def read(draft: Draft) -> Reading:
             continue  # typed for another method; it comes back with that method
         try:
             values[key] = known[key].parse(text)
-        except Refusal as error:
+        except UserError as error:
             errors[key] = sentence(error)
     seeds = _collect(errors, lambda: parse_seeds(draft.seeds), [])
     asked = values | {"dataset": draft.dataset, "method": draft.method}
@@ -177,13 +177,13 @@ def checked(reading: Reading, here: bool = True) -> Reading:
     try:
         for config in reading.configs[:1]:  # they differ in nothing but the seed
             preflight.check(config, here)
-    except Refusal as error:
+    except UserError as error:
         return Reading((), reading.errors | {error.name: sentence(error)}, reading.values)
     return reading
 
 
 def split_config(draft: Draft) -> Config:
-    """The part of the draft that decides the split, whatever stands in the other fields; raises `Refusal`."""
+    """The part of the draft that decides the split, whatever stands in the other fields; raises `UserError`."""
     known = parameters(draft.method)
     typed = {k: v for k, v in draft.texts.items() if k in known and k.partition(".")[0] in ("split", "dataset")}
     return configure(
@@ -192,37 +192,41 @@ def split_config(draft: Draft) -> Config:
 
 
 def source(draft: Draft) -> Source:
-    """The images that the draft asks for, whatever stands in its other fields; raises `Refusal`."""
+    """The images that the draft asks for, whatever stands in its other fields; raises `UserError`."""
     known = parameters(draft.method)
     values = {k: known[k].parse(v) for k, v in draft.texts.items() if k.startswith("dataset.")}
-    with suppress(Refusal):  # a seed that does not fit is the split's matter
+    with suppress(UserError):  # a seed that does not fit is the split's matter
         values["split.seed"] = known["split.seed"].parse(draft.text("split.seed"))
     return sources.source(configure(values | {"dataset": draft.dataset}))
 
 
 def parse_seeds(text: str) -> list[int]:
-    """`"0, 1, 2"` or `"0 1 2"` or `"0-4"` as seeds; raises `Refusal`."""
+    """`"0, 1, 2"` or `"0 1 2"` or `"0-4"` as seeds; raises `UserError`."""
     seeds: list[int] = []
     for part in text.replace(",", " ").split():
         first, dash, last = part.partition("-")
         if not all(_is_seed(end) for end in ([first, last] if dash else [first])):
-            raise Refusal(
+            raise UserError(
                 "seed", f"{shorten(part)} is not a whole number from 0 to {2**31 - 1}, nor a range such as 0-4"
             )
         numbers = range(int(first), int(last if dash else first) + 1)
         if not 1 <= len(numbers) <= _MAXIMUM_SEEDS:
-            raise Refusal("seed", f"{shorten(part)} is a range of {len(numbers)} seeds; expected 1 to {_MAXIMUM_SEEDS}")
+            raise UserError(
+                "seed", f"{shorten(part)} is a range of {len(numbers)} seeds; expected 1 to {_MAXIMUM_SEEDS}"
+            )
         seeds.extend(numbers)
     if not seeds:
-        raise Refusal("seed", "is empty; expected one or several whole numbers such as 0, 1, 2")
+        raise UserError("seed", "is empty; expected one or several whole numbers such as 0, 1, 2")
     if len(set(seeds)) != len(seeds):
-        raise Refusal("seed", f"{shorten(text)} names a seed twice; each seed is one run")
+        raise UserError("seed", f"{shorten(text)} names a seed twice; each seed is one run")
     if len(seeds) > _MAXIMUM_SEEDS:
-        raise Refusal("seed", f"{len(seeds)} seeds are {len(seeds)} runs; expected at most {_MAXIMUM_SEEDS} at a time")
+        raise UserError(
+            "seed", f"{len(seeds)} seeds are {len(seeds)} runs; expected at most {_MAXIMUM_SEEDS} at a time"
+        )
     return seeds
 
 
-def sentence(error: Refusal) -> str:
+def sentence(error: UserError) -> str:
     """The message for a place beside the field, where the setting's name already stands."""
     return str(error).removeprefix(f"{error.name}: ")
 
@@ -255,7 +259,7 @@ def from_link(query: Mapping[str, list[str]]) -> tuple[Draft, list[str]]:
     """
     draft = Draft(name=(query.get("name") or [""])[-1])
     chosen = {_CHOSEN[key]: (query.get(key) or [getattr(draft, key)])[-1] for key in _CHOSEN}
-    return changed(draft, [*spell.settings(chosen), *query.get("set", [])])
+    return changed(draft, [*cli_args.settings(chosen), *query.get("set", [])])
 
 
 def changed(draft: Draft, parts: list[str]) -> tuple[Draft, list[str]]:
@@ -293,7 +297,7 @@ def link(draft: Draft) -> dict[str, str | list[str]]:
         key: getattr(draft, key) for key in LINK_KEYS if getattr(draft, key) != getattr(plain, key)
     }
     known = parameters(draft.method)
-    typed = spell.settings({key: text for key, text in draft.texts.items() if key in known})
+    typed = cli_args.settings({key: text for key, text in draft.texts.items() if key in known})
     return query | ({"set": typed} if typed else {})
 
 
@@ -311,7 +315,7 @@ def commands(draft: Draft, reading: Reading) -> str:
     own = {key: value for key, value in reading.values.items() if key not in lighter}
     own |= {"features": "live"} if is_light and effort != usual else {}  # else --light would be stored features here
     more = {"light": is_light, "set": own, "name": draft.name.strip()}
-    return "\n".join(spell.command("launch", **spell.task(config), **more) for config in reading.configs)
+    return "\n".join(cli_args.command("launch", **cli_args.task(config), **more) for config in reading.configs)
 
 
 def summary(draft: Draft, reading: Reading) -> str:
@@ -325,7 +329,7 @@ def summary(draft: Draft, reading: Reading) -> str:
     return f"**{count}** · {dataset} · {catalog.method_info(draft.method).title}{changed}"
 
 
-def obstacle(errors: Mapping[str, str], dataset: str = "") -> str:
+def blocked_by(errors: Mapping[str, str], dataset: str = "") -> str:
     """Why there is nothing to launch: the first misfit, and how many more there are.
 
     dataset: whose path is called as its field is.
@@ -351,15 +355,15 @@ def _fits_a_widget(parameter: Parameter, text: str) -> bool:
         return text.isprintable() and len(text) <= 4096
     try:
         parameter.parse(text)
-    except Refusal:
+    except UserError:
         return False
     return True
 
 
 def _collect(errors: dict[str, str], make, otherwise):
-    """What `make` gives, or `otherwise` after its `Refusal` went into `errors` (the first one of a key stays)."""
+    """What `make` gives, or `otherwise` after its `UserError` went into `errors` (the first one of a key stays)."""
     try:
         return make()
-    except Refusal as error:
+    except UserError as error:
         errors.setdefault(error.name, sentence(error))
         return otherwise

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import streamlit as st
 
-from lps.errors import Refusal
-from lps.machine.background import Standing
-from lps.running import background_jobs
-from lps.running.background_jobs import BackgroundJob
+from lps.errors import UserError
+from lps.machine.background import JobState
+from lps.scheduler import background_jobs
+from lps.scheduler.background_jobs import BackgroundJob
 from lps.ui.forms import fields, form
 from lps.ui.forms.background_work import WAIT_S, show_work
 from lps.ui.shared import live_part
 
 
 def offer(
-    work: str, standing: Standing, cancelled: str, about: str, label: str, icon: str, begin: Callable[[], object]
+    work: str, standing: JobState, cancelled: str, about: str, label: str, icon: str, begin: Callable[[], object]
 ) -> None:
     """How the last `work` ended, where that needs saying, what it would do, and the button; `begin` may refuse."""
     if standing.state == "failed":
@@ -27,7 +27,7 @@ def offer(
     if st.button(label, icon=icon):
         try:
             begin()
-        except Refusal as error:
+        except UserError as error:
             fields.say(form.sentence(error))
             return
         st.rerun()

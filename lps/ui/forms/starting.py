@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from lps.files.atomic import refused
-from lps.running import door, start_check
-from lps.running.door import Order
+from lps.files.atomic import as_user_error
+from lps.scheduler import start_check, submit
+from lps.scheduler.submit import RunRequest
 from lps.settings.config import Config
-from lps.ui.forms import places
-from lps.ui.forms.places import Place
-from lps.ui.shared import refusals, select
+from lps.ui.forms import execution_target
+from lps.ui.forms.execution_target import ExecutionTarget
+from lps.ui.shared import error_toasts, select
 
 
 def button(label: str, page: str, **options) -> None:
@@ -37,22 +37,24 @@ def ask(page: str, *what) -> None:
 def start_asked(page: str, begin: Callable[..., str | None]) -> str | None:
     """What `begin` makes of what was clicked on since the last run of the page; None where nothing was or it fails.
 
-    Why it failed is said by `refusals.show(page)`.
+    Why it failed is said by `error_toasts.show(page)`.
     """
     what = take(page)
-    with refusals.kept(page):
+    with error_toasts.kept(page):
         return begin(*what) if what else None
 
 
-def start(page: str, visit: str, configs: tuple[Config, ...], name: str = "", place: Place | None = None) -> list[str]:
-    """The ids of the runs that now wait or run; raises `Refusal` where a folder, process or job cannot be made."""
+def start(
+    page: str, visit: str, configs: tuple[Config, ...], name: str = "", place: ExecutionTarget | None = None
+) -> list[str]:
+    """The ids of the runs that now wait or run; raises `UserError` where a folder, process or job cannot be made."""
     if place is not None:
-        places.check(place)
+        execution_target.check(place)
     for config in configs[:1]:  # they differ in nothing but the seed
         start_check.ask(config)
     away = {} if place is None or place.on is None else {"array": name, "on": place.on}
-    with refused("runs", f"{select.runs_root()} cannot be used"):
-        made = door.begin(select.runs_root(), [Order(config, name, visit) for config in configs], **away)
+    with as_user_error("runs", f"{select.runs_root()} cannot be used"):
+        made = submit.begin(select.runs_root(), [RunRequest(config, name, visit) for config in configs], **away)
     st.session_state.pop(f"{page}_visit", None)
     return [run.id for run in made]
 

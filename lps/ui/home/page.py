@@ -10,8 +10,8 @@ import streamlit as st
 
 from lps.charts import drawings, event_log
 from lps.cluster import executors
-from lps.errors import Refusal
-from lps.running import costs, queue, run_actions
+from lps.errors import UserError
+from lps.scheduler import costs, queue, run_actions
 from lps.settings.config import configure
 from lps.store import titles
 from lps.store.run_folders import TRASH_S, delete_run, find_run
@@ -20,7 +20,7 @@ from lps.store.runs import RUN_ID, Run, State
 from lps.ui.forms import demo, starting
 from lps.ui.home import recordings_gallery
 from lps.ui.server import routing
-from lps.ui.shared import escape, estimates, live_part, recordings, refusals, select, theme
+from lps.ui.shared import error_toasts, escape, estimates, live_part, recordings, select, theme
 from lps.ui.shared import history as shared_history
 from lps.ui.shared.run_actions import LABELS, ask_name, label
 from lps.wording import ago, counted
@@ -117,7 +117,7 @@ def _start_demo() -> None:
     try:
         for name, changed in demo.RUNS.items():
             started += starting.start("home", visit, (configure(demo.SETTINGS | changed),), name)
-    except Refusal as error:
+    except UserError as error:
         st.error(f"The demo could not be started. {escape.markdown(str(error))}", icon=":material/error:")
     else:
         routing.turn_to("pace", run=started)
@@ -148,7 +148,7 @@ def _card(title: str, words: str) -> Iterator[None]:
 
 
 def _demo_duration() -> str:
-    with suppress(Refusal):  # a click on the demo says what is wrong
+    with suppress(UserError):  # a click on the demo says what is wrong
         if usual := estimates.of(configure(demo.SETTINGS)):
             return f" Each takes about {costs.span_in_words(usual)}."
     return ""
@@ -183,7 +183,7 @@ def _show_question() -> None:
     action, run_id = st.session_state.pop("home_question", (None, None))
     if action is None:
         return
-    with refusals.told():
+    with error_toasts.told():
         run = find_run(select.runs_root(), run_id, by_path=False)
         {"rename": ask_name, "delete": _ask_delete}[action](run)
 
@@ -250,7 +250,7 @@ def _act(action: str, run: Run) -> None:
     if action in ("rename", "delete"):
         st.session_state["home_question"] = (action, run.id)
         st.rerun()
-    with refusals.told():
+    with error_toasts.told():
         run_actions.ACTS[action](run)
         st.rerun()
 
@@ -260,7 +260,7 @@ def _ask_delete(run: Run) -> None:
     name, days = escape.markdown(titles.label(run)), TRASH_S // 86_400
     st.markdown(f"**{name}** moves to the folder `.trash` beside the runs and stays there for {days} days.")
     if st.button("Delete", type="primary", icon=":material/delete:"):
-        refusals.try_change(lambda: delete_run(run))
+        error_toasts.try_change(lambda: delete_run(run))
 
 
 def _series(history: event_log.History, name: str) -> list[float | None]:

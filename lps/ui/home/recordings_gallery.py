@@ -4,7 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from lps.charts import drawings, event_log
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings import catalog
 from lps.store import titles
 from lps.store.run_folders import recorded_runs
@@ -111,7 +111,7 @@ def _sentence(part: str, run: Run, parts: dict[str, Run]) -> str:
     if len(past.column("accuracy/novel")):
         try:
             return _telling(part, run, past, parts) or _plain(past)
-        except Refusal:
+        except UserError:
             return _plain(past)
     return "No epoch was recorded."
 

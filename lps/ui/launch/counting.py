@@ -7,10 +7,10 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from lps.charts import figures, palette
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.machine import background
-from lps.running import background_jobs, class_count
-from lps.running.class_count import ClassCount
+from lps.scheduler import background_jobs, class_count
+from lps.scheduler.class_count import ClassCount
 from lps.settings.config import Config, configure
 from lps.ui.forms import fields, form, questions
 from lps.ui.shared import select, theme
@@ -25,14 +25,14 @@ def config_of(reading: form.Reading, draft: form.Draft) -> Config | None:
     asked = reading.values | {"dataset": draft.dataset, "method": draft.method, "split.num_novel": 1}
     try:
         return background_jobs.searched(configure(asked | {"seed": form.parse_seeds(draft.seeds)[0]}))
-    except (Refusal, IndexError):
+    except (UserError, IndexError):
         return None
 
 
 def show(config: Config | None) -> None:
     """The search: a button, or how far it is, or its curve with a button that takes its number."""
     path = class_count.path_of(config, select.runs_root()) if config else None
-    standing = background.standing(path) if path else background.Standing("absent")
+    standing = background.standing(path) if path else background.JobState("absent")
     others = [count for count in background_jobs.jobs(select.runs_root()) if count.is_working and count.path != path]
     with st.expander("How many novel classes are there?", expanded=standing.state == "working"):
         if others:
@@ -43,7 +43,7 @@ def show(config: Config | None) -> None:
             return
         try:
             found = class_count.read(path)
-        except Refusal as error:
+        except UserError as error:
             fields.say(form.sentence(error))
             return
         if standing.state == "working":
@@ -55,7 +55,7 @@ def show(config: Config | None) -> None:
             _show_count(found)
 
 
-def _offer(config: Config, standing: background.Standing) -> None:
+def _offer(config: Config, standing: background.JobState) -> None:
     cancelled = f"The search was cancelled; {background_jobs.kept_in_words(config)}."
     about = (
         "Clusters the features that a run starts from with every number of classes and sees which agrees best with "

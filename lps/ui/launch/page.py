@@ -9,12 +9,12 @@ from functools import partial
 import streamlit as st
 
 from lps.datasets import Images
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.settings import catalog
 from lps.settings.config import Config
-from lps.ui.forms import checking, fields, form, places, starting
+from lps.ui.forms import checking, execution_target, fields, form, starting
+from lps.ui.forms.execution_target import ExecutionTarget
 from lps.ui.forms.form import Draft, Reading
-from lps.ui.forms.places import Place
 from lps.ui.launch import counting, splits
 from lps.ui.launch.splits import Preview
 from lps.ui.server import routing
@@ -27,7 +27,7 @@ _TITLES = {"training": "Training", "network": "Network", "pretrain": "Pretrainin
 def main() -> None:
     """The whole page."""
     draft = fields.draft()
-    place = places.read()
+    place = execution_target.read()
     reading = form.checked(form.read(draft), place.is_here)
     failure = _start_asked(draft, reading, place)
     fields.write_link()
@@ -49,14 +49,14 @@ def main() -> None:
         _show_bar(draft, reading, place, images, split, errors, failure)
 
 
-def _start_asked(draft: Draft, reading: Reading, place: Place) -> str:
+def _start_asked(draft: Draft, reading: Reading, place: ExecutionTarget) -> str:
     """Start what the button asked for and turn to it; the reason where that fails."""
     visit = starting.take("launch")
     if not (visit and reading.configs):
         return ""
     try:
         started = starting.start("launch", visit, reading.configs, draft.name, place)
-    except Refusal as error:
+    except UserError as error:
         return str(error)
     routing.turn_to("live", run=started)
 
@@ -67,7 +67,7 @@ def _preview(draft: Draft, errors: dict[str, str]) -> tuple[Config | None, Previ
     try:
         config = form.split_config(draft)
         return config, splits.preview(config)
-    except Refusal as error:
+    except UserError as error:
         errors.setdefault(error.name, form.sentence(error))
         return config, None
 
@@ -118,7 +118,9 @@ def _show_chosen_method(draft: Draft) -> None:
     fields.show_meaning(catalog.method_info(draft.method))
 
 
-def _show_own(draft: Draft, reading: Reading, images: Images | None, place: Place, errors: dict[str, str]) -> None:
+def _show_own(
+    draft: Draft, reading: Reading, images: Images | None, place: ExecutionTarget, errors: dict[str, str]
+) -> None:
     """What differs from the defaults and is asked for in the other view alone."""
     asked = splits.asked_simply(images) | ({"dataset.path"} if catalog.dataset_info(draft.dataset).path else set())
     own = form.told_apart(draft, asked)
@@ -130,11 +132,11 @@ def _show_own(draft: Draft, reading: Reading, images: Images | None, place: Plac
         if draft.name:
             fields.write("name", "Name", None, "Of the runs, for people", max_chars=120)
     fields.show_grid(own, errors)
-    places.show(several=len(reading.configs) > 1)
+    execution_target.show(several=len(reading.configs) > 1)
     _show_notices(draft, reading, place)
 
 
-def _show_notices(draft: Draft, reading: Reading, place: Place) -> None:
+def _show_notices(draft: Draft, reading: Reading, place: ExecutionTarget) -> None:
     """What a person should know before the click."""
     if draft.effort != "stored":  # which says so itself
         for config in reading.configs[:1]:
@@ -161,23 +163,23 @@ def _show_method(draft: Draft, reading: Reading, errors: dict[str, str]) -> None
                 fields.show_grid(members, errors)
 
 
-def _show_run(draft: Draft, reading: Reading, place: Place, errors: dict[str, str]) -> None:
+def _show_run(draft: Draft, reading: Reading, place: ExecutionTarget, errors: dict[str, str]) -> None:
     """Seeds, device, name and place; the same as a command."""
     st.subheader("Run", anchor=False)
     with fields.grid():
         fields.write("seeds", "Seeds", errors.get("seed"), "One run per seed, such as 0, 1, 2")
         fields.choose_device(errors.get("device"), place.is_here)
         fields.write("name", "Name", None, "Optional, for people", placeholder="No name", max_chars=120)
-    places.show(several=len(reading.configs) > 1)
+    execution_target.show(several=len(reading.configs) > 1)
     _show_notices(draft, reading, place)
     if reading.configs:
-        take_away.show_command(places.command(form.commands(draft, reading), place))
+        take_away.show_command(execution_target.command(form.commands(draft, reading), place))
 
 
 def _show_bar(
     draft: Draft,
     reading: Reading,
-    place: Place,
+    place: ExecutionTarget,
     images: Images | None,
     split: Preview | None,
     errors: dict[str, str],
@@ -185,8 +187,8 @@ def _show_bar(
 ) -> None:
     """What a click would make, or what is in its way; the button."""
     is_possible = bool(reading.configs and split) and not place.errors
-    if obstacle := failure or place.obstacle or ("" if is_possible else form.obstacle(errors, draft.dataset)):
-        is_hint = not failure and not place.obstacle and fields.are_hints(errors)
+    if obstacle := failure or place.blocked_by or ("" if is_possible else form.blocked_by(errors, draft.dataset)):
+        is_hint = not failure and not place.blocked_by and fields.are_hints(errors)
         st.markdown(f":{'gray' if is_hint else 'red'}[{escape.markdown(obstacle)}]", width="stretch")
     else:
         shape = images.pixels.shape[:3] if images else None

@@ -13,8 +13,8 @@ from lps.data import sources
 from lps.data.sources import Source
 from lps.data.split import open_world_split
 from lps.datasets import Images
-from lps.errors import Refusal
-from lps.running import preflight
+from lps.errors import UserError
+from lps.scheduler import preflight
 from lps.settings import catalog
 from lps.settings.config import CLASS_RULES, Config, parameters, seen_class_ids
 from lps.settings.parameters import text_of
@@ -66,7 +66,7 @@ class Preview:
 
 
 def preview(config: Config) -> Preview:
-    """The split that `config` asks for, in numbers; raises `Refusal` where data or settings do not allow it."""
+    """The split that `config` asks for, in numbers; raises `UserError` where data or settings do not allow it."""
     images = sources.of(config)
     split = open_world_split(images.labels, images.class_names, config, images.num_test)
     truth = split.targets(images.labels)
@@ -122,7 +122,7 @@ def picked_classes(text: str, total: int) -> list[int]:
     """The classes that a hand-written `split.seen_classes` names, those that do not exist left out."""
     try:
         return [class_id for class_id in seen_class_ids(text) or [] if class_id < total]
-    except Refusal:
+    except UserError:
         return []
 
 
@@ -246,11 +246,11 @@ def show_samples(draft: Draft, are_drawn: bool) -> Images | None:
     """
     try:
         source = form.source(draft)
-    except Refusal:  # the sentence stands beside the field that does not fit
+    except UserError:  # the sentence stands beside the field that does not fit
         return None
     try:
         images = sources.load(*source)
-    except Refusal as error:
+    except UserError as error:
         if not catalog.dataset_info(draft.dataset).path:  # else the field for the path is just above, with the sentence
             fields.say(form.sentence(error))
         _offer_download(draft)
@@ -284,7 +284,7 @@ def _offer_download(draft: Draft) -> None:
         try:
             with st.spinner("Downloading; the server's terminal shows how far it is", show_time=True):
                 sources.fetch(draft.dataset)
-        except Refusal as error:
+        except UserError as error:
             fields.say(form.sentence(error))
         else:
             st.rerun()

@@ -12,7 +12,7 @@ from lps.analysis.clusters import Assignment
 from lps.analysis.labels import cluster_names
 from lps.charts import group_tables, line_charts
 from lps.charts.event_log import History
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.store.runs import Run
 from lps.ui.live import cards
 from lps.ui.pictures import points, predictions
@@ -24,7 +24,7 @@ _NONE_WITHHELD = "Another run with split.validation_ratio=0.1 would withhold som
 
 
 def shares(run: Run) -> pd.DataFrame:
-    """The share of the unlabeled images in each cluster, one column each, by epoch; raises `Refusal` for no split.
+    """The share of the unlabeled images in each cluster, one column each, by epoch; raises `UserError` for no split.
 
     Epochs whose snapshot cannot be read are left out.
     """
@@ -38,7 +38,7 @@ def shares(run: Run) -> pd.DataFrame:
 def show_numbers(run: Run, past: History) -> None:
     """What is known, as cards; what is not, and why."""
     withheld = 0
-    with suppress(Refusal):
+    with suppress(UserError):
         withheld = len(points.partition(run).split.validation)
     shown = [
         (
@@ -49,7 +49,7 @@ def show_numbers(run: Run, past: History) -> None:
         ("Confident, seen", past.column("pseudo_label/rate/seen"), _percent),
         ("Confident, novel", past.column("pseudo_label/rate/novel"), _percent),
     ]
-    with suppress(Refusal):
+    with suppress(UserError):
         table = shares(run)
         in_use = f"{{:.0f}} of {table.shape[1]}".format
         shown += [
@@ -66,7 +66,7 @@ def figure(run: Run, past: History, epochs: int, colors):
     """The curves of such a run in place of the pace view."""
     try:
         table = shares(run)
-    except Refusal:
+    except UserError:
         table = pd.DataFrame()
     return line_charts.blind_pace(past, table, _names(run), epochs, colors)
 
@@ -75,7 +75,7 @@ def _names(run: Run) -> list[str]:
     """What the clusters are called."""
     try:
         return cluster_names(run, points.partition(run).split)
-    except Refusal:
+    except UserError:
         return []
 
 

@@ -10,17 +10,17 @@ from lps.analysis import clusters
 from lps.analysis.clusters import FLAGS, Cluster
 from lps.charts.event_log import History
 from lps.datasets import Images
-from lps.errors import Refusal
+from lps.errors import UserError
+from lps.inference import prediction_work
 from lps.store.runs import Run, State
 from lps.ui.pictures import frames, name_field, points, predictions
 from lps.ui.pictures.frames import Frame
 from lps.ui.pictures.predictions import View
 from lps.ui.server import routing
 from lps.ui.shared import escape
-from lps.use import prediction_work
 from lps.wording import counted, share_of
 
-_IN_TURN = {"turn": "true"}  # in the address of Clusters: lps.ui.clusters.in_turn
+_IN_TURN = {"turn": "true"}  # in the address of Clusters: lps.ui.clusters.naming_wizard
 _MOST, _PICTURES, _SIZE = 24, 12, 52  # clusters, pictures of one, pixels on the screen
 _CARD = 372  # pixels of a card at least: six pictures in a row
 
@@ -33,13 +33,13 @@ def show(run: Run, state: State, past: History) -> None:
         return
     try:
         here = predictions.view(run, stored[-1], is_thorough=state.is_over)
-    except Refusal as error:
+    except UserError as error:
         st.caption(escape.markdown(f"{error}."))
         return
     images = None
     try:
         images = points.pictures(run)
-    except Refusal as error:
+    except UserError as error:
         st.caption(escape.markdown(f"{error}."))
     ordered = in_order(here, state.is_over)
     st.subheader(_headline(here, past), anchor=False)

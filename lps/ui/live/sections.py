@@ -10,24 +10,24 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from lps.analysis import twins
+from lps.analysis import run_diff
 from lps.analysis.labels import cluster_names
 from lps.charts import class_bars, figures, line_charts, maps, measurements
 from lps.charts.event_log import History, planned_epochs
 from lps.cluster import executors
 from lps.cluster.jobs import RECORD
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.machine import usage
-from lps.running import launcher, overview, queue
-from lps.running import run_actions as actions
+from lps.scheduler import launcher, overview, queue
+from lps.scheduler import run_actions as actions
 from lps.settings import catalog, config
 from lps.settings.parameters import text_of
-from lps.store import inherited, provenance, titles, wishes
+from lps.store import desired_state, inherited, provenance, titles
 from lps.store.runs import Run, State
 from lps.ui.forms import fields
 from lps.ui.live import blind, cards, epoch_player
 from lps.ui.pictures import points
-from lps.ui.shared import data_table, epoch_choice, escape, estimates, notices, refusals, run_actions, theme
+from lps.ui.shared import data_table, epoch_choice, error_toasts, escape, estimates, notices, run_actions, theme
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.history import history, log_tail
 from lps.ui.shared.plot import code_of, plot
@@ -52,7 +52,7 @@ def show_head(run: Run, state: State, past: History) -> None:
             st.caption(escape.markdown(f"{origin[0].upper()}{origin[1:]}"))
         notices.show_labels_of_others(run.config_if_readable())
     _show_standing(run, state, past)
-    refusals.show(run.id, ":material/block:")
+    error_toasts.show(run.id, ":material/block:")
 
 
 def _about(run: Run) -> list[str]:
@@ -80,7 +80,7 @@ def _show_actions(run: Run, state: State) -> None:
 
 def _ask(action, run: Run) -> None:
     """Carry out what a button says, then draw the page anew; the reason where it cannot be done."""
-    with refusals.kept(run.id):
+    with error_toasts.kept(run.id):
         action(run)
     st.rerun()
 
@@ -118,7 +118,7 @@ def _ending(state: State, past: History, now: float, is_recorded: bool = False) 
 
 def _show_queued(run: Run) -> None:
     """The run's place in the queue; the first of it begins where a slot is free."""
-    before, reason = queue.position(run), wishes.in_words(run.wish())
+    before, reason = queue.position(run), desired_state.in_words(run.wish())
     words = {None: "It has not been started yet.", 0: "Waiting for a free slot; it is next."}
     said = words.get(before, f"Waiting for a free slot; {before} before it.")
     if before is not None and queue.read_switch(run.root).paused:
@@ -224,7 +224,7 @@ def show_others(run: Run, past: History) -> None:
 
 def show_comparison(runs: list[Run]) -> None:
     """Curves of several runs in one figure, and where each of them stands."""
-    pasts = dict(zip(twins.short_labels(runs), map(history, runs)))
+    pasts = dict(zip(run_diff.short_labels(runs), map(history, runs)))
     notices.show_left_out(pasts)
     for run, past in zip(runs, pasts.values()):
         show_head(run, run.state(), past)
@@ -304,7 +304,7 @@ def _class_names(run: Run, past: History) -> list[str]:
     try:
         split = points.partition(run).split
         return cluster_names(run, split) if past.is_blind else list(split.class_names)
-    except Refusal:
+    except UserError:
         return [str(class_id) for class_id in range(int(past.start.get("classes/total") or 0))]
 
 
@@ -347,7 +347,7 @@ def _show_sizes(run: Run, past: History, epoch: int, names: list[str]) -> None:
         table = blind.shares(run)
         at = max(known for known in table.index if known <= epoch)
         sizes = table.loc[at].to_numpy()
-    except (Refusal, ValueError):
+    except (UserError, ValueError):
         st.caption("Not recorded for this epoch.")
         return
     figure = class_bars.class_distribution(sizes, past.seen, names, theme.palette(), float(table.to_numpy().max()))
@@ -362,7 +362,7 @@ def _show_points(run: Run, epoch: int, names: list[str]) -> None:
         shown = min(len(table), figures.FEW_POINTS)
         thinned = f"PCA, {shown:,} of {len(table):,}"
         _show_title("Projection", thinned if shown < len(table) else "PCA of the features")
-    except Refusal as error:
+    except UserError as error:
         _show_title("Projection", "PCA of the features")
         st.caption(escape.markdown(f"{error}."))
         return
@@ -396,7 +396,7 @@ def show_settings(run: Run) -> None:
     """Every setting, those first that differ from the defaults of the data set and method."""
     try:
         settings = run.config()
-    except Refusal as error:
+    except UserError as error:
         st.caption(escape.markdown(f"{error}."))
         return
     table = settings_table(settings)

@@ -6,10 +6,10 @@ from pathlib import Path
 import streamlit as st
 
 from lps.datasets._pictures import ENDINGS
-from lps.exchange import own_pictures
+from lps.interop import own_pictures
 from lps.ui.pictures import folder_choice
 from lps.ui.server import uploads
-from lps.ui.shared import refusals, select
+from lps.ui.shared import error_toasts, select
 
 _HOW = """animals/cat/1.jpg        a class
 animals/dog/2.jpg        another one
@@ -18,7 +18,7 @@ animals/3.jpg            the rest"""
 
 def show(choose: Callable[[Path], None]) -> None:
     """All ways at once. choose: is told the folder, in a callback or before the page is drawn anew."""
-    refusals.show("own")
+    error_toasts.show("own")
     st.markdown(
         "Sort some of your pictures into one folder a class, and leave the others, mixed as they are, beside these, or "
         "in one called unlabeled. A model learns the classes that you sorted and looks for those that you did not."

@@ -1,25 +1,25 @@
 """Add pictures, from a folder to a run: what is there, what looks odd, how many novel classes there may be, start.
 
-The address says which folder. What a form would ask is decided as the form and --light decide it (`lps.running.door`),
-and everything can be changed on Launch.
+The address says which folder. What a form would ask is decided as the form and --light decide it
+(`lps.scheduler.submit`), and everything can be changed on Launch.
 """
 
 from pathlib import Path
 
 import streamlit as st
 
-from lps.datasets.folder import Glance
-from lps.errors import Refusal
-from lps.exchange import own_pictures
+from lps.datasets.folder import FolderPreview
+from lps.errors import UserError
+from lps.interop import own_pictures
 from lps.machine import background
-from lps.running import background_jobs, class_count, costs
+from lps.scheduler import background_jobs, class_count, costs
 from lps.settings.config import Config
 from lps.studies import audits
 from lps.ui.forms import checking, form, questions, starting
 from lps.ui.forms.form import Draft
 from lps.ui.own import bring, preview
 from lps.ui.server import routing
-from lps.ui.shared import escape, estimates, notices, refusals, select
+from lps.ui.shared import error_toasts, escape, estimates, notices, select
 from lps.wording import counted
 
 _NEW = "own_new"  # in the session: the folder was chosen just now, so looking into it may begin
@@ -40,7 +40,7 @@ def main() -> None:
     try:
         folder = own_pictures.folder(text)
         seen = preview.of(folder)
-    except Refusal as error:
+    except UserError as error:
         st.warning(escape.markdown(f"{form.sentence(error)}."), icon=":material/folder_off:")
         bring.show(_choose)
         return
@@ -64,14 +64,14 @@ def draft_of(folder: Path, novel: int | None = None) -> Draft:
     return draft if novel is None else draft.with_text("split.num_novel", str(novel))
 
 
-def _show(folder: Path, seen: Glance) -> None:
+def _show(folder: Path, seen: FolderPreview) -> None:
     st.caption(escape.markdown(str(folder)))
     preview.show(seen)
     config = _looked_at(folder)
     if config is not None and st.session_state.pop(_NEW, None) == str(folder):
-        with refusals.kept("own"):
+        with error_toasts.kept("own"):
             _begin(config, seen)
-    refusals.show("own")
+    error_toasts.show("own")
     novel = _ask_novel(config, seen)
     checking.show(config)
     draft = draft_of(folder, novel)
@@ -88,11 +88,11 @@ def _looked_at(folder: Path) -> Config | None:
     """The settings by which the pictures are looked into, before anybody says how many novel classes there are."""
     reading = form.read(draft_of(folder, 1))
     if reading.errors:
-        st.error(escape.markdown(form.obstacle(reading.errors)), icon=":material/error:")
+        st.error(escape.markdown(form.blocked_by(reading.errors)), icon=":material/error:")
     return background_jobs.searched(reading.configs[0]) if reading.configs else None
 
 
-def _begin(config: Config, seen: Glance) -> None:
+def _begin(config: Config, seen: FolderPreview) -> None:
     """Count the classes and check the pictures in the background; both use the same stored features."""
     if seen.unlabeled:
         class_count.begin(config, select.runs_root())
@@ -102,7 +102,7 @@ def _begin(config: Config, seen: Glance) -> None:
 # ---------------------------------------------------------------------------------------------------- novel classes
 
 
-def _ask_novel(config: Config | None, seen: Glance) -> int | None:
+def _ask_novel(config: Config | None, seen: FolderPreview) -> int | None:
     """How many novel classes to look for: a person's number, else the suggested one, None while there is neither."""
     if not seen.unlabeled:
         st.info(
@@ -112,7 +112,7 @@ def _ask_novel(config: Config | None, seen: Glance) -> int | None:
         )
         return None
     path = class_count.path_of(config, select.runs_root()) if config else None
-    standing = background.standing(path) if path else background.Standing("absent")
+    standing = background.standing(path) if path else background.JobState("absent")
     found = _count(path) if standing.state == "done" else None
     if found is not None and st.session_state.get(_NOVEL) is None:
         st.session_state[_NOVEL] = max(1, found.novel)
@@ -135,7 +135,7 @@ def _ask_novel(config: Config | None, seen: Glance) -> int | None:
 
 
 def _count(path: Path) -> class_count.ClassCount | None:
-    with refusals.kept("own"):
+    with error_toasts.kept("own"):
         return class_count.read(path)
 
 
@@ -150,7 +150,7 @@ def suggestion(found: class_count.ClassCount) -> str:
 # ---------------------------------------------------------------------------------------------------- the start
 
 
-def _show_bar(draft: Draft, seen: Glance, novel: int | None) -> None:
+def _show_bar(draft: Draft, seen: FolderPreview, novel: int | None) -> None:
     """What a click makes and how long it takes, or what it waits for; the button."""
     reading = form.read(draft)
     is_ready = bool(reading.configs) and (novel is not None or not seen.unlabeled)
@@ -171,12 +171,12 @@ def _start_asked(text: str | None) -> None:
     if not (visit and text):
         return
     started = None
-    with refusals.kept("own"), st.spinner("Reading the pictures", show_time=True):
+    with error_toasts.kept("own"), st.spinner("Reading the pictures", show_time=True):
         folder = own_pictures.folder(text)
         draft = draft_of(folder, st.session_state.get(_NOVEL))
         reading = form.checked(form.read(draft))
         if reading.errors:
-            raise Refusal("start", form.obstacle(reading.errors))
+            raise UserError("start", form.blocked_by(reading.errors))
         started = starting.start("own", visit, reading.configs, draft.name)
         _stop_looking(folder)
     if started:

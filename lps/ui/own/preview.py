@@ -5,7 +5,7 @@ from pathlib import Path
 import streamlit as st
 
 from lps.datasets import folder as folders
-from lps.datasets.folder import Glance
+from lps.datasets.folder import FolderPreview
 from lps.ui.pictures import frames, left_out
 from lps.ui.pictures.frames import Frame
 from lps.wording import counted
@@ -16,18 +16,18 @@ _CLASSES = 12  # that are shown
 
 
 @st.cache_data(max_entries=8, show_spinner=False)
-def look(folder: str, moment: object) -> Glance:
-    """What lies there; raises `Refusal`. moment: `folders.stamp`, so that a change is seen."""
+def look(folder: str, moment: object) -> FolderPreview:
+    """What lies there; raises `UserError`. moment: `folders.stamp`, so that a change is seen."""
     return folders.glance(folder, _SAMPLES, _KEPT)
 
 
-def of(folder: Path) -> Glance:
-    """What lies in the folder now; raises `Refusal`."""
+def of(folder: Path) -> FolderPreview:
+    """What lies in the folder now; raises `UserError`."""
     with st.spinner("Looking at the pictures", show_time=True):
         return look(str(folder), folders.stamp(str(folder)))
 
 
-def show(seen: Glance) -> None:
+def show(seen: FolderPreview) -> None:
     """A row of pictures a class, the unlabeled ones last."""
     labeled, classes = sum(seen.counts[:-1]), len(seen.class_names)
     said = [f":blue[**{labeled:,} labeled**] in {counted(classes, 'class')}"]
@@ -40,7 +40,7 @@ def show(seen: Glance) -> None:
     left_out.show(seen.skipped)
 
 
-def _row(seen: Glance, row: int) -> tuple[str, list[Frame]]:
+def _row(seen: FolderPreview, row: int) -> tuple[str, list[Frame]]:
     name, group = ("unlabeled", "") if row < 0 else (seen.class_names[row], "seen")
     pictures = [Frame(pixels, sides, group, f"Picture, {name}") for pixels, sides in seen.samples[row]]
     return f"{name}: {seen.counts[row]:,}", pictures

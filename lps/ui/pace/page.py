@@ -10,7 +10,7 @@ import streamlit as st
 
 from lps.charts import line_charts, pace_charts
 from lps.charts.event_log import History
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.race import numbers
 from lps.settings import catalog
 from lps.store import titles
@@ -133,7 +133,7 @@ def _lane(letter: str, run: Run) -> _Lane:
     try:
         settings = run.config()
         method, planned = catalog.method_info(settings.method).title, settings.epochs
-    except Refusal:
+    except UserError:
         method, planned = "this run", 0
     return _Lane(letter, run, run.state(), history(run), method, planned)
 
@@ -177,7 +177,7 @@ def about(run: Run, beside: list[Run]) -> list[str]:
     """The seed, and the settings that tell a run from those beside it, in words."""
     try:
         return [f"seed {run.config().seed}", *titles.changed_settings(run, beside)]
-    except Refusal:
+    except UserError:
         return []
 
 

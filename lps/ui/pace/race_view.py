@@ -5,7 +5,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.race import document, numbers
 from lps.store import titles
 from lps.store.runs import Run
@@ -74,7 +74,7 @@ def _draw(runs: list[Run]) -> None:
         return
     try:
         race = numbers.of(runs, [history(run) for run in runs])
-    except Refusal as error:
+    except UserError as error:
         st.caption(escape.markdown(f"{error}."))
         return
     ids = [run.id for run in runs]

@@ -7,7 +7,7 @@ from lps.analysis import naming
 from lps.charts import figures
 from lps.charts.figures import Group
 from lps.charts.palette import Palette, class_colors
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.store.runs import Run
 from lps.ui.pictures import points, predictions
 from lps.ui.shared.history import history
@@ -26,7 +26,7 @@ _MORE = {"called": "Predicted seen / novel", "adopted": "Pseudo-label", "cluster
 def available(run: Run, epoch: int) -> dict[str, str]:
     """What can be coloured by, the usual one first; what needs a truth is left out where none is known.
 
-    Raises `Refusal` where the split cannot be read.
+    Raises `UserError` where the split cannot be read.
     """
     known = points.partition(run)
     has_truth = (known.targets[known.split.unlabeled] >= 0).any()
@@ -50,14 +50,14 @@ def _thresholds(run: Run, epoch: int) -> dict[str, float]:
 def _is_named(run: Run, epoch: int) -> bool:
     try:
         return not naming.at(naming.read_entries(run), epoch).is_empty
-    except Refusal:
+    except UserError:
         return False
 
 
 def groups(run: Run, epoch: int, table: pd.DataFrame, key: str, colors: Palette) -> list[Group] | None:
     """The groups of a coloring of `_MORE`; None for the others, which `lps.charts.maps.projection` knows.
 
-    table: of `points.table`. Raises `Refusal`.
+    table: of `points.table`. Raises `UserError`.
     """
     if key not in _MORE:
         return None

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import streamlit as st
 
-from lps.errors import Refusal
-from lps.exchange.own_pictures import Arrived
+from lps.errors import UserError
 from lps.files import browsing
+from lps.interop.own_pictures import Arrived
 from lps.ui.server import uploads
-from lps.ui.shared import escape, refusals
+from lps.ui.shared import error_toasts, escape
 from lps.wording import counted
 
 _NAMED = 3  # files left out whose names are said
@@ -39,7 +39,7 @@ def say_where_kept() -> None:
 
 def take(name: str, files: list, keep: Callable[[], Path], choose: Callable[[Path], None]) -> None:
     """Keep what was uploaded, tell `choose` the folder, and draw the page anew with an empty uploader."""
-    with st.spinner("Checking and keeping the pictures", show_time=True), refusals.kept(name):
+    with st.spinner("Checking and keeping the pictures", show_time=True), error_toasts.kept(name):
         choose(keep())
     uploads.forget(files)
     st.session_state[f"{name}_uploads"] = number_of_uploader(name) + 1
@@ -58,7 +58,7 @@ def browse(name: str, choose: Callable[[Path], None], help: str, needs_folders: 
     try:
         here = browsing.allowed(st.session_state.get(place) or roots[0])
         inside = browsing.subfolders(here)
-    except Refusal as error:
+    except UserError as error:
         st.session_state.pop(place, None)
         st.caption(escape.markdown(str(error)))
         return

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from lps.analysis import labels, naming
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.ui.pictures.predictions import View
 from lps.ui.shared import escape, url_fields
 
@@ -38,7 +38,7 @@ def forget_refusal() -> None:
 
 
 def record(here: View, steps: Sequence[dict]) -> None:
-    """Keep what a person said; raises `Refusal` and `OSError`."""
+    """Keep what a person said; raises `UserError` and `OSError`."""
     naming.record(here.run, here.epoch, steps, labels.digest(here.network.predicted))
 
 
@@ -54,5 +54,5 @@ def _name(here: View, cluster: int, key: str, after: Callable[[], object]) -> No
             naming.check_name(text, cluster, here.said, here.defaults)
             record(here, [{"do": "name", "id": cluster, "name": naming.clean_name(text)}])
             after()
-    except (Refusal, OSError) as error:
+    except (UserError, OSError) as error:
         st.session_state[_REFUSED] = key, text, str(error).removeprefix("name: ")

@@ -13,7 +13,7 @@ from lps.analysis import labels, projection
 from lps.analysis.projection import Neighbours, Plane, nearest
 from lps.charts import maps
 from lps.data.split import Split
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.store import snapshots
 from lps.store.runs import Run
 from lps.store.snapshots import Snapshot
@@ -32,7 +32,7 @@ class Partition:
 
 
 def partition(run: Run) -> Partition:
-    """What `split.npz` says; raises `Refusal`."""
+    """What `split.npz` says; raises `UserError`."""
     return _partition(str(run.folder), _stamp(run.folder / "split.npz"))
 
 
@@ -46,11 +46,11 @@ def table(run: Run, epoch: int, method: str = "pca") -> pd.DataFrame | None:
 
     None where the map of this method has not been computed. PCA is fitted on the newest snapshot, so that the points
     of all epochs share one plane; a recording brings these maps in place of the features of every epoch, also where it
-    was imported as a run. Raises `Refusal` for missing or damaged files.
+    was imported as a run. Raises `UserError` for missing or damaged files.
     """
     stored = epochs(run)
     if epoch not in stored:
-        raise Refusal("epoch", f"{epoch} has no snapshot")
+        raise UserError("epoch", f"{epoch} has no snapshot")
     moments = tuple((e, _stamp(run.snapshots / f"epoch-{e:04d}.npz")) for e in (stored[0], epoch, stored[-1]))
     if method == "pca" and not run.is_recorded and len(_snapshot(str(run.folder), moments[1]).features):
         return _pca_table(str(run.folder), *moments)
@@ -72,7 +72,7 @@ def frame(run: Run, method: str) -> tuple[np.ndarray, np.ndarray]:
         shown = [epoch for epoch in projection.stored_epochs(run, method) if epoch in stored]
     tables = []
     for epoch in shown:
-        with contextlib.suppress(Refusal):  # a damaged epoch is told where it is looked at
+        with contextlib.suppress(UserError):  # a damaged epoch is told where it is looked at
             tables.append(table(run, epoch, method))
     corners = [found[["x", "y"]].to_numpy(float) for found in tables if found is not None and len(found)]
     if not corners:
@@ -85,14 +85,14 @@ def frame(run: Run, method: str) -> tuple[np.ndarray, np.ndarray]:
 def neighbours(run: Run, epoch: int, image: int, count: int) -> Neighbours | None:
     """The images with the most similar features at an epoch; None where those of `image` are not stored.
 
-    Raises `Refusal` for missing or damaged files.
+    Raises `UserError` for missing or damaged files.
     """
     moment = (epoch, _stamp(run.snapshots / f"epoch-{epoch:04d}.npz"))
     return nearest(_snapshot(str(run.folder), moment), image, count)
 
 
 def features(run: Run, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-    """(image ids int64 (m,), features (m, d)) of an epoch, as far as a page looks at them; raises `Refusal`."""
+    """(image ids int64 (m,), features (m, d)) of an epoch, as far as a page looks at them; raises `UserError`."""
     found = _snapshot(str(run.folder), (epoch, _stamp(run.snapshots / f"epoch-{epoch:04d}.npz")))
     return found.feature_index.astype(np.int64), found.features
 
@@ -100,7 +100,7 @@ def features(run: Run, epoch: int) -> tuple[np.ndarray, np.ndarray]:
 def pictures(run: Run) -> datasets.Images:
     """The images that the ids of a run's points stand for.
 
-    Raises `Refusal` where they cannot be had, or where the data set is not the one that the run saw.
+    Raises `UserError` where they cannot be had, or where the data set is not the one that the run saw.
     """
     known = partition(run)
     return labels.pictures(run, known.split, known.targets)
@@ -113,7 +113,10 @@ def _partition(folder: str, stamp) -> Partition:
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _snapshot(folder: str, moment) -> Snapshot:
-    """Thinned snapshot of `moment` (epoch, file stamp); raises `Refusal` for a damaged one or one of another split."""
+    """Thinned snapshot of `moment` (epoch, file stamp).
+
+    Raises `UserError` for a damaged one or one of another split.
+    """
     found = snapshots.read_snapshot(Path(folder) / "snapshots", moment[0], thinned=True)
     split = partition(Run(Path(folder))).split
     snapshots.check_ids(f"epoch-{moment[0]:04d}.npz", found.predicted, split.unlabeled, split.classes)

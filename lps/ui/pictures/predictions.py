@@ -11,7 +11,7 @@ from lps.analysis import clusters, labels, naming, projection
 from lps.analysis.clusters import Assignment, Cluster
 from lps.analysis.naming import Naming
 from lps.data.split import Split
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.atomic import looks
 from lps.store import snapshots
 from lps.store.runs import Run
@@ -62,11 +62,11 @@ class View:
 def view(run: Run, epoch: int, *, is_thorough: bool = True) -> View:
     """What an epoch predicts. is_thorough: with what is doubtful of the clusters, which takes its time.
 
-    Raises `Refusal` where files are missing or damaged, or hold more images than a page can go through.
+    Raises `UserError` where files are missing or damaged, or hold more images than a page can go through.
     """
     known = points.partition(run)
     if (count := len(known.split.unlabeled)) > MOST_IMAGES:
-        raise Refusal(
+        raise UserError(
             "clusters",
             f"of {count:,} unlabeled images take too much memory for a page; expected at most {MOST_IMAGES:,}: "
             "python -m lps export RUN --to labels.csv has all of them",
@@ -82,7 +82,7 @@ def view(run: Run, epoch: int, *, is_thorough: bool = True) -> View:
 
 
 def assignment(run: Run, epoch: int) -> Assignment:
-    """The predictions of an epoch; raises `Refusal`."""
+    """The predictions of an epoch; raises `UserError`."""
     key = str(run.folder), epoch, _stamp(run, epoch)
     return _ASSIGNMENTS.get(key, lambda: clusters.read_assignment(run, epoch, points.partition(run).split), _size)
 
@@ -123,7 +123,7 @@ def _readable(run: Run, epochs: list[int]) -> list[Assignment]:
     for epoch in epochs:
         try:
             found.append(assignment(run, epoch))
-        except Refusal:
+        except UserError:
             continue
     return found
 
@@ -144,7 +144,7 @@ def life(here: View, image: int) -> list[clusters.Moment]:
     for epoch in told_epochs(here):
         try:
             then = assignment(here.run, epoch)
-        except Refusal:
+        except UserError:
             continue
         stored[epoch] = Assignment(then.predicted[[row]], then.confidence[[row]])  # copies
         heirs[epoch] = _heirs(folder, epoch, _stamp(here.run, epoch), now, key, here.assigned)

@@ -6,16 +6,16 @@ from pathlib import Path
 import streamlit as st
 
 from lps.datasets._pictures import ENDINGS
-from lps.errors import Refusal
-from lps.exchange import own_pictures
+from lps.errors import UserError
+from lps.interop import own_pictures
 from lps.ui.pictures import folder_choice
 from lps.ui.server import uploads
-from lps.ui.shared import refusals, select
+from lps.ui.shared import error_toasts, select
 
 
 def show(choose: Callable[[Path], None]) -> None:
     """All ways at once. choose: is told the folder, in a callback or before the page is drawn anew."""
-    refusals.show("predict")
+    error_toasts.show("predict")
     about = "One with pictures, in folders or not; nothing in it is changed"
     folder_choice.show_two_ways(lambda: _ask_for_files(choose), lambda: folder_choice.browse("predict", choose, about))
     folder_choice.show_earlier("predict", own_pictures.folders(own_pictures.home_of_new()), choose)
@@ -38,7 +38,7 @@ def _keep(files) -> Path:
     if not archives:
         return folder_choice.told(own_pictures.keep_files(files, place))
     if len(files) > 1:
-        raise Refusal(
+        raise UserError(
             "pictures", f"come as files or as one archive; these are {len(files)} files with an archive among them"
         )
     with uploads.stored(archives[0], select.runs_root()) as path:

@@ -4,13 +4,13 @@ from operator import attrgetter
 
 import streamlit as st
 
+from lps.inference import model_work
 from lps.machine import background
-from lps.settings import spell
+from lps.settings import cli_args
 from lps.store.runs import Run
 from lps.store.titles import short_id
 from lps.ui.server import downloads
-from lps.ui.shared import escape, live_part, refusals, take_away
-from lps.use import model_work
+from lps.ui.shared import error_toasts, escape, live_part, take_away
 
 _WAIT_S = 1.0
 
@@ -22,7 +22,7 @@ def show(run: Run) -> None:
         "One folder that works without this program: the model as ONNX, from pictures to classes and none of these, "
         "your names, a card with what it was trained on and how good it is, and an example of a few lines."
     )
-    refusals.show("model")
+    error_toasts.show("model")
     path = model_work.path_of(run)
     standing = background.standing(path)
     if standing.state == "done":
@@ -35,13 +35,13 @@ def show(run: Run) -> None:
         st.button(
             "Take the model away", icon=":material/deployed_code:", key="take_model", on_click=_begin, args=(run,)
         )
-    take_away.show_command(spell.command("export", short_id(run.id), to="model"))
+    take_away.show_command(cli_args.command("export", short_id(run.id), to="model"))
 
 
 def _begin(run: Run) -> None:
-    with refusals.kept("model"):
+    with error_toasts.kept("model"):
         model_work.begin(run)
 
 
-def _show_wait(_standing: background.Standing) -> None:
+def _show_wait(_standing: background.JobState) -> None:
     st.markdown(":material/hourglass_top: Making it takes about a minute. It goes on if you leave.")

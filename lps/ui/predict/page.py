@@ -9,17 +9,17 @@ from pathlib import Path
 
 import streamlit as st
 
-from lps.errors import Refusal
-from lps.exchange import own_pictures
+from lps.errors import UserError
 from lps.files.atomic import looks
+from lps.inference import prediction_files, prediction_work
+from lps.inference.predicted import Predicted
+from lps.interop import own_pictures
 from lps.machine import background
-from lps.settings import spell
+from lps.settings import cli_args
 from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.predict import bring, model, results
-from lps.ui.shared import escape, live_part, notices, page_head, refusals, select, take_away
-from lps.use import prediction_files, prediction_work
-from lps.use.predicted import Predicted
+from lps.ui.shared import error_toasts, escape, live_part, notices, page_head, select, take_away
 
 _NEW = "predict_new"  # in the session: the folder was chosen just now, so looking at it may begin
 _SEEN = "predict_seen"  # in the session: run and folder of the newest result
@@ -61,15 +61,15 @@ def _show(run: Run, text: str | None) -> None:
         return
     try:
         folder = own_pictures.folder(text)
-    except Refusal as error:
+    except UserError as error:
         st.warning(escape.markdown(f"{error}."), icon=":material/folder_off:")
         bring.show(_choose)
         return
     st.caption(escape.markdown(str(folder)))
-    refusals.show("predict")
+    error_toasts.show("predict")
     path = prediction_work.path_of(run, folder)
     if st.session_state.pop(_NEW, None) == str(folder):
-        with refusals.kept("predict"):
+        with error_toasts.kept("predict"):
             prediction_work.begin(run, folder)
     standing = background.standing(path)
     if standing.state == "working":
@@ -81,7 +81,7 @@ def _show(run: Run, text: str | None) -> None:
         _show_found(run, folder, path)
     else:
         _offer(run, folder, standing)
-    take_away.show_command(f"{spell.command('predict', titles.short_id(run.id), str(folder), to='labels.csv')}"
+    take_away.show_command(f"{cli_args.command('predict', titles.short_id(run.id), str(folder), to='labels.csv')}"
                            "    # or a folder: --to sorted")  # fmt: skip
 
 
@@ -96,7 +96,7 @@ def _leave() -> None:
     results.forget_choice()
 
 
-def _offer(run: Run, folder: Path, standing: background.Standing) -> None:
+def _offer(run: Run, folder: Path, standing: background.JobState) -> None:
     """The button that begins, and how it ended the last time."""
     if standing.state == "failed":
         st.error(escape.markdown(f"{standing.message.removeprefix('lps: ')}."), icon=":material/error:")
@@ -107,12 +107,12 @@ def _offer(run: Run, folder: Path, standing: background.Standing) -> None:
         st.caption("Its files, the names or the weights have changed since.")
     label = "Look again" if seen_before else "Predict these pictures"
     if st.button(label, icon=":material/image_search:", type="primary", key="predict_begin"):
-        with refusals.kept("predict"):
+        with error_toasts.kept("predict"):
             prediction_work.begin(run, folder)
         st.rerun()
 
 
-def _show_progress(path: Path, standing: background.Standing) -> None:
+def _show_progress(path: Path, standing: background.JobState) -> None:
     done, total = prediction_work.progress(standing.message)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         words = f"{done:,} of {total:,} pictures" if total else "Loading the run and its pictures"
@@ -124,7 +124,7 @@ def _show_progress(path: Path, standing: background.Standing) -> None:
 def _show_found(run: Run, folder: Path, path: Path) -> None:
     try:
         found = _read(str(path), looks(path))
-    except Refusal as error:
+    except UserError as error:
         st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
         st.button("Predict again", icon=":material/refresh:", key="predict_again", on_click=_again, args=(run, folder))
         return
@@ -133,7 +133,7 @@ def _show_found(run: Run, folder: Path, path: Path) -> None:
 
 
 def _again(run: Run, folder: Path) -> None:
-    with refusals.kept("predict"):
+    with error_toasts.kept("predict"):
         prediction_work.forget(prediction_work.path_of(run, folder))
         prediction_work.begin(run, folder)
 

@@ -8,7 +8,10 @@ import streamlit as st
 
 from lps.datasets import Images
 from lps.datasets._decoding import Unreadable, squeezed
-from lps.errors import Refusal
+from lps.errors import UserError
+from lps.inference import prediction_files
+from lps.inference.none_of_these import KEPT
+from lps.inference.predicted import NONE, Predicted
 from lps.store.runs import Run
 from lps.store.titles import short_id
 from lps.ui.pictures import frames, gallery, left_out, points
@@ -16,9 +19,6 @@ from lps.ui.pictures.frames import Frame
 from lps.ui.pictures.gallery import FINE, Tile
 from lps.ui.shared import data_table, escape, url_fields
 from lps.ui.shared.data_table import Column
-from lps.use import prediction_files
-from lps.use.none_of_these import KEPT
-from lps.use.predicted import NONE, Predicted
 from lps.wording import counted
 
 _PAGE = 48  # pictures on a sheet
@@ -116,7 +116,7 @@ def _files(run: Run) -> tuple[str, ...]:
 def _own(run: Run) -> Images | None:
     try:
         return points.pictures(run)
-    except Refusal:
+    except UserError:
         return None
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.store.runs import Run
 from lps.ui.pictures import coloring, points, predictions
 from lps.ui.shared import url_fields
@@ -69,7 +69,7 @@ def keep(conditions: Conditions) -> None:
 def matching(run: Run, epoch: int, table: pd.DataFrame, wanted: Conditions) -> np.ndarray:
     """Ids of the images of `table` (of `points.table`) that fit, ascending.
 
-    Raises `Refusal` where the features of the image that others are to be near to are not stored, or files are
+    Raises `UserError` where the features of the image that others are to be near to are not stored, or files are
     damaged.
     """
     fits = np.ones(len(table), bool)
@@ -89,7 +89,7 @@ def _around(run: Run, epoch: int, wanted: Conditions) -> list[int]:
     """An image and those with the most similar features."""
     found = points.neighbours(run, epoch, wanted.image, min(max(wanted.nearest or _USUAL_NEAREST, 1), _MOST_NEAREST))
     if found is None:
-        raise Refusal("image", f"{wanted.image} is not on this map")
+        raise UserError("image", f"{wanted.image} is not on this map")
     return [wanted.image, *found.images.tolist()]
 
 

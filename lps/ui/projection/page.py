@@ -14,13 +14,13 @@ import streamlit as st
 
 from lps.analysis import projection
 from lps.charts import figures, maps
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.machine import background
 from lps.store.runs import Run
 from lps.ui.pictures import coloring, gallery, points, thumbnails
 from lps.ui.pictures.gallery import Tile
 from lps.ui.projection import filters, selection
-from lps.ui.shared import epoch_choice, escape, live_part, page_head, refusals, select, theme, url_fields
+from lps.ui.shared import epoch_choice, error_toasts, escape, live_part, page_head, select, theme, url_fields
 from lps.ui.shared.plot import code_of, explore
 from lps.wording import duration
 
@@ -40,7 +40,7 @@ def main() -> None:
 
 def show(runs: list[Run]) -> None:
     """Controls, then the map with the chosen image beside it, or what has to be done to get a map."""
-    refusals.show(_PLACE)
+    error_toasts.show(_PLACE)
     run, epoch = _pick_run_and_epoch(runs)
     try:
         colorings = coloring.available(run, epoch)
@@ -49,7 +49,7 @@ def show(runs: list[Run]) -> None:
             by = url_fields.choose(st.segmented_control, "color", "Colour by", colorings, required=True)
         table = points.table(run, epoch, method)
         groups = None if table is None else coloring.groups(run, epoch, table, by, theme.palette())
-    except Refusal as error:
+    except UserError as error:
         st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
         return
     if table is None:
@@ -149,7 +149,7 @@ def _show_computation(run: Run, method: str, epoch: int) -> None:
     again = "Try again" if standing.state == "failed" else f"Compute {word}"
     with st.container(horizontal=True, gap="small"):
         if st.button(again, type="primary", icon=":material/play_arrow:"):
-            with refusals.kept(_PLACE):
+            with error_toasts.kept(_PLACE):
                 projection.start(run, method, epoch)
             st.rerun()
         _offer_all(run, method, epoch)
@@ -173,12 +173,12 @@ def _offer_all(run: Run, method: str, epoch: int) -> None:
     about = f"Up to {projection.MOST_EPOCHS} epochs, evenly spread, each begun from the map of the nearest one"
     words = f"Compute {len(lacking)} more epochs" if len(lacking) > 1 else "Compute one more epoch"
     if st.button(words, icon=":material/animation:", key="all_epochs", help=about):
-        with refusals.kept(_PLACE):
+        with error_toasts.kept(_PLACE):
             projection.start_all(run, method, epoch)
         st.rerun()
 
 
-def _show_progress_of_all(standing: background.Standing, run: Run, method: str) -> None:
+def _show_progress_of_all(standing: background.JobState, run: Run, method: str) -> None:
     st.caption(f":material/hourglass_top: Computing {escape.markdown(standing.message or 'the first epoch')}")
     known = st.session_state.get("maps_known", ("", 0))
     count = (f"{run.id} {method}", len(projection.stored_epochs(run, method)))
@@ -187,7 +187,7 @@ def _show_progress_of_all(standing: background.Standing, run: Run, method: str) 
         st.rerun()  # one more epoch on the slider, or the one that was waited for
 
 
-def _show_progress(standing: background.Standing, word: str) -> None:
+def _show_progress(standing: background.JobState, word: str) -> None:
     since = duration(time.time() - standing.since) if standing.since else "a moment"
     words = f"Computing {standing.message or word}, since {since}"
     st.info(escape.markdown(words), icon=":material/hourglass_top:")
@@ -220,7 +220,7 @@ def _show_neighbours(run: Run, epoch: int, table: pd.DataFrame, row: pd.Series) 
     st.markdown(f"**Nearest neighbours** of image {int(row['image'])} :small[:gray[among the features of this epoch]]")
     try:
         found = points.neighbours(run, epoch, int(row["image"]), _NEIGHBOURS)
-    except Refusal as error:
+    except UserError as error:
         st.caption(escape.markdown(f"{error}."))
         return
     if found is None:

@@ -12,7 +12,7 @@ import streamlit as st
 
 from lps.analysis import labels, naming
 from lps.datasets import Images
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files import tables
 from lps.store.runs import Run
 from lps.ui.pictures import gallery, points, predictions
@@ -47,7 +47,7 @@ def fitting(run: Run, epoch: int, table: pd.DataFrame) -> np.ndarray | None:
         return None
     try:
         return filters.matching(run, epoch, table, wanted)
-    except Refusal as error:
+    except UserError as error:
         st.session_state[_ERROR] = str(error)
         return np.array([], np.int64)
 
@@ -76,7 +76,7 @@ def pictures(run: Run) -> Images | None:
     """The images of a run; where they cannot be had, None and a word about it on the page."""
     try:
         return points.pictures(run)
-    except Refusal as error:
+    except UserError as error:
         st.caption(escape.markdown(f"{error}."))
         return None
 
@@ -198,7 +198,7 @@ def _ask_place(run: Run, epoch: int, images: list[int]) -> None:
     """A menu of clusters that the images can be put in."""
     try:
         here = predictions.view(run, epoch)
-    except Refusal:
+    except UserError:
         return  # said once one is put in, by the button beside
     clusters = {int(cluster): here.title(cluster) for cluster in here.ids}
     key = f"lasso_place {len(naming.read_entries(run))} {len(images)} {images[0]}"
@@ -226,7 +226,7 @@ def _split(run: Run, epoch: int, images: list[int], into: int | None = None) -> 
         steps: list[dict] = [{"do": "split", "images": images, "new": new}]
         steps += [] if into is None else [{"do": "merge", "id": new, "into": into}]
         naming.record(run, epoch, steps, labels.digest(here.network.predicted))
-    except (Refusal, OSError) as error:
+    except (UserError, OSError) as error:
         st.session_state[_ERROR] = str(error)
         return
     st.session_state["lasso_made"] = (run.id, epoch, new if into is None else into)

@@ -10,17 +10,17 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
-from lps.errors import Refusal
-from lps.exchange import messages
-from lps.files.atomic import refused
+from lps.errors import UserError
+from lps.files.atomic import as_user_error
+from lps.interop import notifications
 from lps.machine import devices, usage
-from lps.running import costs, launcher, overview, queue, run_slots
-from lps.running.overview import Going, Occupancy, Waiting
-from lps.store import titles, wishes
+from lps.scheduler import costs, launcher, overview, queue, run_slots
+from lps.scheduler.overview import QueuedJob, QueueSnapshot, RunningJob
+from lps.store import desired_state, titles
+from lps.store.desired_state import MOST_PRIORITY
 from lps.store.runs import RUN_ID, Run
-from lps.store.wishes import MOST_PRIORITY
 from lps.ui.forms import background_work
-from lps.ui.shared import data_table, escape, estimates, live_part, refusals, select, theme
+from lps.ui.shared import data_table, error_toasts, escape, estimates, live_part, select, theme
 from lps.ui.shared.data_table import Column
 from lps.wording import counted, data_size
 
@@ -37,17 +37,17 @@ def main() -> None:
     st.title("Queue")
     try:
         found = _look()
-    except Refusal as error:  # LPS_CPU_SLOTS is no number
+    except UserError as error:  # LPS_CPU_SLOTS is no number
         st.error(escape.markdown(str(error)), icon=":material/block:")
         return
     live_part.follow(_look, _is_moving, _show, _TICK_S, found)
 
 
-def _show(found: Occupancy) -> None:
+def _show(found: QueueSnapshot) -> None:
     """Everything below the title."""
     now = time.time()
     _show_head(found, now)
-    refusals.show("queue", ":material/block:")
+    error_toasts.show("queue", ":material/block:")
     _show_devices(found, now)
     _show_jobs(found)
     _show_waiting(found, now)
@@ -56,7 +56,7 @@ def _show(found: Occupancy) -> None:
 
 
 def _show_notifications() -> None:
-    channels = ", ".join(messages.kinds())
+    channels = ", ".join(notifications.kinds())
     st.caption(
         f"Notifications when a run ends or goes wrong: {escape.markdown(channels)}."
         if channels
@@ -64,18 +64,18 @@ def _show_notifications() -> None:
     )
 
 
-def _is_moving(found: Occupancy) -> bool:
+def _is_moving(found: QueueSnapshot) -> bool:
     return bool(found.going or found.waiting or found.working)
 
 
-def _look() -> Occupancy:
+def _look() -> QueueSnapshot:
     return overview.look(select.runs_root(), known=estimates.known_costs())
 
 
 # ---------------------------------------------------------------------------------------------------- head
 
 
-def _show_head(found: Occupancy, now: float) -> None:
+def _show_head(found: QueueSnapshot, now: float) -> None:
     """How many runs there are, when they will be done, and the button that pauses the queue."""
     if found.switch.problem:
         st.warning(escape.markdown(found.switch.problem), icon=":material/broken_image:")
@@ -96,7 +96,7 @@ def _show_head(found: Occupancy, now: float) -> None:
             st.page_link("pages/sweeps.py", label="Set up a sweep", icon=":material/dynamic_feed:")
 
 
-def _summary(found: Occupancy, now: float) -> str:
+def _summary(found: QueueSnapshot, now: float) -> str:
     """ "2 running, 5 waiting (1 held); done at about 14:05 (in about 20 min)." """
     if not _is_moving(found):
         return ""
@@ -108,7 +108,7 @@ def _summary(found: Occupancy, now: float) -> str:
     return f"{words}; {end}." if end else f"{words}."
 
 
-def _show_switch(found: Occupancy) -> None:
+def _show_switch(found: QueueSnapshot) -> None:
     pause = not found.switch.paused
     if pause and not (found.waiting or found.going):
         return
@@ -124,7 +124,7 @@ def _show_switch(found: Occupancy) -> None:
 # ---------------------------------------------------------------------------------------------------- devices
 
 
-def _show_devices(found: Occupancy, now: float) -> None:
+def _show_devices(found: QueueSnapshot, now: float) -> None:
     """One box per device: how busy it is, and its slots with the runs on them."""
     gpus, on_gpus, share = _asked_devices()
     names = list(found.slots)
@@ -171,7 +171,7 @@ def _meter() -> _Meter:
     return _Meter()
 
 
-def _show_cpu_slots(found: Occupancy) -> None:
+def _show_cpu_slots(found: QueueSnapshot) -> None:
     """How many runs the processor takes at a time, with a field that changes it."""
     root = select.runs_root()
     number = run_slots.cpu_slots(root)
@@ -204,7 +204,7 @@ def _show_bar(name: str, share: float | None, more: str) -> None:
         st.progress(min(1.0, max(0.0, share)), text=f":small[{words}]")
 
 
-def _show_slots(found: Occupancy, names: Sequence[str], on_gpus: dict[int, int], now: float) -> None:
+def _show_slots(found: QueueSnapshot, names: Sequence[str], on_gpus: dict[int, int], now: float) -> None:
     is_starting = any(not item.slots for item in found.going)
     for name in names:
         item = found.on(name)
@@ -217,7 +217,7 @@ def _show_slots(found: Occupancy, names: Sequence[str], on_gpus: dict[int, int],
             st.caption(f"{name} · free")
 
 
-def _show_going(item: Going, now: float, place: str, on_gpus: dict[int, int]) -> None:
+def _show_going(item: RunningJob, now: float, place: str, on_gpus: dict[int, int]) -> None:
     words = [place]
     if item.state.name != "running":
         words.append(theme.BADGES.get(item.state.name, ("Unknown",))[0].lower())
@@ -238,7 +238,7 @@ def _show_going(item: Going, now: float, place: str, on_gpus: dict[int, int]) ->
             st.progress(item.share, text=f":small[{text}]")
 
 
-def _show_elsewhere(items: Sequence[Going], now: float) -> None:
+def _show_elsewhere(items: Sequence[RunningJob], now: float) -> None:
     """Runs that hold no slot of this machine: they are starting, or on a cluster."""
     if not items:
         return
@@ -251,7 +251,7 @@ def _show_elsewhere(items: Sequence[Going], now: float) -> None:
 # ---------------------------------------------------------------------------------------------------- background jobs
 
 
-def _show_jobs(found: Occupancy) -> None:
+def _show_jobs(found: QueueSnapshot) -> None:
     """Class counts and data checks: how far each is, with the button that ends it, or its outcome."""
     if not found.jobs:
         return
@@ -264,7 +264,7 @@ def _show_jobs(found: Occupancy) -> None:
 # ---------------------------------------------------------------------------------------------------- waiting
 
 
-def _show_waiting(found: Occupancy, now: float) -> None:
+def _show_waiting(found: QueueSnapshot, now: float) -> None:
     """The table of the waiting runs, and the actions on its selected rows."""
     if not found.going and not found.waiting:
         return  # the head says so
@@ -289,10 +289,10 @@ def _columns(now: float) -> list[Column]:
     about_id = "The end of the run's id; every command accepts it"
     submitted = {"format": "YYYY-MM-DD HH:mm", "timezone": st.context.timezone}
 
-    def of_run(cell: Callable[[Waiting], object]) -> Callable[[tuple[int, Waiting]], object]:
+    def of_run(cell: Callable[[QueuedJob], object]) -> Callable[[tuple[int, QueuedJob]], object]:
         return lambda row: cell(row[1])
 
-    waits = of_run(lambda item: wishes.in_words(item.wish, now))
+    waits = of_run(lambda item: desired_state.in_words(item.wish, now))
     takes = of_run(lambda item: "" if item.takes is None else costs.span_in_words(item.takes))
     starts = of_run(lambda item: _start_in_words(item, now))
     priority = of_run(lambda item: item.wish.priority)
@@ -311,13 +311,13 @@ def _columns(now: float) -> list[Column]:
     ]
 
 
-def _start_in_words(item: Waiting, now: float) -> str:
+def _start_in_words(item: QueuedJob, now: float) -> str:
     if item.start is None or item.start <= now:
         return ""
     return overview.clock(item.start, now) + ("" if item.certain else " or later")
 
 
-def _retries(item: Waiting) -> str:
+def _retries(item: QueuedJob) -> str:
     return f"{item.wish.retried} of {item.wish.retries}" if item.wish.retries else ""
 
 
@@ -329,7 +329,7 @@ def _submitted(seconds: float) -> datetime | None:
     return datetime.fromtimestamp(seconds, UTC) if seconds else None
 
 
-def _show_actions(chosen: Sequence[Waiting], now: float) -> None:
+def _show_actions(chosen: Sequence[QueuedJob], now: float) -> None:
     """Buttons for the selected rows; they are always shown, so that nothing moves when a row is selected."""
     runs = [item.run for item in chosen]
     delayed = [item.run for item in chosen if item.wish.held or queue.is_early(item.wish, now)]
@@ -359,21 +359,21 @@ def _cancel(run: Run) -> None:
     if run.waiting_attempt() and run.state().name == "queued":
         launcher.stop(run)
     else:
-        raise Refusal("run", f"{run.id} is {queue.state_in_words(run)} now and was not cancelled")
+        raise UserError("run", f"{run.id} is {queue.state_in_words(run)} now and was not cancelled")
 
 
 def _try(acts: Sequence[Callable[[], object]]) -> None:
     """Do all of it, then start the runs that can start; each refusal is shown once."""
     root = select.runs_root()
     for act in (*acts, lambda: launcher.pump(root)):
-        with refusals.kept("queue"), refused("runs", f"{root} cannot be written to"):
+        with error_toasts.kept("queue"), as_user_error("runs", f"{root} cannot be written to"):
             act()
 
 
 # ---------------------------------------------------------------------------------------------------- interrupted
 
 
-def _show_broken(found: Occupancy) -> None:
+def _show_broken(found: QueueSnapshot) -> None:
     """Interrupted runs, whose processes vanished; a retry continues from the last checkpoint."""
     if not found.broken:
         return

@@ -8,7 +8,7 @@ from contextlib import suppress
 import streamlit as st
 
 from lps.analysis import naming
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.store.runs import Run
 from lps.ui.pictures import points, predictions
 from lps.ui.review import deck
@@ -37,7 +37,7 @@ def _show(runs: list[Run]) -> None:
         with right:
             epoch = epoch_choice.pick("review", run, stored, max(named, default=stored[-1]))
         review_desk.desk_of(run, epoch)
-    except Refusal as error:
+    except UserError as error:
         st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
         return
     deck.show(run, epoch)
@@ -65,7 +65,7 @@ def _show_account(run: Run, epoch: int) -> None:
 
 def _offer_splits(run: Run, epoch: int, where: dict[str, str]) -> None:
     """Clusters that look mixed, the largest first: one split decides about more pictures than many answers do."""
-    with suppress(Refusal):  # the deck says so
+    with suppress(UserError):  # the deck says so
         here = predictions.view(run, epoch)
         mixed = sorted((c for c in here.clusters if "mixed" in c.flags), key=lambda cluster: -cluster.size)
         if not mixed:

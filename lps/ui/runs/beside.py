@@ -2,15 +2,15 @@
 
 import streamlit as st
 
-from lps.analysis.standing import Entry
-from lps.bench.side_by_side import SideBySide, beside
-from lps.settings import spell
+from lps.analysis.run_index import RunRow
+from lps.settings import cli_args
 from lps.store import titles
+from lps.tables.side_by_side import SideBySide, beside
 from lps.ui.shared import data_table, escape, take_away
 from lps.ui.shared.data_table import Column
 
 
-def show(first: Entry, second: Entry) -> None:
+def show(first: RunRow, second: RunRow) -> None:
     """Everything in which the two differ; what is the same is counted, and shown where asked for."""
     found = beside(first.run, second.run)
     names = (titles.label(first.run), titles.label(second.run))
@@ -19,7 +19,7 @@ def show(first: Entry, second: Entry) -> None:
         is_all = st.toggle("Also what is the same", key="beside_all")
         _show_sections(found, names, is_all)
         _show_numbers(found, names)
-        take_away.show_command(spell.command("diff", *(titles.short_id(entry.run.id) for entry in (first, second))))
+        take_away.show_command(cli_args.command("diff", *(titles.short_id(entry.run.id) for entry in (first, second))))
 
 
 def _show_sections(found: SideBySide, names: tuple[str, str], is_all: bool) -> None:

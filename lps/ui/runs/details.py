@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from lps.analysis.standing import Entry
+from lps.analysis.run_index import RunRow
 from lps.report import run_report
 from lps.store import inherited
 from lps.ui.runs import upkeep
@@ -16,7 +16,7 @@ _COSTS = {
 }
 
 
-def show(entry: Entry) -> None:
+def show(entry: RunRow) -> None:
     """What the table has no room for."""
     with st.container(border=True, key="dossier"):
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -41,12 +41,12 @@ def show(entry: Entry) -> None:
             st.caption("A recording: it stays as it is. Launch a copy to have a run of your own.")
 
 
-def _is_advised(entry: Entry) -> bool:
+def _is_advised(entry: RunRow) -> bool:
     """Whether the box with cause and remedy is shown, which names the reason too."""
     return entry.state.name in ("failed", "crashed") and not entry.run.is_recorded
 
 
-def _remarks(entry: Entry) -> list[str]:
+def _remarks(entry: RunRow) -> list[str]:
     """Why it ended badly, which of its files cannot be read, and what is wrong at its newest epoch."""
     is_bad = entry.state.name in ("failed", "crashed", "unknown", "unreadable") and not _is_advised(entry)
     reason = entry.state.reason if is_bad else ""
@@ -54,7 +54,7 @@ def _remarks(entry: Entry) -> list[str]:
     return [words for words in [reason, *entry.damages, *alarms] if words]
 
 
-def _costs(entry: Entry) -> list[tuple[str, str, str]]:
+def _costs(entry: RunRow) -> list[tuple[str, str, str]]:
     """(name, value in words, what it is) of memory and speed, as far as the run has measured them."""
     found = []
     for name, (label, form, meaning) in _COSTS.items():
@@ -64,7 +64,7 @@ def _costs(entry: Entry) -> list[tuple[str, str, str]]:
     return found
 
 
-def _show_costs(entry: Entry) -> None:
+def _show_costs(entry: RunRow) -> None:
     """Memory and speed in one line of numbers; the moment of the newest record."""
     found = _costs(entry)
     if not found:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from lps.analysis import differences
 from lps.analysis.differences import Difference
-from lps.analysis.standing import Entry
-from lps.bench import bunches
-from lps.bench.bunches import Bunch
-from lps.bench.run_names import Name
+from lps.analysis.run_index import RunRow
 from lps.store import titles
+from lps.tables import grouping
+from lps.tables.grouping import RunGroup
+from lps.tables.run_names import Name
 from lps.ui.runs import table
 from lps.ui.shared.data_table import Column
 
@@ -22,8 +22,8 @@ _FILL = 20  # characters: a name is pressed on, so it takes its whole cell
 class GroupedRow:
     """A group, or one run of an open one."""
 
-    bunch: Bunch
-    entry: Entry | None = None
+    bunch: RunGroup
+    entry: RunRow | None = None
     is_open: bool = False
 
     @property
@@ -42,7 +42,7 @@ class GroupedRow:
         return ((_OPEN if self.is_open else _CLOSED) + called(self.bunch, by)).ljust(_FILL, "\u2003")
 
 
-def rows_of(found: Sequence[Bunch], opened: Collection[str]) -> list[GroupedRow]:
+def rows_of(found: Sequence[RunGroup], opened: Collection[str]) -> list[GroupedRow]:
     """From top to bottom. opened: ids of the groups whose runs are shown."""
     rows = []
     for one in found:
@@ -51,7 +51,7 @@ def rows_of(found: Sequence[Bunch], opened: Collection[str]) -> list[GroupedRow]
     return rows
 
 
-def called(one: Bunch, by: Sequence[Name]) -> str:
+def called(one: RunGroup, by: Sequence[Name]) -> str:
     """What its runs have in common, in a line: texts speak for themselves, numbers need to be told what they are of."""
     words = []
     for name, value in zip(by, one.values):
@@ -89,9 +89,9 @@ def columns(
     rows: Sequence[GroupedRow],
     by: Sequence[Name],
     shown: Sequence[Name],
-    held: Bunch | None,
-    against: Entry | None,
-    entries: Sequence[Entry],
+    held: RunGroup | None,
+    against: RunRow | None,
+    entries: Sequence[RunRow],
 ) -> list[Column]:
     """The columns after the names; differences from the group `held` and from the run `against` follow the numbers."""
     all_over = all(row.bunch.finished == len(row.bunch.members) for row in rows)
@@ -125,10 +125,10 @@ def _said(row: GroupedRow, name: Name) -> object:
 
 
 def _differences(
-    rows: Sequence[GroupedRow], name: Name, by: Sequence[Name], held: Bunch | None, against: Entry | None
+    rows: Sequence[GroupedRow], name: Name, by: Sequence[Name], held: RunGroup | None, against: RunRow | None
 ) -> list[str | None]:
     groups = [row.bunch for row in rows if not row.entry]
-    between = bunches.held_against(groups, held, name, by) if held else {}
+    between = grouping.compare_to_baseline(groups, held, name, by) if held else {}
     words = {one.id: _in_words(between, place) for place, one in enumerate(groups)} if held else {}
     return [_points(row.entry, against, name) if row.entry else words.get(row.bunch.id) for row in rows]
 
@@ -141,7 +141,7 @@ def _in_words(between: dict[int, Difference | None], place: int) -> str:
     return f"{differences.cell(difference)} {said}" if difference else said
 
 
-def _points(entry: Entry, against: Entry | None, name: Name) -> str | None:
+def _points(entry: RunRow, against: RunRow | None, name: Name) -> str | None:
     """Points more than the run that others are held against."""
     if against is None:
         return None

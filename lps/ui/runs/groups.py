@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from lps.analysis.standing import Entry
-from lps.bench import bunches, columns
-from lps.bench.bunches import EVERYTHING, Bunch
-from lps.bench.run_names import Name, Vocabulary
+from lps.analysis.run_index import RunRow
 from lps.scores.estimates import INTERVAL
+from lps.tables import columns, grouping
+from lps.tables.grouping import EVERYTHING, RunGroup
+from lps.tables.run_names import Name, Vocabulary
 from lps.ui.runs import grouped_rows, table
 from lps.ui.runs.grouped_rows import LABEL, GroupedRow
-from lps.ui.runs.shelf import HEADS
+from lps.ui.runs.run_filters import HEADS
 from lps.ui.shared import data_table, escape, url_fields
 from lps.ui.shared.data_table import Column
 from lps.wording import counted
@@ -24,7 +24,7 @@ _FIRST = (EVERYTHING, "method", "dataset", "tag", "state", "seed")
 _WORDS = HEADS | {EVERYTHING: "Everything but the seed", "tag": "Tag"}
 
 
-def pick(entries: Sequence[Entry], vocabulary: Vocabulary) -> list[Name]:
+def pick(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name]:
     """A menu of what runs can be put together by; the address has the choice."""
     asked = [key for key in st.query_params.get_all("by") if key == EVERYTHING or columns.known([key], vocabulary)]
     offered = dict.fromkeys([*asked, *_FIRST, *columns.varying(entries), *vocabulary.settings])
@@ -39,15 +39,15 @@ def pick(entries: Sequence[Entry], vocabulary: Vocabulary) -> list[Name]:
             format_func=lambda key: _WORDS.get(key, key),
             placeholder="Nothing: every run by itself",
         )
-    return bunches.names_of(asked, entries)
+    return grouping.names_of(asked, entries)
 
 
-def show(entries: Sequence[Entry], by: Sequence[Name], shown: Sequence[Name], against: Entry | None) -> list[Entry]:
+def show(entries: Sequence[RunRow], by: Sequence[Name], shown: Sequence[Name], against: RunRow | None) -> list[RunRow]:
     """The table of groups, each of which opens in place; returns the chosen runs, in the order of `entries`.
 
     against: the run that the runs' accuracies are held against.
     """
-    found = bunches.bunch(entries, by)
+    found = grouping.bunch(entries, by)
     told = [name for name in shown if name not in by or name.key == "tag"]
     if not any(name.is_measured for name in told):
         told += columns.known(columns.NUMBERS, Vocabulary(entries))
@@ -64,7 +64,7 @@ def show(entries: Sequence[Entry], by: Sequence[Name], shown: Sequence[Name], ag
     return [entry for entry in entries if entry.run.id in chosen]
 
 
-def _key(found: Sequence[Bunch]) -> str:
+def _key(found: Sequence[RunGroup]) -> str:
     """One as long as runs and groups are the same, so that the table stays where it is while groups open and close."""
     inside = [f"{one.id} {entry.run.id}" for one in found for entry in one.members]
     turn = st.session_state.get("shelf_turn", 0)
@@ -85,7 +85,7 @@ class _Drawn:
     asked: list[list[str]]
 
 
-def _chosen(key: str, found: Sequence[Bunch]) -> set[str]:
+def _chosen(key: str, found: Sequence[RunGroup]) -> set[str]:
     """Ids of the chosen runs: as the ticks say that a person has changed, else as the address says."""
     drawn: _Drawn | None = st.session_state.get("groups_drawn")
     if drawn and drawn.key == key and drawn.asked == _asked() and key in st.session_state:
@@ -110,7 +110,7 @@ def _draw(key: str, rows: Sequence[GroupedRow], places: list[int], shown: Sequen
 
 
 def _remember_choice(
-    key: str, rows: Sequence[GroupedRow], places: list[int], chosen: set[str], whole: Sequence[Bunch]
+    key: str, rows: Sequence[GroupedRow], places: list[int], chosen: set[str], whole: Sequence[RunGroup]
 ) -> None:
     """In the address groups all of whose runs are chosen, and runs of other groups."""
     groups = [one.id for one in whole]
@@ -147,7 +147,9 @@ def _label_column(key: str, rows: Sequence[GroupedRow], by: Sequence[Name]) -> C
     return Column(LABEL, labels, "button", on_click=_touch, args=(click, rows), key=click, **look)
 
 
-def _show_standing(found: Sequence[Bunch], whole: Sequence[Bunch], held: Bunch | None, by: Sequence[Name]) -> None:
+def _show_standing(
+    found: Sequence[RunGroup], whole: Sequence[RunGroup], held: RunGroup | None, by: Sequence[Name]
+) -> None:
     """How groups are opened, by keys too, what they are held against, and how to change that."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         about = f"{counted(len(found), 'group')}. A click on a name shows the runs, a tick chooses them."
@@ -167,5 +169,5 @@ def _show_standing(found: Sequence[Bunch], whole: Sequence[Bunch], held: Bunch |
             st.button(words, key="hold", type="tertiary", icon=":material/balance:", on_click=_hold, args=(whole[0],))
 
 
-def _hold(base: Bunch | None) -> None:
+def _hold(base: RunGroup | None) -> None:
     url_fields.put("held", base and base.id, "group")

@@ -1,6 +1,6 @@
 """Bring runs of other machines in from the page Runs: an archive from the browser, or a path on this machine.
 
-What arrives is checked and refused by `lps.exchange.imports`, in the same sentences as `python -m lps import` says
+What arrives is checked and refused by `lps.interop.imports`, in the same sentences as `python -m lps import` says
 them.
 """
 
@@ -9,8 +9,8 @@ from typing import BinaryIO
 
 import streamlit as st
 
-from lps.errors import Refusal
-from lps.exchange.imports import Imported, import_runs
+from lps.errors import UserError
+from lps.interop.imports import Imported, import_runs
 from lps.store import titles
 from lps.ui.runs import table
 from lps.ui.server.uploads import stored
@@ -49,7 +49,7 @@ def _ask() -> None:
         try:
             with st.spinner("Checking and copying"):
                 found = bring_in(upload, path.strip(), data.strip())
-        except (Refusal, OSError) as error:
+        except (UserError, OSError) as error:
             st.error(escape.markdown(str(error)), icon=":material/error:")
         else:
             _remember(found)
@@ -57,9 +57,9 @@ def _ask() -> None:
 
 
 def bring_in(upload: BinaryIO | None, path: str, data: str) -> list[Imported]:
-    """Import the upload, a file with a `name`, or what lies at `path`; raises `Refusal`."""
+    """Import the upload, a file with a `name`, or what lies at `path`; raises `UserError`."""
     if (upload is None) == (not path):
-        raise Refusal("import", "choose an archive or name a path" + ", not both" * bool(path))
+        raise UserError("import", "choose an archive or name a path" + ", not both" * bool(path))
     root = select.runs_root()
     if path:
         return import_runs(Path(path), root, data or None)

@@ -6,12 +6,12 @@ from functools import partial
 
 import streamlit as st
 
-from lps.analysis import standing
-from lps.bench import columns, kept
-from lps.bench.run_names import Name, Vocabulary
-from lps.errors import Refusal
-from lps.ui.forms import keeping
-from lps.ui.runs import beside, details, groups, import_dialog, shelf, table, upkeep
+from lps.analysis import run_index
+from lps.errors import UserError
+from lps.tables import columns, saved_views
+from lps.tables.run_names import Name, Vocabulary
+from lps.ui.forms import saved_view_menu
+from lps.ui.runs import beside, details, groups, import_dialog, run_filters, table, upkeep
 from lps.ui.shared import escape, live_part, page_head, select
 
 _TICK_S = 5.0  # while a run moves
@@ -19,7 +19,7 @@ _TICK_S = 5.0  # while a run moves
 
 def main() -> None:
     """The whole page."""
-    keeping.begin(kept.views(select.runs_root()))
+    saved_view_menu.begin(saved_views.views(select.runs_root()))
     with st.container(horizontal=True, vertical_alignment="center"):
         st.title("Runs", width="stretch")
         import_dialog.show_button()
@@ -31,12 +31,12 @@ def main() -> None:
         page_head.offer_launch(words, ":material/rocket_launch:", "Launch the first one")
     if runs:
         entries = _entries()
-        live_part.follow(_entries, shelf.is_moving, partial(_browse, shelf.ask(entries)), _TICK_S, entries)
+        live_part.follow(_entries, run_filters.is_moving, partial(_browse, run_filters.ask(entries)), _TICK_S, entries)
     upkeep.show_trash()
     upkeep.show_question()
 
 
-def _show_way_to_effects(entries: list[standing.Entry], by: Sequence[Name]) -> None:
+def _show_way_to_effects(entries: list[run_index.RunRow], by: Sequence[Name]) -> None:
     """Which value is best is answered on Effects, of the setting that runs are put together by where there is one."""
     varying = columns.varying(entries)
     if varying:
@@ -45,17 +45,17 @@ def _show_way_to_effects(entries: list[standing.Entry], by: Sequence[Name]) -> N
         st.page_link("pages/effects.py", label="What a setting does", icon=":material/tune:", query_params=asked)
 
 
-def _entries() -> list[standing.Entry]:
-    return [standing.entry(run) for run in select.all_runs()]
+def _entries() -> list[run_index.RunRow]:
+    return [run_index.entry(run) for run in select.all_runs()]
 
 
-def _browse(wanted: shelf.Wanted, everything: list[standing.Entry]) -> None:
+def _browse(wanted: run_filters.Wanted, everything: list[run_index.RunRow]) -> None:
     """Table, actions and the one chosen run."""
     try:
-        entries = shelf.matching(everything, wanted)
-    except Refusal as error:
+        entries = run_filters.matching(everything, wanted)
+    except UserError as error:
         st.error(escape.markdown(str(error)), icon=":material/filter_alt_off:")
-        entries = shelf.matching(everything, replace(wanted, find=""))
+        entries = run_filters.matching(everything, replace(wanted, find=""))
     if not entries:
         st.info("No run fits. Take back a choice above.", icon=":material/filter_alt_off:")
         return
@@ -63,7 +63,7 @@ def _browse(wanted: shelf.Wanted, everything: list[standing.Entry]) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="shelf_menus"):
         shown = table.pick_columns(entries, vocabulary)
         by = groups.pick(entries, vocabulary)
-        keeping.show_menu(kept.views(select.runs_root()), "Views")
+        saved_view_menu.show_menu(saved_views.views(select.runs_root()), "Views")
         _show_way_to_effects(entries, by)
     base = next((entry for entry in everything if entry.run.id == st.query_params.get("against")), None)
     chosen = groups.show(entries, by, shown, base) if by else table.show(entries, shown, base)

@@ -11,11 +11,11 @@ from functools import partial
 import streamlit as st
 
 from lps.analysis import alarms
-from lps.analysis.standing import DAMAGED, Entry
-from lps.bench import columns
-from lps.bench.run_names import FIELDS, Name, Vocabulary
+from lps.analysis.run_index import DAMAGED, RunRow
 from lps.store import titles
-from lps.ui.runs.shelf import heading
+from lps.tables import columns
+from lps.tables.run_names import FIELDS, Name, Vocabulary
+from lps.ui.runs.run_filters import heading
 from lps.ui.shared import data_table, theme, url_fields
 from lps.ui.shared.data_table import Column
 
@@ -38,7 +38,7 @@ _ABOUT_DIFFERENCE = "Points more than the baseline, each at its newest epoch"
 _NOTE = 200  # characters of a note
 
 
-def show(entries: Sequence[Entry], shown: Sequence[Name], base: Entry | None) -> list[Entry]:
+def show(entries: Sequence[RunRow], shown: Sequence[Name], base: RunRow | None) -> list[RunRow]:
     """The table with the columns `shown`; returns the chosen ones, in its order. The address says which they are.
 
     base: whose accuracies the others' are held against, in columns of their own.
@@ -75,7 +75,7 @@ def remember(ids: list[str]) -> None:
 # ---------------------------------------------------------------------------------------------------- which columns
 
 
-def pick_columns(entries: Sequence[Entry], vocabulary: Vocabulary) -> list[Name]:
+def pick_columns(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name]:
     """The columns after the name, by what the address says; a menu to choose, move and pin them."""
     asked = [key for key in st.query_params.get_all("columns") if key != "name"]
     usual = [key for key in columns.usual(entries) if key not in ("alarm", "tag") or _any(entries, key, vocabulary)]
@@ -100,7 +100,7 @@ def pick_columns(entries: Sequence[Entry], vocabulary: Vocabulary) -> list[Name]
     return shown
 
 
-def _any(entries: Sequence[Entry], key: str, vocabulary: Vocabulary) -> bool:
+def _any(entries: Sequence[RunRow], key: str, vocabulary: Vocabulary) -> bool:
     read = vocabulary.find(key).read
     return any(read(entry) for entry in entries)
 
@@ -145,7 +145,7 @@ def head(name: Name) -> str:
     return heading(name.key)
 
 
-def values(entries: Sequence[Entry], name: Name) -> list:
+def values(entries: Sequence[RunRow], name: Name) -> list:
     """A column from top to bottom."""
     told = _TOLD.get(name.key)
     if told:
@@ -161,7 +161,7 @@ def differences_from(column: Sequence[float | None], base: float | None) -> list
     return [None if value is None or base is None else round(value - base, 1) + 0.0 for value in column]
 
 
-def name_of(entry: Entry) -> str:
+def name_of(entry: RunRow) -> str:
     """What a run is called, and whether it is hidden."""
     return f"{entry.name}{' (hidden)' * entry.hidden}"
 
@@ -179,7 +179,7 @@ _TOLD = {
 }
 
 
-def column(name: Name, entries: Sequence[Entry], cells: Sequence, pinned: bool) -> Column:
+def column(name: Name, entries: Sequence[RunRow], cells: Sequence, pinned: bool) -> Column:
     """The column of `cells`, with the look of what `name` is."""
     look = {"width": _width(name), "pinned": pinned, "help": _HELP.get(name.key, name.help)}
     kind = "number" if name.kind in ("number", "percent") else "text"

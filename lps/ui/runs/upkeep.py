@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from lps.analysis.standing import Entry
-from lps.running import run_actions as actions
+from lps.analysis.run_index import RunRow
+from lps.scheduler import run_actions as actions
 from lps.store.run_folders import delete_run, deleted_runs, restore_run
 from lps.store.runs import RUN_ID, Run
 from lps.ui.runs import table
 from lps.ui.server import routing
-from lps.ui.shared import comparable, escape, refusals, run_actions, select, url_fields
+from lps.ui.shared import comparable, error_toasts, escape, run_actions, select, url_fields
 from lps.wording import counted
 
 _MOST_IN_TRASH = 20  # deleted runs that the page lists
@@ -20,7 +20,7 @@ _MOST_IN_TRASH = 20  # deleted runs that the page lists
 # ---------------------------------------------------------------------------------------------------- bar
 
 
-def show_bar(chosen: Sequence[Entry], total: int, base: Entry | None) -> None:
+def show_bar(chosen: Sequence[RunRow], total: int, base: RunRow | None) -> None:
     """How many are chosen, where they can be opened, and what can be done with them. base: see `table.show`."""
     if base:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -42,12 +42,12 @@ def show_bar(chosen: Sequence[Entry], total: int, base: Entry | None) -> None:
             st.code(url_fields.link(), language=None, wrap_lines=True)
 
 
-def _hold(base: Entry | None) -> None:
+def _hold(base: RunRow | None) -> None:
     """Show the others as differences from this run, or all as they are."""
     url_fields.put("against", base and base.run.id)
 
 
-def _show_links(chosen: Sequence[Entry]) -> None:
+def _show_links(chosen: Sequence[RunRow]) -> None:
     readable = [entry.run.id for entry in chosen if entry.state.name != "unreadable"]
     pages = {"live": ("Live", 1, 99), "pace": ("Race", 2, comparable.MOST), "compare": ("Compare", 1, 99)}
     for page, (label, least, most) in (pages | {"clusters": ("Clusters", 1, 1)}).items():
@@ -55,7 +55,7 @@ def _show_links(chosen: Sequence[Entry]) -> None:
             st.page_link(f"pages/{page}.py", label=label, query_params={"run": readable})
 
 
-def _possible(chosen: Sequence[Entry]) -> dict[str, list[Entry]]:
+def _possible(chosen: Sequence[RunRow]) -> dict[str, list[RunRow]]:
     """Which actions make sense, and for which of the chosen runs; recordings and foreign folders stay as they are."""
     offered = {entry.run.id: actions.possible(entry.run, entry.state) for entry in chosen}
     own = [entry for entry in chosen if not entry.run.is_recorded and RUN_ID.fullmatch(entry.run.id)]
@@ -74,7 +74,7 @@ def _possible(chosen: Sequence[Entry]) -> dict[str, list[Entry]]:
     return {name: runs for name, runs in found.items() if runs}
 
 
-def _show_button(action: str, runs: list[Entry], chosen: int) -> None:
+def _show_button(action: str, runs: list[RunRow], chosen: int) -> None:
     label, icon = run_actions.LABELS[action]
     words = label if len(runs) == chosen else f"{label} {len(runs)}"
     if st.button(words, icon=icon, type="tertiary", key=f"shelf_{action}"):
@@ -93,13 +93,13 @@ def _show_button(action: str, runs: list[Entry], chosen: int) -> None:
 # ---------------------------------------------------------------------------------------------------- changes
 
 
-def resume(entry: Entry) -> None:
+def resume(entry: RunRow) -> None:
     """Let a run go on, or say why not, and draw the page anew."""
     _for_each([entry], actions.ACTS["resume"])
     st.rerun()
 
 
-def _delete(entries: list[Entry]) -> None:
+def _delete(entries: list[RunRow]) -> None:
     if deleted := _for_each(entries, delete_run):
         st.session_state["shelf_undo"] = [run.id for run in deleted]
     table.forget_choice()
@@ -112,13 +112,13 @@ _CHANGES = {
 }
 
 
-def _for_each(entries: list[Entry], change: Callable[[Run], object]) -> list[Run]:
-    return refusals.for_each("shelf", [entry.run for entry in entries], change)
+def _for_each(entries: list[RunRow], change: Callable[[Run], object]) -> list[Run]:
+    return error_toasts.for_each("shelf", [entry.run for entry in entries], change)
 
 
 def show_outcome() -> None:
     """What the last action could not do, and the way back from a deletion."""
-    refusals.show("shelf")
+    error_toasts.show("shelf")
     ids = st.session_state.get("shelf_undo", [])
     if not ids:
         return
@@ -131,7 +131,7 @@ def show_outcome() -> None:
 
 
 def _restore(ids: Sequence[str]) -> None:
-    refusals.for_each("shelf", ids, lambda name: restore_run(select.runs_root(), name))
+    error_toasts.for_each("shelf", ids, lambda name: restore_run(select.runs_root(), name))
 
 
 # ---------------------------------------------------------------------------------------------------- dialogs
@@ -155,7 +155,7 @@ def _ask_note(run: Run, meta: dict) -> None:
     """meta: as it was when the dialog opened, so that a note of somebody else's is not overwritten unseen."""
     notes = st.text_area("Note", meta["notes"], max_chars=20_000, height=220, key="shelf_notes")
     if st.button("Save", type="primary"):
-        refusals.try_change(lambda: run.write_meta(notes=notes, rev=meta["rev"]))
+        error_toasts.try_change(lambda: run.write_meta(notes=notes, rev=meta["rev"]))
 
 
 @st.dialog("Tags")
@@ -175,7 +175,7 @@ def _ask_tags(runs: list[Run]) -> None:
     dropped = st.multiselect("Take from those that have it", some, key="shelf_some") if some else []
     if st.button("Save", type="primary"):
         change = {"add": set(chosen) - common, "drop": (common - set(chosen)) | set(dropped)}
-        refusals.try_change(lambda: [run.write_meta(**change) for run in runs])
+        error_toasts.try_change(lambda: [run.write_meta(**change) for run in runs])
 
 
 # ---------------------------------------------------------------------------------------------------- trash

@@ -6,9 +6,9 @@ What stands in the form becomes the words of the command line, so that both mean
 import streamlit as st
 
 from lps.cluster import executors
-from lps.errors import Refusal
-from lps.running import costs, run_slots, start_check
-from lps.settings import catalog, spell
+from lps.errors import UserError
+from lps.scheduler import costs, run_slots, start_check
+from lps.settings import catalog, cli_args
 from lps.settings.config import parameters
 from lps.settings.parameters import Parameter, text_of
 from lps.studies import search
@@ -29,7 +29,7 @@ _TITLES = {
 
 
 def begin(request: Request) -> str:
-    """Begin what was clicked on; its name. Raises `Refusal`."""
+    """Begin what was clicked on; its name. Raises `UserError`."""
     search.check(request, start_check.ask)
     search.load_optuna()
     search.begin(search.ask(request, select.runs_root()))
@@ -65,11 +65,11 @@ def show() -> None:
     if errors:
         return
     more = {"trials": trials, "prune": prune, "sampler_seed": draw, "parallel": at_once}
-    settings = spell.settings(fixed)
+    settings = cli_args.settings(fixed)
     try:
         request = search.read_request(dataset, method, texts, settings, seeds, objective, name, **more)
         search.check(request)
-    except Refusal as error:
+    except UserError as error:
         st.error(escape.markdown(str(error)), icon=":material/edit_off:")
         return
     _offer(request, _command(request, settings))
@@ -170,13 +170,13 @@ def _cost_in_words(request: Request) -> str:
 
 def _command(request: Request, settings: list[str]) -> str:
     """The command that asks for the same."""
-    return spell.command(
+    return cli_args.command(
         "search",
         dataset=request.base.dataset,
         method=request.base.method,
         space=[dimension.text for dimension in request.space],
         set=settings,
-        seeds=spell.listed(request.seeds),
+        seeds=cli_args.listed(request.seeds),
         objective=request.objective,
         trials=request.trials,
         parallel=request.parallel,

@@ -6,18 +6,18 @@ The search that is looked at stands in the page's address. A search lives in its
 import streamlit as st
 
 from lps.charts import search_charts
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.machine.background import last_line
-from lps.settings import spell
+from lps.settings import cli_args
 from lps.settings.parameters import text_of
 from lps.studies import search, search_results, sweeps
 from lps.studies.search import Search
 from lps.studies.search_results import Result, Trial
-from lps.studies.sweep_layout import Layout
+from lps.studies.sweep_layout import SweepSpec
 from lps.ui.forms import starting
 from lps.ui.search import form
 from lps.ui.server import routing
-from lps.ui.shared import data_table, escape, live_part, named_list, refusals, select, theme
+from lps.ui.shared import data_table, error_toasts, escape, live_part, named_list, select, theme
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import counted
@@ -55,7 +55,7 @@ def _show_form() -> None:
 def _show_line(one: Search) -> None:
     try:
         result = search_results.read(one, with_importance=False)
-    except Refusal as error:
+    except UserError as error:
         st.markdown(f":red[{escape.markdown(str(error))}]", width="stretch")
         return
     st.markdown(_about(result), width="stretch")
@@ -82,7 +82,7 @@ def _show_badge(result: Result) -> None:
 def show(one: Search) -> None:
     """One search: how far it is, what it has found, what can be done with it."""
     _start_asked(one)
-    refusals.show("search")
+    error_toasts.show("search")
     result = _read(one)
     if result is not None:
         live_part.follow(lambda: _read(one), _is_moving, lambda result: _show_course(one, result), _TICK_S, result)
@@ -91,7 +91,7 @@ def show(one: Search) -> None:
 def _read(one: Search) -> Result | None:
     try:
         return search_results.read(one, with_importance=False)
-    except Refusal as error:
+    except UserError as error:
         st.error(escape.markdown(str(error)), icon=":material/error:")
         return None
 
@@ -149,12 +149,12 @@ def _show_actions(one: Search, result: Result) -> None:
 
 
 def _stop(one: Search) -> None:
-    with refusals.kept("search"):
+    with error_toasts.kept("search"):
         search.wish(one, "stop")
 
 
 def _go_on(one: Search, more: int) -> None:
-    with refusals.kept("search"):
+    with error_toasts.kept("search"):
         if more:
             search.extend(one, trials=one.request().trials + more)
         search.begin(one)
@@ -177,7 +177,7 @@ def _show_best(one: Search, result: Result) -> None:
         )
         try:
             link = launch_link(result, best)
-        except Refusal as error:
+        except UserError as error:
             st.error(escape.markdown(f"These settings do not go together: {error}."), icon=":material/error:")
             return
         with st.container(horizontal=True, gap="small", vertical_alignment="center"):
@@ -196,7 +196,7 @@ def launch_link(result: Result, best: Trial) -> dict[str, str | list[str]]:
     base = result.request.base
     link: dict[str, str | list[str]] = {"dataset": base.dataset, "method": base.method}
     link["seeds"] = ", ".join(map(str, _SEEDS))
-    return link | {"set": spell.settings(settings)}
+    return link | {"set": cli_args.settings(settings)}
 
 
 def _ask_best(folder: str, number: int) -> None:
@@ -209,13 +209,13 @@ def _start_asked(one: Search) -> None:
     if folder != str(one.folder):
         return
     st.session_state.pop(_SWEEP_ASKED)
-    with refusals.kept("search"):
+    with error_toasts.kept("search"):
         result = search_results.read(one, with_importance=False)
         if number >= len(result.trials):
-            raise Refusal("search", f"trial {number} is not there any more")
+            raise UserError("search", f"trial {number} is not there any more")
         settings = search_results.settings_of(result.request, result.trials[number])
         fixed, base = {key: text_of(value) for key, value in settings.items()}, result.request.base
-        layout = Layout((base.dataset,), (base.method,), _SEEDS, fixed)
+        layout = SweepSpec((base.dataset,), (base.method,), _SEEDS, fixed)
         wanted = sweeps.plan(layout, select.runs_root(), search_results.sweep_name(result.request))
         routing.turn_to("sweeps", sweep=sweeps.start(wanted, select.runs_root()).name)
 
@@ -285,7 +285,7 @@ def _importance(folder: str, identity: str, complete: int, _one: Search, _result
     """The shares after so many finished trials; the forest is not fitted again on every refresh."""
     try:
         return search_results.importance(_one, _result)
-    except Refusal:
+    except UserError:
         return {}
 
 

@@ -9,14 +9,14 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
 
 from lps.analysis import labels as naming
-from lps.errors import Refusal
-from lps.exchange import label_files
+from lps.errors import UserError
+from lps.inference import model_work
+from lps.interop import label_files
 from lps.store.run_folders import find_run
 from lps.store.runs import Run
 from lps.store.snapshots import read_split
 from lps.ui.server import paths
 from lps.ui.shared.select import runs_root
-from lps.use import model_work
 
 
 def pattern() -> str:
@@ -38,7 +38,7 @@ def labels(request: Request) -> Response:
         path = run.config().dataset_path
         name = f"labels-{run.id[-6:]}-epoch-{found.epoch}"
         pieces = label_files.as_zip(found, naming.pictures(run, split, targets), Path(path) if path else None, name)
-    except Refusal as error:
+    except UserError as error:
         return PlainTextResponse(f"{error}.\n", 404)
     headers = {"content-disposition": f'attachment; filename="{name}.zip"', "cache-control": "no-store"}
     return StreamingResponse(pieces, media_type="application/zip", headers=headers)
@@ -60,8 +60,8 @@ def model(request: Request) -> Response:
         run = find_run(runs_root(), request.path_params["run"], by_path=False)
         path = model_work.path_of(run)
         if not path.is_file():
-            raise Refusal("model", "was not made yet, or weights or names have changed since; Predict makes it")
-    except Refusal as error:
+            raise UserError("model", "was not made yet, or weights or names have changed since; Predict makes it")
+    except UserError as error:
         return PlainTextResponse(f"{error}.\n", 404)
     headers = {"cache-control": "no-store"}
     return FileResponse(path, media_type="application/zip", filename=f"model-{run.id[-6:]}.zip", headers=headers)

@@ -19,8 +19,8 @@ from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlencode
 
-from lps.errors import Refusal, shorten
-from lps.files.atomic import refused, write_whole
+from lps.errors import UserError, shorten
+from lps.files.atomic import as_user_error, write_whole
 from lps.machine.addresses import is_loopback
 
 TOKEN_PARAMETER = "token"
@@ -73,19 +73,19 @@ class Door:
 
 
 def door(address: str, names: list[str], port: int | None = None, token: str = "") -> Door:
-    """The door of a server at `address`, which people call by `names`; raises `Refusal` for one that is open.
+    """The door of a server at `address`, which people call by `names`; raises `UserError` for one that is open.
 
     token: the person's own, "" for a new one where one is needed: beyond loopback.
     """
     if wide := [name for name in names if not _is_host_name(name)]:
-        raise Refusal("server.allowedHosts", f"{shorten(wide[0])} is not a host name or address without a port")
+        raise UserError("server.allowedHosts", f"{shorten(wide[0])} is not a host name or address without a port")
     if token and (len(token) < _TOKEN_LENGTH or not (token.isascii() and token.isalnum())):
-        raise Refusal("LPS_TOKEN", f"is not {_TOKEN_LENGTH} or more letters and digits")
+        raise UserError("LPS_TOKEN", f"is not {_TOKEN_LENGTH} or more letters and digits")
     lower = frozenset(name.lower() for name in names)
     if is_loopback(address):
         return Door(lower, port, token)
     if all(is_loopback(name) for name in lower):
-        raise Refusal(
+        raise UserError(
             "server.allowedHosts",
             f"must name what this machine is called where the server listens on {address or 'every interface'}, "
             "for example --server.allowedHosts gpu7.example.org",
@@ -99,8 +99,8 @@ def _is_host_name(name: str) -> bool:
 
 
 def keep(token: str, path: Path) -> None:
-    """Write the token where its owner alone can look it up; raises `Refusal` where that cannot be done."""
-    with refused("runs", f"the access token cannot be kept in {path}"):
+    """Write the token where its owner alone can look it up; raises `UserError` where that cannot be done."""
+    with as_user_error("runs", f"the access token cannot be kept in {path}"):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_whole(path, token.encode() + b"\n")
         os.chmod(path, 0o600)

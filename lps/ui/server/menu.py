@@ -16,7 +16,7 @@ import streamlit as st
 from streamlit.errors import StreamlitAPIException
 from streamlit.string_util import validate_material_icon
 
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.files.program import DASHBOARD
 from lps.ui.server import routing
 from lps.ui.shared import escape
@@ -134,30 +134,30 @@ def _entry(path: Path, changed: int, size: int) -> MenuEntry:
     """What the file says as it is since `changed`."""
     try:
         return MenuEntry(path, **_constants(path))
-    except Refusal as error:
+    except UserError as error:
         return MenuEntry(path, path.stem.capitalize(), ":material/broken_image:", _BROKEN, 0, broken=str(error))
 
 
 def _constants(path: Path) -> dict[str, object]:
-    """The constants of `_KINDS` by their names in lower case; raises `Refusal`."""
+    """The constants of `_KINDS` by their names in lower case; raises `UserError`."""
     name = f"pages/{path.name}"
     if not path.stem.isidentifier():
-        raise Refusal("page", f"{shorten(name)} is no name of a page, expected letters, digits and _ alone")
+        raise UserError("page", f"{shorten(name)} is no name of a page, expected letters, digits and _ alone")
     try:
         body = ast.parse(path.read_text(encoding="utf-8")).body
         assigned = [node for node in body if isinstance(node, ast.Assign) and len(node.targets) == 1]
         named = {node.targets[0].id: node.value for node in assigned if isinstance(node.targets[0], ast.Name)}
         told = {name: ast.literal_eval(named[name]) for name in _KINDS if name in named}
     except (OSError, SyntaxError, ValueError) as error:
-        raise Refusal("page", f"{name} cannot be read ({str(error).partition(chr(10))[0]})") from None
+        raise UserError("page", f"{name} cannot be read ({str(error).partition(chr(10))[0]})") from None
     for word, kind in _KINDS.items():
         if word not in told and word not in _OPTIONAL:
-            raise Refusal("page", f"{name} lacks {word}, expected a constant such as those of pages/live.py")
+            raise UserError("page", f"{name} lacks {word}, expected a constant such as those of pages/live.py")
         if word in told and type(told[word]) is not kind:
-            raise Refusal("page", f"{name} has {word} = {shorten(told[word])}, expected {kind.__name__}")
+            raise UserError("page", f"{name} has {word} = {shorten(told[word])}, expected {kind.__name__}")
     try:
         validate_material_icon(told["ICON"])
     except StreamlitAPIException:
         expected = "expected one of Streamlit's, such as :material/show_chart:"
-        raise Refusal("page", f"{name} has ICON = {shorten(told['ICON'])}, {expected}") from None
+        raise UserError("page", f"{name} has ICON = {shorten(told['ICON'])}, {expected}") from None
     return {word.lower(): value for word, value in told.items()}

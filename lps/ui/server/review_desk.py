@@ -15,9 +15,9 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from lps.analysis import labels, naming, review_order
 from lps.analysis.naming import Naming
-from lps.analysis.review_order import Desk, Doubts
+from lps.analysis.review_order import Doubts, ReviewSession
 from lps.datasets import Images
-from lps.errors import Refusal, shorten
+from lps.errors import UserError, shorten
 from lps.files import journal
 from lps.files.atomic import looks
 from lps.store.run_folders import find_run
@@ -70,12 +70,12 @@ async def answer(request: Request) -> Response:
 def _answer(act: Callable[[Run, int, Mapping], Response], name: str, epoch: int, asked: Mapping) -> Response:
     try:
         return act(find_run(runs_root(), name, by_path=False), epoch, asked)
-    except Refusal as error:
+    except UserError as error:
         return PlainTextResponse(f"{error}.\n", 409)
 
 
-def desk_of(run: Run, epoch: int) -> Desk:
-    """Read once and shared by all viewers; raises `Refusal`."""
+def desk_of(run: Run, epoch: int) -> ReviewSession:
+    """Read once and shared by all viewers; raises `UserError`."""
     stamps = (looks(run.folder / "split.npz"), looks(run.snapshots / f"epoch-{epoch:04d}.npz"))
     key = (str(run.folder), epoch, stamps)
     return _DESKS.get(key, lambda: review_order.read_desk(run, epoch), lambda desk: desk.nbytes)
@@ -99,7 +99,7 @@ def _cards(run: Run, epoch: int, asked: Mapping) -> Response:
     rows = doubts.next(desk.around, _ids(asked.get("leave")), _BATCH)
     try:
         images = labels.pictures(run, desk.split, desk.targets)
-    except Refusal:
+    except UserError:
         images = None  # they are shown by their numbers
     names = {i: labels.name_of(i, said, labels.default_names(run, desk.split)) for i in doubts.ids.tolist()}
     found = [_card(row, desk, doubts, names) for row in rows.tolist()]
@@ -118,7 +118,7 @@ def _cards(run: Run, epoch: int, asked: Mapping) -> Response:
     return Response(body, media_type="application/octet-stream", headers={"cache-control": "no-store"})
 
 
-def _card(row: int, desk: Desk, doubts: Doubts, names: Mapping[int, str]) -> dict:
+def _card(row: int, desk: ReviewSession, doubts: Doubts, names: Mapping[int, str]) -> dict:
     """A picture with what it may be."""
     image, here, believed = int(desk.around.images[row]), int(doubts.here[row]), doubts.believed[row]
     columns, total = doubts.suggestions(row, _CHOICES), believed.sum()
@@ -173,17 +173,17 @@ def _decide(run: Run, epoch: int, asked: Mapping) -> Response:
     """
     decisions = asked.get("decisions")
     if not isinstance(decisions, list) or len(decisions) > _MOST_AT_ONCE:
-        raise Refusal("decisions", f"expected a list of at most {_MOST_AT_ONCE}")
+        raise UserError("decisions", f"expected a list of at most {_MOST_AT_ONCE}")
     desk = desk_of(run, epoch)
     done, refused = [], {}
     for decision in decisions:
         key = decision.get("key") if isinstance(decision, dict) else None
         if not journal.is_key(key):
-            raise Refusal("decisions", f"{shorten(key)} is not a key of 8 to 64 letters, digits and hyphens")
+            raise UserError("decisions", f"{shorten(key)} is not a key of 8 to 64 letters, digits and hyphens")
         try:
             _write(run, epoch, desk, decision)
             done.append(key)
-        except Refusal as error:
+        except UserError as error:
             if error.name in ("run", naming.FILE):
                 raise
             refused[key] = str(error)
@@ -193,8 +193,8 @@ def _decide(run: Run, epoch: int, asked: Mapping) -> Response:
     return JSONResponse({"done": done, "refused": refused, "gone": gone, "confirmed": len(decided)})
 
 
-def _write(run: Run, epoch: int, desk: Desk, decision: Mapping) -> None:
-    """Record one decision, or take one back; raises `Refusal`."""
+def _write(run: Run, epoch: int, desk: ReviewSession, decision: Mapping) -> None:
+    """Record one decision, or take one back; raises `UserError`."""
     if decision.get("do") == "undo":
         of = decision.get("of")
         naming.take_back(run, epoch, of if journal.is_key(of) else "")
@@ -203,17 +203,17 @@ def _write(run: Run, epoch: int, desk: Desk, decision: Mapping) -> None:
     naming.record(run, epoch, steps, labels.digest(desk.network.predicted), decision["key"])
 
 
-def _steps(decision: Mapping, desk: Desk, defaults: Mapping[int, str], said: Naming) -> list[dict]:
+def _steps(decision: Mapping, desk: ReviewSession, defaults: Mapping[int, str], said: Naming) -> list[dict]:
     """What a decision says of the clusters as they are now."""
     image = decision.get("image")
     if type(image) is not int or image not in desk.split.unlabeled:
-        raise Refusal("image", f"{shorten(image)} is no unlabeled image of this run")
+        raise UserError("image", f"{shorten(image)} is no unlabeled image of this run")
     ids = labels.cluster_ids(said, desk.network.predicted, desk.split.classes.total)
     kind, new, assign = decision.get("do"), said.next_id(int(ids.max()) + 1), {"do": "assign", "images": [image]}
     if kind == "assign":
         to = decision.get("to")
         if type(to) is not int or said.root(to) not in ids:
-            raise Refusal("to", f"{shorten(to)} is no cluster of this epoch")
+            raise UserError("to", f"{shorten(to)} is no cluster of this epoch")
         return [assign | {"to": said.root(to)}]
     if kind == "new":
         name = naming.clean_name(decision.get("name"))
@@ -224,4 +224,4 @@ def _steps(decision: Mapping, desk: Desk, defaults: Mapping[int, str], said: Nam
         return [made, {"do": "name", "id": new, "name": name}, assign | {"to": new}]
     if kind == "nothing":
         return [{"do": "nothing", "images": [image]}]
-    raise Refusal("do", f"{shorten(kind)} is not one of assign, new, nothing, undo")
+    raise UserError("do", f"{shorten(kind)} is not one of assign, new, nothing, undo")

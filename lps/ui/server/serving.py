@@ -22,7 +22,7 @@ from streamlit.runtime.pages_manager import PagesManager
 from lps import ui
 from lps.charts import palette
 from lps.charts.library import LIBRARY
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.machine import addresses
 from lps.ui.server import connections, downloads, guard, menu, paths, review_desk, routing
 from lps.ui.shared.plot import library_path
@@ -44,7 +44,7 @@ def options() -> dict:
         )
         if door.token:
             guard.keep(door.token, _token_file())
-    except Refusal as error:
+    except UserError as error:
         sys.exit(f"lps: {error}")
     _import_pages()
     index = (Path(st.__file__).parent / "static" / "index.html").read_text(encoding="utf-8")

@@ -12,10 +12,10 @@ from typing import BinaryIO
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
-from lps.errors import Refusal, shorten
-from lps.exchange.imports import RESERVE
-from lps.files.atomic import refused
-from lps.files.drafts import draft_folder
+from lps.errors import UserError, shorten
+from lps.files.atomic import as_user_error
+from lps.files.atomic_folder import draft_folder
+from lps.interop.imports import RESERVE
 
 LONGEST_NAME = 100
 _STRANGE = re.compile(r"[^A-Za-z0-9._-]")
@@ -27,14 +27,14 @@ def stored(upload: BinaryIO, root: Path) -> Iterator[Path]:
     name = _STRANGE.sub("_", Path(upload.name).name)[-LONGEST_NAME:].lstrip(".") or "archive"
     place = root / ".incoming"
     with ExitStack() as stack:
-        with refused("runs", f"{shorten(str(root))} cannot hold another run"):
+        with as_user_error("runs", f"{shorten(str(root))} cannot hold another run"):
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
             folder = stack.enter_context(draft_folder(place, "upload"))
         if shutil.disk_usage(root).free < upload.seek(0, os.SEEK_END) + RESERVE:
-            raise Refusal("runs", f"{shorten(str(root))} has too little space left for {name}")
+            raise UserError("runs", f"{shorten(str(root))} has too little space left for {name}")
         upload.seek(0)
         private = partial(os.open, mode=0o600)
-        with refused("runs", f"{name} cannot be written"), open(folder / name, "xb", opener=private) as file:
+        with as_user_error("runs", f"{name} cannot be written"), open(folder / name, "xb", opener=private) as file:
             shutil.copyfileobj(upload, file)
         yield folder / name
 

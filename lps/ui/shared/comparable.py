@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lps.analysis import twins
+from lps.analysis import run_diff
 from lps.data.split import Split
 from lps.settings.config import Config
 from lps.store.runs import RUN_ID, Run
@@ -14,8 +14,8 @@ _USUAL = 3  # of them without a choice
 
 
 def split_difference(first: Run, other: Run) -> str:
-    """As `twins.split_difference`, from the splits that pages keep in memory."""
-    return twins.split_difference(first, other, _split_of)
+    """As `run_diff.split_difference`, from the splits that pages keep in memory."""
+    return run_diff.split_difference(first, other, _split_of)
 
 
 def _split_of(run: Run) -> tuple[Split, np.ndarray]:
@@ -47,7 +47,7 @@ def partners(first: Run, runs: list[Run], same_seed: bool = False) -> list[Run]:
     found: dict[tuple, tuple[tuple, Run]] = {}
     for run in runs:
         settings = run.config_if_readable()
-        if settings is None or run.id == first.id or twins.differing(known, settings) or not _is_finished(run):
+        if settings is None or run.id == first.id or run_diff.differing(known, settings) or not _is_finished(run):
             continue
         if same_seed and settings.seed != known.seed:
             continue

@@ -1,4 +1,4 @@
-"""How long runs take and go on, for every page from the same source (`lps.running.costs`)."""
+"""How long runs take and go on, for every page from the same source (`lps.scheduler.costs`)."""
 
 import time
 
@@ -6,8 +6,8 @@ import streamlit as st
 
 from lps.charts.event_log import History
 from lps.machine import devices
-from lps.running import costs, guesses, overview
-from lps.running.costs import KnownCosts, Span
+from lps.scheduler import costs, heuristics, overview
+from lps.scheduler.costs import KnownCosts, Span
 from lps.settings.config import Config
 from lps.store.run_progress import read_progress
 from lps.store.runs import Run, State
@@ -52,7 +52,7 @@ def of(config: Config, shape: tuple[int, int, int] | None = None) -> Span | None
     on_cpu = config.device == "cpu" or (config.device == "auto" and not devices.available_gpus())
     if not on_cpu or shape is None:
         return None
-    rough = guesses.seconds(config, *shape, devices.available_cores())
+    rough = heuristics.seconds(config, *shape, devices.available_cores())
     return None if rough is None else Span(rough, rough, rough * costs.ROUGH * costs.busy())
 
 

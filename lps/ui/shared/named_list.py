@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from lps.errors import Refusal
-from lps.ui.shared import refusals
+from lps.errors import UserError
+from lps.ui.shared import error_toasts
 from lps.ui.shared.escape import markdown
 
 _FEW = 8  # listed at once; the older ones are folded away
@@ -20,7 +20,7 @@ def show(
     line: draws what stands behind the name in the list; example: a command, shown while there is nothing to list.
     """
     st.title(page.capitalize())
-    refusals.show(word)
+    error_toasts.show(word)
     name = st.query_params.get(word, "")
     named = next((thing for thing in things if thing.name == name), None)
     if named is not None:
@@ -33,7 +33,7 @@ def show(
         st.warning(markdown(f"There is no {word} called {name[:80]} here."), icon=":material/link_off:")
     try:
         form()
-    except Refusal as error:
+    except UserError as error:
         st.error(markdown(str(error)), icon=":material/extension_off:")
         return
     if not things:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 import streamlit as st
 
-from lps.analysis import standing
-from lps.analysis.standing import Measured
+from lps.analysis import run_index
+from lps.analysis.run_index import Measured
 from lps.charts.event_log import History
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.locks import is_held
-from lps.running import launcher, preflight
+from lps.scheduler import launcher, preflight
 from lps.settings.backbone_names import ABOUT_LABELS
 from lps.settings.config import Config
 from lps.store import titles
@@ -90,7 +90,7 @@ def _ending(run: Run) -> list[tuple[str, str]]:
     if state.name not in _TOASTS:
         return []
     verb, icon = _TOASTS[state.name]
-    score = standing.measure(run).recent.number("accuracy/all")
+    score = run_index.measure(run).recent.number("accuracy/all")
     is_bad = state.name in ("failed", "crashed")
     more = f": {escape.markdown(state.reason)}" if is_bad else "" if score is None else f", {100 * score:.1f} % on all"
     return [(f"**{escape.markdown(titles.title(run))}** {verb}{more}", icon)]
@@ -98,7 +98,7 @@ def _ending(run: Run) -> list[tuple[str, str]]:
 
 def _alarms(watched: Watched, run: Run, quiet: bool) -> list[tuple[str, str]]:
     """The urgent alarms that the run did not have at the last look."""
-    now = {alarm.kind: alarm for alarm in standing.measure(run).alarms if alarm.kind in _URGENT}
+    now = {alarm.kind: alarm for alarm in run_index.measure(run).alarms if alarm.kind in _URGENT}
     new = [alarm for kind, alarm in now.items() if (run.id, kind) not in watched.alarmed]
     watched.alarmed = {pair for pair in watched.alarmed if pair[0] != run.id} | {(run.id, kind) for kind in now}
     title = escape.markdown(titles.title(run))
@@ -108,8 +108,8 @@ def _alarms(watched: Watched, run: Run, quiet: bool) -> list[tuple[str, str]]:
 def show_alarms(run: Run) -> None:
     """A line on a run's own page for each of its alarms."""
     try:
-        measured = standing.measure(run)
-    except (Refusal, OSError):
+        measured = run_index.measure(run)
+    except (UserError, OSError):
         measured = Measured()
     for alarm in measured.alarms:
         words = escape.markdown(f"{alarm.title} at epoch {alarm.epoch}: {alarm.words}.")
@@ -145,7 +145,7 @@ def show_shortage(configs: Sequence[Config]) -> None:
 
 def show_crowding(configs: Sequence[Config]) -> None:
     """A line for each thing of these runs that is large for the GPUs here; none where their data cannot be read."""
-    with contextlib.suppress(Refusal):
+    with contextlib.suppress(UserError):
         for words in preflight.crowding(configs):
             st.info(escape.markdown(words), icon=":material/memory:")
 

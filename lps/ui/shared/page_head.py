@@ -8,7 +8,7 @@ import streamlit as st
 from lps.store import titles
 from lps.store.run_folders import Deleted, deleted_runs, restore_run
 from lps.store.runs import Run
-from lps.ui.shared import live_part, refusals, select
+from lps.ui.shared import error_toasts, live_part, select
 from lps.ui.shared.escape import markdown
 
 _WATCH_S = 4.0  # between two looks whether a run has something to show by now
@@ -83,7 +83,7 @@ def _show_deleted(item: Deleted) -> None:
     with st.container(horizontal=True, vertical_alignment="center", border=True, key=f"deleted-{item.id}"):
         st.markdown(f":material/delete: {name} was deleted and is in the trash: {item.time_left(time.time())}.")
         if st.button("Restore", icon=":material/undo:", type="primary", key=f"restore-{item.id}"):
-            refusals.try_change(lambda: restore_run(select.runs_root(), item.id))
+            error_toasts.try_change(lambda: restore_run(select.runs_root(), item.id))
 
 
 def _offer_others(title: str) -> None:

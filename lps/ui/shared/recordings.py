@@ -55,7 +55,7 @@ def kind(run: Run) -> str:
 
 
 def predicted(run: Run) -> np.ndarray:
-    """The id of every unlabeled image at the last epoch, int64 (n,); raises `Refusal`."""
+    """The id of every unlabeled image at the last epoch, int64 (n,); raises `UserError`."""
     return predictions.assignment(run, points.epochs(run)[-1]).predicted
 
 

@@ -1,13 +1,13 @@
-"""What can be done with a run (`lps.running.run_actions`): labels, icons, a dialog, and the advice after a failure."""
+"""Actions of a run (`lps.scheduler.run_actions`): their labels, icons and dialog, and the advice after a failure."""
 
 from collections.abc import Callable
 
 import streamlit as st
 
-from lps.running import failures
+from lps.scheduler import failures
 from lps.store.runs import Run, State
 from lps.ui.server import routing
-from lps.ui.shared import escape, refusals
+from lps.ui.shared import error_toasts, escape
 
 LABELS = {  # label, icon
     "rename": ("Rename", ":material/edit:"),
@@ -44,7 +44,7 @@ def ask_name(run: Run) -> None:
     """A box for what people call the run."""
     name = st.text_input("Name", run.meta()["name"], max_chars=120, placeholder=run.id, key="new_name")
     if st.button("Save", type="primary"):
-        refusals.try_change(lambda: run.write_meta(name=name))
+        error_toasts.try_change(lambda: run.write_meta(name=name))
 
 
 def show_failure(run: Run, state: State, resume: Callable[[], None]) -> None:

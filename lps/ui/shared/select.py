@@ -7,7 +7,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.cache import runs_folder
 from lps.files.locks import is_held
 from lps.settings.config import Config
@@ -32,7 +32,7 @@ def own_runs() -> list[Run]:
     """
     try:
         runs = list_runs(runs_root())
-    except Refusal as error:
+    except UserError as error:
         words = f"{escape.markdown(str(error))}. Set LPS_RUNS to another folder, or mend this one."
         st.error(words, icon=":material/folder_off:")
         st.stop()

@@ -12,7 +12,7 @@ from lps.charts import line_charts, maps, story_charts
 from lps.charts.event_log import History
 from lps.data.split import Split
 from lps.datasets import Images
-from lps.errors import Refusal
+from lps.errors import UserError
 from lps.files.program import DASHBOARD
 from lps.store.runs import Run
 from lps.ui.forms import demo, form
@@ -64,7 +64,7 @@ class Scene:
 
 
 def _scene() -> Scene:
-    """Raises `Refusal` where their files are damaged or the pictures cannot be had."""
+    """Raises `UserError` where their files are damaged or the pictures cannot be had."""
     runs = recordings.cast()
     known = points.partition(runs["lps"])
     return Scene(runs, known.split, known.targets, points.pictures(runs["lps"]))
@@ -80,7 +80,7 @@ def main() -> None:
         try:
             show()
             return
-        except Refusal as error:
+        except UserError as error:
             reason = str(error)
     st.title("Story")
     st.info(escape.markdown(f"The story cannot be told: {reason}."), icon=":material/auto_stories:")
@@ -88,7 +88,7 @@ def main() -> None:
 
 
 def show() -> None:
-    """The step that the address asks for; raises `Refusal`."""
+    """The step that the address asks for; raises `UserError`."""
     scene = _scene()
     step = min(max(url_fields.number("step") or 1, 1), len(STEPS))
     heading, tell, draw = STEPS[step - 1]

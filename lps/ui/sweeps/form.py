@@ -1,7 +1,7 @@
 """The form of the Sweeps page: a table of the paper or an own layout, what it would start, and the click that does.
 
-What stands in the form is read into the words of the command line (`sweeps.Layout`, `presets.Asked`), so the page, the
-command and what is kept beside the runs mean the same. The form stands in the page's address.
+What stands in the form is read into the words of the command line (`sweeps.SweepSpec`, `presets.PresetRequest`), so the
+page, the command and what is kept beside the runs mean the same. The form stands in the page's address.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,17 +10,17 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
-from lps.errors import Refusal
-from lps.running import costs, queue, run_slots, start_check
-from lps.running.costs import Cost
+from lps.errors import UserError
+from lps.scheduler import costs, queue, run_slots, start_check
+from lps.scheduler.costs import Cost
 from lps.settings import catalog
 from lps.settings.config import Config
 from lps.settings.parameters import Parameter, text_of
 from lps.studies import preset_tables, presets, sweep_layout, sweeps
-from lps.studies.sweep_layout import Layout
+from lps.studies.sweep_layout import SweepSpec
 from lps.studies.sweeps import Estimate, Sweep
-from lps.ui.forms import fields, form, places, starting
-from lps.ui.forms.places import Place
+from lps.ui.forms import execution_target, fields, form, starting
+from lps.ui.forms.execution_target import ExecutionTarget
 from lps.ui.shared import escape, notices, select, take_away, url_fields
 from lps.ui.sweeps import table
 from lps.wording import counted, data_size
@@ -30,7 +30,7 @@ _SCALES = {"demo": "Demo, on digits", "paper": "The paper's"}
 _MODES = {"grid": "Grid", "list": "List", "random": "Random"}
 _ACTIONS = {"new": "new", "exists": "exists: {}, used as it is", "resumed": "goes on: {}"}
 _MOST_ROWS = 12  # of the preview that are seen at once
-HERE = Place(None, {})
+HERE = ExecutionTarget(None, {})
 # Of the preview: what it takes stands beside the run, where a telephone still shows it.
 _COLUMNS = {"Run": st.column_config.TextColumn(width="medium")} | dict.fromkeys(
     ("Time", "What becomes of it"), st.column_config.TextColumn(width="small")
@@ -41,7 +41,7 @@ _COLUMNS = {"Run": st.column_config.TextColumn(width="medium")} | dict.fromkeys(
 class _SweepDraft:
     """What the form asks for. asked: None where something does not fit; errors: a sentence by field."""
 
-    asked: Layout | presets.Asked | None
+    asked: SweepSpec | presets.PresetRequest | None
     errors: Mapping[str, str]
     name: str = ""
     retries: int = 0
@@ -50,19 +50,19 @@ class _SweepDraft:
 # ---------------------------------------------------------------------------------------------------- start
 
 
-def start(kept: Mapping, name: str, retries: int, place: Place) -> str | None:
-    """Start what was clicked on; the name of the sweep. Raises `Refusal`."""
+def start(kept: Mapping, name: str, retries: int, place: ExecutionTarget) -> str | None:
+    """Start what was clicked on; the name of the sweep. Raises `UserError`."""
     asked = sweeps.from_kept(kept)
     if asked is None:
         return None
     with st.spinner("Making the run folders"):
         wanted = sweeps.sketch(asked, select.runs_root(), name)
-        places.check(place)
+        execution_target.check(place)
         sweeps.check([item.config for item in wanted.items], place.is_here, start_check.ask)
         return sweeps.start(wanted, select.runs_root(), retries=retries or None, on=place.on).name
 
 
-def ask(kept: Mapping, name: str, retries: int = 0, place: Place = HERE) -> None:
+def ask(kept: Mapping, name: str, retries: int = 0, place: ExecutionTarget = HERE) -> None:
     """Callback: what stands beside the button is to be started; a second click asks for the same runs."""
     starting.ask("sweep", dict(kept), name, retries, place)
 
@@ -103,7 +103,7 @@ def _ask_preset() -> _SweepDraft:
     fixed = _ask_fixed(list(methods), own, presets.DEMO if scale == "demo" else chosen.datasets[0], errors)
     if errors:
         return _SweepDraft(None, errors)
-    asked = presets.Asked(chosen.name, scale, seeds, datasets, fixed)
+    asked = presets.PresetRequest(chosen.name, scale, seeds, datasets, fixed)
     return _checked(asked, name, retries)
 
 
@@ -121,14 +121,14 @@ def _ask_layout() -> _SweepDraft:
     mode, samples, sample_seed = _ask_mode(varied)
     if errors:
         return _SweepDraft(None, errors)
-    asked = Layout(tuple(datasets), tuple(methods), seeds, fixed, varied, mode, samples, sample_seed)
+    asked = SweepSpec(tuple(datasets), tuple(methods), seeds, fixed, varied, mode, samples, sample_seed)
     return _checked(asked, name, retries)
 
 
-def _checked(asked: Layout | presets.Asked, name: str, retries: int) -> _SweepDraft:
+def _checked(asked: SweepSpec | presets.PresetRequest, name: str, retries: int) -> _SweepDraft:
     try:
         sweeps.sketch(asked, select.runs_root(), name)
-    except Refusal as error:
+    except UserError as error:
         return _SweepDraft(None, {error.name: form.sentence(error)})
     return _SweepDraft(asked, {}, name, retries)
 
@@ -137,16 +137,19 @@ def _ask_seeds(errors: dict[str, str]) -> tuple[int, ...]:
     text = fields.ask_seeds("sweep", "0, 1, 2", "Every run once for each")
     try:
         return tuple(form.parse_seeds(text))
-    except Refusal as error:
+    except UserError as error:
         errors["Seeds"] = form.sentence(error)
         return ()
 
 
 def _ask_retries() -> int:
     """How often; a cluster has its own way of doing it, so there is nothing to ask."""
-    about, is_away = "How often a run whose processes were killed starts again by itself", not places.read().is_here
+    about, is_away = (
+        "How often a run whose processes were killed starts again by itself",
+        not execution_target.read().is_here,
+    )
     if is_away:
-        about = places.read().without("retries")
+        about = execution_target.read().without("retries")
         url_fields.put("sweep_retries", None)
     most = queue.MOST_RETRIES
     return url_fields.whole("Retries after a crash", "sweep_retries", 0, most, help=about, disabled=is_away)
@@ -176,13 +179,13 @@ def _ask_varied(known: Mapping[str, Parameter], dataset: str, errors: dict[str, 
 
 
 def _values(parameter: Parameter, dataset: str) -> tuple[str, ...]:
-    """The values of one setting, each checked; raises `Refusal`."""
+    """The values of one setting, each checked; raises `UserError`."""
     key, label = f"vary:{parameter.name}", f"{parameter.name}, values"
     choices = ["true", "false"] if parameter.kind == "bool" else list(parameter.choices)
     if choices:
         texts = tuple(url_fields.many(label, key, choices, choices, st.pills))
         if not texts:
-            raise Refusal(parameter.name, "choose at least one value")
+            raise UserError(parameter.name, "choose at least one value")
         return texts
     usual = text_of(fields.usual_value(parameter, dataset))
     text = url_fields.text(label, key, usual, help="V1, V2, ... or V1|V2 where values hold commas")
@@ -213,12 +216,12 @@ def _ask_mode(varied: Mapping[str, tuple[str, ...]]) -> tuple[str, int | None, i
 
 def _show_places() -> None:
     """Where the runs go, and how many at a time."""
-    places.show(several=True)
-    if not places.read().is_here:
+    execution_target.show(several=True)
+    if not execution_target.read().is_here:
         return
     try:
         slots = run_slots.cpu_slots(select.runs_root())
-    except Refusal as error:
+    except UserError as error:
         st.error(escape.markdown(str(error)), icon=":material/error:")
         return
     words = "one run at a time" if slots == 1 else f"{slots} runs at a time"
@@ -241,7 +244,7 @@ def _preview(draft: _SweepDraft) -> None:
     times = {key: "unknown" if cost is None else costs.span_in_words(cost.span) for key, cost in zip(keys, found)}
     estimate = sweeps.add_up(left, found)
     st.subheader("Preview", anchor=False)
-    place = places.read()
+    place = execution_target.read()
     slots = run_slots.at_once(left, root) if place.is_here else 1
     cost = _cost_in_words(estimate, found, slots)
     st.markdown(f"**{escape.markdown(wanted.tag)}** · {_counts_in_words(wanted)}  \n{cost}")
@@ -268,16 +271,16 @@ def _preview(draft: _SweepDraft) -> None:
         column_config=_COLUMNS,
         alt="The runs of this sweep",
     )
-    if isinstance(draft.asked, presets.Asked):
+    if isinstance(draft.asked, presets.PresetRequest):
         with st.expander("The table that it fills, beside the paper's numbers", icon=":material/table:"):
             sheet = presets.sheet(draft.asked)
             table.show_grid(preset_tables.grid(sheet, {}))
-    take_away.show_command(places.command(draft.asked.command(draft.name), place))
+    take_away.show_command(execution_target.command(draft.asked.command(draft.name), place))
 
 
-def _show_redundant(asked: Layout | presets.Asked) -> None:
+def _show_redundant(asked: SweepSpec | presets.PresetRequest) -> None:
     """What is asked for in vain."""
-    said = sweep_layout.redundant(asked) if isinstance(asked, Layout) else ()
+    said = sweep_layout.redundant(asked) if isinstance(asked, SweepSpec) else ()
     if said:
         lines = "  \n".join(f"{escape.markdown(line)}." for line in said)
         st.warning(lines, icon=":material/content_copy:")
@@ -321,14 +324,14 @@ def _costs(root: str, keys: tuple[str, ...], _configs: list[Config]) -> list[Cos
     return sweeps.expected(_configs, select.runs_root())
 
 
-def _offer_start(wanted: Sweep, draft: _SweepDraft, place: Place) -> None:
+def _offer_start(wanted: Sweep, draft: _SweepDraft, place: ExecutionTarget) -> None:
     """The button, or what stands in the way."""
     if place.errors:
-        st.error(escape.markdown(place.obstacle), icon=":material/block:")
+        st.error(escape.markdown(place.blocked_by), icon=":material/block:")
         return
     try:
         sweeps.check([item.config for item in wanted.items], place.is_here)
-    except Refusal as error:
+    except UserError as error:
         st.error(escape.markdown(str(error)), icon=":material/block:")
         return
     fresh = len(wanted.items) - wanted.count("exists")

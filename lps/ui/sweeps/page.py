@@ -15,22 +15,22 @@ from lps.analysis.run_scores import Scored
 from lps.charts import sweep_charts
 from lps.charts.group_tables import Scoring
 from lps.report import sweep_report
-from lps.running import cluster_submit, costs, launcher, overview, run_slots
-from lps.settings import spell
+from lps.scheduler import cluster_submit, costs, launcher, overview, run_slots
+from lps.settings import cli_args
 from lps.store.runs import Run
 from lps.studies import presets, sweep_records, sweeps
-from lps.studies.sweep_layout import Layout
+from lps.studies.sweep_layout import SweepSpec
 from lps.studies.sweep_records import SweepRecord
 from lps.studies.sweeps import Item
 from lps.ui.forms import starting
-from lps.ui.forms.places import Place
+from lps.ui.forms.execution_target import ExecutionTarget
 from lps.ui.shared import (
     data_table,
+    error_toasts,
     escape,
     estimates,
     live_part,
     named_list,
-    refusals,
     scores,
     select,
     take_away,
@@ -51,7 +51,7 @@ class SweepCourse:
     """Where a sweep stands. items: what was asked for, in order; what has no run any more has none here."""
 
     known: SweepRecord
-    asked: Layout | presets.Asked | None
+    asked: SweepSpec | presets.PresetRequest | None
     items: tuple[Item, ...]
 
     @property
@@ -98,9 +98,9 @@ def _show_line(known: SweepRecord) -> None:
     st.markdown(_states_in_words(Counter(run.state().name for run in known.runs)), width="content")
 
 
-def _about(asked: Layout | presets.Asked | None) -> str:
+def _about(asked: SweepSpec | presets.PresetRequest | None) -> str:
     """What a sweep covers, in markdown."""
-    if isinstance(asked, presets.Asked):
+    if isinstance(asked, presets.PresetRequest):
         return escape.markdown(f"{presets.PRESETS[asked.preset].title} · {asked.scale} scale")
     if asked is None:
         return ""
@@ -214,19 +214,19 @@ def _show_actions(now: SweepCourse) -> None:
         elif now.left:
             broken = [item.run for item in now.items if item.state and item.state.name in sweeps.RESUMED]
             st.button(f"Go on with {now.left}", key="sweep_resume", on_click=_for_each, args=(broken, launcher.resume))
-    refusals.show("sweep runs")
+    error_toasts.show("sweep runs")
 
 
-def _usual_place(now: SweepCourse) -> Place:
+def _usual_place(now: SweepCourse) -> ExecutionTarget:
     """Where the runs of the sweep were asked for: on the cluster that has some of them, else on this machine."""
     asked = (cluster_submit.options_of(run) for run in now.runs)
-    return Place(next(filter(None, asked), None), {})
+    return ExecutionTarget(next(filter(None, asked), None), {})
 
 
 def _for_each(runs: Sequence[Run], change: Callable[[Run], object]) -> None:
     """Make the change with every run that is still there, the last first so that none begins in between."""
     there = {run.folder for run in select.own_runs()}
-    refusals.for_each("sweep runs", [run for run in reversed(runs) if run.folder in there], change)
+    error_toasts.for_each("sweep runs", [run for run in reversed(runs) if run.folder in there], change)
 
 
 def _show_runs(now: SweepCourse) -> None:
@@ -264,7 +264,7 @@ def _show_links(now: SweepCourse) -> None:
 
 def _effect(now: SweepCourse) -> dict[str, str]:
     """The setting that the Effects page is to show."""
-    if isinstance(now.asked, presets.Asked):
+    if isinstance(now.asked, presets.PresetRequest):
         setting = presets.PRESETS[now.asked.preset].setting
     else:
         setting = next(iter(now.asked.varied), "") if now.asked else ""
@@ -312,5 +312,5 @@ def _made(name: str, kind: str) -> str:
     scored, sheet = finished_scores(now), sweep_charts.sheet_of(now.asked)
     if kind == "csv":
         return table.as_csv(sheet, scored)
-    caption = now.asked.command(name) if now.asked else spell.command("compare", tag=known.tag)
+    caption = now.asked.command(name) if now.asked else cli_args.command("compare", tag=known.tag)
     return table.as_latex(sheet, scored, caption)

@@ -12,12 +12,12 @@ from lps.charts.sweep_charts import figures
 from lps.files import tables
 from lps.studies import preset_tables
 from lps.studies.preset_tables import Grid
-from lps.studies.presets import Sheet
+from lps.studies.presets import PaperTable
 from lps.ui.shared import against, escape, scores, select, theme
 from lps.ui.shared.plot import code_of, plot
 
 
-def show_sheet(name: str, sheet: Sheet, scored: Sequence[Scored]) -> None:
+def show_sheet(name: str, sheet: PaperTable, scored: Sequence[Scored]) -> None:
     """Table and curve of the sweep `name` of a preset."""
     groups = preset_tables.fill(sheet, scored)
     show_grid(preset_tables.grid(sheet, groups))
@@ -70,7 +70,7 @@ def show_groups(scored: Sequence[Scored]) -> None:
 # ---------------------------------------------------------------------------------------------------- to take away
 
 
-def as_latex(sheet: Sheet | None, scored: Sequence[Scored], caption: str) -> str:
+def as_latex(sheet: PaperTable | None, scored: Sequence[Scored], caption: str) -> str:
     """The table as LaTeX."""
     if sheet is None:
         return score_tables.table(group_tables.sorted_groups(scored), "latex") if scored else ""
@@ -83,7 +83,7 @@ def as_latex(sheet: Sheet | None, scored: Sequence[Scored], caption: str) -> str
     return "\n".join(filter(None, tables_of_both))
 
 
-def as_csv(sheet: Sheet | None, scored: Sequence[Scored]) -> str:
+def as_csv(sheet: PaperTable | None, scored: Sequence[Scored]) -> str:
     """The table as comma-separated values, fractions."""
     if sheet is None:
         return score_tables.table(group_tables.sorted_groups(scored), "csv") if scored else ""

@@ -1,0 +1,90 @@
+"""Runs beside each other: what tells one from the others, and whether they saw the same images with the same labels."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from lps.analysis import run_groups
+from lps.data.split import Split
+from lps.errors import UserError
+from lps.settings.config import Config
+from lps.settings.parameters import text_of
+from lps.store import titles
+from lps.store.runs import Run
+from lps.store.snapshots import read_split
+
+_DATA = ("dataset", "dataset.path", "dataset.images_per_class")  # settings that say which images there are
+DAMAGED = "its settings cannot be read"
+
+
+def short_labels(runs: Sequence[Run], *, in_symbols: bool = False) -> list[str]:
+    """What tells each of several runs from the others, for the lines of a chart: "margin scale 5, seed 0".
+
+    in_symbols: settings as in formulas where they have a symbol: "C=5, seed 0".
+
+    A run that a person has named, and a recording, keep their names. Runs that nothing tells apart have the end of
+    their ids.
+    """
+    configs = [run.config_if_readable() for run in runs]
+    known = [config for config in configs if config is not None]
+    varied = [key for key in run_groups.differences(known) if key not in titles.NOT_NAMED] if known else []
+    several = [key for key in ("method", "dataset", "seed") if len({getattr(config, key) for config in known}) > 1]
+    found = [_short_label(run, config, varied, several, in_symbols) for run, config in zip(runs, configs)]
+    return [text if found.count(text) == 1 else titles.label(run) for run, text in zip(runs, found)]
+
+
+def _short_label(
+    run: Run, config: Config | None, varied: Sequence[str], several: Sequence[str], in_symbols: bool
+) -> str:
+    if config is None or run.is_recorded or run.meta()["name"]:
+        return titles.title(run)
+    values = config.flat()
+    parts = [titles.method_title(config.method)] if "method" in several else []
+    parts += [config.dataset] if "dataset" in several else []
+    told = [key for key in varied if values.get(key) is not None]
+    if in_symbols:
+        parts += [titles.setting_in_symbols(config.method, key, values[key]) for key in told]
+    else:
+        parts += [titles.setting_in_words(key, values[key]) for key in told]
+    parts += [f"seed {config.seed}"] if "seed" in several else []
+    return ", ".join(titles.without_paths(parts)) or titles.title(run)
+
+
+def _split_of(run: Run) -> tuple[Split, np.ndarray]:
+    return read_split(run.folder)
+
+
+def split_difference(first: Run, other: Run, read: Callable = _split_of) -> str:
+    """Why the images or labels of two runs are not the same, in words; "" where they are the same.
+
+    Where both splits are stored they decide, so that a default and the same value written out are no difference.
+    read: gives the split of a run and the class id of every image, or raises `UserError`.
+    """
+    known, settings = first.config_if_readable(), other.config_if_readable()
+    same = _same_split(first, other, read)
+    if same:
+        return ""
+    if known is None or settings is None:
+        return DAMAGED
+    if names := differing(known, settings):
+        name = names[0]
+        return f"{name} is {text_of(settings.flat()[name])} there and {text_of(known.flat()[name])} here"
+    return "" if same is None else "the images of the data set have changed between the two"
+
+
+def _same_split(first: Run, other: Run, read: Callable) -> bool | None:
+    """Whether the stored splits are equal; None where one of them cannot be read."""
+    try:
+        (one, our_truth), (two, their_truth) = read(first), read(other)
+    except UserError:
+        return None
+    pairs = [(getattr(one, name), getattr(two, name)) for name in ("labeled", "unlabeled")]
+    pairs.append((our_truth, their_truth))
+    return one.classes == two.classes and all(np.array_equal(left, right) for left, right in pairs)
+
+
+def differing(known: Config, settings: Config) -> list[str]:
+    """The settings of data set and split that two runs do not share, the data set first."""
+    mine, other = known.flat(), settings.flat()
+    names = [*_DATA, *(name for name in mine if name.startswith("split."))]
+    return [name for name in names if mine[name] != other[name]]

@@ -1,0 +1,171 @@
+"""Where a run stands, for lists of many: what is known of it, its newest measurements and its alarms."""
+
+import sys
+import threading
+from calendar import timegm
+from dataclasses import dataclass, field, replace
+from functools import cache
+from time import strptime
+
+from lps.analysis import alarms
+from lps.analysis.alarms import Alarm
+from lps.errors import UserError
+from lps.files.atomic import looks
+from lps.settings.config import Config
+from lps.store import snapshots, titles
+from lps.store.events_tail import Recent, read_recent
+from lps.store.runs import RUN_ID, Run, State
+
+_MOST_KNOWN = 20_000  # runs whose reading is kept
+_ENTRY_FILES = ("config.json", "meta.json", "want.json", "process.json", "exit.json", "recorded.json", "events.jsonl")
+DAMAGED = "Damaged file"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a run's records say now; of these only numbers, since thousands of runs are kept in memory."""
+
+    recent: Recent = Recent()
+    alarms: tuple[Alarm, ...] = ()
+
+    @property
+    def gap(self) -> float | None:
+        """Seen minus novel, the smaller in size the better."""
+        return self.recent.number("accuracy/gap")
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One run on the shelf. launched: unix seconds, None for a folder without a date."""
+
+    run: Run
+    state: State
+    standing: str  # the name of its state, or "recorded"
+    name: str
+    method: str
+    dataset: str
+    seed: int | None
+    epochs: int | None  # planned
+    launched: float | None
+    tags: tuple[str, ...]
+    notes: str
+    hidden: bool
+    measured: Measured
+    damages: tuple[str, ...] = ()  # what cannot be read of its texts and wishes, a sentence each
+    config: Config | None = None  # None where it cannot be read
+
+    @property
+    def troubles(self) -> list[str]:
+        """The titles of its alarms, and of files that cannot be read."""
+        return [*(alarm.title for alarm in self.measured.alarms), *([DAMAGED] * bool(self.damages))]
+
+    @property
+    def method_title(self) -> str:
+        return titles.method_title(self.method)
+
+
+# ---------------------------------------------------------------------------------------------------- reading
+
+
+@dataclass
+class _Readings:
+    """The newest reading of every run by its folder, shared by all viewers, and the state of the files it is of.
+
+    entries: of runs that are over and whose files alone say so.
+    """
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    known: dict[str, tuple[tuple | None, Measured]] = field(default_factory=dict)
+    entries: dict[str, tuple[list, RunRow]] = field(default_factory=dict)
+
+    def keep(self, table: dict, key: str, value: tuple) -> None:
+        with self.lock:
+            if len(table) > _MOST_KNOWN:  # runs that are long gone
+                table.clear()
+            table[key] = value
+
+
+_readings = cache(_Readings)
+
+
+def measure(run: Run) -> Measured:
+    """What `run`'s records say; read again only where its events have changed."""
+    readings, key = _readings(), str(run.folder)
+    present = looks(run.events)
+    known = readings.known.get(key)
+    if known and known[0] == present:
+        return known[1]
+    found = _measure(run) if present else Measured()
+    readings.keep(readings.known, key, (present, found))
+    return found
+
+
+def _measure(run: Run) -> Measured:
+    recent = read_recent(run.events)
+    how = {"training": recent.training, "failure": recent.failure}
+    found = alarms.find(recent.evaluations, recent.seen, **how)
+    if any(alarm.kind == "collapse" for alarm in found) and (shares := _true_shares(run)) is not None:
+        found = alarms.find(recent.evaluations, recent.seen, shares=shares, **how)
+    numbers = {sys.intern(name): value for name, value in recent.last.items() if type(value) in (int, float)}
+    return Measured(replace(recent, last=numbers, training={}, evaluations=()), tuple(found))
+
+
+def _true_shares(run: Run) -> list[float] | None:
+    """Share of every class among the unlabeled images; None where the truth of some is not known."""
+    try:
+        split, targets = snapshots.read_split(run.folder)
+    except (UserError, OSError):
+        return None
+    truth = targets[split.unlabeled]
+    total = split.classes.total
+    if not len(truth) or truth.min() < 0 or truth.max() >= total:
+        return None
+    return [float((truth == c).mean()) for c in range(total)]
+
+
+def entry(run: Run) -> RunRow:
+    """The entry of a run in whatever condition its folder is; that of one that is over is read once."""
+    readings, key = _readings(), str(run.folder)
+    present = [looks(f"{key}/{name}") for name in _ENTRY_FILES]
+    known = readings.entries.get(key)
+    if known and known[0] == present:
+        return known[1]
+    found = _entry(run)
+    if found.state.is_settled:
+        readings.keep(readings.entries, key, (present, found))
+    return found
+
+
+def _entry(run: Run) -> RunRow:
+    state, meta, is_recorded = run.state(), run.meta(), run.is_recorded
+    try:
+        config = run.config()
+        about = (config.method, config.dataset, config.seed, config.epochs)
+    except UserError:
+        config, about = None, ("", "", None, None)
+    method, dataset, seed, epochs = about
+    return RunRow(
+        run=run,
+        state=state,
+        standing="recorded" if is_recorded else state.name,
+        name=meta["name"] or (titles.about(method, dataset, seed) if method else run.id),
+        method=method,
+        dataset=dataset,
+        seed=seed,
+        epochs=epochs,
+        launched=_launched(run),
+        tags=tuple(meta["tags"]),
+        notes=meta["notes"],
+        hidden=meta["hidden"],
+        measured=measure(run),
+        damages=tuple(run.damages()),
+        config=config,
+    )
+
+
+def _launched(run: Run) -> float | None:
+    """When the run was made, in unix seconds, from its id."""
+    try:
+        return timegm(strptime(run.id[:15], "%Y%m%d-%H%M%S")) if RUN_ID.fullmatch(run.id) else None
+    except ValueError:
+        return None

@@ -1,0 +1,55 @@
+"""What a person decided about pictures (`lps.settings.edit_log`), carried out on the images of a data set."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from lps.datasets import Images, take
+from lps.datasets._store import Writer, kept
+from lps.errors import UserError, shorten
+from lps.settings.edit_log import NOTHING, SETTING, UNKNOWN, Decided, Key
+from lps.wording import counted
+
+_LARGE = 512 << 20  # bytes of pixels that are mapped from the disk, as before something was decided about them
+_PIECE = 256  # images in memory at a time
+
+
+def name_of(images: Images) -> str:
+    """A name for the labels of a whole data set, by which decisions know that its numbers mean the same pictures."""
+    found = hashlib.sha256(np.ascontiguousarray(images.labels, np.int64).tobytes())
+    found.update(f"{images.num_test} {images.class_names}".encode("utf-8", "surrogatepass"))
+    return found.hexdigest()[:12]
+
+
+def carried_out(images: Images, keys: Sequence[Key], of: str, said: Decided, source: tuple, content: str) -> Images:
+    """The images without those left out, labeled as was said; raises `UserError` where that is not about them.
+
+    keys: one an image; of: `name_of` the whole data set, "" where pictures are files. Decisions about files that are
+    gone mean nothing. source, content: as of `kept`, for pixels that are too many for the memory.
+    """
+    if said.of - {of}:
+        raise UserError(SETTING, f"was decided about other pictures than are there now; {NOTHING} does without it")
+    known = {name: label for label, name in enumerate(images.class_names)} | {UNKNOWN: -1}
+    if lost := sorted(set(said.labels.values()) - set(known)):
+        raise UserError(
+            SETTING, f"gives pictures the label {shorten(lost[0])}, which is no class now; {NOTHING} does without it"
+        )
+    labels = np.array([known[said.labels[key]] if key in said.labels else -2 for key in keys], np.int64)
+    labels = np.where(labels == -2, images.labels, labels)
+    ids = np.flatnonzero([key not in said.left_out for key in keys])
+    if not len(ids):
+        raise UserError(SETTING, f"leaves out all {counted(len(keys), 'picture')}; {NOTHING} does without it")
+    images = replace(images, labels=labels)
+    if len(ids) == len(labels):
+        return images
+    if images.pixels.nbytes < _LARGE:
+        return take(images, ids)
+
+    def make(writer: Writer) -> Images:
+        for start in range(0, len(ids), _PIECE):
+            writer.add(images.pixels[ids[start : start + _PIECE]])
+        return take(replace(images, pixels=np.zeros((len(labels), 0), np.uint8)), ids)
+
+    return kept(("decided", *source), content, make, space=len(ids) * images.pixels[0].nbytes)

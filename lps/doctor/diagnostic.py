@@ -1,0 +1,103 @@
+"""What a check finds, and the machine that it looks at."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import metadata
+from pathlib import Path
+
+from lps.errors import UserError
+from lps.files.program import SOURCE
+from lps.machine import devices
+from lps.machine.memory import free as free_memory
+from lps.store.run_folders import list_runs
+from lps.store.runs import Run
+
+OK, NOTE, PROBLEM = "ok", "note", "problem"
+_IMPORT_S = 180.0  # seconds that all imports together may take
+# Imports every package and asks torch about the GPU, in a process of its own: a broken package may crash.
+_IMPORTS = """
+import importlib, json, sys
+said = {}
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+        said[name] = ""
+    except BaseException as error:
+        said[name] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+cuda = {}
+if said.get("torch") == "":
+    import torch
+    cuda = {"built": torch.version.cuda or "", "available": torch.cuda.is_available(), "error": ""}
+    try:
+        torch.cuda.init()
+    except Exception as error:
+        cuda["error"] = str(error).splitlines()[0][:300]
+print(json.dumps({"said": said, "cuda": cuda}))
+"""
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One line of the report. mend: how to fix it, "" where nothing needs a fix."""
+
+    level: str
+    about: str
+    says: str
+    mend: str = ""
+
+
+@dataclass(eq=False)
+class Machine:
+    """What the checks look at; tests replace parts of it."""
+
+    runs: Path
+    requirements: Path = SOURCE / "requirements.txt"
+    port: int = 8501
+    now: Callable[[], float] = time.time
+
+    @cached_property
+    def listed(self) -> list[Run]:
+        """The runs; none where the folder cannot be read, which has a check of its own."""
+        try:
+            return list_runs(self.runs)
+        except UserError:
+            return []
+
+    def version(self, package: str) -> str | None:
+        try:
+            return metadata.version(package)
+        except metadata.PackageNotFoundError:
+            return None
+
+    def imports(self, names: list[str]) -> dict:
+        """{"said": {name: error or ""}, "cuda": {...}}; raises `OSError` or `subprocess.SubprocessError`."""
+        words = [sys.executable, "-c", _IMPORTS, *names]
+        answer = subprocess.run(words, capture_output=True, text=True, timeout=_IMPORT_S, cwd=SOURCE, check=False)
+        lines = answer.stdout.strip().splitlines()
+        if answer.returncode or not lines:
+            said = answer.stderr.strip().splitlines()
+            reason = said[-1][:300] if said else f"exit code {answer.returncode}"
+            return {"said": dict.fromkeys(names, reason), "cuda": {}}
+        return json.loads(lines[-1])
+
+    def gpus(self) -> list[devices.Device]:
+        return [device for device in devices.list_devices(0) if device.name != "cpu"]
+
+    def memory(self) -> tuple[int, bool] | None:
+        return free_memory()
+
+    def usage(self, folder: Path):
+        """(free bytes, free inodes or None where the file system counts none)."""
+        about = os.statvfs(folder)
+        return about.f_bavail * about.f_frsize, about.f_favail if about.f_files else None
+
+
+def level_of(free: int, limits: tuple[int, int]) -> str:
+    """A problem below the first limit, a note below the second."""
+    return PROBLEM if free < limits[0] else NOTE if free < limits[1] else OK

@@ -1,0 +1,166 @@
+"""Folders that are whole or absent: filled beside their place, then renamed. A draft of a killed process is swept.
+
+The process that fills a draft holds a kernel lock on it, so a draft that nobody holds was left by a process that is
+gone. Standard library only.
+"""
+
+import errno
+import fcntl
+import glob
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from lps.errors import UserError, shorten
+from lps.files.atomic import as_user_error, read_small, sync_folder, write_json
+from lps.files.locks import is_file_at, locked
+
+MARK = "export.json"  # says that a folder was exported and may be exported again
+_TOKEN = 8 * "[0-9a-f]"  # the end of a draft's name, as a pattern
+_UNLOCKED_S = 86_400.0  # the age of a draft that counts as left where folders cannot be locked (NFS)
+
+
+@contextmanager
+def draft_folder(parent: Path, name: str, mode: int = 0o700) -> Iterator[Path]:
+    """An empty folder in `parent` to fill and to rename; what is left of it at the end is removed.
+
+    Drafts of the same name that killed processes left are removed first. Raises `OSError`.
+    """
+    sweep(parent, f".{glob.escape(name)}.{_TOKEN}.tmp")
+    while True:
+        draft = parent / f".{name}.{secrets.token_hex(4)}.tmp"
+        draft.mkdir(mode=mode)
+        with suppress(FileNotFoundError):  # swept between the two calls
+            descriptor = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            with suppress(OSError):  # a file system without locks on folders
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if is_file_at(descriptor, draft):
+                break
+            os.close(descriptor)
+    try:
+        yield draft
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+        os.close(descriptor)
+
+
+def abandoned(parent: Path, pattern: str = ".*.tmp") -> list[Path]:
+    """The drafts in `parent` that nobody fills any more, by name. pattern: as of `Path.glob`."""
+    found = []
+    for path in sorted(parent.glob(pattern)):
+        descriptor = _claim(path)
+        if descriptor is not None:
+            os.close(descriptor)
+            found.append(path)
+    return found
+
+
+def sweep(parent: Path, pattern: str) -> None:
+    """Remove the drafts in `parent` that nobody fills any more."""
+    for path in parent.glob(pattern):
+        descriptor = _claim(path)
+        if descriptor is not None:
+            shutil.rmtree(path, ignore_errors=True)
+            os.close(descriptor)
+
+
+def _claim(draft: Path) -> int | None:
+    """The open folder, locked by us; None where somebody fills it, or it is no folder."""
+    try:
+        descriptor = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return descriptor
+    except OSError as error:  # held, or a file system without locks on folders (NFS: EBADF; flock(2))
+        if error.errno != errno.EWOULDBLOCK and time.time() - os.fstat(descriptor).st_ctime > _UNLOCKED_S:
+            return descriptor
+    os.close(descriptor)
+    return None
+
+
+def new_folder(target: Path, fill: Callable[[Path], None]) -> Path:
+    """A new folder with what `fill` puts there, all of it or nothing.
+
+    Gives it. Raises `UserError` where one is there.
+    """
+    target = Path(os.path.abspath(target))
+    with as_user_error("to", f"{shorten(str(target))} was not written"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        refuse_existing(target)
+        with draft_folder(target.parent, target.name, 0o777) as draft:
+            fill(draft)
+            with locked(target.parent):
+                refuse_existing(target)
+                draft.rename(target)
+        sync_folder(target.parent)
+    return target
+
+
+def refuse_existing(target: Path) -> None:
+    """Raises `UserError` where something is at `target`: nothing is ever written over."""
+    if os.path.lexists(target):
+        raise UserError("to", f"{shorten(str(target))} exists already; choose another folder")
+
+
+@contextmanager
+def draft_of(target: Path, about: dict) -> Iterator[Path]:
+    """A folder to fill inside the `with`; at its end it is at `target`, or after an error nothing has changed.
+
+    A kill between the two renames at the end leaves the earlier folder beside `target`; the next export puts it back.
+    about: what `MARK` says of it. Raises `UserError` where something else is at `target`, or nothing can be written.
+    """
+    target = Path(os.path.abspath(target))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with locked(target.parent):
+            _finish_replacing(target)
+        check_place(target)
+        with draft_folder(target.parent, target.name, 0o777) as draft:
+            yield draft
+            write_json(draft / MARK, about)
+            with locked(target.parent):
+                _put(draft, target)
+        sync_folder(target.parent)
+    except OSError as error:
+        raise UserError("into", f"{shorten(str(target))} was not written ({error.strerror or error})") from None
+
+
+def _put(draft: Path, target: Path) -> None:
+    """Rename `draft` to `target`; an earlier export there goes away."""
+    check_place(target)
+    old = draft.with_name(f"{draft.name}.old")
+    if target.exists():
+        target.rename(old)
+    draft.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _finish_replacing(target: Path) -> None:
+    """Bring back what a killed `_put` moved away, where nothing came in its place; else remove it."""
+    for old in target.parent.glob(f".{glob.escape(target.name)}.{_TOKEN}.tmp.old"):
+        if old.is_symlink() or not old.is_dir():
+            continue
+        if os.path.lexists(target):
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            old.rename(target)
+
+
+def check_place(target: Path) -> None:
+    """Raise `UserError` where something lies at `target` that no export made."""
+    if not os.path.lexists(target):
+        return
+    if not target.is_symlink() and target.is_dir():
+        try:
+            read_small(target / MARK)
+            return
+        except OSError:
+            if not any(target.iterdir()):
+                return
+    raise UserError("into", f"{shorten(str(target))} exists and is no export; choose another folder")

@@ -1,0 +1,208 @@
+"""The model to take away: a folder that is used without this program.
+
+`model.onnx` (`lps.inference.model_graph`), `labels.json` with the names that a person gave, `card.md`, which says what
+it is, how good it is and where it ends, and `example.py`, which needs onnxruntime, numpy and pillow.
+"""
+
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from lps.analysis import labels
+from lps.analysis.naming import Naming
+from lps.files import disk
+from lps.files.atomic import PUBLIC, write_whole
+from lps.files.atomic_folder import draft_folder, new_folder
+from lps.inference import model_graph, model_work, prediction, trained
+from lps.inference.model_graph import INPUT
+from lps.inference.none_of_these import KEPT, TradeOff
+from lps.inference.trained import Trained
+from lps.network import shipped
+from lps.settings import backbone_names, catalog
+from lps.settings.backbone_names import ABOUT_LABELS
+from lps.store import provenance
+from lps.store.events import read_history
+from lps.store.runs import Run
+from lps.wording import counted
+
+FILES = ("model.onnx", "labels.json", "card.md", "example.py")
+_FARTHEST = 2.0  # cosine distance
+_SCORES = {  # event name -> (what it is called, of which images)
+    "accuracy/all": ("all", "all"), "accuracy/seen": ("seen classes", "seen"),
+    "accuracy/novel": ("novel classes, best matching of clusters", "novel"),
+    "accuracy/validation": ("withheld labels", "validation"),
+    "test/accuracy/all": ("test images, all", "test"),
+}  # fmt: skip
+
+
+def write(run: Run, target: Path) -> Path:
+    """The folder, all of it or nothing.
+
+    Gives it. Raises `UserError` where something is there or nothing can be made.
+    """
+    model_work.check_installed()
+    model = trained.load(run)
+    said, lost = prediction.said_of(model)
+    known = model.known.without(said.unlabeled)
+    clusters = labels.clusters_of(said, known.predicted, known.images)
+    curve = prediction.trade_off_of(model, known, said, clusters)
+
+    def fill(draft: Path) -> None:
+        model_graph.write(draft / "model.onnx", model, known)
+        told = _labels(model, said, curve)
+        write_whole(draft / "labels.json", json.dumps(told, indent=1, ensure_ascii=False).encode() + b"\n", PUBLIC)
+        write_whole(draft / "card.md", _card(model, said, curve, told, lost).encode("utf-8", "replace"), PUBLIC)
+        write_whole(draft / "example.py", (Path(__file__).parent / "example.txt").read_bytes(), PUBLIC)
+
+    return new_folder(target, fill)
+
+
+def write_zip(run: Run, target: Path) -> None:
+    """The same as one .zip, whole or not at all."""
+    with draft_folder(target.parent, target.stem) as draft:
+        folder, packed = write(run, draft / "files" / "model"), draft / "model.zip"  # `write` locks the folder above
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+            for name in FILES:
+                archive.write(folder / name, f"model-{run.id[-6:]}/{name}")
+        disk.rename(packed, target)
+
+
+# ---------------------------------------------------------------------------------------------------- labels
+
+
+def _labels(model: Trained, said: Naming, curve: TradeOff) -> dict[str, object]:
+    """What ids are called: by the model's id, a merged one as what it was merged into, null where it is no class."""
+    split, defaults = model.material.split, labels.default_names(model.run, model.material.split)
+    count = max(split.classes.total, int(model.known.predicted.max(initial=0)) + 1)
+    classes = []
+    for number in range(count):
+        cluster = said.root(number)
+        name = None if cluster in said.rejected else labels.name_of(cluster, said, defaults)
+        group = labels.group_of(cluster, split, said, defaults)
+        classes.append({"id": number, "cluster": cluster, "name": name, "group": group})
+    limit = curve.threshold(KEPT)
+    return {
+        "version": 1,
+        "run": model.run.id,
+        "epoch": model.epoch,
+        "input": {"name": INPUT, "type": "uint8", "layout": "NHWC"}
+        | {"height": model.form.height, "width": model.form.width, "channels": model.form.channels},
+        "none_of_these": {"distance": min(limit, _FARTHEST), "rule": curve.in_words(limit)},
+        "classes": classes,
+    }
+
+
+# ---------------------------------------------------------------------------------------------------- the card
+
+
+def _card(model: Trained, said: Naming, curve: TradeOff, told: Mapping, lost: list[str]) -> str:
+    config, form = model.config, model.form
+    info = catalog.method_info(config.method)
+    stored = ", whose features stay as they are: a small head was trained on them" if model.backbone is not None else ""
+    parts = {
+        "": [f"# {model.run.title}", "", f"Run {model.run.id}, epoch {model.epoch}; made with LPS Studio."],
+        "What it is": [
+            f"{info.summary} On {config.network_name}{stored}.",
+            f"`model.onnx` takes any number n of pictures, uint8 (n, {form.height}, {form.width}, {form.channels}), and"
+            " gives `class`, `confidence`, `distance` and `logits` of each. Size and normalisation for the network are"
+            " inside; `example.py` shows how a file becomes such a picture.",
+        ],
+        "Data": _data(model),
+        "Classes": _classes(told),
+        "Scores": _scores(model),
+        "None of these": [f"Farther than {told['none_of_these']['distance']:.4f}: {told['none_of_these']['rule']}."],
+        "Limits": _limits(model, said, lost),
+        "Start weights": _start(model),
+        "Settings": [f"`{provenance.train_command(config)}`"],
+    }
+    lines = []
+    for title, words in parts.items():
+        lines += [*([f"## {title}"] if title else []), "", *words, ""]
+    return "\n".join(lines).lstrip("\n")
+
+
+def _data(model: Trained) -> list[str]:
+    config, split = model.config, model.material.split
+    about = catalog.dataset_info(config.dataset)
+    return [
+        f"{about.title}: {counted(len(split.labeled), 'labeled image')} of {counted(split.classes.seen, 'seen class')},"
+        f" {counted(len(split.unlabeled), 'unlabeled one')}, {split.classes.novel} novel classes looked for among them;"
+        f" {counted(len(split.validation), 'label')} withheld, {counted(len(split.test), 'test image')}"
+        f" (seed of the split {split.seed}).",
+    ]
+
+
+def _classes(told: Mapping) -> list[str]:
+    return ["| id | name | group |", "| ---: | --- | --- |"] + [
+        f"| {one['id']} | {_cell(one['name'] or 'none of these')} | {one['group']} |" for one in told["classes"]
+    ]
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _scores(model: Trained) -> list[str]:
+    """The evaluation of this epoch, with the number of images that each score rests on."""
+    found = [event for event in read_history(model.run.events) if event["kind"] == "eval"]
+    values = next((event["values"] for event in found[::-1] if event["epoch"] == model.epoch), None)
+    split, truth = model.material.split, model.material.truth
+    if values is None or model.step:
+        return ["These weights are from within an epoch, which was not evaluated."]
+    judged = split.judged(truth)
+    sizes = {
+        "all": int((judged >= 0).sum()),
+        "seen": int(((judged >= 0) & (judged < split.classes.seen)).sum()),
+        "novel": int((judged >= split.classes.seen).sum()),
+        "validation": len(split.validation),
+        "test": len(split.test),
+    }
+    rows = [
+        f"| {words} | {100 * values[name]:.1f} % | {sizes[part]:,} |"
+        for name, (words, part) in _SCORES.items()
+        if isinstance(values.get(name), (int, float)) and sizes[part]
+    ]
+    if not rows:
+        return ["The classes of the unlabeled images are not known, and no label was withheld: nothing was measured."]
+    head = ["| accuracy on | | n |", "| --- | ---: | ---: |"]
+    return [*head, *rows, "", "Unlabeled images were trained on, without their labels; test images were not."]
+
+
+def _limits(model: Trained, said: Naming, lost: list[str]) -> list[str]:
+    limits = [
+        "- It was measured on pictures of the same source; of others nothing is known.",
+        "- A class that is none of the above gets the name of another one unless its distance gives it away.",
+        "- Confidence is the model's own and was not calibrated.",
+        "- It holds features of training images, to compare with, in its file.",
+    ]
+    if said.moved:
+        limits.append(
+            "- Ids are the model's: what a person moved to other clusters, or split off, they know nothing of."
+        )
+    if lost:
+        limits.append(f"- Names that no cluster of this epoch continues: {_cell(', '.join(lost))}.")
+    return limits
+
+
+def _start(model: Trained) -> list[str]:
+    """Where the weights began, and under which licence."""
+    config = model.config
+    name, start = config.network_name, config.network_start
+    words = [f"`network.start` is {start}."]
+    if start in ("published", "torchvision") and name == backbone_names.LITE0:
+        words = [
+            f"EfficientNet-Lite0, from the package {shipped.PACKAGE.replace('_', '-')} (Apache License 2.0), trained by"
+            " its authors on ImageNet, whose pictures have terms of their own."
+        ]
+    elif start in ("published", "torchvision"):
+        words = [
+            f"The published weights of {name}; their licence is that of their publisher: read it before you use them."
+        ]
+    elif start == "checkpoint":
+        words = ["A file of weights that a person had; its licence is not known here."]
+    elif start == "simclr":
+        words = ["Own pretraining on the same pictures: no weights of others are in it."]
+    elif start == "random":
+        words = ["Chance: no weights of others are in it."]
+    return words + ([f"{ABOUT_LABELS}."] if config.rests_on_labels else [])

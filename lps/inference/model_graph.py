@@ -1,0 +1,93 @@
+"""A run's model as one graph (ONNX): from uint8 pictures to class ids, confidences and distances, those of `predict`.
+
+Everything between them is inside: the plain view, the backbone with its rounding where features are stored, what is
+trained on it, the method's prediction with what was fitted to the training images, and the images that new ones are
+compared with.
+"""
+
+import io
+import logging
+import warnings
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lps.data.views import views_of_pictures
+from lps.errors import UserError
+from lps.inference import model_work
+from lps.inference.none_of_these import NEIGHBOURS
+from lps.inference.trained import Known, Trained
+from lps.network.network import Outputs
+from lps.network.weight_files import first_line
+
+INPUT = "pictures"
+OUTPUTS = ("class", "confidence", "distance", "logits")
+_OPSET = 18  # the first whose Resize is antialiased
+_LARGEST_HALF = 65504.0
+
+
+class Whole(nn.Module):
+    """uint8 (n, height, width, channels) -> class int64 (n,), confidence, distance float32 (n,), logits (n, k)."""
+
+    def __init__(self, model: Trained, known: Known):
+        super().__init__()
+        self._model, self._plain = model, views_of_pictures(model.config)["plain"]
+        self.network, self.backbone = model.method.evaluated_network, model.backbone
+        self.register_buffer("points", torch.from_numpy(known.points).to(model.device))
+
+    def forward(self, pictures: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        shown = self._plain(pictures.permute(0, 3, 1, 2).contiguous(), None)
+        if self.backbone is not None:
+            shown = self.backbone(shown).clamp(-_LARGEST_HALF, _LARGEST_HALF).half().float()
+        outputs = Outputs(*(part.float() for part in self.network(shown)))
+        said = self._model.say(outputs)
+        points = F.normalize(outputs.features if self.backbone is None else shown, dim=1)
+        nearest = (points @ self.points.T).topk(min(NEIGHBOURS, len(self.points)), dim=1).values
+        return said.ids, said.confidence.float(), (1 - nearest).clamp_min(0).mean(dim=1), outputs.logits
+
+
+def write(path: Path, model: Trained, known: Known) -> None:
+    """The graph as a file, for any number of pictures; raises `UserError` where the model cannot become one."""
+    model_work.check_installed()
+    if model.form.is_whole:
+        raise UserError("to", "model is not possible for pictures that were squeezed as a whole (imagenet100)")
+    whole = Whole(model, known).eval()
+    form = model.form
+    pictures = torch.zeros((2, form.height, form.width, form.channels), dtype=torch.uint8, device=model.device)
+    pictures[1] = 255  # two that are not alike, so that both ways of a rejection are taken
+    try:
+        with _quiet(), torch.no_grad():
+            whole(pictures)  # what views keep for later shall not be made while the graph is
+            program = torch.onnx.export(
+                whole,
+                (pictures,),
+                dynamo=True,
+                dynamic_shapes=({0: torch.export.Dim.DYNAMIC},),
+                input_names=[INPUT],
+                output_names=list(OUTPUTS),
+                opset_version=_OPSET,
+                verbose=False,
+            )
+            program.save(str(path), external_data=False)
+    except (MemoryError, OSError):
+        raise
+    except Exception as error:  # every operation of a network or method may be one that it does not know
+        what = f"{model.config.method} on {model.config.network_name}"
+        reason = first_line(error.__cause__ or error)
+        raise UserError("to", f"model is not possible for {what}: ONNX refuses it ({reason})") from None
+
+
+@contextmanager
+def _quiet():
+    """Without what the exporter tells its developers."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

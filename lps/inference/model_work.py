@@ -1,0 +1,37 @@
+"""A model to take away that a page begins: a .zip, made in a process of its own. No torch here.
+
+`.models/<16 hex digits>.zip` beside the runs; the digits follow from run, weights and names. The newest ones are kept.
+"""
+
+import importlib.util
+from pathlib import Path
+
+from lps.errors import UserError
+from lps.inference import prediction_work
+from lps.machine import background
+from lps.store.runs import Run
+
+FOLDER = ".models"
+_REQUIREMENTS = "requirements-onnx.txt"
+_NEEDED = ("onnx", "onnxscript")
+_KEPT = 5  # results
+
+
+def check_installed() -> None:
+    """Raises `UserError` where the libraries that write a graph are missing."""
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UserError("to", f"model needs {' and '.join(missing)}: python -m pip install -r {_REQUIREMENTS}")
+
+
+def path_of(run: Run) -> Path:
+    """Where the model is kept; another place once the weights or the names change."""
+    return run.root / FOLDER / f"{prediction_work.named(prediction_work.state_of(run))}.zip"
+
+
+def begin(run: Run) -> None:
+    """Make it in the background; does nothing where that is done or under way. Raises `UserError`."""
+    check_installed()
+    path = path_of(run)
+    words = ("--runs", str(run.root.resolve()), "--to", "model", "--result", str(path.resolve()))
+    prediction_work.begin_at(path, _KEPT, background.lps_command("export", *words, "--", run.id))

@@ -1,0 +1,36 @@
+"""Possible novel classes: new pictures that are far from everything known and like each other.
+
+Gathered is what is farther from the training images than `_KNOWN` of the known pictures are. Two of the gathered are
+alike where they are nearer to each other than `_ALIKE` of the known pictures are to theirs; pictures with enough such
+neighbours, and what hangs together through them, are a kind (DBSCAN: Ester, Kriegel, Sander, Xu, KDD 1996). Both shares
+were chosen on two draws of `python -m benchmarks.new_kinds`, which tells on others how often the rule is right.
+"""
+
+import numpy as np
+from sklearn.cluster import DBSCAN
+
+from lps.inference.none_of_these import NEIGHBOURS, TradeOff
+
+_KNOWN, _ALIKE = 0.8, 0.7
+FEWEST = 10  # pictures of a kind
+MOST = 5000  # pictures that are compared with each other, the newest: 25 million distances
+
+
+def is_far(distance: np.ndarray, curve: TradeOff) -> np.ndarray:
+    """bool (n,): which pictures are gathered. distance: (n,), as of `none_of_these`; curve: what thresholds keep."""
+    return distance > curve.threshold(_KNOWN)
+
+
+def find(points: np.ndarray, distance: np.ndarray, curve: TradeOff) -> tuple[tuple[int, ...], ...]:
+    """The kinds among new pictures, each as ascending rows, the largest first.
+
+    points: float (g, d) at length 1, of the last g pictures that are far; distance: (n,), of all.
+    """
+    gathered, near = np.flatnonzero(is_far(distance, curve)), curve.threshold(_ALIKE)
+    gathered, own = gathered[-MOST:], points[-MOST:].astype(np.float32)
+    if len(gathered) < FEWEST or not 0 < near < np.inf:
+        return ()
+    apart = (1 - own @ own.T).clip(min=0)
+    labels = DBSCAN(eps=near, min_samples=NEIGHBOURS, metric="precomputed").fit_predict(apart)
+    kinds = [gathered[labels == label].tolist() for label in range(labels.max() + 1)]
+    return tuple(sorted((tuple(kind) for kind in kinds if len(kind) >= FEWEST), key=len, reverse=True))

@@ -1,0 +1,198 @@
+"""New pictures as a run's own were made: from a folder, an .npz or an array, some at a time, in bounded memory.
+
+What a file lacks to be one of the run's pictures is listed; what all pictures of an array lack is a `UserError`.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from lps.data.batches import Pictures
+from lps.datasets import Images, arrays, quoted
+from lps.datasets._decoding import Unreadable, decode, squeezed
+from lps.datasets._pictures import Listing, brought, decoded
+from lps.errors import UserError, shorten
+from lps.files.atomic import as_user_error, clean_line
+from lps.files.versions import MOST_IMAGES
+from lps.settings.config import Config
+from lps.wording import counted
+
+PIECE = 256  # pictures in memory at a time
+_COLOURED = 16  # of 255: channels of a grey picture that was stored as a JPEG differ by less
+_EXPECTED = "a folder of pictures, or a .npz file with them"
+_IN_FILES = ("folder", "imagenet100")  # data sets whose pictures came in any size
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the pictures of a run are: pixels of a side, channels; whether each was squeezed as a whole into them.
+
+    is_brought: whether the data set was brought to this size itself, so that arrays of another size may be too.
+    """
+
+    height: int
+    width: int
+    channels: int
+    is_whole: bool
+    is_brought: bool
+
+    @classmethod
+    def of(cls, config: Config, images: Pictures) -> "Form":
+        _, channels, height, width = images.shape
+        is_brought = config.dataset in _IN_FILES or config.dataset_image_size is not None
+        return cls(height, width, channels, images.sizes is not None, is_brought)
+
+    @property
+    def in_words(self) -> str:
+        return f"{self.height} x {self.width} pixels with {counted(self.channels, 'channel')}"
+
+
+@dataclass
+class NewPictures:
+    """Pictures to come. names: of those that `pieces` gave so far; skipped: (name, reason) of those left out.
+
+    count: how many there are at most, None where nobody knows yet; root: the folder of the files, None of arrays.
+    """
+
+    make: Callable[["NewPictures"], Iterator[Images]]
+    count: int | None = None
+    root: Path | None = None
+    names: list[str] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+
+    def pieces(self) -> Iterator[Images]:
+        """All pictures in order, up to `PIECE` at a time; raises `UserError` where there are none, or too many."""
+        for piece in self.make(self):
+            if len(self.names) > MOST_IMAGES:
+                raise UserError("pictures", f"are more than {MOST_IMAGES:,}; take them in parts")
+            yield piece
+        if not self.names:
+            raise UserError("pictures", self._nothing())
+
+    def _nothing(self) -> str:
+        if not self.skipped:
+            return "are none; expected at least one"
+        name, reason = self.skipped[0]
+        more = f", and {len(self.skipped) - 1:,} more files" if len(self.skipped) > 1 else ""
+        return f"are none that can be used: {shorten(name)} {reason}{more}"
+
+
+def of(what: str | os.PathLike | np.ndarray, form: Form) -> NewPictures:
+    """The pictures of a folder (with all folders in it), of an .npz, or of an array uint8 (n, height, width[, 3]).
+
+    Raises `UserError` where there is no such thing.
+    """
+    check(what)
+    if isinstance(what, np.ndarray):
+        return _of_array(what, form)
+    if os.path.isdir(what):
+        return _of_folder(Path(what), form)
+    return NewPictures(lambda found: _numbered(found, _unpacked(os.fspath(what)), form))
+
+
+def check(what: str | os.PathLike | np.ndarray) -> None:
+    """Raises `UserError` where there are no pictures to be looked for."""
+    if isinstance(what, np.ndarray) or os.path.isdir(what):
+        return
+    if not os.path.exists(what) or os.path.splitext(what)[1].lower() != ".npz":
+        there = "is a file of another kind" if os.path.exists(what) else _why_absent(what)
+        raise UserError("pictures", f"{quoted(what)} {there}; expected {_EXPECTED}")
+
+
+def _why_absent(what: str | os.PathLike) -> str:
+    try:
+        os.stat(what)
+    except PermissionError:
+        return "cannot be read, since a folder above it may not be entered"
+    except (OSError, ValueError):  # ValueError: a name that none can have
+        pass
+    return "does not exist"
+
+
+# ---------------------------------------------------------------------------------------------------- files
+
+
+def _of_folder(folder: Path, form: Form) -> NewPictures:
+    listing = Listing(folder)
+    with as_user_error("pictures", f"{quoted(folder)} cannot be read"):
+        listing.add(folder, -1)
+    if not listing.files:
+        raise UserError("pictures", f"{quoted(folder)} has no picture in it")
+    found = some(folder, [name for name, _, _ in listing.files], form)
+    found.skipped += listing.skipped
+    return found
+
+
+def some(folder: Path, files: list[str], form: Form) -> NewPictures:
+    """Some of the files of a folder, by their names below it."""
+    return NewPictures(partial(_from_files, files, form), len(files), folder)
+
+
+def _from_files(files: list[str], form: Form, found: NewPictures) -> Iterator[Images]:
+    for start in range(0, len(files), PIECE):
+        part, pixels, sizes = files[start : start + PIECE], [], []
+        for name, made in zip(part, decoded([found.root / name for name in part], form.height, partial(_take, form))):
+            if isinstance(made, str):
+                found.skipped.append((clean_line(name, 1000), made))
+            else:
+                found.names.append(name)
+                pixels.append(made[0])
+                sizes.append(made[1])
+        if pixels:
+            yield _images(np.stack(pixels), np.array(sizes, np.int64) if form.is_whole else None)
+
+
+def _take(form: Form, path: Path, size: int) -> tuple[np.ndarray, tuple[int, int]]:
+    """(pixels, height and width before) of a file; raises `Unreadable`."""
+    pixels, sides = squeezed(path, size) if form.is_whole else (decode(path, form.height, form.width), (0, 0))
+    if form.channels == 1:
+        if int((pixels.max(axis=2) - pixels.min(axis=2)).max()) > _COLOURED:
+            raise Unreadable("has colours, and the run was trained on grey pictures")
+        pixels = pixels[..., :1]
+    return pixels, sides
+
+
+def _images(pixels: np.ndarray, sizes: np.ndarray | None = None) -> Images:
+    return Images(pixels, np.full(len(pixels), -1), (), sizes=sizes)
+
+
+# ---------------------------------------------------------------------------------------------------- arrays
+
+
+def _of_array(pixels: np.ndarray, form: Form) -> NewPictures:
+    if pixels.dtype != np.uint8 or pixels.ndim not in (3, 4):
+        raise UserError("pictures", f"are {pixels.dtype} {pixels.shape}; expected uint8 (n, height, width, channels)")
+    pixels = pixels if pixels.ndim == 4 else pixels[..., None]
+    return NewPictures(lambda found: _numbered(found, iter([pixels]), form), len(pixels))
+
+
+def _unpacked(path: str) -> Iterator[np.ndarray]:
+    try:
+        yield from arrays.pictures_alone(path)
+    except UserError as error:
+        raise UserError("pictures", str(error).partition(": ")[2]) from None
+
+
+def _numbered(found: NewPictures, parts: Iterator[np.ndarray], form: Form) -> Iterator[Images]:
+    """Pictures whose names are their numbers, from 0."""
+    for part in parts:
+        for start in range(0, len(part), PIECE):
+            pixels = _fitted(part[start : start + PIECE], form)
+            found.names += map(str, range(len(found.names), len(found.names) + len(pixels)))
+            sizes = np.full((len(pixels), 2), pixels.shape[1:3], np.int64) if form.is_whole else None
+            yield _images(np.ascontiguousarray(pixels), sizes)
+
+
+def _fitted(pixels: np.ndarray, form: Form) -> np.ndarray:
+    """Pictures (m, height, width, channels) in the size of the run's; raises `UserError` for those of another kind."""
+    _, height, width, channels = pixels.shape
+    if channels == form.channels and (height, width) == (form.height, form.width):
+        return pixels
+    if channels == form.channels and form.is_brought and not form.is_whole:
+        return np.stack(list(brought(pixels, form.height, form.width)))
+    there = Form(height, width, channels, False, False).in_words
+    raise UserError("pictures", f"are of {there}; this run was trained on pictures of {form.in_words}")

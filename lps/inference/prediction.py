@@ -1,0 +1,174 @@
+"""What a run says of new pictures: class, confidence, none of these, and the training images that they are like.
+
+Names are those of Clusters, carried to the epoch of the weights where they were given at another one. A picture of an
+id that a person split goes where most of its nearest training images of this id went. Images that a person took out of
+their cluster are compared with nothing.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lps.analysis import labels, naming
+from lps.analysis.clusters import read_assignment
+from lps.analysis.naming import Naming
+from lps.data.split import Split
+from lps.datasets import Images
+from lps.inference import new_kinds, new_pictures, none_of_these, trained
+from lps.inference.new_pictures import NewPictures
+from lps.inference.none_of_these import NEIGHBOURS, TradeOff, nearest
+from lps.inference.predicted import Predicted
+from lps.inference.trained import Known, Trained
+from lps.store.runs import Run
+from lps.store.snapshots import snapshot_epochs
+
+_ASKED = 4 * NEIGHBOURS  # neighbours among which those of a split id are looked for
+Report = Callable[[int, int | None], None]  # pictures that are done, and how many there are at most
+
+
+def predict(run: Run, what: str | os.PathLike | np.ndarray, report: Report = lambda done, total: None) -> Predicted:
+    """Predict the pictures of a folder, an .npz or an array; raises `UserError`, and nothing was written then."""
+    new_pictures.check(what)
+    predictor = Predictor(run)
+    new = new_pictures.of(what, predictor.model.form)
+    return predictor.told(predictor.rows(new, report), new)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One row a picture, as in `Predicted`; near int64 (n, k): rows of the known images; points float16 (g, d): of the
+    newest of those that are far from everything known (`new_kinds.is_far`).
+    """
+
+    files: tuple[str, ...]
+    predicted: np.ndarray
+    cluster: np.ndarray
+    confidence: np.ndarray
+    distance: np.ndarray
+    near: np.ndarray
+    points: np.ndarray
+
+    def __add__(self, other: "Rows") -> "Rows":
+        columns = [np.concatenate([getattr(one, name) for one in (self, other)]) for name in _COLUMNS]
+        return Rows(self.files + other.files, *columns[:-1], columns[-1][-new_kinds.MOST :])
+
+
+_COLUMNS = ("predicted", "cluster", "confidence", "distance", "near", "points")
+
+
+class Predictor:
+    """A run that is asked about pictures, as often as needed; raises `UserError` where it has no weights."""
+
+    def __init__(self, run: Run):
+        self.model = trained.load(run)
+        self._said, self._lost = said_of(self.model)
+        self._known = self.model.known.without(self._said.unlabeled)
+        self._own = labels.clusters_of(self._said, self._known.predicted, self._known.images)
+        self._curve = trade_off_of(self.model, self._known, self._said, self._own)
+
+    def rows(self, new: NewPictures, report: Report = lambda done, total: None) -> Rows:
+        """What it says of pictures; raises `UserError` where none of them can be used."""
+        report(0, new.count)
+        found = None
+        for images in new.pieces():
+            part = self._piece(images, new.names[-len(images.pixels) :])
+            found = part if found is None else found + part
+            report(len(found.files) + len(new.skipped), new.count)
+        return found
+
+    def _piece(self, images: Images, files: Sequence[str]) -> Rows:
+        seen = self.model.see(images)
+        prediction = self.model.say(seen.outputs)
+        away, rows = nearest(seen.points, self._known.points, _ASKED)
+        distance, predicted = away[:, :NEIGHBOURS].mean(axis=1), prediction.ids.cpu().numpy().astype(np.int64)
+        return Rows(
+            tuple(files),
+            predicted,
+            _clusters(self._said, predicted, self._known.predicted[rows], self._own[rows]),
+            prediction.confidence.float().cpu().numpy(),
+            distance,
+            rows[:, :NEIGHBOURS],
+            seen.points[new_kinds.is_far(distance, self._curve)].astype(np.float16),
+        )
+
+    def told(self, rows: Rows, new: NewPictures) -> Predicted:
+        """The same under names, with the classes that there may be besides."""
+        model, own = self.model, self._own[rows.near]
+        titles, groups = _called(model.run, model.material.split, self._said, np.append(rows.cluster, own))
+        return Predicted(
+            model.run.id,
+            model.epoch,
+            None if new.root is None else str(new.root.resolve()),
+            rows.files,
+            rows.predicted,
+            rows.cluster,
+            rows.confidence,
+            rows.distance,
+            self._known.images[rows.near],
+            own,
+            titles,
+            groups,
+            self._said.rejected,
+            tuple(self._lost),
+            self._curve,
+            tuple(new.skipped),
+            new_kinds.find(rows.points, rows.distance, self._curve),
+        )
+
+
+def said_of(model: Trained) -> tuple[Naming, list[str]]:
+    """(what a person said, of the ids of these weights; names of clusters that nothing there continues)."""
+    run, split = model.run, model.material.split
+    entries = naming.read_entries(run)
+    named = set(naming.named_epochs(entries)) & set(snapshot_epochs(run.snapshots))
+    if not named:
+        return Naming(), []
+    epoch = max(named)
+    said = naming.at(entries, epoch)
+    if epoch == model.epoch and model.step == 0:
+        return said, []
+    then = read_assignment(run, epoch, split).predicted.astype(np.int64)
+    now = model.known.prediction.ids.cpu().numpy()
+    steps, lost = labels.carry(said, then, now, split.unlabeled, split.classes.total)
+    carried = Naming()
+    for step in steps:
+        carried = naming.after(carried, step)
+    return carried, lost
+
+
+def _clusters(said: Naming, predicted: np.ndarray, theirs: np.ndarray, went: np.ndarray) -> np.ndarray:
+    """The cluster of every picture.
+
+    predicted: ids (n,). theirs, went: (n, k), ids and clusters of the nearest training images, nearest first.
+    """
+    found = labels.clusters_of(Naming(parents=said.parents), predicted, np.zeros(0, np.int64))
+    if said.moved:
+        for row in range(len(predicted)):
+            alike = went[row][theirs[row] == predicted[row]][:NEIGHBOURS]
+            if len(alike):
+                values, counts = np.unique(alike, return_counts=True)
+                most = set(values[counts == counts.max()].tolist())
+                found[row] = next(one for one in alike.tolist() if one in most)  # of equal ones that of the nearest
+    return found
+
+
+def _called(run: Run, split: Split, said: Naming, clusters: np.ndarray) -> tuple[dict[int, str], dict[int, str]]:
+    """Name and group by cluster."""
+    defaults, every = labels.default_names(run, split), np.unique(clusters).tolist()
+    titles = {cluster: labels.name_of(cluster, said, defaults) for cluster in every}
+    return titles, {cluster: labels.group_of(cluster, split, said, defaults) for cluster in every}
+
+
+def trade_off_of(model: Trained, known: Known, said: Naming, own: np.ndarray) -> TradeOff:
+    """What thresholds keep; own: cluster of every training image that is compared with."""
+    split = model.material.split
+    rows = np.flatnonzero(np.isin(known.images, split.validation))
+    truth = model.material.truth[known.images[rows]]
+    defaults = labels.default_names(model.run, split)
+    is_right = [
+        labels.name_of(cluster, said, defaults) == split.class_names[label]
+        for cluster, label in zip(own[rows].tolist(), truth.tolist())
+    ]
+    return none_of_these.measure(known.points, rows, np.array(is_right, bool))

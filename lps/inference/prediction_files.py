@@ -1,0 +1,120 @@
+"""Predictions to take away: a table, a folder of copies by class, and arrays that a page reads again."""
+
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from lps.errors import UserError, shorten
+from lps.files import tables
+from lps.files.atomic import PUBLIC, as_user_error, write_whole
+from lps.inference.none_of_these import TradeOff
+from lps.inference.predicted import NONE, Predicted
+from lps.interop import class_folders
+from lps.interop.class_folders import folder_names
+from lps.store.snapshots import read_arrays, write_arrays
+
+TABLE = "predictions.csv"
+_NEAREST = 3  # training images that a row names
+_COLUMNS = ("file", "name", "confidence", "none", "guess", "predicted", "cluster", "group", "distance", "new_kind")
+_ROWS = ("predicted", "cluster", "confidence", "distance", "nearest", "theirs")  # arrays with a row a picture
+_CURVES = [one.name for one in dataclasses.fields(TradeOff) if one.type is np.ndarray]
+
+
+def as_csv(found: Predicted, threshold: float, files: Sequence[str] = ()) -> str:
+    """One line a picture. files: of the run's pictures by id, where these are files; else nearest ones are ids."""
+    rows: list[Sequence] = [(*_COLUMNS, *(f"nearest_{place + 1}" for place in range(_NEAREST)))]
+    kinds = {row: number for number, kind in enumerate(found.kinds, 1) for row in kind}
+    numbers = (found.predicted, found.cluster, found.confidence, found.distance, found.nearest[:, :_NEAREST])
+    for place, (file, name, none, *row) in enumerate(
+        zip(found.files, found.names(), found.is_none(threshold).tolist(), *(column.tolist() for column in numbers))
+    ):
+        predicted, cluster, sure, away, near = row
+        known = [tables.file_cell(files[image]) if files else image for image in near]
+        guess = tables.cell(name)
+        cells = ["" if none else guess, f"{sure:.4f}", "yes" if none else "no", guess, predicted, cluster]
+        cells += [found.groups[cluster], f"{away:.4f}", kinds.get(place, "")]
+        rows.append([tables.file_cell(file), *cells, *known])
+    return tables.csv_text(rows)
+
+
+def write_csv(path: Path, found: Predicted, threshold: float, files: Sequence[str] = ()) -> None:
+    """The table as a file, whole or not at all; raises `UserError`."""
+    with as_user_error("to", f"{shorten(str(path))} cannot be written"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, as_csv(found, threshold, files).encode(), PUBLIC)
+
+
+# ---------------------------------------------------------------------------------------------------- a folder
+
+
+def write_folder(
+    target: Path, found: Predicted, threshold: float, pixels: Iterator[np.ndarray], files: Sequence[str] = ()
+) -> Path:
+    """A new folder with a sub-folder of copies a class, those of none in one of their own, and the table.
+
+    pixels: uint8 (height, width, channels) of every picture, asked for where pictures are no files. Raises `UserError`,
+    and then nothing was written.
+    """
+
+    root = found.root
+    pictures = (
+        (place, next(pixels) if root is None else Path(root, file))
+        for place, file in zip(_places(found, threshold), found.files)
+    )
+    return class_folders.write(target, pictures, (TABLE, as_csv(found, threshold, files)))
+
+
+def _places(found: Predicted, threshold: float) -> Iterator[str]:
+    """Sub-folder and name of every picture."""
+    called = [NONE if none else name for none, name in zip(found.is_none(threshold).tolist(), found.names())]
+    folders = folder_names([NONE, *sorted({*called} - {NONE})])
+    files = found.files if found.root is not None else [f"{int(file):06d}.png" for file in found.files]
+    return class_folders.places([folders[name] for name in called], files, map(str, range(len(files))))
+
+
+# ---------------------------------------------------------------------------------------------------- arrays
+
+
+def write(path: Path, found: Predicted) -> None:
+    """Everything as arrays, whole or not at all; raises `OSError`."""
+    told = dataclasses.asdict(found)
+    curve = told.pop("trade_off")
+    arrays = {name: told.pop(name) for name in _ROWS} | {f"curve_{name}": curve.pop(name) for name in _CURVES}
+    told |= {"rejected": sorted(found.rejected), "curve": curve}
+    about = np.frombuffer(json.dumps(told).encode("utf-8", "surrogatepass"), np.uint8)
+    write_arrays(path, about=about, **arrays)
+
+
+def read(path: Path) -> Predicted:
+    """What `write` wrote; raises `UserError` where it is missing or damaged."""
+    stored = read_arrays(path, ("about", *_ROWS, *(f"curve_{name}" for name in _CURVES)))
+    try:
+        told = json.loads(stored["about"].tobytes().decode("utf-8", "surrogatepass"))
+        curve = TradeOff(**told.pop("curve"), **{name: stored[f"curve_{name}"] for name in _CURVES})
+        for name in ("titles", "groups"):
+            told[name] = {int(cluster): str(text) for cluster, text in told[name].items()}
+        told |= {"files": tuple(told["files"]), "rejected": frozenset(told["rejected"]), "lost": tuple(told["lost"])}
+        told["kinds"] = tuple(tuple(map(int, kind)) for kind in told["kinds"])
+        told["skipped"] = tuple((str(name), str(reason)) for name, reason in told["skipped"])
+        found = Predicted(**told, trade_off=curve, **{name: stored[name] for name in _ROWS})
+        _check(found)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise UserError(path.name, "is damaged (it holds no predictions); predict again") from None
+    return found
+
+
+def _check(found: Predicted) -> None:
+    """Raises `ValueError` where the parts do not fit together."""
+    lengths = {len(getattr(found, name)) for name in _ROWS} | {len(found.files)}
+    if len(lengths) > 1 or found.nearest.ndim != 2 or found.theirs.shape != found.nearest.shape:
+        raise ValueError("columns of different lengths")
+    if not all(0 <= row < len(found.files) for kind in found.kinds for row in kind):
+        raise ValueError("a kind of pictures that are not there")
+    if not {*found.cluster.tolist(), *found.theirs.ravel().tolist()} <= found.titles.keys() & found.groups.keys():
+        raise ValueError("a cluster without a name")
+    steps = {getattr(found.trade_off, name).shape for name in _CURVES}
+    if len(steps) != 1 or len(next(iter(steps))) != 1:
+        raise ValueError("no curve")

@@ -1,0 +1,306 @@
+"""Train on with the names of clusters: a run with the labels of the run before, and those that a person confirmed.
+
+A named cluster becomes a seen class, or adds to the one of that name; merged clusters are one. Images of a rejected
+cluster, those that a person took out of theirs, and withheld ones stay unlabeled. Nothing here looks at the truth.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from lps.analysis import naming
+from lps.analysis.labels import LabelCheck, look
+from lps.analysis.naming import Naming
+from lps.data.classes import Classes
+from lps.data.confirmed_labels import Confirmed
+from lps.errors import UserError, shorten
+from lps.scheduler import submit
+from lps.settings import cli_args
+from lps.settings.config import Config, configure
+from lps.store import inherited
+from lps.store.events import read_history
+from lps.store.runs import Run
+from lps.store.titles import title
+from lps.wording import counted
+
+RULES = {  # which images of a named cluster count as labeled
+    "all": "all of its images",
+    "confident": "those that the network is sure of, and those that you put there one by one",
+    "looked-at": "only those that you put there one by one",
+}
+CONFIDENCE = 0.9
+_FIXED = ("dataset", "method", "split", "features")  # settings that the runs of a chain share, by name or group
+_SPREADING = {"entropy_weight": 0.0, "prior_weight": 0.0, "use_margin": False}  # what off is, where a method has it
+_OWN = ("network.continues", "network.name", "network.start", "network.checkpoint")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run that would go on from another. config: its settings; confirmed: its labels; weights: a checkpoint to begin
+    with, None for afresh. new, added: classes that become seen, and seen ones that get more labels. waiting: named
+    clusters of which no image counts. novel: clusters without a name, which stay novel, but for those that most images
+    of a new class come from; looked_for: novel classes that the run tells apart. aside: images that a person took out.
+    dissolved: clusters without a name that no class of the new run continues.
+    """
+
+    parent: Run
+    config: Config
+    confirmed: Confirmed
+    weights: Path | None
+    new: tuple[str, ...]
+    added: tuple[str, ...]
+    waiting: tuple[str, ...]
+    novel: int
+    looked_for: int
+    aside: int
+    dissolved: int = 0
+
+    def in_words(self) -> str:
+        """ "5 names → 3 new seen classes, 431 pictures become labeled; 2 clusters without a name stay novel"."""
+        said = f"{counted(self.confirmed.named, 'name')} → {counted(len(self.new), 'new seen class')}"
+        said += f", {len(self.added)} seen before" if self.added else ""
+        said += f", {counted(self.confirmed.pictures, 'picture')} become labeled"
+        stay = "stays" if self.novel == 1 else "stay"
+        said += f"; {counted(self.novel, 'cluster')} without a name {stay} novel"
+        return f"{said}, {counted(self.dissolved, 'cluster')} dissolved" if self.dissolved else said
+
+    def notices(self) -> list[str]:
+        """What a person may not expect, one sentence each."""
+        said = []
+        if self.waiting:
+            named = ", ".join(self.waiting[:3]) + ", …" * (len(self.waiting) > 3)
+            said.append(f"No picture of {named} counts as labeled, so the class stays novel.")
+        if self.looked_for > self.novel + len(self.waiting):
+            own = self.config.hyperparameters
+            off = cli_args.settings({key: value for key, value in _without_spreading(own).items() if own[key] == value})
+            words = f", but spreads no guesses over all classes ({', '.join(off)})" if off else ""
+            why = "No cluster stays novel" if self.dissolved else "Every cluster has a name"
+            said.append(f"{why}; the run looks for one more class all the same{words}.")
+        if self.aside:
+            stay = "stays" if self.aside == 1 else "stay"
+            said.append(
+                f"{counted(self.aside, 'picture')} that you took out of a class {stay} unlabeled; the run may put them "
+                "there again, since it learns from labels alone."
+            )
+        return said
+
+
+def plan(
+    run: Run,
+    epoch: int | None = None,
+    *,
+    rule: str = "confident",
+    threshold: float = CONFIDENCE,
+    from_weights: bool = True,
+    changes: Mapping[str, object] = MappingProxyType({}),
+    unnamed: Mapping[int, int | None] = MappingProxyType({}),
+) -> Plan:
+    """The run that would train on with what a person said of an epoch: of the newest that has names, without `epoch`.
+
+    changes: other settings than those of the run, by key. unnamed: what becomes of clusters without a name, by id: the
+    cluster with a name that they are merged into, or None to dissolve them: their pictures stay unlabeled and no class
+    continues them, so that a cluster of leftovers does not become a class. All others stay novel.
+
+    Raises `UserError` where there is nothing to train on with, where settings are not free, and where a cluster of
+    `unnamed` has a name or is not there.
+    """
+    _check(run, rule, threshold, changes)
+    looked = _merged(look(run, epoch), unnamed)
+    if looked.said.is_empty:
+        remedy = "name clusters on the page Clusters, or with python -m lps name"
+        raise UserError("names", f"are there none of epoch {looked.epoch}; {remedy}")
+    images, given, new, waiting = _labels(looked, rule, threshold)
+    if not len(images):
+        raise UserError("labels", _nothing_said(looked, rule, threshold))
+    before, split = inherited.read(run), looked.split
+    confirmed = Confirmed(
+        *_together(before, images, given),
+        names=(*(before.names if before else ()), *new),
+        rows=np.zeros(0, np.int64),
+        parent=run.id,
+        epoch=looked.epoch,
+        rule=rule,
+        threshold=threshold if rule == "confident" else 0.0,
+        pictures=len(images),
+        named=len(_named(looked)),
+        decisions=len(naming.standing(naming.read_entries(run), looked.epoch)) + (before.decisions if before else 0),
+    )
+    seen = split.classes.seen + len(new)
+    origins = _origins(looked, images, given, [*new.values()])
+    free = without_name(looked.ids, looked.defaults, looked.said)
+    dissolved = [cluster for cluster, target in unnamed.items() if target is None and cluster not in origins]
+    novel = [cluster for cluster in free if cluster not in {*origins, *dissolved}]
+    wanted = max(1, len(looked.ids) - seen - len(free) + len(novel))
+    confirmed = replace(confirmed, rows=_rows(split.classes, origins, novel, seen + wanted))
+    weights = _checkpoint(run, looked.epoch) if from_weights else None
+    own = {"split.num_novel": wanted, "split.confirmed": confirmed.digest, "network.continues": None}
+    if weights is not None:
+        own["network.continues"] = inherited.weights_name(run.read_json(f"checkpoints/{weights.stem}.json"))
+    config = configure(run.config().flat() | _spreading(run, bool(novel or waiting)) | dict(changes) | own)
+    added = {split.class_names[i] for i in given.tolist() if i < split.classes.seen}
+    parts = tuple(sorted(added)), tuple(waiting), min(len(novel), wanted), wanted, len(looked.said.unlabeled)
+    return Plan(run, config, confirmed, weights, tuple(new), *parts, len(dissolved))
+
+
+def without_name(ids: Iterable[int], defaults: Mapping[int, str], said: Naming) -> list[int]:
+    """Of clusters `ids` those that have no name, neither as a seen class (`defaults`) nor from a person (`said`)."""
+    return [cluster for cluster in ids if cluster not in {*defaults, *said.names}]
+
+
+def _merged(looked: LabelCheck, unnamed: Mapping[int, int | None]) -> LabelCheck:
+    """The clusters with those put into others that `unnamed` says so of; raises `UserError` where it does not fit."""
+    free = without_name(looked.ids, looked.defaults, looked.said)
+    cluster = looked.cluster.copy()
+    known = [one for one in looked.ids if one not in free and one not in looked.said.rejected]
+    for source, target in unnamed.items():
+        if source not in free:
+            raise UserError("cluster", f"{source} has a name or is not there; without a name are {_listed(free)}")
+        if target is not None and target not in known:
+            raise UserError(
+                "cluster", f"{target} has no name, so nothing is merged into it; names have {_listed(known)}"
+            )
+        if target is not None:
+            cluster[cluster == source] = target
+    gone = {source for source, target in unnamed.items() if target is not None}
+    return replace(looked, cluster=cluster, ids=tuple(one for one in looked.ids if one not in gone))
+
+
+def _listed(clusters: list[int]) -> str:
+    return ", ".join(map(str, clusters[:20])) + ", …" * (len(clusters) > 20) if clusters else "none"
+
+
+def _spreading(run: Run, has_novel: bool) -> dict[str, object]:
+    """The settings that keep all classes in use, off where every cluster has a name; else those the chain began with.
+
+    Equal shares are then wrong for the class that is looked for all the same: it would be filled with images of others.
+    """
+    passed = set()
+    while has_novel and (parent := Run(run.root / inherited.parent_of(run))).config_if_readable():
+        if parent.id in passed:
+            break
+        passed.add(parent.id)
+        run = parent
+    own = run.config().hyperparameters
+    return {key: own[key] for key in _SPREADING if key in own} if has_novel else _without_spreading(own)
+
+
+def _without_spreading(own: Mapping[str, object]) -> dict[str, object]:
+    """What switches off, of a method's settings `own`, those that keep all classes in use."""
+    return {key: off for key, off in _SPREADING.items() if key in own}
+
+
+def begin(planned: Plan, root: Path | None = None, name: str = "", token: str | None = None) -> Run:
+    """Make the folder of a planned run beside its parent's, or in `root`, and launch it; raises `UserError`.
+
+    token: as of `create_run`.
+    """
+
+    def bring(folder: Path) -> None:
+        inherited.write(folder, planned.confirmed, planned.weights)
+
+    name = name or f"{title(planned.parent)} + {counted(planned.confirmed.named, 'name')}"
+    order = submit.RunRequest(planned.config, name, token, bring=bring)
+    return submit.begin(root or planned.parent.root, [order])[0]
+
+
+# ---------------------------------------------------------------------------------------------------- what was said
+
+
+def _check(run: Run, rule: str, threshold: float, changes: Mapping[str, object]) -> None:
+    if rule not in RULES:
+        raise UserError("labels", f"{shorten(rule)} is not one of {', '.join(RULES)}")
+    if not 0 <= threshold <= 1:
+        raise UserError("confidence", f"{threshold:g} is no share; expected 0 to 1")
+    for key in changes:
+        if key in _OWN or key.partition(".")[0] in _FIXED:
+            raise UserError(
+                key, "is that of the run before, so that the two can be compared; launch a run without its names"
+            )
+    run.check_writable()
+
+
+def _named(looked: LabelCheck) -> list[int]:
+    """The clusters that a person named and that have images."""
+    return sorted(looked.said.names.keys() & set(looked.cluster.tolist()) - looked.said.rejected)
+
+
+def _labels(
+    looked: LabelCheck, rule: str, threshold: float
+) -> tuple[np.ndarray, np.ndarray, dict[str, int], list[str]]:
+    """(ids of the images that count as labeled, class id of each, cluster of every new class, names that wait)."""
+    split, said = looked.split, looked.said
+    known = {name.casefold(): i for i, name in enumerate(split.class_names[: split.classes.seen])}
+    is_confirmed = np.isin(split.unlabeled, np.fromiter(said.confirmed, np.int64, len(said.confirmed)))
+    counts = is_confirmed if rule == "looked-at" else np.ones(len(split.unlabeled), bool)
+    if rule == "confident":
+        counts = is_confirmed | (looked.network.confidence >= threshold)
+    aside = np.fromiter(said.unlabeled, np.int64, len(said.unlabeled))
+    counts &= ~np.isin(split.unlabeled, np.union1d(aside, split.validation))
+    rows, given, new, waiting = [], [], {}, []
+    for root in sorted({*said.names, *looked.defaults} & set(looked.ids) - said.rejected):
+        members = looked.cluster == root
+        name = said.names.get(root)
+        if name is None:  # a seen class: what the network itself put there, nobody confirmed
+            members &= (looked.network.predicted != root) | is_confirmed
+        found = np.flatnonzero(members & counts)
+        class_id = known.get(name.casefold()) if name is not None else root
+        if name is not None and not len(found):
+            waiting += [name] if class_id is None else []
+            continue
+        if class_id is None:
+            class_id = split.classes.seen + len(new)
+            new[name] = root
+        rows.append(found)
+        given.append(np.full(len(found), class_id))
+    if not rows:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), [], waiting
+    rows, given = np.concatenate(rows), np.concatenate(given).astype(np.int64)
+    order = np.argsort(rows)
+    return split.unlabeled[rows[order]], given[order], new, waiting
+
+
+def _nothing_said(looked: LabelCheck, rule: str, threshold: float) -> str:
+    if not _named(looked) and not looked.said.moved and not looked.said.parents:
+        return "would be the same: no cluster with images has a name; name one first"
+    if rule == "confident":
+        return f"would be the same: no picture of a named cluster is {100 * threshold:g} % sure; lower the confidence"
+    if rule == "looked-at":
+        return "would be the same: no picture was put in a named cluster by itself; choose confident or all"
+    return "would be the same: no picture is left in a named cluster"
+
+
+def _together(before: Confirmed | None, images: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The labels confirmed now with those confirmed before, ascending by image."""
+    if before is not None:
+        images, given = np.concatenate([before.images, images]), np.concatenate([before.given, given])
+    order = np.argsort(images)
+    return images[order], given[order]
+
+
+def _origins(looked: LabelCheck, images: np.ndarray, given: np.ndarray, clusters: list[int]) -> list[int]:
+    """The id of the network that each new class continues: its own cluster's, or that of most of its images."""
+    predicted = looked.network.predicted[np.searchsorted(looked.split.unlabeled, images)]
+    classes = looked.split.classes
+    counts = [np.bincount(predicted[given == classes.seen + i]) for i in range(len(clusters))]
+    return [own if own < classes.total else int(ids.argmax()) for own, ids in zip(clusters, counts)]
+
+
+def _rows(classes: Classes, origins: list[int], novel: list[int], total: int) -> np.ndarray:
+    """For every class id of the new run the id of the old one that it continues, -1 for none: (total,)."""
+    free = [cluster for cluster in novel if classes.seen <= cluster < classes.total]
+    rows = np.array([*range(classes.seen), *origins, *free], np.int64)[:total]
+    return np.concatenate([rows, np.full(total - len(rows), -1)])
+
+
+def _checkpoint(run: Run, epoch: int) -> Path:
+    """The checkpoint of this epoch, else the newest one there is; raises `UserError` without any."""
+    steps = {event["epoch"]: event["step"] for event in read_history(run.events) if event["kind"] == "eval"}
+    wanted = run.checkpoints / f"step-{steps.get(epoch, 0):08d}.pt"
+    newest = sorted(run.checkpoints.glob("step-*.pt"), reverse=True)
+    for path in (wanted, *newest, run.checkpoints / "best.pt"):
+        if path.is_file() and path.with_suffix(".json").is_file():
+            return path
+    raise UserError("weights", f"of {run.id} are gone: it has no checkpoint; train on afresh (--afresh)")

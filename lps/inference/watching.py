@@ -1,0 +1,109 @@
+"""A folder that grows: what has arrived is predicted, and what may be a novel class is told of once.
+
+A file is looked at once, when two looks found it of the same size and time, so that none is read half-written. A file
+that was no picture is looked at again when its size or time changes. Nothing in the folder is changed.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from lps.datasets import quoted
+from lps.datasets._pictures import Listing
+from lps.errors import UserError
+from lps.files.atomic import as_user_error, clean_line
+from lps.files.versions import MOST_IMAGES
+from lps.inference import new_pictures
+from lps.inference.predicted import NONE, Predicted
+from lps.inference.prediction import Predictor, Rows
+from lps.interop.notifications import Message
+from lps.store import titles
+from lps.store.runs import Run
+from lps.wording import counted
+
+_SAME = 0.5  # of the pictures of a kind that were in one that was told of: then it is that one
+
+
+@dataclass(frozen=True)
+class News:
+    """found: all pictures so far. first: row of the first new one. kinds: possible novel classes not told of before."""
+
+    found: Predicted
+    first: int
+    kinds: tuple[tuple[int, ...], ...]
+
+    def in_words(self, threshold: float) -> list[str]:
+        """A line on what has arrived, and one for every possible novel class."""
+        none, names = self.found.is_none(threshold).tolist(), self.found.names()
+        called = Counter(NONE if none[row] else names[row] for row in range(self.first, len(names)))
+        told = ", ".join(f"{count:,} {name}" for name, count in called.most_common())
+        arrived = counted(len(names) - self.first, "new picture")
+        return [f"{arrived}: {told}", *map(self.found.kind_in_words, self.kinds)]
+
+    def messages(self) -> list[Message]:
+        """The same for those who are told elsewhere, without names of files."""
+        title = f"possible novel class ({titles.short_id(self.found.run)})"
+        body = "{:,} new pictures are like each other and like nothing that the run knows"
+        folder = self.found.root or ""
+        return [Message("new class", title, body.format(len(kind)), folder) for kind in self.kinds]
+
+
+class Watch:
+    """One run that looks at one folder again and again.
+
+    Raises `UserError` where it has no weights, or there is none.
+    """
+
+    def __init__(self, run: Run, folder: Path):
+        new_pictures.check(str(folder))
+        if not folder.is_dir():
+            raise UserError("pictures", f"{quoted(str(folder))} is no folder; only a folder can be watched")
+        self._folder, self._predictor = folder, Predictor(run)
+        self._rows: Rows | None = None
+        self._settled: dict[str, tuple[int, int]] = {}  # files that were looked at
+        self._arriving: dict[str, tuple[int, int]] = {}  # files that were there at the last look
+        self._skipped: dict[str, str] = {}  # files that were no pictures, and why
+        self._told: set[str] = set()  # files of kinds that were told of
+
+    def look(self, at_once: bool = False) -> News | None:
+        """What is new, or None; at_once: files count however short they have been there. Raises `UserError`."""
+        listing = Listing(self._folder)
+        with as_user_error("pictures", f"{quoted(str(self._folder))} cannot be read"):
+            listing.add(self._folder, -1)
+        there = {name: (size, moment) for name, size, moment in listing.files if self._is_due(name, (size, moment))}
+        ready = [name for name, looks in there.items() if at_once or self._arriving.get(name) == looks]
+        self._arriving = there
+        if not ready:
+            return None
+        if len(self._settled) + len(ready) > MOST_IMAGES:
+            raise UserError("pictures", f"are more than {MOST_IMAGES:,}; watch another folder")
+        return self._predict(ready)
+
+    def _is_due(self, name: str, looks: tuple[int, int]) -> bool:
+        """Whether a file was not looked at yet, or was no picture and has changed since."""
+        return name not in self._settled or (clean_line(name, 1000) in self._skipped and self._settled[name] != looks)
+
+    def _predict(self, files: list[str]) -> News | None:
+        new = new_pictures.some(self._folder, files, self._predictor.model.form)
+        first = len(self._rows.files) if self._rows else 0
+        try:
+            rows = self._predictor.rows(new)
+            self._rows = rows if self._rows is None else self._rows + rows
+        except UserError:
+            if new.names:
+                raise
+        self._settled |= {name: self._arriving[name] for name in files}
+        for name in files:
+            self._skipped.pop(clean_line(name, 1000), None)
+        self._skipped |= dict(new.skipped)
+        if not new.names:
+            return None
+        new.skipped = list(self._skipped.items())
+        found = self._predictor.told(self._rows, new)
+        return News(found, first, tuple(kind for kind in found.kinds if self._is_news(found, kind)))
+
+    def _is_news(self, found: Predicted, kind: tuple[int, ...]) -> bool:
+        files = {found.files[row] for row in kind}
+        is_known = len(files & self._told) >= _SAME * len(files)
+        self._told |= files
+        return not is_known

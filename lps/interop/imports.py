@@ -1,0 +1,430 @@
+"""Runs of other machines, from folders and archives: checked and copied, never trusted, never executed.
+
+Only files that `archives.belongs` knows are taken, each written anew. A run comes in as a whole or not at all: it is
+filled and checked in `.incoming/` and then renamed. Checkpoints are compared with their sha256 and not opened; a
+trainer that resumes the run loads them with `weights_only`. Nothing that was going on elsewhere goes on here: wishes
+stay behind, and a run without an end is recorded as crashed where it was copied. `imported.json` says where it is from.
+"""
+
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lps.analysis import naming
+from lps.errors import UserError, shorten
+from lps.files import versions
+from lps.files.atomic import (
+    SMALL_FILE,
+    as_user_error,
+    clean_line,
+    read_small,
+    refusal,
+    sync_folder,
+    write_json,
+    write_whole,
+)
+from lps.files.atomic_folder import draft_folder
+from lps.files.disk import create, make_folder
+from lps.files.locks import claim, is_held, locked
+from lps.files.untrusted_files import MOST_BYTES, UntrustedFile, entries
+from lps.files.versions import MOST_ARRAYS, MOST_LINE, MOST_NAMES
+from lps.interop import untrusted_arrays
+from lps.interop.archives import belongs
+from lps.settings.config import Config
+from lps.store import inherited
+from lps.store.desired_state import LARGEST
+from lps.store.events import check_version, event_of, excess
+from lps.store.run_folders import blocked_by
+from lps.store.runs import NOTES_LIMIT, RECORDED_FILE, RUN_ID, Run, clean_text
+from lps.wording import counted, data_size
+
+IMPORTED_FILE = "imported.json"
+_MOST_TEXT = 256 << 20  # bytes of events.jsonl
+_MOST_LOG = 16 << 20
+RESERVE = 500 << 20  # bytes of the disk that stay free
+ELSEWHERE = "/nonexistent"  # a folder that no machine has: a path that has to be one begins with it
+OWN_NOW = "it was a recording, and is a run of your own here"
+_LATER = ("checkpoints", "snapshots", "projections")  # folders that a later import of the same run may fill up
+_TEXTS = ("state", "reason", "kind", "host", "boot_id", "slot", "phase")  # keys of records, where they have them
+_NUMBERS = ("attempt", "time", "started", "code", "signal", "epoch", "epochs", "step", "steps", "eta_s")
+_IDENTITY = ("events.jsonl", "split.npz")  # two runs with these and their settings in common are one
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A run that came in, or was there already; notes: what was left out or damaged, one sentence each."""
+
+    run: Run
+    is_new: bool
+    notes: tuple[str, ...] = ()
+
+
+def import_runs(
+    path: Path, root: Path, dataset_path: str | None = None, most_bytes: int = MOST_BYTES
+) -> list[Imported]:
+    """Take the runs in `path`, a run's folder, a folder of such folders, or an archive of them, into the folder `root`.
+
+    dataset_path: where the data set of these runs lies on this machine; without it they know of no place, since a path
+    from elsewhere could point at anything here; the same holds for files of start weights. All of an archive's runs
+    come in or none. Raises `UserError`.
+    """
+    found = []
+    for source in _sources(path):
+        with _incoming(root) as drafts:
+            notes = _copy(source, drafts, root, most_bytes)
+            ids = sorted(entry.name for entry in drafts.iterdir())
+            if not ids:
+                raise UserError("path", f"{shorten(path.name)} holds no run: no folder is called as runs are")
+            for run_id in ids:
+                notes[run_id] = notes.get(run_id, []) + check(Run(drafts / run_id), path.name, dataset_path)
+            found += _place([drafts / run_id for run_id in ids], root, notes)
+    return found
+
+
+def _sources(path: Path) -> list[Path]:
+    """What is read as one thing: an archive, or a run's folder each."""
+    try:
+        path = Path(os.path.expanduser(path)).resolve()  # which leaves ~nobody as it is
+        path.stat()
+    except (OSError, ValueError) as error:
+        reason = refusal(error) if isinstance(error, OSError) else "it is no path"
+        raise UserError("path", f"{shorten(str(path), 200)} cannot be read ({reason})") from None
+    if not path.is_dir() or RUN_ID.fullmatch(path.name):
+        return [path]
+    folders = sorted(entry for entry in path.iterdir() if RUN_ID.fullmatch(entry.name))
+    folders = [folder for folder in folders if folder.is_dir() and not folder.is_symlink()]
+    if not folders:
+        raise UserError("path", f"{shorten(str(path))} is no run and holds none")
+    return folders
+
+
+@contextmanager
+def _incoming(root: Path) -> Iterator[Path]:
+    """An empty folder beside the runs that goes away at the end; raises `UserError` where it cannot be written."""
+    place, is_new = root / ".incoming", not root.exists()
+    with ExitStack() as stack:
+        try:
+            root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(place)
+            if is_new:
+                stack.callback(_remove_empty, root, place)
+            folder = stack.enter_context(draft_folder(place, "import"))
+        except OSError as error:
+            said = blocked_by(root) or f"{shorten(str(root))} cannot hold another run ({error.strerror})"
+            raise UserError("runs", said) from None
+        yield folder
+
+
+def _remove_empty(root: Path, place: Path) -> None:
+    """Remove a folder of runs that was made for an import that brought none."""
+    if [*root.iterdir()] == [place]:
+        with suppress(OSError):
+            place.rmdir()
+            root.rmdir()
+
+
+# ---------------------------------------------------------------------------------------------------- copying
+
+
+def _copy(source: Path, drafts: Path, root: Path, most_bytes: int) -> dict[str, list[str]]:
+    """Write the files of all runs in `source` below `drafts`; gives what is to be said of each run by id.
+
+    A recording comes in as a run of one's own: without the file that makes it one.
+    """
+    if source.is_dir() and is_held(source / "lock"):
+        raise UserError("path", f"{source.name} is running on this machine; stop it first")
+    left_out: dict[str, int] = {}
+    recorded: set[str] = set()
+    with entries(source, most_bytes) as files:
+        for entry in files:
+            run_id, name = place_of(entry.name)
+            if not run_id:
+                continue
+            if belongs(name):
+                _write(entry, drafts / run_id / name, root)
+            elif name == RECORDED_FILE:
+                recorded.add(run_id)
+            elif name not in ("lock", "want.json"):
+                left_out[run_id] = left_out.get(run_id, 0) + 1
+    notes = {run_id: [f"{count} files that are no results were left out"] for run_id, count in left_out.items()}
+    return notes | {run_id: [*notes.get(run_id, []), OWN_NOW] for run_id in recorded}
+
+
+def place_of(name: str) -> tuple[str, str]:
+    """(id of the run, name inside its folder) of an archive's entry; "" for what is in no run's folder."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    at = next((place for place, part in enumerate(parts) if RUN_ID.fullmatch(part)), len(parts))
+    return (parts[at], "/".join(parts[at + 1 :])) if at < len(parts) - 1 else ("", "")
+
+
+def _limit(name: str) -> int:
+    """Bytes that a file may have."""
+    kind = name.rpartition(".")[2]
+    if name == "log.txt":
+        return _MOST_LOG
+    return {"json": SMALL_FILE, "jsonl": _MOST_TEXT, "npz": MOST_ARRAYS}.get(kind, MOST_BYTES)
+
+
+def _write(entry: UntrustedFile, target: Path, root: Path) -> None:
+    """Copy one file to a new one, no more bytes than it said to have."""
+    name = target.name
+    if entry.size > _limit(name):
+        raise UserError("archive", f"has a {name} of {data_size(entry.size)}, more than any run's")
+    try:
+        if shutil.disk_usage(root).free < entry.size + RESERVE:
+            raise UserError("runs", f"{shorten(str(root))} has too little space left for {name}")
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        target = open(target, "xb", opener=lambda path, flags: os.open(path, flags, 0o600))
+    except FileExistsError:
+        raise UserError("archive", f"has {name} of {target.parent.name} twice") from None
+    except OSError as error:
+        raise UserError("runs", f"{name} cannot be written ({error.strerror})") from None
+    with target, as_user_error("runs", f"{name} cannot be written"):
+        entry.copy_to(target)
+        target.flush()
+        os.fsync(target.fileno())
+
+
+def _place(drafts: list[Path], root: Path, notes: dict[str, list[str]]) -> list[Imported]:
+    """Put checked runs among the others, all or none; those that are there already stay, and must be the same ones."""
+    found, moved = [], []
+    with locked(root):
+        present = [draft for draft in drafts if os.path.lexists(root / draft.name)]
+        for draft in present:
+            if not _is_same(draft, root / draft.name):
+                said = "is there already with other results; delete that one first, or keep it"
+                raise UserError("run", f"{draft.name} {said}")
+        try:
+            for draft in drafts:
+                if draft not in present:
+                    draft.rename(root / draft.name)
+                    moved.append(draft)
+        except OSError as error:
+            for draft in moved:
+                (root / draft.name).rename(draft)
+            raise UserError("runs", f"{shorten(str(root))} cannot hold another run ({error.strerror})") from None
+        sync_folder(root)
+    for draft in drafts:
+        run, is_new = Run(root / draft.name), draft in moved
+        found.append(Imported(run, is_new, tuple(notes[run.id]) if is_new else _add_later(Run(draft), run)))
+    return found
+
+
+def _is_same(draft: Path, folder: Path) -> bool:
+    """Whether two runs have the same settings and results, wherever their data lie."""
+    if any(_bytes(draft / name) != _bytes(folder / name) for name in _IDENTITY):
+        return False
+    try:
+        one, other = (_without_places(Run(path).config()).to_json() for path in (draft, folder))
+    except UserError:
+        return False
+    return one == other
+
+
+def _without_places(config: Config) -> Config:
+    """The settings without the folders of this machine; of start weights the name of their file stays."""
+    weights = config.network_checkpoint and f"{ELSEWHERE}/{os.path.basename(config.network_checkpoint)}"
+    return replace(config, dataset_path=None, network_checkpoint=weights)
+
+
+def _add_later(draft: Run, run: Run) -> tuple[str, ...]:
+    """Give a run that came in before what it lacks: checkpoints for one, if it was packed without them the first time.
+
+    Whatever it has stays as it is. A run that was not imported has all that it needs.
+    """
+    if not (run.folder / IMPORTED_FILE).exists():
+        return ()
+    return _find_data(draft, run) + _add_files(draft, run)
+
+
+def _add_files(draft: Run, run: Run) -> tuple[str, ...]:
+    missing = [path for name in _LATER for path in sorted((draft.folder / name).glob("*"), key=_last_is_record)]
+    names = [path.relative_to(draft.folder).as_posix() for path in missing]
+    names = [name for name in names if not os.path.lexists(run.folder / name)]
+    if not names:
+        return ()
+    counts = ", ".join(_count(names, kind) for kind in _LATER if any(name.startswith(f"{kind}/") for name in names))
+    lock = claim(run.lock)
+    if lock is None:
+        return (f"lacks {counts}; import it again once it is over",)
+    try:
+        for name in names:
+            make_folder((run.folder / name).parent)
+            (draft.folder / name).rename(run.folder / name)
+            sync_folder((run.folder / name).parent)
+    except OSError as error:
+        raise UserError("runs", f"{run.id} cannot be filled up ({refusal(error)})") from None
+    finally:
+        os.close(lock)
+    return (f"has been given what it lacked: {counts}",)
+
+
+def _last_is_record(path: Path) -> tuple[bool, str]:
+    """A checkpoint counts once its record is there, so that comes after it."""
+    return path.suffix == ".json", path.name
+
+
+def _count(names: list[str], kind: str) -> str:
+    """How many of the files are checkpoints, for one, in words; records beside them are not counted."""
+    count = sum(name.startswith(f"{kind}/") and not name.endswith(".json") for name in names)
+    return counted(count, kind.removesuffix("s"))
+
+
+def _find_data(draft: Run, run: Run) -> tuple[str, ...]:
+    """Let it know where its data are, where this import says so."""
+    place = draft.config().dataset_path
+    if not place:
+        return ()
+    with run.changing():
+        config = run.config()
+        if config.dataset_path == place:
+            return ()
+        write_whole(run.folder / "config.json", replace(config, dataset_path=place).to_json().encode())
+    return (f"its data set is taken from {shorten(place, 200)} from now on",)
+
+
+def _bytes(path: Path) -> bytes | None:
+    return hashlib.sha256(path.read_bytes()).digest() if path.is_file() else None
+
+
+# ---------------------------------------------------------------------------------------------------- checking
+
+
+def check(run: Run, origin: str, dataset_path: str | None = None) -> list[str]:
+    """Check every file of a run that was copied and make it one of this machine; raises `UserError`.
+
+    Gives sentences on what is damaged and does no harm.
+    """
+    notes = _check_config(run, dataset_path)
+    notes += _check_events(run) + _check_checkpoints(run) + untrusted_arrays.check(run)
+    versions.check("meta.json", run.read_json("meta.json").get("version"))
+    notes += _check_records(run) + _check_names(run) + run.damages()
+    run.keep_damaged("meta.json")
+    meta = run.meta()
+    texts = {key: meta[key] for key in ("name", "tags")} | {"notes": meta["notes"][:NOTES_LIMIT]}
+    texts |= {"hidden": False, "rev": max(1, meta["rev"])}
+    write_json(run.folder / "meta.json", versions.stamped("meta.json", texts))
+    os.close(create(run.lock))
+    host = run.read_json("process.json").get("host")
+    host = clean_line(host, 60) if isinstance(host, str) else "another machine"
+    _settle(run, host)
+    about = {"version": 1, "from": clean_line(origin), "host": host, "time": round(time.time(), 3)}
+    write_json(run.folder / IMPORTED_FILE, about)
+    return notes
+
+
+def _check_config(run: Run, dataset_path: str | None) -> list[str]:
+    """Its settings are valid and fit its id; the place of its data is one of this machine, or none.
+
+    Its start weights are nowhere: only their file's name is kept, which the settings need to be whole.
+    """
+    try:
+        config = Config.from_json(read_small(run.folder / "config.json").decode("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = refusal(error) if isinstance(error, OSError) else "it is no text"
+        raise UserError("config.json", f"of {run.id} is missing or damaged ({reason})") from None
+    if f"-{config.dataset}-{config.method}-s{config.seed}-" not in run.id:
+        raise UserError("config.json", f"of {run.id} is that of another run")
+    notes = []
+    if config.dataset_path and not dataset_path:
+        notes = ["its data set lies elsewhere: to see its images, import it with --dataset-path PATH"]
+    if config.network_checkpoint:
+        notes += ["its start weights lie elsewhere: a copy of it needs network.checkpoint set to their file here"]
+    if config.dataset_path or config.network_checkpoint:
+        place = os.path.abspath(dataset_path) if config.dataset_path and dataset_path else None
+        config = replace(_without_places(config), dataset_path=place)
+        write_whole(run.folder / "config.json", config.to_json().encode())
+    return notes
+
+
+def _check_events(run: Run) -> list[str]:
+    """Counts the damaged lines, which every reader skips; the last one may be torn.
+
+    Raises `UserError` for more than any run records, which readers skip too.
+    """
+    if not run.events.is_file():
+        return []
+    check_version(run.events)
+    good, bad, names = 0, 0, set()
+    with open(run.events, "rb") as file:
+        while line := file.readline(MOST_LINE + 1):
+            if len(line) > MOST_LINE:
+                raise UserError("events.jsonl", f"of {run.id} has a line of more than {MOST_LINE >> 20} MB")
+            if not line.endswith(b"\n"):
+                continue
+            event = event_of(line)
+            good, bad = good + (event is not None), bad + (event is None)
+            if event is None and (said := excess(line)):
+                raise UserError("events.jsonl", f"of {run.id} has {said}")
+            names.update(event["values"] if event else ())
+            if len(names) > MOST_NAMES:
+                raise UserError("events.jsonl", f"of {run.id} has more than {MOST_NAMES:,} measurements")
+    if bad > good:
+        raise UserError("events.jsonl", f"of {run.id} holds {bad} lines that are no events, and {good} that are")
+    return [f"{bad} damaged lines of events.jsonl are skipped"] if bad else []
+
+
+def _check_checkpoints(run: Run) -> list[str]:
+    """Removes those that are not what was written; none is opened."""
+    damaged = []
+    for path in (*sorted(run.checkpoints.glob("*.pt")), *run.folder.glob(f"{inherited.WEIGHTS}.pt")):
+        record = run.read_json(path.with_suffix(".json").relative_to(run.folder).as_posix())
+        with open(path, "rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != record.get("sha256"):
+                damaged.append(path)
+    for path in damaged:
+        path.unlink()
+        path.with_suffix(".json").unlink(missing_ok=True)
+    return [f"checkpoint {path.stem} is damaged and was left out" for path in damaged]
+
+
+def _check_records(run: Run) -> list[str]:
+    """Removes those that are no records: what is known of the run without them is right, if less."""
+    damaged = []
+    for name in ("exit.json", "process.json", "progress.json"):
+        if (run.folder / name).exists() and not _is_record(run.read_json(name)):
+            (run.folder / name).unlink()
+            damaged.append(name)
+    return [f"{name} is damaged and was left out" for name in damaged]
+
+
+def _is_record(stored: dict) -> bool:
+    """Whether what it says is of its kind: texts that can be written, numbers that can be counted with."""
+    texts = [stored[key] for key in _TEXTS if stored.get(key) is not None]
+    numbers = [stored[key] for key in _NUMBERS if stored.get(key) is not None]
+    are_texts = all(isinstance(text, str) and clean_text(text) == text for text in texts)
+    return bool(stored) and are_texts and all(type(n) in (int, float) and abs(n) < LARGEST for n in numbers)
+
+
+def _check_names(run: Run) -> list[str]:
+    """Removes names of clusters that cannot be read."""
+    try:
+        naming.read_entries(run)
+    except UserError as error:
+        (run.folder / naming.FILE).unlink()
+        return [f"{naming.FILE} was left out: it {str(error).partition(': ')[2].replace(' and was left as it is', '')}"]
+    return []
+
+
+def _settle(run: Run, host: str) -> None:
+    """An end for a run that has none: here it neither waits nor goes on, and whoever wants to may resume it."""
+    state = run.state()
+    if state.is_over and state.name != "crashed":
+        return
+    if state.name == "crashed":
+        reason = f"had not ended on {host} when it was copied: it was going on there, or had crashed"
+        ending = {"attempt": max(1, state.attempt), "state": "crashed", "kind": "copied", "reason": reason}
+    else:
+        reason = f"had not begun on {host} when it was copied"
+        ending = {"attempt": 1, "state": "stopped", "kind": "", "reason": reason}
+    write_json(run.folder / "exit.json", ending | {"code": None, "signal": None, "forced": False, "time": time.time()})
+
+
+def as_json(found: Imported) -> dict:
+    """What came of one run, for scripts."""
+    return {"run": str(found.run.folder), "new": found.is_new, "notes": list(found.notes)}

@@ -1,0 +1,165 @@
+"""Labels to take away: a table that spreadsheets open safely, and a folder with one sub-folder of pictures a class.
+
+The folder can also come as a .zip that is made while it is sent.
+"""
+
+import io
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from lps.analysis.labels import Labels, label_all, pictures
+from lps.datasets import Images, as_image
+from lps.errors import UserError, shorten
+from lps.files import tables
+from lps.files.atomic import PUBLIC, as_user_error, write_whole
+from lps.interop import class_folders
+from lps.interop.class_folders import folder_names
+from lps.store.runs import Run
+from lps.store.snapshots import read_split
+
+_COLUMNS = ("image", "file", "predicted", "cluster", "name", "confidence", "group", "source")
+_TABLE = "labels.csv"
+_UNNAMED = "unlabeled"  # sub-folder of rejected images; the data set `folder` takes it for images of unknown class
+_PIECE = 1 << 20  # bytes of a picture that are in memory at a time
+
+
+def export(run: Run, to: Path, epoch: int | None = None, links: bool = False) -> Labels:
+    """Write the labels of a run at an epoch (see `label_all`): as a table where `to` ends in .csv, else as a folder.
+
+    Gives the labels; raises `UserError`. A table can be written without the pictures, then without file names.
+    """
+    split, targets = read_split(run.folder)
+    found = label_all(run, epoch)
+    if to.suffix.lower() != ".csv":
+        path = run.config().dataset_path
+        write_folder(to, found, pictures(run, split, targets), Path(path) if path else None, links)
+        return found
+    if links:
+        raise UserError("links", "are made in folders only; leave it out, or write to a folder")
+    try:
+        names = pictures(run, split, targets).file_names
+    except UserError:
+        names = ()
+    _write_csv(to, found, names)
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------- a table
+
+
+def as_csv(labels: Labels, file_names: tuple[str, ...] = ()) -> str:
+    """One line an image, `_COLUMNS` first. file_names: of every image of the data set, () where images are no files."""
+    rows: list[Sequence] = [_COLUMNS]
+    columns = labels.images, labels.predicted, labels.cluster, labels.confidence
+    numbers = zip(*(column.tolist() for column in columns))
+    for (image, predicted, cluster, confidence), name, group, source in zip(
+        numbers, labels.names, labels.groups, labels.sources
+    ):
+        file = tables.file_cell(file_names[image]) if file_names else ""
+        ids = ["" if number < 0 else number for number in (predicted, cluster)]
+        sure = "" if np.isnan(confidence) else f"{confidence:.4f}"
+        rows.append([image, file, *ids, tables.cell(name), sure, group, source])
+    return tables.csv_text(rows)
+
+
+def _write_csv(path: Path, labels: Labels, file_names: tuple[str, ...] = ()) -> None:
+    """The table as a file, whole or not at all; raises `UserError`."""
+    with as_user_error("to", f"{shorten(str(path))} cannot be written"):
+        write_whole(path, as_csv(labels, file_names).encode(), PUBLIC)
+
+
+# ---------------------------------------------------------------------------------------------------- a folder
+
+
+def write_folder(target: Path, labels: Labels, images: Images, root: Path | None = None, links: bool = False) -> Path:
+    """A sub-folder of pictures a class and `labels.csv`, all there or nothing; gives the folder.
+
+    Where the data set's images are files below `root`, they are copied under their own names, or linked to; else the
+    pixels are written as PNG. Raises `UserError`, also where something is at `target` already.
+    """
+    if links and not images.file_names:
+        raise UserError("links", "cannot be made: the images of this data set are no files; leave it out")
+    pictures = (
+        (place, _original(image, images, root) or images.pixels[image]) for place, image in _places(labels, images)
+    )
+    table = _TABLE, as_csv(labels, images.file_names)
+    return class_folders.write(target, pictures, table, links)
+
+
+def _places(labels: Labels, images: Images) -> list[tuple[str, int]]:
+    """(sub-folder and name, image) of every picture."""
+    folders = folder_names(sorted(set(labels.names) - {""})) | {"": _UNNAMED}
+    ids = labels.images.tolist()
+    width = len(str(len(images.labels) - 1))
+    numbers = [f"{image:0{width}d}" for image in ids]
+    files = [images.file_names[image] for image in ids] if images.file_names else [f"{text}.png" for text in numbers]
+    return list(zip(class_folders.places([folders[name] for name in labels.names], files, numbers), ids))
+
+
+def _original(image: int, images: Images, root: Path | None) -> Path | None:
+    """The file that an image comes from, None where it comes from none; raises `UserError` where it is gone."""
+    if not images.file_names or root is None:
+        return None
+    original = root.resolve() / images.file_names[image]
+    if not original.is_file():
+        name = shorten(images.file_names[image])
+        raise UserError("dataset.path", f"{name} is not there any more, so nothing was written")
+    return original
+
+
+# ---------------------------------------------------------------------------------------------------- a .zip
+
+
+def as_zip(labels: Labels, images: Images, root: Path | None, name: str) -> Iterator[bytes]:
+    """What `write_folder` writes, below one folder called `name`, as a .zip in pieces; raises `UserError` before the
+    first one.
+
+    Nothing is on the disk meanwhile, and no more than a piece in memory. Pictures are stored as they are: they are
+    packed already.
+    """
+    places = [(place, image, _original(image, images, root)) for place, image in _places(labels, images)]
+    return _zipped(places, as_csv(labels, images.file_names).encode(), images, name)
+
+
+def _zipped(places: Sequence[tuple[str, int, Path | None]], table: bytes, images: Images, name: str) -> Iterator[bytes]:
+    sink = _Pieces()
+    with zipfile.ZipFile(sink, "w") as archive:
+        archive.writestr(f"{name}/{_TABLE}", table, zipfile.ZIP_DEFLATED)
+        for place, image, original in places:
+            with archive.open(f"{name}/{place}", "w") as target, _content(images, image, original) as source:
+                while piece := source.read(_PIECE):
+                    target.write(piece)
+                    yield sink.taken()
+    yield sink.taken()
+
+
+def _content(images: Images, image: int, original: Path | None) -> io.BufferedIOBase:
+    if original is not None:
+        return open(original, "rb")
+    out = io.BytesIO()
+    as_image(images.pixels[image]).save(out, "PNG")
+    out.seek(0)
+    return out
+
+
+class _Pieces(io.RawIOBase):
+    """What an archive is written into: it cannot go back, and what was written is taken away."""
+
+    def __init__(self):
+        self._written = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data) -> int:
+        self._written += data
+        return len(data)
+
+    def taken(self) -> bytes:
+        """What was written since this was asked last."""
+        data = bytes(self._written)
+        self._written.clear()
+        return data

@@ -1,0 +1,128 @@
+"""A person's own pictures as they come out of a browser, kept as a folder that the data set `folder` reads.
+
+In `$LPS_PICTURES`, else in `pictures` beside the decisions (`lps.files.cache.data_folder`). What came is a stranger's
+until it was looked at: names, number, size and packing are bounded before a byte is written, links and files that are
+no pictures stay out, and a folder is there whole or not at all.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from lps.datasets._pictures import DEEPEST, ENDINGS
+from lps.errors import UserError, shorten
+from lps.files import browsing, disk
+from lps.files.atomic import as_user_error, sync_folder
+from lps.files.atomic_folder import draft_folder, sweep
+from lps.files.cache import data_folder
+from lps.files.untrusted_files import Allowance, UntrustedFile, entries
+from lps.interop.class_folders import folder_name, free_folder
+from lps.wording import counted
+
+MOST_PICTURES = 50_000
+MOST_BYTES = 8 << 30
+ARCHIVES = ("zip", "tar", "tar.gz", "tgz", "tar.bz2", "tar.xz")  # endings of archives that are taken
+_JUNK = "__MACOSX"  # what a Mac adds to archives
+_UNNAMED = "pictures"
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """Where pictures are now, how many, and the names of the files that were left out."""
+
+    folder: Path
+    pictures: int
+    left_out: tuple[str, ...]
+
+
+def home() -> Path:
+    """The folder of the folders that are kept."""
+    return data_folder("LPS_PICTURES", "pictures")
+
+
+def home_of_new() -> Path:
+    """The folder of those that came to be predicted."""
+    return home() / ".new"
+
+
+def folder(text: str) -> Path:
+    """The folder that an address of a page names; raises `UserError` for one that a person may not look at."""
+    found = browsing.allowed(text, (home(),))
+    if browsing.is_home(found):
+        raise UserError("folder", f"{shorten(str(found))} is your whole home; choose a folder in it")
+    return found
+
+
+def folders(place: Path | None = None) -> list[Path]:
+    """What is kept in `place`, `home` without it, the newest first."""
+    try:
+        found = [path for path in (place or home()).iterdir() if path.is_dir() and not path.name.startswith(".")]
+        return sorted(found, key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    except OSError:
+        return []
+
+
+def keep_archive(archive: Path, place: Path | None = None) -> Arrived:
+    """Keep the pictures of an archive (`ARCHIVES`) in a folder in `place`, `home` without it; raises `UserError`."""
+    with entries(archive, MOST_BYTES, MOST_PICTURES) as files:
+        return _keep(files, archive.name.partition(".")[0], place or home())
+
+
+def keep_files(uploads: Sequence[BinaryIO], place: Path | None = None) -> Arrived:
+    """As `keep_archive`, files with a `name` each: the path below the folder that a person chose and it, or alone."""
+    allowance, files = Allowance(None, MOST_BYTES, MOST_PICTURES), []
+    for upload in uploads:
+        size = upload.seek(0, os.SEEK_END)
+        upload.seek(0)
+        allowance.admit(upload.name, size)
+        files.append(UntrustedFile(upload.name, size, lambda upload=upload: upload))
+    top = {file.name.partition("/")[0] for file in files}
+    return _keep(files, top.pop() if len(top) == 1 and "/" in files[0].name else "", place or home())
+
+
+def _keep(files: Iterable[UntrustedFile], name: str, place: Path) -> Arrived:
+    """Keep pictures under a name that is free; raises `UserError`, and nothing is kept then."""
+    with as_user_error("pictures", f"{shorten(str(place))} cannot hold them"):
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        sweep(place, ".*.tmp")
+        with draft_folder(place, "upload") as draft:
+            pictures, left_out = _fill(draft, files)
+            if not pictures:
+                files_in_words = counted(len(left_out), "file")
+                raise UserError("pictures", f"{files_in_words}, and none of them is a picture of a known kind")
+            target = free_folder(place, folder_name(name) if name else _UNNAMED)
+            disk.rename(_root(draft), target)
+            sync_folder(place)
+    return Arrived(target, pictures, left_out)
+
+
+def _fill(draft: Path, files: Iterable[UntrustedFile]) -> tuple[int, tuple[str, ...]]:
+    """(pictures that were written below `draft`, names of the files that were left out); raises `UserError`."""
+    pictures, left_out = 0, []
+    for file in files:
+        parts = [part for part in file.name.split("/") if part not in ("", ".")]
+        path = draft.joinpath(*parts)
+        is_hidden = any(part.startswith(".") or part == _JUNK for part in parts)
+        if is_hidden or path.suffix.lower() not in ENDINGS or len(parts) > DEEPEST or path.is_file():
+            left_out.append(file.name)
+            continue
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            target = open(path, "xb")
+        except (FileExistsError, NotADirectoryError, IsADirectoryError):
+            raise UserError("archive", f"uses {shorten(file.name)} as a file and as a folder") from None
+        disk.check_fits(path, file.size)
+        with target:
+            file.copy_to(target)
+        pictures += 1
+    return pictures, tuple(left_out)
+
+
+def _root(draft: Path) -> Path:
+    """The folder of the classes: `draft`, or the one folder in it where that has folders itself."""
+    inside = list(draft.iterdir())
+    if len(inside) == 1 and inside[0].is_dir() and any(path.is_dir() for path in inside[0].iterdir()):
+        return inside[0]
+    return draft

@@ -1,0 +1,95 @@
+"""Features for TensorBoard's projector: points, what is known of their images, and the images on one sheet.
+
+`projector_config.pbtxt` names the files, all of them below the folder that it lies in.
+"""
+
+import math
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from lps.analysis import naming
+from lps.analysis.labels import clusters_of, default_names, name_of, pictures
+from lps.data.split import Split
+from lps.datasets import Images, as_image
+from lps.errors import UserError
+from lps.files.atomic import PUBLIC, clean_line, write_whole
+from lps.store.runs import Run
+from lps.store.snapshots import Snapshot, read_snapshot, read_split
+
+FOLDER = "projector"
+CONFIG = "projector_config.pbtxt"
+COLUMNS = ("image", "class", "group", "predicted", "name", "confidence")
+SHEET = 8192  # pixels of a side that TensorBoard takes at most
+_THUMBNAIL = 32  # pixels of a side
+
+
+def write(folder: Path, run: Run, epoch: int) -> str:
+    """The features of an epoch, for the projector of the run in `folder`; raises `UserError`.
+
+    Gives "", or the reason why the points come without their images.
+    """
+    found = read_snapshot(run.snapshots, epoch)
+    split, targets = read_split(run.folder)
+    name, missing = f"epoch-{epoch:04d}", ""
+    (folder / FOLDER).mkdir(exist_ok=True)
+    write_whole(folder / FOLDER / f"{name}.tsv", points(found.features).encode(), PUBLIC)
+    images = _about(run, epoch, found, split, targets).encode()
+    write_whole(folder / FOLDER / f"{name}-images.tsv", images, PUBLIC)
+    lines = [f'  tensor_name: "features of epoch {epoch}"', f'  tensor_path: "{FOLDER}/{name}.tsv"']
+    lines += [f'  metadata_path: "{FOLDER}/{name}-images.tsv"']
+    try:
+        images = pictures(run, split, targets)
+    except UserError as error:
+        missing = str(error)
+    else:
+        sheet, side = contact_sheet(images, found.feature_index)
+        sheet.save(folder / FOLDER / f"{name}.png", "PNG")
+        lines += [f'  sprite {{\n    image_path: "{FOLDER}/{name}.png"']
+        lines += [f"    single_image_dim: {side}\n    single_image_dim: {side}\n  }}"]
+    write_whole(folder / CONFIG, "\n".join(["embeddings {", *lines, "}", ""]).encode(), PUBLIC)
+    _remove_others(folder / FOLDER, name)
+    return missing
+
+
+def points(features: np.ndarray) -> str:
+    """Features (m, d) as a line an image, their numbers parted by tabs."""
+    return "".join("\t".join(map(repr, row)) + "\n" for row in features.astype(float).tolist())
+
+
+def _about(run: Run, epoch: int, found: Snapshot, split: Split, targets: np.ndarray) -> str:
+    """A line an image under `COLUMNS`: true class and group where known, what the network said, and what a person."""
+    said, defaults = naming.at(naming.read_entries(run), epoch), default_names(run, split)
+    rows = np.searchsorted(split.unlabeled, found.feature_index)
+    if not np.array_equal(split.unlabeled[np.minimum(rows, len(split.unlabeled) - 1)], found.feature_index):
+        raise UserError("snapshots", f"epoch {epoch} has features of images that are not unlabeled ones of this run")
+    clusters = clusters_of(said, found.predicted, split.unlabeled)
+    lines = ["\t".join(COLUMNS)]
+    for row, image in zip(rows.tolist(), found.feature_index.tolist()):
+        truth, predicted = int(targets[image]), str(found.predicted[row])
+        known = split.class_names[truth] if 0 <= truth < len(split.class_names) else ""
+        group = "" if truth < 0 else "seen" if truth < split.classes.seen else "novel"
+        name = name_of(int(clusters[row]), said, defaults)
+        words = [clean_line(text).replace("\t", " ") for text in (known, group, predicted, name)]
+        lines.append("\t".join([str(image), *words, f"{float(found.confidence[row]):.4f}"]))
+    return "".join(line + "\n" for line in lines)
+
+
+def contact_sheet(images: Images, ids: np.ndarray) -> tuple[Image.Image, int]:
+    """(the images of these ids side by side, row by row in a square, pixels of a side of each)."""
+    columns = max(1, math.ceil(math.sqrt(len(ids))))
+    side = max(1, min(_THUMBNAIL, SHEET // columns))
+    sheet = Image.new("RGB", (columns * side, columns * side), "white")
+    for place, image in enumerate(ids.tolist()):
+        tile = as_image(images.pixels[image]).convert("RGB")
+        way = Image.Resampling.NEAREST if max(tile.size) < side else Image.Resampling.BILINEAR
+        sheet.paste(tile.resize((side, side), way), (place % columns * side, place // columns * side))
+    return sheet, side
+
+
+def _remove_others(folder: Path, name: str) -> None:
+    """Files of epochs that the projector has shown before."""
+    for path in folder.iterdir():
+        if path.stem not in (name, f"{name}-images"):
+            path.unlink(missing_ok=True)

@@ -1,0 +1,178 @@
+"""A finished run as a small folder to look at elsewhere: no checkpoints, no machine, nothing that can be changed.
+
+It reads like any run. `recorded.json` says that it is a recording, and which command made the run. Of every epoch that
+is kept it holds the predictions of all images and the place of a sample of them on the principal plane; features of
+this sample at the last epoch alone; and where that was asked for, small copies of the training pictures.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from lps.analysis import labels, projection
+from lps.analysis.projection import spread
+from lps.errors import UserError, shorten, shown
+from lps.files import versions
+from lps.files.atomic import clean_line, write_json, write_whole
+from lps.files.atomic_folder import draft_folder
+from lps.settings.config import Config
+from lps.store import thumbnails
+from lps.store.events import read_history, resolved
+from lps.store.provenance import train_command
+from lps.store.run_folders import list_runs
+from lps.store.runs import RECORDED_FILE, RUN_ID, Run
+from lps.store.snapshots import Snapshot, read_snapshot, read_split, snapshot_epochs, write_arrays, write_snapshot
+
+SAMPLE = 600  # images whose features and places are kept
+SIZE = 3_000_000  # bytes of a recording; of long runs fewer epochs fit
+_DIGITS = 5  # of a number in the events: more than a chart shows
+_KINDS = ("start", "pretrain", "train", "eval", "finish")
+_SEED = 0  # of the sample
+
+
+def record(run: Run, to: Path, name: str = "", with_pictures: bool = False) -> Run:
+    """The recording of `run` in the folder `to`, complete or not there at all; raises `UserError`.
+
+    name: how people call it; without it the run's own name or id. with_pictures: small copies of the training pictures
+    come along, for those who do not have the data set.
+    """
+    state = run.state().name
+    if state != "finished":
+        raise UserError("run", f"{run.id} is {state}; only finished runs can be recorded")
+    if not RUN_ID.fullmatch(run.id):
+        raise UserError("run", f"{shorten(run.id)} is not the name of a run folder")
+    config, name = portable(run.config()), clean_line(name or run.title)
+    others = [other for other in list_runs(to) if other.id == run.id or other.title == name]
+    if others:
+        said = f"is recorded in {shown(to)} already, as {others[0].id}; remove that or use --name"
+        raise UserError("name", f"{shorten(name)} {said}")
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+        with draft_folder(to, run.id) as draft:
+            if with_pictures:
+                _add_pictures(draft, run)
+            _fill(Run(draft), run, config, name)
+            for path in [draft, *draft.rglob("*")]:  # to be looked at by whoever gets the program
+                path.chmod(0o755 if path.is_dir() else 0o644)
+            draft.rename(to / run.id)
+    except OSError as error:
+        raise UserError("to", f"{shown(to)} cannot hold the recording ({error.strerror})") from None
+    return Run(to / run.id)
+
+
+def portable(config: Config) -> Config:
+    """The settings without the place of the data on this machine; raises `UserError` where another place is named."""
+    config = replace(config, dataset_path=None)
+    for name, value in config.flat().items():
+        if isinstance(value, str) and (os.path.isabs(value) or "\\" in value):
+            raise UserError(name, "names a file of this machine, so the run cannot be recorded")
+    return config
+
+
+def _add_pictures(draft: Path, run: Run) -> None:
+    split, targets = read_split(run.folder)
+    thumbnails.write(draft, labels.pictures(run, split, targets), split)
+
+
+def _fill(draft: Run, run: Run, config: Config, name: str) -> None:
+    folder, epochs = draft.folder, snapshot_epochs(run.snapshots)
+    if not epochs:
+        raise UserError("run", f"{run.id} has no snapshots, so there is nothing to look at")
+    write_whole(folder / "config.json", config.to_json().encode())
+    meta = {"name": name, "notes": "", "tags": [], "rev": 1}
+    write_json(folder / "meta.json", versions.stamped("meta.json", meta))
+    write_json(folder / RECORDED_FILE, {"version": 1, "command": train_command(config)})
+    ending = {"attempt": 1, "state": "finished", "reason": "", "kind": "", "code": 0}
+    write_json(folder / "exit.json", ending)
+    write_whole(draft.events, _events(run))
+    shutil.copyfile(run.folder / "split.npz", folder / "split.npz")
+    draft.snapshots.mkdir()
+    draft.projections.mkdir()
+    _write_epochs(draft, run, epochs)
+    size = _size(folder)
+    if size > SIZE:
+        raise UserError("run", f"{run.id} takes {size / 1e6:.1f} MB as a recording, more than {SIZE / 1e6:.0f} MB")
+
+
+def _events(run: Run) -> bytes:
+    """The records of the run as it went in the end, without texts of its own, with `_DIGITS` digits a number."""
+    lines = []
+    for event in read_history(run.events):
+        if event["kind"] in _KINDS:
+            kept = {key: event[key] for key in ("kind", "step", "epoch", "time", "version") if key in event}
+            kept |= resolved(event)
+            lines.append(json.dumps(kept | {"values": _rounded(event["values"])}, separators=(",", ":")))
+    return "".join(line + "\n" for line in lines).encode()
+
+
+def _rounded(value):
+    """Numbers with fewer digits; texts and whatever else is no measurement are left out."""
+    if isinstance(value, dict):
+        return {name: _rounded(item) for name, item in value.items() if not isinstance(item, (str, dict))}
+    if isinstance(value, list):
+        return [_rounded(item) for item in value if not isinstance(item, (str, list, dict))]
+    return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
+
+
+def _write_epochs(draft: Run, run: Run, epochs: list[int]) -> None:
+    """Snapshots and places of as many epochs as fit, the first and the last among them; maps that others made."""
+    first, last = (read_snapshot(run.snapshots, epoch) for epoch in (epochs[0], epochs[-1]))
+    rows = sample(len(last.features))
+    plane = _plane(first, last)
+    before = _size(draft.folder)
+    _write_epoch(draft, epochs[0], first, rows, plane)
+    each = _size(draft.folder) - before
+    _write_epoch(draft, epochs[-1], last, rows, plane, with_features=True)
+    kept = spread(epochs, int((SIZE - _size(draft.folder)) / (1.2 * each)))
+    for epoch in kept[1:-1]:
+        _write_epoch(draft, epoch, read_snapshot(run.snapshots, epoch), rows, plane)
+    _copy_maps(draft, run, kept)
+
+
+def sample(count: int) -> np.ndarray:
+    """The rows that are kept of `count`: at most `SAMPLE`, ascending, the same ones every time."""
+    return np.sort(np.random.default_rng(_SEED).permutation(count)[:SAMPLE])
+
+
+def _plane(first: Snapshot, last: Snapshot) -> projection.Plane:
+    """The principal plane of the last epoch, turned towards that of the first."""
+    features = last.features.astype(np.float32)
+    plane = projection.fit_plane(features)
+    if not np.array_equal(first.feature_index, last.feature_index):
+        return plane
+    early = first.features.astype(np.float32)
+    return projection.turn(plane, plane.project(features), projection.fit_plane(early).project(early))
+
+
+def _write_epoch(
+    draft: Run, epoch: int, found: Snapshot, rows: np.ndarray, plane: projection.Plane, with_features: bool = False
+) -> None:
+    rows = rows[rows < len(found.features)]
+    index, features = found.feature_index[rows], found.features[rows]
+    points = plane.project(features.astype(np.float32))
+    kept = rows if with_features else rows[:0]
+    thinned = replace(found, features=found.features[kept], feature_index=found.feature_index[kept])
+    write_snapshot(draft.snapshots, epoch, thinned)
+    _write_map(draft, "pca", epoch, points, index)
+
+
+def _copy_maps(draft: Run, run: Run, epochs: Iterable[int]) -> None:
+    for method in set(projection.METHODS) - {"pca"}:
+        for epoch in epochs:
+            found = projection.read_map(run, method, epoch)
+            if found is not None:
+                _write_map(draft, method, epoch, found.points, found.index)
+
+
+def _write_map(draft: Run, method: str, epoch: int, points: np.ndarray, index: np.ndarray) -> None:
+    path = draft.projections / f"{method}-epoch-{epoch:04d}.npz"
+    write_arrays(path, points=points.astype(np.float16), index=index.astype(np.int32))
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

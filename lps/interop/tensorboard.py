@@ -1,0 +1,323 @@
+"""Runs for TensorBoard: every number as a scalar, vectors and confidences as histograms, settings as hyperparameters.
+
+A run becomes a folder of its own with one file of events, which is only ever appended to: TensorBoard reads on where it
+was. What counts in the end is what it shows (`events.rewind`): where a resumed run takes something back, a new session
+begins in the file, which voids all before it. Numbers are float32 there; one that was not finite is NaN. The features
+are in the same folder, for the projector (`lps.interop.projector`). TensorBoard's own package frames the records;
+neither torch nor TensorFlow is needed.
+
+tensorboardX was tried (2.6.5) and refused: each export begins another file, named and dated by the clock, so that a
+second one shows every point twice, nothing mends a torn record, and hyperparameters become a run of their own.
+"""
+
+import io
+import os
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+
+from lps.analysis.clusters import read_assignment
+from lps.errors import UserError, shorten
+from lps.files.atomic import write_json
+from lps.files.atomic_folder import MARK, check_place
+from lps.files.locks import claim
+from lps.interop import projector
+from lps.settings import catalog
+from lps.store.events import Names, read_events, rewind
+from lps.store.run_folders import list_runs
+from lps.store.runs import Run
+from lps.store.snapshots import read_split, snapshot_epochs
+
+_CURVES = 20  # vectors up to this length are curves as well, one an entry
+_OF_STEPS = "steps/"  # lists over the steps of an epoch, which are neither
+_BINS = 30  # of a histogram
+_CONFIDENCE_BINS = 50  # from 0 to 1
+FILE = "events.out.tfevents.lps"  # TensorBoard knows its files by "tfevents"
+POLL_S = 1.0  # how often a run that goes on is looked at
+_ENDS = {"finish": "STATUS_SUCCESS", "stop": "STATUS_FAILURE", "fail": "STATUS_FAILURE"}
+
+
+def export(runs: Sequence[Run], into: Path, epoch: int | None = None) -> dict[Path, str]:
+    """Write a folder for each of `runs` into the folder `into`, or what is new of it; raises `UserError`.
+
+    epoch: whose features the projector shows; the newest without it. Gives the folders, and why the projector of each
+    lacks something ("" where it does not).
+    """
+    found = {}
+    for run in runs:
+        bridge = Bridge(run, into, epoch)
+        bridge.update()
+        bridge.close()
+        found[bridge.folder] = bridge.missing
+    return found
+
+
+def follow(runs: Sequence[Run], root: Path, into: Path) -> Iterator["Bridge"]:
+    """Write new events as they come, until all of `runs` are over; each bridge is given once it has begun.
+
+    Without `runs`: those in the folder `root` whose processes live or that wait, now or later, for ever.
+    """
+    bridges: dict[str, Bridge] = {}
+    over: set[str] = set()
+    while True:
+        for run in runs or [run for run in list_runs(root) if run.state().is_moving]:
+            if run.id not in bridges and not (runs and run.id in over):
+                bridges[run.id] = Bridge(run, into)
+                bridges[run.id].update()
+                yield bridges[run.id]
+        for bridge in list(bridges.values()):
+            if bridge.step():
+                bridge.close()
+                over.add(bridge.run.id)
+                del bridges[bridge.run.id]
+        if runs and not bridges:
+            return
+        time.sleep(POLL_S)
+
+
+@dataclass
+class Bridge:
+    """One run on its way to TensorBoard: every `update` writes what has come since the last one."""
+
+    run: Run
+    into: Path
+    epoch: int | None = None  # of the projector; None: the newest
+    missing: str = ""  # why the projector is not there, or without pictures
+    _history: list[dict] = field(default_factory=list)
+    _offset: int = 0
+    _encoder: "Encoder | None" = None
+    _file: "EventFile | None" = None
+    _shown: int = -1  # epoch that the projector shows
+
+    @property
+    def folder(self) -> Path:
+        return self.into / self.run.id
+
+    def step(self) -> bool:
+        """Update; whether the run is over, in which case what it wrote last is written too."""
+        over = not self.run.state().is_moving
+        if self.run.folder.is_dir():  # else somebody deleted it, and what TensorBoard has of it stays
+            self.update()
+        return over
+
+    def update(self) -> None:
+        """Write what is new; raises `UserError`. A run without events has no folder yet."""
+        epoch = self._epoch()
+        events, offset = read_events(self.run.events, self._offset)
+        known = self._history if offset >= self._offset else []
+        names = Names()
+        history = [names.admit(event) for event in rewind(known + events)]
+        grew = self._encoder is not None and offset >= self._offset and history[: len(known)] == known
+        self._offset, self._history = offset, history
+        if not history:
+            return
+        try:
+            if grew:
+                self._file.append(self._encoder.encode(history[len(known) :]))
+            else:
+                self._begin()
+            self._show_features(epoch)
+        except OSError as error:
+            where = shorten(str(self.folder))
+            raise UserError("into", f"{where} was not written ({error.strerror or error})") from None
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _begin(self) -> None:
+        self._encoder = Encoder(_tensorboard(), self.run)
+        if self._file is None:
+            check_place(self.folder)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_json(self.folder / MARK, {"to": "tensorboard", "run": self.run.id})
+            self._file = EventFile(self.folder / FILE)
+        self._file.put(self._encoder.head(self._history[0]["time"]) + self._encoder.encode(self._history))
+
+    def _epoch(self) -> int:
+        """The epoch whose features are to be shown, -1 while there is none; raises `UserError`."""
+        epochs = snapshot_epochs(self.run.snapshots)
+        if self.epoch is not None and self.epoch not in epochs:
+            some = f"the epochs go from {epochs[0]} to {epochs[-1]}" if epochs else "there is none yet"
+            raise UserError("epoch", f"{self.epoch} has no snapshot; {some}")
+        return max(epochs, default=-1) if self.epoch is None else self.epoch
+
+    def _show_features(self, epoch: int) -> None:
+        """The projector's files, where they do not show this epoch yet."""
+        if epoch == self._shown:
+            return
+        self._shown = epoch
+        try:
+            self.missing = projector.write(self.folder, self.run, epoch)
+        except UserError as error:
+            self.missing = str(error)
+
+
+class EventFile:
+    """A file of records that this process alone appends to; raises `UserError` where another one does."""
+
+    def __init__(self, path: Path):
+        self._descriptor = claim(path)
+        if self._descriptor is None:
+            raise UserError("into", f"{shorten(str(path.parent))} is being written by another export")
+
+    def append(self, data: bytes) -> None:
+        """Add whole records; in the kernel's hands when the call returns."""
+        os.lseek(self._descriptor, 0, os.SEEK_END)
+        while data:
+            data = data[os.write(self._descriptor, data) :]
+
+    def put(self, data: bytes) -> None:
+        """Let `data`, which begins with a session, be what counts: as the rest of the file where it begins with it."""
+        there = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
+        if data.startswith(there):  # also where an export was killed in the middle of a record
+            data = data[len(there) :]
+        else:
+            os.ftruncate(self._descriptor, end_of_records(there))
+        self.append(data)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+def end_of_records(data: bytes) -> int:
+    """The byte after the last whole record: length in 8 bytes, its checksum in 4, content, checksum in 4."""
+    end = 0
+    while end + 12 <= len(data):
+        after = end + 16 + struct.unpack_from("<Q", data, end)[0]
+        if after > len(data):
+            break
+        end = after
+    return end
+
+
+class Encoder:
+    """Events of a run as records of TensorBoard; the same events of the same folder are always the same bytes."""
+
+    def __init__(self, package: SimpleNamespace, run: Run):
+        self._tb, self._run = package, run
+        self._told: dict[str, object] = {}  # what `start` events said, which is said again by every attempt
+
+    def head(self, began: float) -> bytes:
+        """A new session, and the settings. began: unix seconds."""
+        session = self._tb.SessionLog(status=self._tb.SessionLog.START)
+        about = {"group_name": self._run.id, "start_time_secs": began}
+        started = self._tb.SessionStartInfo(**about, hparams=self._settings())
+        value = self._hyperparameters(self._tb.hparams.SESSION_START_INFO_TAG, session_start_info=started)
+        summary = self._tb.Summary(value=[value])
+        parts = [{"file_version": "brain.Event:2"}, {"session_log": session}, {"summary": summary}]
+        return b"".join(self._record(began, 0, **part) for part in parts)
+
+    def _settings(self) -> dict:
+        """The run's settings as protobuf's values, empty where they cannot be read."""
+        try:
+            flat = self._run.config().flat()
+        except UserError:
+            return {}
+        kinds = {bool: "bool_value", int: "number_value", float: "number_value", str: "string_value"}
+        values = {key: "none" if value is None else value for key, value in flat.items()}
+        return {key: self._tb.Value(**{kinds[type(value)]: value}) for key, value in values.items()}
+
+    def encode(self, events: Sequence[dict]) -> bytes:
+        """Events at their steps and times."""
+        records = []
+        for event in events:
+            values = [*self._of_values(event), *(self._confidences(event) if event["kind"] == "eval" else ())]
+            if event["kind"] in _ENDS:
+                values.append(self._end(event))
+            if values:
+                records.append(self._record(event["time"], event["step"], summary=self._tb.Summary(value=values)))
+        return b"".join(records)
+
+    def _record(self, moment: float, step: int, **content) -> bytes:
+        out = io.BytesIO()
+        event = self._tb.Event(wall_time=moment, step=step, **content)
+        self._tb.RecordWriter(out).write(event.SerializeToString(deterministic=True))
+        return out.getvalue()
+
+    def _of_values(self, event: dict) -> Iterator:
+        for name, value in event["values"].items():
+            if event["kind"] == "start":
+                if name in self._told and self._told[name] == value:
+                    continue
+                self._told[name] = value
+            if value is None or type(value) in (int, float):
+                yield self._scalar(name, value)
+            elif isinstance(value, list) and not name.startswith(_OF_STEPS):
+                yield from self._vector(name, value)
+        if event["kind"] in ("train", "eval"):
+            yield self._scalar(f"epoch/{event['kind']}", event["epoch"])
+
+    def _vector(self, name: str, vector: list) -> Iterator:
+        """A histogram of the entries, and curves by class id of vectors that are short enough to be read so."""
+        numbers = np.array([item if type(item) in (int, float) else np.nan for item in vector], float)
+        if np.isfinite(numbers).any():
+            yield self._histogram(name, numbers[np.isfinite(numbers)], _BINS)
+        if len(numbers) <= _CURVES:
+            yield from (self._scalar(f"{name}/{index:02d}", number) for index, number in enumerate(numbers.tolist()))
+
+    def _scalar(self, name: str, value: float | None):
+        with np.errstate(over="ignore"):
+            number = float(np.float32(np.nan if value is None else value))
+        return self._tb.Summary.Value(tag=name, simple_value=number)
+
+    def _histogram(self, name: str, numbers: np.ndarray, bins: int, span: tuple[float, float] | None = None):
+        """Rows of left end, right end, count; equally wide from the least to the greatest number, or over `span`."""
+        counts, edges = np.histogram(numbers, bins, span)
+        buckets = self._tb.make_tensor_proto(np.stack([edges[:-1], edges[1:], counts], axis=1).astype(np.float64))
+        metadata = self._tb.histogram.create_summary_metadata(display_name=None, description=None)
+        return self._tb.Summary.Value(tag=name, tensor=buckets, metadata=metadata)
+
+    def _confidences(self, event: dict) -> Iterator:
+        """How sure the network was after the epoch, over all unlabeled images, and by predicted group."""
+        try:
+            split, _ = read_split(self._run.folder)
+            found = read_assignment(self._run, event["epoch"], split)
+            aligned = catalog.method_info(self._run.config().method).seen_is_aligned
+        except UserError:
+            return
+        sure, seen = found.confidence.astype(float), found.predicted < split.classes.seen
+        parts = {"all": sure, "seen": sure[seen], "novel": sure[~seen]} if aligned else {"all": sure}
+        for name, part in parts.items():
+            part = part[np.isfinite(part)]
+            if len(part):
+                yield self._histogram(f"confidence/{name}", part, _CONFIDENCE_BINS, (0.0, 1.0))
+
+    def _end(self, event: dict):
+        """The end of the session, for the table of hyperparameters."""
+        status = self._tb.Status.Value(_ENDS[event["kind"]])
+        ended = self._tb.SessionEndInfo(status=status, end_time_secs=event["time"])
+        return self._hyperparameters(self._tb.hparams.SESSION_END_INFO_TAG, session_end_info=ended)
+
+    def _hyperparameters(self, tag: str, **content):
+        data = self._tb.HParamsPluginData(**content)
+        metadata = self._tb.hparams.create_summary_metadata(data)
+        data.version = self._tb.hparams.PLUGIN_DATA_VERSION
+        metadata.plugin_data.content = data.SerializeToString(deterministic=True)  # maps have no order of their own
+        return self._tb.Summary.Value(tag=tag, metadata=metadata, tensor=self._tb.hparams.NULL_TENSOR)
+
+
+def _tensorboard() -> SimpleNamespace:
+    """What is used of the package, imported when it is needed; raises `UserError` where it is not installed."""
+    try:
+        from google.protobuf.struct_pb2 import Value
+        from tensorboard.compat.proto import event_pb2, summary_pb2
+        from tensorboard.plugins.histogram import metadata as histogram
+        from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
+        from tensorboard.plugins.hparams import metadata as hparams
+        from tensorboard.summary.writer.record_writer import RecordWriter
+        from tensorboard.util.tensor_util import make_tensor_proto
+    except ModuleNotFoundError as error:
+        name = error.name.partition(".")[0]
+        raise UserError("to", f"tensorboard needs {name}, which is not installed: pip install tensorboard") from None
+    return SimpleNamespace(
+        RecordWriter=RecordWriter, Event=event_pb2.Event, SessionLog=event_pb2.SessionLog,
+        Summary=summary_pb2.Summary, histogram=histogram, make_tensor_proto=make_tensor_proto,
+        hparams=hparams, Value=Value, Status=api_pb2.Status, SessionStartInfo=plugin_data_pb2.SessionStartInfo,
+        SessionEndInfo=plugin_data_pb2.SessionEndInfo, HParamsPluginData=plugin_data_pb2.HParamsPluginData,
+    )  # fmt: skip

@@ -1,0 +1,124 @@
+"""Arrays that came from elsewhere: each file unpacks to what its heads say, and those of a run fit each other.
+
+A file that may have suffered on its way is left out; one that was made to deceive is refused with the whole run.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from lps.data.split import Split
+from lps.datasets._array_file import ArrayFile, WrongSize
+from lps.errors import UserError, shorten
+from lps.files.atomic import clean_line
+from lps.files.versions import MOST_ARRAYS
+from lps.store import inherited
+from lps.store.runs import Run
+from lps.store.snapshots import check_ids, read_arrays, read_snapshot, read_split
+
+
+class Damaged(UserError):
+    """A file that is not what was written. Nothing worse: a run can do without most of them."""
+
+
+def check(run: Run) -> list[str]:
+    """Removes damaged snapshots and maps; raises `UserError` for a damaged split, and for whatever lies."""
+    labels = run.folder / inherited.LABELS
+    if labels.exists():
+        _check_arrays(labels)
+        inherited.read(run)
+    paths = [*sorted(run.snapshots.glob("*.npz")), *sorted(run.projections.glob("*.npz"))]
+    if not (run.folder / "split.npz").exists():
+        if paths:
+            raise UserError("split.npz", f"of {run.id} is missing")
+        return []
+    _check_arrays(run.folder / "split.npz")
+    (split, images), notes = _check_split(run.folder), []
+    for path in paths:
+        try:
+            _check_arrays(path)
+            (_check_snapshot if path.parent == run.snapshots else _check_map)(path, split, images)
+        except Damaged as error:
+            path.unlink()
+            notes.append(f"{error}; it was left out")
+    return notes
+
+
+def _check_arrays(path: Path) -> None:
+    """Raise `UserError` unless an .npz unpacks to the plain arrays that its heads describe, and to no more.
+
+    Only heads are read. A `Damaged` one may have suffered on its way; any other was made to be so.
+    """
+    with _named(path), open(path, "rb") as file, ArrayFile(file) as stored:
+        stored.check_members(MOST_ARRAYS)
+        for name in stored.names:
+            try:
+                dtype = stored.head(name).dtype
+            except WrongSize:
+                raise UserError(shorten(name), "is not the array that it says it is") from None
+            if dtype.hasobject or dtype.names:
+                raise UserError("array", "holds something else than numbers or text")
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """What is wrong inside the `with` becomes a `UserError` that names the file."""
+    try:
+        yield
+    except Damaged:
+        raise
+    except UserError as error:
+        raise UserError(path.name, f"is refused: {error}") from None
+    except Exception as error:  # numpy and zipfile raise whatever a damaged head makes them stumble over
+        raise Damaged(path.name, f"is damaged ({clean_line(str(error)) or type(error).__name__})") from None
+
+
+def _check_split(folder: Path) -> tuple[Split, int]:
+    """(split, number of all images); raises `Damaged`."""
+    with _named(folder / "split.npz"):
+        split, targets = _read(read_split, folder)
+        images, classes = len(targets), split.classes
+        _expect(targets.ndim == 1 and 1 <= classes.seen <= classes.total)
+        most = max(classes.total, len(split.class_order))  # a model may look for fewer classes than there are
+        _expect(split.class_order.ndim == 1 and len(split.class_names) <= most)
+        _expect(images == 0 or -1 <= targets.min() <= targets.max() < most)
+        for ids in (split.labeled, split.unlabeled, split.test, split.validation, split.confirmed):
+            _expect(_are_ids(ids, images))
+        return split, images
+
+
+def _check_snapshot(path: Path, split: Split, images: int) -> None:
+    with _named(path):
+        found = _read(read_snapshot, path.parent, int(path.stem.removeprefix("epoch-")))
+        _read(check_ids, path.name, found.predicted, split.unlabeled, split.classes)
+        if len(found.test_predicted):
+            _read(check_ids, path.name, found.test_predicted, split.test, split.classes, "test")
+        _expect(found.confidence.shape == split.unlabeled.shape)
+        _expect(_are_ids(found.feature_index, images) and len(found.feature_index) == len(found.features))
+
+
+def _check_map(path: Path, split: Split, images: int) -> None:
+    with _named(path):
+        stored = _read(read_arrays, path, ("points", "index"))
+        _expect(_are_ids(stored["index"], images) and stored["points"].shape == (len(stored["index"]), 2))
+
+
+def _read(read, *where):
+    """What `read` gives; that it cannot is damage here, whatever it says."""
+    try:
+        return read(*where)
+    except UserError as error:
+        raise Damaged(error.name, str(error).removeprefix(f"{error.name}: ")) from None
+
+
+def _are_ids(ids: np.ndarray, images: int) -> bool:
+    """Whether these are ids of `images` images."""
+    plain = ids.ndim == 1 and ids.dtype.kind in "iu"
+    return plain and (len(ids) == 0 or bool(0 <= ids.min() <= ids.max() < images))
+
+
+def _expect(holds: bool) -> None:
+    if not holds:
+        raise ValueError("its arrays do not fit each other")

@@ -1,0 +1,256 @@
+"""Jobs: work that a page or a command begins and that outlives it, such as a class count or a data check.
+
+A job has a result file. Beside it, the kernel lock says that the job goes on, `NAME.progress.json` how far it is, and
+`NAME.stop` that it shall end. Jobs take no slot and give way to runs (`lps.machine.background`).
+"""
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from lps.errors import UserError, shorten, shown
+from lps.files import disk
+from lps.files.atomic import as_user_error, clean_line, write_json
+from lps.files.locks import claim
+from lps.machine import background
+from lps.scheduler.costs import Span
+from lps.settings import cli_args
+from lps.settings.config import Config, configure
+from lps.store.desired_state import number
+from lps.store.runs import Run
+
+KINDS = {".counts": "Class count", ".audits": "Data check"}  # folder beside the runs -> what its jobs are called
+_PROGRESS = ".progress.json"
+_RECENT_S = 86_400.0  # a job that ended longer ago is not listed
+_PATIENCE_S = 10.0  # from the request that a job shall end to its end by force
+_TICK_S = 1.0  # between two records of progress
+_PHASES = {
+    "prepare": "preparing",
+    "pretrain": "pretraining",
+    "features": "looking at pictures",
+    "count": "clustering",
+    "compare": "comparing pictures",
+}
+_MATTERS = (  # prefixes of settings that what a job looks at follows from
+    "dataset", "dataset.", "split.", "network.", "features", "pretrain.", "seed", "views",
+)  # fmt: skip
+
+
+def settings_text(config: Config) -> str:
+    """All settings as text, for names of stored results."""
+    return json.dumps(config.identifying(), sort_keys=True)
+
+
+def searched(config: Config) -> Config:
+    """`config` as far as jobs look at it: how many novel classes are asked for does not matter."""
+    kept = {key: value for key, value in config.flat().items() if key.startswith(_MATTERS)}
+    return configure(kept | {"split.num_novel": 1})
+
+
+def asked_of(config: Config) -> dict[str, object]:
+    """The settings that matter and differ from what is usual."""
+    plain = configure({"dataset": config.dataset, "split.num_novel": 1}).flat()
+    own = cli_args.differing(config.flat(), plain)
+    return {key: value for key, value in own.items() if key.startswith(_MATTERS) and key != "split.num_novel"}
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of jobs, for this user alone; raises `UserError`, also where a link is in its place."""
+    with as_user_error("job", f"{shorten(str(folder))} cannot be used"):
+        folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        disk.make_folder(folder)
+
+
+def begin(path: Path, config: Config, command: str, *words: str) -> None:
+    """Let `python -m lps COMMAND --begun WORDS` make the result `path` in the background. Raises `UserError`."""
+    with _usable(path):
+        if background.standing(path).state in ("absent", "failed", "cancelled"):
+            make_folder(path.parent)
+            JobProgress(path, config, silent).tell("prepare")  # its process says something only seconds later
+        background.begin(path, background.lps_command(command, "--begun", *words))
+
+
+def _usable(path: Path) -> AbstractContextManager:
+    """A link, a pipe or a folder in place of a file of the work on `path` is a `UserError` inside."""
+    return as_user_error("job", f"the files {shown(path.with_suffix(''))}.* cannot be used")
+
+
+Show = Callable[[str, float | None, Span | None], None]  # phase in words, share of it, time left of all
+
+
+def silent(phase: str, share: float | None, left: Span | None) -> None:
+    """Shows nothing."""
+
+
+class Cancelled(Exception):
+    """A person asked for the end of the job."""
+
+
+@dataclass(frozen=True)
+class BackgroundJob:
+    """A job that is working, or ended within a day. state: as of `background.JobState`.
+
+    phase, share, left: of a working job; share: of its phase, None where it is unknown; began: unix seconds.
+    """
+
+    path: Path
+    state: str
+    title: str
+    settings: dict[str, object]
+    phase: str = ""
+    share: float | None = None
+    left: Span | None = None
+    began: float | None = None
+    message: str = ""
+
+    @property
+    def id(self) -> str:
+        return self.path.stem
+
+    @property
+    def is_working(self) -> bool:
+        return self.state == "working"
+
+    @property
+    def left_s(self) -> float | None:
+        return None if self.left is None else self.left.likely
+
+    @property
+    def kept_in_words(self) -> str:
+        """What is kept where it is cancelled."""
+        try:
+            return kept_in_words(configure(self.settings))
+        except UserError:  # the data set is gone, or the settings are damaged
+            return "it is not known what is kept"
+
+    @property
+    def phase_in_words(self) -> str:
+        return _PHASES.get(self.phase, _PHASES["prepare"])
+
+
+def kept_in_words(config: Config) -> str:
+    """What is kept of a cancelled job on `config`: not its result, but maybe what that is made of."""
+    if config.features == "stored":
+        return "the features computed so far are kept"
+    if config.network_start == "simclr" and config.pretrain_epochs:
+        return "what was pretrained is kept"
+    return "the next one begins anew"
+
+
+def jobs(root: Path, now: float | None = None) -> list[BackgroundJob]:
+    """The jobs beside the runs of `root`: working ones first, then those that ended within a day."""
+    now, found = time.time() if now is None else now, []
+    for folder in KINDS:
+        with suppress(OSError):
+            names = sorted(name for name in os.listdir(Path(root) / folder) if name.endswith(_PROGRESS))
+            found += [job_at(Path(root) / folder / f"{name.removesuffix(_PROGRESS)}.json", now) for name in names]
+    return sorted(filter(None, found), key=lambda job: (not job.is_working, -(job.began or 0.0), job.id))
+
+
+def find(root: Path, name: str) -> BackgroundJob | None:
+    """The job called `name`, or whose name ends so."""
+    found = [job for job in jobs(root) if job.id == name or (len(name) >= 3 and job.id.endswith(name))]
+    return found[0] if len(found) == 1 else None
+
+
+def cancel(job: BackgroundJob) -> None:
+    """End a working job; `kept_in_words` says what is kept. Raises `UserError` where it is over."""
+    if not job.is_working:
+        raise UserError("job", f"{shorten(job.id)} is over already")
+    background.cancel(job.path)
+
+
+def job_at(path: Path, now: float) -> BackgroundJob | None:
+    """The job with the result `path`, None where there is none or it ended long ago."""
+    told, standing = Run(path.parent).read_json(f"{path.stem}{_PROGRESS}"), background.standing(path)
+    settings = _settings(told.get("settings"))
+    began, written = (number(told.get(key)) for key in ("began", "time"))
+    if standing.state == "absent" or standing.state != "working" and not 0 <= now - (written or 0.0) < _RECENT_S:
+        return None
+    what = Path(str(settings.get("dataset.path") or settings.get("dataset") or path.stem)).name
+    title = clean_line(f"{KINDS.get(path.parent.name, 'Job')} of {what}, seed {settings.get('seed', 0)}")
+    if standing.state != "working":
+        return BackgroundJob(path, standing.state, title, settings, began=began, message=standing.message)
+    share, phase = number(told.get("share")), told.get("phase")
+    phase = phase if phase in list(_PHASES) else "prepare"
+    share = None if share is None else min(1.0, max(0.0, share))
+    ends = [number(told.get(key)) for key in ("left_s", "least_s", "most_s")]
+    is_known = None not in ends and written is not None
+    left = Span(*ends).after(max(0.0, now - written)) if is_known else None
+    return BackgroundJob(path, "working", title, settings, phase, share, left, began)
+
+
+def _settings(stored) -> dict[str, object]:
+    """Settings as they were written: names with texts, numbers and switches."""
+    known = stored.items() if isinstance(stored, dict) else ()
+    return {key: value for key, value in known if type(value) in (str, int, float, bool) and len(str(value)) < 4096}
+
+
+class JobProgress:
+    """Writes `NAME.progress.json` at most once a second, and knows whether the job was cancelled."""
+
+    def __init__(self, path: Path, config: Config, show: Show):
+        self._path, self._config, self._show = path, config, show
+        self._began = time.time()
+        self._written, self._phase = 0.0, ""
+
+    def tell(self, phase: str, share: float | None = None, left: Span | None = None) -> None:
+        """share: of the phase; left: of the whole job."""
+        self._show(_PHASES[phase], share, left)
+        if phase == self._phase and time.monotonic() - self._written < _TICK_S:
+            return
+        self._written, self._phase = time.monotonic(), phase
+        told = {"phase": phase, "share": share, "time": time.time(), "began": self._began}
+        ends = {} if left is None else {"left_s": left.likely, "least_s": left.least, "most_s": left.most}
+        settings = {"dataset": self._config.dataset, "seed": self._config.seed} | asked_of(self._config)
+        write_json(self._path.with_suffix(_PROGRESS), told | ends | {"settings": settings})
+
+    def should_stop(self) -> bool:
+        return background.is_cancelled(self._path)
+
+    def check(self) -> None:
+        """Raises `Cancelled`."""
+        if self.should_stop():
+            raise Cancelled(f"{self._path.stem} was cancelled; {kept_in_words(self._config)}")
+
+
+@contextmanager
+def at_work(config: Config, path: Path, is_begun: bool, show: Show = silent) -> Iterator[JobProgress]:
+    """Be the only one at work on the result `path`; others see the progress. Raises `UserError` where another one is.
+
+    is_begun: this process was begun by a page and holds the lock already.
+    """
+    make_folder(path.parent)
+    with _usable(path):
+        lock = None if is_begun else claim(path.with_suffix(".lock"))
+    if lock is None and not is_begun:
+        raise UserError("job", f"{path.stem} is under way already; python -m lps queue shows it, or cancels it")
+    try:
+        with _usable(path):
+            if not is_begun:
+                path.with_suffix(background.STOP).unlink(missing_ok=True)
+                path.with_suffix(".log").unlink(missing_ok=True)
+                background.note_worker(lock, os.getpid())
+            progress = JobProgress(path, config, show)
+            progress.tell("prepare")
+        yield progress
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def end_when_cancelled(path: Path) -> None:
+    """End this process `_PATIENCE_S` after its job was cancelled, even in the middle of a long step."""
+
+    def watch() -> None:
+        while not background.is_cancelled(path):
+            time.sleep(_TICK_S)
+        time.sleep(_PATIENCE_S)
+        os._exit(130)
+
+    threading.Thread(target=watch, name="end of the job", daemon=True).start()

@@ -1,0 +1,159 @@
+"""The runner inside a job of an executor: it finds its attempt, and an interruption puts the job back into the queue.
+
+    python -m lps.scheduler.cluster_attempt FOLDER --token TOKEN -- TRAINER...
+
+On this side of the hand-over (lps.scheduler.cluster_submit) there are no descriptors: the runner takes the run's lock
+on its own node. A place that takes the node away sends SIGTERM first; the training process writes its checkpoint, the
+attempt is recorded as preempted, and the same job goes on with the next attempt later. Standard library only.
+"""
+
+import argparse
+import os
+import signal
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lps.cluster import executors
+from lps.cluster.executors import Executor
+from lps.cluster.jobs import RECORD, BackendUnavailable
+from lps.files.atomic import clean_line, write_json
+from lps.files.locks import claim, locked
+from lps.machine.processes import become_subreaper
+from lps.scheduler import notify_hook, queue
+from lps.scheduler.runner import Attempt
+from lps.store.runs import Run
+
+_LOCK_PATIENCE_S = 60.0  # the runner before may still be ending
+_MOST_IDLE = 3  # interruptions in a row without a step in between, after which a run is not queued again
+
+
+def _main(arguments: list[str]) -> int:
+    cut = arguments.index("--")
+    parser = argparse.ArgumentParser(prog="python -m lps.scheduler.cluster_attempt")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--token", required=True)
+    options = parser.parse_args(arguments[:cut])
+    os.umask(0o077)
+    return _carry_out(options.folder, options.token, arguments[cut + 1 :])
+
+
+def _carry_out(folder: Path, token: str, trainer: list[str]) -> int:
+    """The runner's work in a job; gives its exit code: 0 also where there is nothing to do."""
+    run = Run(folder)
+    entered = _enter(run, token)
+    if entered is None:
+        return 0
+    number, lock = entered
+    place = executors.named(run.wish().on)
+    attempt = _JobAttempt(run, number, f"{place.NAME}-{place.own_job()}", "", lock, trainer, token=token, place=place)
+    signal.signal(signal.SIGTERM, attempt.on_sigterm)
+    recorded = attempt.carry_out()
+    if attempt.terminated and not recorded:  # told to end before anything began
+        attempt.goes_back = attempt.fate() == "going"
+    attempt.leave()
+    os.close(lock)
+    notify_hook.at_the_end(folder)
+    return 0 if recorded else 1
+
+
+def _enter(run: Run, token: str) -> tuple[int, int] | None:
+    """The number of the attempt that this job makes, and the run's lock; None where the run is not this job's."""
+    lock = claim(run.lock, _LOCK_PATIENCE_S)
+    if lock is None:
+        print(f"{run.id}: another process works on this run", file=sys.stderr)
+        return None
+    with locked(run.folder):
+        wish, begun = run.wish(), run.begun_attempt()
+        is_ours = wish.on in executors.AWAY and run.read_json(RECORD).get("token") == token
+        if not is_ours or wish.attempt == begun == run.ended_attempt():
+            print(f"{run.id}: nothing to do for this job", file=sys.stderr)
+            os.close(lock)
+            return None
+        number = max(begun + 1, wish.attempt)
+        if number != wish.attempt:  # the attempt before ended without a word, as when its node fails
+            queue.write(run, replace(wish, attempt=number))
+        return number, lock
+
+
+@dataclass
+class _JobAttempt(Attempt):
+    """An attempt inside a job: a SIGTERM that no person wished for puts the job back into the queue."""
+
+    token: str = ""
+    place: Executor | None = None
+    goes_back: bool = False  # and the place does not do it by itself
+
+    def carry_out(self) -> bool:
+        self._before = self._progress()
+        return super().carry_out()
+
+    def settle(self, ending: dict) -> dict:
+        """The record of an interruption says so, and by then the run waits for its next attempt."""
+        if ending["kind"] != queue.PREEMPTED:
+            return ending
+        try:
+            return self._interrupted(ending)
+        except OSError:  # no space for a wish: the record matters more
+            return ending
+
+    def _interrupted(self, ending: dict) -> dict:
+        fate = self.fate()
+        if fate == "ended":
+            return ending | {"kind": "", "reason": f"the job was cancelled in {self.place.TITLE}"}
+        idle = self._idle()
+        if idle >= _MOST_IDLE:
+            said = f"interrupted {idle} times in a row without a step in between; it needs more time"
+            return ending | {"reason": said}
+        # Where nobody can be asked, what the place says of the job later on is the run's state.
+        self._ask_again(idle)
+        self.goes_back = fate == "going"
+        return ending | {"reason": f"interrupted by {self.place.TITLE}; it goes on from its checkpoint"}
+
+    def fate(self) -> str:
+        """What becomes of the job after its SIGTERM, as `Executor.own_fate` says."""
+        # Every process of a job gets its signals, more than once: the question must not die of the next one.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        return self.place.own_fate()
+
+    def leave(self) -> None:
+        """After the record is written: back into the queue, where the place does not do it by itself."""
+        if not self.goes_back:
+            return
+        try:
+            self.place.go_back()
+        except BackendUnavailable as silence:
+            if self.fate() == "requeued":
+                return
+            said = f"interrupted by {self.place.TITLE} and not queued again ({silence}); it can be resumed"
+            said = clean_line(said, 500)
+            with locked(self.run.folder):
+                if self._still_asks(self.number + 1):
+                    write_json(self.run.folder / "exit.json", self.run.read_json("exit.json") | {"reason": said})
+                    queue.write(self.run, replace(self.run.wish(), attempt=self.number))
+
+    def _ask_again(self, idle: int) -> None:
+        with locked(self.run.folder):
+            if self._still_asks(self.number):
+                write_json(self.run.folder / RECORD, self.run.read_json(RECORD) | {"idle": idle})
+                queue.write(self.run, replace(self.run.wish(), attempt=self.number + 1))
+
+    def _still_asks(self, attempt: int) -> bool:
+        """Whether the newest wish is that this job makes the attempt; the caller holds the lock of wishes."""
+        wish = self.run.wish()
+        is_ours = wish.on == self.place.NAME and self.run.read_json(RECORD).get("token") == self.token
+        return is_ours and wish.want == "run" and wish.attempt == attempt
+
+    def _idle(self) -> int:
+        """How many attempts in a row, this one included, took no step."""
+        before = self.run.read_json(RECORD).get("idle")
+        return (before if type(before) is int else 0) + 1 if self._progress() == self._before else 0
+
+    def _progress(self) -> tuple:
+        now = self.run.read_json("progress.json")
+        return tuple(str(now.get(key)) for key in ("phase", "epoch", "step"))
+
+
+if __name__ == "__main__":
+    become_subreaper()
+    sys.exit(_main(sys.argv[1:]))

@@ -1,0 +1,139 @@
+"""Runs as jobs of an executor (lps.cluster.executors): how they are handed over, and how it is told of a stop.
+
+Such a run's `want.json` says where, as in `"on": "slurm"`, and `job.json` has the options, the job's name and id, and
+a token that the job brings along: a job whose token is no longer the run's leaves it alone, so that a run never has
+two. The runner takes the run's lock on its own node; readers elsewhere, who may not see it, ask the executor. Standard
+library only.
+"""
+
+import contextlib
+import secrets
+import sys
+import time
+from collections.abc import Sequence
+
+from lps.cluster import executors
+from lps.cluster.job_options import Options
+from lps.cluster.jobs import RECORD, BackendUnavailable, Work
+from lps.errors import UserError
+from lps.files import disk
+from lps.files.atomic import write_json
+from lps.files.locks import locked
+from lps.files.program import SOURCE
+from lps.scheduler import queue
+from lps.store.runs import Run
+
+RUNNER = (sys.executable, "-m", "lps.scheduler.cluster_attempt")
+_MOST_TASKS = 1000  # of an array: the usual limit of a cluster is 1,001
+
+
+def submit(runs: Sequence[Run], options: Options, trainer: Sequence[str], name: str = "") -> None:
+    """Hand over the runs that nobody has asked for yet and those that are over unfinished; others are left alone.
+
+    One is a job, several are an array of jobs. All of them are in one folder. Raises `UserError` where the place
+    refuses; the runs are then as they were.
+    """
+    for start in range(0, len(runs), _MOST_TASKS):
+        _submit_some(runs[start : start + _MOST_TASKS], options, trainer, name)
+
+
+def _submit_some(runs: Sequence[Run], options: Options, trainer: Sequence[str], name: str) -> None:
+    token = secrets.token_hex(4)
+    about = {"token": token, "name": f"{_plain(name or runs[0].id)}.{token}", "options": options.texts()}
+    earlier: dict[Run, tuple[dict, dict]] = {}
+    try:
+        for run in runs:
+            _wish(run, options.place, about, earlier)
+        if not earlier:
+            return
+        jobs = _hand_over(list(earlier), options, trainer, about)
+    except _Open:
+        raise
+    except BaseException:
+        _take_back(earlier, token)
+        raise
+    for task, (run, job) in enumerate(zip(earlier, jobs)):
+        _note(run, token, {"job": job, "task": task})
+
+
+class _Open(UserError):
+    """Nobody knows whether the job was taken."""
+
+
+def _hand_over(runs: list[Run], options: Options, trainer: Sequence[str], about: dict) -> list[str]:
+    outputs, token = runs[0].root / f".{options.place}", about["token"]
+    disk.make_folder(outputs)
+    folders, output = tuple(str(run.folder) for run in runs), str(outputs / token)
+    work = Work(about["name"], folders, token, RUNNER, tuple(trainer), str(SOURCE), output)
+    try:
+        return executors.named(options.place).hand_over(work, options)
+    except BackendUnavailable as silence:
+        if silence.is_open:
+            raise _Open(options.place, f"nobody knows whether the job was taken: {silence}") from None
+        raise UserError(options.place, f"the job was not taken: {silence}") from None
+
+
+def _wish(run: Run, place: str, about: dict, earlier: dict[Run, tuple[dict, dict]]) -> None:
+    """Write the wish for the next attempt where one is due, and keep what was there in `earlier`."""
+    with locked(run.folder):
+        before, state = (run.read_json("want.json"), run.read_json(RECORD)), run.state()
+        if before[0] and (not state.is_over or state.name == "finished"):
+            return
+        earlier[run] = before
+        # The place in the array is known now: a submission may be cut off before its answer is written down.
+        write_json(run.folder / RECORD, about | {"task": len(earlier) - 1, "time": time.time()})
+        queue.ask(run, "run", state.attempt + 1 if before[0] else 1, on=place)
+
+
+def _note(run: Run, token: str, more: dict) -> None:
+    """Add to what is known of a run's job, unless it has another one by now."""
+    with locked(run.folder):
+        about = run.read_json(RECORD)
+        if about.get("token") == token:
+            write_json(run.folder / RECORD, about | more)
+
+
+def _take_back(earlier: dict[Run, tuple[dict, dict]], token: str) -> None:
+    for run, before in earlier.items():
+        with contextlib.suppress(OSError), locked(run.folder):
+            if run.read_json(RECORD).get("token") != token:
+                continue
+            for name, value in zip(("want.json", RECORD), before):
+                if value:
+                    write_json(run.folder / name, value)
+                else:
+                    (run.folder / name).unlink(missing_ok=True)
+
+
+def end(run: Run, kill: bool) -> None:
+    """Tell its place of a wish that stands in `want.json` already: a job that waits is cancelled, with `kill` any.
+
+    Raises `UserError` where the place cannot be told; the runner obeys the wish all the same.
+    """
+    on = run.wish().on
+    try:
+        place = executors.named(on)
+        job = place.job_of(run.read_json(RECORD)).id
+        if job:
+            place.cancel(job, waiting_only=not kill)
+    except BackendUnavailable as silence:
+        said = (
+            f"{executors.title(on)} could not be told to end the job ({silence}); the run itself will obey when it can"
+        )
+        raise UserError(on, said) from None
+
+
+def options_of(run: Run) -> Options | None:
+    """What a run that was handed over asks of its place; None for a run on this machine. Raises `UserError`."""
+    on = run.wish().on
+    if not on:
+        return None
+    try:
+        return executors.named(on).read_options(run.read_json(RECORD).get("options") or [])
+    except BackendUnavailable as silence:
+        raise UserError("on", str(silence)) from None
+
+
+def _plain(name: str) -> str:
+    """A name for a job: letters, digits and a few signs."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in name)[:60] or "lps"

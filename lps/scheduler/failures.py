@@ -1,0 +1,129 @@
+"""What a failure means to a person: its sentence, its likely cause, what to do, and the one step that does it.
+
+One table for every kind that a runner records (`lps.scheduler.runner.classify`, `lps.training.failure.explain`), used
+by pages and command line alike. Standard library only.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lps.settings import cli_args
+from lps.settings.config import Config
+
+RESUME, COPY = "resume", "copy"
+LEAST_BATCH = 8  # rows; a batch is not halved below
+
+
+@dataclass(frozen=True)
+class Advice:
+    """title: what happened; cause: the likely one; remedy: what to do; step: `RESUME` or `COPY`; button: its label.
+
+    Where the recorded reason names the cause already (killed), `cause` says what became of the run and names no other.
+
+    changes: settings that a copy shall have in place of the run's own, by key.
+    """
+
+    title: str
+    cause: str
+    remedy: str
+    step: str
+    button: str
+    changes: Callable[[Config], dict] = lambda config: {}
+
+
+def _half_batch(config: Config) -> dict:
+    half = config.batch_size // 2
+    return {"batch_size": half} if half >= LEAST_BATCH else {}
+
+
+def _tenth_of_lr(config: Config) -> dict:
+    lr = config.flat().get("lr")
+    return {"lr": float(f"{lr / 10:.3g}")} if isinstance(lr, float) and lr > 0 else {}
+
+
+ADVICE = {
+    "config": Advice(
+        "A setting does not work",
+        "The settings contradict each other, the data set or this machine, which showed only when the run began.",
+        "Launch a copy and change the setting that the reason names.",
+        COPY,
+        "Copy and mend the setting",
+    ),
+    "data": Advice(
+        "The data cannot be used",
+        "The files of the data set are missing, incomplete or not what the data set expects.",
+        "Put the files right and resume, or launch a copy that points to other ones.",
+        COPY,
+        "Copy and choose the data",
+    ),
+    "out_of_memory": Advice(
+        "Memory ran out",
+        "Images, network and both views of a batch do not fit into the memory of the device together.",
+        "Launch a copy with half the batch; fewer other programs on the device help too.",
+        COPY,
+        "Copy with half the batch",
+        _half_batch,
+    ),
+    "diverged": Advice(
+        "Training diverged",
+        "The steps were too large: the loss was no finite number any more.",
+        "Launch a copy with a tenth of the learning rate; a resumed run would take the same steps again.",
+        COPY,
+        "Copy with a smaller learning rate",
+        _tenth_of_lr,
+    ),
+    "disk_full": Advice(
+        "The disk is full",
+        "There was no room for a checkpoint, a snapshot or a record; what was written before is whole.",
+        "Free some space (python -m lps doctor says how much there is), then resume.",
+        RESUME,
+        "Resume",
+    ),
+    "io_error": Advice(
+        "A file could not be written or read",
+        "The folder of the runs is read-only, belongs to somebody else, was moved, or its disk has a fault.",
+        "Mend what the reason names (python -m lps doctor looks for it), then resume.",
+        RESUME,
+        "Resume",
+    ),
+    "device": Advice(
+        "The GPU was lost",
+        "The driver reported a fault, the GPU was taken away, or another program brought it down.",
+        "Look at the GPU with nvidia-smi and resume; a copy on the CPU runs without it.",
+        RESUME,
+        "Resume",
+    ),
+    "killed": Advice(
+        "The run was killed",
+        "It could not end by itself; everything up to its last checkpoint is kept.",
+        "Resume: it goes on from the last checkpoint.",
+        RESUME,
+        "Resume",
+    ),
+    "bug": Advice(
+        "An error in the program",
+        "Something happened that the program does not expect; the log has the details.",
+        "Resume once, in case it was chance. If it comes again, launch a copy with other settings and report the log.",
+        RESUME,
+        "Resume",
+    ),
+}
+
+
+def advise(kind: str) -> Advice:
+    """What to say about a failed or crashed run; a kind that nobody knows is an error in the program."""
+    return ADVICE.get(kind, ADVICE["bug"])
+
+
+def link(run_id: str, advice: Advice, config: Config | None) -> dict[str, str | list[str]]:
+    """The address parameters of the form that launches the copy: the run's settings with what `advice` changes."""
+    changed = cli_args.settings(advice.changes(config)) if config else []
+    return {"clone": run_id} | ({"set": changed} if changed else {})
+
+
+def command(run_id: str, advice: Advice, config: Config | None) -> str:
+    """The same step on the command line."""
+    if advice.step == RESUME or config is None:
+        return cli_args.command("resume", run_id)
+    own = cli_args.differing(config.flat() | advice.changes(config), config.defaults())
+    return cli_args.command("launch", **cli_args.task(config), set=own)

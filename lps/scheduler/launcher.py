@@ -1,0 +1,427 @@
+"""Launch, stop, resume: every run is a detached process of its own, and nothing of it lives in the caller.
+
+A wish is a file (`want.json`); `pump` starts what is wished for, in the order of the queue (lps.scheduler.queue), as
+slots become free. It is called by whoever launches, by every runner at its end and by the pages as they refresh. While
+something waits, one small process (lps.scheduler.queue_daemon) calls it too, so the queue goes on where a runner was
+killed, or a crashed run is to be tried again, and nobody looks. Nobody has to start a daemon. A slot is a kernel lock
+in `runs/.slots/`, held together with the run's own lock by the run's runner: the kernel frees both on any death. A run
+of several processes on GPUs takes a slot for each, all at once or none.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from lps.cluster import executors, job_options
+from lps.cluster.jobs import RECORD
+from lps.errors import UserError, shorten, shown
+from lps.files.atomic import refusal
+from lps.files.locks import boot_id, claim, is_held
+from lps.files.program import SOURCE
+from lps.machine.devices import check_device
+from lps.machine.processes import start_ticks, wake_one, with_words
+from lps.scheduler import cluster_submit, queue
+from lps.scheduler.run_slots import Slot, blocked_by, every_slot, free_slots, holders, let_go, places, take_over
+from lps.settings.config import Config
+from lps.store.desired_state import whole
+from lps.store.runs import Run, State
+from lps.wording import counted
+
+TRAINER = (sys.executable, "-m", "lps", "train", "--run")  # the run's folder follows
+
+
+def launch(
+    run: Run,
+    trainer=TRAINER,
+    *,
+    retries: int | None = None,
+    priority: int | None = None,
+    on: job_options.Options | None = None,
+) -> State:
+    """Ask for the first attempt of a run and start it if a slot is free; the second call for a run changes nothing.
+
+    trainer: the command that trains, to which the run's folder is added. retries: how often a crashed run is started
+    again by itself (0 unless said). on: what to ask of a place that shall carry it out; it goes without retries and
+    priority. Raises `UserError` where the run is a recording or unreadable, its device is not there, no process can
+    be started, or the place refuses.
+    """
+    _ask_for([run], _first_attempt, trainer, retries, priority, on)
+    return run.state()
+
+
+def launch_all(
+    runs: Sequence[Run],
+    trainer=TRAINER,
+    *,
+    retries: int | None = None,
+    priority: int | None = None,
+    on: job_options.Options | None = None,
+    name: str = "",
+) -> None:
+    """Ask for many runs in this order, and look for free slots once; elsewhere they are one array of jobs, `name`.
+
+    What is over and not finished is resumed, here or there as `on` says and wherever it was before; what is asked for
+    already, or finished, stays as it is. Everything is checked before the first wish is written. Raises `UserError`
+    as `launch` does, and for a run that is stopping.
+    """
+    _ask_for(runs, _next_attempt, trainer, retries, priority, on, name)
+
+
+def _ask_for(
+    runs: Sequence[Run],
+    find_attempt,
+    trainer,
+    retries: int | None,
+    priority: int | None,
+    on: job_options.Options | None = None,
+    name: str = "",
+) -> None:
+    """Write a wish for every run for which `find_attempt` finds one to ask for, then start what can be."""
+    runs = [Run(run.folder.resolve()) for run in runs]
+    check_wish(retries, priority, on)
+    for run in runs:
+        run.check_writable()
+        _check_place(run.config(), on)
+        find_attempt(run)
+    if on is not None:
+        cluster_submit.submit([run for run in runs if find_attempt(run)], on, trainer, name)
+        return
+    after = 0.0
+    for run in runs:
+        with run.changing():
+            if attempt := find_attempt(run):
+                more = {"retries": retries, "priority": priority, "after": after, "on": ""}
+                after = queue.ask(run, "run", attempt, **more).order
+                (run.folder / RECORD).unlink(missing_ok=True)  # of the job that carried it out before
+    for root in dict.fromkeys(run.root for run in runs):
+        pump(root, trainer)
+
+
+def check_wish(retries: int | None, priority: int | None, on: job_options.Options | None = None) -> None:
+    """Raise `UserError` for numbers out of range, and for any with `on`: they are of this machine's queue."""
+    for name, number, check in (
+        ("retries", retries, queue.check_retries),
+        ("priority", priority, queue.check_priority),
+    ):
+        if number is None:
+            continue
+        check(number)
+        if on is not None:
+            raise UserError(name, f"{number} has no meaning {executors.AWAY[on.place].INSTEAD[name]}; leave it out")
+
+
+def resume(run: Run, trainer=TRAINER, *, retries: int | None = None) -> State:
+    """Ask for another attempt of a run that is over but not finished; it goes on from the newest checkpoint.
+
+    What was carried out elsewhere goes back there, with the same options. Raises `UserError` for a run in any other
+    state, and as `launch` does.
+    """
+    run = Run(run.folder.resolve())
+    run.check_writable()
+    with run.changing():
+        state = run.state()
+        if not state.is_over or state.name == "finished":
+            raise UserError("run", f"{run.id} is {state.name}; only stopped, failed and crashed runs can be resumed")
+        on = cluster_submit.options_of(run)
+        _check_place(run.config(), on)
+        if on is None:
+            queue.ask(run, "run", state.attempt + 1, retries=retries)
+    if on is not None:
+        cluster_submit.submit([run], on, trainer)
+        return run.state()
+    pump(run.root, trainer)
+    return run.state()
+
+
+def stop(run: Run, kill: bool = False) -> State:
+    """Ask a run to write a checkpoint and end, or with `kill` to end at once; a queued run is cancelled.
+
+    Does nothing for a run that is over. The runner obeys within a second, so the state is `stopping` for a while.
+    """
+    run = Run(run.folder.resolve())
+    run.check_writable()
+    with run.changing():
+        state = run.state()
+        pressing = run.wish().want == "kill" and state.name == "stopping"
+        if state.is_moving and not pressing:
+            queue.ask(run, "kill" if kill else "stop", state.attempt)
+        elif queue.is_due(run, state):  # it is over, but would come back by itself
+            queue.ask(run, "stop", state.attempt)
+        if state.is_alive and not run.wish().on:
+            _wake_runner(run)
+        is_away = not state.is_over and bool(run.wish().on)
+    if is_away:
+        cluster_submit.end(run, kill)
+    return run.state()
+
+
+def wait(run: Run, timeout: float | None = None) -> State:
+    """The state of a run once it is over (or unreadable), or after `timeout` seconds whatever it is by then.
+
+    A crashed run that will be tried again is not over.
+    """
+    end = None if timeout is None else time.monotonic() + timeout
+    while True:
+        state = run.state()
+        if state.name == "stopping" and not run.wish().on:
+            _wake_runner(run)
+        is_last = state.name == "unreadable" or (state.is_over and not queue.is_due(run, state))
+        if is_last or (end is not None and time.monotonic() >= end):
+            return state
+        time.sleep(0.1)
+
+
+def pump(root: Path, trainer=TRAINER) -> list[Run]:
+    """Start the queued runs for which a slot is free, in the order of the queue, and return them.
+
+    Safe to call from any number of processes and threads: a pump waits for the one before it, since that one may have
+    looked at the queue too early. Raises `UserError` where no process can be started.
+    """
+    root = Path(root).resolve()
+    if not queue.has_future(root):
+        return []
+    _wake_waker(root)  # it may have been suspended when it was its turn
+    turn = None
+    try:
+        turn = claim(root / ".sched.lock", queue.TURN_PATIENCE_S)
+        if turn is None:
+            return []
+        started = _start_waiting(root, trainer)
+        _keep_waker(root, trainer)
+        return started
+    except OSError as error:
+        place = f"{shown(error.filename)}: " if error.filename else ""
+        said = f"no run can be started from {shorten(str(root))} ({place}{refusal(error)})"
+        raise UserError("runs", said) from None
+    finally:
+        if turn is not None:
+            os.close(turn)
+
+
+def is_tended(root: Path) -> bool:
+    """Whether somebody will start what waits: the waker, or the runner of a run that goes on; nobody at an obstacle.
+
+    Nobody has to where nothing waits, or the queue is paused.
+    """
+    root = Path(root)
+    if blocked_by(root):
+        return not queue.has_future(root)
+    return (
+        is_held(root / ".waker.lock")
+        or not queue.has_future(root)
+        or any(is_held(path) for path in (root / ".slots").glob("*.lock"))
+    )
+
+
+def tend(root: Path) -> None:
+    """Start the queue again where it stands still since whoever looked after it was killed; wake who was suspended.
+
+    To be called by all who look at it, or at a stop that is pending: the waker and the runners of what is to end go on,
+    also of runs that somebody deleted, whose slot they would hold for ever.
+    Raises nothing: who only looks may not be allowed to start.
+    """
+    root = Path(root)
+    with contextlib.suppress(UserError, OSError):
+        for run in holders(root):
+            if run.wish().want in ("stop", "kill") or not (run.folder / "config.json").exists():
+                _wake_runner(run)
+        _wake_waker(root)
+        if not is_held(root / ".waker.lock"):
+            pump(root)
+
+
+def _wake_runner(run: Run) -> None:
+    _wake(run, "process.json", "runner")
+
+
+def _wake_waker(root: Path) -> None:
+    if is_held(root / ".waker.lock"):
+        _wake(Run(root), ".waker.lock", "waker")
+
+
+_STARTED_AS = {  # the second name is that of a program up to 0.3.0, whose processes may be there still
+    "runner": ("lps.scheduler.runner", "lps.running.runner"),
+    "waker": ("lps.scheduler.queue_daemon", "lps.running.waker"),
+}
+
+
+def _wake(run: Run, name: str, who: str) -> None:
+    """Let a process of ours go on where somebody suspended it: the one that recorded itself in a file as `who`.
+
+    Where none that lives has, it may have been suspended before it could: it is found by what it was started as.
+    """
+    about = run.read_json(name)
+    pid, ticks = whole(about.get(f"{who}_pid")), whole(about.get(f"{who}_ticks"))
+    if about.get("boot_id") == boot_id() and pid and start_ticks(pid) == ticks:
+        wake_one(pid, ticks)
+        return
+    for module in _STARTED_AS[who]:
+        for found in with_words("-m", module, str(run.folder.resolve())):
+            wake_one(found, start_ticks(found))
+
+
+def _start_waiting(root: Path, trainer) -> list[Run]:
+    """Start what waits, as far as there are slots; a crashed run that is to be tried again waits from now on."""
+    if queue.read_switch(root).paused:
+        return []
+    now = time.time()
+    queue.ask_again(root, now)
+    taken, every = set(), {slot.name for slot in every_slot(root)}
+    started = []
+    for run in queue.startable(root, now):
+        if _start(run, trainer, taken):
+            started.append(run)
+        if every <= taken:
+            break
+    return started
+
+
+def _start(run: Run, trainer, taken: set[str]) -> bool:
+    """Start a queued run if there are slots for it. taken: names of slots that are not to be had; added to.
+
+    Slots that a run would have taken if there were enough of them are kept for it: what comes later in the queue and
+    needs fewer would otherwise take each as it becomes free.
+    """
+    config = run.config_if_readable()
+    if config is None:
+        return False
+    candidates, needed = places(config, run.root)
+    slots = free_slots(run.root, [slot for slot in candidates if slot.name not in taken], needed)
+    if not slots:
+        taken.update(slot.name for slot in candidates)
+        return False
+    _end_leftovers(run.root)
+    run_lock = _claim_run(run)
+    try:
+        attempt = run.waiting_attempt() if run_lock is not None else 0
+        if attempt:
+            for lock in slots.values():
+                take_over(run, lock)
+            _spawn(run, attempt, list(slots), (run_lock, *slots.values()), trainer)
+        return bool(attempt)
+    finally:
+        let_go(slots)
+        if run_lock is not None:
+            os.close(run_lock)
+
+
+def _claim_run(run: Run) -> int | None:
+    """The lock of a run; None where it is held, or no file of its own (`Run.damages` says so): others go on."""
+    try:
+        return claim(run.lock)
+    except OSError:
+        return None
+
+
+def _spawn(run: Run, attempt: int, slots: list[Slot], locks: tuple[int, ...], trainer) -> None:
+    """A runner in a session of its own that holds all locks, the run's first, from here on."""
+    names, gpus = ",".join(slot.name for slot in slots), ",".join(uuid for slot in slots for uuid in slot.gpus)
+    place = ["--attempt", str(attempt), "--slot", names, "--gpus", gpus]
+    command = ["lps.scheduler.runner", str(run.folder), *place, "--locks", *map(str, locks), "--", *trainer]
+    _detach(command, locks, f"reaper of {run.id}")
+
+
+def _keep_waker(root: Path, trainer) -> None:
+    """Start the process that looks after the queue, unless it lives or has nothing to do; the caller has the turn."""
+    path = root / ".waker.lock"
+    if is_held(path) or not queue.has_future(root):
+        return
+    lock = claim(path)
+    if lock is not None:
+        try:
+            _detach(
+                ["lps.scheduler.queue_daemon", str(root), "--lock", str(lock), "--", *trainer],
+                (lock,),
+                "reaper of the waker",
+            )
+        finally:
+            os.close(lock)
+
+
+def _detach(command: list[str], locks: tuple[int, ...], reaper: str) -> None:
+    """A module of ours in a process and session of its own, with descriptors of locks and nothing else of ours."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", *command],
+        pass_fds=locks,
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=SOURCE,  # with `-m` Python imports from here: a file in the caller's folder must not pass for a module
+        env={name: value for name, value in os.environ.items() if name != "LPS_RUN"},
+    )
+    threading.Thread(target=process.wait, name=reaper, daemon=True).start()
+
+
+def _end_leftovers(root: Path) -> None:
+    """Kill what training processes left behind where nobody did: their runner was killed before it could.
+
+    Such a process says in its environment (LPS_RUN) which run it belonged to, and the lock of this run is free.
+    """
+    if not hasattr(os, "pidfd_open"):
+        return
+    for entry in Path("/proc").glob("[0-9]*"):
+        if int(entry.name) == os.getpid():
+            continue
+        try:
+            handle = os.pidfd_open(int(entry.name))
+        except OSError:
+            continue
+        try:
+            folder = _run_of(entry)
+            if folder is not None and folder.parent == root and not is_held(folder / "lock"):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                _await_exit(handle)
+        except OSError:
+            continue
+        finally:
+            os.close(handle)
+
+
+def _await_exit(handle: int) -> None:
+    poller = select.poll()
+    poller.register(handle, select.POLLIN)
+    poller.poll(5000)
+
+
+def _run_of(process: Path) -> Path | None:
+    """The folder in LPS_RUN of a process of ours under /proc; raises `OSError` for other people's processes."""
+    for item in (process / "environ").read_bytes().split(b"\0"):
+        if item.startswith(b"LPS_RUN="):
+            return Path(os.fsdecode(item.removeprefix(b"LPS_RUN=")))
+    return None
+
+
+def _check_place(config: Config, on: job_options.Options | None = None) -> None:
+    """Raise `UserError` where the run could not train here; what nodes elsewhere have is for their place to say."""
+    if on is None:
+        check_device(config.device, config.processes)
+    elif config.processes % on.parts:
+        said = f"{config.processes} cannot be shared evenly among {counted(on.parts, 'part')} of a job"
+        raise UserError("processes", f"{said}; a run on several nodes has as many on each")
+    elif config.device != "cpu" and on.gpus and on.gpus < config.processes:
+        raise UserError(
+            f"{on.place} gpus", f"{on.gpus} is fewer than the processes, {config.processes}; each needs one"
+        )
+
+
+def _first_attempt(run: Run) -> int:
+    """1, or 0 where somebody has asked for the run before."""
+    return 0 if os.path.lexists(run.folder / "want.json") else 1
+
+
+def _next_attempt(run: Run) -> int:
+    """The attempt to ask for, 0 where somebody has done so or it is finished; raises `UserError` while it stops."""
+    state = run.state()
+    if state.name == "stopping":
+        raise UserError("run", f"{run.id} is stopping; start it again when it has stopped")
+    if state.is_over:
+        return 0 if state.name == "finished" else state.attempt + 1
+    return _first_attempt(run)

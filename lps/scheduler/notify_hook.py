@@ -1,0 +1,56 @@
+"""How a runner has messages sent (lps.interop.notifications): by a process of its own, where somebody is to be told.
+
+Standard library only; a runner neither waits for a network while a run goes on nor fails with it.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from lps.files.atomic import looks
+from lps.files.program import SOURCE
+
+_LOOK_S = 60.0  # between two looks at a run that goes on
+_PATIENCE_S = 60.0  # for the last message
+
+
+def _is_wanted() -> bool:
+    return bool(os.environ.get("LPS_NOTIFY", "").strip())
+
+
+def at_the_end(folder: Path) -> None:
+    """Have the end of a run told, after its record was written and its lock let go."""
+    if _is_wanted():
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            _start(folder).wait(_PATIENCE_S)
+
+
+@dataclass
+class NotifyHook:
+    """Has a run that goes on looked at now and then, where it has new records."""
+
+    folder: Path
+    events: Path
+    _next: float = 0.0
+    _seen: tuple | None = None
+    _going: subprocess.Popen | None = None
+
+    def now_and_then(self) -> None:
+        if not _is_wanted() or time.monotonic() < self._next or (self._going and self._going.poll() is None):
+            return
+        self._next = time.monotonic() + _LOOK_S
+        present = looks(self.events)
+        if present != self._seen:
+            self._seen = present
+            with contextlib.suppress(OSError):
+                self._going = _start(self.folder)
+
+
+def _start(folder: Path) -> subprocess.Popen:
+    command = [sys.executable, "-m", "lps.interop.notifications", str(folder)]
+    quiet = {name: subprocess.DEVNULL for name in ("stdin", "stdout", "stderr")}
+    return subprocess.Popen(command, cwd=SOURCE, **quiet)

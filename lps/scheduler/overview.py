@@ -1,0 +1,281 @@
+"""What runs on which slot, since when, and when the queue will be done, as far as finished runs tell.
+
+Standard library only.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lps.files.locks import is_held
+from lps.machine import devices
+from lps.scheduler import costs, launcher, queue, run_slots
+from lps.scheduler.background_jobs import BackgroundJob, jobs
+from lps.scheduler.costs import KnownCosts, Span
+from lps.store.desired_state import DesiredState
+from lps.store.run_folders import list_runs
+from lps.store.run_progress import read_progress
+from lps.store.runs import Run, State
+from lps.wording import counted
+
+_LEFT_ALONE = (
+    "what looked after it was ended, and it could not be started again here; open a page of the dashboard or call "
+    "python -m lps queue, as the user whose runs they are"
+)
+
+
+@dataclass(frozen=True)
+class RunningJob:
+    """A run that is alive: its state, the slots that it holds, since when (unix s; None: not begun), its share done.
+
+    One on a cluster counts from the moment it was handed over, and has no slots here. left: until it ends, None where
+    nobody knows.
+    """
+
+    run: Run
+    state: State
+    slots: tuple[str, ...]
+    since: float | None
+    share: float | None
+    left: Span | None
+
+    @property
+    def left_s(self) -> float | None:
+        return None if self.left is None else self.left.likely
+
+
+@dataclass(frozen=True)
+class QueuedJob:
+    """A run that waits, with the time that it will take and the times at which it may start and end (unix s).
+
+    takes: None where nothing tells. start, end: None while it is held, or the queue is paused or stands still; with
+    `certain` false they are the earliest ones, since something before it is of unknown length.
+    """
+
+    run: Run
+    wish: DesiredState
+    takes: Span | None = None
+    start: float | None = None
+    end: float | None = None
+    certain: bool = True
+
+    @property
+    def seconds(self) -> float | None:
+        return None if self.takes is None else self.takes.likely
+
+
+@dataclass(frozen=True)
+class QueueSnapshot:
+    """One look at everything: what goes on, who waits in which order, and the switch of the whole queue.
+
+    slots: names of all slots, with whether their lock is held. broken: runs whose processes vanished or were ended by
+    a signal from outside, the newest first: they can be tried again. ends: when the last run that is not held will be
+    over, while the queue is paused the last one that runs; None where nothing goes on or is known; unknown: how many of
+    those runs are of unknown length, so that the end is the earliest one.
+    still: why nobody will start what waits, in words; "" where somebody will: a run that goes on, or the process that
+    looks after the queue.
+    jobs: background jobs, which take no slot: working ones, then those that ended within a day.
+    """
+
+    slots: Mapping[str, bool]
+    going: Sequence[RunningJob]
+    waiting: Sequence[QueuedJob]
+    broken: Sequence[Run]
+    switch: queue.Switch
+    ends: Span | None
+    unknown: int
+    still: str = ""
+    jobs: Sequence[BackgroundJob] = ()
+
+    @property
+    def is_tended(self) -> bool:
+        """Whether somebody will start what waits."""
+        return not self.still
+
+    @property
+    def working(self) -> list[BackgroundJob]:
+        """The background jobs that are working."""
+        return [job for job in self.jobs if job.is_working]
+
+    @property
+    def end(self) -> float | None:
+        return None if self.ends is None else self.ends.likely
+
+    @property
+    def held(self) -> int:
+        return sum(item.wish.held for item in self.waiting)
+
+    def on(self, slot: str) -> RunningJob | None:
+        """Who holds the slot, as far as the folders tell."""
+        return next((item for item in self.going if slot in item.slots), None)
+
+
+def look(root: Path, now: float | None = None, known: KnownCosts | None = None) -> QueueSnapshot:
+    """known: what finished runs took, where the caller has asked for it before."""
+    root, now = Path(root), time.time() if now is None else now
+    known = costs.known_costs(root, with_bytes=False) if known is None else known
+    known, alive, broken = _unfinished(root, now, known)
+    names = [slot.name for slot in run_slots.every_slot(root)]
+    names += sorted({name for item in alive for name in item.slots} - set(names))
+    slots = {name: is_held(root / ".slots" / f"{name}.lock") for name in names}
+    switch, is_tended = queue.read_switch(root), launcher.is_tended(root)
+    line, ends, unknown = _plan(root, now, known, alive, names, not switch.paused and is_tended)
+    still = ""
+    if not is_tended:  # no time is promised, that which a run takes neither
+        still, line = still_in_words(root), [replace(item, takes=None) for item in line]
+    return QueueSnapshot(slots, alive, line, broken, switch, ends, unknown, still, jobs(root, now))
+
+
+def still_in_words(root: Path) -> str:
+    """Why a queue that nobody tends stands still, and what to do."""
+    if found := run_slots.blocked_by(root):
+        return f"the queue stands still, since no run can be started ({found}); take it away"
+    return f"the queue stands still: {_LEFT_ALONE}"
+
+
+def suggested_cpu_slots(found: QueueSnapshot) -> int:
+    """How many runs like those that wait or run fit beside each other on the processor."""
+    return max(1, devices.available_cores() // _most_threads(found))
+
+
+def _most_threads(found: QueueSnapshot) -> int:
+    """Threads of the run that takes most of them; all cores where none says less. Those for GPUs do not count."""
+    cores, gpus = devices.available_cores(), devices.available_gpus()
+    here = (item.run for item in [*found.going, *found.waiting] if not item.run.wish().on)
+    configs = filter(None, (run.config_if_readable() for run in here))
+    return max((config.threads or cores for config in configs if config.device == "cpu" or not gpus), default=cores)
+
+
+def suggestion_in_words(found: QueueSnapshot) -> str:
+    """ "Suggested: 4, since this machine has 8 cores and its runs take up to 2 (threads)." """
+    number, threads, cores = suggested_cpu_slots(found), _most_threads(found), devices.available_cores()
+    if threads < cores:
+        return f"Suggested: {number}, since this machine has {cores} cores and its runs take up to {threads} (threads)."
+    if cores == 1:
+        return "Suggested: 1, since this machine has 1 core."
+    return (
+        f"Suggested: 1, since a run takes all {cores} cores here; with threads=1, {cores} runs fit beside each other."
+    )
+
+
+def _unfinished(root: Path, now: float, known: KnownCosts) -> tuple[KnownCosts, list[RunningJob], list[Run]]:
+    """What is known beside the running runs; these, by their beginning; and the runs that broke off."""
+    alive, broken = [], []
+    asked = queue.unfinished(root)
+    ids = {run.id for run in asked}
+    for run in [*asked, *(run for run in list_runs(root) if run.id not in ids and is_held(run.lock))]:
+        state = run.state()
+        if state.is_alive or (state.name == "queued" and run.wish().on):
+            alive.append((run, state))
+        elif state.name == "crashed" or state.kind == queue.PREEMPTED:
+            broken.append(run)
+    known = known.beside([run for run, _ in alive])
+    going = [_look_at(run, state, now, known) for run, state in alive]
+    return known, sorted(going, key=lambda item: (item.since or now, item.run.id)), broken
+
+
+def _look_at(run: Run, state: State, now: float, known: KnownCosts) -> RunningJob:
+    progress = read_progress(run, state)
+    share = None if progress.share == 1.0 else progress.share  # the next phase follows: no "100 %" beside its time
+    left = costs.time_left(run.config_if_readable(), progress, now, known)
+    return RunningJob(run, state, progress.slots, progress.started, share, left)
+
+
+def _plan(
+    root: Path, now: float, known: KnownCosts, alive: Sequence[RunningJob], names: Sequence[str], is_moving: bool
+) -> tuple[list[QueuedJob], Span | None, int]:
+    """Who waits with the times to expect, the end of all, and how many runs are of unknown length.
+
+    Every slot takes the next run of the line that may use it. A run of unknown length counts as if it took no time:
+    what comes after it on its slot is not certain. While nothing is started, what waits has no times at all. Of runs
+    that want the same start weights the first one makes them.
+    """
+    free, vague = {name: _at(now) for name in names}, set()
+    unknown, ends, places = 0, [], {}
+    made = {costs.start_of(config) for item in alive if (config := item.run.config_if_readable())}
+    for item in alive:
+        unknown += item.left is None
+        ends.append(_at(now, item.left))
+        for name in item.slots:
+            free[name] = ends[-1]
+        vague |= set(item.slots) if item.left is None else set()
+    line = []
+    for run, wish in queue.waiting(root):
+        config = run.config_if_readable()
+        cost = config and known.of(config, made)
+        item = QueuedJob(run, wish, cost and cost.span)
+        line.append(item)
+        if item.wish.held or not is_moving or config is None:
+            continue
+        made.add(costs.start_of(config))
+        kind = (config.device, config.processes)
+        candidates, needed = places[kind] = places.get(kind) or run_slots.places(config, root)
+        # The first slot that may be free: one of unknown end counts as such.
+        for slot in candidates:
+            free.setdefault(slot.name, _at(now))
+        chosen = sorted((slot.name for slot in candidates), key=lambda name: free[name].likely)[:needed]
+        early = item.wish.not_before if queue.is_early(item.wish, now) else now
+        start = _latest([_at(early), *(free[name] for name in chosen)])
+        end = start.plus(item.takes) if item.takes else start
+        certain = not vague & set(chosen)
+        line[-1] = replace(item, start=start.likely, end=end.likely, certain=certain)
+        unknown += item.takes is None
+        vague |= set(chosen) if not certain or item.takes is None else set()
+        free |= dict.fromkeys(chosen, end)
+        ends.append(end)
+    is_known = len(ends) > unknown
+    return line, (_latest(ends) if is_known else None), unknown
+
+
+def _at(now: float, span: Span | None = None) -> Span:
+    """A moment as unix seconds; that after the span."""
+    moment = Span(now, now, now)
+    return moment if span is None else moment.plus(span)
+
+
+def _latest(moments: Sequence[Span]) -> Span:
+    return Span(*(max(getattr(moment, part) for moment in moments) for part in ("likely", "least", "most")))
+
+
+def end_in_words(found: QueueSnapshot, now: float) -> str:
+    """One sentence on when the queue will be done; "" where there is nothing to wait for."""
+    waiting = len(found.waiting) - found.held
+    if not found.going and not waiting:
+        return ""
+    if waiting and not found.is_tended:
+        return found.still
+    if not found.switch.paused or not waiting:
+        return _end_in_words(found, now, "done", len(found.going) + waiting)
+    rest = "when the rest will be done is open while the queue is paused"
+    if not found.going:
+        return rest.replace("the rest", "it")
+    return f"{_end_in_words(found, now, 'what runs is done', len(found.going))}; {rest}"
+
+
+def _end_in_words(found: QueueSnapshot, now: float, what: str, count: int) -> str:
+    if found.ends is None:
+        subject = "what runs" if what != "done" else "it"
+        like = "it" if count == 1 else "these"
+        return f"when {subject} will be done is not known before a run like {like} has finished"
+    left = found.ends.after(now)
+    when, span = clock(found.end, now), f"in about {costs.span_in_words(left)}"
+    if found.unknown:
+        runs = counted(found.unknown, "run")
+        return f"{what} at {when} at the earliest ({span}): how long {runs} will take is not known yet"
+    if costs.is_wide(left):
+        return f"{what} {span}"
+    return f"{what} at about {when} ({span})"
+
+
+def left_in_words(left: Span | None) -> str:
+    """ "about 4 min left", with a range where little is known; what should have been over is said to take longer."""
+    if left is None:
+        return "end unknown"
+    return f"about {costs.span_in_words(left)} left" if left.likely else "longer than expected"
+
+
+def clock(when: float, now: float) -> str:
+    """The time of day here, with the date where that is another one."""
+    then, today = time.localtime(when), time.localtime(now)
+    return time.strftime("%H:%M" if then[:3] == today[:3] else "%Y-%m-%d %H:%M", then)

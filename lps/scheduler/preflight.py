@@ -1,0 +1,125 @@
+"""The checks that need the data or the machine, made before a run folder exists; whatever fails here costs nothing."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from lps import datasets
+from lps.data import sources
+from lps.data.split import Split, open_world_split
+from lps.files import disk
+from lps.machine import devices
+from lps.scheduler import costs
+from lps.settings import backbone_names
+from lps.settings.config import Config
+from lps.wording import data_size
+
+_SHOWN = 5  # names of classes in a sentence
+PLENTY = 20_000_000_000  # bytes; where so many are free nobody asks what runs will write
+_CROWDS = (
+    "dataset dataset.path dataset.image_size dataset.images_per_class device batch_size views precision network.name "
+    "network.start pretrain.epochs pretrain.batch_size"
+).split()
+LITTLE = 1_000_000_000  # bytes; with fewer it is said even where nobody knows
+
+# Bytes that a step keeps for its gradient with nothing frozen, for a pixel of a view in fp32. A test counts them again.
+ACTIVATION_BYTES = {"digits_resnet": 713, "cifar_resnet18": 4607, "resnet50": 1714}
+
+
+def check(config: Config, here: bool = True) -> Split:
+    """The split that the run would have; raises `UserError` where data, split or device do not allow the run.
+
+    here: whether it is to run on this machine; what devices the nodes of a cluster have, nobody knows before.
+    """
+    images = sources.of(config)
+    if here:
+        devices.check_device(config.device, config.processes)
+    backbone_names.check_file(config.network_checkpoint)
+    return open_world_split(images.labels, images.class_names, config, images.num_test)
+
+
+def notices(config: Config) -> list[str]:
+    """What nothing is wrong with but a person may not expect, one sentence each; raises `UserError`."""
+    chosen = config.split_num_seen or config.split_num_novel or config.split_seen_classes != "first"
+    if config.dataset != "folder" or chosen:
+        return []
+    images = sources.of(config)
+    if (images.labels < 0).any():
+        return []
+    hidden = images.class_names[images.num_classes // 2 :]
+    named = ", ".join(hidden[:_SHOWN]) + ", ..." * (len(hidden) > _SHOWN)
+    return [
+        f"There is no folder unlabeled, so {len(hidden)} of the {images.num_classes} classes count as novel, and their "
+        f"labels are hidden from training: {named} (split.num_seen and split.seen_classes choose)."
+    ]
+
+
+def crowding(configs: Iterable[Config]) -> list[str]:
+    """What of these runs is large for the GPUs of this machine, one sentence each; none where they go to no GPU.
+
+    Of runs that differ in nothing that matters here one is looked at. No reason not to start: weights may be there
+    already, and what a step takes is an estimate.
+    """
+    kinds = {str([config.flat().get(name) for name in _CROWDS]): config for config in configs}
+    return list(dict.fromkeys(words for config in kinds.values() for words in _crowding(config)))
+
+
+def _crowding(config: Config) -> list[str]:
+    """What of one run is large."""
+    gpus = [gpu for gpu in devices.available_gpus() if config.device in ("auto", "cuda", gpu.name)]
+    if not gpus:
+        return []
+    said, pixels = [], sources.of(config).pixels
+    if pixels.nbytes > datasets.ON_DEVICE:
+        said.append(
+            f"The pictures take {data_size(pixels.nbytes)}: they are not copied to the GPU but stay "
+            f"{'in their file on the disk' if isinstance(pixels, np.memmap) else 'in main memory'}, and each step "
+            f"fetches its own, {data_size(pixels.nbytes / len(pixels) * config.batch_size)}."
+        )
+    needed = _pretraining_bytes(config, *pixels.shape[1:3])
+    room = max((gpu.bytes or 0 for gpu in gpus), default=0)
+    if needed and room and needed > room:
+        precision = "" if config.precision != "fp32" else ", precision bf16 about half as much"
+        said.append(
+            f"A step of pretraining takes about {data_size(needed)} of a GPU's memory, which is "
+            f"{data_size(room)} here: a smaller pretrain.batch_size takes less{precision}, "
+            "and start weights from a file (network.start) need none of it."
+        )
+    return said
+
+
+def _pretraining_bytes(config: Config, height: int, width: int) -> float | None:
+    """The least that a step of pretraining takes of a GPU's memory for images of this size; None where unknown.
+
+    ResNet-50, 1,024 views of 224 pixels in bf16: 44.9 GB measured, 44.0 by this.
+    """
+    kept = ACTIVATION_BYTES.get(config.network_name.removeprefix("torchvision:"))
+    if kept is None or config.network_start != "simclr" or not config.pretrain_epochs:
+        return None
+    pixels = 224 * 224 if config.views in ("imagenet", "gcd") else height * width
+    return 2 * config.pretrain_batch_size * pixels * kept * (1 if config.precision == "fp32" else 0.5)
+
+
+def shortage(configs: Sequence[Config], root: Path) -> str:
+    """A sentence where the disk of `root` has no room for what these runs will write together; "" where it may have.
+
+    Judged by finished runs of the kind and by recordings (lps.scheduler.costs). No reason not to start: space may be
+    made meanwhile, and a run that finds none ends with all that it had and can be resumed.
+    """
+    place = next(path for path in (root.absolute(), *root.absolute().parents) if path.exists())
+    left = disk.free(place)
+    if left >= PLENTY or not configs:
+        return ""
+    known = costs.known_costs(root, {costs.kind(config) for config in configs})
+    found = [known.of(config) for config in configs]
+    needed = sum(cost.bytes for cost in found if cost)
+    what = "this run" if len(configs) == 1 else f"these {len(configs)} runs"
+    if needed > left:
+        about = f"about {data_size(needed)}, and {data_size(left)} are free in {place}"
+        return (
+            f"The disk is too small: {what} will write {about}. Without more it ends as disk_full and can be resumed."
+        )
+    if left < LITTLE and None in found:
+        return f"Only {data_size(left)} are free in {place}, and nobody knows yet what {what} will write."
+    return ""

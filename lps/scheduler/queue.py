@@ -1,0 +1,349 @@
+"""The queue: which runs wait, in which order they start, and when a crashed run is tried again.
+
+The queue has no list of its own. Each run's `want.json` (lps.store.desired_state) holds its place, and `.queue.json`
+holds whether the queue is paused and how many runs the processor takes at a time. The launcher (lps.scheduler.launcher)
+and everything that changes the order take the same kernel lock, so a paused queue starts no more runs; running ones go
+on. Earlier versions could hold a single run: it stays in the queue, but does not start until somebody puts it first or
+retries it.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lps.errors import UserError, shorten
+from lps.files import versions
+from lps.files.atomic import as_user_error, clean_line, looks, write_json
+from lps.files.locks import claim, is_held
+from lps.store.desired_state import MOST_PRIORITY, DesiredState, number, whole
+from lps.store.run_folders import list_runs
+from lps.store.runs import Run, State
+
+TURN_PATIENCE_S = 10.0
+SWITCH = ".queue.json"
+_ENTRY_FILES = ("want.json", "process.json", "exit.json")  # each change replaces the whole file
+PREEMPTED = "preempted"  # the kind of ending of a run that a signal from outside stopped
+MOST_RETRIES = 3
+MOST_CPU_SLOTS = 1024
+_RETRY_AFTER_S = 30.0  # before the first retry, then 2 and 8 minutes; LPS_RETRY_S replaces it
+_LONGEST_WAIT_S = 86_400.0
+_NEXT_S = 1e-6  # between the orders of two runs that are asked for together
+
+_cache: dict[str, tuple[tuple, "_Entry"]] = {}  # by folder: size and times of the files when read, and their content
+_MOST_CACHED = 20_000
+
+
+@dataclass(frozen=True)
+class Switch:
+    """Whether the queue is paused, since when (unix s), and what is wrong with the file that says so.
+
+    cpu_slots: how many runs the processor may train at a time; None where it was never set.
+    """
+
+    paused: bool = False
+    since: float = 0.0
+    problem: str = ""
+    cpu_slots: int | None = None
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What the files of a run say about its place in the queue; its lock is not looked at.
+
+    attempt: the one that waits, 0 where none does. retriable: it may be tried again. ended: the recorded end of the
+    attempt that was asked for; "" where none is recorded (it waits, runs or crashed).
+    """
+
+    wish: DesiredState
+    attempt: int = 0
+    retriable: bool = False
+    ended: str = ""
+
+
+# ---------------------------------------------------------------------------------------------------- who waits
+
+
+def waiting(root: Path) -> list[tuple[Run, DesiredState]]:
+    """The runs that wait for a slot, in the order in which they start: by priority, then by order.
+
+    Held runs and runs that wait for their next try are among them, in their places.
+    """
+    found = [(run, entry.wish) for run, entry in _entries(root) if entry.attempt and not is_held(run.lock)]
+    return sorted(found, key=lambda item: (-item[1].priority, item[1].order, item[0].id))
+
+
+def position(run: Run) -> int | None:
+    """How many runs start before this one; None where it does not wait."""
+    before = 0
+    for other, wish in waiting(run.root):
+        if other.id == run.id:
+            return before
+        before += not wish.held
+    return None
+
+
+def startable(root: Path, now: float) -> list[Run]:
+    """The waiting runs that need only a free slot."""
+    return [run for run, wish in waiting(root) if not wish.held and not is_early(wish, now)]
+
+
+def is_early(wish: DesiredState, now: float) -> bool:
+    """Whether a run waits for the time of its next try. A time more than a day ahead (a wrong clock) is ignored."""
+    return now < wish.not_before <= now + _LONGEST_WAIT_S
+
+
+def has_future(root: Path) -> bool:
+    """Whether a run may have to be started later, so that a process must look after the queue."""
+    if read_switch(root).paused:
+        return False
+    for run, entry in _entries(root):
+        if entry.attempt and not entry.wish.held and not is_held(run.lock) and run.config_if_readable():
+            return True
+        if entry.retriable and (is_held(run.lock) or is_due(run)):
+            return True
+    return False
+
+
+def unfinished(root: Path) -> list[Run]:
+    """The runs that were asked for, do not wait, and have not ended: running, crashed, or preempted."""
+    found = []
+    for run, entry in _entries(root):
+        if (entry.attempt and is_held(run.lock)) or (not entry.attempt and entry.ended in ("", PREEMPTED)):
+            found.append(run)
+    return found
+
+
+def _entries(root: Path) -> Iterator[tuple[Run, _Entry]]:
+    """Every run that was asked for. Files that have not changed since the last call are not read again."""
+    if len(_cache) > _MOST_CACHED:
+        _cache.clear()
+    for run in list_runs(Path(root)):
+        present = tuple(looks(f"{run.folder}/{name}") for name in _ENTRY_FILES)
+        if present[0] is None:
+            continue
+        key = str(run.folder)
+        if key not in _cache or _cache[key][0] != present:
+            _cache[key] = present, _read_entry(run)  # a change after `looks` is found by the next call
+        yield run, _cache[key][1]
+
+
+def _read_entry(run: Run) -> _Entry:
+    wish, exit_record = run.wish(), run.read_json("exit.json")
+    ended = ""
+    if whole(exit_record.get("attempt")) >= wish.attempt:
+        is_preempted = _is_preempted(exit_record.get("state"), exit_record.get("kind"))
+        ended = PREEMPTED if is_preempted else clean_line(exit_record.get("state") or "")
+    return _Entry(wish, run.waiting_attempt(), _may_retry(wish) and ended in ("", PREEMPTED), ended)
+
+
+# ---------------------------------------------------------------------------------------------------- ask
+
+
+def ask(
+    run: Run,
+    want: str,
+    attempt: int,
+    *,
+    retries: int | None = None,
+    priority: int | None = None,
+    after: float = 0.0,
+    on: str | None = None,
+) -> DesiredState:
+    """Write a wish; the caller holds the lock on the run's folder. Values that are None keep what was stored.
+
+    after: the order of the run that was asked for just before this one.
+    """
+    before = run.wish()
+    now = max(round(time.time(), 6), after + _NEXT_S)
+    wish = DesiredState(
+        want,
+        attempt,
+        now,
+        priority=before.priority if priority is None else check_priority(priority),
+        order=now,
+        retries=before.retries if retries is None else check_retries(retries),
+        on=before.on if on is None else on,
+    )
+    write(run, wish)
+    return wish
+
+
+def write(run: Run, wish: DesiredState) -> None:
+    run.keep_damaged("want.json")
+    write_json(run.folder / "want.json", wish.to_json())
+
+
+def check_retries(number: int) -> int:
+    return _check_whole("retries", number, 0, MOST_RETRIES)
+
+
+def check_priority(number: int) -> int:
+    return _check_whole("priority", number, -MOST_PRIORITY, MOST_PRIORITY, "; higher ones go first")
+
+
+def check_cpu_slots(number: int, name: str = "slots") -> int:
+    return _check_whole(name, number, 1, MOST_CPU_SLOTS)
+
+
+def _check_whole(name: str, number: int, least: int, most: int, hint: str = "") -> int:
+    if type(number) is not int or not least <= number <= most:
+        raise UserError(name, f"{shorten(number)} is not a whole number from {least} to {most}{hint}")
+    return number
+
+
+# ---------------------------------------------------------------------------------------------------- change
+
+
+@contextmanager
+def turn(root: Path) -> Iterator[None]:
+    """Lock the queue: no other process starts runs or changes their order inside the `with`. Raises `UserError`."""
+    with as_user_error("queue", f"{shorten(str(root))} cannot be written to"):
+        lock = claim(Path(root) / ".sched.lock", TURN_PATIENCE_S)
+    if lock is None:
+        reason = (
+            "is busy; try again in a moment" if Path(root).is_dir() else f"there are no runs in {shorten(str(root))}"
+        )
+        raise UserError("queue", reason)
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def retry_now(run: Run) -> None:
+    """Let a run that waits for its next try, or that an earlier version held, start as soon as a slot is free."""
+    _change(run, lambda wish: replace(wish, held=False, not_before=0.0))
+
+
+def set_priority(run: Run, number: int) -> None:
+    """A run of higher priority starts before all others that wait."""
+    check_priority(number)
+    _change(run, lambda wish: replace(wish, priority=number))
+
+
+def put_first(run: Run) -> None:
+    """Start a waiting run before all others. It takes the highest priority among them."""
+    run = Run(run.folder.resolve())
+
+    def go_first(wish: DesiredState) -> DesiredState:
+        first, ahead = next(iter(waiting(run.root)), (run, wish))
+        order = wish.order if first.id == run.id else ahead.order - 1.0
+        return replace(wish, priority=ahead.priority, order=order, held=False, not_before=0.0)
+
+    _change(run, go_first)
+
+
+def set_paused(root: Path, paused: bool) -> None:
+    """Pause the queue, or let it go on; running runs go on either way."""
+    with turn(root):
+        switch = read_switch(root)
+        if switch.paused != paused or switch.problem:
+            _write_switch(root, replace(switch, paused=paused, since=round(time.time(), 3)))
+
+
+def set_cpu_slots(root: Path, number: int) -> None:
+    """Set how many runs the processor may train at a time. Running runs go on, also where there are more."""
+    check_cpu_slots(number)
+    with suppress(OSError):  # `turn` reports it
+        Path(root).mkdir(parents=True, exist_ok=True, mode=0o700)
+    with turn(root):
+        switch = read_switch(root)
+        if switch.cpu_slots != number or switch.problem:
+            _write_switch(root, replace(switch, cpu_slots=number))
+
+
+def _write_switch(root: Path, switch: Switch) -> None:
+    """The caller has the turn. Raises `UserError` where a newer version wrote the file, and leaves it as it is."""
+    version = Run(Path(root)).read_json(SWITCH).get("version")
+    if versions.is_newer("queue", version):
+        versions.check("queue", version, SWITCH)
+    values = {"paused": switch.paused, "time": switch.since, "cpu_slots": switch.cpu_slots}
+    write_json(Path(root) / SWITCH, versions.stamped("queue", values))
+
+
+def read_switch(root: Path) -> Switch:
+    """The stored switch. A file that cannot be read does not pause the queue; `problem` says what is wrong."""
+    path = Path(root) / SWITCH
+    if not os.path.lexists(path):
+        return Switch()
+    stored = Run(Path(root)).read_json(SWITCH)
+    since, slots = stored.get("time"), stored.get("cpu_slots")
+    damaged = Switch(problem=f"{SWITCH} is damaged and was left out of account: the queue goes on")
+    if type(stored.get("paused")) is not bool:
+        return damaged
+    if versions.is_newer("queue", stored.get("version")):
+        return Switch(problem=f"{SWITCH} was made by a newer LPS Studio and was left out of account: the queue goes on")
+    if slots is not None and not (type(slots) is int and 1 <= slots <= MOST_CPU_SLOTS):
+        return damaged
+    return Switch(stored["paused"], number(since, 0.0), cpu_slots=slots)
+
+
+def _change(run: Run, edit: Callable[[DesiredState], DesiredState]) -> None:
+    """Store the edited wish of a waiting run, which nobody can start meanwhile. Raises `UserError`."""
+    run = Run(run.folder.resolve())
+    run.check_writable()
+    with turn(run.root), run.changing():
+        if not run.waiting_attempt() or is_held(run.lock):
+            state = state_in_words(run)
+            raise UserError("run", f"{run.id} is {state}; only runs that wait have a place in the queue")
+        wish = run.wish()
+        if (changed := edit(wish)) != wish:
+            write(run, changed)
+
+
+def state_in_words(run: Run) -> str:
+    """The name of the run's state; "not launched" where nobody has asked for the run."""
+    state = run.state()
+    return "not launched" if state.name == "queued" and not run.waiting_attempt() else state.name
+
+
+# ---------------------------------------------------------------------------------------------------- try again
+
+
+def is_due(run: Run, state: State | None = None) -> bool:
+    """Whether a run that is over is to be tried again without being asked.
+
+    True only where its processes vanished or a signal from outside ended it. An error that training reported, or a
+    lack of memory, would occur again; a run that a person stopped stays stopped.
+    """
+    state, wish = state or run.state(), run.wish()
+    if not _may_retry(wish) or wish.attempt != state.attempt:
+        return False
+    return _is_preempted(state.name, state.kind) or state.name == "crashed"
+
+
+def _may_retry(wish: DesiredState) -> bool:
+    """A cluster retries its own runs."""
+    return wish.want == "run" and not wish.on and wish.retried < min(wish.retries, MOST_RETRIES)
+
+
+def ask_again(root: Path, now: float) -> list[Run]:
+    """Put runs that are due for another try back into the queue, in their old places; the caller has the turn."""
+    asked = []
+    for run, entry in list(_entries(root)):
+        if not entry.retriable or entry.attempt:
+            continue
+        with suppress(UserError, OSError), run.changing():  # deleted meanwhile, or the disk is full
+            if is_due(run):
+                wish = run.wish()
+                number = wish.retried + 1
+                start = round(now + retry_after_s(number), 3)
+                write(run, replace(wish, attempt=wish.attempt + 1, time=now, retried=number, not_before=start))
+                asked.append(run)
+    return asked
+
+
+def _is_preempted(state: str | None, kind: str | None) -> bool:
+    return state == "stopped" and kind == PREEMPTED
+
+
+def retry_after_s(number: int) -> float:
+    """Seconds to wait before the `number`-th retry: four times as long each time, at most a day."""
+    try:
+        first = max(0.0, float(os.environ["LPS_RETRY_S"]))
+    except (KeyError, ValueError):
+        first = _RETRY_AFTER_S
+    return min(first * 4 ** (number - 1), _LONGEST_WAIT_S)

@@ -1,0 +1,77 @@
+"""A small process that looks after the queue of one folder while something waits there, and ends when nothing does.
+
+    python -m lps.scheduler.queue_daemon FOLDER --lock DESCRIPTOR -- TRAINER...
+
+Started by `lps.scheduler.launcher.pump`, never by a person. It lives as long as it holds the kernel lock `.waker.lock`,
+so there is one at most, and says in this file which process it is, so that it can be woken. It starts nothing but
+through `pump`, as everybody does: it may be killed at any time, and the next pump (a runner's, a page's, a command's)
+starts another. It is there for what nobody else would notice: the runner that should have started the next run was
+killed, or the time has come to try a crashed one again. Standard library only.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from lps.errors import UserError
+from lps.files.locks import boot_id, claim, note
+from lps.machine.processes import start_ticks
+from lps.scheduler import launcher, queue
+
+_POLL_S = 2.0
+_SPARING = 50  # times as long as it looks it sleeps, so that a folder of thousands costs 2 % of a core at most
+_LONGEST_S = 60.0  # between looks where the same run is started again and again and never begins
+
+
+def _main(arguments: list[str]) -> int:
+    cut = arguments.index("--")
+    parser = argparse.ArgumentParser(prog="python -m lps.scheduler.queue_daemon")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--lock", type=int, required=True)
+    options = parser.parse_args(arguments[:cut])
+    os.umask(0o077)
+    os.set_inheritable(options.lock, False)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    about = {"boot_id": boot_id(), "waker_pid": os.getpid(), "waker_ticks": start_ticks(os.getpid())}
+    note(options.lock, json.dumps(about))
+    _watch(options.folder, options.lock, arguments[cut + 1 :])
+    return 0
+
+
+def _watch(root: Path, lock: int, trainer: list[str]) -> None:
+    """Pump until nothing waits, then let go of the lock."""
+    pause, spent, before = _POLL_S, 0.0, {}
+    while not _is_done(root, lock):
+        time.sleep(max(pause, _SPARING * spent))
+        began, started = time.process_time(), {}
+        with contextlib.suppress(UserError, OSError):  # no process can be started now; perhaps later
+            started = {run.id: run.wish().attempt for run in launcher.pump(root, trainer)}
+        pause = min(2 * pause, _LONGEST_S) if started.items() & before.items() else _POLL_S
+        before, spent = started or before, time.process_time() - began
+
+
+def _is_done(root: Path, lock: int) -> bool:
+    """Whether nothing is left to wait for; the lock is free then.
+
+    Both under the lock that every pump holds when it looks for a waker: none can see this one alive and then be left.
+    """
+    turn = claim(root / ".sched.lock", queue.TURN_PATIENCE_S)
+    if turn is None:
+        return not root.is_dir()
+    try:
+        if queue.has_future(root):
+            return False
+        os.close(lock)
+        return True
+    finally:
+        os.close(turn)
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))

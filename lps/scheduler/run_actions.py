@@ -1,0 +1,35 @@
+"""Which actions a run allows in its state, and what carries them out: the same for pages and commands."""
+
+from collections.abc import Callable, Mapping
+
+from lps.scheduler import launcher
+from lps.store.run_folders import delete_run
+from lps.store.runs import RUN_ID, Run, State
+
+ACTS: Mapping[str, Callable[[Run], object]] = {
+    "stop": lambda run: launcher.stop(run),
+    "kill": lambda run: launcher.stop(run, kill=True),
+    "resume": lambda run: launcher.resume(run),
+    "delete": delete_run,
+}
+_ALSO = {
+    "queued": ("stop",),
+    "starting": ("stop",),
+    "running": ("stop",),
+    "unknown": ("stop",),
+    "stopping": ("kill",),
+    "finished": ("delete",),
+    "stopped": ("resume", "delete"),
+    "failed": ("resume", "delete"),
+    "crashed": ("resume", "delete"),
+}
+
+
+def possible(run: Run, state: State) -> list[str]:
+    """Of rename, copy, stop, kill, resume and delete those that the run allows; none for a folder that is no run."""
+    if run.is_recorded:
+        return ["copy"]
+    if state.name == "unreadable":
+        return ["delete"] if RUN_ID.fullmatch(run.id) else []
+    also = () if state.name == "stopping" and run.wish().want == "kill" else _ALSO[state.name]
+    return ["rename", "copy", *also]

@@ -1,0 +1,143 @@
+"""Slots: the places on which runs are carried out, one at a time on each GPU and a number on the processor."""
+
+import contextlib
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lps.errors import shown
+from lps.files import disk
+from lps.files.atomic import read_small, sweep
+from lps.files.locks import claim, is_held, note
+from lps.machine.devices import available_gpus
+from lps.scheduler import queue
+from lps.settings.config import Config
+from lps.store.runs import RUN_ID, Run
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place for one run at a time. gpus: the uuids that its training process may see; none: what the caller sees."""
+
+    name: str
+    gpus: tuple[str, ...] = ()
+
+
+def take_over(run: Run, slot: int) -> None:
+    """Write into a slot's lock file who has it, and clear up after the run that had it before.
+
+    Where its runner was killed in the midst of a write, and nobody resumes it, a temporary file would stay for ever.
+    """
+    sweep_after(run.root, slot)
+    note(slot, run.id)
+
+
+def sweep_after(root: Path, slot: int) -> None:
+    """Remove what nobody holds of the temporary files of the run that a slot's lock file (a descriptor) names."""
+    name = os.pread(slot, 256, 0).decode("ascii", "replace")
+    if RUN_ID.fullmatch(name) and not is_held(root / name / "lock"):
+        sweep(root / name)
+
+
+def holders(root: Path) -> list[Run]:
+    """The runs that the lock files of the slots name, where these are held."""
+    names = set()
+    for path in (Path(root) / ".slots").glob("*.lock"):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            if is_held(path):
+                names.add(str(read_small(path), "ascii"))
+    return [Run(Path(root) / name) for name in sorted(names) if RUN_ID.fullmatch(name)]
+
+
+def free_slots(root: Path, candidates: list[Slot], needed: int) -> dict[Slot, int]:
+    """`needed` free slots with the descriptors of their locks, or none. Only one process at a time looks for slots."""
+    folder = root / ".slots"
+    disk.make_folder(folder)
+    found: dict[Slot, int] = {}
+    try:
+        for slot in candidates:
+            path = folder / f"{slot.name}.lock"
+            lock = None if is_held(path) else claim(path)
+            if lock is not None:
+                found[slot] = lock
+            if len(found) == needed:
+                return found
+    except OSError:
+        let_go(found)
+        raise
+    let_go(found)
+    return {}
+
+
+def blocked_by(root: Path) -> str:
+    """What keeps every run of a folder from being started, in words: a link in place of what is locked; "" for none."""
+    folder = Path(root) / ".slots"
+    for path in (folder, Path(root) / ".sched.lock", Path(root) / ".waker.lock", *sorted(folder.glob("*.lock"))):
+        if path.is_symlink():
+            return f"{shown(str(path))}: it is a link, which is not followed"
+    return f"{shown(str(folder))}: it is no folder" if os.path.lexists(folder) and not folder.is_dir() else ""
+
+
+def let_go(slots: Mapping[Slot, int]) -> None:
+    for lock in slots.values():
+        os.close(lock)
+
+
+def places(config: Config, root: Path) -> tuple[list[Slot], int]:
+    """The slots that a run may use, and how many of them it takes."""
+    candidates = _slots(config.device, root)
+    return candidates, 1 if candidates[0].name.startswith("cpu") else min(config.processes, len(candidates))
+
+
+def at_once(configs: Iterable[Config], root: Path) -> int:
+    """How many of these runs the machine trains at a time where it has nothing else to do."""
+    names, most = set(), 1
+    for config in {(config.device, config.processes): config for config in configs}.values():
+        candidates, needed = places(config, root)
+        names |= {slot.name for slot in candidates}
+        most = max(most, needed)
+    return max(1, len(names) // most)
+
+
+def every_slot(root: Path) -> list[Slot]:
+    """All slots of this machine: the GPUs, then those of the CPU."""
+    return [Slot(f"cuda-{gpu.index}", (gpu.uuid,)) for gpu in available_gpus()] + _slots("cpu", root)
+
+
+def _slots(device: str, root: Path) -> list[Slot]:
+    """Where a run with this `device` setting may go, at least one: `auto` to a GPU where there is one."""
+    gpus = [] if device == "cpu" else available_gpus()
+    uuids = tuple(gpu.uuid for gpu in gpus)
+    if device.startswith("cuda:"):
+        named = [Slot(f"cuda-{gpu.index}", uuids) for gpu in gpus if gpu.name == device]
+    else:
+        named = [Slot(f"cuda-{gpu.index}", (gpu.uuid,)) for gpu in gpus]
+    # A run whose GPU has gone since it was launched starts on a CPU slot, so that its trainer ends with the reason.
+    return named or [Slot(name) for name in _cpu_slot_names(root)]
+
+
+def _cpu_slot_names(root: Path) -> list[str]:
+    """As many as `cpu_slots` says. Where it was more before, runs on slots beyond count until they end."""
+    number, folder = cpu_slots(root), Path(root) / ".slots"
+    usual = [f"cpu-{place}" for place in range(number)]
+    beyond = sorted(path.stem for path in folder.glob("cpu-*.lock") if path.stem not in usual and is_held(path))
+    if not beyond:
+        return usual
+    busy = [name for name in usual if is_held(folder / f"{name}.lock")]
+    free = [name for name in usual if name not in busy]
+    return [*busy, *beyond, *free[: max(0, number - len(busy) - len(beyond))]]
+
+
+def cpu_slots(root: Path) -> int:
+    """How many runs may use the CPU at a time: LPS_CPU_SLOTS, else what the queue says, else 1."""
+    return demanded_cpu_slots() or queue.read_switch(root).cpu_slots or 1
+
+
+def demanded_cpu_slots() -> int | None:
+    """What LPS_CPU_SLOTS says, None where it is not there; raises `UserError`."""
+    text = os.environ.get("LPS_CPU_SLOTS")
+    if text is None:
+        return None
+    is_number = text.isascii() and text.isdigit() and len(text) <= 9
+    return queue.check_cpu_slots(int(text) if is_number else text, "LPS_CPU_SLOTS")

@@ -1,0 +1,348 @@
+"""The parent of one training process: carries out wishes, keeps the log small, and records how the attempt ended.
+
+    python -m lps.scheduler.runner FOLDER --attempt N --slot NAME --gpus UUID,UUID --locks RUN SLOT... -- TRAINER...
+
+Started by `lps.scheduler.launcher` (in a job of a cluster lps.scheduler.cluster_attempt takes its place) in a session
+of its own, with the locks of the run and of its slots as open descriptors: while it lives the run is alive, and its
+death, however it comes, takes the training process with it and frees both. Standard library only. Its last acts: end
+whatever the training process left behind, write exit.json, free the locks, and start the next queued run, since perhaps
+no browser is open.
+"""
+
+import argparse
+import contextlib
+import errno
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lps.errors import UserError
+from lps.files import disk
+from lps.files.atomic import clean_line, sweep, write_json, write_whole
+from lps.files.locks import boot_id, is_file_at, is_missing
+from lps.machine import memory
+from lps.machine.processes import (
+    become_subreaper,
+    die_with_parent,
+    end_descendants,
+    prefer_as_victim,
+    start_ticks,
+    wake,
+)
+from lps.scheduler import launcher, notify_hook
+from lps.scheduler.log_file import Log
+from lps.scheduler.queue import PREEMPTED
+from lps.store.events import end_of_events, read_last_event
+from lps.store.runs import Run
+
+POLL_S = 0.3
+_RESERVE, _RESERVED = "reserve", 1 << 16  # file and bytes: given up where a full disk leaves no space for exit.json
+_DISK_FAILURE = re.compile(r"^(disk_full|io_error): (.+)\n?\Z", re.MULTILINE)  # the last line that a trainer printed
+_BREAKDOWNS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)  # of a process by itself
+_LASTING = ("config.json", "process.json", "events.jsonl", "checkpoints", "snapshots")  # stay, once they are there
+_TRACEBACK = "Traceback (most recent call last):"
+
+
+def main(arguments: list[str]) -> int:
+    """Carry out one attempt; returns the exit code: 0 where a record of it was written, else 1."""
+    cut = arguments.index("--")
+    if "--token" in arguments[:cut]:  # a job that was handed over when this file was still the program for it
+        os.execv(sys.executable, [sys.executable, "-m", "lps.scheduler.cluster_attempt", *arguments])
+    parser = argparse.ArgumentParser(prog="python -m lps.scheduler.runner")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--attempt", type=int, required=True)
+    parser.add_argument("--slot", default="")
+    parser.add_argument("--gpus", default="")
+    parser.add_argument("--locks", type=int, nargs="+", required=True)
+    options = parser.parse_args(arguments[:cut])
+    trainer = arguments[cut + 1 :]
+    os.umask(0o077)
+    for lock in options.locks:
+        os.set_inheritable(lock, False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    attempt = Attempt(Run(options.folder), options.attempt, options.slot, options.gpus, options.locks[0], trainer)
+    signal.signal(signal.SIGTERM, attempt.on_sigterm)
+    recorded = attempt.carry_out()
+    for lock in options.locks:
+        os.close(lock)
+    # An attempt that could not even begin would be started again and again; a machine that shuts down starts nothing.
+    if attempt.run.waiting_attempt() != attempt.number and not attempt.terminated:
+        with contextlib.suppress(UserError, OSError):
+            launcher.pump(options.folder.parent, trainer)
+    notify_hook.at_the_end(options.folder)
+    return 0 if recorded else 1
+
+
+@dataclass
+class Attempt:
+    """One attempt of a run, from its first record to its last."""
+
+    run: Run
+    number: int
+    slot: str
+    gpus: str
+    lock: int
+    trainer: list[str]
+    process: subprocess.Popen = field(init=False)
+    log: Log = field(init=False)
+    terminated: bool = False  # this runner itself was asked to end
+    stopped_at: float | None = None  # monotonic seconds; None before a stop was passed on
+    forced: str = ""  # why the training process was killed
+    lasting: set[str] = field(default_factory=set)  # of `_LASTING`, what has been seen
+
+    def on_sigterm(self, number, frame) -> None:
+        self.terminated = True
+
+    def carry_out(self) -> bool:
+        """Train, and record how it ended. False where nothing was recorded: folder gone, disk full, nothing begun."""
+        if self.terminated and not self._is_asked_to_end():
+            return False
+        try:
+            if self._want() in ("stop", "kill"):
+                ending = {"state": "stopped", "reason": "cancelled before it began"}
+            else:
+                sweep(self.run.folder)
+                self._record_start(None)
+                write_whole(self.run.folder / _RESERVE, os.urandom(_RESERVED))
+                ending = self._train()
+        except Exception as error:  # nobody sees what a runner prints, so whatever it is goes into the record
+            ending = {"state": "failed", **_runner_failure(error)}
+        finally:
+            end_descendants()
+        about = {"kind": "", "code": None, "signal": None, "forced": bool(self.forced)}
+        ending = self.settle(about | ending)
+        return self._write_record(ending)
+
+    def _write_record(self, ending: dict) -> bool:
+        """exit.json; on a full disk in the space that was kept for it. False where it cannot be written."""
+        for _ in range(2):
+            try:
+                write_json(self.run.folder / "exit.json", {"attempt": self.number} | ending | {"time": time.time()})
+            except OSError:
+                disk.remove(self.run.folder / _RESERVE)
+                continue
+            disk.remove(self.run.folder / _RESERVE)
+            return True
+        return False
+
+    def settle(self, ending: dict) -> dict:
+        """What the record shall say, before it is written; a job of a cluster has more to say."""
+        return ending
+
+    def _train(self) -> dict:
+        """Start the training process, see it through, and say how it ended."""
+        since = end_of_events(self.run.events)
+        self.log = Log(self.run.log)
+        if self.number > 1:
+            self.log.write(f"--- attempt {self.number}, {time.strftime('%Y-%m-%d %H:%M:%S')} ---\n".encode())
+            self.log.recent = b""
+        killed_before = memory.kills()
+        self.process = self._spawn()
+        try:
+            self._record_start(self.process.pid)
+            self._watch()
+        finally:
+            self.process.kill()
+            self.process.wait()
+            end_descendants(self.process.pid)
+            self._drain()
+            self.log.close()
+        return classify(
+            self.process.returncode,
+            read_last_event(self.run.events, since),
+            self.log.recent.decode("utf-8", "replace"),
+            # A cluster tells all processes of a job, and the training process may have ended before it was told here.
+            stop_asked=self.stopped_at is not None or self.terminated,
+            forced=self.forced,
+            foreign=not self._is_asked_to_end(),
+            starved=None if killed_before is None else memory.kills() != killed_before,
+        )
+
+    def _spawn(self) -> subprocess.Popen:
+        environment = os.environ | {"LPS_RUN": str(self.run.folder), "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
+        if self.gpus:
+            environment["CUDA_VISIBLE_DEVICES"] = self.gpus
+        process = subprocess.Popen(
+            [*self.trainer, str(self.run.folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            bufsize=0,
+            start_new_session=True,
+            env=environment,
+            preexec_fn=die_with_parent(),
+        )
+        os.set_blocking(process.stdout.fileno(), False)
+        prefer_as_victim(process.pid)
+        return process
+
+    def _watch(self) -> None:
+        """Until the training process ends: copy its output, look for wishes every `POLL_S` seconds."""
+        next_look, looks = 0.0, notify_hook.NotifyHook(self.run.folder, self.run.events)
+        while self.process.poll() is None:
+            if time.monotonic() >= next_look:
+                next_look = time.monotonic() + POLL_S
+                self._obey()
+                looks.now_and_then()
+            self._copy_output()
+
+    def _copy_output(self) -> None:
+        """One piece of output, or `POLL_S` seconds without any."""
+        if self.process.stdout.closed:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(POLL_S)
+        elif select.select([self.process.stdout], [], [], POLL_S)[0]:
+            self._read_output()
+
+    def _read_output(self) -> bool:
+        """Move what the pipe holds to the log, at most 64 KiB; False where it holds nothing or has ended."""
+        data = self.process.stdout.read(1 << 16)
+        if data:
+            self.log.write(data)
+        elif data == b"":
+            self.process.stdout.close()
+        return bool(data)
+
+    def _drain(self) -> None:
+        while not self.process.stdout.closed and self._read_output():
+            pass
+        self.process.stdout.close()
+
+    def _obey(self) -> None:
+        """See to a stop; kill at once on request, or where the folder has gone."""
+        want = self._want()
+        if not self._is_whole():
+            self._force("the run's folder or a part of it was removed or moved while it was going")
+        elif want == "kill":
+            self._force("ended at once by request, without a checkpoint of the last steps")
+        elif want == "stop":
+            self._press_on()
+
+    def _press_on(self) -> None:
+        """Pass a stop on once, wake what is suspended and could not obey, kill after the grace time."""
+        if self.stopped_at is None:
+            self.stopped_at = time.monotonic()
+            self.process.send_signal(signal.SIGTERM)
+        wake(self.process.pid)
+        grace = self.run.grace_s()
+        if time.monotonic() >= self.stopped_at + grace:
+            self._force(f"did not stop within {grace:g} s and was ended by force")
+
+    def _is_whole(self) -> bool:
+        """Whether the folder is there with all that it had before.
+
+        Who deletes it while files are being written to it may get stuck halfway, with the lock still in its place.
+        """
+        present = {name for name in _LASTING if not is_missing(self.run.folder / name)}
+        self.lasting |= present
+        return present == self.lasting and is_file_at(self.lock, self.run.lock)
+
+    def _want(self) -> str:
+        """What is wished for this attempt: run, stop or kill."""
+        if self._is_asked_to_end():
+            return self.run.wish().want
+        return "stop" if self.terminated else "run"
+
+    def _is_asked_to_end(self) -> bool:
+        """Whether a person wants this attempt to end, in contrast to a signal from outside."""
+        wish = self.run.wish()
+        return wish.attempt == self.number and wish.want in ("stop", "kill")
+
+    def _force(self, reason: str) -> None:
+        self.forced = reason
+        self.process.kill()
+
+    def _record_start(self, trainer_pid: int | None) -> None:
+        """process.json: without a pid before the training process can exist, since the attempt counts as begun then."""
+        about = {"attempt": self.number, "host": socket.gethostname(), "boot_id": boot_id(), "runner_pid": os.getpid()}
+        more = {"runner_ticks": start_ticks(os.getpid()), "trainer_pid": trainer_pid, "slot": self.slot}
+        write_json(self.run.folder / "process.json", about | more | {"started": time.time()})
+
+
+def _runner_failure(error: Exception) -> dict:
+    """Kind and reason of an attempt that the runner itself could not carry out."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return {"kind": "disk_full", "reason": "no space left to carry out the run; free some and resume"}
+    kind = "io_error" if number in (errno.EIO, errno.EROFS, errno.ESTALE) else "bug"
+    return {"kind": kind, "reason": clean_line(f"the runner could not go on: {error}", 500)}
+
+
+def classify(
+    code: int,
+    last: dict | None,
+    output: str,
+    *,
+    stop_asked: bool = False,
+    forced: str = "",
+    foreign: bool = False,
+    starved: bool | None = None,
+) -> dict:
+    """How an attempt ended: state, kind, reason, code and signal, as in exit.json.
+
+    code: of the training process as `subprocess` states it, -n for signal n; last: its last event, None without any;
+    output: the end of what it printed; stop_asked: whether it was sent SIGTERM; forced: why it was sent SIGKILL, "" if
+    it was not; foreign: whether no person asked for its end, so that one that stopped did so on a signal from outside;
+    starved: whether the kernel killed processes meanwhile because memory ran out, None where it does not tell.
+    """
+    event = last["kind"] if last else ""
+    killer = -code if code < 0 else None
+    end = {"state": "failed", "kind": "", "reason": "", "code": None if killer else code, "signal": killer}
+    if event == "finish" and (code == 0 or forced):
+        return end | {"state": "finished"}
+    if event == "fail":
+        reason = clean_line(last.get("reason") or "no reason was given", 500)
+        return end | {"kind": clean_line(last.get("failure") or "bug"), "reason": reason}
+    kind, who = (PREEMPTED, "ended by a signal from outside") if foreign else ("", "stopped by request")
+    if forced or (event == "stop" and code == 0):
+        is_obedience = stop_asked or not forced
+        return end | {"state": "stopped", "kind": kind if is_obedience else "", "reason": forced or who}
+    if stop_asked and code in (0, -signal.SIGTERM):
+        return end | {"state": "stopped", "kind": kind, "reason": f"{who} before training began"}
+    if killer:
+        is_starved = killer == signal.SIGKILL and starved
+        about = {"kind": "out_of_memory" if is_starved else "killed", "reason": _signal_in_words(killer, starved)}
+        return end | about
+    if code == 0:
+        return end | {"kind": "bug", "reason": "the training process ended without saying how (exit code 0)"}
+    if told := _DISK_FAILURE.search(output):  # it could not even write an event
+        return end | {"kind": told[1], "reason": clean_line(told[2], 500)}
+    said = last_error(output) or f"the training process ended with exit code {code} and left no message"
+    return end | {"kind": "config" if code == 2 else "bug", "reason": said}
+
+
+def _signal_in_words(number: int, starved: bool | None) -> str:
+    """Which signal it was, and the one likely cause. starved: as in `classify`."""
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = "unknown"
+    cause = "somebody or the system ended it"
+    if number in _BREAKDOWNS:
+        cause = "most likely a library or a driver has a fault"
+    elif number == signal.SIGKILL and starved:
+        cause = "the machine, or the part of it that the run may use, ran out of memory"
+    elif number == signal.SIGKILL and starved is None:
+        cause = "most likely the machine ran out of memory"
+    return f"the training process was killed by signal {number} ({name}); {cause}"
+
+
+def last_error(output: str) -> str:
+    """The message of the last traceback in `output`, else its last line; "" for no output."""
+    _, found, after = output.rpartition(_TRACEBACK)
+    lines = [line for line in (after if found else output).splitlines() if line.strip()]
+    messages = [line for line in lines if not line[0].isspace()] if found else lines[-1:]
+    return clean_line(messages[0], 500) if messages else ""
+
+
+if __name__ == "__main__":
+    become_subreaper()
+    sys.exit(main(sys.argv[1:]))

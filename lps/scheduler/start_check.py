@@ -1,0 +1,59 @@
+"""Whether network, pictures and start weights of a run fit, before there is a run.
+
+    python -m lps.scheduler.start_check < config.json
+
+ends with 0, or with 2 and the sentence that says what does not fit. Pages know no torch and ask in this way (`ask`).
+"""
+
+import subprocess
+import sys
+
+from lps.data import sources
+from lps.errors import UserError
+from lps.files.program import SOURCE
+from lps.network import shipped
+from lps.settings import backbone_names
+from lps.settings.config import Config
+
+_PATIENCE_S = 120.0
+
+
+def _is_needed(config: Config) -> bool:
+    """Whether there is anything that only torch can judge; raises `UserError` for what can be judged without."""
+    name = config.network_name
+    if name == backbone_names.LITE0 and config.network_start == "published":  # whose own pictures are of any size
+        shipped.file()
+        return False
+    return config.network_start == "checkpoint" or ":" in name or backbone_names.usual_start(name) is not None
+
+
+def check(config: Config) -> None:
+    """Raises `UserError` where network, pictures and start weights do not fit."""
+    if _is_needed(config):
+        from lps.network import start_weights
+
+        images = sources.of(config).pixels
+        start_weights.check(config, images.shape[3], *images.shape[1:3])
+
+
+def ask(config: Config) -> None:
+    """As `check`, in a process of its own; raises `UserError`."""
+    if not _is_needed(config):
+        return
+    command = [sys.executable, "-m", "lps.scheduler.start_check"]
+    try:
+        answer = subprocess.run(
+            command, input=config.to_json(), capture_output=True, text=True, cwd=SOURCE, timeout=_PATIENCE_S
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return  # the run itself will say it
+    if answer.returncode == 2:
+        name, _, message = answer.stderr.strip().partition(": ")
+        raise UserError(name, message)
+
+
+if __name__ == "__main__":
+    try:
+        check(Config.from_json(sys.stdin.read()))
+    except UserError as error:
+        sys.exit(print(error, file=sys.stderr) or 2)

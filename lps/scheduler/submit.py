@@ -1,0 +1,109 @@
+"""The one door to a run: its config is checked, its folder made, its first attempt asked for.
+
+Command line, API, form, sweeps and searches all come in here; what they do differently they say. The trainer checks
+again what it reads (`Config.from_json`, `lps.data.material`): between the door and it lie a queue, files that anybody
+may edit, and perhaps another machine.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from lps.data import sources
+from lps.machine import devices
+from lps.scheduler import launcher, preflight
+from lps.settings import recipes
+from lps.settings.config import Config, protocol_parameters
+from lps.store import run_folders
+from lps.store.runs import Run
+
+_UNCHECKED = ("seed", "pretrain.seed")  # settings that no check of data, split and device looks at
+_JUDGED = ("dataset", "dataset.path", "dataset.image_size") + tuple(
+    f"network.{name}" for name in ("name", "start", "checkpoint", "freeze_until", "image_size", "tokens")
+)  # that start weights are judged by
+
+
+class RunRequest(NamedTuple):
+    """A run that is wanted. token, bring: as of `create_run`. run: the folder, where there is one already."""
+
+    config: Config
+    name: str = ""
+    token: str | None = None
+    run: Run | None = None
+    bring: Callable[[Path], None] | None = None
+
+
+def lighter(dataset: str, asked: Mapping[str, object], here: bool = True) -> str:
+    """Which effort a light training is (`recipes.lighter`) for these pictures and, where it goes `here`, this machine.
+
+    asked: the settings that a person has named, `dataset.path` as it was typed.
+    """
+    path = asked.get("dataset.path")
+    is_coloured = sources.is_coloured(dataset, path and os.path.expanduser(path))
+    has_gpu = here and bool(devices.available_gpus())
+    return recipes.lighter(dataset, is_coloured=is_coloured, has_gpu=has_gpu, asked=asked)
+
+
+def light_settings(dataset: str, asked: Mapping[str, object], here: bool = True) -> dict[str, object]:
+    """What a light training changes of the recipe, by key; nothing where that is light already. As `lighter`."""
+    return recipes.efforts(dataset).get(lighter(dataset, asked, here), {})
+
+
+def check(
+    configs: Sequence[Config],
+    here: bool = True,
+    *,
+    fetch: bool = False,
+    judge: Callable[[Config], None] | None = None,
+) -> None:
+    """Data, split, device and start weights of every config, each distinct one once; raises `UserError`.
+
+    here: as of `preflight.check`. fetch: download data that can be and is not there. judge: who looks at start weights,
+    `start_check.check` or, where torch shall not be loaded, `start_check.ask`; without it nobody does.
+    """
+    shared = [key for key in protocol_parameters() if key not in _UNCHECKED]
+    # One data set after the other: only the newest ones stay in memory.
+    for config in sorted(_distinct(configs, shared), key=lambda config: (config.dataset, config.dataset_path or "")):
+        if fetch:
+            sources.fetch(config.dataset, config.dataset_path)
+        preflight.check(config, here)
+    for config in _distinct(configs, _JUDGED) if judge else ():
+        judge(config)
+
+
+def begin(
+    root: Path,
+    orders: Sequence[RunRequest],
+    trainer: tuple[str, ...] | None = None,
+    *,
+    note: Callable[[list[Run]], None] = lambda runs: None,
+    array: str | None = None,
+    **wish,
+) -> list[Run]:
+    """Make the folders of all orders, then launch them; raises `UserError`.
+
+    note: writes down what has to be known of the runs before they start. array: the name under which all of them are
+    asked for at once, what broke off too (`launch_all`); without it those that nobody has asked for yet are, one after
+    the other. wish: as of `launch`.
+    """
+    runs = [o.run or run_folders.create_run(root, o.config, o.name, o.token, o.bring) for o in orders]
+    note(runs)
+    how = () if trainer is None else (trainer,)
+    if array is not None:
+        launcher.launch_all(runs, *how, name=array, **wish)
+        return runs
+    for run in runs:
+        if run.state().name == "queued":
+            launcher.launch(run, *how, **wish)
+    return runs
+
+
+def _distinct(configs: Sequence[Config], keys: Sequence[str]) -> list[Config]:
+    """The first config of every combination of these settings."""
+    found: dict[str, Config] = {}
+    for config in configs:
+        flat = config.flat()
+        found.setdefault(json.dumps([flat[key] for key in keys]), config)
+    return list(found.values())

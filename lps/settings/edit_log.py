@@ -1,0 +1,200 @@
+"""What a person decided about the pictures of a data set: left out, labeled otherwise, or found right as they are.
+
+One file a data set, in a folder of this person's own and never beside the pictures: `$LPS_DECISIONS`, else `decisions`
+in `$XDG_DATA_HOME/lps-studio`, else in `~/.local/share/lps-studio`. Its entries only grow; taking one back is an entry
+too. A run names the state that it was made with (`dataset.decisions`), so that what is decided later does not change
+it. Standard library only.
+
+    {"time": 1.7e9, "do": "leave out", "pictures": ["cat/1.jpg"], "why": "duplicate", "of": "", "state": "9f…"}
+    {"time": 1.7e9, "do": "relabel", "pictures": [17], "label": "dog", "of": "5c…", "state": "04…"}
+    {"time": 1.7e9, "do": "ignore", "pictures": [3, 8], "why": "duplicate", "of": "5c…", "state": "04…"}
+    {"time": 1.7e9, "undo": 1, "state": ""}
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from lps.errors import UserError, shorten
+from lps.files import disk
+from lps.files.atomic import as_user_error, clean_line
+from lps.files.cache import data_folder
+from lps.files.journal import Journal, UnreadableJournal, standing
+from lps.files.locks import locked
+from lps.settings.parameters import BadSetting
+from lps.wording import counted
+
+SETTING = "dataset.decisions"
+NOTHING = "0"  # the state in which pictures are as their files say
+_ACTS = ("leave out", "relabel", "ignore")
+UNKNOWN = ""  # the label of a picture whose class nobody knows
+_DIGITS = 12  # of a state's name
+_MOST = 8 << 20  # bytes of a file
+Key = str | int  # a picture: its file below the folder, or its number where pictures are no files
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What holds. labels: picture -> name of its class, `UNKNOWN` for none. ignored: (finding, picture).
+
+    of: names of the labels (`lps.data.dataset_edits`) that the decisions were made for; of files none.
+    """
+
+    left_out: frozenset[Key] = frozenset()
+    labels: Mapping[Key, str] = field(default_factory=dict)
+    ignored: frozenset[tuple[str, Key]] = frozenset()
+    of: frozenset[str] = frozenset()
+
+    @property
+    def state(self) -> str:
+        """A name for what runs see of it, "" where that is the files as they are."""
+        if not self.left_out and not self.labels:
+            return ""
+        left_out, labels = (sorted(map(json.dumps, part)) for part in (self.left_out, self.labels.items()))
+        text = json.dumps([left_out, labels, sorted(self.of)])
+        return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+def check(value: str | None) -> None:
+    """Raise `UserError` for what is no state."""
+    is_state = value is not None and len(value) == _DIGITS and set(value) <= set("0123456789abcdef")
+    if value not in (None, NOTHING) and not is_state:
+        raise BadSetting(
+            SETTING,
+            f"{shorten(value)} is no state of decisions; expected {NOTHING} or {_DIGITS} hexadecimal digits",
+        )
+
+
+def folder() -> Path:
+    """Where this person's decisions are kept."""
+    return data_folder("LPS_DECISIONS", "decisions")
+
+
+def path_of(dataset: str, source: str | None) -> Path:
+    """The file of a data set; source: its `dataset.path`, absolute."""
+    if source is None:
+        return folder() / f"{dataset}.jsonl"
+    digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return folder() / f"{dataset}-{digest}.jsonl"
+
+
+def entries(path: Path) -> list[Mapping]:
+    """All that was decided, oldest first; raises `UserError` for a damaged file."""
+    with _refused_as_setting(path):
+        return _journal(path).entries()
+
+
+def _journal(path: Path) -> Journal:
+    return Journal(path, _is_decision, partial(locked, path.parent), most=_MOST)
+
+
+@contextmanager
+def _refused_as_setting(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except UnreadableJournal as error:
+        message = f"{shorten(str(path), 200)} {error.reason}; {NOTHING} does without it"
+        raise BadSetting(SETTING, message) from None
+
+
+def _is_decision(entry: Mapping) -> bool:
+    if not isinstance(entry.get("state"), str):
+        return False
+    if "undo" in entry:
+        return type(entry["undo"]) is int
+    pictures, texts = entry.get("pictures"), [entry.get(key, "") for key in ("label", "why", "of")]
+    is_known = entry.get("do") in _ACTS and all(isinstance(text, str) for text in texts)
+    return is_known and isinstance(pictures, list) and all(type(key) in (str, int) for key in pictures)
+
+
+def add_up(entries: Sequence[Mapping]) -> Decided:
+    """What the entries add up to. Of one picture the last word counts: who gets a label is left out no longer."""
+    left_out: set[Key] = set()
+    labels: dict[Key, str] = {}
+    ignored: set[tuple[str, Key]] = set()
+    of: set[str] = set()
+    for _, entry in standing(entries):
+        pictures = entry["pictures"]
+        if entry["do"] == "ignore":
+            ignored |= {(entry.get("why", ""), key) for key in pictures}
+            continue
+        of |= {entry["of"]} if entry.get("of") else set()
+        if entry["do"] == "leave out":
+            left_out |= set(pictures)
+        else:
+            left_out -= set(pictures)
+            labels |= dict.fromkeys(pictures, entry.get("label", UNKNOWN))
+    return Decided(frozenset(left_out), labels, frozenset(ignored), frozenset(of if left_out or labels else ()))
+
+
+def newest(dataset: str, source: str | None) -> str | None:
+    """The state that the next run of a data set begins with; None where its pictures are as their files say."""
+    path = path_of(dataset, source)
+    return (add_up(entries(path)).state or None) if path.exists() else None
+
+
+def at(dataset: str, source: str | None, state: str | None) -> Decided:
+    """What held when `state` did; raises `UserError` where that is not known here."""
+    if state in (None, NOTHING):
+        return Decided()
+    path = path_of(dataset, source)
+    found = entries(path)
+    last = next((number for number, entry in enumerate(found, 1) if entry["state"] == state), 0)
+    said = add_up(found[:last])
+    if said.state != state:
+        raise BadSetting(
+            SETTING, f"{state} is not among the decisions of {shorten(str(path), 200)}; {NOTHING} does without them"
+        )
+    return said
+
+
+def record(
+    dataset: str, source: str | None, do: str, pictures: Sequence[Key], *, label: str = "", why: str = "", of: str = ""
+) -> Decided:
+    """Add a decision; gives what holds then. why: the finding that it answers; of: as of `Decided`. Raises `UserError`.
+
+    label: of `relabel`, `UNKNOWN` for none.
+    """
+    if do not in _ACTS:
+        raise UserError("do", f"{shorten(do)} is not one of {', '.join(_ACTS)}")
+    entry = {"do": do, "pictures": list(pictures), "why": why, "of": of} | ({"label": label} if do == "relabel" else {})
+    return _append(path_of(dataset, source), entry)
+
+
+def take_back(dataset: str, source: str | None, number: int) -> Decided:
+    """Take back the entry of this number; it stays in the file. Raises `UserError` where it does not hold."""
+    path = path_of(dataset, source)
+    held = [place for place, _ in standing(entries(path))]
+    if number not in held:
+        known = ", ".join(map(str, held[-20:])) or "none"
+        raise UserError("undo", f"{shorten(number)} is no decision that holds; choices: {known}")
+    return _append(path, {"undo": number})
+
+
+def _append(path: Path, entry: Mapping) -> Decided:
+    said = Decided()
+
+    def entry_after(before: list[Mapping]) -> Mapping:
+        nonlocal said
+        said = add_up([*before, entry])
+        return {"time": time.time(), **entry, "state": said.state}
+
+    with as_user_error("decisions", f"{shorten(str(path), 200)} cannot be written"), _refused_as_setting(path):
+        path.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        disk.make_folder(path.parent)
+        _journal(path).append(entry_after)
+    return said
+
+
+def words(entry: Mapping) -> str:
+    """A decision as people read it: "2 pictures left out: cat/1.jpg, cat/2.jpg"."""
+    pictures = [clean_line(str(key)) for key in entry["pictures"]]
+    label = clean_line(entry.get("label", "")) or "of unknown class"
+    done = {"leave out": "left out", "relabel": f"labeled {label}", "ignore": "found right"}[entry["do"]]
+    named = ", ".join(pictures[:3]) + ", …" * (len(pictures) > 3)
+    return f"{counted(len(pictures), 'picture')} {done}: {named}"

@@ -1,0 +1,101 @@
+"""What somebody last asked of a run: the content of its `want.json`, old files and damaged ones included.
+
+    {"want": "run", "attempt": 2, "time": t, "priority": 5, "order": t, "held": true,
+     "retries": 3, "retried": 1, "not_before": t, "on": "slurm"}
+
+Only the first three are always there; the others where they differ from what `DesiredState` says. Standard library
+only.
+"""
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from lps.errors import UserError
+
+WANTS = ("run", "stop", "kill")
+_PLACE = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)  # the name of an executor (lps.cluster.executors)
+_ALWAYS = ("want", "attempt", "time")
+LARGEST = 2**53  # whole numbers up to it are exact in JSON readers
+MOST_PRIORITY = 1000
+
+
+@dataclass(frozen=True)
+class DesiredState:
+    """want: run, stop, kill, or "" where nobody has asked for anything; attempt: for which attempt, from 1.
+
+    time: when it was asked, unix seconds. priority: a higher one goes first. order: among equal ones the smaller goes
+    first, at first the time of asking. held: it waits but is not started. retries: how often a crashed run may be
+    started again by itself, `retried` of them used up. not_before: unix seconds, before which it is not started.
+    on: "" for this machine and its queue, else where it was handed over to (lps.scheduler.cluster_submit): nobody here
+    starts it, also where this version knows no such place.
+    """
+
+    want: str = ""
+    attempt: int = 0
+    time: float = 0.0
+    priority: int = 0
+    order: float = 0.0
+    held: bool = False
+    retries: int = 0
+    retried: int = 0
+    not_before: float = 0.0
+    on: str = ""
+
+    def to_json(self) -> dict:
+        """Raises `UserError` for an attempt that nobody could read afterwards."""
+        if self.attempt >= LARGEST:
+            raise UserError("attempt", f"{self.attempt} is more than any run has had: a file of the run is damaged")
+        usual = asdict(DesiredState()) | {"order": self.time}
+        return {k: v for k, v in asdict(self).items() if k in _ALWAYS or v != usual[k]}
+
+
+def read(stored: Mapping) -> DesiredState:
+    """The wish in a JSON object; what is missing or damaged counts as if it had never been asked for."""
+    want = stored.get("want")
+    asked = number(stored.get("time"), 0.0)
+    return DesiredState(
+        want=want if want in WANTS else "",
+        attempt=whole(stored.get("attempt")) if want in WANTS else 0,
+        time=asked,
+        priority=max(-MOST_PRIORITY, min(MOST_PRIORITY, _integer(stored.get("priority")))),
+        order=number(stored.get("order"), asked),
+        held=stored.get("held") is True,
+        retries=whole(stored.get("retries")),
+        retried=whole(stored.get("retried")),
+        not_before=number(stored.get("not_before"), 0.0),
+        on=on if isinstance(on := stored.get("on"), str) and _PLACE.fullmatch(on) else "",
+    )
+
+
+def is_sound(stored: Mapping) -> bool:
+    """Whether a JSON object says what was asked, and for which attempt: less than that is no wish of ours."""
+    return stored.get("want") in WANTS and whole(stored.get("attempt")) > 0
+
+
+def in_words(wish: DesiredState, now: float | None = None) -> str:
+    """Why a run that is asked for does not begin though its turn may have come; "" where it simply waits."""
+    if wish.held:
+        return "held by an earlier version; retry it in the queue to start it"
+    if (time.time() if now is None else now) < wish.not_before:
+        return f"again at {time.strftime('%H:%M', time.localtime(wish.not_before))} ({_retry_in_words(wish)})"
+    return f"starts again after a crash ({_retry_in_words(wish)})" if wish.retried else ""
+
+
+def _retry_in_words(wish: DesiredState) -> str:
+    return f"retry {wish.retried} of {wish.retries}"
+
+
+def whole(value) -> int:
+    """A positive whole number as it was stored, 0 where it is none."""
+    return value if type(value) is int and 0 < value < LARGEST else 0
+
+
+def _integer(value) -> int:
+    return value if type(value) is int and abs(value) < LARGEST else 0
+
+
+def number(value, otherwise: float | None = None) -> float | None:
+    """A number as it was stored, `otherwise` where it is none: NaN and infinities are not smaller than the largest."""
+    return value if type(value) in (int, float) and abs(value) < LARGEST else otherwise

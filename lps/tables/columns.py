@@ -1,0 +1,62 @@
+"""The columns of a table of runs: those it has without being asked, the settings that vary, the order of rows."""
+
+from collections.abc import Sequence
+
+from lps.analysis.run_index import RunRow
+from lps.analysis.run_scores import REPEATED
+from lps.errors import UserError
+from lps.settings.config import Config
+from lps.settings.defaults import sort_key
+from lps.tables.run_names import Name, Vocabulary
+
+NUMBERS = ("accuracy/seen", "accuracy/novel", "accuracy/all", "accuracy/gap")
+_BEFORE = ("state", *NUMBERS)
+_AFTER = ("epoch", "epochs", "alarm", "method", "dataset", "seed", "tag", "id", "launched", "note")
+_MOST_VARYING = 6  # settings that a table shows by itself
+_NEVER = ("method", "dataset", *REPEATED)  # have a column of their own, or say nothing of the experiment
+_known: list[tuple[list[Config | None], list[str]]] = []  # the configs that were looked at last, and what varies
+
+
+def usual(entries: Sequence[RunRow]) -> list[str]:
+    """The columns without a choice: standing and accuracies, a few settings that vary, all else."""
+    varies = [key for key in varying(entries) if key not in _AFTER]
+    return [*_BEFORE, *varies[:_MOST_VARYING], *_AFTER]
+
+
+def varying(entries: Sequence[RunRow]) -> list[str]:
+    """The settings that somebody has varied: runs of one method on one data set differ in them. In their order."""
+    configs = [entry.config for entry in entries]
+    for looked_at, ordered in _known[:]:  # a copy: others ask at the same time
+        if len(looked_at) == len(configs) and all(a is b for a, b in zip(looked_at, configs)):
+            return ordered
+    found: set[str] = set()
+    first: dict[tuple[str, str], dict[str, object]] = {}
+    for config in configs:
+        if config is None:
+            continue
+        flat = config.flat()
+        other = first.setdefault((config.method, config.dataset), flat)
+        found.update(key for key, value in flat.items() if value != other[key])
+    order = Vocabulary().settings
+    ordered = sorted(found - set(_NEVER), key=order.index)
+    _known[:] = [(configs, ordered)]
+    return ordered
+
+
+def in_order(entries: Sequence[RunRow], name: Name, falling: bool) -> list[RunRow]:
+    """Sorted by a column, numbers before texts; equal ones keep their order, those without a value come last."""
+    have = [entry for entry in entries if name.read(entry) not in ((), None)]
+    found = {id(entry) for entry in have}
+    ordered = sorted(have, key=lambda entry: sort_key(name.of(entry)), reverse=falling)
+    return ordered + [entry for entry in entries if id(entry) not in found]
+
+
+def known(keys: Sequence[str], vocabulary: Vocabulary) -> list[Name]:
+    """The names of columns that an address asks for; what nobody knows (any more) is left out."""
+    found = []
+    for key in dict.fromkeys(keys):
+        try:
+            found.append(vocabulary.find(key))
+        except UserError:
+            continue
+    return found

@@ -1,0 +1,120 @@
+"""Runs put together by what they have in common: any settings, tag, method; mean and spread of their newest numbers.
+
+A quick look at what runs have recorded, for tables of thousands; `run_groups` scores them anew for a comparison that
+counts. Differences between bunches are taken run by run where two differ in nothing but what they are put together by.
+"""
+
+import hashlib
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lps.analysis import differences
+from lps.analysis.differences import Difference
+from lps.analysis.run_index import RunRow
+from lps.analysis.run_scores import REPEATED
+from lps.scores import estimates
+from lps.settings.config import protocol_parameters
+from lps.settings.defaults import sort_key
+from lps.tables import columns
+from lps.tables.run_names import Name, Vocabulary
+
+EVERYTHING = "everything"  # that varies, but for the seed
+_DATA = [key for key in protocol_parameters() if key.startswith(("dataset", "split."))]
+_UNTOLD = frozenset(REPEATED) - {"seed", "pretrain.seed"}  # settings that make no other experiment
+
+
+@dataclass(frozen=True)
+class RunGroup:
+    """Runs that say the same under some names. values: what they say, in words."""
+
+    values: tuple[str, ...]
+    members: tuple[RunRow, ...]
+
+    @property
+    def id(self) -> str:
+        """What it is called in an address."""
+        return hashlib.sha256("\n".join(self.values).encode()).hexdigest()[:8]
+
+    @property
+    def finished(self) -> int:
+        return sum(entry.state.name == "finished" for entry in self.members)
+
+    def mean_and_std(self, name: Name) -> tuple[float, float]:
+        """Of the newest values of one measurement, percent for fractions; as `estimates.mean_and_std`."""
+        found = (name.of(entry) for entry in self.members)
+        return estimates.mean_and_std([value for value in found if isinstance(value, int | float)])
+
+
+def names_of(by: Sequence[str], entries: Sequence[RunRow]) -> list[Name]:
+    """What an address asks to put runs together by; `EVERYTHING` is method, data set and every setting that varies."""
+    vocabulary = Vocabulary(entries)
+    if EVERYTHING not in by:
+        return columns.known(by, vocabulary)
+    told = [key for key in ("method", "dataset") if len({getattr(entry, key) for entry in entries}) > 1]
+    return columns.known([*(told or ["method"]), *columns.varying(entries)], vocabulary)
+
+
+def bunch(entries: Sequence[RunRow], names: Sequence[Name]) -> list[RunGroup]:
+    """The runs by their values under `names`, sorted by these; a run is in the group of each of its tags."""
+    found: dict[tuple[str, ...], list[RunRow]] = {}
+    for entry in entries:
+        for values in itertools.product(*(_words(name, entry) for name in names)):
+            found.setdefault(values, []).append(entry)
+    ordered = sorted(found, key=lambda values: list(map(sort_key, values)))
+    return [RunGroup(values, tuple(found[values])) for values in ordered]
+
+
+def _words(name: Name, entry: RunRow) -> list[str]:
+    value = name.read(entry)
+    if isinstance(value, tuple):
+        return list(value) or ["–"]
+    return [name.words(entry)]
+
+
+# ---------------------------------------------------------------------------------------------------- against one
+
+
+def compare_to_baseline(
+    bunches: Sequence[RunGroup], base: RunGroup, measured: Name, by: Sequence[Name]
+) -> dict[int, Difference | None]:
+    """Place -> that bunch minus `base`, fractions where the measurement is one; all corrected together (Holm).
+
+    None where they do not compare: other data, another split, no numbers.
+    """
+    keys = {name.key for name in by}
+    others = {place: one for place, one in enumerate(bunches) if one is not base}
+    found = {place: _between(one, base, measured, keys) for place, one in others.items()}
+    return found | differences.corrected({place: one for place, one in found.items() if one is not None})
+
+
+def _between(one: RunGroup, base: RunGroup, measured: Name, by: set[str]) -> Difference | None:
+    if len({_data(entry) for entry in (*one.members, *base.members)}) > 1:
+        return None
+    samples = [_by_pair(group, measured, by) for group in (one, base)]
+    return differences.between(*samples, skips_missing=True, unit="run")
+
+
+def _data(entry: RunRow) -> tuple:
+    """The pictures and their split, as far as settings say them."""
+    return tuple(entry.config.get(key) for key in _DATA) if entry.config else ()
+
+
+def _by_pair(one: RunGroup, measured: Name, by: set[str]) -> Mapping[tuple, float]:
+    """What each run has recorded, NaN for nothing, by all that it may have in common with a run of another bunch.
+
+    Of runs that are equal the newest one that has recorded something counts.
+
+    Runs of other methods have other settings of their own: where bunches are of methods, only the shared ones count.
+    """
+    found: dict[tuple, float] = {}
+    shared = [key for key in protocol_parameters() if key not in by | _UNTOLD]
+    for entry in reversed(one.members):
+        value = measured.read(entry)
+        if entry.config:
+            own = () if "method" in by else entry.config.hyperparameters.items()
+            pair = (*(entry.config.get(key) for key in shared), *(item for item in own if item[0] not in by))
+            is_known = isinstance(value, int | float) and math.isfinite(value)
+            found[pair] = value if is_known else found.get(pair, math.nan)
+    return found

@@ -1,0 +1,302 @@
+"""The filter of runs, one line: `lr>0.05 and method=lps`, `name~"abl.*"`, `not tag=old`, `accuracy/novel>=80`.
+
+    filter      every part, beside one another or joined by `and`; `or`, `not`, brackets
+    part        a word or "several words", looked for in names, ids, notes, tags, states; or NAME OPERATOR VALUE
+    NAME        what lps.tables.run_names knows: field, setting, measurement
+    OPERATOR    = != < <= > >=, ~ (a regular expression is found in it), !~
+    VALUE       a word, or "several words"; lps|orca is either; accuracies are in percent
+
+A run that lacks what is compared does not fit; `a!=b` is `not a=b`. Letters are compared without their case. Text comes
+from strangers as well (addresses), so length, depth and expressions are bounded.
+"""
+
+import math
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from lps.analysis.run_index import RunRow
+from lps.errors import UserError, shorten
+from lps.settings.parameters import text_of
+from lps.tables.run_names import Name, Vocabulary, day
+
+LONGEST = 500  # characters of a filter
+_DEEPEST = 20  # brackets within one another
+_MOST_S = 3.0  # for expressions over all runs
+_MOST_WAYS = 170_000  # in which an expression may match one text from one place on: under a second
+_TEXT = (100, 2000)  # characters of a text in which an expression is looked for, at least and at most
+_TOKEN = re.compile(r"""\s*(?:(?P<text>"[^"]*"|'[^']*')|(?P<operator>!=|!~|>=|<=|==|[=<>~])|(?P<bracket>[()])|"""
+                    r"""(?P<word>[^\s()=<>!~"']+)|(?P<wrong>\S))""")  # fmt: skip
+_COMPARED = {
+    "<": lambda value, low, high: value < low,
+    "<=": lambda value, low, high: value < high or value == low,
+    ">": lambda value, low, high: value >= high and value != low,
+    ">=": lambda value, low, high: value >= low,
+    "=": lambda value, low, high: low <= value < high or value == low,
+}
+Test = Callable[[RunRow], bool]
+
+
+@dataclass(frozen=True)
+class _Token:
+    kind: str  # text, operator, bracket, word, wrong, end
+    text: str
+    at: int  # from 1
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A filter that was read. is_slow: it holds expressions, which are given up after `_MOST_S`."""
+
+    text: str
+    fits: Test
+    is_slow: bool = False
+
+    def select(self, entries: Iterable[RunRow]) -> list[RunRow]:
+        """Those that fit, in their order; raises `UserError` where expressions take too long."""
+        if not self.is_slow:
+            return [entry for entry in entries if self.fits(entry)]
+        end, found = time.monotonic() + _MOST_S, []
+        for entry in entries:
+            if time.monotonic() > end:
+                raise UserError("filter", f"its expressions take more than {_MOST_S:.0f} s; take simpler ones")
+            if self.fits(entry):
+                found.append(entry)
+        return found
+
+
+def select(entries: Sequence[RunRow], text: str) -> list[RunRow]:
+    """The entries that a filter asks for; raises `UserError`."""
+    return read(text, Vocabulary(entries)).select(entries)
+
+
+def read(text: str, names: Vocabulary) -> Filter:
+    """The filter that `text` is; raises `UserError` with the position of what is wrong."""
+    if len(text) > LONGEST:
+        raise UserError("filter", f"{len(text):,} characters are more than {LONGEST}")
+    reader = _Reader(text, names)
+    return Filter(text, reader.whole(), reader.has_expressions)
+
+
+def searched(entry: RunRow) -> str:
+    """The text in which words are looked for."""
+    seed = "" if entry.seed is None else f"seed {entry.seed}"
+    about = (entry.run.id, entry.name, entry.method, entry.method_title, entry.dataset, seed)
+    more = (entry.standing, entry.state.reason, entry.notes, *entry.tags, *entry.troubles)
+    return " ".join([*about, *more]).casefold()
+
+
+# ---------------------------------------------------------------------------------------------------- reading
+
+
+class _Reader:
+    """Reads a filter from left to right; every method takes its part and gives the test that it is."""
+
+    def __init__(self, text: str, names: Vocabulary):
+        found = ((one.lastgroup, one) for one in _TOKEN.finditer(text) if one.lastgroup)
+        self._tokens = [_Token(kind, one[kind], one.start(kind) + 1) for kind, one in found]
+        self._tokens.append(_Token("end", "", len(text) + 1))
+        self._names, self._place, self._depth = names, 0, 0
+        self.has_expressions = False
+
+    def whole(self) -> Test:
+        if self._next.kind == "end":
+            return lambda entry: True
+        test = self._either()
+        if self._next.kind != "end":
+            self._refuse("and, or, or the end")
+        return test
+
+    def _either(self) -> Test:
+        tests = [self._all()]
+        while self._takes("or"):
+            tests.append(self._all())
+        return tests[0] if len(tests) == 1 else lambda entry: any(test(entry) for test in tests)
+
+    def _all(self) -> Test:
+        tests = [self._one()]
+        while self._takes("and") or self._begins_part():
+            tests.append(self._one())
+        return tests[0] if len(tests) == 1 else lambda entry: all(test(entry) for test in tests)
+
+    def _one(self) -> Test:
+        is_not = False
+        while self._takes("not"):
+            is_not = not is_not
+        test = self._part()
+        return (lambda entry: not test(entry)) if is_not else test
+
+    def _part(self) -> Test:
+        token = self._next
+        if token.text == "(" and token.kind == "bracket":
+            return self._inside()
+        if not self._begins_part() or _keyword(token):
+            self._refuse("a name, a word or (")
+        self._place += 1
+        if token.kind == "word" and self._next.kind == "operator":
+            return self._comparison(token)
+        word = _unquoted(token).casefold()
+        return lambda entry: word in searched(entry)
+
+    def _inside(self) -> Test:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise UserError("filter", f"more than {_DEEPEST} brackets within one another at position {self._next.at}")
+        self._place += 1
+        test = self._either()
+        if self._next.text != ")":
+            self._refuse("and, or, or )")
+        self._place += 1
+        self._depth -= 1
+        return test
+
+    def _comparison(self, token: _Token) -> Test:
+        try:
+            name = self._names.find(token.text)
+        except UserError as error:
+            words = str(error).partition(": ")[2]
+            raise UserError("filter", f"{shorten(token.text)} at position {token.at} is {words}") from None
+        operator = self._next
+        self._place += 1
+        value = self._next
+        if value.kind not in ("word", "text"):
+            self._refuse(f"what {name.key} is compared with")
+        self._place += 1
+        sign = operator.text.replace("==", "=")
+        test = self._expression(name, value) if "~" in sign else _compared(name, sign.replace("!=", "="), value)
+        return (lambda entry: not test(entry)) if sign.startswith("!") else test
+
+    def _expression(self, name: Name, value: _Token) -> Test:
+        self.has_expressions = True
+        pattern, length = _pattern(value)
+
+        def test(entry: RunRow) -> bool:
+            found = name.read(entry)
+            texts = found if isinstance(found, tuple) else (name.words(entry),)
+            return any(pattern.search(text[:length]) for text in texts)
+
+        return test
+
+    @property
+    def _next(self) -> _Token:
+        return self._tokens[self._place]
+
+    def _takes(self, word: str) -> bool:
+        if _keyword(self._next) != word:
+            return False
+        self._place += 1
+        return True
+
+    def _begins_part(self) -> bool:
+        token = self._next
+        return (token.kind in ("word", "text") and _keyword(token) not in ("and", "or")) or token.text == "("
+
+    def _refuse(self, expected: str) -> NoReturn:
+        token = self._next
+        what = f"{shorten(token.text)} at position {token.at}" if token.text else f"it ends at position {token.at}"
+        if token.kind == "wrong" and token.text in "\"'":
+            raise UserError("filter", f"the text that begins at position {token.at} has no second {token.text}")
+        raise UserError("filter", f"{what}, where {expected} was expected")
+
+
+def _keyword(token: _Token) -> str:
+    """and, or, not; "" for everything else, quoted ones too."""
+    word = token.text.casefold()
+    return word if token.kind == "word" and word in ("and", "or", "not") else ""
+
+
+def _unquoted(token: _Token) -> str:
+    return token.text[1:-1] if token.kind == "text" else token.text
+
+
+# ---------------------------------------------------------------------------------------------------- comparing
+
+
+def _compared(name: Name, sign: str, value: _Token) -> Test:
+    """Whether the name's value stands so to `value`, or to one of several that | parts."""
+    texts = value.text.split("|") if value.kind == "word" and sign == "=" else [_unquoted(value)]
+    tests = [_compared_with(name, sign, text, value.at) for text in texts]
+    return tests[0] if len(tests) == 1 else lambda entry: any(test(entry) for test in tests)
+
+
+def _compared_with(name: Name, sign: str, text: str, at: int) -> Test:
+    if name.kind in ("text", "flag"):
+        return _equal(name, sign, text, at)
+    if text.casefold() == "none" and sign == "=":
+        return lambda entry: name.read(entry) is None
+    low, high = _span(name, text, at)
+    compare = _COMPARED[sign]
+
+    def test(entry: RunRow) -> bool:
+        found = name.read(entry)
+        return isinstance(found, int | float) and compare(found, low, high)
+
+    return test
+
+
+def _equal(name: Name, sign: str, text: str, at: int) -> Test:
+    """Of texts: one of several is enough, and `tag=` nothing is a run without tags."""
+    if sign != "=":
+        raise UserError("filter", f"{name.key} is no number: = != ~ !~ were expected before position {at}, not {sign}")
+    wanted = text.casefold()
+    choices = ("true", "false") if name.kind == "flag" else name.choices
+    if choices and wanted not in (*(choice.casefold() for choice in choices), "none"):
+        raise UserError("filter", f"{shorten(text)} at position {at} is no {name.key}: {', '.join(choices)}")
+
+    def test(entry: RunRow) -> bool:
+        found = name.read(entry)
+        if isinstance(found, tuple):
+            return any(one.casefold() == wanted for one in found) or not (wanted or found)
+        return text_of(found).casefold() == wanted
+
+    return test
+
+
+def _span(name: Name, text: str, at: int) -> tuple[float, float]:
+    """(value, where the next one begins): a number is alone, a day is 24 hours long. Percent become fractions."""
+    try:
+        if name.kind == "date":
+            return day(text)
+        number = float(text.removesuffix("%")) if text.isascii() and "_" not in text else float("nan")
+    except ValueError:
+        number = float("nan")
+    if number != number:
+        what = "a day such as 2026-11-22" if name.kind == "date" else "a number"
+        raise UserError("filter", f"{shorten(text)} at position {at} is not {what}, which {name.key} is compared with")
+    if name.kind != "percent":
+        return number, number
+    if 0 < abs(number) < 1 and "%" not in text:
+        meant = f"{100 * number:g} or {text}%"
+        raise UserError("filter", f"{text} at position {at} may be a fraction, and {name.key} is in percent: {meant}")
+    return number / 100, number / 100
+
+
+def _pattern(token: _Token) -> tuple[re.Pattern, int]:
+    """The expression, and how many characters of a text it can look at without being busy for long.
+
+    Else `UserError`.
+    """
+    text = _unquoted(token)
+    where = f"the expression {shorten(text)} at position {token.at}"
+    simple = re.sub(r"\\[^1-9]|\[\^?\]?(?:\\.|[^\]\\])*\]", "x", text)  # escapes and classes are one letter each
+    if re.search(r"\(\?|\\[1-9]|\)[*+{]", simple):
+        raise UserError(
+            "filter", f"{where} repeats a group or looks around: . [] | * + ? {{}} and plain groups are known"
+        )
+    length = _length(simple)
+    if length < _TEXT[0]:
+        raise UserError("filter", f"{where} can match in too many ways; take fewer of * + ? {{}} |")
+    try:
+        return re.compile(text, re.IGNORECASE), length
+    except (re.error, OverflowError, RecursionError) as error:
+        raise UserError("filter", f"{where} is not a regular expression ({error})") from None
+
+
+def _length(simple: str) -> int:
+    """Of a text that it matches in at most `_MOST_WAYS`: n repetitions part k letters in k^n / n! ways, | in two."""
+    repetitions, forks = (len(re.findall(signs, simple)) for signs in (r"[*+{]", r"[|?]"))
+    ways = _MOST_WAYS / 2.0**forks
+    most = min(_TEXT[1], int(60 * ways))  # it may begin at any letter
+    return min(most, int((ways * math.factorial(repetitions)) ** (1 / repetitions))) if repetitions else most

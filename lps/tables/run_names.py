@@ -1,0 +1,191 @@
+"""What can be asked of a run by name: fields such as `state`, every setting, every measurement at its newest epoch.
+
+Accuracies, NMI and ARI are fractions where they are kept and percent where people read and write them.
+"""
+
+from calendar import timegm
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from functools import cache, cached_property
+from time import struct_time
+
+from lps.analysis.run_index import RunRow
+from lps.errors import UserError
+from lps.settings import catalog
+from lps.settings.config import parameters, protocol_parameters
+from lps.settings.parameters import Parameter, text_of
+from lps.store.runs import STATES
+
+PERCENT = ("accuracy/", "nmi/", "ari/")  # families of measurements that are said in percent
+SHORT = {name: f"accuracy/{name}" for name in ("seen", "novel", "all", "gap")} | {
+    "tags": "tag", "notes": "note", "alarms": "alarm", "data": "dataset",
+}  # fmt: skip
+MINUS = " - "  # between the two names of a difference
+_USUAL = ("accuracy/seen", "accuracy/novel", "accuracy/all", "accuracy/gap", "nmi/novel", "nmi/all", "kl")
+
+
+@dataclass(frozen=True)
+class Name:
+    """One thing that every run may have. kind: text, number, percent, flag or date.
+
+    read: its value in an entry, several for tags and alarms; `()` where the run has no such thing, None where it is
+    set to none. choices: its values where these are all.
+    """
+
+    key: str
+    kind: str
+    read: Callable[[RunRow], object]
+    choices: tuple[str, ...] = ()
+    help: str = ""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether runs record it, as against what was asked of them."""
+        return self.kind == "percent" or self.help.startswith("At the newest epoch")
+
+    def of(self, entry: RunRow) -> object:
+        """The value as people read it: percent for fractions, one text for several, None where there is none."""
+        value = self.read(entry)
+        if isinstance(value, tuple):
+            return ", ".join(map(str, value)) or None
+        if self.kind == "percent" and value is not None:
+            return round(100 * value, 1) + 0.0
+        return value
+
+    def words(self, entry: RunRow) -> str:
+        """The value as text, a setting as after `--set`; "–" where the run has none."""
+        if self.read(entry) == ():
+            return "–"
+        value = self.of(entry)
+        return value if isinstance(value, str) else text_of(value)
+
+
+def _fields() -> dict[str, Name]:
+    def named(key: str, kind: str, read: Callable, choices: tuple[str, ...] = ()) -> tuple[str, Name]:
+        return key, Name(key, kind, read, choices)
+
+    return dict(
+        (
+            named("name", "text", lambda e: e.name),
+            named("id", "text", lambda e: e.run.id),
+            named("state", "text", lambda e: e.standing, (*STATES, "recorded")),
+            named("tag", "text", lambda e: e.tags),
+            named("note", "text", lambda e: e.notes),
+            named("alarm", "text", lambda e: tuple(e.troubles)),
+            named("epoch", "number", lambda e: e.measured.recent.epoch),
+            named("launched", "date", lambda e: () if e.launched is None else e.launched),
+        )
+    )
+
+
+FIELDS = _fields()
+
+
+class Vocabulary:
+    """Everything that can be asked of some runs by name."""
+
+    def __init__(self, entries: Sequence[RunRow] = ()):
+        self._settings = _settings(tuple(catalog.method_names()))
+        self._entries = entries
+
+    @cached_property
+    def _measured(self) -> set[str]:
+        return set(_USUAL).union(*(entry.measured.recent.last for entry in self._entries))
+
+    @property
+    def settings(self) -> list[str]:
+        """The keys of all settings, the protocol's first."""
+        return list(self._settings)
+
+    @property
+    def measurements(self) -> list[str]:
+        return sorted(self._measured)
+
+    def find(self, text: str) -> Name:
+        """What `text` names: a key, a short form, the end of one key alone, or a difference of two; raises `UserError`.
+
+        "novel - seen" is the difference of two numbers of the same kind.
+        """
+        text = text.casefold()
+        first, minus, other = text.partition(MINUS)
+        if minus:
+            return _difference(self.find(first.strip()), self.find(other.strip()))
+        if found := self._exact(SHORT.get(text, text)):
+            return found
+        ending = [key for key in self._settings if key.endswith(f".{text}")]
+        if len(ending) == 1:
+            return self._exact(ending[0])
+        close = ending or get_close_matches(text, {*FIELDS, *SHORT, *self._settings, *self._measured}, 3)
+        guess = f"; is {' or '.join(close)} meant?" if close else ""
+        raise UserError("name", f"no field ({', '.join(FIELDS)}), setting or measurement{guess}")
+
+    def _exact(self, key: str) -> Name | None:
+        if key in FIELDS:
+            return FIELDS[key]
+        if key in self._settings:
+            several = self._settings[key]
+            return Name(key, *_kind_of(several), _choices_of(key, several), several[0].help)
+        if key in self._measured:
+            kind, unit = ("percent", ", percent") if key.startswith(PERCENT) else ("number", "")
+            return Name(key, kind, lambda entry: _measured(entry, key), help=f"At the newest epoch{unit}")
+        return None
+
+
+def _difference(first: Name, other: Name) -> Name:
+    if first.kind != other.kind or first.kind not in ("number", "percent"):
+        raise UserError("name", f"{first.key} is a {first.kind} and {other.key} a {other.kind}; expected two numbers")
+
+    def read(entry: RunRow) -> object:
+        values = first.read(entry), other.read(entry)
+        return values[0] - values[1] if all(isinstance(value, int | float) for value in values) else ()
+
+    unit = ", points" if first.kind == "percent" else ""
+    return Name(f"{first.key}{MINUS}{other.key}", first.kind, read, help=f"At the newest epoch: a difference{unit}")
+
+
+@cache
+def _settings(methods: tuple[str, ...]) -> dict[str, tuple[Parameter, ...]]:
+    """Every setting with what it is, in each method that has it."""
+    found: dict[str, list[Parameter]] = {key: [one] for key, one in protocol_parameters().items()}
+    for method in methods:
+        for key, one in parameters(method).items():
+            if key not in protocol_parameters():
+                found.setdefault(key, []).append(one)
+    return {key: tuple(several) for key, several in found.items()}
+
+
+def _kind_of(several: tuple[Parameter, ...]) -> tuple[str, Callable]:
+    kinds = {{"int": "number", "float": "number", "bool": "flag"}.get(one.kind, "text") for one in several}
+    key = several[0].name
+    return kinds.pop() if len(kinds) == 1 else "text", lambda entry: _setting(entry, key)
+
+
+def _choices_of(key: str, several: tuple[Parameter, ...]) -> tuple[str, ...]:
+    if key in ("method", "dataset"):  # runs of earlier programs may have others
+        return ()
+    choices = {choice for one in several for choice in one.choices}
+    return tuple(sorted(choices)) if all(one.choices for one in several) else ()
+
+
+def _setting(entry: RunRow, key: str) -> object:
+    """`()` where the run's method has no such setting."""
+    return () if entry.config is None else entry.config.get(key, ())
+
+
+def _measured(entry: RunRow, key: str) -> object:
+    value = entry.measured.recent.number(key)
+    return () if value is None else value
+
+
+def day(text: str) -> tuple[float, float]:
+    """The seconds, UTC, of "2026-11-22" or "2026-11-22T14:05": (first, first of the next); raises `ValueError`."""
+    for form, length in (("%Y-%m-%d", 86_400), ("%Y-%m-%dT%H:%M", 60)):
+        try:
+            at = datetime.strptime(text, form).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+        first = timegm(struct_time(at.timetuple()))
+        return first, first + length
+    raise ValueError(text)

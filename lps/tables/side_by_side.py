@@ -1,0 +1,144 @@
+"""Two runs beside one another: in what they differ (settings, program, hardware, data, split), then their numbers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from lps.errors import UserError
+from lps.settings.parameters import text_of
+from lps.store import provenance, snapshots
+from lps.store.event_follower import Follower
+from lps.store.runs import Run
+from lps.store.summary import summarize
+from lps.tables.run_names import PERCENT
+from lps.wording import counted
+
+_HARDWARE = ("device", "cores", "system")  # of what a run says of its machine; the others are of the program
+_UNTOLD = ("threads", "classes/seen", "classes/total")  # of the start, said elsewhere
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing of both runs, in words; "–" where a run has none. same: whether they agree in it."""
+
+    what: str
+    first: str
+    second: str
+    same: bool
+
+
+@dataclass(frozen=True)
+class Number:
+    """A measurement of both runs, None where one lacks it; accuracies, NMI and ARI in percent."""
+
+    name: str
+    first: float | None
+    second: float | None
+
+    @property
+    def difference(self) -> float | None:
+        """Second minus first."""
+        return None if self.first is None or self.second is None else self.second - self.first
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """sections: title -> everything that is known under it. last, best: of the newest and of the best epoch."""
+
+    sections: Mapping[str, list[Fact]]
+    last: list[Number]
+    best: list[Number]
+    about: tuple[str, str]  # of each run: its newest and its best epoch
+
+    def differing(self) -> dict[str, list[Fact]]:
+        """The sections with the rows in which the two differ alone."""
+        return {title: [row for row in rows if not row.same] for title, rows in self.sections.items()}
+
+
+def beside(first: Run, second: Run) -> SideBySide:
+    """The two runs; what one of them cannot say is said to be missing."""
+    pair = (first, second)
+    configs = [run.config_if_readable() for run in pair]
+    machines = [provenance.machine_of(run) for run in pair]
+    starts = [_start(run) for run in pair]
+    splits = [_split(run) for run in pair]
+    sections = {
+        "Settings": _rows(*(config.flat() if config else {} for config in configs)),
+        "Program": _rows(*({k: v for k, v in one.items() if k not in _HARDWARE} for one in machines)),
+        "Hardware": _rows(*({k: v for k, v in one.items() if k in _HARDWARE} for one in machines)),
+        "Data and start": _rows(*starts),
+        "Split": [_shared(key, *splits) for key in dict.fromkeys([*splits[0], *splits[1]])],
+    }
+    told = [summarize(run) for run in pair]
+    last = _numbers(*(one["last"] for one in told))
+    best = _numbers(*({k: v for k, v in one["best"].items() if k != "epoch"} for one in told))
+    return SideBySide(sections, last, best, (_epochs(told[0]), _epochs(told[1])))
+
+
+def _rows(first: Mapping[str, object], second: Mapping[str, object]) -> list[Fact]:
+    rows = []
+    for key in dict.fromkeys([*first, *second]):
+        words = [text_of(one[key]) if key in one else "–" for one in (first, second)]
+        rows.append(Fact(key, *words, same=key in first and key in second and first[key] == second[key]))
+    return rows
+
+
+def _start(run: Run) -> dict[str, object]:
+    """What the newest start says of data and network: numbers of images, parameters, baselines, stored features."""
+    events = Follower(run.events).history()
+    started = [event for event in events if event["kind"] == "start"]
+    if not started:
+        return {}
+    told = {name: value for name, value in started[-1]["values"].items() if not isinstance(value, list)}
+    named = {name: started[-1][name] for name in ("precision", "features") if isinstance(started[-1].get(name), str)}
+    rounded = {name: float(f"{value:.5g}") if type(value) is float else value for name, value in told.items()}
+    return {name: value for name, value in (rounded | named).items() if name not in _UNTOLD}
+
+
+def _split(run: Run) -> dict[str, np.ndarray]:
+    """Ids of the images of each kind, the classes in their order; {} where the run has no split yet."""
+    try:
+        split, truth = snapshots.read_split(run.folder)
+    except (UserError, OSError):
+        return {}
+    found = {"labeled": split.labeled, "unlabeled": split.unlabeled, "validation": split.validation, "test": split.test}
+    return {f"{name} images": ids for name, ids in found.items()} | {
+        "seen classes": np.asarray(split.class_order[: split.classes.seen]),
+        "truth": truth,
+    }
+
+
+def _shared(what: str, first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> Fact:
+    """How many there are, and how many of them are in both."""
+    ids = [one.get(what) for one in (first, second)]
+    is_same = ids[0] is not None and ids[1] is not None and np.array_equal(ids[0], ids[1])
+    words = ["–" if one is None else f"{len(one):,}" for one in ids]
+    if not is_same and "–" not in words and what != "truth":
+        words[1] += f", {len(np.intersect1d(*ids)):,} of them in both"
+    return Fact(what, *words, same=is_same)
+
+
+def _numbers(first: Mapping[str, object], second: Mapping[str, object]) -> list[Number]:
+    """Every scalar that one of them has measured, accuracies first."""
+    names = [name for name in dict.fromkeys([*first, *second]) if _is_measured(name, first, second)]
+    names.sort(key=lambda name: not name.startswith(PERCENT))
+    return [Number(name, _number(name, first), _number(name, second)) for name in names]
+
+
+def _is_measured(name: str, *values: Mapping[str, object]) -> bool:
+    is_told = name.startswith(("classes/", "images/", "baseline/")) or name in ("parameters", "threads")
+    return not is_told and any(type(one.get(name)) in (int, float) for one in values)
+
+
+def _number(name: str, values: Mapping[str, object]) -> float | None:
+    value = values.get(name)
+    if type(value) not in (int, float):
+        return None
+    return 100 * value if name.startswith(PERCENT) else float(value)
+
+
+def _epochs(told: dict) -> str:
+    best = told["best"].get("epoch")
+    best = f", best at {best} by {told['best_by']}" if best is not None else ""
+    return counted(told["epochs"], "epoch") + best

@@ -1,0 +1,117 @@
+"""A cluster that holds several kinds: split in two or three after a look at the parts; more pictures like some."""
+
+import numpy as np
+import streamlit as st
+
+from lps.analysis import mixtures, naming
+from lps.analysis.clusters import places
+from lps.datasets import Images
+from lps.ui.clusters import assign_cluster
+from lps.ui.pictures import gallery, points
+from lps.ui.pictures.gallery import Tile
+from lps.ui.pictures.predictions import View
+from lps.ui.shared import error_toasts
+from lps.wording import counted
+
+_SHOWN = 8  # pictures of a part
+_LIKE = 24  # pictures that are like the chosen ones
+_ASKED = "like_these"  # in the session: (of what, image ids that others shall be like)
+_HELP = (
+    "Parts by k-means on the ten directions in which the features of its images differ most. The largest part stays; "
+    "the others become clusters, and one Undo takes that back"
+)
+
+
+def offer(here: View, cluster: int, ticked: tuple[int, ...], images: Images | None, version: int) -> None:
+    """The controls in a cluster's card. version: of what was said, so that they start afresh once something was."""
+    ids, features = _of_cluster(here, cluster)
+    if len(ids) >= max(mixtures.PARTS):
+        key = f"parts {here.run.id} {here.epoch} {version} {cluster}"
+        names = {2: "Two parts", 3: "Three parts"}
+        count = st.segmented_control("Split", mixtures.PARTS, format_func=names.get, key=key, help=_HELP)
+        if count:
+            _show_parts(here, cluster, ids, features, count, images)
+    if ticked:
+        words = f"More like {'this one' if len(ticked) == 1 else f'these {len(ticked)}'}"
+        how = {"icon": ":material/image_search:", "help": "The images with the most similar features, of all clusters"}
+        st.button(words, key="more_like", on_click=_ask_like, args=(here, cluster, ticked), **how)
+
+
+def _show_parts(here: View, cluster: int, ids: np.ndarray, features: np.ndarray, count: int, images) -> None:
+    """The parts with their most typical pictures, and a button that makes them so."""
+    parts = mixtures.split(features, count)
+    for part in range(count):
+        rows = np.flatnonzero(parts == part)
+        first = ids[rows[mixtures.typical(features[rows], _SHOWN)]].tolist()
+        words = "stay in the cluster" if part == 0 else "become a cluster of their own"
+        st.caption(f"{counted(len(rows), 'image')} {words}")
+        tiles = [Tile(image, "", f"Image {image} of part {part + 1}") for image in first]
+        alt = f"The most typical images of part {part + 1}"
+        gallery.sheet(tiles, images, f"part_{part}", "parts", alt, choosable=False)
+    if left := int((here.assigned == cluster).sum()) - len(ids):
+        st.caption(f"{counted(left, 'image')} whose features are not stored stay in the cluster.")
+    moved = [ids[parts == part].tolist() for part in range(1, count) if (parts == part).any()]
+    take = {"on_click": _split, "args": (here, moved), "type": "primary", "icon": ":material/call_split:"}
+    st.button("Split it so", key="take_parts", disabled=not moved, **take)
+
+
+def _split(here: View, moved: list[list[int]]) -> None:
+    def steps(said: naming.Naming) -> list[dict]:
+        first = assign_cluster.next_id(here, said)
+        return [{"do": "split", "images": part, "new": first + i} for i, part in enumerate(moved)]
+
+    with error_toasts.kept("naming"):
+        naming.record(here.run, here.epoch, steps, assign_cluster.digest(here))
+
+
+def _of_cluster(here: View, cluster: int) -> tuple[np.ndarray, np.ndarray]:
+    """(ids, features float32) of the images of a cluster whose features are stored."""
+    ids, features = points.features(here.run, here.epoch)
+    rows = places(ids, here.split.unlabeled)
+    inside = (rows >= 0) & (here.assigned[rows] == cluster)
+    return ids[inside], features[inside]
+
+
+# ---------------------------------------------------------------------------------------------------- more like some
+
+
+def _ask_like(here: View, cluster: int, ticked: tuple[int, ...]) -> None:
+    st.session_state[_ASKED] = ((here.run.id, here.epoch, cluster), ticked)
+
+
+def show_like(here: View, cluster: int, images: Images | None, version: int) -> None:
+    """The images that are most like those that a person has asked it for, to be chosen and put in a cluster."""
+    asked, wanted = st.session_state.get(_ASKED, (None, ()))
+    if asked != (here.run.id, here.epoch, cluster):
+        return
+    found = like(here, wanted)
+    with st.container(border=True):
+        with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+            st.subheader(f"Most like {counted(len(wanted), 'chosen image')}", anchor=False, width="content")
+            st.button("Close", key="close_like", icon=":material/close:", type="tertiary", on_click=_close_like)
+        if not len(found):
+            st.caption("The features of these images are not stored.")
+            return
+        rows = places(found, here.split.unlabeled)
+        tiles = [_tile(here, image, row) for image, row in zip(found.tolist(), rows.tolist())]
+        token = f"like {version} {sorted(wanted)}"
+        done = gallery.sheet(tiles, images, "like", token, "Images like the chosen ones")
+        st.caption("The nearest first, with the cluster that they are in now. Tick those that belong together.")
+        if done.chosen:
+            assign_cluster.ask(here, done.chosen, f"like place {version} {cluster}")
+
+
+def _tile(here: View, image: int, row: int) -> Tile:
+    now = here.name(int(here.assigned[row]))
+    return Tile(image, now, f"Image {image}, now in {now}")
+
+
+def _close_like() -> None:
+    st.session_state.pop(_ASKED, None)
+
+
+def like(here: View, wanted: tuple[int, ...]) -> np.ndarray:
+    """Ids of the other images whose features point most in the mean direction of those of the images `wanted`."""
+    ids, features = points.features(here.run, here.epoch)
+    near = mixtures.nearest_to(features, np.flatnonzero(np.isin(ids, wanted)))
+    return ids[near[np.isin(ids[near], here.split.unlabeled)]][:_LIKE]

@@ -1,0 +1,138 @@
+"""Where runs shall be carried out: this machine, or jobs of a place that is within reach, and what a job asks for.
+
+`read` gives what stands in the fields, also before they are drawn; `show` draws them, and nothing where there is no
+other place than this machine. The choice is kept for the visit and is the same on every page that asks.
+"""
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import streamlit as st
+
+from lps.cluster import executors
+from lps.cluster.job_options import Option, Options
+from lps.errors import UserError
+from lps.settings import cli_args
+from lps.ui.forms import fields, form
+from lps.ui.shared import escape, url_fields
+
+_KEPT = "place"  # in the session: {"on": place, option: text}
+_KNOWN_S = 60  # how long the values that a place knows are kept
+
+
+@dataclass(frozen=True)
+class ExecutionTarget:
+    """on: what jobs ask for; None for this machine. errors: a sentence for every option of `name` that does not fit."""
+
+    on: Options | None
+    errors: dict[str, str]
+    name: str = ""
+
+    @property
+    def is_here(self) -> bool:
+        return self.on is None and not self.errors
+
+    @property
+    def blocked_by(self) -> str:
+        """Why no job can be asked for, "" where nothing is in the way."""
+        return f"{executors.title(self.name)}: {form.blocked_by(self.errors)}" if self.errors else ""
+
+    @property
+    def words(self) -> list[str]:
+        """The same as options of the command line."""
+        return [] if self.on is None else cli_args.words(**{"on": self.on.place, self.on.place: self.on.texts()})
+
+    def without(self, name: str) -> str:
+        """Why there are no retries or priorities of this machine's queue, for a field that nobody can fill in."""
+        return f"{executors.title(self.name)}: no meaning {executors.AWAY[self.name].INSTEAD[name]}"
+
+
+def read() -> ExecutionTarget:
+    """What stands in the fields."""
+    kept = st.session_state.get(_KEPT, {})
+    on = kept.get("on")
+    if on not in executors.here():
+        return ExecutionTarget(None, {})
+    texts, errors = [], {}
+    for name, option in executors.AWAY[on].OPTIONS.items():
+        typed = kept.get(name, "")
+        lines = [line for line in (typed.splitlines() if option.is_list else [typed]) if line.strip()]
+        said = [f"{name}={line.strip()}" for line in lines]
+        try:
+            executors.AWAY[on].read_options(said)
+        except UserError as error:
+            errors[name] = form.sentence(error)
+        texts += said
+    return ExecutionTarget(None if errors else executors.AWAY[on].read_options(texts), errors, on)
+
+
+def check(place: ExecutionTarget) -> None:
+    """Ask the place whether it would take such jobs; raises `UserError`."""
+    if place.errors:
+        name, sentence = next(iter(place.errors.items()))
+        raise UserError(_label(executors.AWAY[place.name].OPTIONS[name]), sentence)
+    if place.on is not None:
+        executors.AWAY[place.name].check(place.on)
+
+
+def _label(option: Option) -> str:
+    return option.label or form.label(option.parameter.name)
+
+
+def command(line: str, place: ExecutionTarget) -> str:
+    """A command that starts runs, with the place added to every line."""
+    return "\n".join(f"{one} {shlex.join(place.words)}".rstrip() for one in line.splitlines())
+
+
+def show(several: bool = False) -> None:
+    """The choice and a field for each option of a place. several: whether there is more than one run to start."""
+    titles = {"here": "This machine"} | {name: executors.title(name) for name in executors.here()}
+    if len(titles) == 1:
+        return
+    place, kept = read(), st.session_state.get(_KEPT, {})
+    words = {"format_func": titles.get, "required": True}
+    _ask(st.segmented_control, "on", place.name or "here", "Where", list(titles), **words)
+    if not place.name:
+        return
+    options = executors.AWAY[place.name].OPTIONS
+    fitting = {name: option for name, option in options.items() if name != "at_once" or several}
+    with fields.grid():
+        for name, option in fitting.items():
+            if not option.is_list:
+                with st.container(gap="xxsmall"):
+                    _ask_option(place.name, name, option)
+                    about = f"{option.parameter.help[:1].upper()}{option.parameter.help[1:]}, such as {option.example}"
+                    fields.say(place.errors.get(name), escape.markdown(about))
+    for name, option in fitting.items():
+        if option.is_list:
+            about = {"placeholder": option.example, "height": 80}
+            _ask(st.text_area, name, kept.get(name, ""), f"{_label(option)}, one a line", **about)
+            fields.say(place.errors.get(name))
+    words = "one array of jobs" if several else "one job"
+    st.caption(
+        f"Submitted as {words}; a run that is preempted, or comes to its time limit, goes on from its checkpoint."
+    )
+
+
+def _ask_option(on: str, name: str, option: Option) -> None:
+    text, known = st.session_state.get(_KEPT, {}).get(name, ""), _known(on, name)
+    if known and text in ("", *known):
+        usual = f"Usual one ({known[0]})"
+        _ask(st.selectbox, name, text, _label(option), ["", *known], format_func=lambda word: word or usual)
+    else:
+        _ask(st.text_input, name, text, _label(option), placeholder="As the cluster likes")
+
+
+def _ask(widget: Callable, name: str, text: str, *args, **options) -> None:
+    """A widget whose text is kept for the visit."""
+
+    def take(new: str | None) -> None:
+        st.session_state.setdefault(_KEPT, {})[name] = new or ""
+
+    url_fields.draw(widget, f"place:{name}", text, take, *args, **options)
+
+
+@st.cache_data(ttl=_KNOWN_S, show_spinner=False)
+def _known(on: str, name: str) -> list[str]:
+    return executors.AWAY[on].known(name)

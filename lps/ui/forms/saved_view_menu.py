@@ -1,0 +1,59 @@
+"""States of a page that people keep by name: all that its address says of filter, columns, order, groups, charts."""
+
+import streamlit as st
+
+from lps.errors import UserError
+from lps.tables.saved_views import SavedViews
+from lps.ui.shared import error_toasts, escape, url_fields
+
+_BOUND = {"find", "hidden"}
+_USUAL = "usual"  # what the page begins with, where something has this name
+
+
+def begin(shelf: SavedViews) -> None:
+    """Where the page is opened without a choice, it is as what is called usual."""
+    is_new = "find" not in st.session_state  # the box forgets itself when the page is left
+    if is_new and not st.query_params and (found := shelf.read().get(_USUAL)):
+        _open(found)
+
+
+def _open(query: dict[str, list[str]]) -> None:
+    """Let the page be as this address says; boxes that are bound to a parameter of it write that themselves."""
+    for key in [key for key in st.query_params if key not in _BOUND]:
+        st.query_params.pop(key)
+    for key in query.keys() - _BOUND:
+        st.query_params[key] = query[key]
+    st.session_state["find"] = "".join(query.get("find", [])[:1])
+    st.session_state["hidden"] = query.get("hidden") == ["true"]
+
+
+def show_menu(shelf: SavedViews, label: str) -> None:
+    """A menu of what is kept: open, keep, delete; and the link to what is shown now."""
+    with st.popover(label, icon=":material/bookmarks:", type="tertiary"):
+        for name, query in shelf.read().items():
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                words, more = escape.markdown(name), {"type": "tertiary", "width": "stretch"}
+                if st.button(words, key=f"open_{name}", on_click=_open, args=(query,), **more):
+                    st.rerun()  # the boxes above the table, too
+                more = {"icon": ":material/delete:", "type": "tertiary", "key": f"drop_{name}"}
+                st.button("Delete", on_click=_drop, args=(shelf, name), **more)
+        with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+            about = f"The one called {_USUAL} is what the page begins with"
+            st.text_input("Keep this as", key="view_name", max_chars=60, help=about, width=220)
+            st.button("Keep", icon=":material/bookmark_add:", key="keep_view", on_click=_keep, args=(shelf,))
+        error_toasts.show("kept")
+        st.caption("A link to what is shown now")
+        st.code(url_fields.link(), language=None, wrap_lines=True)
+
+
+def _keep(shelf: SavedViews) -> None:
+    query = {key: st.query_params.get_all(key) for key in st.query_params}
+    with error_toasts.kept("kept"):
+        if not query:
+            raise UserError("keep", "nothing differs from the usual page; filter or choose something first")
+        shelf.put(st.session_state["view_name"], query)
+
+
+def _drop(shelf: SavedViews, name: str) -> None:
+    with error_toasts.kept("kept"):
+        shelf.drop(name)

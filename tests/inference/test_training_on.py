@@ -1,0 +1,330 @@
+"""Training on with names: which pictures count, what the new run is told, and that it stands on its own."""
+
+import re
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lps.__main__ import main
+from lps.analysis import naming
+from lps.analysis.clusters import read_assignment
+from lps.data.material import prepare
+from lps.errors import UserError
+from lps.inference import training_on
+from lps.inference.prediction import predict
+from lps.interop import archives, imports
+from lps.settings.config import configure
+from lps.store import inherited
+from lps.store.run_folders import create_run
+from lps.store.snapshots import read_split
+from lps.training import checkpoints
+from tests.sample_runs import make_run
+
+EPOCH = 3
+SETTINGS = {"split.validation_ratio": 0.1}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Ten classes, five of them seen; after the third epoch most novel clusters are mixed."""
+    found = make_run(tmp_path, epochs=EPOCH, name="digits", pretrain=20, settings=SETTINGS)
+    found.checkpoints.mkdir()
+    checkpoints.save(found.checkpoints, "step-00000093", {"method": {}})
+    return found
+
+
+def say(run, *steps):
+    naming.record(run, EPOCH, list(steps))
+
+
+def name(cluster, text):
+    return {"do": "name", "id": cluster, "name": text}
+
+
+def view(run):
+    split, _ = read_split(run.folder)
+    return split, read_assignment(run, EPOCH, split)
+
+
+def members(run, cluster, least=0.0):
+    """Images that may count of those that the network put in a cluster."""
+    split, network = view(run)
+    found = split.unlabeled[(network.predicted == cluster) & (network.confidence >= least)]
+    return np.setdiff1d(found, split.validation)
+
+
+def pictures(planned, class_id):
+    return planned.confirmed.images[planned.confirmed.given == class_id].tolist()
+
+
+def test_a_named_cluster_becomes_a_seen_class(run):
+    say(run, name(7, "seven"), name(5, "five"))
+    planned = training_on.plan(run, rule="all", from_weights=False)
+    assert planned.new == ("five", "seven") and planned.confirmed.names == planned.new
+    assert pictures(planned, 5) == members(run, 5).tolist() and pictures(planned, 6) == members(run, 7).tolist()
+    assert planned.config.split_num_novel == 3 == planned.looked_for == planned.novel
+    assert planned.config.split_confirmed == planned.confirmed.digest
+    assert planned.confirmed.rows.tolist() == [0, 1, 2, 3, 4, 5, 7, 6, 8, 9]
+    count = len(members(run, 5)) + len(members(run, 7))
+    words = f"2 names → 2 new seen classes, {count:,} pictures become labeled; 3 clusters without a name stay novel"
+    assert planned.in_words() == words and planned.notices() == []
+
+
+def test_how_many_pictures_count_is_asked(run):
+    some = members(run, 6)[:3].tolist()
+    say(run, name(7, "seven"), {"do": "assign", "images": some, "to": 7})
+    counts = {
+        rule: training_on.plan(run, rule=rule, threshold=0.9, from_weights=False).confirmed.images.tolist()
+        for rule in training_on.RULES
+    }
+    assert counts["all"] == sorted({*members(run, 7).tolist(), *some}) and counts["looked-at"] == some
+    assert counts["confident"] == sorted({*members(run, 7, 0.9).tolist(), *some}) and len(counts["confident"]) > 3
+
+
+def test_a_class_of_single_pictures_takes_the_place_of_the_cluster_they_come_from(run):
+    some, others = members(run, 7)[:3].tolist(), members(run, 8)[:2].tolist()
+    say(run, {"do": "split", "images": [*some, *others], "new": 10}, name(10, "odd"))
+    say(run, {"do": "assign", "images": [*some, *others], "to": 10})
+    planned = training_on.plan(run, rule="looked-at", from_weights=False)
+    assert (planned.new, planned.novel, planned.looked_for) == (("odd",), 4, 4)
+    assert planned.confirmed.rows.tolist() == [0, 1, 2, 3, 4, 7, 5, 6, 8, 9]
+
+
+def test_merged_clusters_are_one_class_and_one_may_add_to_a_seen_one(run):
+    say(run, {"do": "merge", "id": 8, "into": 7}, name(7, "seven"), {"do": "merge", "id": 9, "into": 2})
+    planned = training_on.plan(run, rule="all", from_weights=False)
+    assert planned.new == ("seven",) and planned.added == ("2",)
+    assert pictures(planned, 5) == sorted([*members(run, 7).tolist(), *members(run, 8).tolist()])
+    assert pictures(planned, 2) == members(run, 9).tolist()  # and none that the network itself put in class 2
+    assert planned.looked_for == 2
+    assert "1 new seen class, 1 seen before" in planned.in_words()
+
+
+def test_what_a_person_took_out_is_not_labeled(run):
+    wrong, nothing = members(run, 7)[:2].tolist(), members(run, 7)[2:4].tolist()
+    say(run, name(7, "seven"), {"do": "wrong", "images": wrong, "id": 7}, {"do": "nothing", "images": nothing})
+    say(run, name(8, "eight"), {"do": "reject", "id": 8})
+    planned = training_on.plan(run, rule="all", from_weights=False)
+    assert planned.confirmed.images.tolist() == members(run, 7)[4:].tolist() and planned.confirmed.named == 1
+    assert not np.isin(view(run)[0].validation, planned.confirmed.images).any()
+    told = planned.notices()[-1]
+    assert told.startswith("4 pictures that you took out of a class stay unlabeled; the run may put them there again")
+
+
+def test_a_dissolved_cluster_is_continued_by_no_class(run):
+    say(run, name(7, "seven"))
+    planned = training_on.plan(run, rule="all", from_weights=False, unnamed={6: None, 9: None})
+    assert (planned.novel, planned.looked_for, planned.dissolved) == (2, 2, 2)
+    assert planned.confirmed.rows.tolist() == [0, 1, 2, 3, 4, 7, 5, 8]
+    assert not set(members(run, 6).tolist()) & set(planned.confirmed.images.tolist())
+    assert planned.in_words().endswith("; 2 clusters without a name stay novel, 2 clusters dissolved")
+    assert planned.config.split_num_novel == 2
+
+
+def test_a_cluster_without_a_name_is_merged_into_one_that_has_one(run):
+    say(run, name(7, "seven"))
+    planned = training_on.plan(run, rule="all", from_weights=False, unnamed={8: 7})
+    assert pictures(planned, 5) == sorted([*members(run, 7).tolist(), *members(run, 8).tolist()])
+    assert (planned.novel, planned.looked_for, planned.dissolved) == (3, 3, 0)
+    assert naming.at(naming.read_entries(run), EPOCH).parents == {}, "nothing is written"
+
+
+@pytest.mark.parametrize(
+    "unnamed, words",
+    [
+        ({7: None}, "cluster: 7 has a name or is not there; without a name are 5, 6, 8, 9"),
+        ({99: None}, "cluster: 99 has a name or is not there"),
+        ({8: 9}, "cluster: 9 has no name, so nothing is merged into it; names have 0, 1, 2, 3, 4, 7"),
+    ],
+)
+def test_only_clusters_without_a_name_are_dissolved_or_merged(run, unnamed, words):
+    say(run, name(7, "seven"))
+    with pytest.raises(UserError, match=re.escape(words)):
+        training_on.plan(run, rule="all", from_weights=False, unnamed=unnamed)
+
+
+def test_where_all_others_are_dissolved_one_class_is_looked_for(run):
+    say(run, name(7, "seven"))
+    planned = training_on.plan(run, rule="all", from_weights=False, unnamed=dict.fromkeys([5, 6, 8, 9]))
+    assert (planned.novel, planned.looked_for, planned.dissolved) == (0, 1, 4)
+    assert planned.confirmed.rows.tolist() == [0, 1, 2, 3, 4, 7, -1]
+
+
+def test_a_name_without_a_picture_that_counts_waits(run):
+    some = members(run, 6)[:3].tolist()
+    say(run, name(7, "seven"), name(8, "eight"), {"do": "assign", "images": some, "to": 7})
+    planned = training_on.plan(run, rule="looked-at", from_weights=False)
+    assert planned.new == ("seven",) and planned.waiting == ("eight",) and planned.looked_for == 4
+    assert planned.notices() == ["No picture of eight counts as labeled, so the class stays novel."]
+
+
+def test_a_cluster_without_an_image_waits_too(run):
+    rest = members(run, 8).tolist() + [*set(view(run)[0].validation.tolist())]
+    say(run, name(7, "seven"), name(8, "eight"), {"do": "assign", "images": rest, "to": 9})
+    looked = training_on.look(run)
+    assert looked.size(8) == 0
+    planned = training_on.plan(run, rule="confident", from_weights=False)
+    assert planned.waiting == ("eight",) and planned.looked_for == 4 and len(planned.notices()) == 1
+    assert planned.confirmed.named == 1
+
+
+def test_one_class_is_looked_for_even_where_all_have_names(run):
+    say(run, *(name(i, f"class {i}") for i in range(5, 10)))
+    planned = training_on.plan(run, rule="all", from_weights=False)
+    assert (planned.novel, planned.looked_for) == (0, 1)
+    assert planned.notices() == [
+        "Every cluster has a name; the run looks for one more class all the same, but spreads no guesses over all "
+        "classes (entropy_weight=0, use_margin=false)."
+    ]
+    assert planned.config.hyperparameters["entropy_weight"] == 0 and not planned.config.hyperparameters["use_margin"]
+    wished = training_on.plan(run, rule="all", from_weights=False, changes={"entropy_weight": 1.0})
+    assert wished.config.hyperparameters["entropy_weight"] == 1
+    assert wished.notices()[0].endswith("spreads no guesses over all classes (use_margin=false).")
+
+
+@pytest.mark.parametrize(
+    "how, words",
+    [
+        ({"rule": "some"}, "labels: 'some' is not one of all, confident, looked-at"),
+        ({"threshold": 1.5}, "confidence: 1.5 is no share; expected 0 to 1"),
+        ({"epoch": 2}, "names: are there none of epoch 2"),
+        ({"epoch": 9}, "epoch: 9 has no snapshot"),
+        ({"rule": "looked-at"}, "no picture was put in a named cluster by itself; choose confident or all"),
+        ({"changes": {"split.seed": 3}}, "split.seed: is that of the run before"),
+        ({"changes": {"network.name": "resnet50"}}, "network.name: is that of the run before"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(run, how, words):
+    say(run, name(7, "seven"))
+    with pytest.raises(UserError, match=words):
+        training_on.plan(run, **{"from_weights": False} | how)
+
+
+def test_a_confidence_that_nothing_reaches(run, monkeypatch):
+    say(run, name(7, "seven"))
+    looked = training_on.look(run)
+    unsure = replace(looked, network=replace(looked.network, confidence=looked.network.confidence / 2))
+    monkeypatch.setattr(training_on, "look", lambda *asked: unsure)
+    with pytest.raises(UserError, match="no picture of a named cluster is 90 % sure; lower the confidence"):
+        training_on.plan(run, from_weights=False)
+
+
+def test_without_weights_or_names(run):
+    with pytest.raises(UserError, match="names: are there none of epoch 3; name clusters on the page Clusters"):
+        training_on.plan(run)
+    say(run, name(7, "seven"))
+    shutil.rmtree(run.checkpoints)
+    with pytest.raises(UserError, match="are gone: it has no checkpoint; train on afresh"):
+        training_on.plan(run, rule="all")
+
+
+# ---------------------------------------------------------------------------------------------------- the new run
+
+
+def launched(planned, monkeypatch, **how):
+    """The run of a plan without a process."""
+    monkeypatch.setattr(training_on.submit.launcher, "launch", lambda run, *rest, **wish: run.state())
+    return training_on.begin(planned, **how)
+
+
+def test_what_keeps_classes_in_use_is_on_again_where_one_has_no_name(run, monkeypatch):
+    say(run, *(name(i, f"class {i}") for i in range(5, 10)))
+    child = launched(training_on.plan(run, rule="all", from_weights=False), monkeypatch)
+    assert not child.config().hyperparameters["use_margin"]
+    assert training_on._spreading(child, True) == {"entropy_weight": 1.0, "use_margin": True}
+    assert training_on._spreading(child, False) == {"entropy_weight": 0.0, "use_margin": False}
+
+
+def test_the_new_run_stands_on_its_own(run, tmp_path, monkeypatch):
+    say(run, name(7, "seven"))
+    planned = training_on.plan(run, rule="all")
+    child = launched(planned, monkeypatch)
+    assert child.title == "digits + 1 name" and inherited.parent_of(child) == run.id
+    count = len(members(run, 7))
+    from_where = f"trained on from {run.id[-6:]} with 1 name, {count} pictures, from its weights"
+    assert inherited.in_words(child) == from_where
+    shutil.rmtree(run.folder)
+    material = prepare(child.config(), inherited.read(child))
+    assert material.split.classes.seen == 6 and material.split.class_names[5] == "seven"
+    assert (material.truth[planned.confirmed.images] == 5).all()
+    assert checkpoints.load(child.folder, inherited.WEIGHTS) == {"method": {}}
+
+
+def test_a_second_round_keeps_the_labels_of_the_first(run, monkeypatch):
+    say(run, name(7, "7"))
+    first = training_on.plan(run, rule="all", from_weights=False)
+    child = make_run(run.root, epochs=EPOCH, run=launched(first, monkeypatch))
+    naming.record(child, EPOCH, [name(7, "eight or so")])
+    naming.record(child, EPOCH, [{"do": "reject", "id": 8}])
+    second = training_on.plan(child, rule="all", from_weights=False)
+    assert second.confirmed.names == ("7", "eight or so") and second.confirmed.decisions == 3
+    assert set(first.confirmed.images) < set(second.confirmed.images) and second.confirmed.named == 1
+    assert (second.confirmed.given[np.isin(second.confirmed.images, first.confirmed.images)] == 5).all()
+    assert second.confirmed.pictures == len(second.confirmed.images) - len(first.confirmed.images)
+    assert prepare(second.config, second.confirmed).split.class_names[5:7] == ("7", "eight or so")
+
+
+def test_settings_that_name_such_labels_find_them_in_a_run_here(run, tmp_path, monkeypatch):
+    say(run, name(7, "seven"))
+    child = launched(training_on.plan(run, rule="all"), monkeypatch)
+    again = create_run(run.root, configure(child.config().flat() | {"seed": 4}))
+    assert inherited.read(again).digest == inherited.read(child).digest
+    assert (again.folder / "start.pt").read_bytes() == (child.folder / "start.pt").read_bytes()
+    with pytest.raises(UserError, match="split.confirmed: .* is in no run here"):
+        create_run(tmp_path / "elsewhere", child.config())
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK not an archive", None])
+def test_damaged_labels_are_told(run, monkeypatch, damage):
+    say(run, name(7, "seven"))
+    child = launched(training_on.plan(run, rule="all"), monkeypatch)
+    path = child.folder / inherited.LABELS
+    if damage is None:
+        other = training_on.plan(run, rule="confident", from_weights=False).confirmed
+        path.unlink()
+        inherited.write(child.folder, other, None)
+    else:
+        path.write_bytes(damage)
+    with pytest.raises(UserError, match="confirmed.npz: is damaged.*; bring it back from a copy of the run's folder"):
+        inherited.read(child)
+    child.checkpoints.mkdir(exist_ok=True)
+    checkpoints.save(child.checkpoints, "step-00000093", {"method": {}, "epoch": EPOCH, "step": 0})
+    with pytest.raises(UserError, match="confirmed.npz: is damaged.*lps train-on$"):
+        predict(child, str(run.folder))
+    assert inherited.parent_of(child) == "" and inherited.in_words(child) == ""
+
+
+def test_it_travels(run, tmp_path, monkeypatch):
+    say(run, name(7, "7"))
+    child = make_run(run.root, epochs=EPOCH, run=launched(training_on.plan(run, rule="all"), monkeypatch))
+    (found,) = imports.import_runs(archives.pack(child, tmp_path / "out"), tmp_path / "there")
+    assert not found.notes and inherited.read(found.run).digest == inherited.read(child).digest
+    assert checkpoints.load(found.run.folder, inherited.WEIGHTS) == {"method": {}}
+    (found,) = imports.import_runs(archives.pack(child, tmp_path / "light", light=True), tmp_path / "lightly")
+    assert not (found.run.folder / "start.pt").exists() and inherited.parent_of(found.run) == run.id
+
+
+# ---------------------------------------------------------------------------------------------------- the commands
+
+
+def test_on_the_command_line(run, capsys):
+    here = ["--runs", str(run.root)]
+    assert main(["name", run.id, "7=seven", "5=five", "--merge", "8", "7", *here]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in said[7:]] == [
+        ["5", "111", "five"],
+        ["6", "82"],
+        ["7", "131", "seven"],
+        ["9", "72"],
+    ]
+    assert main(["name", run.id, "99=x", "--undo", *here]) == 2
+    assert "cluster: 99 is none of epoch 3; choices: 0, 1" in capsys.readouterr().err
+    assert naming.at(naming.read_entries(run), EPOCH).names == {7: "seven", 5: "five"}
+    assert main(["train-on", run.id, "--dry-run", "--labels", "all", "--afresh", *here]) == 0
+    assert "2 names → 2 new seen classes" in capsys.readouterr().err
+    assert main(["train-on", run.id, "--dry-run", "--labels", "all", "--afresh", "--dissolve", "6", *here]) == 0
+    assert "1 cluster dissolved" in capsys.readouterr().err
+    assert main(["train-on", run.id, "--dry-run", "--set", "split.seed=1", *here]) == 2
+    assert len(list(run.root.glob("2*"))) == 1

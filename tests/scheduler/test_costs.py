@@ -1,0 +1,193 @@
+"""What runs cost: medians by hand, and what does not count."""
+
+import json
+
+import pytest
+
+from lps.data import feature_store
+from lps.files.atomic import write_json
+from lps.scheduler import costs, heuristics
+from lps.scheduler.costs import Span
+from lps.settings.config import configure
+from lps.store.run_folders import create_run
+from lps.store.run_progress import RunProgress, read_progress
+from lps.store.runs import State
+
+
+def made(root, seconds, *, state="finished", attempt=1, **settings):
+    run = create_run(root, configure(settings))
+    write_json(run.folder / "process.json", {"attempt": attempt, "started": 1000.0})
+    write_json(run.folder / "exit.json", {"attempt": attempt, "state": state, "time": 1000.0 + seconds})
+    return run
+
+
+def seconds(root, **settings):
+    config = configure(settings)
+    cost = costs.KnownCosts(costs.finished_paces(root, {costs.kind(config)})).of(config)
+    return cost and cost.seconds
+
+
+def test_the_nearest_runs_count_first(tmp_path):
+    assert seconds(tmp_path, epochs=10) is None
+    made(tmp_path, 4, epochs=5)
+    assert seconds(tmp_path, epochs=10) == 8  # scaled by epochs
+    made(tmp_path, 30, epochs=10, lr=0.2)
+    assert seconds(tmp_path, epochs=20) == 16  # the same settings but for the epochs
+    for taken, seed in ((10, 1), (50, 2)):
+        made(tmp_path, taken, epochs=10, seed=seed)
+    assert seconds(tmp_path, epochs=10) == 10  # the median of 8, 10 and 50
+    assert seconds(tmp_path, epochs=10, lr=0.3) == pytest.approx(20)  # of 8, 10, 30 and 50: the same work an epoch
+    assert seconds(tmp_path, epochs=10, batch_size=7) == pytest.approx(20)  # the same kind
+    assert seconds(tmp_path, epochs=10, method="orca") is None
+
+
+def told(run, *, start, pretrained, reused, epoch, ending=0.0):
+    """Events of a run: `start` s to the first, `pretrained` s of pretraining, `epoch` s an epoch, `ending` s."""
+    now, config = 1000.0 + start, run.config()
+    lines = [("start", 0, now, {})]
+    for number in range(1, config.pretrain_epochs + 1) if not reused else (config.pretrain_epochs,):
+        now += 0 if reused else pretrained / config.pretrain_epochs
+        lines.append(("pretrain", number, now, {"pretrain/reused": 1} if reused else {}))
+    for number in range(1, config.epochs + 1):
+        now += epoch
+        lines.append(("train", number, now, {"loss": 1.0}))
+    lines.append(("finish", config.epochs, now, {}))
+    named = [{"kind": k, "step": 0, "epoch": e, "time": t, "values": v} for k, e, t, v in lines]
+    run.events.write_text("".join(json.dumps(line) + "\n" for line in named))
+    write_json(run.folder / "exit.json", {"attempt": 1, "state": "finished", "time": now + ending})
+
+
+@pytest.mark.parametrize("reused", [True, False])
+def test_start_up_stays_and_only_epochs_grow(tmp_path, reused):
+    """By hand: 8 s to begin, 100 s of pretraining in 20 epochs where it is not reused, 3 s an epoch, 1 s to end."""
+    run = made(tmp_path, 0, epochs=2, **{"pretrain.epochs": 20})
+    told(run, start=8, pretrained=100, reused=reused, epoch=3, ending=1)
+    an_epoch = 3 * heuristics.pretraining_share(run.config()) if reused else 5  # of a pretraining that nobody has done
+    for epochs, pretrain in ((2, 20), (200, 20), (200, 10), (1, 40), (5, 0)):
+        wanted = {"epochs": epochs, "pretrain.epochs": pretrain}
+        there = 9 + 3 * epochs
+        pretrained = 0 if pretrain == 20 else an_epoch * pretrain  # the start of 20 epochs is kept
+        assert seconds(tmp_path, **wanted) == pytest.approx(there + pretrained)
+        assert seconds(tmp_path, **wanted, seed=1) == pytest.approx(there + an_epoch * pretrain)
+
+
+def test_one_epoch_is_what_lies_before_its_event(tmp_path):
+    told(made(tmp_path, 0, epochs=1), start=8, pretrained=0, reused=True, epoch=3)
+    assert seconds(tmp_path, epochs=11) == pytest.approx(8 + 33)
+
+
+def test_events_that_do_not_fit_count_for_nothing(tmp_path):
+    run = made(tmp_path, 0, epochs=2)
+    told(run, start=8, pretrained=100, reused=False, epoch=3)
+    write_json(run.folder / "exit.json", {"attempt": 1, "state": "finished", "time": 1010.0})  # the clock was set back
+    assert seconds(tmp_path, epochs=4) == 20
+
+
+def test_checkpoints_stay_and_snapshots_grow(tmp_path):
+    run = made(tmp_path, 4, epochs=2)
+    rest = costs.folder_bytes(run.folder)
+    run.snapshots.mkdir(exist_ok=True)
+    (run.snapshots / "epoch-0001.npz").write_bytes(bytes(2000))
+    config = configure({"epochs": 10})
+    assert costs.KnownCosts(costs.finished_paces(tmp_path)).of(config).bytes == rest + 5 * 2000
+
+
+def test_own_runs_go_before_recordings(tmp_path):
+    own, other = configure({"epochs": 2}), configure({"epochs": 2, "method": "orca"})
+    recorded = [costs.Pace(configure({"epochs": 40}), 10.0, 0.0), costs.Pace(other, 2.0, 0.0, other_s=3.0)]
+    known = costs.KnownCosts([costs.Pace(own, 1.0, 0.0, other_s=18.0)], recorded)
+    assert known.of(configure({"epochs": 40})).seconds == 58 and known.of(other).seconds == 7
+    assert known.of(configure({"method": "fixmatch"})) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "slots", "together"),
+    [([35, 35, 35], 2, 70), ([35, 35, 35], 1, 105), ([100, 10, 20, 30], 2, 100), ([], 2, 0)],
+)
+def test_runs_side_by_side_take_whole_turns(seconds, slots, together):
+    spans = [Span.about(one, 2.0) for one in seconds]
+    assert costs.at_a_time(spans, slots) == Span.about(together, 2.0)
+
+
+def test_only_runs_that_were_finished_in_one_go_count(tmp_path):
+    made(tmp_path, 5, state="failed")
+    made(tmp_path, 5, attempt=2)
+    made(tmp_path, 5, state="stopped")
+    damaged = made(tmp_path, 5)
+    (damaged.folder / "exit.json").write_text('{"attempt": 1, "state": "finished", "time": NaN}')
+    (made(tmp_path, 5).folder / "config.json").write_text("{")
+    assert seconds(tmp_path) is None
+
+
+def test_bytes_are_those_of_all_files_below(tmp_path):
+    run = made(tmp_path, 5)
+    (run.folder / "snapshots").mkdir()
+    (run.folder / "snapshots" / "epoch-0001.npz").write_bytes(bytes(12_345))
+    (run.folder / "link").symlink_to("/nowhere")
+    (pace,) = costs.finished_paces(tmp_path, {costs.kind(configure({}))})
+    files = ("config.json", "meta.json", "process.json", "exit.json")
+    assert pace.epoch_bytes * run.config().epochs == pytest.approx(12_345)
+    assert pace.other_bytes == sum((run.folder / name).stat().st_size for name in files) + len("/nowhere")
+
+
+def test_what_runs_now_corrects_what_has_run_and_goes_before_recordings():
+    config = configure({"epochs": 10})
+    usual = costs.Pace(config, 2.0, 0.0, other_s=10.0)
+    now = costs.pace_now(config, RunProgress("train", step=50, steps=100, eta_s=30.0, written=5.0))
+    assert (now.other_s, now.epoch_s) == (costs.START_S, 6.0)
+    assert costs.KnownCosts([usual], running=[now]).of(config).seconds == 90  # three times as slow at the moment
+    other = costs.Pace(config, 50.0, 0.0)
+    assert costs.KnownCosts([], [other], [now]).of(config).seconds == costs.START_S + 60
+
+
+@pytest.mark.parametrize("progress", [
+    {}, {"phase": "train"}, {"phase": "train", "step": 1, "steps": 0, "eta_s": 3}, {"phase": 7, "step": "x"},
+    {"phase": "train", "step": 9, "steps": 9, "eta_s": 0}, {"phase": "train", "step": 1, "steps": 9, "eta_s": 1e300},
+])  # fmt: skip
+def test_a_pace_that_is_none_counts_for_nothing(progress, tmp_path):
+    run = made(tmp_path, 0)
+    write_json(run.folder / "progress.json", progress | {"time": 1001.0})
+    read = read_progress(run, State("running", attempt=1))
+    assert costs.pace_now(configure({}), read) is None
+    left = costs.time_left(configure({}), read, 0.0, costs.KnownCosts([]))
+    assert left is None or left.most < 1e9
+
+
+def test_where_little_is_known_a_range_is_said(monkeypatch):
+    monkeypatch.setattr(costs, "busy", lambda: 3.0)
+    recorded = costs.Pace(configure({"epochs": 10}), 6.0, 0.0, 0.0)
+    found = costs.KnownCosts([], [recorded]).of(configure({"epochs": 10}))
+    assert (found.seconds, costs.span_in_words(found.span)) == (60.0, "30 s to 6 min")
+    own = costs.KnownCosts([recorded]).of(configure({"epochs": 10}))
+    assert costs.span_in_words(own.span) == "60 s"
+    words = [costs.span_in_words(Span(1, *ends)) for ends in ((60, 600), (240, 1200), (1, 8), (3000, 30_000))]
+    assert words == ["60 s to 10 min", "4 to 20 min", "5 s", "50 min to 8.3 h"]
+
+
+def test_a_run_on_stored_features_costs_its_store_once():
+    """By hand: seven views of 1,000 pictures, of which some are there; 0.002 s a view here before."""
+    config, head = configure({"features": "stored", "epochs": 10}), heuristics.START_S + 10 * 1000 * 180e-6
+    rough = heuristics.seconds(config, 1000, 32, 32, 2)
+    assert rough == pytest.approx(head + 7000 * 160**2 * 0.2e-6 / 2)
+    folder = feature_store.home() / "digits-1"
+    folder.mkdir(parents=True)
+    write_json(folder / "facts.json", {"count": 1000, "width": 4, "settings": config.flat()})
+    for done in (1, 7):
+        for view in range(done):
+            lines = [{"rows": rows, "sha256": "", "s": 0.002 * rows} for rows in (256, 256, 256, 232)]
+            (folder / f"{view}.pieces").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        assert heuristics.seconds(config, 1000, 32, 32, 2) == pytest.approx(head + 0.002 * (7000 - 1000 * done))
+    other = configure({"features": "stored", "epochs": 10, "dataset.images_per_class": 9})
+    assert heuristics.seconds(other, 1000, 32, 32, 2) == pytest.approx(head + 14)
+
+
+def test_runs_on_pictures_tell_nothing_of_those_on_features(tmp_path):
+    made(tmp_path, 4000, epochs=5)
+    assert seconds(tmp_path, epochs=5, features="stored") is None
+
+
+def test_the_next_run_is_not_told_to_take_what_making_the_store_took(tmp_path):
+    run = made(tmp_path, 0, epochs=10, features="stored")
+    told(run, start=heuristics.START_S + 300, pretrained=0, reused=True, epoch=2, ending=1)
+    expected = heuristics.START_S + costs.ENDING_S + 20
+    assert seconds(tmp_path, epochs=10, features="stored", seed=1) == pytest.approx(expected)

@@ -1,0 +1,462 @@
+"""Runs as jobs of a real SLURM (`.ci/slurm` sets one up): submitted, finished, cancelled, preempted, resumed, told of.
+
+No test here touches a cluster that somebody works on: it has to be the one of `.ci/slurm`.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lps.cluster import jobs
+from lps.cluster.executors import slurm
+from lps.cluster.executors.slurm import read_options
+from lps.cluster.jobs import RECORD
+from lps.errors import UserError
+from lps.files.atomic import write_json
+from lps.files.locks import is_held
+from lps.scheduler import launcher, queue
+from lps.settings.config import configure
+from lps.store.events import read_events
+from lps.store.run_folders import create_run, delete_run, list_runs
+from lps.store.runs import Run
+from lps.store.summary import summarize
+from lps.studies import sweep_layout, sweeps
+from tests.patience import until
+from tests.queued_runs import waiting_runs
+from tests.short_runs import assert_same_end
+
+pytestmark = [pytest.mark.slurm, pytest.mark.slow]
+TRAINER = (sys.executable, str(Path(__file__).parents[1] / "fake_trainer.py"))
+SETUP = Path(__file__).resolve().parents[2] / ".ci" / "slurm"
+PATIENCE = 60  # seconds; a deadline, never a sleep
+LOW, HIGH = read_options(["partition=low", "time=5"]), read_options(["partition=high", "time=5", "cpus=4"])
+WHOLE_NODE = read_options(["partition=low", "time=5", "cpus=4"])
+HELD = read_options(["partition=low", "extra=--hold"])
+
+
+def why_not() -> str:
+    """Why there is no cluster to test with; "" where there is one."""
+    if shutil.which("sbatch") is None:
+        return "sbatch is not installed"
+    said = subprocess.run(
+        ["scontrol", "show", "config"], capture_output=True, text=True, timeout=60, check=False
+    ).stdout
+    is_ours = any(line.split() == ["ClusterName", "=", "lps"] for line in said.splitlines())
+    return "" if is_ours else "the cluster of .ci/slurm does not run"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    if reason := why_not():
+        assert not os.environ.get("LPS_TEST_SLURM"), reason
+        pytest.skip(reason)
+    subprocess.run(["scancel", f"--user={os.getuid()}"], check=True, timeout=60)
+
+
+@pytest.fixture(autouse=True)
+def fresh_board(monkeypatch):
+    monkeypatch.setattr(slurm, "board", slurm.SlurmBoard())
+    monkeypatch.setattr(jobs, "MAX_AGE_S", 0.2)
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    monkeypatch.setenv("LPS_STOP_GRACE", "20")
+    yield tmp_path / "runs"
+    jobs = [job for run in list_runs(tmp_path / "runs") if (job := run.read_json(RECORD).get("job"))]
+    if jobs:
+        subprocess.run(["scancel", *jobs], check=False, capture_output=True)
+    until(lambda: not squeue("--states=PENDING,RUNNING"))
+
+
+def make(root, do="finish", **plan) -> Run:
+    run = create_run(root, configure({"device": "cpu"}))
+    write_json(run.folder / "plan.json", {"do": do} | plan)
+    return run
+
+
+def submitted(run: Run, on=LOW) -> Run:
+    launcher.launch(run, TRAINER, on=on)
+    return run
+
+
+def at_work(run: Run) -> Run:
+    """The run once its training process listens to signals."""
+    until(lambda: run.log.exists() and b"doing" in run.log.read_bytes())
+    assert until(lambda: run.state().name == "running")
+    return run
+
+
+def over(run: Run, name: str):
+    state = launcher.wait(run, PATIENCE)
+    outputs = "\n".join(path.read_text() for path in (run.root / ".slurm").glob("*.txt"))
+    assert state.name == name, (state, outputs, run.log.read_text() if run.log.exists() else "")
+    return state
+
+
+def squeue(*options) -> list[str]:
+    """The ids of the jobs that wait, run or end, as the cluster itself says."""
+    command = ["squeue", "--noheader", "--array", "--format=%i", *options]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.split()
+
+
+def job_of(run: Run) -> str:
+    return run.read_json(RECORD)["job"]
+
+
+def kinds(run: Run) -> list[str]:
+    return [event["kind"] for event in read_events(run.events)[0]]
+
+
+# ---------------------------------------------------------------------------------------------------- one run
+
+
+def test_a_run_is_submitted_and_finishes(root):
+    run = submitted(make(root))
+    assert run.wish().on == "slurm" and job_of(run).isdigit()
+    assert over(run, "finished").attempt == 1
+    process = run.read_json("process.json")
+    assert process["slot"] == f"slurm-{job_of(run)}" and process["boot_id"] and kinds(run) == ["start", "finish"]
+    assert launcher.launch(run, TRAINER, on=LOW).name == "finished", "the second call changes nothing"
+    assert run.log.read_text() == "doing finish\n" and until(lambda: not squeue())
+
+
+def test_the_queue_of_this_machine_leaves_it_alone(root, monkeypatch):
+    monkeypatch.setenv("LPS_RETRY_S", "0")
+    run = make(root)
+    write_json(run.folder / "want.json", {"want": "stop", "attempt": 1, "time": 1.0, "retries": 3})
+    launcher.launch_all([run], TRAINER, on=HELD)
+    assert run.state().name == "queued" and "JobHeldUser" in run.state().reason and run.wish().retries == 3
+    assert launcher.pump(root, TRAINER) == [] and waiting_runs(root) == [] and not queue.has_future(root)
+    with pytest.raises(UserError, match="only runs that wait"):
+        queue.put_first(run)
+    assert not (run.folder / "process.json").exists()
+
+
+def test_a_waiting_job_is_cancelled_and_resumed(root):
+    run = submitted(make(root), HELD)
+    assert launcher.stop(run).name == "stopped" and run.state().reason == "cancelled before it began"
+    until(lambda: not squeue())
+    first = job_of(run)
+    launcher.resume(run, TRAINER)
+    assert job_of(run) != first and run.state().name == "queued" and run.state().attempt == 2
+    subprocess.run(["scontrol", "release", job_of(run)], check=True)
+    over(run, "finished")
+
+
+def test_a_stop_lets_the_training_process_write_its_checkpoint(root):
+    run = at_work(submitted(make(root, "wait")))
+    launcher.stop(run)
+    assert over(run, "stopped").reason == "stopped by request" and kinds(run)[-1] == "stop"
+    until(lambda: not squeue())
+    assert run.state().name == "stopped", "nobody puts it back"
+
+
+def test_a_kill_ends_a_deaf_training_process(root):
+    run = at_work(submitted(make(root, "hang")))
+    launcher.stop(run, kill=True)
+    assert "ended at once by request" in over(run, "stopped").reason
+    until(lambda: not squeue())
+
+
+def test_a_job_cancelled_in_the_cluster_is_no_interruption(root):
+    run = at_work(submitted(make(root, "wait")))
+    subprocess.run(["scancel", job_of(run)], check=True)
+    assert over(run, "stopped").reason == "the job was cancelled in SLURM" and kinds(run)[-1] == "stop"
+    waiting = submitted(make(root), HELD)
+    subprocess.run(["scancel", job_of(waiting)], check=True)
+    reason = f"job {job_of(waiting)} was cancelled in SLURM, before the run's process began"
+    assert over(waiting, "stopped").reason == reason
+
+
+def test_failures_say_what_happened(root):
+    state = over(submitted(make(root, "crash")), "failed")
+    assert state.kind == "bug" and state.reason == "ValueError: a bug in the loss"
+
+
+def test_a_job_whose_runner_cannot_begin_is_no_run_that_waits_for_ever(root, monkeypatch):
+    monkeypatch.setattr("lps.scheduler.cluster_submit.RUNNER", ("/no/such/python", "-m", "lps.scheduler.runner"))
+    run = submitted(make(root))
+    state = until(lambda: state if (state := run.state()).is_over else None)
+    assert state.name == "crashed" and "ended as FAILED" in state.reason and "before the run's process" in state.reason
+
+
+def test_a_killed_runner_is_a_crash_that_can_be_resumed(root):
+    run = at_work(submitted(make(root, "wait")))
+    os.kill(run.read_json("process.json")["runner_pid"], 9)
+    state = until(lambda: state if (state := run.state()).is_over else None)
+    assert state.name == "crashed" and f"job {job_of(run)} ended as FAILED" in state.reason
+    write_json(run.folder / "plan.json", {"do": "finish"})
+    launcher.resume(run, TRAINER)
+    assert over(run, "finished").attempt == 2
+
+
+@pytest.mark.parametrize("option, words", [("partition=nope", "choices: low"), ("gpus=3", "configuration")])
+def test_what_the_cluster_refuses_leaves_the_run_as_it_was(root, option, words):
+    run = make(root)
+    before = sorted(path.name for path in run.folder.iterdir())
+    with pytest.raises(UserError, match=f"the job was not taken: .*{words}"):
+        launcher.launch(run, TRAINER, on=read_options([option]))
+    assert sorted(path.name for path in run.folder.iterdir()) == before
+    with pytest.raises(UserError, match=f"no job like this is taken: .*{words}"):
+        slurm.check(read_options([option]))
+    stopped = submitted(make(root), HELD)
+    launcher.stop(stopped)
+    about, wish = stopped.read_json(RECORD), stopped.wish()
+    write_json(stopped.folder / RECORD, about | {"options": [option]})
+    with pytest.raises(UserError, match=words):
+        launcher.resume(stopped, TRAINER)
+    assert stopped.wish() == wish and stopped.state().name == "stopped" and not squeue()
+
+
+def test_a_job_leaves_a_run_alone_that_has_another_one(root):
+    """A submission of which nobody knew whether it was taken, and the one after it."""
+    run = submitted(make(root), HELD)
+    first = job_of(run)
+    write_json(run.folder / RECORD, run.read_json(RECORD) | {"token": "another"})
+    subprocess.run(["scontrol", "release", first], check=True)
+    until(lambda: not squeue())
+    assert not (run.folder / "process.json").exists() and not is_held(run.lock)
+
+
+def test_a_submission_that_was_cut_off_is_found_by_its_name(root):
+    run = submitted(make(root, "wait"), HELD)
+    about = run.read_json(RECORD)
+    write_json(run.folder / RECORD, {key: value for key, value in about.items() if key != "job"})
+    assert run.state().name == "queued" and about["job"] in run.state().reason
+    launcher.stop(run)
+    until(lambda: not squeue())
+
+
+def test_a_live_job_cannot_be_deleted(root):
+    run = at_work(submitted(make(root, "wait")))
+    with pytest.raises(UserError, match="stop it before"):
+        delete_run(run)
+
+
+# ---------------------------------------------------------------------------------------------------- preemption
+
+
+@pytest.mark.parametrize("partition", ["low", "stubborn"], ids=["with notice", "without notice"])
+def test_a_preempted_run_is_queued_again_and_goes_on(root, partition):
+    run = at_work(submitted(make(root, "wait"), read_options([f"partition={partition}", "cpus=4"])))
+    job = job_of(run)
+    urgent = submitted(make(root, for_s=1), HIGH)
+    seen = set()
+    write_json(run.folder / "plan.json", {"do": "finish"})
+    until(lambda: seen.add(run.state().name) or run.state().name == "finished")
+    assert "queued" in seen and not seen & {"stopped", "crashed", "failed"}
+    assert over(run, "finished").attempt == 2 and job_of(run) == job, "the same job"
+    assert kinds(run) == ["start", "stop", "start", "finish"] and run.wish().on == "slurm"
+    over(urgent, "finished")
+    assert urgent.read_json("exit.json")["time"] < run.read_json("exit.json")["time"]
+
+
+def test_a_run_in_two_parts_is_stopped_preempted_and_ends_with_the_numbers_of_two_processes_here(root, monkeypatch):
+    """Two tasks of one job, as if they were two nodes: real training, real ranks, one checkpoint."""
+    settings = {"epochs": 3, "pretrain.epochs": 1, "threads": 1, "device": "cpu", "lr": 0.001, "processes": 2}
+    here, run = (create_run(root, configure(settings)) for _ in range(2))
+    trainer = launcher.TRAINER
+    launcher.launch(here, trainer)
+    assert launcher.wait(here, 240).name == "finished", here.log.read_text()
+
+    def step() -> int:
+        now = run.read_json("progress.json")
+        return now.get("step", 0) if now.get("phase") == "train" and run.state().name == "running" else 0
+
+    launcher.launch(run, trainer, on=read_options(["partition=low", "time=5", "tasks=2", "cpus=2"]))
+    until(step, 120)
+    launcher.stop(run)
+    assert over(run, "stopped").attempt == 1 and kinds(run)[-1] == "stop"
+    before = run.read_json("progress.json")["step"]
+    launcher.resume(run)
+    until(lambda: step() > before, 120)
+    urgent = submitted(make(root, for_s=1), HIGH)
+    over(urgent, "finished")
+    assert launcher.wait(run, 240).name == "finished", run.log.read_text()
+    assert (run.state().attempt, kinds(run).count("stop")) == (3, 2), (kinds(run), run.log.read_text())
+    assert_same_end(run, here)
+
+
+def test_a_time_limit_is_an_interruption_too(root):
+    """A job that is told of the end of its time goes back by itself; SLURM may tell it up to a minute early."""
+    run = at_work(submitted(make(root, "wait"), read_options(["partition=low", "time=1"])))
+    record = until(lambda: run.read_json("exit.json"), 90)
+    assert (record["state"], record["kind"]) == ("stopped", "preempted") and "goes on" in record["reason"]
+    until(lambda: run.state().name == "queued")
+    launcher.stop(run)
+
+
+def test_a_run_that_never_comes_to_a_step_is_not_put_back_for_ever(root, monkeypatch):
+    run = at_work(submitted(make(root, "wait")))
+    write_json(run.folder / RECORD, run.read_json(RECORD) | {"idle": 2})
+    subprocess.run(["scancel", "--signal=TERM", job_of(run)], check=True)
+    assert "3 times in a row" in over(run, "stopped").reason
+    until(lambda: not squeue())
+
+
+def test_a_stop_while_it_waits_for_its_next_attempt(root):
+    run = at_work(submitted(make(root, "wait"), WHOLE_NODE))
+    urgent = submitted(make(root, "wait"), HIGH)
+    until(lambda: run.state().name == "queued")
+    launcher.stop(run)
+    assert run.state().name == "stopped"
+    until(lambda: squeue("--states=PENDING,RUNNING") == [job_of(urgent)])
+
+
+# ---------------------------------------------------------------------------------------------------- many runs
+
+
+def test_a_sweep_is_one_array_of_jobs(root):
+    layout = sweep_layout.read_layout("digits", "lps", "0,1,2", ["device=cpu"])
+    plan = {"do": "finish"}
+    root.mkdir()
+    for item in (started := sweeps.start(sweeps.plan(layout, root, "three"), root, TRAINER, on=HELD)).items:
+        write_json(item.run.folder / "plan.json", plan)
+    ids = [job_of(item.run) for item in started.items]
+    array = ids[0].partition("_")[0]
+    assert ids == [f"{array}_0", f"{array}_1", f"{array}_2"] and sorted(squeue("--states=PENDING")) == ids
+    subprocess.run(["scontrol", "release", array], check=True)
+    assert [over(item.run, "finished").attempt for item in started.items] == [1, 1, 1]
+    again = sweeps.start(sweeps.plan(layout, root, "three"), root, TRAINER, on=LOW)
+    assert [item.action for item in again.items] == ["exists"] * 3 and [job_of(item.run) for item in again.items] == ids
+
+
+def test_a_stopped_job_that_is_started_again_here_runs_here(root):
+    layout = sweep_layout.SweepSpec(seeds=(0,), fixed={"device": "cpu"})
+    (item,) = sweeps.start(sweeps.plan(layout, root, "one"), root, TRAINER, on=HELD).items
+    launcher.stop(item.run)
+    over(item.run, "stopped")
+    write_json(item.run.folder / "plan.json", {"do": "finish"})
+    (again,) = sweeps.start(sweeps.plan(layout, root, "one"), root, TRAINER).items
+    assert again.action == "resumed" and again.run.id == item.run.id
+    assert over(again.run, "finished").attempt == 2 and not again.run.wish().on
+    assert not again.run.read_json("process.json")["slot"].startswith("slurm")
+
+
+def test_the_end_of_one_task_is_not_that_of_the_others(root):
+    """`scancel --state=PENDING ARRAY_TASK` would cancel all waiting tasks of the array."""
+    runs = [make(root, "wait") for _ in range(4)]
+    launcher.launch_all(runs, TRAINER, on=read_options(["partition=low", "at_once=2"]), name="four")
+    at_work(runs[0]), at_work(runs[1])
+    assert "JobArrayTaskLimit" in until(lambda: runs[3].state().reason)
+    launcher.stop(runs[3])
+    launcher.stop(runs[0])
+    over(runs[0], "stopped")
+    assert at_work(runs[2]).state().name == "running" and runs[1].state().name == "running"
+    assert runs[3].state().reason == "cancelled before it began"
+    subprocess.run(["scancel", job_of(runs[1]).partition("_")[0]], check=True)
+    assert [over(run, "stopped").reason for run in runs[1:3]] == ["the job was cancelled in SLURM"] * 2
+
+
+def test_tasks_of_a_sweep_are_preempted_and_go_on_each_for_itself(root):
+    runs = [make(root, "wait") for _ in range(2)]
+    launcher.launch_all(runs, TRAINER, on=read_options(["partition=low", "cpus=2"]), name="two")
+    ids = [job_of(at_work(run)) for run in runs]
+    for run in runs:
+        write_json(run.folder / "plan.json", {"do": "finish"})
+    urgent = submitted(make(root), HIGH)
+    assert [over(run, "finished").attempt for run in runs] == [2, 2] and [job_of(run) for run in runs] == ids
+    over(urgent, "finished")
+
+
+# ---------------------------------------------------------------------------------------------------- truth
+
+
+def test_what_is_seen_from_a_machine_that_does_not_see_the_lock(root, monkeypatch):
+    monkeypatch.setattr("lps.store.runs.is_held", lambda path: False)
+    run = submitted(make(root, "wait"))
+    until(lambda: run.state().name == "running")
+    assert run.state().reason.startswith(f"job {job_of(run)} of SLURM on ")
+    launcher.stop(run)
+    assert run.state().name in ("stopping", "stopped")
+    assert over(run, "stopped").reason.startswith("stopped by request")
+
+
+# ---------------------------------------------------------------------------------------------------- training
+
+
+COST = ("time/", "throughput/", "memory/", "eta")
+
+
+def numbers(run: Run) -> list:
+    """What was measured, without what it cost."""
+    found = []
+    for event in read_events(run.events)[0]:
+        values = {
+            k: v for k, v in event["values"].items() if not k.startswith(("time/", "throughput/", "memory/", "eta"))
+        }
+        found.append((event["kind"], event["epoch"], event["step"], values))
+    return found
+
+
+def test_real_training_is_preempted_and_ends_with_the_numbers_of_a_run_that_was_not(root):
+    config = configure({"epochs": 3, "pretrain.epochs": 1, "threads": 1, "device": "cpu"})
+    calm, hurried = (create_run(root, config) for _ in range(2))
+    launcher.launch(calm, on=WHOLE_NODE)
+    assert launcher.wait(calm, 200).name == "finished"
+    launcher.launch(hurried, on=WHOLE_NODE)
+    until(lambda: any(event["kind"] == "eval" for event in read_events(hurried.events)[0]), 200)
+    urgent = submitted(make(root), HIGH)
+    assert launcher.wait(hurried, 200).name == "finished"
+    over(urgent, "finished")
+    assert hurried.state().attempt == 2 and "stop" in kinds(hurried)
+    last = [item for item in numbers(hurried) if item[0] == "eval" and item[1] == 3][-1]
+    assert last == next(item for item in numbers(calm) if item[0] == "eval" and item[1] == 3)
+    assert summarize(hurried)["last"]["accuracy/all"] == summarize(calm)["last"]["accuracy/all"]
+
+
+def test_a_run_on_several_processes_has_them_inside_its_job(root):
+    """A node with GPUs is not here; the processes are started and stopped in the same way."""
+    settings = {"epochs": 1, "pretrain.epochs": 1, "threads": 2, "device": "cpu", "processes": 2}
+    run = create_run(root, configure(settings))
+    launcher.launch(run, on=read_options(["partition=low", "cpus=2", "time=10"]))
+    state = launcher.wait(run, 200)
+    assert state.name == "finished", (state, run.log.read_text())
+    assert kinds(run)[-1] == "finish" and "accuracy/all" in summarize(run)["last"]
+
+
+def test_the_command_line_hands_a_run_over(root):
+    command = [sys.executable, "-m", "lps", "launch", "--runs", str(root), "--on", "slurm", "--slurm", "extra=--hold"]
+    command += ["--slurm", "partition=low", "--set", "device=cuda", "--set", "epochs=1"]  # no GPU is needed here
+    folder = subprocess.run(command, check=True, capture_output=True, text=True, cwd=launcher.SOURCE).stdout.strip()
+    run = Run(Path(folder))
+    assert run.state().name == "queued" and job_of(run) in squeue()
+    said = subprocess.run(
+        [sys.executable, "-m", "lps", "list", "--runs", str(root), "--json"],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=launcher.SOURCE,
+    )
+    assert "JobHeldUser" in json.loads(said.stdout)[0]["reason"]
+
+
+def test_a_cluster_that_does_not_answer(root, monkeypatch):
+    """The last test: after its restart a controller takes a minute to forget the jobs that ended meanwhile."""
+    monkeypatch.setattr(slurm, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(jobs, "RETRY_S", 0.5)
+    waiting, running = submitted(make(root), HELD), at_work(submitted(make(root, "wait")))
+    finished = submitted(make(root))
+    over(finished, "finished")
+    assert waiting.state().name == "queued"
+    subprocess.run(["scontrol", "shutdown", "slurmctld"], check=True, timeout=60)
+    try:
+        state = until(lambda: state if (state := waiting.state()).name == "unknown" else None)
+        assert state.is_alive and "squeue" in state.reason and state.reason.endswith("no news from the run yet")
+        assert finished.state().name == "finished" and running.state().name == "running", "their own records say so"
+        monkeypatch.setattr("lps.store.runs.is_held", lambda path: False)  # seen from another node
+        assert "last news" in running.state().reason and running.state().name == "unknown"
+        with pytest.raises(UserError, match="could not be told"):
+            launcher.stop(running)
+        assert launcher.wait(running, PATIENCE).name == "stopped", "the wish was enough"
+        with pytest.raises(UserError, match="was not taken|was taken"):
+            launcher.launch(make(root), TRAINER, on=LOW)
+    finally:
+        subprocess.run([SETUP], check=True, timeout=120)
+    until(lambda: waiting.state().name == "queued")

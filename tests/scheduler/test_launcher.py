@@ -1,0 +1,910 @@
+"""Runs as real processes: whatever is killed, the state is the truth, the slot is freed, and nothing starts twice."""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lps.errors import UserError
+from lps.files.atomic import write_json
+from lps.files.locks import boot_id, claim, is_held
+from lps.machine.processes import start_ticks
+from lps.scheduler import launcher, queue, run_slots
+from lps.scheduler.runner import POLL_S
+from lps.settings.config import configure
+from lps.store.events import read_events
+from lps.store.run_folders import create_run, delete_run, list_runs
+from lps.store.runs import Run
+from tests.patience import LISTENS, is_gone, until
+from tests.queued_runs import waiting_runs
+
+TRAINER = (sys.executable, str(Path(__file__).parents[1] / "fake_trainer.py"))
+PATIENCE = 20  # seconds; a deadline, never a sleep
+SERVER = """
+import sys, time
+from pathlib import Path
+from lps.scheduler import launcher
+from lps.store.runs import Run
+print("ready", flush=True)
+{body}
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    monkeypatch.setenv("LPS_STOP_GRACE", "20")
+    monkeypatch.delenv("LPS_CPU_SLOTS", raising=False)
+    yield tmp_path / "runs"
+    for run in list_runs(tmp_path / "runs"):
+        launcher.stop(run, kill=True)
+    for run in list_runs(tmp_path / "runs"):
+        until(lambda run=run: not is_held(run.lock))
+
+
+def make(root, do="finish", device="cpu", seed=0, **plan) -> Run:
+    run = create_run(root, configure({"device": device, "seed": seed}))
+    write_json(run.folder / "plan.json", {"do": do} | plan)
+    return run
+
+
+def go(run) -> Run:
+    launcher.launch(run, TRAINER)
+    return run
+
+
+def running(root, do="wait", **plan) -> Run:
+    """A run whose training process is at work, its signal handler in place."""
+    run = go(make(root, do, **plan))
+    until(lambda: run.log.exists() and b"doing" in run.log.read_bytes())
+    assert run.state().name == "running"
+    return run
+
+
+def over(run, *names):
+    state = launcher.wait(run, PATIENCE)
+    assert state.name in names, (state, run.log.read_text() if run.log.exists() else "")
+    return state
+
+
+def pids(run):
+    process = until(lambda: run.read_json("process.json") if run.read_json("process.json").get("trainer_pid") else None)
+    return process["runner_pid"], process["trainer_pid"]
+
+
+def waker_of(root) -> int:
+    """The pid of the process that looks after the queue of `root`."""
+    return until(lambda: next(iter(wakers(root)), None))
+
+
+def wakers(root) -> list[int]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if b"lps.scheduler.queue_daemon" in words and os.fsencode(root) in words and not is_gone(int(entry.name)):
+                found.append(int(entry.name))
+    return found
+
+
+def is_suspended(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def children_of(run) -> list[int]:
+    path = run.folder / "children.txt"
+    return [int(pid) for pid in until(lambda: path.exists() and path.read_text()).split()]
+
+
+def starts(root) -> list[str]:
+    path = root / "starts.txt"
+    return path.read_text().split() if path.exists() else []
+
+
+def server(body: str, **options) -> subprocess.Popen:
+    """A process that launches runs, as the dashboard's server does."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", LISTENS + SERVER.format(body=body)],
+        stdout=subprocess.PIPE,
+        cwd=launcher.SOURCE,
+        **options,
+    )
+    assert process.stdout.readline() == b"ready\n"
+    return process
+
+
+def end(process: subprocess.Popen, number=signal.SIGKILL):
+    process.send_signal(number)
+    process.wait(PATIENCE)
+    process.stdout.close()
+
+
+# ---------------------------------------------------------------------------------------------------- one run
+
+
+def test_a_run_goes_from_queued_to_finished(root):
+    run = make(root)
+    assert run.state().name == "queued"
+    go(run)
+    state = over(run, "finished")
+    assert (state.attempt, state.reason, state.kind) == (1, "", "")
+    record, process = run.read_json("exit.json"), run.read_json("process.json")
+    assert (record["code"], record["signal"], record["forced"]) == (0, None, False)
+    assert process["slot"] == "cpu-0" and process["attempt"] == 1 and process["boot_id"]
+    assert run.log.read_text() == "doing finish\n"
+    assert root.stat().st_mode & 0o777 == run.folder.stat().st_mode & 0o777 == 0o700
+    assert not list(run.folder.glob(".*"))
+
+
+def test_launching_again_starts_nothing(root):
+    run = go(make(root))
+    over(run, "finished")
+    assert go(run).state().name == "finished"
+    assert starts(root) == [run.id]
+
+
+def test_stop_ends_with_the_trainers_own_checkpoint(root):
+    run = running(root)
+    assert launcher.stop(run).name == "stopping"
+    assert launcher.stop(run).name in ("stopping", "stopped")
+    assert over(run, "stopped").reason == "stopped by request"
+    assert [event["kind"] for event in read_events(run.events)[0]] == ["start", "stop"]
+    assert launcher.stop(run).name == "stopped"
+
+
+def test_a_deaf_trainer_is_ended_after_the_grace_time(root, monkeypatch):
+    monkeypatch.setenv("LPS_STOP_GRACE", "0.5")
+    run = running(root, "hang")
+    asked = time.monotonic()
+    launcher.stop(run)
+    state = over(run, "stopped")
+    assert 0.5 <= time.monotonic() - asked < 5
+    assert "0.5 s" in state.reason and run.read_json("exit.json")["forced"]
+
+
+def test_a_long_step_is_let_finish_and_the_state_says_how_long_that_may_take(root, monkeypatch):
+    monkeypatch.setenv("LPS_STOP_GRACE", "0.2")
+    run = running(root, "step", told_s=3, for_s=1)
+    state = launcher.stop(run)
+    said = "a step takes up to 3 s, and the one under way is let finish; ended by force after 9 s"
+    assert (state.name, state.reason) == ("stopping", said)
+    assert over(run, "stopped").reason == "stopped by request" and not run.read_json("exit.json")["forced"]
+
+
+def test_a_step_that_takes_longer_than_all_before_is_ended_by_force_and_so_at_any_time_by_a_person(root, monkeypatch):
+    monkeypatch.setenv("LPS_STOP_GRACE", "0.2")
+    run = running(root, "step", told_s=0.2, for_s=60)
+    launcher.stop(run)
+    assert over(run, "stopped").reason == "did not stop within 0.6 s and was ended by force"
+    run = running(root, "step", told_s=1000, for_s=60)
+    launcher.stop(run)
+    assert launcher.stop(run, kill=True).reason == ""
+    assert "by request" in over(run, "stopped").reason
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_a_suspended_trainer_is_woken_to_stop_and_its_children_with_it(root, kill):
+    run = running(root, "children")
+    _, trainer = pids(run)
+    for pid in (trainer, *children_of(run)):
+        os.kill(pid, signal.SIGSTOP)
+    asked = time.monotonic()
+    launcher.stop(run, kill)
+    over(run, "stopped")
+    assert time.monotonic() - asked < 5
+    assert run.read_json("exit.json")["forced"] == kill and is_gone(trainer)
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_a_suspended_runner_is_woken_to_stop(root, kill):
+    run = running(root)
+    runner, trainer = pids(run)
+    os.kill(runner, signal.SIGSTOP)
+    launcher.stop(run, kill)
+    over(run, "stopped")
+    assert run.read_json("exit.json")["forced"] == kill and is_gone(trainer)
+
+
+def test_a_runner_that_is_suspended_while_it_stops_is_woken_by_whoever_looks(root):
+    run = running(root, "hang")
+    os.kill(pids(run)[0], signal.SIGSTOP)
+    queue.write(run, replace(run.wish(), want="kill"))
+    time.sleep(3 * POLL_S)
+    assert run.state().name == "stopping"
+    launcher.tend(root)
+    until(lambda: run.state().name == "stopped")
+
+
+def test_a_suspended_runner_of_a_run_that_goes_on_is_left_alone(root):
+    run = running(root)
+    runner, _ = pids(run)
+    os.kill(runner, signal.SIGSTOP)
+    until(lambda: is_suspended(runner))
+    launcher.tend(root)
+    time.sleep(0.1)
+    assert is_suspended(runner)
+
+
+def test_kill_does_not_wait_and_is_not_softened_by_a_later_stop(root):
+    run = running(root, "hang")
+    launcher.stop(run)
+    launcher.stop(run, kill=True)
+    launcher.stop(run)
+    assert "by request" in over(run, "stopped").reason
+
+
+def test_stop_before_the_trainer_listens(root):
+    """SIGTERM during the seconds of imports, before a handler exists, is a stop and no failure."""
+    run = make(root)
+    launcher.launch(run, (sys.executable, "-c", "import time; time.sleep(60)"))
+    pids(run)
+    launcher.stop(run)
+    assert over(run, "stopped").reason == "stopped by request before training began"
+
+
+@pytest.mark.parametrize(
+    ("plan", "kind", "reason"),
+    [
+        ({"do": "fail"}, "diverged", "the loss is not finite"),
+        ({"do": "crash"}, "bug", "ValueError: a bug in the loss"),
+        ({"do": "refuse"}, "config", "lr: 0 is too small"),
+        ({"do": "suicide", "signal": 9}, "killed", "SIGKILL"),
+        ({"do": "suicide", "signal": 11}, "killed", "SIGSEGV"),
+    ],
+)
+def test_failures_say_what_happened(root, plan, kind, reason):
+    state = over(go(make(root, **plan)), "failed")
+    assert state.kind == kind and reason in state.reason
+
+
+def test_a_trainer_that_cannot_be_started(root):
+    run = make(root)
+    launcher.launch(run, ("/no/such/program",))
+    assert "No such file" in over(run, "failed").reason
+
+
+def test_nothing_is_left_of_a_run_with_children(root):
+    run = running(root, "children")
+    children = children_of(run)
+    launcher.stop(run)
+    over(run, "stopped")
+    assert all(is_gone(pid) for pid in (*pids(run)[1:], *children))
+
+
+def test_spam_is_capped_with_both_ends_kept(root):
+    run = go(make(root, "spam", megabytes=14))
+    over(run, "finished")
+    text = run.log.read_text()
+    assert len(text) < 12 * 2**20
+    assert text.startswith("doing spam\n") and text.endswith("x\nthe end\n") and "was left out" in text
+    assert "\x1b" not in text
+
+
+# ---------------------------------------------------------------------------------------------------- deaths
+
+
+def test_kill_9_of_the_trainer(root):
+    run = running(root)
+    os.kill(pids(run)[1], signal.SIGKILL)
+    state = over(run, "failed")
+    assert state.kind == "killed" and run.read_json("exit.json")["signal"] == 9
+
+
+def test_kill_9_of_the_runner_takes_the_trainer_along(root):
+    run = running(root)
+    runner, trainer = pids(run)
+    os.kill(runner, signal.SIGKILL)
+    state = over(run, "crashed")
+    assert state.reason == "the run's processes were killed"
+    until(lambda: is_gone(trainer))
+    until(lambda: not Path(f"/proc/{runner}").exists())  # no zombie is left in the process that launched
+
+
+def test_a_zombie_runner_counts_as_dead(root):
+    run = make(root, "wait")
+    launcher = server(
+        "import threading; threading.Thread.start = print; "
+        f"launcher.launch(Run(Path({str(run.folder)!r})), {TRAINER!r})"
+    )
+    runner, _ = pids(run)
+    os.kill(runner, signal.SIGKILL)
+    over(run, "crashed")
+    assert Path(f"/proc/{runner}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    end(launcher)
+
+
+def test_after_a_restart_of_the_machine_the_reason_says_so(root):
+    run = running(root)
+    os.kill(pids(run)[0], signal.SIGKILL)
+    over(run, "crashed")
+    write_json(run.folder / "process.json", run.read_json("process.json") | {"boot_id": "another"})
+    assert run.state().reason == "the machine was restarted while the run was going"
+
+
+def test_leftovers_of_a_killed_runner_are_ended_before_the_next_start(root):
+    run = running(root, "children")
+    children = children_of(run)
+    os.kill(pids(run)[0], signal.SIGKILL)
+    over(run, "crashed")
+    assert not any(is_gone(pid) for pid in children)  # the control: nobody else ends them
+    write_json(run.folder / "plan.json", {"do": "finish"})
+    launcher.resume(run, TRAINER)
+    over(run, "finished")
+    assert all(is_gone(pid) for pid in children)
+
+
+def test_what_a_killed_runner_was_writing_is_cleared_up_by_the_next_run_on_its_slot(root):
+    killed, other = running(root, "wait"), make(root)
+    os.kill(pids(killed)[0], signal.SIGKILL)
+    over(killed, "crashed")
+    half = killed.folder / ".exit.json.0a0a0a0a.tmp"
+    half.write_text('{"att')
+    launcher.launch(other, TRAINER)
+    over(other, "finished")
+    assert not half.exists() and killed.state().name == "crashed"
+    assert (root / ".slots" / "cpu-0.lock").read_text() == other.id
+
+
+@pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGTERM])
+def test_runs_and_queue_go_on_when_the_server_dies(root, death):
+    first, second = make(root, "wait"), make(root)
+    launched = "; ".join(f"launcher.launch(Run(Path({str(run.folder)!r})), {TRAINER!r})" for run in (first, second))
+    process = server(launched)
+    pids(first)
+    until(lambda: queue.position(second) == 0)
+    end(process, death)
+    assert first.state().is_alive and second.state().name == "queued"
+    launcher.stop(first)
+    over(first, "stopped", "finished")
+    over(second, "finished")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
+def test_ctrl_c_and_a_closed_terminal_end_no_run(root, number):
+    run = make(root, "wait")
+    process = server(f"launcher.launch(Run(Path({str(run.folder)!r})), {TRAINER!r})", start_new_session=True)
+    runner, trainer = pids(run)
+    os.killpg(process.pid, number)
+    process.wait(PATIENCE)
+    process.stdout.close()
+    if number != signal.SIGQUIT:
+        os.kill(runner, number)
+    launcher.stop(run)
+    assert over(run, "stopped").kind == ""
+    assert is_gone(trainer)
+
+
+def test_sigterm_to_the_runner_is_a_stop_and_starts_nothing_new(root):
+    """A machine that shuts down asks all its processes to end: it shall not be kept busy by the next run."""
+    first, second = running(root), go(make(root))
+    os.kill(waker_of(root), signal.SIGTERM)
+    os.kill(pids(first)[0], signal.SIGTERM)
+    state = over(first, "stopped")
+    assert (state.kind, state.reason) == ("preempted", "ended by a signal from outside")
+    until(lambda: not is_held(first.lock))
+    assert second.state().name == "queued" and starts(root) == [first.id]
+    launcher.pump(root, TRAINER)
+    over(second, "finished")
+
+
+def test_a_folder_removed_by_hand_ends_the_run_and_the_queue_goes_on(root):
+    first, second = running(root), go(make(root))
+    runner, trainer = pids(first)
+    first.folder.rename(root / ".taken-away")
+    until(lambda: is_gone(trainer) and is_gone(runner))
+    over(second, "finished")
+    assert not first.folder.exists() and first.state().name == "unreadable"
+
+
+def test_a_suspended_runner_whose_folder_is_gone_is_woken_to_end_by_whoever_looks(root):
+    """Nothing names it any more but its slot, which it would hold for ever."""
+    first, second = running(root), go(make(root))
+    runner, trainer = pids(first)
+    for pid in (trainer, runner):
+        os.kill(pid, signal.SIGSTOP)
+    until(lambda: is_suspended(runner))
+    shutil.rmtree(first.folder)
+    launcher.tend(root)
+    until(lambda: is_gone(trainer) and is_gone(runner))
+    over(second, "finished")
+    assert not first.folder.exists()
+
+
+@pytest.mark.parametrize("name", ["config.json", "process.json", "events.jsonl", "checkpoints", "lock"])
+def test_a_deletion_that_got_stuck_halfway_ends_the_run_as_well(root, name):
+    """`rm -r` and `shutil.rmtree` fail where a file comes or goes meanwhile, and leave the rest: perhaps the lock."""
+    run = make(root, "wait")
+    (run.folder / "checkpoints").mkdir()
+    launcher.launch(run, TRAINER)
+    until(lambda: run.log.exists() and b"doing" in run.log.read_bytes())
+    runner, trainer = pids(run)
+    time.sleep(2 * POLL_S)  # what came last has been seen
+    if name == "checkpoints":
+        (run.folder / name).rmdir()
+    else:
+        (run.folder / name).unlink()
+    gone = time.monotonic()
+    until(lambda: is_gone(trainer) and is_gone(runner))
+    assert time.monotonic() - gone < 5
+    assert "a part of it was removed" in run.read_json("exit.json")["reason"]
+
+
+# ---------------------------------------------------------------------------------------------------- queue
+
+
+def test_runs_wait_for_their_slot_in_order(root, monkeypatch):
+    first = running(root)
+    rest = [go(make(root, "exclusive")) for _ in range(3)]
+    assert [queue.position(run) for run in (first, *rest)] == [None, 0, 1, 2]
+    assert launcher.stop(rest[1]) == rest[1].state() and rest[1].state().reason == "cancelled before it began"
+    assert waiting_runs(root) == [rest[0], rest[2]]
+    with monkeypatch.context() as patch:  # a pump that looked at the queue before the cancel, with a slot free
+        patch.setenv("LPS_CPU_SLOTS", "2")
+        assert not launcher._start(rest[1], TRAINER, set())
+    launcher.stop(first)
+    over(rest[2], "finished")
+    assert starts(root) == [first.id, rest[0].id, rest[2].id]
+    launcher.resume(rest[1], TRAINER)
+    assert over(rest[1], "finished").attempt == 2
+
+
+def test_two_servers_start_every_run_once_and_never_share_a_slot(root, monkeypatch):
+    monkeypatch.setenv("LPS_CPU_SLOTS", "2")
+    runs = [make(root, "exclusive") for _ in range(8)]
+    for run in runs:
+        queue.ask(run, "run", 1)
+    pumping = f"\nwhile True: launcher.pump(Path({str(root)!r}), {TRAINER!r}); time.sleep(0.005)"
+    servers = [server(pumping) for _ in range(2)]
+    until(lambda: len(starts(root)) >= 2)
+    end(servers.pop())
+    servers.append(server(pumping))
+    for run in runs:
+        over(run, "finished")
+    for process in servers:
+        end(process)
+    assert sorted(starts(root)) == sorted(run.id for run in runs)
+    assert not list(root.glob(".violation-*"))
+    assert {run.read_json("process.json")["slot"] for run in runs} == {"cpu-0", "cpu-1"}
+
+
+@pytest.mark.slow
+def test_launchers_that_are_killed_again_and_again_start_every_run_once(root, monkeypatch):
+    """Servers die in the middle of launching, pumping and starting; wakers die too. The fake trainers keep count."""
+    monkeypatch.setenv("LPS_CPU_SLOTS", "3")
+    runs = [make(root, "exclusive", seed=seed) for seed in range(24)]
+    folders = [str(run.folder) for run in runs]
+    body = f"""
+runs = [Run(Path(folder)) for folder in {folders!r}]
+launcher.launch_all(runs, {TRAINER!r})
+while True: launcher.pump(Path({str(root)!r}), {TRAINER!r}); time.sleep(0.001)
+"""
+    chance = random.Random(0)
+    for _ in range(12):
+        servers = [server(body) for _ in range(2)]
+        time.sleep(chance.uniform(0, 0.25))
+        for pid in wakers(root)[: chance.randrange(2)]:
+            os.kill(pid, signal.SIGKILL)
+        for process in servers:
+            end(process)
+    launcher.launch_all(runs, TRAINER)
+    for run in runs:
+        over(run, "finished")
+    assert sorted(starts(root)) == sorted(run.id for run in runs)
+    assert not list(root.glob(".violation-*"))
+    assert {run.read_json("process.json")["slot"] for run in runs} == {"cpu-0", "cpu-1", "cpu-2"}
+
+
+@pytest.mark.slow
+def test_a_queue_that_is_reordered_paused_and_held_all_the_time_starts_every_run_once(root, monkeypatch):
+    """Two servers pump and are killed, three hands move what waits; nothing is lost, doubled or put on a used slot."""
+    monkeypatch.setenv("LPS_CPU_SLOTS", "2")
+    runs = [make(root, "exclusive", seed=seed) for seed in range(20)]
+    queue.set_paused(root, True)
+    launcher.launch_all(runs, TRAINER)
+    pumping = f"\nwhile True: launcher.pump(Path({str(root)!r}), {TRAINER!r}); time.sleep(0.005)"
+    servers = [server(pumping) for _ in range(2)]
+
+    def fumble(seed):
+        chance = random.Random(seed)
+        acts = [
+            queue.put_first,
+            lambda run: queue.set_priority(run, chance.randrange(3)),
+            queue.retry_now,
+            lambda run: queue.set_paused(root, chance.random() < 0.5),
+        ]
+        for _ in range(25):
+            with contextlib.suppress(UserError):  # it has begun meanwhile
+                chance.choice(acts)(chance.choice(runs))
+
+    with ThreadPoolExecutor(3) as pool:
+        hands = [pool.submit(fumble, seed) for seed in range(3)]
+        end(servers.pop())
+        servers.append(server(pumping))
+        for hand in hands:
+            hand.result()
+    queue.set_paused(root, False)
+    for run in runs:
+        with contextlib.suppress(UserError):
+            queue.retry_now(run)
+    for run in runs:
+        over(run, "finished")
+    for process in servers:
+        end(process)
+    assert sorted(starts(root)) == sorted(run.id for run in runs)
+    assert not list(root.glob(".violation-*"))
+
+
+# ---------------------------------------------------------------------------------------------------- nobody looks
+
+
+def test_the_queue_goes_on_when_a_runner_is_killed_and_nobody_looks(root):
+    """Its last act would have been to start the next one."""
+    first, second = make(root, "wait"), make(root)
+    process = server(
+        f"launcher.launch_all([Run(Path(f)) for f in {[str(first.folder), str(second.folder)]}], {TRAINER!r})"
+    )
+    runner, _ = pids(first)
+    until(lambda: starts(root) and second.state().name == "queued" and wakers(root))
+    end(process)
+    os.kill(runner, signal.SIGKILL)
+    over(second, "finished")
+    assert first.state().name == "crashed" and starts(root) == [first.id, second.id]
+    until(lambda: not wakers(root) and not is_held(root / ".waker.lock"))  # it ends when nothing waits
+
+
+@pytest.mark.slow
+def test_a_crashed_run_is_tried_again_when_nobody_looks(root, monkeypatch):
+    monkeypatch.setenv("LPS_RETRY_S", "0.3")
+    run = make(root, "wait")
+    process = server(f"launcher.launch(Run(Path({str(run.folder)!r})), {TRAINER!r}, retries=1)")
+    runner, _ = pids(run)
+    until(lambda: starts(root) and wakers(root))
+    end(process)
+    write_json(run.folder / "plan.json", {"do": "finish"})
+    os.kill(runner, signal.SIGKILL)
+    until(lambda: run.state().name == "finished")
+    assert run.state().attempt == 2 and starts(root) == [run.id, run.id]
+    assert run.wish().retried == 1 and "--- attempt 2" in run.log.read_text()
+    until(lambda: not wakers(root))
+
+
+@pytest.mark.slow
+def test_whoever_waits_for_a_run_waits_for_its_retry_too(root, monkeypatch):
+    monkeypatch.setenv("LPS_RETRY_S", "0.1")
+    run = make(root, "suicide", signal=signal.SIGKILL)
+    launcher.launch(run, TRAINER, retries=2)
+    assert launcher.wait(run, PATIENCE).name == "failed" and starts(root) == [run.id]  # out of memory: no second try
+    run = make(root, "wait")
+    launcher.launch(run, TRAINER, retries=1)
+    os.kill(pids(run)[0], signal.SIGKILL)
+    write_json(run.folder / "plan.json", {"do": "finish"})
+    assert launcher.wait(run, PATIENCE).name == "finished"
+
+
+def test_there_is_one_waker_and_another_when_it_was_killed(root):
+    first, second = running(root), go(make(root))
+    waker = waker_of(root)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: launcher.pump(root, TRAINER), range(8)))
+    assert wakers(root) == [waker]
+    os.kill(waker, signal.SIGKILL)
+    until(lambda: not wakers(root))
+    launcher.pump(root, TRAINER)
+    assert waker_of(root) != waker and second.state().name == "queued"
+    launcher.stop(second)
+    launcher.stop(first)
+
+
+def test_a_suspended_waker_is_woken_by_whoever_looks_at_the_queue(root):
+    first, second = running(root), go(make(root))
+    waker, (runner, _) = waker_of(root), pids(first)
+    until(lambda: (root / ".waker.lock").read_text())
+    os.kill(waker, signal.SIGSTOP)
+    os.kill(runner, signal.SIGKILL)
+    until(lambda: first.state().name == "crashed" and is_suspended(waker))
+    launcher.tend(root)
+    over(second, "finished")
+    assert starts(root) == [first.id, second.id]
+
+
+def stopped_at_birth(monkeypatch, module: str) -> None:
+    """Processes of `module` are suspended before they have done anything."""
+    real = subprocess.Popen
+
+    def suspended(command, *arguments, **options):
+        process = real(command, *arguments, **options)
+        if module in command:
+            os.kill(process.pid, signal.SIGSTOP)
+        return process
+
+    monkeypatch.setattr(launcher.subprocess, "Popen", suspended)
+
+
+def test_a_runner_that_was_suspended_before_its_first_record_is_woken_to_stop(root, monkeypatch):
+    stopped_at_birth(monkeypatch, "lps.scheduler.runner")
+    run = go(make(root))
+    assert not (run.folder / "process.json").exists()
+    launcher.stop(run)
+    assert over(run, "stopped").reason == "cancelled before it began"
+
+
+def test_a_waker_that_was_suspended_before_its_first_record_is_woken_by_whoever_looks(root, monkeypatch):
+    first = running(root)
+    until(lambda: not is_held(root / ".waker.lock"))
+    stopped_at_birth(monkeypatch, "lps.scheduler.queue_daemon")
+    second = go(make(root))
+    assert is_held(root / ".waker.lock") and not (root / ".waker.lock").read_text()
+    os.kill(pids(first)[0], signal.SIGKILL)
+    until(lambda: first.state().name == "crashed")
+    launcher.tend(root)
+    over(second, "finished")
+
+
+def test_a_record_of_another_process_wakes_nobody(root):
+    root.mkdir()
+    other = subprocess.Popen(["sleep", "60"])
+    os.kill(other.pid, signal.SIGSTOP)
+    until(lambda: is_suspended(other.pid))
+    about = {"boot_id": boot_id(), "waker_pid": other.pid}
+    ticks = start_ticks(other.pid)
+    for wrong in ({"waker_ticks": ticks - 1}, {}, {"waker_ticks": ticks, "boot_id": "another"}, {"waker_pid": -1}):
+        write_json(root / ".waker.lock", about | wrong)
+        launcher.tend(root)
+    time.sleep(0.1)
+    assert is_suspended(other.pid)
+    other.kill()
+    other.wait()
+
+
+def test_a_run_alone_leaves_no_waker(root):
+    run = running(root)
+    assert wakers(root) == []
+    launcher.stop(run)
+    over(run, "stopped")
+
+
+def test_a_paused_queue_starts_nothing_when_a_run_ends(root):
+    first, second = running(root), go(make(root))
+    queue.set_paused(root, True)
+    until(lambda: not wakers(root))
+    launcher.stop(first)
+    over(first, "stopped")
+    until(lambda: not is_held(first.lock) and not is_held(root / ".slots" / "cpu-0.lock"))
+    launcher.pump(root, TRAINER)
+    assert second.state().name == "queued" and starts(root) == [first.id]
+    queue.set_paused(root, False)
+    launcher.pump(root, TRAINER)
+    over(second, "finished")
+
+
+@pytest.mark.parametrize("asked_too", [False, True])
+def test_a_foreign_sigterm_is_not_called_a_request(root, asked_too):
+    """The trainer obeys with a checkpoint either way; who wanted it is what the record says."""
+    run = running(root)
+    if asked_too:
+        launcher.stop(run)
+    os.kill(pids(run)[1], signal.SIGTERM)
+    state = over(run, "stopped")
+    expected = ("", "stopped by request") if asked_too else ("preempted", "ended by a signal from outside")
+    assert (state.kind, state.reason) == expected
+
+
+# ---------------------------------------------------------------------------------------------------- faults
+
+
+def test_a_server_killed_between_claim_and_start_loses_nothing(root):
+    run = make(root)
+    queue.ask(run, "run", 1)
+    body = "launcher.subprocess.Popen = lambda *a, **k: (print('claimed', flush=True), time.sleep(60))\n"
+    body += f"launcher.pump(Path({str(root)!r}))"
+    process = server(body)
+    assert process.stdout.readline() == b"claimed\n"
+    assert run.state().name == "starting"
+    end(process)
+    assert run.state().name == "queued"
+    launcher.pump(root, TRAINER)
+    assert over(run, "finished").attempt == 1
+
+
+def test_a_runner_that_cannot_begin_leaves_the_run_queued_without_a_loop(root):
+    """No record can be written (as on a full disk): nothing has begun, and the runner must not start itself again."""
+    run = make(root)
+    queue.ask(run, "run", 1)
+    locks = [claim(run.lock), claim(root / "slot.lock")]
+    code = """
+import sys
+from lps.scheduler import runner
+def full(path, value): raise OSError(28, "No space left on device")
+runner.write_json = full
+runner.launcher.pump = lambda *arguments: print("pumped")
+sys.exit(runner.main(sys.argv[1:]))
+"""
+    options = ["--attempt", "1", "--slot", "cpu-0", "--locks", *map(str, locks), "--", *TRAINER]
+    command = [sys.executable, "-c", code, str(run.folder), *options]
+    done = subprocess.run(command, pass_fds=locks, cwd=launcher.SOURCE, capture_output=True, text=True, check=False)
+    for lock in locks:
+        os.close(lock)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
+    assert run.state().name == "queued" and starts(root) == []
+
+
+def test_double_click_gives_one_run(root):
+    config = configure({"device": "cpu"})
+
+    def click(_):
+        run = create_run(root, config, token="form-4711")
+        launcher.launch(run, TRAINER)
+        return run
+
+    with ThreadPoolExecutor(4) as pool:
+        runs = set(pool.map(click, range(4)))
+    assert len(runs) == 1 and len(list_runs(root)) == 1
+    over(runs.pop(), "finished")
+    assert len(starts(root)) == 1
+
+
+def test_resume_only_what_is_over_and_not_finished(root):
+    run = running(root)
+    with pytest.raises(UserError, match="is running; only stopped, failed and crashed runs can be resumed"):
+        launcher.resume(run)
+    launcher.stop(run)
+    over(run, "stopped")
+    write_json(run.folder / "plan.json", {"do": "finish"})
+    launcher.resume(run, TRAINER)
+    assert over(run, "finished").attempt == 2
+    assert "--- attempt 2" in run.log.read_text()
+    with pytest.raises(UserError, match="is finished"):
+        launcher.resume(run)
+
+
+def test_an_attempt_is_judged_by_its_own_events(root):
+    run = running(root)
+    launcher.stop(run)
+    over(run, "stopped")
+    launcher.resume(run, (sys.executable, "-c", "pass"))
+    state = over(run, "failed")
+    assert state.attempt == 2 and "without saying how" in state.reason
+
+
+def test_delete_is_refused_while_alive(root):
+    run = running(root)
+    with pytest.raises(UserError, match="is running; stop it before you delete it"):
+        delete_run(run)
+    launcher.stop(run)
+    over(run, "stopped")
+    delete_run(run)
+    assert list_runs(root) == [] and len(list((root / ".trash").iterdir())) == 1
+    with pytest.raises(UserError, match="not there any more"):
+        launcher.stop(run)
+    with pytest.raises(UserError, match="already deleted"):
+        delete_run(run)
+
+
+def test_a_claimed_run_is_not_started(root):
+    run = make(root)
+    lock = claim(run.lock)
+    assert go(run).state().name == "starting" and starts(root) == []
+    os.close(lock)
+    launcher.pump(root, TRAINER)
+    over(run, "finished")
+
+
+def test_no_descriptor_but_the_two_locks_is_handed_on(root):
+    run = running(root)
+    runner, trainer = pids(run)
+
+    def files(pid):
+        return sorted(os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir())
+
+    pipe = [name for name in files(runner) if name.startswith("pipe:")]
+    locks = [str(run.lock), str(root / ".slots" / "cpu-0.lock")]
+    assert sorted(files(runner)) == sorted(["/dev/null"] * 3 + pipe + locks + [str(run.log)])
+    assert not set(locks) & set(files(trainer))
+
+
+# ---------------------------------------------------------------------------------------------------- devices
+
+
+def test_a_device_that_is_not_there_is_refused_before_the_queue(root, no_gpu):
+    run = make(root, device="cuda:1")
+    with pytest.raises(UserError, match="device: cuda:1 is not available: .*; choices: auto, cpu"):
+        launcher.launch(run, TRAINER)
+    assert not (run.folder / "want.json").exists()
+
+
+def test_runs_go_to_the_gpu_that_they_ask_for(root, two_gpus):
+    runs = [go(make(root, "environment", device=device)) for device in ("auto", "cuda:1", "cpu")]
+    for run in runs:
+        over(run, "finished")
+    assert [run.read_json("process.json")["slot"] for run in runs] == ["cuda-0", "cuda-1", "cpu-0"]
+    seen = [run.log.read_text().split("= ")[1].strip() for run in runs]
+    assert seen == ["GPU-a", "GPU-a,GPU-b", os.environ.get("CUDA_VISIBLE_DEVICES", "None")]
+
+
+def test_a_run_of_two_processes_takes_two_gpus_at_once_and_is_not_overtaken(root, two_gpus):
+    """While one GPU is in use it waits, and holds back what could use the other: else it might wait for ever."""
+    alone = running(root, device="cuda:1")
+    both = create_run(root, configure({"device": "auto", "processes": 2}))
+    write_json(both.folder / "plan.json", {"do": "wait"})
+    go(both)
+    behind = go(make(root, "environment", device="auto"))
+    assert (both.state().name, behind.state().name) == ("queued", "queued")
+    locks = [root / ".slots" / f"cuda-{number}.lock" for number in (0, 1)]
+    assert [is_held(lock) for lock in locks] == [False, True]
+    launcher.stop(alone)
+    until(lambda: both.log.exists() and b"doing" in both.log.read_bytes())
+    assert both.read_json("process.json")["slot"] == "cuda-0,cuda-1" and all(map(is_held, locks))
+    seen = Path(f"/proc/{pids(both)[1]}/environ").read_bytes().split(b"\0")
+    assert b"CUDA_VISIBLE_DEVICES=GPU-a,GPU-b" in seen and behind.state().name == "queued"
+    launcher.stop(both)
+    over(behind, "finished")
+    assert starts(root) == [alone.id, both.id, behind.id]
+    until(lambda: not any(map(is_held, locks)))  # a runner lets go a moment after its record
+
+
+def test_on_cpus_one_slot_is_enough_for_several_processes(root):
+    run = create_run(root, configure({"device": "cpu", "processes": 2}))
+    go(run)
+    over(run, "finished")
+    assert run.read_json("process.json")["slot"] == "cpu-0"
+
+
+def test_more_processes_than_gpus_are_refused_before_the_queue(root, two_gpus):
+    run = create_run(root, configure({"device": "cuda", "processes": 3}))
+    with pytest.raises(UserError, match="^processes: 3 is more than the GPUs here, which are 2; each needs one$"):
+        launcher.launch(run, TRAINER)
+    assert not (run.folder / "want.json").exists()
+
+
+def test_a_run_whose_gpus_have_become_fewer_starts_so_that_its_trainer_says_why(root, two_gpus, monkeypatch):
+    run = create_run(root, configure({"device": "cuda", "processes": 3}))
+    monkeypatch.setattr(launcher, "check_device", lambda *_: None)
+    over(go(run), "finished")
+    assert run.read_json("process.json")["slot"] == "cuda-0,cuda-1"
+
+
+@pytest.fixture
+def no_gpu(monkeypatch, tmp_path):
+    monkeypatch.setattr("lps.machine.devices._cache", None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+@pytest.fixture
+def two_gpus(monkeypatch, tmp_path):
+    script = tmp_path / "nvidia-smi"
+    script.write_text("#!/bin/sh\necho '0, GPU-a, Fake, 1024'\necho '1, GPU-b, Fake, 1024'\n")
+    script.chmod(0o755)
+    monkeypatch.setattr("lps.machine.devices._cache", None)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    yield
+    monkeypatch.setattr("lps.machine.devices._cache", None)
+
+
+def test_the_number_of_cpu_slots_is_checked(root, monkeypatch):
+    for text in ("0", "-1", "two", "1e3", "٢", ""):
+        monkeypatch.setenv("LPS_CPU_SLOTS", text)
+        with pytest.raises(UserError, match="is not a whole number from 1 to 1024"):
+            run_slots.cpu_slots(root)
+
+
+def test_wait_gives_up_at_its_timeout(root):
+    run = make(root)
+    assert launcher.wait(run, 0.05).name == "queued"
+
+
+def test_exit_record_is_json_for_other_programs(root):
+    run = go(make(root))
+    over(run, "finished")
+    record = json.loads((run.folder / "exit.json").read_text())
+    assert set(record) == {"attempt", "state", "kind", "reason", "code", "signal", "forced", "time"}

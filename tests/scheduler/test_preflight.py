@@ -1,0 +1,132 @@
+"""Whether there is room for what runs will write: said before they start, and only where it is known to be short."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from lps.__main__ import main
+from lps.files import disk
+from lps.machine.devices import Device
+from lps.network import backbones
+from lps.scheduler import preflight
+from lps.scheduler.costs import KnownCosts, Pace
+from lps.settings.config import configure
+from tests.visiting import visit
+
+
+@pytest.fixture
+def left(monkeypatch):
+    """Sets what is free, and what a run takes by those that are known: 100 MB an epoch on digits, else nothing."""
+    config = configure({"epochs": 1})
+    known = KnownCosts([Pace(config, 10.0, epoch_bytes=100_000_000.0)])
+    monkeypatch.setattr(preflight.costs, "known_costs", lambda root, kinds: known)
+    return lambda free: monkeypatch.setattr(disk, "free", lambda folder: free)
+
+
+def test_a_disk_with_too_little_room_is_told_before_the_start(left, tmp_path):
+    run, root = configure({"epochs": 3}), tmp_path / "not" / "there"
+    for free, count, says in ((299_000_000, 1, True), (300_000_000, 1, False), (599_999_999, 2, True)):
+        left(free)
+        words = preflight.shortage([run] * count, root)
+        assert bool(words) == says, free
+        if words:
+            assert "will write about" in words and f"are free in {tmp_path}." in words and words.isprintable()
+    left(preflight.PLENTY)
+    assert preflight.shortage([run] * 2000, root) == ""
+    left(0)
+    assert preflight.shortage([], root) == ""
+
+
+def test_what_nobody_knows_is_told_only_where_there_is_little(left, tmp_path):
+    run = configure({"method": "orca"})
+    left(preflight.LITTLE - 1)
+    assert "nobody knows yet" in preflight.shortage([run], tmp_path)
+    left(preflight.LITTLE)
+    assert preflight.shortage([run], tmp_path) == ""
+
+
+def test_the_command_line_says_it(left, tmp_path, capsys):
+    left(1_000_000)
+    assert main(["sweep", "--dry-run", "--seeds", "0,1", "--runs", str(tmp_path)]) == 0
+    assert "The disk is too small: these 2 runs will write about" in capsys.readouterr().err
+    left(10**15)
+    assert main(["sweep", "--dry-run", "--seeds", "0,1", "--runs", str(tmp_path)]) == 0
+    assert "disk" not in capsys.readouterr().err
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A GPU of 24 GiB as the only one, and 131,700 pictures of 256 pixels that nobody has."""
+    pixels = np.broadcast_to(np.uint8(0), (131_700, 256, 256, 3))
+    monkeypatch.setattr(preflight.sources, "of", lambda config: SimpleNamespace(pixels=pixels))
+    found = [Device("cpu", "CPU"), Device("cuda:0", "Fake", bytes=24 << 30)]
+    monkeypatch.setattr(preflight.devices, "list_devices", lambda: found)
+
+
+def test_paper_scale_is_told_what_does_not_fit_the_gpu(gpu):
+    paper = {"dataset": "imagenet100", "dataset.path": "/somewhere"}
+    stay, step = preflight.crowding([configure(paper | {"precision": "fp32"})])
+    assert "take 25.9 GB" in stay and "stay in main memory" in stay and "fetches its own, 101 MB" in stay
+    assert "about 88.1 GB" in step and "which is 25.8 GB here" in step and "precision bf16" in step
+    assert "about 44.0 GB" in preflight.crowding([configure(paper | {"precision": "bf16"})])[1]
+    for fits in ({"network.start": "random"}, {"pretrain.batch_size": 64}, {"pretrain.epochs": 0}):
+        assert preflight.crowding([configure(paper | fits)]) == [stay]
+    for elsewhere in ("cpu", "cuda:1"):
+        assert preflight.crowding([configure(paper | {"device": elsewhere})]) == []
+
+
+def test_what_several_runs_have_in_common_is_said_once(gpu):
+    paper = {"dataset": "imagenet100", "dataset.path": "/somewhere"}
+    runs = [
+        configure(paper | {"seed": seed, "pretrain.batch_size": size}) for seed in (0, 1) for size in (64, 512, 1024)
+    ]
+    stay, *steps = preflight.crowding(runs)
+    assert "take 25.9 GB" in stay and [words[:20] for words in steps] == ["A step of pretrainin"] * 2
+
+
+def test_sweeps_and_searches_say_what_is_large_for_the_gpu(tmp_path, monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(preflight, "crowding", lambda configs: asked.append(list(configs)) or ["It is large."])
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
+    for page in ("sweeps", "search"):
+        app = visit(page)
+        assert "It is large\\." in [info.value for info in app.info], page
+    assert main(["sweep", "--seeds", "0,1", "--dry-run", "--runs", str(tmp_path)]) == 0
+    assert "It is large." in capsys.readouterr().err and len(asked[-1]) == 2
+
+
+@pytest.mark.parametrize("name, side", [("digits_resnet", 8), ("cifar_resnet18", 32), ("resnet50", 224)])
+def test_what_a_step_keeps_for_its_gradient_is_counted(name, side):
+    """A batch without values; what layers share counts once."""
+    with torch.device("meta"):
+        backbone = backbones.build(name, 3).train()
+    kept = {}
+
+    def keep(tensor):
+        if not isinstance(tensor, torch.nn.Parameter):
+            storage = tensor.untyped_storage()
+            kept[storage._cdata] = storage
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        backbone(torch.empty(4, 3, side, side, device="meta"))
+    counted = sum(storage.nbytes() for storage in kept.values()) / 4 / side**2
+    assert preflight.ACTIVATION_BYTES[name] == pytest.approx(counted, rel=0.02)
+
+
+def test_free_bytes_are_those_of_the_system(tmp_path, monkeypatch):
+    import os
+
+    about = SimpleNamespace(f_bavail=3, f_bfree=5, f_blocks=9, f_frsize=1000)
+    monkeypatch.setattr(disk.os, "statvfs", lambda folder: about)
+    for user, free in ((0, 5000), (1000, 3000)):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        assert disk.free(tmp_path) == free
+        disk.check_fits(tmp_path / "a", free)
+        with pytest.raises(disk.TooSmall, match="No space left") as caught:
+            disk.check_fits(tmp_path / "a", free + 1)
+        assert (caught.value.needed, caught.value.free) == (free + 1, free)
+    about.f_blocks = 0  # a file system that does not tell
+    disk.check_fits(tmp_path / "a", 2**62)

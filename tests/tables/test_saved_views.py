@@ -1,0 +1,57 @@
+"""What people keep by name beside the runs: whole or absent, bounded, and no file from elsewhere is believed."""
+
+import json
+
+import pytest
+
+from lps.errors import UserError
+from lps.tables import saved_views
+
+VIEW = {"find": ["lr>0.05"], "columns": ["lr", "accuracy/novel"]}
+
+
+def test_a_view_is_kept_replaced_and_dropped(tmp_path):
+    shelf = saved_views.views(tmp_path / "runs")
+    assert shelf.read() == {} and shelf.put("  mine\n", VIEW) == "mine"
+    shelf.put("b", {"sort": ["-lr"]})
+    shelf.put("b", {"sort": ["lr"]})
+    assert shelf.read() == {"b": {"sort": ["lr"]}, "mine": VIEW}
+    shelf.drop("b")
+    shelf.drop("b")
+    assert list(shelf.read()) == ["mine"]
+
+
+@pytest.mark.parametrize("name", ["", " \n", "x" * 61])
+def test_what_is_no_name_is_refused(tmp_path, name):
+    with pytest.raises(UserError, match="is no name of 1 to 60 characters"):
+        saved_views.views(tmp_path).put(name, VIEW)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[]", b"\xff", b'{"kept": 3}', b'{"version": 1, "kept": {"a": {"find": "text"}, "b": [1], "\\u0000": {}}}',
+     b'{"kept": {"a": {"find": [7]}}}', b"[" * 5000, json.dumps({"kept": {"a": {"x": ["y" * 2000]}}}).encode()],
+)  # fmt: skip
+def test_what_is_not_of_the_right_form_counts_as_not_there(tmp_path, content):
+    (tmp_path / ".views.json").write_bytes(content)
+    assert saved_views.views(tmp_path).read() == {}
+    saved_views.views(tmp_path).put("mine", VIEW)
+    assert saved_views.views(tmp_path).read() == {"mine": VIEW}
+
+
+def test_the_file_of_a_newer_program_is_not_written_over(tmp_path):
+    text = b'{"version": 2, "kept": {}}'
+    (tmp_path / ".views.json").write_bytes(text)
+    with pytest.raises(UserError, match="newer LPS Studio"):
+        saved_views.views(tmp_path).put("mine", VIEW)
+    assert saved_views.views(tmp_path).read() == {} and (tmp_path / ".views.json").read_bytes() == text
+
+
+def test_there_is_an_end_to_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(saved_views, "MOST", 2)
+    shelf = saved_views.views(tmp_path)
+    for name in "ab":
+        shelf.put(name, VIEW)
+    with pytest.raises(UserError, match="2 are kept already"):
+        shelf.put("c", VIEW)
+    assert list(shelf.read()) == ["a", "b"]
