@@ -423,6 +423,7 @@ def test_looking_changes_nothing(root):
 def test_without_psutil_the_doctor_notes_it_and_lists_unfinished_folders(root, monkeypatch):
     (root / ".incoming" / "half.1234").mkdir(parents=True)
     monkeypatch.setitem(sys.modules, "lps.machine.whose", None)
+    monkeypatch.delattr("lps.machine.whose", raising=False)  # an earlier test may have imported it
     later = Fake(root, now=lambda: time.time() + 2 * 3600)
     unfinished, processes = sorted(findings_of(runs_folder.leftovers, later), key=lambda finding: finding.says)
     assert unfinished.level == processes.level == NOTE
