@@ -14,6 +14,7 @@ from lps.charts import group_tables, palette
 from lps.charts.event_log import History
 from lps.charts.figures import blank, plain
 from lps.charts.palette import DARK, Palette, with_alpha
+from lps.scores.measurement_names import measurement_name
 from lps.store import titles
 from lps.tables import grouping
 from lps.tables.boards import OVER, BoardChart, is_lower_better
@@ -40,7 +41,7 @@ class BoardLine:
 def measurements(histories: Sequence[History]) -> dict[str, str]:
     """What can be drawn of some runs, with its words: by epoch of the training or, behind that, of the pretraining."""
     before = {name for past in histories for name in past.pretrain}
-    return group_tables.measurements(histories) | {name: name for name in sorted(before)}
+    return group_tables.measurements(histories) | {name: measurement_name(name) for name in sorted(before)}
 
 
 def table_of(past: History, chart: BoardChart) -> pd.DataFrame:
@@ -211,9 +212,10 @@ def value_table(tables: Mapping[str, Mapping[str, pd.DataFrame]], epoch: int | N
 def _told(name: str, table: pd.DataFrame, epoch: int | None) -> dict[str, float | None]:
     factor, y = 100 if name.startswith(group_tables.FRACTIONS) else 1, table["y"]
     best = (y.idxmin() if is_lower_better(name) else y.idxmax()) if len(y) else None
-    at = {} if epoch is None else {f"{name} at {epoch}": factor * y[epoch] if epoch in y.index else None}
+    words = measurement_name(name)
+    at = {} if epoch is None else {f"{words}, epoch {epoch}": factor * y[epoch] if epoch in y.index else None}
     return at | {
-        f"{name} last": factor * y.iloc[-1] if len(y) else None,
-        f"{name} best": factor * y[best] if best is not None else None,
-        f"{name} best at": best,
+        f"{words}, last": factor * y.iloc[-1] if len(y) else None,
+        f"{words}, best": factor * y[best] if best is not None else None,
+        f"{words}, best epoch": best,
     }

@@ -15,6 +15,7 @@ from lps.charts.event_log import History
 from lps.data.split import Split
 from lps.errors import UserError
 from lps.scores import estimates
+from lps.scores.measurement_names import measurement_name
 from lps.settings import catalog, cli_args
 from lps.settings.config import Config
 from lps.settings.parameters import text_of
@@ -34,16 +35,10 @@ SELECT_WORDS = {"last": "Last", "validation": "Validation best", "oracle": "Orac
 IMAGES_WORDS = {"unlabeled": "Unlabeled", "test": "Test"}
 _EVERYTHING = "everything"
 _MOST_SIZES = 60  # epochs of which the sizes of clusters are read
-MEASURES = {
-    "accuracy/novel": "Novel accuracy",
-    "accuracy/seen": "Seen accuracy",
-    "accuracy/all": "Accuracy on all",
-    "accuracy/gap": "Gap, seen minus novel",
-    "accuracy/conflict": "Conflict of the matchings",
-    "nmi/novel": "NMI of novel images",
-    "nmi/all": "NMI of all images",
-    "kl": "KL of the estimated class distribution",
-}
+_USUAL = (
+    "accuracy/novel", "accuracy/seen", "accuracy/all", "accuracy/gap",
+    "accuracy/conflict", "nmi/novel", "nmi/all", "kl",
+)  # fmt: skip
 FRACTIONS = ("accuracy/", "nmi/", "ari/", "pseudo_label/", "threshold/")
 HEADS = {
     "seen": ("Seen", "Accuracy on images of seen classes, percent. *: after matching ids to classes"),
@@ -74,11 +69,8 @@ def sorted_groups(scored: Sequence[Scored]) -> list[Group]:
 def measurements(histories: Sequence[History]) -> dict[str, str]:
     """What at least one run has recorded by epoch: name -> words, the usual ones first."""
     found = {name for past in histories for name in past.epochs if past.epochs[name].notna().any()}
-    others = sorted(found - set(MEASURES) - {"eta_s"})
-    words = {name: name.replace("_", " ").replace("/", ", ") for name in others}
-    return {name: text for name, text in MEASURES.items() if name in found} | {
-        name: text[:1].upper() + text[1:] for name, text in words.items()
-    }
+    others = sorted(found - set(_USUAL) - {"eta_s"})
+    return {name: measurement_name(name) for name in (*_USUAL, *others) if name in found}
 
 
 def groupings(configs: Sequence[Config]) -> dict[str, str]:

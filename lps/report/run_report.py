@@ -22,6 +22,7 @@ from lps.errors import UserError, shorten
 from lps.files.atomic import clean_line
 from lps.report import documents
 from lps.report.documents import Block, Chart, Code, Facts, Section, Table, Words
+from lps.scores.measurement_names import MEASUREMENT_NAMES, measurement_name
 from lps.scores.protocols import PROTOCOLS
 from lps.settings import backbone_names, catalog
 from lps.settings.config import Config
@@ -30,21 +31,6 @@ from lps.store.runs import Run
 from lps.store.summary import summarize
 from lps.wording import counted
 
-_MEASURES = {
-    "accuracy/seen": "Seen accuracy, %",
-    "accuracy/novel": "Novel accuracy, %",
-    "accuracy/all": "Accuracy on all, %",
-    "accuracy/gap": "Gap, seen minus novel, points",
-    "accuracy/conflict": "Conflict of the matchings, points",
-    "accuracy/validation": "Accuracy on withheld labels, %",
-    "nmi/novel": "NMI of novel images, %",
-    "nmi/all": "NMI of all images, %",
-    "ari/novel": "ARI of novel images, %",
-    "test/accuracy/seen": "Test images: seen, %",
-    "test/accuracy/novel": "Test images: novel, %",
-    "test/accuracy/all": "Test images: all, %",
-    "kl": "KL of the estimated class distribution",
-}
 _BASELINES = {f"accuracy/{name}": f"baseline/kmeans/{name}" for name in ("seen", "novel", "all")}
 _BASELINES["nmi/novel"] = "baseline/kmeans/nmi"
 _CURVES = ("accuracy/novel", "accuracy/seen", "accuracy/all", "kl")
@@ -222,8 +208,8 @@ def _numbers(run: Run, past: History, found: dict) -> list[Block]:
     best, last = found["best"], found["last"]
     best_by = _WITHHELD if found["best_by"] == "accuracy/validation" else _ORACLE
     before = {name: past.start.get(start) for name, start in _BASELINES.items()}
-    names = [name for name in _MEASURES if _is_number(last.get(name)) or _is_number(before.get(name))]
-    rows = [[_MEASURES[name], *(_number(name, one.get(name)) for one in (last, best, before))] for name in names]
+    names = [name for name in MEASUREMENT_NAMES if _is_number(last.get(name)) or _is_number(before.get(name))]
+    rows = [[_with_unit(name), *(_number(name, one.get(name)) for one in (last, best, before))] for name in names]
     heads = ["", f"Last, epoch {past.last_epoch}", f"Best, epoch {best['epoch']}" if best else "Best", "k-means before"]
     notes = ["On the unlabeled images, under the default protocol.", f"Best: {best_by}."]
     notes.append("k-means before: of the start features, before training.")
@@ -231,6 +217,11 @@ def _numbers(run: Run, past: History, found: dict) -> list[Block]:
         rows = [[f"{row[0]}‡" if row[0].startswith("Test images") else row[0], *row[1:]] for row in rows]
         notes.append(sentence(run_scores.ABOUT_CLUSTERED_APART))
     return [Table("", heads, rows, [*notes, *_paper(run)])]
+
+
+def _with_unit(name: str) -> str:
+    unit = {"kl": "", "accuracy/gap": ", points", "accuracy/conflict": ", points"}.get(name, ", %")
+    return f"{measurement_name(name)}{unit}"
 
 
 def _number(name: str, value) -> str:
@@ -454,7 +445,7 @@ def curves(groups: Sequence[Group]) -> list[Block]:
         epochs = max(int(curve.table.index[-1]) for curve in curves)
         shape = group_tables.tick_format(name, curves)
         figure = line_charts.curves_of_groups(curves, epochs, shape, LIGHT, [looks[i] for i in drawn])
-        title = group_tables.MEASURES[name]
+        title = measurement_name(name)
         blocks.append(Chart(title, figure, f"{title} of {counted(len(curves), 'group')} of runs over the epochs"))
     return [*blocks, Words([_ABOUT_CURVES])] if blocks else []
 

@@ -108,7 +108,7 @@ def test_curves_of_groups(drawn, runs, query):
 def test_a_run_without_truth(tmp_path, drawn):
     run = without_truth(make_run(tmp_path, epochs=3))
     for key in ("pace", "cluster_sizes"):
-        chart, made = drawn(tmp_path, "live", key, run=[run.id])
+        chart, made = drawn(tmp_path, "live", key, run=[run.id], part="training")
         assert traces(made) == traces(chart) and len(chart.data)
 
 

@@ -11,6 +11,7 @@ from lps.charts import board_charts
 from lps.charts.board_charts import BoardLine
 from lps.charts.event_log import EventLog
 from lps.charts.palette import DARK, LIGHT, many_colors
+from lps.scores.measurement_names import measurement_name
 from lps.tables.boards import MOST_SMOOTH, BoardChart, read_chart, read_pins
 from tests import sample_runs
 
@@ -148,8 +149,9 @@ def test_values_at_an_epoch_last_and_best(histories):
     tables = {"a": {name: board_charts.table_of(histories[0], BoardChart(name)) for name in ("accuracy/novel", "kl")}}
     row = board_charts.value_table(tables, 2).iloc[0]
     novel, kl = histories[0].column("accuracy/novel"), histories[0].column("kl")
-    assert row["accuracy/novel at 2"] == pytest.approx(100 * novel[2])
-    assert row["accuracy/novel best"] == pytest.approx(100 * novel.max()) and row["kl best"] == kl.min()
-    assert row["kl best at"] == kl.idxmin() and row["kl last"] == kl.iloc[-1]
+    kl_name = measurement_name("kl")
+    assert row["Novel accuracy, epoch 2"] == pytest.approx(100 * novel[2])
+    assert row["Novel accuracy, best"] == pytest.approx(100 * novel.max()) and row[f"{kl_name}, best"] == kl.min()
+    assert row[f"{kl_name}, best epoch"] == kl.idxmin() and row[f"{kl_name}, last"] == kl.iloc[-1]
     gone = board_charts.value_table({"a": {"x": board_charts.table_of(histories[0], BoardChart("x"))}}, 99).iloc[0]
     assert all(value is None or math.isnan(value) for value in gone.iloc[1:])

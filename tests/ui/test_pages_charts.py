@@ -82,9 +82,9 @@ def test_charts_are_added_changed_moved_and_removed(root):
 def test_values_at_an_epoch_last_and_best(root):
     at = visit("charts", chart=["y=accuracy/novel"], epoch="2")
     assert list(at.dataframe[0].value) == [
-        "Run", "accuracy/novel at 2", "accuracy/novel last", "accuracy/novel best", "accuracy/novel best at",
+        "Run", "Novel accuracy, epoch 2", "Novel accuracy, last", "Novel accuracy, best", "Novel accuracy, best epoch",
     ]  # fmt: skip
-    assert "accuracy/novel at 2" not in visit("charts").dataframe[0].value
+    assert "Novel accuracy, epoch 2" not in visit("charts").dataframe[0].value
 
 
 def test_a_board_is_kept_and_opened(root):

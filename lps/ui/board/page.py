@@ -16,6 +16,7 @@ from lps.charts.board_charts import BoardLine
 from lps.charts.event_log import History
 from lps.charts.group_tables import FRACTIONS
 from lps.errors import UserError
+from lps.scores.measurement_names import measurement_name
 from lps.store import titles
 from lps.tables import boards, columns, grouping, run_filter, saved_views
 from lps.tables.boards import BoardChart
@@ -160,7 +161,7 @@ def _show_chart(
         plot(figure, f"board_{number}", alt, code=code, board=board)
         silent = len(shown.labels) - len(drawn) if not chart.by else 0
         if silent:
-            st.caption(f"{counted(silent, 'run')} without {escape.markdown(chart.y)}.")
+            st.caption(f"{counted(silent, 'run')} without {escape.markdown(measurement_name(chart.y))}.")
 
 
 def _show_values(charts: Sequence[BoardChart], shown: Shown) -> None:
@@ -195,5 +196,5 @@ def _show_values(charts: Sequence[BoardChart], shown: Shown) -> None:
 def _column(head: str, cells: Iterable) -> Column:
     if head == "Run":
         return Column(head, cells, "text", pinned=True, width=220)
-    form = "%d" if head.endswith(" at") else "%.3g"
+    form = "%d" if head.endswith(", best epoch") else "%.3g"
     return Column(head, cells, "number", format=form, width=max(80, 30 + 7 * len(head)))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import streamlit as st
 
 from lps.analysis.run_index import RunRow
+from lps.scores.measurement_names import measurement_name
 from lps.store import titles
 from lps.tables import columns, run_filter
 from lps.tables.run_names import MINUS, Vocabulary
@@ -32,7 +33,7 @@ HEADS = {  # of the table; other columns have their keys
 
 def heading(key: str) -> str:
     """What stands above a column; of a difference the headings of its two parts."""
-    return " − ".join(HEADS.get(part, part) for part in key.split(MINUS))
+    return " − ".join(HEADS.get(part) or (measurement_name(part) if "/" in part else part) for part in key.split(MINUS))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,23 @@
+"""What measurements are called where people read them."""
+
+MEASUREMENT_NAMES = {
+    "accuracy/seen": "Seen accuracy",
+    "accuracy/novel": "Novel accuracy",
+    "accuracy/all": "Accuracy on all",
+    "accuracy/gap": "Gap, seen minus novel",
+    "accuracy/conflict": "Conflict of the matchings",
+    "accuracy/validation": "Accuracy on withheld labels",
+    "nmi/novel": "NMI of novel images",
+    "nmi/all": "NMI of all images",
+    "ari/novel": "ARI of novel images",
+    "test/accuracy/seen": "Test images: seen",
+    "test/accuracy/novel": "Test images: novel",
+    "test/accuracy/all": "Test images: all",
+    "kl": "KL of the estimated class distribution",
+}
+
+
+def measurement_name(key: str) -> str:
+    """The words for a key of the event log: "loss/pseudo_label" is "Loss, pseudo label"."""
+    words = key.replace("_", " ").replace("/", ", ")
+    return MEASUREMENT_NAMES.get(key, words[:1].upper() + words[1:])
