@@ -1,8 +1,9 @@
-# make app: set up and open the dashboard. make test: set up and run all tests. make check: style only. make docs: site/.
+# make app: set up and open the dashboard. make test: set up and run all tests. make quick: the tests that take no training
+# and no browser. make check: style only. make docs: site/.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: app test check docs clean
+.PHONY: app test quick check docs clean
 
 # A suite starts hundreds of processes; each would compile torch's sources anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -13,6 +14,9 @@ app: .venv/ready
 test: .venv/ready-for-tests check
 	$(BIN)/python -m pytest -m "not browser and not slurm" -n auto --dist worksteal
 	$(BIN)/python -m pytest -m "browser or slurm" -n 2 --dist loadfile --no-loadscope-reorder
+
+quick: .venv/ready-for-tests check
+	$(BIN)/python -m pytest -m "not slow and not browser and not slurm" -n auto --dist worksteal
 
 check: .venv/ready-for-tests
 	$(BIN)/ruff check .

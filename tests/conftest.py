@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import os
+import shlex
 import shutil
 import sys
 
@@ -32,6 +33,14 @@ def pytest_ignore_collect(collection_path, config):
 def pytest_collection_finish():
     """The modules of all tests, a million objects, need not be looked through for garbage again and again."""
     gc.freeze()
+
+
+def pytest_unconfigure(config):
+    """The last line after a failure is the command that runs the first failed test alone."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    failed = [*reporter.stats.get("failed", ()), *reporter.stats.get("error", ())] if reporter else []
+    if failed:
+        reporter.write_line(f"Run it alone: {shlex.join([sys.executable, '-m', 'pytest', failed[0].nodeid])}")
 
 
 @pytest.fixture(scope="session", autouse=True)
