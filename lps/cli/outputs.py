@@ -81,8 +81,11 @@ def _export_runs(options) -> None:
 
 def _export_models(runs: list[Run], into: Path, result: Path | None) -> None:
     from lps.inference import model_folder
+    from lps.scheduler import background_jobs
 
     if result is not None:
+        background_jobs.end_when_cancelled(result)
+        background_jobs.progress_of(result).tell("export")
         return model_folder.write_zip(runs[0], result)
     for run in runs:
         print(model_folder.write(run, into / run.id), flush=True)

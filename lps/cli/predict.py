@@ -67,13 +67,19 @@ def _predict(options) -> int | None:
 
 
 def _predict_for_a_page(run, pictures: str, result: Path) -> int | None:
-    from lps.inference import prediction_files, prediction_work
+    from lps.inference import prediction_files
     from lps.inference.prediction import predict
-    from lps.scheduler.background_jobs import Cancelled
+    from lps.scheduler import background_jobs
+
+    progress = background_jobs.progress_of(result)
+
+    def tell(done: int, total: int | None) -> None:
+        progress.tell("predict", done / total if total else None)
+        progress.check()
 
     try:
-        found = predict(run, pictures, prediction_work.Teller(result))
-    except Cancelled:
+        found = predict(run, pictures, tell)
+    except background_jobs.Cancelled:
         return 130
     prediction_files.write(result, found)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from lps.errors import UserError
 from lps.inference import prediction_work
-from lps.machine import background
+from lps.scheduler.background_jobs import JobSubject
+from lps.store import titles
 from lps.store.runs import Run
 
 FOLDER = ".models"
@@ -33,5 +34,5 @@ def begin(run: Run) -> None:
     """Make it in the background; does nothing where that is done or under way. Raises `UserError`."""
     check_installed()
     path = path_of(run)
-    words = ("--runs", str(run.root.resolve()), "--to", "model", "--result", str(path.resolve()))
-    prediction_work.begin_at(path, _KEPT, background.lps_command("export", *words, "--", run.id))
+    words = ("--runs", str(run.root.resolve()), "--to", "model", "--result", str(path.resolve()), "--", run.id)
+    prediction_work.begin_at(path, _KEPT, JobSubject(titles.label(run)), "export", *words)

@@ -1,4 +1,4 @@
-"""Jobs: work that a page or a command begins and that outlives it, such as a class count or a data check.
+"""Jobs: work that a page or a command begins and that outlives it: class counts, data checks, predictions, exports.
 
 A job has a result file. Beside it, the kernel lock says that the job goes on, `NAME.progress.json` how far it is, and
 `NAME.stop` that it shall end. Jobs take no slot and give way to runs (`lps.machine.background`).
@@ -8,9 +8,9 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lps.errors import UserError, shorten, shown
@@ -24,8 +24,14 @@ from lps.settings.config import Config, configure
 from lps.store.desired_state import number
 from lps.store.runs import Run
 
-KINDS = {".counts": "Class count", ".audits": "Data check"}  # folder beside the runs -> what its jobs are called
+_KINDS = {  # folder beside the runs -> what its jobs are called, and the ending of their results
+    ".counts": ("Class count", ".json"),
+    ".audits": ("Data check", ".json"),
+    ".predictions": ("Prediction", ".npz"),
+    ".models": ("Model export", ".zip"),
+}
 _PROGRESS = ".progress.json"
+_NOTHING_KEPT = "the next one begins anew"
 _RECENT_S = 86_400.0  # a job that ended longer ago is not listed
 _PATIENCE_S = 10.0  # from the request that a job shall end to its end by force
 _TICK_S = 1.0  # between two records of progress
@@ -35,6 +41,8 @@ _PHASES = {
     "features": "looking at pictures",
     "count": "clustering",
     "compare": "comparing pictures",
+    "predict": "predicting",
+    "export": "writing the model",
 }
 _MATTERS = (  # prefixes of settings that what a job looks at follows from
     "dataset", "dataset.", "split.", "network.", "features", "pretrain.", "seed", "views",
@@ -66,13 +74,34 @@ def make_folder(folder: Path) -> None:
         disk.make_folder(folder)
 
 
-def begin(path: Path, config: Config, command: str, *words: str) -> None:
-    """Let `python -m lps COMMAND --begun WORDS` make the result `path` in the background. Raises `UserError`."""
+@dataclass(frozen=True)
+class JobSubject:
+    """What a job is about. what: the last part of its title; settings: those that Launch can open; kept: in words,
+    what is kept where it is cancelled."""
+
+    what: str
+    settings: Mapping[str, object] = field(default_factory=dict)
+    kept: str = _NOTHING_KEPT
+
+
+def subject_of(config: Config) -> JobSubject:
+    """The subject of a job that looks at the pictures of `config`."""
+    settings = {"dataset": config.dataset, "seed": config.seed} | asked_of(config)
+    return JobSubject(_what(settings), settings, kept_in_words(config))
+
+
+def _what(settings: Mapping[str, object]) -> str:
+    name = Path(str(settings.get("dataset.path") or settings.get("dataset") or "pictures")).name
+    return f"{name}, seed {settings.get('seed', 0)}"
+
+
+def begin(path: Path, subject: JobSubject, command: str, *words: str) -> None:
+    """Let `python -m lps COMMAND WORDS` make the result `path` in the background. Raises `UserError`."""
     with _usable(path):
         if background.standing(path).state in ("absent", "failed", "cancelled"):
             make_folder(path.parent)
-            JobProgress(path, config, silent).tell("prepare")  # its process says something only seconds later
-        background.begin(path, background.lps_command(command, "--begun", *words))
+            JobProgress(path, subject).tell("prepare")  # its process says something only seconds later
+        background.begin(path, background.lps_command(command, *words))
 
 
 def _usable(path: Path) -> AbstractContextManager:
@@ -101,12 +130,13 @@ class BackgroundJob:
     path: Path
     state: str
     title: str
-    settings: dict[str, object]
+    settings: Mapping[str, object]
     phase: str = ""
     share: float | None = None
     left: Span | None = None
     began: float | None = None
     message: str = ""
+    kept: str = ""  # in words, where it is cancelled
 
     @property
     def id(self) -> str:
@@ -121,14 +151,6 @@ class BackgroundJob:
         return None if self.left is None else self.left.likely
 
     @property
-    def kept_in_words(self) -> str:
-        """What is kept where it is cancelled."""
-        try:
-            return kept_in_words(configure(self.settings))
-        except UserError:  # the data set is gone, or the settings are damaged
-            return "it is not known what is kept"
-
-    @property
     def phase_in_words(self) -> str:
         return _PHASES.get(self.phase, _PHASES["prepare"])
 
@@ -139,17 +161,22 @@ def kept_in_words(config: Config) -> str:
         return "the features computed so far are kept"
     if config.network_start == "simclr" and config.pretrain_epochs:
         return "what was pretrained is kept"
-    return "the next one begins anew"
+    return _NOTHING_KEPT
 
 
 def jobs(root: Path, now: float | None = None) -> list[BackgroundJob]:
     """The jobs beside the runs of `root`: working ones first, then those that ended within a day."""
     now, found = time.time() if now is None else now, []
-    for folder in KINDS:
+    for folder, (_, ending) in _KINDS.items():
         with suppress(OSError):
             names = sorted(name for name in os.listdir(Path(root) / folder) if name.endswith(_PROGRESS))
-            found += [job_at(Path(root) / folder / f"{name.removesuffix(_PROGRESS)}.json", now) for name in names]
+            found += [job_at(Path(root) / folder / f"{name.removesuffix(_PROGRESS)}{ending}", now) for name in names]
     return sorted(filter(None, found), key=lambda job: (not job.is_working, -(job.began or 0.0), job.id))
+
+
+def files_beside(path: Path) -> list[Path]:
+    """The files that a job leaves beside its result."""
+    return [path.with_suffix(ending) for ending in (".log", ".lock", background.STOP, _PROGRESS)]
 
 
 def find(root: Path, name: str) -> BackgroundJob | None:
@@ -159,7 +186,7 @@ def find(root: Path, name: str) -> BackgroundJob | None:
 
 
 def cancel(job: BackgroundJob) -> None:
-    """End a working job; `kept_in_words` says what is kept. Raises `UserError` where it is over."""
+    """End a working job; its `kept` says what is kept. Raises `UserError` where it is over."""
     if not job.is_working:
         raise UserError("job", f"{shorten(job.id)} is over already")
     background.cancel(job.path)
@@ -168,21 +195,29 @@ def cancel(job: BackgroundJob) -> None:
 def job_at(path: Path, now: float) -> BackgroundJob | None:
     """The job with the result `path`, None where there is none or it ended long ago."""
     told, standing = Run(path.parent).read_json(f"{path.stem}{_PROGRESS}"), background.standing(path)
-    settings = _settings(told.get("settings"))
+    subject = _subject_in(told)
     began, written = (number(told.get(key)) for key in ("began", "time"))
     if standing.state == "absent" or standing.state != "working" and not 0 <= now - (written or 0.0) < _RECENT_S:
         return None
-    what = Path(str(settings.get("dataset.path") or settings.get("dataset") or path.stem)).name
-    title = clean_line(f"{KINDS.get(path.parent.name, 'Job')} of {what}, seed {settings.get('seed', 0)}")
+    kind, _ = _KINDS.get(path.parent.name, ("Job", ""))
+    title = clean_line(f"{kind} of {subject.what}")
     if standing.state != "working":
-        return BackgroundJob(path, standing.state, title, settings, began=began, message=standing.message)
+        return BackgroundJob(path, standing.state, title, subject.settings, began=began, message=standing.message)
     share, phase = number(told.get("share")), told.get("phase")
     phase = phase if phase in list(_PHASES) else "prepare"
     share = None if share is None else min(1.0, max(0.0, share))
     ends = [number(told.get(key)) for key in ("left_s", "least_s", "most_s")]
     is_known = None not in ends and written is not None
     left = Span(*ends).after(max(0.0, now - written)) if is_known else None
-    return BackgroundJob(path, "working", title, settings, phase, share, left, began)
+    kept = clean_line(subject.kept)
+    return BackgroundJob(path, "working", title, subject.settings, phase, share, left, began, kept=kept)
+
+
+def _subject_in(told: dict) -> JobSubject:
+    """What a progress file says; a job of an earlier version told its settings alone."""
+    settings = _settings(told.get("settings"))
+    what, kept = (value if isinstance(value := told.get(key), str) else "" for key in ("what", "kept"))
+    return JobSubject(what or _what(settings), settings, kept)
 
 
 def _settings(stored) -> dict[str, object]:
@@ -194,8 +229,8 @@ def _settings(stored) -> dict[str, object]:
 class JobProgress:
     """Writes `NAME.progress.json` at most once a second, and knows whether the job was cancelled."""
 
-    def __init__(self, path: Path, config: Config, show: Show):
-        self._path, self._config, self._show = path, config, show
+    def __init__(self, path: Path, subject: JobSubject, show: Show = silent):
+        self._path, self._subject, self._show = path, subject, show
         self._began = time.time()
         self._written, self._phase = 0.0, ""
 
@@ -207,8 +242,8 @@ class JobProgress:
         self._written, self._phase = time.monotonic(), phase
         told = {"phase": phase, "share": share, "time": time.time(), "began": self._began}
         ends = {} if left is None else {"left_s": left.likely, "least_s": left.least, "most_s": left.most}
-        settings = {"dataset": self._config.dataset, "seed": self._config.seed} | asked_of(self._config)
-        write_json(self._path.with_suffix(_PROGRESS), told | ends | {"settings": settings})
+        about = {"what": self._subject.what, "kept": self._subject.kept, "settings": dict(self._subject.settings)}
+        write_json(self._path.with_suffix(_PROGRESS), told | ends | about)
 
     def should_stop(self) -> bool:
         return background.is_cancelled(self._path)
@@ -216,7 +251,12 @@ class JobProgress:
     def check(self) -> None:
         """Raises `Cancelled`."""
         if self.should_stop():
-            raise Cancelled(f"{self._path.stem} was cancelled; {kept_in_words(self._config)}")
+            raise Cancelled(f"{self._path.stem} was cancelled; {self._subject.kept}")
+
+
+def progress_of(path: Path) -> JobProgress:
+    """The progress of a job for its process: what it is about was written when it began."""
+    return JobProgress(path, _subject_in(Run(path.parent).read_json(f"{path.stem}{_PROGRESS}")))
 
 
 @contextmanager
@@ -236,7 +276,7 @@ def at_work(config: Config, path: Path, is_begun: bool, show: Show = silent) -> 
                 path.with_suffix(background.STOP).unlink(missing_ok=True)
                 path.with_suffix(".log").unlink(missing_ok=True)
                 background.note_worker(lock, os.getpid())
-            progress = JobProgress(path, config, show)
+            progress = JobProgress(path, subject_of(config), show)
             progress.tell("prepare")
         yield progress
     finally:

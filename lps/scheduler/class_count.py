@@ -106,4 +106,5 @@ def begin(config: Config, root: Path) -> None:
     """Search in the background; does nothing where that is done or under way. Raises `UserError` without a folder."""
     asked = cli_args.words(**cli_args.task(config), set=background_jobs.asked_of(config))
     words = "--runs", str(root.resolve()), *asked
-    background_jobs.begin(path_of(config, root), background_jobs.searched(config), "count-classes", *words)
+    subject = background_jobs.subject_of(background_jobs.searched(config))
+    background_jobs.begin(path_of(config, root), subject, "count-classes", "--begun", *words)

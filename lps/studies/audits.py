@@ -93,7 +93,8 @@ def begin(config: Config, root: Path) -> None:
     """Look in the background; does nothing where that is done or under way. Raises `UserError`."""
     looked = looked_at(config)
     asked = cli_args.words(seed=looked.seed, set=background_jobs.asked_of(looked))
-    background_jobs.begin(path_of(config, root), looked, "audit", looked.dataset, "--runs", str(root.resolve()), *asked)
+    words = (looked.dataset, "--runs", str(root.resolve()), *asked)
+    background_jobs.begin(path_of(config, root), background_jobs.subject_of(looked), "audit", "--begun", *words)
 
 
 def read(path: Path) -> Audited | None:

@@ -486,7 +486,7 @@ def test_a_check_of_coloured_pictures_keeps_features_where_it_is_cancelled(root)
     path = root / audits.FOLDER / "cifar10-0.json"
     with background_jobs.at_work(config, path, is_begun=False):
         work = background_jobs.job_at(path, time.time())
-    assert work.kept_in_words == background_jobs.kept_in_words(config) == "the features computed so far are kept"
+    assert work.kept == background_jobs.kept_in_words(config) == "the features computed so far are kept"
     random = configure({"network.start": "random"})
     assert background_jobs.kept_in_words(random) == "the next one begins anew"
 

@@ -2,16 +2,20 @@
 
 import contextlib
 import io
+import os
 import shutil
+import time
 
-import numpy as np
 import pytest
 from PIL import Image
 
 from lps.__main__ import main
+from lps.files.locks import claim
 from lps.inference import model_folder, model_work, prediction_work
 from lps.interop import own_pictures
 from lps.machine import background
+from lps.scheduler import background_jobs
+from lps.store import titles
 from lps.store.run_folders import create_run
 from lps.ui.server import uploads
 from tests.inference.test_prediction import SMALL, digits, saved
@@ -162,11 +166,25 @@ def test_old_results_are_forgotten(run, pictures, monkeypatch):
     assert len(list((run.root / prediction_work.FOLDER).glob("*.log"))) == 3
 
 
-def test_who_cancels_ends_it(tmp_path):
-    teller = prediction_work.Teller(tmp_path / "a.npz")
-    teller(1, 2)
-    (tmp_path / f"a{background.STOP}").write_bytes(b"")
-    with pytest.raises(prediction_work.Cancelled):
-        teller(2, 2)
-    assert prediction_work.progress("12 of 300") == (12, 300) and prediction_work.progress("x of y") == (0, 0)
-    assert np.array_equal(prediction_work.progress("1 of 99999999999"), (0, 0))
+def test_a_prediction_is_a_job_that_is_listed_and_can_be_cancelled(run, pictures, monkeypatch):
+    path = prediction_work.path_of(run, pictures)
+    monkeypatch.setattr(background, "begin", lambda result, command: None)
+    prediction_work.begin(run, pictures)
+    lock = claim(path.with_suffix(".lock"))
+    try:
+        progress = background_jobs.progress_of(path)
+        progress.tell("predict", 0.25)
+        (job,) = background_jobs.jobs(run.root)
+        assert (job.state, job.phase_in_words, job.share) == ("working", "predicting", 0.25)
+        assert job.title == f"Prediction of {pictures.name} by {titles.label(run)}"
+        at = visit("queue")
+        (bar,) = [bar.proto for bar in at.get("progress") if bar.proto.text.startswith(":small[Prediction of")]
+        assert not at.exception and bar.value == 25 and "predicting" in bar.text
+        background_jobs.cancel(job)
+        with pytest.raises(background_jobs.Cancelled, match="the next one begins anew"):
+            progress.check()
+    finally:
+        os.close(lock)
+    assert background_jobs.job_at(path, time.time()).state == "cancelled"
+    prediction_work.forget(path)
+    assert not list(path.parent.glob("*"))

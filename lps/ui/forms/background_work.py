@@ -1,4 +1,4 @@
-"""Work in the background, a class count or a data check: its bar, what is left, and its end."""
+"""A job in the background (`lps.scheduler.background_jobs`): its bar, what is left, and its end."""
 
 import streamlit as st
 
@@ -22,6 +22,8 @@ def show_work(job: BackgroundJob) -> None:
             _offer_cancel(job)
             return
         st.markdown(f":small[{escape.markdown(f'{job.title} · {_outcome(job)}')}]", width="stretch")
+        if not job.settings:
+            return
         own = cli_args.settings({key: value for key, value in job.settings.items() if key not in ("dataset", "seed")})
         link = {"dataset": str(job.settings.get("dataset")), "seeds": str(job.settings.get("seed")), "set": own}
         st.page_link("pages/launch.py", label="Open in Launch", icon=":material/edit:", query_params=link)
@@ -31,7 +33,7 @@ def _offer_cancel(job: BackgroundJob) -> None:
     if background.is_cancelled(job.path):
         st.button("Ending", key=f"cancel-{job.id}", icon=":material/hourglass_top:", disabled=True)
     else:
-        words = escape.markdown(job.kept_in_words[:1].upper() + job.kept_in_words[1:])
+        words = escape.markdown(job.kept[:1].upper() + job.kept[1:]) or None
         st.button("Cancel", key=f"cancel-{job.id}", icon=":material/close:", help=words, on_click=_cancel,
                   args=(job,))  # fmt: skip
 

@@ -33,7 +33,11 @@ def show(config: Config | None) -> None:
     """The search: a button, or how far it is, or its curve with a button that takes its number."""
     path = class_count.path_of(config, select.runs_root()) if config else None
     standing = background.standing(path) if path else background.JobState("absent")
-    others = [count for count in background_jobs.jobs(select.runs_root()) if count.is_working and count.path != path]
+    others = [
+        job
+        for job in background_jobs.jobs(select.runs_root())
+        if job.is_working and job.path.parent.name == class_count.FOLDER and job.path != path
+    ]
     with st.expander("How many novel classes are there?", expanded=standing.state == "working"):
         if others:
             words = f"{counted(len(others), 'other count')} {'is' if len(others) == 1 else 'are'}"

@@ -1,7 +1,5 @@
 """Take the model away: a button that makes its folder in the background, and the .zip once it is there."""
 
-from operator import attrgetter
-
 import streamlit as st
 
 from lps.inference import model_work
@@ -9,10 +7,9 @@ from lps.machine import background
 from lps.settings import cli_args
 from lps.store.runs import Run
 from lps.store.titles import short_id
+from lps.ui.forms import questions
 from lps.ui.server import downloads
-from lps.ui.shared import error_toasts, escape, live_part, take_away
-
-_WAIT_S = 1.0
+from lps.ui.shared import error_toasts, escape, take_away
 
 
 def show(run: Run) -> None:
@@ -28,7 +25,7 @@ def show(run: Run) -> None:
     if standing.state == "done":
         take_away.offer_file("Download ZIP", downloads.model_address(run), "deployed_code", "The folder as one file")
     elif standing.state == "working":
-        live_part.wait(lambda: background.standing(path), attrgetter("is_working"), _WAIT_S, _show_wait)
+        questions.wait(path, "It takes about a minute and goes on if you leave this page.")
     else:
         if standing.state == "failed":
             st.error(escape.markdown(f"{standing.message.removeprefix('lps: ')}."), icon=":material/error:")
@@ -41,7 +38,3 @@ def show(run: Run) -> None:
 def _begin(run: Run) -> None:
     with error_toasts.kept("model"):
         model_work.begin(run)
-
-
-def _show_wait(_standing: background.JobState) -> None:
-    st.markdown(":material/hourglass_top: Making it takes about a minute. It goes on if you leave.")

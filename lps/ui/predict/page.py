@@ -3,8 +3,6 @@
 The address says what is looked at: run, folder, class (what pictures are called), picture (its number).
 """
 
-from functools import partial
-from operator import attrgetter
 from pathlib import Path
 
 import streamlit as st
@@ -18,12 +16,12 @@ from lps.machine import background
 from lps.settings import cli_args
 from lps.store import titles
 from lps.store.runs import Run
+from lps.ui.forms import questions
 from lps.ui.predict import bring, model, results
-from lps.ui.shared import error_toasts, escape, live_part, notices, page_head, select, take_away
+from lps.ui.shared import error_toasts, escape, notices, page_head, select, take_away
 
 _NEW = "predict_new"  # in the session: the folder was chosen just now, so looking at it may begin
 _SEEN = "predict_seen"  # in the session: run and folder of the newest result
-_WAIT_S = 0.7
 
 
 def main() -> None:
@@ -73,9 +71,7 @@ def _show(run: Run, text: str | None) -> None:
             prediction_work.begin(run, folder)
     standing = background.standing(path)
     if standing.state == "working":
-        live_part.wait(
-            lambda: background.standing(path), attrgetter("is_working"), _WAIT_S, partial(_show_progress, path)
-        )
+        questions.wait(path, "It goes on if you leave this page.")
     elif standing.state == "done":
         st.session_state[_SEEN] = (run.id, str(folder))
         _show_found(run, folder, path)
@@ -110,15 +106,6 @@ def _offer(run: Run, folder: Path, standing: background.JobState) -> None:
         with error_toasts.kept("predict"):
             prediction_work.begin(run, folder)
         st.rerun()
-
-
-def _show_progress(path: Path, standing: background.JobState) -> None:
-    done, total = prediction_work.progress(standing.message)
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        words = f"{done:,} of {total:,} pictures" if total else "Loading the run and its pictures"
-        st.progress(done / total if total else 0.0, text=f":small[{words}]")
-        st.button("Cancel", icon=":material/close:", key="predict_cancel", disabled=background.is_cancelled(path),
-                  on_click=background.cancel, args=(path,))  # fmt: skip
 
 
 def _show_found(run: Run, folder: Path, path: Path) -> None:
