@@ -55,6 +55,11 @@ def folder(text: str) -> Path:
     return found
 
 
+def in_words(folder: Path) -> str:
+    """A folder as people know it: its path, or its name where this program keeps it."""
+    return f"{folder.name}, kept by LPS Studio" if folder.parent in (home(), home_of_new()) else str(folder)
+
+
 def folders(place: Path | None = None) -> list[Path]:
     """What is kept in `place`, `home` without it, the newest first."""
     try:

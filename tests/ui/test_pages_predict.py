@@ -125,6 +125,7 @@ def test_pictures_from_the_browser_are_kept_beside_the_others(run, monkeypatch):
     at.file_uploader(key="predict_files_0").upload("three.png", data.getvalue(), "image/png").run()
     assert not at.exception and "**1 picture**" in words_of(at)
     (kept,) = own_pictures.folders(own_pictures.home_of_new())
+    assert f"{kept.name}, kept by LPS Studio" in words_of(at) and ".new" not in words_of(at)
     assert at.query_params["folder"] == str(kept) and own_pictures.folders() == []
     button(at, "Other pictures").click().run()
     assert button(at, kept.name) and "folder" not in at.query_params

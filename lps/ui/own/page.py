@@ -65,7 +65,7 @@ def draft_of(folder: Path, novel: int | None = None) -> Draft:
 
 
 def _show(folder: Path, seen: FolderPreview) -> None:
-    st.caption(escape.markdown(str(folder)))
+    st.caption(escape.markdown(own_pictures.in_words(folder)))
     preview.show(seen)
     config = _looked_at(folder)
     if config is not None and st.session_state.pop(_NEW, None) == str(folder):

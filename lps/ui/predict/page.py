@@ -63,7 +63,7 @@ def _show(run: Run, text: str | None) -> None:
         st.warning(escape.markdown(f"{error}."), icon=":material/folder_off:")
         bring.show(_choose)
         return
-    st.caption(escape.markdown(str(folder)))
+    st.caption(escape.markdown(own_pictures.in_words(folder)))
     error_toasts.show("predict")
     path = prediction_work.path_of(run, folder)
     if st.session_state.pop(_NEW, None) == str(folder):
