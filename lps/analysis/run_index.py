@@ -148,7 +148,7 @@ def _entry(run: Run) -> RunRow:
         run=run,
         state=state,
         standing="recorded" if is_recorded else state.name,
-        name=meta["name"] or (titles.about(method, dataset, seed) if method else run.id),
+        name=titles.title(run) if method else meta["name"] or run.id,
         method=method,
         dataset=dataset,
         seed=seed,

@@ -194,7 +194,7 @@ def column(name: Name, entries: Sequence[RunRow], cells: Sequence, pinned: bool)
     elif name.key == "launched":
         kind, look = "time", look | {"format": "YYYY-MM-DD HH:mm", "timezone": st.context.timezone}
     elif kind == "number":
-        look["format"] = "%.1f" if name.kind == "percent" else "%.6g"
+        look["format"] = "%.1f" if name.kind == "percent" else "%.4g" if name.is_measured else "%.6g"
     return Column(head(name), cells, kind, **look)
 
 
