@@ -45,3 +45,9 @@ def test_a_queued_job_of_a_cluster_finds_its_program_under_the_old_name(tmp_path
     ]
     told = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert "No module named" not in told.stderr and "lps.running" not in told.stderr, told.stderr
+
+
+def test_a_runner_of_the_old_version_has_its_message_sent(tmp_path):
+    command = [sys.executable, "-m", "lps.exchange.messages", str(tmp_path)]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert answer.returncode == 0 and not answer.stderr, answer.stderr

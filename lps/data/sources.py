@@ -119,7 +119,7 @@ def _load(name, path, image_size, images_per_class, seed, state, moment) -> Imag
         images = take(images, subset_ids(images, images_per_class, seed))
     source = Source(name, path, image_size, images_per_class, seed)
     if image_size is not None and images.pixels.shape[1:3] != (image_size, image_size):
-        from lps.datasets._pictures import resized  # Pillow, only where a picture has to change
+        from lps.datasets.readers.pictures import resized  # Pillow, only where a picture has to change
 
         images = resized(images, image_size, ("resized", *source), repr(moment))
     said = edit_log.at(name, path, state)

@@ -79,12 +79,14 @@ class Split:
         return np.searchsorted(self.unlabeled, self.validation)
 
 
-def with_cluster_names(names: tuple[str, ...], seen: int) -> tuple[str, ...]:
+def with_cluster_names(names: tuple[str, ...], seen: int, targets: np.ndarray) -> tuple[str, ...]:
     """Class names of a stored split, in which runs once called classes without a name "new 1", "new 2", ...
 
-    They are called by their ids, as their clusters are.
+    They are called by their ids, as their clusters are. targets: class id of every image; a class that some image
+    has by its label is really called so.
     """
-    count = next((n for n in range(len(names) - seen, 0, -1) if names[-n:] == _once_called(n)), 0)
+    named = max(seen, int(targets.max(initial=-1)) + 1)
+    count = next((n for n in range(len(names) - named, 0, -1) if names[-n:] == _once_called(n)), 0)
     first = len(names) - count
     return *names[:first], *(f"cluster {i}" for i in range(first, len(names)))
 
@@ -100,7 +102,7 @@ def open_world_split(labels: np.ndarray, class_names: tuple[str, ...], config: C
     `UserError` where the settings do not fit them.
     """
     test = _test_images(labels, num_test, config)
-    learned = np.setdiff1d(np.arange(len(labels)), test)
+    learned = _without(np.arange(len(labels)), test)
     seen = _seen_classes(labels[learned], len(class_names), config)
     order, names, classes = _numbering(seen, class_names, config)
     sizes = _class_order_by_size(seen, len(class_names), config)
@@ -113,10 +115,15 @@ def open_world_split(labels: np.ndarray, class_names: tuple[str, ...], config: C
     imbalance = config.split_labeled_imbalance
     labeled = _imbalanced(labeled, labels[labeled], order_of_seen, imbalance, config.split_seed, _LABELS)
     validation = _withheld(labeled, labels[labeled], config)
-    labeled = np.setdiff1d(labeled, validation)
-    unlabeled = np.setdiff1d(learned, labeled)
+    labeled = _without(labeled, validation)
+    unlabeled = _without(learned, labeled)
     _check_sizes(len(unlabeled), len(learned), len(test), classes, config)
     return Split(labeled, unlabeled, classes, order, names, config.split_seed, test, validation)
+
+
+def _without(ids: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The ids that are not among the others, ascending; no id may stand twice."""
+    return np.sort(np.setdiff1d(ids, others, assume_unique=True))
 
 
 def _test_images(labels: np.ndarray, num_test: int, config: Config) -> np.ndarray:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from lps.datasets import Images, quoted
-from lps.datasets._store import Writer, kept
+from lps.datasets.readers.store import Writer, kept
 from lps.errors import UserError
 from lps.files.atomic import clean_line
 from lps.files.cache import cache_folder

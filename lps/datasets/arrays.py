@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from lps.datasets import Images, quoted
-from lps.datasets._array_file import ArrayFile, ArrayHead
 from lps.datasets._recipes import PHOTOS
-from lps.datasets._store import Writer, kept
+from lps.datasets.readers.array_file import ArrayFile, ArrayHead
+from lps.datasets.readers.store import Writer, kept
 from lps.errors import UserError
 from lps.files.atomic import clean_line
 from lps.files.untrusted_files import RATIO, SLACK

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from lps.datasets import Images, quoted
-from lps.datasets._decoding import Unreadable, squeezed
-from lps.datasets._pictures import Listing, entries, existing_folder, folder_stamp, stored
 from lps.datasets._recipes import PHOTOS
-from lps.datasets._store import kept
+from lps.datasets.readers.decoding import Unreadable, squeezed
+from lps.datasets.readers.pictures import Listing, entries, existing_folder, folder_stamp, is_folder, scan, stored
+from lps.datasets.readers.store import kept
 from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error, clean_line
 
@@ -110,8 +110,9 @@ def _listed(path: str | None) -> tuple[Path, Listing, tuple[str, ...]]:
 
 def _list(root: Path) -> tuple[Listing, tuple[str, ...]]:
     """Files of the classes, then of unknown class, then of the test; and the names of the classes."""
-    listing, here = Listing(root), entries(root)
-    folders = [path for path in here if path.is_dir()]
+    listing, found = Listing(root), scan(root)
+    folders = [root / entry.name for entry in found if is_folder(entry)]
+    files = [entry for entry in found if not is_folder(entry)]
     classes = [path for path in folders if _plain(path) not in (*_UNLABELED, _TEST)]
     names = _class_names(root, classes)
     for label, folder in enumerate(classes):
@@ -120,7 +121,7 @@ def _list(root: Path) -> tuple[Listing, tuple[str, ...]]:
     for folder in folders:
         if _plain(folder) in _UNLABELED and not listing.add(folder, -1):
             raise UserError("dataset.path", f"{quoted(folder)} has no picture; fill it, or remove it")
-    listing.add_files(sorted(set(here).difference(folders)), -1)
+    listing.add_files(files, -1)
     for folder in folders:
         if _plain(folder) == _TEST:
             _add_test(listing, folder, [path.name for path in classes])

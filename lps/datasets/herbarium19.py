@@ -8,7 +8,7 @@ K. C. Tan, Y. Liu, B. Ambrose, M. Tulig, S. Belongie: The Herbarium Challenge 20
 from pathlib import Path
 
 from lps.datasets import Images, quoted, semantic_shift
-from lps.datasets._pictures import Listing, entries, folder_stamp
+from lps.datasets.readers.pictures import Listing, entries, folder_stamp
 from lps.datasets.semantic_shift import Download, class_split
 from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error, clean_line

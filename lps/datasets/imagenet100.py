@@ -18,9 +18,9 @@ keeps of it what memory has room for, so with 32 GB every picture is read from t
 import re
 
 from lps.datasets import Images, quoted
-from lps.datasets._pictures import Listing, entries, existing_folder, folder_stamp, stored
 from lps.datasets._recipes import PHOTOS
-from lps.datasets._store import kept
+from lps.datasets.readers.pictures import Listing, entries, existing_folder, folder_stamp, stored
+from lps.datasets.readers.store import kept
 from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error
 

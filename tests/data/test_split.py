@@ -284,6 +284,9 @@ def test_withheld_labels_are_no_truth_where_the_rest_is_unknown():
 
 
 def test_nameless_classes_of_stored_splits_are_called_as_their_clusters_are():
-    assert with_cluster_names(("cat", "dog", "new 1", "new 2"), 2) == ("cat", "dog", "cluster 2", "cluster 3")
-    assert with_cluster_names(("cat", "new 1", "owl"), 2) == ("cat", "new 1", "owl"), "the class is really called so"
-    assert with_cluster_names(("cat", "new 1"), 2) == ("cat", "new 1")
+    unknown = np.array([0, 1, -1, -1])
+    names = ("cat", "dog", "new 1", "new 2")
+    assert with_cluster_names(names, 2, unknown) == ("cat", "dog", "cluster 2", "cluster 3")
+    assert with_cluster_names(names, 2, np.array([0, 1, 2, 3])) == names, "some pictures have these names as labels"
+    assert with_cluster_names(("cat", "new 1", "owl"), 2, unknown) == ("cat", "new 1", "owl")
+    assert with_cluster_names(("cat", "new 1"), 2, unknown) == ("cat", "new 1")

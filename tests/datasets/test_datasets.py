@@ -23,7 +23,8 @@ from scipy.io import savemat
 
 from lps import datasets
 from lps.data import sources
-from lps.datasets import Images, _decoding, _pictures, _store, _torchvision, folder
+from lps.datasets import Images, _torchvision, folder
+from lps.datasets.readers import decoding, pictures, store
 from lps.errors import UserError
 from lps.settings import catalog
 from lps.settings.config import configure
@@ -160,7 +161,7 @@ def test_arrays_beyond_the_limit_are_refused_before_they_are_unpacked(tmp_path, 
     from lps.datasets import arrays
 
     monkeypatch.setattr(arrays.memory, "free", lambda: (700, False))
-    monkeypatch.setattr("lps.datasets._array_file.ArrayFile.read", lambda *_: pytest.fail("unpacked"))
+    monkeypatch.setattr("lps.datasets.readers.array_file.ArrayFile.read", lambda *_: pytest.fail("unpacked"))
     with pytest.raises(UserError, match="x_train takes .* expected at most"):
         sources.load("arrays", save(tmp_path / "a.npz", good))
 
@@ -220,13 +221,13 @@ def test_many_resized_images_are_made_once(good, tmp_path, cache, monkeypatch):
     path = save(tmp_path / "a.npz", good)
     in_memory = sources.load("arrays", path, 12)
     assert not cache.exists()
-    monkeypatch.setattr(_pictures, "IN_MEMORY", 0)
+    monkeypatch.setattr(pictures, "IN_MEMORY", 0)
     sources._load.cache_clear()
     on_disk = sources.load("arrays", path, 12)
     assert np.array_equal(on_disk.pixels, in_memory.pixels) and isinstance(on_disk.pixels, np.memmap)
     assert on_disk.num_test == 3 and on_disk.class_names == in_memory.class_names
     sources._load.cache_clear()
-    monkeypatch.setattr(_pictures, "brought", lambda *_: pytest.fail("made again"))
+    monkeypatch.setattr(pictures, "brought", lambda *_: pytest.fail("made again"))
     assert np.array_equal(sources.load("arrays", path, 12).pixels, in_memory.pixels)
 
 
@@ -306,7 +307,7 @@ def test_a_folder_is_decoded_once_until_it_changes(animals, cache, monkeypatch):
     assert isinstance(first.pixels, np.memmap) and not first.pixels.flags.writeable
     sources._load.cache_clear()
     with monkeypatch.context() as patch:
-        patch.setattr(_pictures, "decode", lambda *_: pytest.fail("decoded again"))
+        patch.setattr(pictures, "decode", lambda *_: pytest.fail("decoded again"))
         again = sources.load("folder", str(animals), 16)
     assert np.array_equal(again.pixels, first.pixels) and again.file_names == first.file_names
     draw(animals / "cat/1.png", WHITE)
@@ -334,15 +335,15 @@ def test_a_failure_leaves_nothing_half_made(animals, cache, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(_store.Writer, "add", fail)
+    monkeypatch.setattr(store.Writer, "add", fail)
     with pytest.raises(UserError, match=r"cannot be kept in .*No space left.*LPS_CACHE"):
         sources.load("folder", str(animals), 16)
     assert not list(cache.glob("pictures/*/*"))
 
 
 def test_a_disk_that_is_too_small_is_noticed_first(animals, monkeypatch):
-    monkeypatch.setattr(_store.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
-    monkeypatch.setattr(_pictures, "decode", lambda *_: pytest.fail("decoded"))
+    monkeypatch.setattr(store.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+    monkeypatch.setattr(pictures, "decode", lambda *_: pytest.fail("decoded"))
     with pytest.raises(UserError, match="cannot be kept in .*GB are needed"):
         sources.load("folder", str(animals), 16)
 
@@ -382,7 +383,7 @@ def test_the_camera_may_have_been_turned(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6  # to be turned by 90 degrees clockwise: what is above goes right
     image.save(tmp_path / "a.png", exif=exif)
-    pixels = _decoding.decode(tmp_path / "a.png", 8)
+    pixels = decoding.decode(tmp_path / "a.png", 8)
     assert (pixels[:, :3] == RED).all() and (pixels[:, 5:] == BLUE).all()
 
 
@@ -392,7 +393,7 @@ def test_transparent_parts_become_white(tmp_path):
         image.paste((0, 0, 0, 255), (0, 0, 16, 8))
         (image if mode == "P" else image.convert(mode)).save(tmp_path / name)
         assert Image.open(tmp_path / name).mode == mode
-        pixels = _decoding.decode(tmp_path / name, 16)
+        pixels = decoding.decode(tmp_path / name, 16)
         assert (pixels[:7] == 0).all() and (pixels[9:] == 255).all(), mode
 
 
@@ -403,23 +404,23 @@ def test_palettes_greys_and_printing_colours_become_rgb(tmp_path):
     draw(tmp_path / "cmyk.tif", (0, 255, 0), mode="CMYK")
     expected = {"p.png": (0, 204, 51), "l.png": (77, 77, 77), "one.png": WHITE, "cmyk.tif": GREEN}
     for name, color in expected.items():
-        assert (_decoding.decode(tmp_path / name, 8) == color).all(), name
+        assert (decoding.decode(tmp_path / name, 8) == color).all(), name
 
 
 def test_sixteen_bit_greys_keep_their_upper_half(tmp_path):
     values = np.linspace(0, 65535, 64).astype(np.uint16).reshape(8, 8)
     for name in ("a.png", "a.tif"):
         Image.fromarray(values).save(tmp_path / name)
-        assert np.array_equal(_decoding.decode(tmp_path / name, 8)[..., 1], values >> 8)
+        assert np.array_equal(decoding.decode(tmp_path / name, 8)[..., 1], values >> 8)
     Image.fromarray(values.astype(np.float32)).save(tmp_path / "f.tif")
-    with pytest.raises(_decoding.Unreadable, match="not whole numbers"):
-        _decoding.decode(tmp_path / "f.tif", 8)
+    with pytest.raises(decoding.Unreadable, match="not whole numbers"):
+        decoding.decode(tmp_path / "f.tif", 8)
 
 
 def test_the_first_of_several_frames_is_taken(tmp_path):
     frames = [Image.new("RGB", (9, 9), color) for color in (RED, BLUE)]
     frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
-    assert (_decoding.decode(tmp_path / "a.gif", 8) == RED).all()
+    assert (decoding.decode(tmp_path / "a.gif", 8) == RED).all()
 
 
 def test_the_short_side_fits_and_the_centre_stays(tmp_path):
@@ -427,7 +428,7 @@ def test_the_short_side_fits_and_the_centre_stays(tmp_path):
     image.paste(RED, (200, 0, 400, 200))
     for name in ("a.png", "a.jpg"):  # a JPEG is decoded at a fraction of its size
         image.save(tmp_path / name, quality=95)
-        pixels = _decoding.decode(tmp_path / name, 16).astype(int)
+        pixels = decoding.decode(tmp_path / name, 16).astype(int)
         assert np.abs(pixels[:, 2:-2] - RED).max() <= 3
 
 
@@ -435,14 +436,14 @@ def test_pictures_that_would_fill_the_memory_are_not_decoded(tmp_path, monkeypat
     draw(tmp_path / "a.png", size=(100, 100))
     for limit in (9_999, 4_000):  # above the limit, and above twice the limit, where Pillow itself refuses
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
-        with pytest.raises(_decoding.Unreadable):
-            _decoding.decode(tmp_path / "a.png", 8)
+        with pytest.raises(decoding.Unreadable):
+            decoding.decode(tmp_path / "a.png", 8)
 
 
 def test_a_format_hidden_behind_another_ending_is_not_opened(tmp_path):
     (tmp_path / "a.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EOF\n")
-    with pytest.raises(_decoding.Unreadable):
-        _decoding.decode(tmp_path / "a.png", 8)
+    with pytest.raises(decoding.Unreadable):
+        decoding.decode(tmp_path / "a.png", 8)
 
 
 # ImageNet-100

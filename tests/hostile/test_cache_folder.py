@@ -6,7 +6,8 @@ import os
 import numpy as np
 import pytest
 
-from lps.datasets import Images, _store
+from lps.datasets import Images
+from lps.datasets.readers import store
 from lps.errors import UserError
 
 PIXELS = np.arange(6 * 4 * 4, dtype=np.uint8).reshape(6, 4, 4, 1)
@@ -22,12 +23,12 @@ def make(writer) -> Images:
 
 
 def kept() -> Images:
-    return _store.kept(("folder", "/pictures"), "content", make, 1)
+    return store.kept(("folder", "/pictures"), "content", make, 1)
 
 
 def folder():
     kept()
-    (found,) = (path.parent for path in _store.cache_folder().glob("pictures/*/*/facts.json"))
+    (found,) = (path.parent for path in store.cache_folder().glob("pictures/*/*/facts.json"))
     return found
 
 

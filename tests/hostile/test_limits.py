@@ -435,7 +435,7 @@ def test_the_clusters_of_more_images_than_a_page_can_go_through_are_a_sentence(r
 
 
 def test_arrays_are_measured_before_they_are_unpacked(run, monkeypatch):
-    monkeypatch.setattr("lps.datasets._array_file.ArrayFile.read", lambda *_: pytest.fail("it was unpacked"))
+    monkeypatch.setattr("lps.datasets.readers.array_file.ArrayFile.read", lambda *_: pytest.fail("it was unpacked"))
     wide = {"features": np.zeros((2, 5000), np.float16), "feature_index": np.arange(2)}
     few = {"predicted": np.zeros(2, np.int16), "confidence": np.zeros(2, np.float16)}
     np.savez_compressed(run.snapshots / "epoch-0001.npz", **few | wide)

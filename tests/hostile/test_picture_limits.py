@@ -12,9 +12,9 @@ from PIL import Image
 
 from lps.data import sources
 from lps.datasets import arrays
-from lps.datasets._array_file import ArrayFile
-from lps.datasets._decoding import Unreadable, decode, squeezed
-from lps.datasets._pictures import DEEPEST, Listing
+from lps.datasets.readers.array_file import ArrayFile
+from lps.datasets.readers.decoding import Unreadable, decode, squeezed
+from lps.datasets.readers.pictures import DEEPEST, Listing
 from lps.errors import UserError
 
 # of this very process: what getrusage tells begins with the memory of whoever started it
@@ -83,8 +83,8 @@ def test_a_large_picture_is_that_of_a_small_one(tmp_path, mode, monkeypatch):
     image = Image.fromarray(values.astype(np.uint16) << 8) if mode == "I;16" else Image.fromarray(values).convert(mode)
     image.save(tmp_path / "x.png")
     whole = decode(tmp_path / "x.png", 16).astype(int)
-    monkeypatch.setattr("lps.datasets._decoding.LARGE", 1)
-    monkeypatch.setattr("lps.datasets._decoding.STRIP", 10_000)
+    monkeypatch.setattr("lps.datasets.readers.decoding.LARGE", 1)
+    monkeypatch.setattr("lps.datasets.readers.decoding.STRIP", 10_000)
     assert abs(decode(tmp_path / "x.png", 16) - whole).max() <= 3
 
 
@@ -112,8 +112,8 @@ def test_pictures_of_9400_pixels_take_less_than_a_gigabyte(tmp_path, name):
     Image.new(mode, (9400, 9400)).save(tmp_path / name, **options)
     code = """
 import pathlib, sys
-from lps.datasets._decoding import decode
-from lps.datasets._pictures import decoded
+from lps.datasets.readers.decoding import decode
+from lps.datasets.readers.pictures import decoded
 found = list(decoded([pathlib.Path(sys.argv[1])] * 2, 64, decode))
 print(found[1] if isinstance(found[1], str) else found[1].shape)
 """
@@ -144,8 +144,8 @@ def test_a_picture_is_turned_as_its_camera_says_also_where_it_is_made_small_firs
     values[:150] = 0  # dark above; on its side, dark on the right
     Image.fromarray(values).save(tmp_path / name, exif=_camera())
     if large:
-        monkeypatch.setattr("lps.datasets._decoding.LARGE", 1)
-        monkeypatch.setattr("lps.datasets._decoding.STRIP", 10_000)
+        monkeypatch.setattr("lps.datasets.readers.decoding.LARGE", 1)
+        monkeypatch.setattr("lps.datasets.readers.decoding.STRIP", 10_000)
     pixels, size = squeezed(tmp_path / name, 16)
     assert size == (200, 300)
     assert pixels[:, 10:].max() < 30 and pixels[:, :6].min() > 220
@@ -182,7 +182,7 @@ def test_many_arrays_are_mapped_from_the_disk_and_the_same(tmp_path, monkeypatch
     np.savez(tmp_path / "a.npz", x_train=x_train, y_train=np.arange(50) % 5, x_test=x_test, y_test=np.arange(30) % 5)
     usual = arrays.load(str(tmp_path / "a.npz"))
     monkeypatch.setattr(arrays, "LARGE", 1)
-    monkeypatch.setattr("lps.datasets._array_file._PIECE", 1000)
+    monkeypatch.setattr("lps.datasets.readers.array_file._PIECE", 1000)
     mapped = arrays.load(str(tmp_path / "a.npz"))
     assert isinstance(mapped.pixels, np.memmap) and not isinstance(usual.pixels, np.memmap)
     assert (mapped.pixels == usual.pixels).all() and (mapped.labels == usual.labels).all()
@@ -212,7 +212,9 @@ def test_arrays_that_the_disk_has_no_room_for_are_refused_before_they_are_unpack
     monkeypatch.setenv("LPS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(arrays, "LARGE", 1)
     np.savez(tmp_path / "c.npz", x_train=np.zeros((100, 80, 80), np.uint8), y_train=np.arange(100) % 5)
-    monkeypatch.setattr("lps.datasets._store.shutil.disk_usage", lambda folder: type("Usage", (), {"free": 1000}))
+    monkeypatch.setattr(
+        "lps.datasets.readers.store.shutil.disk_usage", lambda folder: type("Usage", (), {"free": 1000})
+    )
     with pytest.raises(UserError, match="0.0 GB are needed"):
         arrays.load(str(tmp_path / "c.npz"))
 

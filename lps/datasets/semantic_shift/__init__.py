@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from lps.datasets import Images, quoted
-from lps.datasets._pictures import Listing, existing_folder, folder_stamp, stored
-from lps.datasets._store import kept
+from lps.datasets.readers.pictures import Listing, existing_folder, folder_stamp, stored
+from lps.datasets.readers.store import kept
 from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error, open_regular
 

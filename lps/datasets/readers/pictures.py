@@ -13,8 +13,8 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from lps.datasets import Images, as_image, quoted
-from lps.datasets._decoding import Unreadable, decode, squeezed
-from lps.datasets._store import Writer, kept
+from lps.datasets.readers.decoding import Unreadable, decode, squeezed
+from lps.datasets.readers.store import Writer, kept
 from lps.errors import UserError, shorten
 from lps.files.atomic import clean_line
 
@@ -35,25 +35,27 @@ class Listing:
     num_test: int = 0
     _folders: set[tuple[int, int]] = field(default_factory=set, repr=False)  # that were gone through for one label
 
+    def __post_init__(self):
+        self._prefix = os.path.join(self.root, "")  # of the path of everything below `root`
+
     def add(self, folder: Path, label: int) -> int:
         """Append every picture file below `folder`; gives how many there were."""
         self._folders = {_identity(self.root)} - {_identity(folder)}
         return self._append(self._walk(folder, 1), label)
 
-    def add_files(self, paths: Iterable[Path], label: int) -> int:
-        """Append those of these files that are pictures; gives how many there were."""
-        return self._append((path for path in paths if self._is_picture(path)), label)
+    def add_files(self, paths: Iterable[os.PathLike], label: int) -> int:
+        """Append those of these files (paths or entries of a folder) that are pictures; gives how many there were."""
+        return self._append(self._pictures(paths), label)
 
-    def _append(self, paths: Iterable[Path], label: int) -> int:
+    def _append(self, found: Iterable[tuple[str, os.stat_result]], label: int) -> int:
+        """found: (path below `root`, what the file system says of it)."""
         before = len(self.files)
-        for path in paths:
-            entry = path.stat()
-            self.files.append((str(path.relative_to(self.root)), entry.st_size, entry.st_mtime_ns))
+        self.files += [(name, about.st_size, about.st_mtime_ns) for name, about in found]
         self.labels += [label] * (len(self.files) - before)
         return len(self.files) - before
 
     def skip(self, path: Path | str, reason: str) -> None:
-        name = path if isinstance(path, str) else str(path.relative_to(self.root))
+        name = path if isinstance(path, str) else self._name(path)
         self.skipped.append((clean_line(name, 1000), reason))
 
     def digest(self) -> str:
@@ -61,7 +63,11 @@ class Listing:
         text = repr((self.files, self.labels, self.skipped, self.num_test))
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
-    def _walk(self, folder: Path, depth: int) -> Iterator[Path]:
+    def _name(self, path: os.PathLike) -> str:
+        """The path of a file or folder below `root`."""
+        return os.fspath(path).removeprefix(self._prefix)
+
+    def _walk(self, folder: Path | os.DirEntry, depth: int) -> Iterator[tuple[str, os.stat_result]]:
         """Picture files below `folder`, sorted; every folder once, however many links lead to it, and not too deep."""
         if depth > DEEPEST:
             self.skip(folder, f"lies more than {DEEPEST} folders deep")
@@ -71,44 +77,64 @@ class Listing:
             self.skip(folder, "is a link to a folder whose pictures are taken already")
             return
         self._folders.add(here)
-        for path in entries(folder):
+        yield from self._pictures(scan(folder), depth)
+
+    def _pictures(self, paths: Iterable[os.PathLike], depth: int = 0) -> Iterator[tuple[str, os.stat_result]]:
+        """The pictures among these files, with one look at each; the reason is kept of each other file.
+
+        depth: of the folder whose entries these are, so that those in its sub-folders come as well; 0 leaves them out.
+        """
+        for path in paths:
+            name = path.name
             try:
-                if stat.S_ISDIR(path.stat().st_mode):
+                about = path.stat()
+                if depth and stat.S_ISDIR(about.st_mode):
                     yield from self._walk(path, depth + 1)
-                elif self._is_picture(path):
-                    yield path
+                elif not stat.S_ISREG(about.st_mode):
+                    self.skip(path, "is no regular file")
+                elif name[name.rfind(".") :].lower() not in ENDINGS:
+                    self.skip(path, "is no picture of a known kind")
+                else:
+                    yield self._name(path), about
             except OSError as error:
                 self.skip(path, f"cannot be read ({error.strerror})")
 
-    def _is_picture(self, path: Path) -> bool:
-        """Whether a file is one by its name; for the others the reason is kept."""
-        try:
-            is_file = stat.S_ISREG(path.stat().st_mode)
-        except OSError as error:
-            self.skip(path, f"cannot be read ({error.strerror})")
-            return False
-        if not is_file:
-            self.skip(path, "is no regular file")
-        elif path.suffix.lower() not in ENDINGS:
-            self.skip(path, "is no picture of a known kind")
-        return is_file and path.suffix.lower() in ENDINGS
 
-
-def _identity(folder: Path) -> tuple[int, int]:
-    found = folder.stat()
+def _identity(folder: os.PathLike) -> tuple[int, int]:
+    found = os.stat(folder)
     return found.st_dev, found.st_ino
 
 
+def scan(folder: os.PathLike) -> list[os.DirEntry]:
+    """What lies in `folder`, sorted, without hidden files; raises `OSError`.
+
+    An entry knows whether it is a folder without another question to the file system, which counts for a million files.
+    """
+    with os.scandir(folder) as found:
+        return sorted((entry for entry in found if not entry.name.startswith(".")), key=lambda entry: entry.name)
+
+
+def is_folder(entry: os.DirEntry) -> bool:
+    """Whether it is a folder or a link to one; False where it cannot be looked at."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
 def entries(folder: Path) -> list[Path]:
-    """What lies in `folder`, sorted, without hidden files; raises `OSError`."""
-    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    """As `scan`, as paths."""
+    return [folder / entry.name for entry in scan(folder)]
 
 
 def folder_stamp(path: str | None) -> object:
     """The times at which the folder and its sub-folders changed: quick, but blind to a file that changed in place."""
+    if not path:
+        return ()
     try:
-        root = Path(path or "")
-        return tuple((p.name, p.stat().st_mtime_ns) for p in [root, *root.iterdir()] if p.is_dir()) if path else ()
+        with os.scandir(path) as found:
+            inner = [(entry.name, entry.stat().st_mtime_ns) for entry in found if is_folder(entry)]
+        return ((Path(path).name, os.stat(path).st_mtime_ns), *inner)
     except OSError:
         return ()
 
