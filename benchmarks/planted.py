@@ -19,8 +19,8 @@ from lps.data.material import pictures
 from lps.datasets import Images
 from lps.network import start_weights
 from lps.network.backbones import build
-from lps.scheduler import audits
 from lps.settings.config import configure
+from lps.studies import audits
 from lps.training.evaluate import infer_features
 
 _SIDE = 32

@@ -30,8 +30,8 @@ _VERDICTS = {
     "below it",
     OPEN: "it is in our interval, which is wider, or there is one seed and so no interval",
     BELOW: "our whole interval is below it",
-    OTHERWISE: "something differs that the number depends on; it is said what",
-    MISSING: "nobody has run it here",
+    OTHERWISE: "something differs that the number depends on, as the last column says",
+    MISSING: "no run yet",
 }
 HEADS = ("method", "data", "labels", "official", "source", "ours", "n", "verdict", "what differs", "made by", "on")
 
@@ -124,7 +124,7 @@ def _claim_of(group: Group) -> Claim:
         return Claim(*key, _of_paper(key, row), group, verdict(group, row.all), tuple(paper.doubts(row)))
     official = next((official for official in officials() if official.key == key), None)
     if official is None:
-        return Claim(*key, None, group, OTHERWISE, ("nobody reports it",))
+        return Claim(*key, None, group, OTHERWISE, ("no published number",))
     own = reasons if not official.terms else [official.terms]
     return Claim(*key, official, group, OTHERWISE, tuple(own))
 

@@ -52,7 +52,7 @@ def _notes_on_scoring(groups: Sequence[Group]) -> list[str]:
     if first and first.images == "test":
         lines.append("scored on the test images, which no model has trained on")
     if first and first.select == "oracle":
-        lines.append("oracle: of every run the epoch that scores best on the truth, which nobody knows in use")
+        lines.append("oracle: each run's epoch with the best score on the hidden labels, which are unknown in practice")
     if first and first.select == "validation":
         lines.append("of every run the epoch that scores best on labeled images whose label was withheld")
     return lines

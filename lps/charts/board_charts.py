@@ -90,7 +90,7 @@ def lines_of_runs(
     runs = [entry.run for entry in entries]
     if by := grouping.names_of([chart.by], entries) if chart.by else []:
         table_by_run = {run.id: table for run, table in zip(runs, tables)}
-        groups = grouping.bunch(entries, by)
+        groups = grouping.group_runs(entries, by)
         keys = [f"{chart.by}~{one.id}" for one in groups]
         labels, ends = _group_labels(groups, by)
         grouped = [[table_by_run[entry.run.id] for entry in one.members] for one in groups]

@@ -177,7 +177,7 @@ def thresholds(
     legend = {"x": 0, "xanchor": "left", "y": -0.2, "yanchor": "top"}
     figure.update_layout(hovermode="x unified", legend=legend, showlegend=True, margin={"t": 10, "b": 92})
     axis_title = {
-        "text": "Share of the run that is over" if is_share else "Epoch",
+        "text": "Progress of the run" if is_share else "Epoch",
         "font": {"color": colors.muted, "size": 12},
     }
     low = 0 if is_share else 1

@@ -7,10 +7,10 @@ from lps.settings import catalog
 
 
 def add(commands: Commands) -> None:
-    methods = commands.add("methods", _list_methods, "what can be trained", as_json=True)
-    methods.add_argument("method", nargs="?", help="one of them: its objective, citation and deviations too")
-    sets = commands.add("datasets", _list_datasets, "what it can be trained on", as_json=True)
-    sets.add_argument("--fetch", metavar="NAME", help="download this one, where that is possible")
+    methods = commands.add("methods", _list_methods, "list the methods", as_json=True)
+    methods.add_argument("method", nargs="?", help="show this method with its objective, citation and deviations")
+    sets = commands.add("datasets", _list_datasets, "list the data sets", as_json=True)
+    sets.add_argument("--fetch", metavar="NAME", help="download this data set, if it has a source")
 
 
 def _list_methods(options) -> None:

@@ -36,7 +36,7 @@ def add(commands: Commands) -> None:
     diff = commands.add("diff", _show_differences, about, as_json=True)
     diff.add_argument("first", metavar="RUN", help="id of a run, the end of it, or its folder")
     diff.add_argument("second", metavar="RUN", help="the other one")
-    diff.add_argument("--all", action="store_true", help="also what is the same in both")
+    diff.add_argument("--all", action="store_true", help="show equal settings too")
 
 
 def _add_scoring(sub: argparse.ArgumentParser) -> None:

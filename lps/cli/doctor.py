@@ -10,9 +10,9 @@ _MARKS = {"ok": "ok     ", "note": "note   ", "problem": "PROBLEM"}
 
 
 def add(commands: Commands) -> None:
-    commands.add("doctor", doctor, "look for what is wrong here, and say how to mend it", as_json=True)
-    notify = commands.add("notify", _notify, "who is told when a run ends, fails or goes wrong (LPS_NOTIFY)")
-    notify.add_argument("--test", action="store_true", help="send everybody a message")
+    commands.add("doctor", doctor, "check this installation and say how to fix problems", as_json=True)
+    notify = commands.add("notify", _notify, "where notifications about runs are sent (LPS_NOTIFY)")
+    notify.add_argument("--test", action="store_true", help="send a test message")
 
 
 def doctor(options) -> int:

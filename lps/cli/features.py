@@ -19,8 +19,8 @@ def add(commands: Commands) -> None:
     for name, act, words in (
         ("list", _list, "the same"),
         ("make", _make, "compute those that runs with features=stored will need; prints their key"),
-        ("check", _check, "read features through; whoever needs what is damaged computes it again"),
-        ("delete", _delete, "take features away; whoever needs them computes them again"),
+        ("check", _check, "verify stored features; damaged ones are computed again when needed"),
+        ("delete", _delete, "delete stored features; they are computed again when needed"),
     ):
         sub = actions.add_parser(name, help=words, description=words, allow_abbrev=False)
         sub.set_defaults(act=act)
@@ -106,7 +106,7 @@ def _make(options) -> int:
         for bar in bars:
             bar.close()
     if store is None:
-        say("stopped; the same command goes on from here")
+        say("stopped; run the same command again to continue")
         return 130
     print(store.key)
     return 0

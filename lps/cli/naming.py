@@ -17,12 +17,12 @@ def add(commands: Commands) -> None:
     names.add_argument("--merge", nargs=2, type=int, metavar=("CLUSTER", "INTO"), action="append", default=[])
     names.add_argument("--reject", type=int, metavar="CLUSTER", action="append", default=[], help="it is no class")
     names.add_argument("--undo", action="store_true", help="take the last thing that was said of the epoch back")
-    about = "a new run that goes on with the names of clusters as labels; in the background, prints its folder"
+    about = "start a run that uses the names of clusters as labels; in the background, prints its folder"
     on = commands.add("train-on", _train_on, about, run=True, as_json=True)
     on.add_argument("--epoch", type=int, help="epoch whose clusters count; the newest with names without it")
     on.add_argument("--labels", choices=_RULES, default="confident", help="which pictures of a named cluster count")
     on.add_argument("--confidence", type=float, default=0.9, help="of --labels confident, from 0 to 1")
-    words = "a cluster without a name that no class shall continue; its pictures stay unlabeled"
+    words = "dissolve an unnamed cluster: it is no class of the new run and its pictures stay unlabeled"
     on.add_argument("--dissolve", type=int, metavar="CLUSTER", action="append", default=[], help=words)
     start = on.add_mutually_exclusive_group()
     start.add_argument("--from-weights", action="store_true", help="begin with the run's weights; so it does by itself")
@@ -47,7 +47,7 @@ def _name(options) -> None:
             raise UserError("cluster", f"{cluster} is none of epoch {found.epoch}; choices: {known}")
     if options.undo:
         said = naming.undo(run, found.epoch)
-        say(f"taken back: {said}" if said else "there is nothing to take back")
+        say(f"taken back: {said}" if said else "nothing to undo")
     if steps:
         naming.record(run, found.epoch, steps, labels.digest(found.network.predicted))
     _show(labels.look(run, found.epoch), options.json)

@@ -13,10 +13,10 @@ def add(commands: Commands) -> None:
     listing.add_argument("--recorded", action="store_true", help="the recordings that come with the program instead")
     add_filter(listing)
     commands.add("show", show, "one run", run=True, as_json=True)
-    commands.add("stop", stop, "end a run after a checkpoint; it can be resumed", run=True).add_argument(
+    commands.add("stop", stop, "stop a run after a checkpoint; it can be resumed", run=True).add_argument(
         "--kill", action="store_true", help="at once, without a checkpoint of the current epoch"
     )
-    commands.add("resume", _resume, "go on from the last checkpoint", run=True)
+    commands.add("resume", _resume, "continue from the last checkpoint", run=True)
     commands.add("rename", _rename, "give a run a name", run=True).add_argument("name")
     commands.add("delete", _delete, "move a run to the trash folder", run=True)
     commands.add("restore", _restore, "bring a run back from the trash folder", run=True)

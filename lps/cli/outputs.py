@@ -44,7 +44,7 @@ def add(commands: Commands) -> None:
     recorder = commands.add("record", _record_runs, about, is_taken_away=True)
     recorder.add_argument("ids", nargs="+", metavar="RUN", help="finished runs")
     recorder.add_argument("--to", type=Path, required=True, help="folder of the recordings")
-    recorder.add_argument("--name", default="", help="how people call the one run; without it as it is called now")
+    recorder.add_argument("--name", default="", help="name of the recording; default: the run's name")
     about = "small copies of its pictures come along, for those who do not have the data set"
     recorder.add_argument("--thumbnails", action="store_true", help=about)
 

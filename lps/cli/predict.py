@@ -29,7 +29,7 @@ def add(commands: Commands) -> None:
     sub.add_argument(
         "--keep", type=float, metavar="SHARE", help="of known pictures that stay some class (0.95); 1: all are some"
     )
-    sub.add_argument("--watch", action="store_true", help="go on looking at a folder for pictures that arrive")
+    sub.add_argument("--watch", action="store_true", help="keep watching a folder for new pictures")
     sub.add_argument("--every", type=float, default=10.0, metavar="SECONDS", help="between two looks of --watch (10)")
     sub.add_argument("--result", type=Path, help=argparse.SUPPRESS)  # of a page: all of it as arrays
 

@@ -20,7 +20,9 @@ _REMOVED = {  # actions of earlier versions, with what to use instead
 def add(commands: Commands) -> None:
     top = commands.add("queue", show, "show which runs wait and which run where; change their order", as_json=True)
     actions = top.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
-    _action(actions, "pause", lambda options: _set_paused(options, True), "start no more runs; running ones go on")
+    _action(
+        actions, "pause", lambda options: _set_paused(options, True), "start no waiting runs; running ones continue"
+    )
     _action(actions, "resume", lambda options: _set_paused(options, False), "start waiting runs again")
     words = "set how many runs the processor takes at a time; without N, print the number"
     slots = _action(actions, "slots", _set_slots, words)

@@ -14,27 +14,27 @@ def add(commands: Commands) -> None:
     sub = commands.add(
         "search",
         search,
-        "settings that do well, found by Optuna; NAME alone shows a search, the same command again goes on with it",
+        "search settings with Optuna; NAME alone shows a search, the same command again continues it",
         as_json=True,
     )
     sub.add_argument("search", nargs="?", metavar="NAME", help="a search to show, resume or stop")
     sub.add_argument("--list", action="store_true", help="all searches beside these runs")
-    sub.add_argument("--resume", action="store_true", help="go on with NAME, which may have been killed")
-    sub.add_argument("--stop", action="store_true", help="end NAME and its runs after a checkpoint; it can be resumed")
+    sub.add_argument("--resume", action="store_true", help="continue NAME after a stop or a crash")
+    sub.add_argument("--stop", action="store_true", help="stop NAME and its runs after a checkpoint; it can be resumed")
     add_task(sub)
     sub.add_argument(
         "--space",
         action="append",
         default=[],
         metavar="NAME=VALUES",
-        help="what is searched, as often as needed: margin_scale=1..10, lr=1e-4..1e-1:log, use_margin=true,false",
+        help="a setting to search, may be repeated: margin_scale=1..10, lr=1e-4..1e-1:log, use_margin=true,false",
     )
     add_settings(sub)
     sub.add_argument("--seeds", default="0", help="runs of every trial, one after another; their mean counts")
     sub.add_argument(
         "--objective",
         default="balanced",
-        help="what is made large: balanced (withheld labels of seen classes, times how evenly all classes are used), "
+        help="what to maximise: balanced (withheld labels of seen classes, times how evenly all classes are used), "
         "validation (withheld labels alone, blind to novel classes), oracle (uses the hidden labels)",
     )
     sub.add_argument("--trials", type=int, help="how many altogether (20); more of them extend a search")

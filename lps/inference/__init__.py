@@ -1,1 +1,1 @@
-"""A trained model at work: new pictures, training on with names, ways out of it. Imports exchange and below."""
+"""A trained model at work: new pictures, training on with names, ways out of it. Imports interop and below."""

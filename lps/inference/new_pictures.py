@@ -13,8 +13,8 @@ import numpy as np
 
 from lps.data.batches import Pictures
 from lps.datasets import Images, arrays, quoted
-from lps.datasets._decoding import Unreadable, decode, squeezed
-from lps.datasets._pictures import Listing, brought, decoded
+from lps.datasets.readers.decoding import Unreadable, decode, squeezed
+from lps.datasets.readers.pictures import Listing, brought, decoded
 from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error, clean_line
 from lps.files.versions import MOST_IMAGES

@@ -8,7 +8,7 @@ import hashlib
 from pathlib import Path
 
 from lps.analysis import naming
-from lps.datasets._pictures import folder_stamp
+from lps.datasets.readers.pictures import folder_stamp
 from lps.errors import shorten
 from lps.files import disk
 from lps.files.atomic import as_user_error, looks

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lps.datasets import quoted
-from lps.datasets._pictures import Listing
+from lps.datasets.readers.pictures import Listing
 from lps.errors import UserError
 from lps.files.atomic import as_user_error, clean_line
 from lps.files.versions import MOST_IMAGES

@@ -1,2 +1,2 @@
 """Runs and labels for other programs and machines, messages of runs, and what comes from there, checked. Imports
-analysis, running, store and below."""
+analysis, scheduler, store and below."""

@@ -5,7 +5,7 @@
 
     python -m lps.interop.notifications FOLDER    what is to be told of this run now; the runner calls it
 
-Each thing is told once (`notifications.json` of the run), and a folder of runs sends at most `MOST` messages an hour;
+Each thing is told once (`messages.json` of the run), and a folder of runs sends at most `MOST` messages an hour;
 how many were held back stands in the next one. What did not arrive is not tried again after Apprise's own tries.
 """
 

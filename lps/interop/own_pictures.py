@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from lps.datasets._pictures import DEEPEST, ENDINGS
+from lps.datasets.readers.pictures import DEEPEST, ENDINGS
 from lps.errors import UserError, shorten
 from lps.files import browsing, disk
 from lps.files.atomic import as_user_error, sync_folder

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from lps.data.split import Split
-from lps.datasets._array_file import ArrayFile, WrongSize
+from lps.datasets.readers.array_file import ArrayFile, WrongSize
 from lps.errors import UserError, shorten
 from lps.files.atomic import clean_line
 from lps.files.versions import MOST_ARRAYS

@@ -1,7 +1,7 @@
 """The contract of a method; one file a method, the folder listing is the registry. Adding one edits nothing else.
 
 A method's hyperparameters are the keyword-only arguments of `__init__`, written as
-`name: Annotated[type, "meaning", (minimum, maximum), Told("Heading", larger="what that does")] = default` (see
+`name: Annotated[type, "meaning", (minimum, maximum), ParameterDocs("Heading", larger="what that does")] = default` (see
 `lps.settings.catalog`): the command line, the launch form and validation read that signature. The module docstring
 holds the title ("LPS: one line"), Citation, Objective and Deviations. What a method must remember from one epoch to the
 next is a buffer or a parameter, or it is lost on resume; a buffer whose size only `start_epoch` knows is registered

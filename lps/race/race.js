@@ -278,7 +278,8 @@ function raceDrawCourse(canvas, race, course, run, height) {
   const small = Math.max(12, 0.8 * unit), foot = height - 1.4 * small, right = w - 4;
   const span = Math.max(1, course.last - course.moments[0]);
   const x = (place) => 2 + ((place - course.moments[0]) / span) * (right - 2), y = (share) => 2 + (1 - share) * (foot - 4);
-  const brakes = raceBrakes(race, course, run), depth = (margin) => (0.9 * foot * Math.max(0, margin)) / course.margin;
+  const brakes = raceBrakes(race, course, run).filter(([place]) => place >= course.moments[0]); // others are left of it
+  const depth = (margin) => (0.9 * foot * Math.max(0, margin)) / course.margin;
   const most = Math.max(0, ...brakes.map(([, margin]) => margin));
   if (most > 0) {
     pen.beginPath();
@@ -491,7 +492,7 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
     race.runs.forEach((run, number) => {
       const now = readings[number], [field, side] = lanes[number].canvases;
       raceDrawField(field, { moves: shown, hasGuesses }, run, now, shown ? raceStand(course, at) : at, course.ends[number], course.truth);
-      raceDrawSide(side, race, course, run, now, isTaken, !moves && at === course.last);
+      raceDrawSide(side, race, course, run, now, isTaken, !moves && at === course.last && race.runs.every((one) => one.is_over));
     });
     const now = performance.now();
     if (!moves || lanes.some(({ read }) => !read) || now - written > RACE_TEXTS_MS) { // new lanes have not said anything yet

@@ -40,7 +40,7 @@ _ABOUT_CURVES = (
 )
 _MISSING = "–"
 _FOOTER = "Made by LPS Studio. This file holds everything that it shows and asks for nothing from elsewhere."
-_ORACLE = "the best epoch by accuracy on all unlabeled images, an oracle: it looks at truth that nobody has in use"
+_ORACLE = "the best epoch by accuracy on all unlabeled images: an oracle, since it uses hidden labels"
 _WITHHELD = "the best epoch by accuracy on labeled images whose label was withheld from training"
 
 
@@ -368,7 +368,7 @@ def of_comparison(
     settings = {group.label: provenance.shareable(group.config) for group in groups}  # the commands tell the seeds
     table = Code("The table, where these runs are", group_tables.command(groups, scoring))
     sections = [
-        Section("What was compared", [Facts(_about_comparison(groups, members, scoring))]),
+        Section("Compared runs", [Facts(_about_comparison(groups, members, scoring))]),
         Section("Numbers", numbers(groups)),
         Section("Curves", curves(groups)),
         Section("Settings that differ", _differences(groups)),
@@ -452,7 +452,7 @@ def curves(groups: Sequence[Group]) -> list[Block]:
 
 def _differences(groups: Sequence[Group]) -> list[Block]:
     if len(groups) == 1:
-        return [Words(["There is one group: its runs differ in nothing but the seed."])]
+        return [Words(["There is one group: its runs differ only in the seed."])]
     table = group_tables.settings_table(groups)
     rows = table.astype(str).to_numpy().tolist()
     notes = ["A setting that only some methods have is listed where a run has changed it."]
@@ -489,7 +489,7 @@ def _again(configs: Sequence[Config], settings: dict, more: Sequence[Block] = ()
     if threads and configs[0].threads is None:
         said.append(f"The run used {_count(threads, 'thread')}; another number rounds differently (--set threads=N).")
     if any(config.flat()[key] for config in configs for key in provenance.PATHS):
-        said.append("/path/to/ stands for folders of the machine that trained.")
+        said.append("/path/to/ replaces folders of the training machine.")
     about = provenance.versions() | ({"commit": found} if (found := provenance.commit()) else {})
     return [
         Code("Commands" if "\n" in commands else "Command", commands),

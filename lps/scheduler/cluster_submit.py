@@ -69,7 +69,7 @@ def _hand_over(runs: list[Run], options: Options, trainer: Sequence[str], about:
         return executors.named(options.place).hand_over(work, options)
     except BackendUnavailable as silence:
         if silence.is_open:
-            raise _Open(options.place, f"nobody knows whether the job was taken: {silence}") from None
+            raise _Open(options.place, f"it is unknown whether the cluster accepted the job: {silence}") from None
         raise UserError(options.place, f"the job was not taken: {silence}") from None
 
 

@@ -47,7 +47,7 @@ ADVICE = {
         "The settings contradict each other, the data set or this machine, which showed only when the run began.",
         "Launch a copy and change the setting that the reason names.",
         COPY,
-        "Copy and mend the setting",
+        "Copy the run and fix the setting",
     ),
     "data": Advice(
         "The data cannot be used",
@@ -66,7 +66,7 @@ ADVICE = {
     ),
     "diverged": Advice(
         "Training diverged",
-        "The steps were too large: the loss was no finite number any more.",
+        "The loss became infinite or NaN; the learning rate is probably too large.",
         "Launch a copy with a tenth of the learning rate; a resumed run would take the same steps again.",
         COPY,
         "Copy with a smaller learning rate",
@@ -74,7 +74,7 @@ ADVICE = {
     ),
     "disk_full": Advice(
         "The disk is full",
-        "There was no room for a checkpoint, a snapshot or a record; what was written before is whole.",
+        "The disk was full, so a checkpoint, snapshot or record could not be written. Earlier files are complete.",
         "Free some space (python -m lps doctor says how much there is), then resume.",
         RESUME,
         "Resume",
@@ -82,7 +82,7 @@ ADVICE = {
     "io_error": Advice(
         "A file could not be written or read",
         "The folder of the runs is read-only, belongs to somebody else, was moved, or its disk has a fault.",
-        "Mend what the reason names (python -m lps doctor looks for it), then resume.",
+        "Fix the problem named in the reason (python -m lps doctor checks for it), then resume.",
         RESUME,
         "Resume",
     ),
@@ -95,8 +95,8 @@ ADVICE = {
     ),
     "killed": Advice(
         "The run was killed",
-        "It could not end by itself; everything up to its last checkpoint is kept.",
-        "Resume: it goes on from the last checkpoint.",
+        "The process did not end itself. Everything up to its last checkpoint is kept.",
+        "Resume: the run continues from the last checkpoint.",
         RESUME,
         "Resume",
     ),

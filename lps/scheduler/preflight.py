@@ -121,5 +121,5 @@ def shortage(configs: Sequence[Config], root: Path) -> str:
             f"The disk is too small: {what} will write {about}. Without more it ends as disk_full and can be resumed."
         )
     if left < LITTLE and None in found:
-        return f"Only {data_size(left)} are free in {place}, and nobody knows yet what {what} will write."
+        return f"Only {data_size(left)} are free in {place}, and how much {what} will write is unknown."
     return ""

@@ -273,7 +273,7 @@ def _runner_failure(error: Exception) -> dict:
     if number in (errno.ENOSPC, errno.EDQUOT):
         return {"kind": "disk_full", "reason": "no space left to carry out the run; free some and resume"}
     kind = "io_error" if number in (errno.EIO, errno.EROFS, errno.ESTALE) else "bug"
-    return {"kind": kind, "reason": clean_line(f"the runner could not go on: {error}", 500)}
+    return {"kind": kind, "reason": clean_line(f"the runner stopped: {error}", 500)}
 
 
 def classify(
@@ -325,7 +325,7 @@ def _signal_in_words(number: int, starved: bool | None) -> str:
         name = signal.Signals(number).name
     except ValueError:
         name = "unknown"
-    cause = "somebody or the system ended it"
+    cause = "a user or the system ended it"
     if number in _BREAKDOWNS:
         cause = "most likely a library or a driver has a fault"
     elif number == signal.SIGKILL and starved:

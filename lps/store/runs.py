@@ -186,7 +186,7 @@ class Run:
             return ""
         stored = self.read_json(name)
         if name == "want.json":
-            return "" if desired_state.is_sound(stored) else "is damaged: what was last asked of the run is not known"
+            return "" if desired_state.is_sound(stored) else "is damaged: the last request to the run is unknown"
         try:
             versions.check(name, stored.get("version"), name)
         except UserError as error:
@@ -232,7 +232,7 @@ class Run:
                 versions.check("meta.json", version)
             meta = self.meta()
             if rev not in (None, meta["rev"]):
-                raise UserError("rev", f"{shorten(rev)} is not {meta['rev']}: somebody saved other texts meanwhile")
+                raise UserError("rev", f"{shorten(rev)} is not {meta['rev']}: another user saved other texts meanwhile")
             if name is not None:
                 meta["name"] = clean_line(name)
             if notes is not None:

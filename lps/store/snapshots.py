@@ -11,7 +11,7 @@ import numpy as np
 
 from lps.data.classes import Classes
 from lps.data.split import Split, with_cluster_names
-from lps.datasets._array_file import ArrayFile, ArrayHead
+from lps.datasets.readers.array_file import ArrayFile, ArrayHead
 from lps.errors import UserError, shorten
 from lps.files import versions
 from lps.files.atomic import clean_line, open_regular, refusal, write_whole
@@ -85,7 +85,7 @@ def read_split(folder: Path) -> tuple[Split, np.ndarray]:
     _check_split(arrays)
     names = tuple(clean_line(name) or str(i) for i, name in enumerate(arrays["class_names"]))
     classes = Classes(int(arrays["seen"]), int(arrays.get("total", len(names))))
-    names = with_cluster_names(names, classes.seen)
+    names = with_cluster_names(names, classes.seen, arrays["targets"])
     more = {name: arrays[name] for name in ("test", "validation", "confirmed") if name in arrays}
     split = Split(
         arrays["labeled"], arrays["unlabeled"], classes, arrays["class_order"], names, int(arrays["seed"]), **more

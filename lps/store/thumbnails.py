@@ -13,7 +13,7 @@ import numpy as np
 
 from lps.data.split import Split
 from lps.datasets import Images, as_image
-from lps.datasets._decoding import Unreadable, webp_size
+from lps.datasets.readers.decoding import Unreadable, webp_size
 from lps.errors import UserError
 from lps.files.atomic import read_small, write_whole
 from lps.store.runs import Run

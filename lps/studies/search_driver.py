@@ -298,7 +298,7 @@ class Driver:
             self._end(course, None, state.reason)
             return True
         by_hand = state.name == "stopped" and not state.kind
-        return self._fail(course, "somebody stopped its run" if by_hand else state.reason)
+        return self._fail(course, "its run was stopped" if by_hand else state.reason)
 
     # ------------------------------------------------------------------------------------------------ ends
 
@@ -341,7 +341,7 @@ class Driver:
                 course.trial.set_user_attr("paused", True)
                 launcher.stop(course.run)
         words = f"{counted(len(courses), 'trial')} under way"
-        self.say(f"stopped with {words}; the same search goes on from there")
+        self.say(f"stopped with {words}; start the same search again to continue")
 
 
 # ---------------------------------------------------------------------------------------------------- Optuna

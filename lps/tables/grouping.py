@@ -1,7 +1,7 @@
 """Runs put together by what they have in common: any settings, tag, method; mean and spread of their newest numbers.
 
 A quick look at what runs have recorded, for tables of thousands; `run_groups` scores them anew for a comparison that
-counts. Differences between bunches are taken run by run where two differ in nothing but what they are put together by.
+counts. Differences between groups are taken run by run where two differ in nothing but what they are put together by.
 """
 
 import hashlib
@@ -56,7 +56,7 @@ def names_of(by: Sequence[str], entries: Sequence[RunRow]) -> list[Name]:
     return columns.known([*(told or ["method"]), *columns.varying(entries)], vocabulary)
 
 
-def bunch(entries: Sequence[RunRow], names: Sequence[Name]) -> list[RunGroup]:
+def group_runs(entries: Sequence[RunRow], names: Sequence[Name]) -> list[RunGroup]:
     """The runs by their values under `names`, sorted by these; a run is in the group of each of its tags."""
     found: dict[tuple[str, ...], list[RunRow]] = {}
     for entry in entries:
@@ -77,14 +77,14 @@ def _words(name: Name, entry: RunRow) -> list[str]:
 
 
 def compare_to_baseline(
-    bunches: Sequence[RunGroup], base: RunGroup, measured: Name, by: Sequence[Name]
+    groups: Sequence[RunGroup], base: RunGroup, measured: Name, by: Sequence[Name]
 ) -> dict[int, Difference | None]:
-    """Place -> that bunch minus `base`, fractions where the measurement is one; all corrected together (Holm).
+    """Place -> that group minus `base`, fractions where the measurement is one; all corrected together (Holm).
 
     None where they do not compare: other data, another split, no numbers.
     """
     keys = {name.key for name in by}
-    others = {place: one for place, one in enumerate(bunches) if one is not base}
+    others = {place: one for place, one in enumerate(groups) if one is not base}
     found = {place: _between(one, base, measured, keys) for place, one in others.items()}
     return found | differences.corrected({place: one for place, one in found.items() if one is not None})
 
@@ -102,11 +102,11 @@ def _data(entry: RunRow) -> tuple:
 
 
 def _by_pair(one: RunGroup, measured: Name, by: set[str]) -> Mapping[tuple, float]:
-    """What each run has recorded, NaN for nothing, by all that it may have in common with a run of another bunch.
+    """What each run has recorded, NaN for nothing, by all that it may have in common with a run of another group.
 
     Of runs that are equal the newest one that has recorded something counts.
 
-    Runs of other methods have other settings of their own: where bunches are of methods, only the shared ones count.
+    Runs of other methods have other settings of their own: where groups are of methods, only the shared ones count.
     """
     found: dict[tuple, float] = {}
     shared = [key for key in protocol_parameters() if key not in by | _UNTOLD]

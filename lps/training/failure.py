@@ -14,10 +14,7 @@ from lps.store.runs import Run
 _DISK_ERRORS = {
     getattr(errno, f"E{name}") for name in "IO ROFS STALE ACCES PERM NODEV NXIO NOENT NOTDIR ISDIR LOOP INVAL".split()
 }
-CHANGED = (
-    "its images or labels are not those that this run began with, and it goes on with nothing else; put them back and "
-    "resume, or launch a copy"
-)
+CHANGED = "its images or labels differ from those that this run started with; restore them and resume, or launch a copy"
 
 
 class Diverged(Exception):

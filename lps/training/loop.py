@@ -384,7 +384,7 @@ class RunTraining:
     def _stopped(self) -> int:
         self.log("stop", {})
         if self.is_first:
-            print(f"stopped in epoch {self.position.epoch + 1}; resume goes on from here", flush=True)
+            print(f"stopped in epoch {self.position.epoch + 1}; resume continues from here", flush=True)
         parallel.leave()
         return 0
 

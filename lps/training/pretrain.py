@@ -224,7 +224,7 @@ class Pretraining:
         self.optimizer.load_state_dict(state["optimizer"])
         self.epoch, self.step, self.rate = state["epoch"], state["step"], state["rate"]
         self.loss_sum = state["loss_sum"].to(self.images.device)
-        print(f"pretraining goes on in epoch {self.epoch + 1}", flush=True)
+        print(f"pretraining continues in epoch {self.epoch + 1}", flush=True)
 
 
 def _optimizer(config: Config, encoder: nn.Module) -> torch.optim.Optimizer:

@@ -61,7 +61,7 @@ def test_every_number_of_the_papers_first_table_and_of_later_methods_has_a_line(
 def test_a_run_beside_nothing_says_so(groups):
     own = [line for line in ledger.lines(groups) if line.group]
     assert len(own) == 2 and {line.verdict for line in own} == {ledger.OTHERWISE}
-    assert own[0].differences == ("nobody reports it",) and own[0].cells()["n"] == "3"
+    assert own[0].differences == ("no published number",) and own[0].cells()["n"] == "3"
     assert own[0].cells()["made by"].startswith("python -m lps sweep --dataset digits --method lps --seeds 0,1,2")
 
 

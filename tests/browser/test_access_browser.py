@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
 from tests.browser.conftest import come_to_rest, wait_for_run
 from tests.sample_runs import make_run
@@ -29,6 +30,8 @@ def test_no_page_has_a_serious_fault(open_page, studio, run, theme, width):
         page.goto(f"{studio.address}/{'' if name == 'home' else name}?run={run.id}")
         wait_for_run(page)
         come_to_rest(page)
+        # A number that begins to fade while the rules are applied would be called too pale.
+        expect(page.locator("[data-state=playing], [data-state=stopping]")).to_have_count(0, timeout=60_000)
         answer = Axe().run(page, context={"exclude": NOT_OURS}, options=RULES).response
         assert len(answer["passes"]) > 10, "the rules were applied"
         for fault in answer["violations"]:

@@ -183,7 +183,7 @@ def test_a_chart_is_taken_away(runs, open_page):
 def test_a_view_is_kept_and_opened_with_its_filter(runs, open_page):
     page = open_page("runs?find=margin_scale%3E0&by=margin_scale")
     page.get_by_role("button", name="Views", exact=True).click()
-    page.get_by_role("textbox", name="Keep this as").fill("with margin")
+    page.get_by_role("textbox", name="Save view as").fill("with margin")
     page.keyboard.press("Enter")
     wait_for_run(page)
     page.get_by_role("button", name="Keep", exact=True).click()

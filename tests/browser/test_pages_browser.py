@@ -68,7 +68,7 @@ def test_runs_finds_a_run_by_its_name(visit):
     page.locator("[data-testid=stDataFrame] canvas").first.wait_for()
     box.fill("no run is called so")
     box.press("Enter")
-    page.get_by_text("No run fits").wait_for()
+    page.get_by_text("No runs match").wait_for()
 
 
 def test_a_group_of_runs_opens_under_a_click_and_a_tick_stays_at_its_run(visit):
@@ -119,6 +119,7 @@ def test_explain_moves_a_margin(visit):
     assert page.locator("[data-testid=stMain]").inner_text() != before
 
 
+@pytest.mark.parametrize("visit", ["light"], indirect=True)  # a theme changes colours, no sizes
 @pytest.mark.parametrize("path", ["effects", "runs", "explain", "projection", "compare", "own"])
 def test_nothing_is_wider_than_a_phone(visit, path):
     page = visit(path, width=390)
@@ -140,6 +141,7 @@ OVERLAPS = """() => {
   return [heights, tables]; }"""
 
 
+@pytest.mark.parametrize("visit", ["light"], indirect=True)  # a theme changes colours, no sizes
 @pytest.mark.parametrize("path", ["effects", "compare", "charts"])
 def test_tools_lie_over_nothing_on_a_phone(visit, path):
     page = visit(path, width=390, is_phone=True)
@@ -151,6 +153,7 @@ def test_tools_lie_over_nothing_on_a_phone(visit, path):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+@pytest.mark.parametrize("visit", ["light"], indirect=True)  # a theme changes no address
 def test_the_address_of_a_page_that_is_gone_leads_to_the_one_that_has_its_place(visit, runs):
     page = visit(f"ledger?run={runs[0].id}&run={runs[2].id}")
     page.wait_for_url(f"**/compare?run={runs[0].id}&run={runs[2].id}*")

@@ -163,7 +163,7 @@ def test_the_same_images_without_a_mouse(run, open_page):
     """From the head of the page to a gallery by tab, letters and enter; a lasso drawn after it takes its place."""
     page = open_map(open_page, run)
     page.locator("h1").first.focus()
-    summary = "document.activeElement.tagName === 'SUMMARY' && document.activeElement.innerText.includes('without')"
+    summary = "document.activeElement.tagName === 'SUMMARY' && document.activeElement.innerText.includes('condition')"
     press_until(page, "Tab", summary)
     page.keyboard.press("Enter")
     press_until(page, "Tab", "document.activeElement.getAttribute('aria-label')?.startsWith('Confidence below')")

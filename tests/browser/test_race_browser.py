@@ -433,10 +433,3 @@ def test_three_lanes_fit_the_window_under_the_head_of_the_page(open_page, runs, 
     page.wait_for_timeout(300)
     below_bar, below_window, cut = page.locator(RACE).evaluate(LANES_END)
     assert below_bar <= 0 and below_window <= 0 and cut == 0
-
-
-@pytest.mark.parametrize("width", [390, 1920])
-def test_nothing_of_the_page_is_wider_than_the_window(open_page, runs, width):
-    page = open_page("pace?" + "&".join(f"run={run.id}" for run in runs) + "&at=3", width=width)
-    page.wait_for_selector(f"{RACE}[data-at='3']")
-    assert page.locator(".stApp").evaluate("app => app.scrollWidth <= app.clientWidth")

@@ -65,7 +65,7 @@ def test_nothing_is_lost_while_the_server_is_away(run, deck, open_page):
     for _ in range(5):
         images.append(deck.evaluate(IMAGE))
         deck.keyboard.press("1")
-    deck.get_by_text("Your decisions are kept in this browser and sent again.").wait_for()
+    deck.get_by_text("Your decisions stay in this browser and are sent again later.").wait_for()
     assert said(run).is_empty
     other = deck.context.new_page()  # the tab is closed, and the page opened anew
     deck.close()

@@ -6,10 +6,12 @@ import shutil
 import pytest
 from playwright.sync_api import expect
 
+from lps.files.locks import is_held
 from lps.scheduler import launcher
 from lps.store.run_folders import list_runs
 from tests import sample_runs
 from tests.browser.conftest import wait_for_run
+from tests.patience import until
 
 expect.set_options(timeout=30_000)  # a busy machine may need a while; nothing waits longer than it must
 
@@ -27,6 +29,7 @@ def runs(studio):
         launcher.stop(run, kill=True)
     for run in made:
         launcher.wait(run, 20)
+        until(lambda run=run: not is_held(run.lock), 20)  # a runner removes a file after its record of the end
         shutil.rmtree(run.folder)
 
 

@@ -76,7 +76,7 @@ def _predict(page, inbox) -> None:
 
 
 def _take_away(page, inbox, place) -> None:
-    page.get_by_role("button", name="Take the model away").click()
+    page.get_by_role("button", name="Export the model").click()
     with page.expect_download(timeout=TRAIN_MS) as waiting:
         page.get_by_role("link", name="Download ZIP").click(timeout=TRAIN_MS)
     with zipfile.ZipFile(waiting.value.path()) as archive:

@@ -292,7 +292,9 @@ def test_a_submission_without_an_answer_may_have_been_taken(cluster, run, monkey
     monkeypatch.setattr(jobs, "SUBMIT_PATIENCE_S", 0.3)
     cluster.say("sbatch", sleep=20)
     cluster.say("squeue", "")
-    with pytest.raises(UserError, match="nobody knows whether the job was taken: sbatch does not answer within 0.3 s"):
+    with pytest.raises(
+        UserError, match="it is unknown whether the cluster accepted the job: sbatch does not answer within 0.3 s"
+    ):
         launcher.launch(run, on=read_options([]))
     about = run.read_json(RECORD)
     time.sleep(0.3)

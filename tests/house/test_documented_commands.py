@@ -24,6 +24,13 @@ def commands(page: Path) -> list[str]:
     return [line for line in lines if COMMAND.match(line) and not any(word in line for word in NEVER)]
 
 
+def test_every_file_of_the_formats_is_one_that_the_program_names():
+    text = (ROOT / "docs" / "formats.md").read_text("utf-8")
+    named = set(re.findall(r"`([\w.]+\.(?:jsonl?|np[yz]|parquet|onnx|log|csv|pt))`", text)) - {"NAME.jsonl"}
+    program = "".join(path.read_text("utf-8") for path in (ROOT / "lps").rglob("*.py"))
+    assert len(named) > 25 and not [name for name in sorted(named) if name not in program]
+
+
 def words_of(command: str) -> list[str]:
     """What stands after the name of the program, without the comment."""
     return shlex.split(COMMAND.match(command)[1], comments=True)

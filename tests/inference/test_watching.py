@@ -144,7 +144,7 @@ def test_a_folder_that_may_not_be_read_is_one_sentence(run, tmp_path, monkeypatc
         raise PermissionError(13, "Permission denied", str(path))
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "iterdir", forbidden)
+        patch.setattr(os, "scandir", forbidden)
         for look in (watch.look, lambda: predict(run, str(folder))):
             with pytest.raises(UserError, match="^pictures: .*new.* cannot be read"):
                 look()

@@ -42,7 +42,7 @@ def test_a_disk_with_too_little_room_is_told_before_the_start(left, tmp_path):
 def test_what_nobody_knows_is_told_only_where_there_is_little(left, tmp_path):
     run = configure({"method": "orca"})
     left(preflight.LITTLE - 1)
-    assert "nobody knows yet" in preflight.shortage([run], tmp_path)
+    assert "is unknown" in preflight.shortage([run], tmp_path)
     left(preflight.LITTLE)
     assert preflight.shortage([run], tmp_path) == ""
 

@@ -57,7 +57,7 @@ def ending(code, kind=None, output="", **more):
         ((1, "train", "epoch 2\ndisk_full: no space left for x\n"), {}, ("failed", "disk_full", "no space left for x")),
         ((1, "train", "disk_full: no space left for x\nmore"), {}, ("failed", "bug", "more")),
         ((3, None), {}, ("failed", "bug", "the training process ended with exit code 3 and left no message")),
-        ((-15, "train"), {}, ("failed", "killed", f"{BY_SIGNAL} 15 (SIGTERM); somebody or the system ended it")),
+        ((-15, "train"), {}, ("failed", "killed", f"{BY_SIGNAL} 15 (SIGTERM); a user or the system ended it")),
     ],
 )
 def test_endings(arguments, more, expected):

@@ -484,7 +484,7 @@ def test_a_run_that_somebody_stopped_gives_its_trial_up(root):
     until(lambda: not driver._advance(course) and course.reported == 3)
     launcher.stop(course.run)
     until(lambda: driver._advance(course))
-    assert read(found).trials[0].reason == "somebody stopped its run"
+    assert read(found).trials[0].reason == "its run was stopped"
 
 
 def test_a_search_is_stopped_with_its_runs_and_goes_on_from_there(root, monkeypatch):

@@ -42,7 +42,7 @@ def test_rows_are_sorted_by_any_column_and_those_without_it_come_last():
 
 def test_a_group_has_mean_spread_and_number():
     by = grouping.names_of(["margin_scale"], runs())
-    low, high = grouping.bunch(runs(), by)
+    low, high = grouping.group_runs(runs(), by)
     assert low.values == ("0",) and high.values == ("5",) and len(low.members) == 3
     values = [novel().of(one) for one in high.members]
     assert high.mean_and_std(novel()) == pytest.approx((statistics.fmean(values), statistics.stdev(values)))
@@ -59,20 +59,20 @@ def test_everything_is_all_that_varies_but_the_seed():
 
 def test_a_run_is_in_the_group_of_each_of_its_tags():
     found = [entry("a", tags=("x", "y")), entry("b", tags=("y",)), entry("c")]
-    grouped = grouping.bunch(found, grouping.names_of(["tag"], found))
+    grouped = grouping.group_runs(found, grouping.names_of(["tag"], found))
     assert {one.values[0]: len(one.members) for one in grouped} == {"x": 1, "y": 2, "–": 1}
 
 
 def test_numbers_are_in_the_order_of_their_size():
     found = runs(margins=(10.0, 5.0, 0.0))
-    ordered = grouping.bunch(found, grouping.names_of(["margin_scale"], found))
+    ordered = grouping.group_runs(found, grouping.names_of(["margin_scale"], found))
     assert [one.values[0] for one in ordered] == ["0", "5", "10"]
 
 
 def test_differences_are_taken_run_by_run_where_nothing_else_differs():
     found = runs() + runs(lr=0.2)
     by = grouping.names_of(["margin_scale"], found)
-    low, high = grouping.bunch(found, by)
+    low, high = grouping.group_runs(found, by)
     held = grouping.compare_to_baseline([low, high], low, novel(), by)[1]
     assert held.pairs == 6, "two learning rates with three seeds"
     assert held.mean == pytest.approx(0.1, abs=0.01) and held.low < held.mean < held.high
@@ -84,8 +84,8 @@ def test_differences_are_taken_run_by_run_where_nothing_else_differs():
 def test_what_does_not_compare_is_said_so():
     found = runs(seeds=(0, 1)) + runs((7.0,), (0, 1), split__labeled_ratio=0.1)
     by = grouping.names_of(["margin_scale"], found)
-    grouped = grouping.bunch(found, by)
+    grouped = grouping.group_runs(found, by)
     held = grouping.compare_to_baseline(grouped, grouped[0], novel(), by)
     assert held[2] is None and differences.verdict(held[2]) == "other data or split"
-    alone = grouping.bunch(runs(seeds=(0,)), by)
+    alone = grouping.group_runs(runs(seeds=(0,)), by)
     assert differences.verdict(grouping.compare_to_baseline(alone, alone[0], novel(), by)[1]).startswith("one run")

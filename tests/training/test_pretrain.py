@@ -293,7 +293,7 @@ def test_kill_9_of_a_real_process_and_another_that_was_waiting(tmp_path):
     first.send_signal(signal.SIGKILL)
     first.wait()
     out, _ = second.communicate(timeout=300)
-    assert second.returncode == 0 and "pretraining goes on in epoch" in out
+    assert second.returncode == 0 and "pretraining continues in epoch" in out
     settings = configure({"pretrain.epochs": 3, "threads": 1})
     material = prepare(settings)
     torch.set_num_threads(1)

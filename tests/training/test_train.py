@@ -394,7 +394,7 @@ def test_other_data_than_the_run_began_with_are_refused(tmp_path, changed):
     assert training.train(run) == 1
     last = history(run)[-1]
     assert last["kind"] == "fail" and last["failure"] == "data"
-    assert "are not those that this run began with" in last["reason"]
+    assert "differ from those that this run started with" in last["reason"]
     assert {p: p.read_bytes() for p in run.folder.rglob("*") if p.suffix in (".npz", ".pt")} == before
 
 

@@ -51,4 +51,4 @@ def test_home_lists_open_runs_alone_and_says_where_the_others_are(monkeypatch, r
     assert "open one" in texts and "put away" not in texts
     make_run(tmp_path, epochs=2).write_meta(hidden=True)
     monkeypatch.setenv("LPS_RUNS", str(tmp_path))
-    assert "All are hidden; the page Runs shows them." in [caption.value for caption in visit("home").caption]
+    assert "All runs are hidden. Open Runs to see them." in [caption.value for caption in visit("home").caption]

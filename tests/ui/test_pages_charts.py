@@ -60,7 +60,7 @@ def test_filter_and_charts_are_in_the_address(root):
 
 
 def test_a_filter_that_fits_none_or_cannot_be_read_is_said(root):
-    assert visit("charts", find="margin_scale=7").info[0].value.startswith("No run fits")
+    assert visit("charts", find="margin_scale=7").info[0].value.startswith("No runs match")
     at = visit("charts", find="marginn=7")
     assert "position 1" in at.error[0].value and charts_of(at)
     assert "has recorded" in " ".join(caption.value for caption in visit("charts", chart=["y=no/such"]).caption)

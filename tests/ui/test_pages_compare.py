@@ -179,7 +179,7 @@ def test_choices_are_written_into_the_address(open_page, made):
     app.multiselect(key="compared_runs").set_value(ids(made, "few", "lps 1")).run()
     app.selectbox(key="picked_by").set_value("split.labeled_ratio").run()
     assert not app.exception
-    assert "Different settings are averaged" not in words_of(app)
+    assert "average over different settings" not in words_of(app)
     assert app.query_params["protocol"] in ("gcd_v2", ["gcd_v2"]) and app.query_params["run"] == ids(
         made, "few", "lps 1"
     )
@@ -189,7 +189,7 @@ def test_choices_are_written_into_the_address(open_page, made):
 
 
 def test_curves_over_different_settings_say_so(open_page, made):
-    assert "Different settings are averaged in LPS." in words_of(open_page(root_of(made), by="method"))
+    assert "Groups that average over different settings: LPS." in words_of(open_page(root_of(made), by="method"))
 
 
 @pytest.mark.parametrize("protocol", run_scores.PROTOCOLS)
@@ -206,7 +206,7 @@ def test_strange_links_mean_the_usual(open_page, made):
 def test_a_link_to_no_run_shows_no_other(open_page, made):
     app = open_page(root_of(made), run=["../../etc"])
     assert not tables(app)
-    assert [box.value for box in app.warning] == [f"There is no run {escape.markdown('../../etc')} any more."]
+    assert [box.value for box in app.warning] == [f"Run {escape.markdown('../../etc')} was not found."]
 
 
 # ---------------------------------------------------------------------------------------------------- pieces
@@ -246,7 +246,7 @@ def test_every_group_is_held_against_the_usual_one_with_what_the_seeds_can_say(o
     assert table.loc["LPS, use_margin=false", "Novel"] == differences.cell(mine)
     assert table.loc["LPS, use_margin=false", "Seeds"] == "2" and table.loc["GCD", "Seen"] == "-"
     assert table.loc["LPS, use_margin=false", "Novel: what can be said"].lower() == differences.verdict(mine)
-    assert "Are they different?" in words_of(app) and "nothing is bold" in words_of(app)
+    assert "Are the differences significant?" in words_of(app) and "nothing is bold" in words_of(app)
     assert charts_of(app)["against_intervals"]["alt"].startswith("Novel: difference from LPS, with 95 % intervals")
 
 

@@ -202,7 +202,7 @@ def test_an_empty_cell_launches_exactly_one_run_with_its_settings(root):
     for _ in range(2):  # the clicks that were on their way when the first one was answered
         app.session_state[missing_runs.ASKED] = (wanted,)
         app.run()
-        assert "exist already; nothing more was started" in words_of(app)
+        assert "exist already" in words_of(app)
     (run,) = [run for run in list_runs(root) if run.id not in before]
     assert run.config() == wanted
     assert run.state().name == "queued" and run.meta()["tags"] == ["sweep:effects"]
@@ -495,6 +495,6 @@ def test_an_interval_of_a_share_ends_at_nought_and_one_and_that_of_a_gap_does_no
 def test_values_that_seeds_cannot_tell_apart_have_no_winner(root):
     for c, seed in itertools.product((5.0, 10.0), range(3)):
         make(root, seed, margin_scale=c)
-    assert "No value has the best novel accuracy: several are alike." in words_of(visit("effects"))
+    assert "Several values share the best novel accuracy." in words_of(visit("effects"))
     make(root, 3, margin_scale=5.0)
     assert "+0.0 points, the same with all 3 seeds" in words_of(visit("effects"))

@@ -119,7 +119,7 @@ def test_without_any_run_the_page_teaches_with_presets(open_page, tmp_path):
     assert set(figures) == {f"explain_{n}" for n in "shares margins probabilities pushes pulls thresholds".split()}
     assert all(figure["alt"] for figure in figures.values())
     np.testing.assert_allclose(bars(figures["explain_shares"]), distribution.mixture(0.75, 0.1, 0.35))
-    assert "From a run" not in str(app.segmented_control) and "made-up beliefs" in words_of(app)
+    assert "From a run" not in str(app.segmented_control) and "example distributions" in words_of(app)
     assert "Nobody tells LPS the true shares" in words_of(app)
     assert figures["explain_shares"]["layout"]["xaxis"]["ticktext"] == [f"{g}{i}" for g in "SN" for i in range(1, 6)]
     assert "LPS adds up four terms" in words_of(app) and "with its usual settings" in words_of(app)
@@ -366,7 +366,7 @@ def test_a_single_term_is_no_sum(open_page, tmp_path):
 
 def test_a_run_of_lps_without_its_margin(open_page, made):
     app = open_page(root_of(made), run=made["plain"].id)
-    assert "had its margin switched off" in words_of(app) and bars(charts_of(app)["explain_margins"]).any()
+    assert "This run had no margin" in words_of(app) and bars(charts_of(app)["explain_margins"]).any()
 
 
 def test_a_run_of_another_method_with_a_class_distribution(open_page, made):
@@ -401,7 +401,7 @@ def test_a_run_without_an_epoch(open_page, made):
 def test_damaged_runs(open_page, tmp_path):
     damaged, unreadable = make_damaged(tmp_path), make_unreadable(tmp_path)
     app = open_page(tmp_path, run=damaged.id, epoch="7")
-    assert "How many are right cannot be told" in words_of(app)
+    assert "The share of correct predictions is unknown" in words_of(app)
     open_page(tmp_path, run=unreadable.id)
 
 

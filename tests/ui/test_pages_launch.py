@@ -366,7 +366,7 @@ def test_the_number_of_novel_classes_is_searched_and_taken_over(root, monkeypatc
     assert at.text_input(key="set:split.num_novel").value == "2"
     assert "split.num_novel=2" in at.code[0].value
     type_into(at, "form:seeds", "x")
-    assert "can begin once the fields above fit" in texts(at)
+    assert "once the settings above are valid" in texts(at)
 
 
 def test_a_count_under_way_is_seen_after_a_reload_with_its_time_left_and_can_be_cancelled(root):
@@ -452,7 +452,7 @@ def test_what_was_found_is_decided_by_a_click_and_taken_back(root, found):
     press(at, "Right as it is")
     press(at, "Label it 9")
     assert "leave out 1 picture and label 1 picture otherwise" in said(at)
-    assert "Nothing is left to decide among 1,797 pictures" in said(at)
+    assert "All findings among 1,797 pictures are decided" in said(at)
     start(at).click().run()
     (run,) = list_runs(root)
     labels = sources.of(run.config()).labels

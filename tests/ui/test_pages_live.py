@@ -147,7 +147,7 @@ def test_all_is_explained(visit, made):
 def test_a_run_that_is_over_has_kept_no_log(visit, tmp_path):
     run = make_run(tmp_path)
     run.log.unlink(missing_ok=True)
-    assert "No log was kept of this run." in words_of(visit(tmp_path, "live", run=[run.id]))
+    assert "This run has no log." in words_of(visit(tmp_path, "live", run=[run.id]))
 
 
 def test_buttons_fit_the_state(visit, made):
@@ -384,7 +384,7 @@ def test_a_run_whose_start_weights_were_there_says_so_and_draws_no_empty_chart(v
             file.write(json.dumps(event) + "\n")
     with held(run):
         app = visit(tmp_path, "live", run=[run.id])
-    said = "nothing was pretrained. Quality of their features: k nearest neighbours 95.1 %, k-means 90.0 %."
+    said = "skipped pretraining. Quality of their features: k nearest neighbours 95.1 %, k-means 90.0 %."
     assert said in words_of(app)
     assert "pretraining" not in charts_of(app)
 

@@ -53,7 +53,7 @@ def test_a_folder_of_this_machine_is_found_and_looked_into(root, pictures):
     shown = "".join(element.proto.body for element in at.get("html"))
     assert "disc: 2" in shown and "unlabeled: 16" in shown and shown.count("<img") == 2 + 2 + 8
     assert sorted(root[1]) == ["audit", "count-classes"]
-    assert button(at, "Start").disabled and "Say how many novel classes" in words_of(at)
+    assert button(at, "Start").disabled and "how many novel classes" in words_of(at)
     button(at, "Other pictures").click().run()
     assert "folder" not in at.query_params and "Sort some of your pictures" in words_of(at)
 
@@ -126,6 +126,6 @@ def test_an_archive_from_the_browser_is_kept_and_looked_into(root, tmp_path, pic
     kept, own = (sources.load("folder", str(folder)) for folder in (own_pictures.home() / "my_shapes", pictures))
     assert np.array_equal(kept.pixels, own.pixels)
     button(at, "Other pictures").click().run()
-    assert button(at, "my_shapes") and "Brought along before" in words_of(at)
+    assert button(at, "my_shapes") and "Earlier uploads" in words_of(at)
     at.file_uploader(key="own_zip_1").upload("no.zip", b"PK nothing", "application/zip").run()
     assert not at.exception and "damaged or no archive" in words_of(at)

@@ -117,7 +117,7 @@ def test_one_run_alone_suggests_a_partner(opened, made):
 
 
 def test_a_run_without_a_partner_says_so(opened):
-    assert "There is no finished run of another method on this split yet" in words_of(opened("other split"))
+    assert "No finished run of another method" in words_of(opened("other split"))
 
 
 def test_more_than_four_runs_in_a_link(opened, made, monkeypatch, tmp_path):
@@ -138,7 +138,7 @@ def test_choosing_runs_writes_the_address_and_forgets_the_epoch(opened, made):
 def test_unknown_runs_are_named(opened, made):
     made["nothing"] = Run(made["lps"].root / "nothing")
     app = opened("nothing", "lps")
-    assert "There is no run nothing any more." in words_of(app)
+    assert "Run nothing was not found." in words_of(app)
 
 
 # ---------------------------------------------------------------------------------------------------- what is measured
@@ -222,7 +222,7 @@ def test_a_fourth_run_has_no_lane_and_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("LPS_RUNS", str(tmp_path))
     app = visit("pace", run=[run.id for run in runs])
     assert len(raced(app)["race"]["runs"]) == 3
-    assert "A race has three lanes; number 3" in words_of(app)
+    assert "The race shows at most three runs. number 3" in words_of(app)
 
 
 def test_a_race_without_an_epoch_says_so(opened):

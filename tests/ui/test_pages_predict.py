@@ -59,7 +59,7 @@ def button(at, label):
 def test_from_a_folder_to_names_and_reasons(run, pictures):
     (pictures / "broken.png").write_bytes(b"no picture")
     at = visit("predict")
-    assert "Drop pictures, or an archive of them" in [one.label for one in at.file_uploader]
+    assert "Drop pictures or an archive of pictures" in [one.label for one in at.file_uploader]
     button(at, "new").click().run()
     button(at, "Use this folder").click().run()
     assert at.query_params["folder"] == str(pictures) and not at.exception
@@ -75,7 +75,7 @@ def test_from_a_folder_to_names_and_reasons(run, pictures):
     assert not at.exception and at.dataframe[-1].value["File"].tolist()[7] == "007.png"
     at = visit("predict", run=run.id, folder=str(pictures), picture="7")
     shown = "".join(element.proto.body for element in at.get("html"))
-    assert "Most alike of the training images" in shown and shown.count("<img") == 1 + 5
+    assert "Most similar training images" in shown and shown.count("<img") == 1 + 5
     name = at.selectbox(key="picked_class").options[1].rpartition(" (")[0]
     at.selectbox(key="picked_class").set_value(name).run()
     assert at.query_params["class"] == name
@@ -135,14 +135,14 @@ def test_the_model_is_made_and_offered(run, monkeypatch):
     asked = []
     monkeypatch.setattr(model_folder, "write_zip", lambda own, path: (asked.append(own.id), path.write_bytes(b"x")))
     at = visit("predict", run=run.id)
-    button(at, "Take the model away").click().run()
+    button(at, "Export the model").click().run()
     shown = "".join(element.proto.body for element in at.get("html"))
     assert not at.exception and asked == [run.id] and f"/model/{run.id}.zip" in shown
     assert f"export {run.id[-6:]} --to model" in at.code[-1].value
     monkeypatch.setattr(model_work.importlib.util, "find_spec", lambda name: None)
     (run.folder / "names.json").write_text('{"version": 1, "entries": []}')
     at = visit("predict", run=run.id)
-    button(at, "Take the model away").click().run()
+    button(at, "Export the model").click().run()
     assert "pip install -r requirements-onnx.txt" in words_of(at)
 
 

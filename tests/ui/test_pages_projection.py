@@ -272,7 +272,7 @@ def test_what_fits_nothing_is_said(run, open_page):
     image = int(points.table(run, 3)["image"].iloc[0])
     truth = int(points.table(run, 3)["truth"].iloc[0])
     at = open_page(run, where=f"truth:{(truth + 1) % 10},image:{image},nearest:1,below:1")
-    assert not at.subheader and not at.error and "No image fits all of it" in at.info[0].value
+    assert not at.subheader and not at.error and "No image matches" in at.info[0].value
 
 
 def test_the_last_of_form_and_lasso_counts(run, open_page, monkeypatch):

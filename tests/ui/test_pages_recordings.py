@@ -106,7 +106,7 @@ def test_home_draws_what_was_measured_and_tells_one_statistic(root):
     assert "sketch" not in shown
     assert f"keep up: never more than {100 * gap.max():.0f} points behind, {100 * end:.0f} % novel in the end." in shown
     novel = 100 * history(named("LPS without margin")).last("accuracy/novel")
-    assert f"Nothing holds any class back: {novel:.0f} % novel in the end" in shown
+    assert f"No margin: {novel:.0f} % novel in the end" in shown
     assert f"Without the margin, novel accuracy is {novel:.0f} % instead of {100 * end:.0f} % in the end" in shown
 
 
@@ -141,13 +141,13 @@ def test_the_sentences_have_the_numbers_of_the_recordings(root):
     shown = texts(visit())
     for name in ("ORCA", "FixMatch"):
         lost, novel, _ = counts(named(name))
-        assert f"The seen classes swallow {lost} of {novel} novel pictures." in shown
-    assert f"{counts(named('LPS without entropy'))[2].count(0)} of 10 stay without a single picture" in shown
+        assert f"The seen classes absorb {lost} of {novel} novel pictures." in shown
+    assert f"{counts(named('LPS without entropy'))[2].count(0)} of 10 have no picture" in shown
 
 
 def test_without_recordings_there_is_a_sentence(root, monkeypatch, tmp_path):
     monkeypatch.setattr(run_folders, "RECORDED", tmp_path / "none")
-    assert "The recordings that come with the program are not there." in texts(visit())
+    assert "The recordings that come with the program were not found." in texts(visit())
     assert "The story cannot be told" in visit("story").info[0].value
     assert "There are no runs yet." in visit("live").info[0].value
 
@@ -205,13 +205,13 @@ def test_a_copy_has_its_settings(root):
 
 def test_clusters_of_a_recording_cannot_be_named(root):
     at = visit("clusters", run=LPS)
-    assert "This is a recording: names cannot be kept with it." in texts(at)
+    assert "A recording is read-only" in texts(at)
     assert not at.text_input and not {"reject", "split", "undo"} & {button.key for button in at.button}
 
 
 def test_a_recording_can_be_reviewed_and_nothing_decided(root):
     at = visit("review", run=LPS)
-    assert "This is a recording: decisions cannot be kept with it." in texts(at)
+    assert "A recording is read-only" in texts(at)
     told = [element.proto.json for element in at.get("bidi_component") if "/desk/" in element.proto.json]
     assert len(told) == 1 and '"readonly": true' in told[0].replace('":true', '": true')
 

@@ -56,4 +56,4 @@ def test_clusters_that_look_mixed_are_a_click_away_the_largest_first(open_page, 
     assert all(f"run={run.id}" in link.proto.query_string for link in found)
     predictions._described.clear()
     monkeypatch.setattr(mixtures, "suspected", lambda features, here, sure: np.zeros(len(sure), bool))
-    assert "Look mixed" not in words_of(open_page(run=run.id))
+    assert "look mixed" not in words_of(open_page(run=run.id))

@@ -122,7 +122,7 @@ def test_filters_and_search_are_in_the_address(root, shelved, recordings):
     assert shown(visit("runs", states=["stopped"])) == ["LPS, epochs 20 on digits, seed 3"]
     assert shown(visit("runs", methods=["orca"])) == ["ORCA"]
     at = visit("runs", find="no such run")
-    assert at.info[0].value.startswith("No run fits") and not len(at.dataframe)
+    assert at.info[0].value.startswith("No runs match") and not len(at.dataframe)
     shelved["unlucky"].write_meta(tags=["bad", "look"])
     assert shown(visit("runs", tags=["look"])) == ["swallowed"]
 
@@ -208,7 +208,7 @@ def rows_of(at) -> list[str]:
 
 
 def group_ids(root) -> dict[str, str]:
-    found = grouping.bunch([run_index.entry(run) for run in list_runs(root)], [Vocabulary().find("use_margin")])
+    found = grouping.group_runs([run_index.entry(run) for run in list_runs(root)], [Vocabulary().find("use_margin")])
     return {group.values[0]: group.id for group in found}
 
 
@@ -357,7 +357,7 @@ def test_the_link_carries_choices_and_rows(root, shelved):
 def test_recordings_can_be_opened_and_copied_only(root, recordings):
     recorded = recordings[0]
     at = visit("runs", run=[recorded.id])
-    assert buttons(at) == ["Launch a copy"] and "A recording: it stays as it is" in texts(at)
+    assert buttons(at) == ["Launch a copy"] and "A recording is read-only" in texts(at)
     at.button(key="shelf_copy").click().run()
     assert not at.exception and at.title[0].value == "Launch"
 
@@ -491,7 +491,7 @@ def test_an_open_page_says_what_ended_in_toasts_but_not_in_a_flood(root, made):
         path.write_bytes(text)
     at.run()
     assert [toast.value.endswith("% on all") for toast in at.toast] == [True, True, True, False]
-    assert at.toast[3].value == "And 2 more; the page Runs has all."
+    assert at.toast[3].value == "And 2 more. Open Runs to see all."
     at.run()
     assert not len(at.toast)
 

@@ -159,7 +159,7 @@ def test_existing_runs_are_recognised_before_anything_starts(root):
     at = visit("sweeps", kind="own")
     at.multiselect(key="sweep_fixed").set_value(["epochs"]).run()
     at.text_input(key="fix:epochs").set_value("2").run()
-    assert "3 runs: 1 new, 1 exists already, 1 goes on where it broke off" in plain(at)
+    assert "3 runs: 1 new, 1 exists already, 1 continues where it stopped" in plain(at)
     told = at.dataframe[0].value["What becomes of it"].tolist()
     assert told == ["exists: finished, used as it is", "goes on: stopped", "new"]
 

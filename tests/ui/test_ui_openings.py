@@ -26,4 +26,4 @@ def test_a_run_without_anything_to_show_is_not_replaced_by_another(root, page):
 @pytest.mark.parametrize("page", ["clusters", "projection", "explain", "live"])
 def test_a_run_that_is_not_there_is_told(root, page):
     at = visit(page, run="20260101-000000-digits-lps-s0-abcdef")
-    assert any("There is no run 20260101" in warning.value for warning in at.warning)
+    assert any("Run 20260101" in warning.value for warning in at.warning)

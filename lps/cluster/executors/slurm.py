@@ -55,7 +55,7 @@ def check(options: Options) -> None:
 _NAMES = r"[A-Za-z0-9][A-Za-z0-9_.@+-]*"
 _TIME = r"[0-9]+|[0-9]+:[0-9]{2}(:[0-9]{2})?|[0-9]+-[0-9]{1,2}(:[0-9]{2}){0,2}"
 _GPUS = rf"({_NAMES}:)?[1-9][0-9]{{0,3}}"
-_UNTIL = "longest time of a job, then the run goes on in another"
+_UNTIL = "time limit of a job; the run continues in another job"
 _PARTS = "parts of one run on one node; else one part a node"
 _RESERVED = (
     "array chdir deadline dependency error export export-file help input job-name kill-on-invalid-dep no-requeue nodes "
@@ -91,7 +91,7 @@ OPTIONS = {
         option("nodes", "int", None, "machines that share one run", **_COUNT, example="2", maximum=1024),
         option("tasks", "int", None, _PARTS, **_COUNT, example="2", maximum=1024),
         option("at_once", "int", None, "runs of a sweep at a time", **_AT_ONCE),
-        option("extra", "str", "", "more of what sbatch understands", "(?s).*", "--constraint=a100", **_EXTRA),
+        option("extra", "str", "", "more options of sbatch", "(?s).*", "--constraint=a100", **_EXTRA),
     )
 }  # fmt: skip
 

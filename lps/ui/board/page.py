@@ -69,7 +69,7 @@ def _board(find: str) -> None:
         editing.offer_new(charts, words, _groupings(shown.entries))
         saved_view_menu.show_menu(saved_views.boards(select.runs_root()), "Boards")
     if not shown.entries:
-        st.info("No run fits. Take back a choice above.", icon=":material/filter_alt_off:")
+        st.info("No runs match. Remove a filter above.", icon=":material/filter_alt_off:")
         return
     if by and not st.query_params.get_all("chart"):
         alike = "but for the seed" if by == grouping.EVERYTHING else f"in {by}"
@@ -103,7 +103,7 @@ def _usual_grouping(entries: Sequence[RunRow]) -> str:
         return ""
     numbers = {}
     for key in (grouping.EVERYTHING, "method", *columns.varying(entries)):
-        numbers[key] = len(grouping.bunch(entries, grouping.names_of([key], entries)))
+        numbers[key] = len(grouping.group_runs(entries, grouping.names_of([key], entries)))
     telling = [key for key, number in numbers.items() if 1 < number <= _MOST_LINES]
     return max(telling, key=numbers.get, default=grouping.EVERYTHING)
 
@@ -123,7 +123,7 @@ def _shown(find: str) -> Shown:
         fitting = entries
     entries = [entry for entry in fitting if entry.config is not None]
     if len(entries) > MOST:
-        st.caption(f"The newest {MOST} of {counted(len(entries), 'run')}; a narrower filter shows others.")
+        st.caption(f"The newest {MOST} of {counted(len(entries), 'run')}. Narrow the filter to see others.")
     entries = entries[:MOST]
     histories = [history(entry.run) for entry in entries]
     notices.show_left_out({titles.label(entry.run): past for entry, past in zip(entries, histories)})
@@ -190,7 +190,9 @@ def _show_values(charts: Sequence[BoardChart], shown: Shown) -> None:
     table = board_charts.value_table(tables, epoch)
     columns = [_column(head, table[head]) for head in table]
     data_table.show(columns, table.index, "Last and best value of every run")
-    st.caption("Best is the highest, of losses, KL, gap, conflict, time and memory the lowest. Fractions in percent.")
+    st.caption(
+        "Best is the highest value; for losses, KL, gap, conflict, time and memory the lowest. Fractions in percent."
+    )
 
 
 def _column(head: str, cells: Iterable) -> Column:

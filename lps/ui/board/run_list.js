@@ -44,8 +44,9 @@ function adopt(root, { hidden, pinned }) {
   root.reported ??= [];
   const isLate = root.reported.slice(0, -1).includes(said);
   if (isLate || root.timer) return;
-  root.reported = root.reported.slice(-1);
-  if (root.reported[0] === said) return;
+  const isKnown = root.reported.at(-1) === said;
+  root.reported = [said];
+  if (isKnown) return;
   root.pinned = new Map(Object.entries(pinned));
   board.hidden = new Set(hidden);
   change("hidden");
@@ -142,7 +143,7 @@ function refresh(root) {
     row.name.setAttribute("aria-label", `${name}: ${text}${isOff ? ", hidden" : ""}`);
     row.pin.setAttribute("aria-pressed", String(root.pinned.has(key)));
     row.pin.setAttribute("aria-label", `Keep the colour of ${name}`);
-    row.pin.title = root.pinned.has(key) ? "The colour is kept. Click to let it go" : "Keep this colour whatever else is shown";
+    row.pin.title = root.pinned.has(key) ? "Click to release the pinned colour" : "Pin this colour";
     row.colors = colors;
     row.swatch.style.background = `light-dark(${colors[0]}, ${colors[1]})`;
   }

@@ -51,7 +51,7 @@ def show(here: View, images: Images | None) -> None:
             key="write_folder",
             icon=":material/create_new_folder:",
             disabled=images is None,
-            help="The same as the ZIP, on the machine that does the work",
+            help="Writes the files of the ZIP to a folder on the server",
             on_click=_write,
             args=(here, found, images, links),
         )
@@ -76,10 +76,8 @@ def _account(found: Labels, here: View) -> str:
 
 def columns_account(has_files: bool) -> str:
     """What the columns of the table are that look alike, or may be empty."""
-    said = (
-        "In the table, `predicted` is the id that the network gave, and `cluster` the one after your merges and splits."
-    )
-    return said if has_files else f"{said} `file` is empty: there are no files of pictures that it could name."
+    said = "In the table, `predicted` is the network's id, and `cluster` is the id after your merges and splits."
+    return said if has_files else f"{said} `file` is empty: this data set has no picture files."
 
 
 def _command(here: View) -> str:

@@ -20,9 +20,9 @@ from lps.wording import counted
 
 _PICTURE = 256  # pixels
 HELPS = {
-    "Confidence": "How sure the network is of the predicted id. With most methods it is this id's probability, with "
-    "those that cluster features how much nearer the image is to its own cluster's centre than to the next one",
-    "Predicted": "The id that the network gave, before your merges and splits",
+    "Confidence": "Confidence in the predicted id. For most methods it is the probability of that id. For methods that "
+    "cluster features it says how much closer the image is to its own cluster's centre than to the next one",
+    "Predicted": "The id that the network predicted, before your merges and splits",
 }
 
 
@@ -78,7 +78,7 @@ def show(here: View, images: Images | None, image: int) -> None:
     plot(drawn, "biography", f"Confidence of image {image} over {counted(len(epochs), 'epoch')}", code=code)
     told, stored = len(predictions.told_epochs(here)), len(points.epochs(here.run))
     if told < stored:
-        st.caption(f"{told} of {stored} epochs are shown, evenly spread, since the run has so many images.")
+        st.caption(f"Showing {told} of {stored} epochs, evenly spaced, because the run has many images.")
     st.caption(escape.markdown(" ".join(_account(moments, cluster, adoption(moments, past, here.split.classes.seen)))))
 
 
@@ -108,6 +108,6 @@ def _account(moments: list[Moment], cluster: int, adopted: ReachedThreshold) -> 
     if adopted.judged:
         first = f", first at epoch {adopted.epochs[0]}" if adopted.epochs else ""
         judged = counted(adopted.judged, "epoch")
-        said.append(f"Sure enough for a pseudo-label at {len(adopted.epochs)} of {judged}{first}.")
+        said.append(f"Confident enough for a pseudo-label at {len(adopted.epochs)} of {judged}{first}.")
         said.append("Dotted: the thresholds of seen (blue) and novel (orange) classes.")
     return said

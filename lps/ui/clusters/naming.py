@@ -32,7 +32,7 @@ def show_notices(here: View, entries: Sequence[Mapping]) -> None:
     standing = naming.standing(entries, here.epoch)
     if any(entry.get("snapshot") not in ("", None, labels.digest(here.network.predicted)) for entry in standing):
         st.warning(
-            "The predictions of this epoch have been computed anew since the clusters were named. Look them over.",
+            "The predictions of this epoch were recomputed after you named the clusters. Check the names.",
             icon=":material/history:",
         )
     others = [epoch for epoch in naming.named_epochs(entries) if epoch != here.epoch]
@@ -42,11 +42,11 @@ def show_notices(here: View, entries: Sequence[Mapping]) -> None:
 
 def _show_other_names(here: View, epoch: int) -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(f"You have named clusters at epoch {epoch}, not yet at this one.", width="stretch")
+        st.markdown(f"You named clusters at epoch {epoch}, but not at this one.", width="stretch")
         go, take = (here.run, epoch), (here, epoch)
         st.button(f"Go to epoch {epoch}", key="go_to_names", on_click=_go, args=go, icon=":material/arrow_back:")
-        words = "Gives the names to the clusters of this epoch that most of the images went to"
-        st.button("Carry them over", key="carry_names", on_click=_carry, args=take, icon=":material/redo:", help=words)
+        words = "Gives each name to the cluster of this epoch that has most of the images"
+        st.button("Copy the names", key="carry_names", on_click=_carry, args=take, icon=":material/redo:", help=words)
 
 
 def _go(run: Run, epoch: int) -> None:
@@ -91,7 +91,7 @@ def show(
 
 
 def _offer_copy(here: View) -> None:
-    st.caption("This is a recording: names cannot be kept with it. In a copy of your own you can name the clusters.")
+    st.caption("A recording is read-only. To name clusters, launch a copy of it as your own run.")
     link = {"query_params": {"clone": here.run.id}, "icon": ":material/content_copy:"}
     st.page_link("pages/launch.py", label="Launch a copy", **link)
 
@@ -135,7 +135,7 @@ def _show_verdicts(here: View, cluster: int, ticked: tuple[int, ...]) -> None:
             key="split",
             icon=":material/call_split:",
             disabled=not ticked,
-            help="A new cluster of the images with a tick",
+            help="Makes a new cluster of the ticked images",
             on_click=_split,
             args=(here, ticked),
         )
@@ -152,7 +152,7 @@ def _show_steps(here: View, cluster: int, entries: Sequence[Mapping]) -> None:
             type="tertiary",
             icon=":material/undo:",
             disabled=not standing,
-            help=escape.markdown(f"Takes back: {last}") if last else "Nothing has been said of this epoch",
+            help=escape.markdown(f"Takes back: {last}") if last else "Nothing to undo at this epoch",
             on_click=_undo,
             args=(here, len(said)),
         )
@@ -161,7 +161,7 @@ def _show_steps(here: View, cluster: int, entries: Sequence[Mapping]) -> None:
         following = next_unnamed(here, cluster)
         if following is not None:
             st.button(
-                "Next without a name",
+                "Next unnamed cluster",
                 key="next_unnamed",
                 type="tertiary",
                 icon=":material/arrow_forward:",
@@ -198,20 +198,20 @@ def _split(here: View, ticked: tuple[int, ...]) -> None:
 
 def _offer_states(here: View, said: Sequence[Mapping]) -> None:
     """Every state since the beginning, the newest first: what was said last in it, and the way back to it."""
-    states = {0: "Nothing said yet"}
+    states = {0: "No changes yet"}
     for number, entry in enumerate(said, start=1):
         when = time.strftime("%d %b %H:%M", time.localtime(entry.get("time", 0)))
         states[number] = f"{number} · {when} · {naming.words(entry)}"
     with st.popover("Earlier", icon=":material/history:", type="tertiary", help="Every earlier state can be restored"):
         key = f"state {len(said)}"
         st.selectbox(
-            "As it was after",
+            "State after",
             [*states][-2::-1],
             format_func=lambda number: states.get(number, str(number)),
             key=key,
         )
         st.button("Restore this state", key="restore", icon=":material/restore:", on_click=_restore, args=(here, key))
-        st.caption("Nothing is lost: what you leave is a state of this list too.")
+        st.caption("The current state stays in this list, so you can return to it.")
 
 
 def _restore(here: View, key: str) -> None:

@@ -5,17 +5,17 @@ from pathlib import Path
 import streamlit as st
 
 KEY = "turn"  # of the switch, in the session and in the address
-_SCRIPT = (Path(__file__).parent / "in_turn.js").read_text(encoding="utf-8")
+_SCRIPT = (Path(__file__).parent / "naming_wizard.js").read_text(encoding="utf-8")
 
-_mount = st.components.v2.component("lps_in_turn", html="", js=_SCRIPT, isolate_styles=False)
+_mount = st.components.v2.component("lps_naming_wizard", html="", js=_SCRIPT, isolate_styles=False)
 
 
 def offer(cluster: int) -> None:
     """The switch; while it is on, the field for the name has the keyboard as soon as another cluster is shown."""
-    words = "After a name the next cluster without one is opened"
+    words = "Opens the next unnamed cluster after each name"
     st.toggle("Name one after the other", key=KEY, bind="query-params", help=words)
     if is_on():
-        _mount(key="in_turn", data=cluster)
+        _mount(key="naming_wizard", data=cluster)
 
 
 def is_on() -> bool:

@@ -31,8 +31,8 @@ _OVERVIEWS = {"table": "Table", "confusion": "Confusion matrix"}
 _ORDERS = {"typical": "Most typical", "least": "Least confident", "wrong": "Wrongly assigned"}
 _FLAG_COLORS = {"split": "orange", "merge": "red", "mixed": "yellow", "empty": "gray"}
 _MATCHING = (
-    "The one-to-one matching of clusters and classes that makes most images right, as the accuracies count them. Each "
-    "class goes to one cluster at most, so the matched class need not be the most frequent one in a cluster"
+    "The one-to-one matching of clusters and classes with the most correct images, as in the accuracies. A class is "
+    "matched with at most one cluster, so a cluster's matched class may differ from its most frequent class"
 )
 
 
@@ -67,7 +67,7 @@ def show(runs: list[Run]) -> None:
         image = url_fields.number("image")
         with st.container(border=True):
             if image is None:
-                st.caption("Click a picture to see what the network took it for at every epoch.")
+                st.caption("Click a picture to see its predicted cluster at every epoch.")
             else:
                 image_history.show(here, images, image)
     training_on.show(here)
@@ -197,7 +197,7 @@ def columns(here: View) -> list[Column]:
     overlap = "Overlap with the same cluster in earlier epochs (images in both over images in either), "
     overlap += f"mean over the {clusters.WINDOW} epochs before. Clusters that you merged or split off have none"
     about_matched = f"{_MATCHING}. Per cent: its share of the cluster"
-    about_second = "Second most frequent true class, and that one's share"
+    about_second = "Second most frequent true class and its share"
     about_known = "The most frequent class among its images of known class, and how many of these have it"
     about_confidence = f"Mean over its images. {image_history.HELPS['Confidence']}"
     about_nearest = "The cluster with the most similar mean features, and the cosine"
@@ -247,7 +247,7 @@ def _show_confusion(here: View, chosen: int) -> None:
     """Clusters against true classes; a click on a cell opens its images."""
     if not (here.truth >= 0).any():
         st.info(
-            "No true class of an unlabeled image is known, so there is nothing to compare with.",
+            "The true classes of the unlabeled images are not known, so there is no confusion matrix.",
             icon=":material/grid_on:",
         )
         return
@@ -360,7 +360,7 @@ def class_account(here: View, about: Cluster) -> str:
     of = "of its images" if about.known == about.size else "of its images of known class"
     said = f"Matched class {_bold_share(here, about.matched, about.matched_share)} {of}."
     if about.matched < 0:
-        said = f"Matched with no class: each went to a cluster that fits better. Shares are {of}."
+        said = f"Matched with no class: other clusters fit the classes better. Shares are {of}."
     if about.majority != about.matched:
         said += f" Most frequent class {_bold_share(here, about.majority, about.purity)}."
     return said
@@ -372,8 +372,8 @@ def _bold_share(here: View, class_id: int, share: float) -> str:
 
 def _nothing_to_show(about: Cluster, order: str) -> str:
     if not about.size:
-        return "The network put no image in this cluster."
-    return "No image of a known class is wrongly assigned here." if order == "wrong" else "There is no such image."
+        return "This cluster has no images."
+    return "No image of a known class is wrongly assigned here." if order == "wrong" else "No images match."
 
 
 def _ordered_rows(here: View, about: Cluster, order: str, class_id: int | None) -> np.ndarray:

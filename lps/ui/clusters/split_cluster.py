@@ -17,8 +17,8 @@ _SHOWN = 8  # pictures of a part
 _LIKE = 24  # pictures that are like the chosen ones
 _ASKED = "like_these"  # in the session: (of what, image ids that others shall be like)
 _HELP = (
-    "Parts by k-means on the ten directions in which the features of its images differ most. The largest part stays; "
-    "the others become clusters, and one Undo takes that back"
+    "Splits the cluster by k-means on the first ten principal components of its features. The largest part keeps the "
+    "cluster; the others become new clusters. You can undo this"
 )
 
 
@@ -96,7 +96,7 @@ def show_like(here: View, cluster: int, images: Images | None, version: int) -> 
         tiles = [_tile(here, image, row) for image, row in zip(found.tolist(), rows.tolist())]
         token = f"like {version} {sorted(wanted)}"
         done = gallery.sheet(tiles, images, "like", token, "Images like the chosen ones")
-        st.caption("The nearest first, with the cluster that they are in now. Tick those that belong together.")
+        st.caption("Nearest first, with their current cluster. Tick the images that belong together.")
         if done.chosen:
             assign_cluster.ask(here, done.chosen, f"like place {version} {cluster}")
 

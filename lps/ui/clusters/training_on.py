@@ -35,7 +35,7 @@ def show(here: View) -> None:
             icon=":material/model_training:",
             disabled=not is_ready,
         )
-        why = "A new run: its labels are those of this one and the clusters that you named."
+        why = "Starts a new run. Its labels are those of this run plus the clusters you named."
         st.caption(
             why if is_ready else "Name a cluster first." if not here.run.is_recorded else "A recording has no names."
         )
@@ -113,8 +113,8 @@ def _ask_unnamed(here: View) -> dict[int, int | None]:
         key=f"train_on_unnamed_{here.run.id}_{here.epoch}",
     )["What becomes of it"]
     st.caption(
-        "A dissolved cluster is no class of the new run: its pictures stay unlabeled and can go to other classes. That "
-        "is the default for clusters that look mixed or that you called no class."
+        "A dissolved cluster is not a class of the new run: its pictures stay unlabeled and can join other classes. "
+        "This is the default for clusters that look mixed and for those you marked as no class."
     )
     return {c.id: targets.get(answer) for c, answer in zip(free, answers) if answer != _KEEP}
 

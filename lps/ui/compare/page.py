@@ -74,7 +74,7 @@ def _show_against(groups: list[Group]) -> Group | None:
     """Every group against one of them; returns that one."""
     if len(groups) < 2:
         return None
-    st.subheader("Are they different?", anchor=False)
+    st.subheader("Are the differences significant?", anchor=False)
     return against.show(groups, "against")
 
 
@@ -87,7 +87,7 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
     states = {run.id: run.state().name for run in runs}
     usual = usual_choice(runs, states)
     chosen = select.picked(runs)
-    about = f"The {len(usual)} newest finished runs of one split" if len(usual) > 1 else "The one finished run"
+    about = f"The {len(usual)} newest finished runs of one split" if len(usual) > 1 else "The only finished run"
     with st.container(horizontal=True, gap="small"):
         url_fields.draw(
             st.multiselect,
@@ -155,7 +155,7 @@ def _shown_score(member: Scored, key: str) -> float:
 
 
 def _remark(member: Scored, why: str) -> str:
-    told = "as recorded while training; predictions are gone" if member.is_told else ""
+    told = "as recorded while training; the predictions were deleted" if member.is_told else ""
     return "; ".join(filter(None, [why or ("" if member.is_complete else "did not reach its end"), told]))
 
 
@@ -193,13 +193,13 @@ def _show_curves(scored: Sequence[Scored]) -> None:
 def _about_curves(name: str, members: dict, tables: dict[str, pd.DataFrame], band: str) -> list[str]:
     """What the lines and bands are, and where they are not what they seem."""
     words = {"range": "The band goes from the lowest to the highest.", "std": "The band is ± one standard deviation."}
-    words["interval"] = f"The band is the {INTERVAL} of each mean by itself; whether two differ is told above."
+    words["interval"] = f"The band is the {INTERVAL} of each mean by itself; whether two differ is shown above."
     said = ["Each line is the mean of n runs at each epoch.", words.get(band, "")]
     if name.startswith(("accuracy/", "nmi/", "ari/")):
         said.append("As recorded while training: protocol orca, seen accuracy by method.")
     pooled = [label for label, own in members.items() if len({run_groups.identity(member) for member in own}) > 1]
     if pooled:
-        said.append(f"Different settings are averaged in {escape.markdown(' · '.join(pooled))}.")
+        said.append(f"Groups that average over different settings: {escape.markdown(' · '.join(pooled))}.")
     silent = [label for label, table in tables.items() if not len(table)]
     if silent:
         said.append(f"Not recorded by {escape.markdown(' · '.join(silent))}.")
@@ -216,7 +216,7 @@ def _show_differences(groups: list[Group]) -> None:
     """The settings in which the groups differ, and no others."""
     st.subheader("Settings that differ", anchor=False)
     if len(groups) == 1:
-        st.caption("There is one group: its runs differ in nothing but the seed.")
+        st.caption("There is one group: its runs differ only in the seed.")
         return
     table = settings_table(groups)
     columns = [Column(head, table[head]) for head in table if head != "Group"]

@@ -53,7 +53,7 @@ def sentence(setting: str, groups: Mapping[object, Group], measure: str) -> str:
         return ""
     first, second = ranked[:2]
     if means[first] == means[second]:
-        return f"No value has the best {MEASURES[measure].lower()}: several are alike."
+        return f"Several values share the best {MEASURES[measure].lower()}."
     extreme = "smallest" if measure == "gap" else "highest"
     number = _number(groups[first], measure)
     said = f"**{_named(setting, first)}** has the {extreme} {MEASURES[measure].lower()}: {number}."

@@ -19,7 +19,7 @@ def pick_background(found: Sequence[Background], name: str) -> Background:
         label = f"Everything else ({len(found)} backgrounds)"
         chosen = url_fields.choose(st.selectbox, name, label, named, width=420)
         return next(background for background in found if background.id == chosen)
-    st.caption(f"Everything else is the same: {escape.markdown(words[0])}.")
+    st.caption(f"All other settings are equal: {escape.markdown(words[0])}.")
     return found[0]
 
 

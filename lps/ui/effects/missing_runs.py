@@ -40,7 +40,7 @@ def show_started() -> None:
     fresh = [item for item in items if item.action != "exists"]
     words = f"{counted(len(fresh), 'run')} on {'its' if len(fresh) == 1 else 'their'} way."
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
-        st.markdown(words if fresh else "These runs exist already; nothing more was started.", width="stretch")
+        st.markdown(words if fresh else "These runs exist already, so nothing was started.", width="stretch")
         runs = [item.run.id for item in items]
         label, icon = "Watch them live", ":material/show_chart:"
         st.page_link("pages/live.py", label=label, icon=icon, query_params={"run": runs}, width="content")

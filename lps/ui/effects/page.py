@@ -66,7 +66,7 @@ def main() -> None:
     scoring = _pick_scoring()
     scored = _score(chosen, scoring)
     if not scored:
-        st.info("None of the finished runs can be scored in this way; the reasons stand above.", icon=":material/tune:")
+        st.info("None of the finished runs can be scored this way; see the reasons above.", icon=":material/tune:")
         return
     varied = effects.varied(member.config for member in scored)
     if not varied:
@@ -96,7 +96,7 @@ def _views() -> dict[str, str]:
 def _show_main_effects(scored: Sequence[Scored], varied: Mapping[str, list], chosen: Chosen) -> None:
     """Which setting matters: a sentence, a bar for each setting, and beside them two settings against each other."""
     found = main_effects(scored, chosen.measure)
-    st.markdown(answer.main_effects(found, chosen.measure) or "No two runs differ in one setting alone.")
+    st.markdown(answer.main_effects(found, chosen.measure) or "No two runs differ in exactly one setting.")
     if len(varied) < 2:
         return
     bars, cells = st.columns([5, 6], gap="large")
@@ -190,7 +190,7 @@ def _pick_scoring() -> Scoring:
 
 def _score(chosen: Chosen, scoring: Scoring) -> list[Scored]:
     """The finished runs of one split with their scores; the others are named with the reason."""
-    with st.spinner("Scoring the stored predictions"):
+    with st.spinner("Computing scores from the stored predictions"):
         scored, left_out = scores.score_all(list(chosen.finished), scoring)
     kept, foreign = effects.one_split(scored)
     left_out += [(member.run, f"its split is {member.split}, not {kept[0].split}") for member in foreign]
@@ -281,7 +281,7 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
         code = code_of("setting_curves", [member.run for member in background.members], setting, **scoring)
         plot(figure, "effect_curves", alt, code=code)
     st.caption(" ".join(_about_curves(axis, shown, groups, len(found), reasons)))
-    with st.expander("The same in numbers"):
+    with st.expander("Table of these numbers"):
         data_table.show(_curve_columns(setting), list(groups.items()), f"{alt}, in numbers")
     named = {
         value: replace(group, label=run_groups.setting_in_words(setting, value)) for value, group in groups.items()
@@ -313,7 +313,7 @@ def _about_curves(
     if num_backgrounds > 1:
         said.append("Runs of other backgrounds are not mixed in; choose them above.")
     if shown.kind == "places":
-        said.append("The values stand at equal distances.")
+        said.append("The values are drawn at equal distances.")
     elif shown.kind == "log":
         said.append("The axis is logarithmic.")
     if reasons:

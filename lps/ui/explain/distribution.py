@@ -162,7 +162,7 @@ def _recorded(past: History, epoch: int | None) -> np.ndarray | None:
 
 def _why_nothing(past: History, method: str) -> str:
     if not past.last_epoch:
-        return "This run has recorded no epoch yet. Until then, a made-up distribution stands here."
+        return "This run has recorded no epoch yet. Until then, you see an example distribution."
     name = escape.markdown(title(method))
     return f"{name} estimates no class distribution in this epoch, so a made-up one stands here."
 
@@ -272,7 +272,7 @@ def _type_values(belief: ClassEstimate) -> ClassEstimate:
             column_config={"Share %": number},
             height="content",
         )
-        st.caption("Brought to a sum of 100 %.")
+        st.caption("Rescaled to a sum of 100 %.")
     typed = edited["Share %"].to_numpy(np.float64)
     if edited.equals(table) or not np.isfinite(typed).all() or typed.min() < 0 or typed.sum() <= 0:
         return belief

@@ -77,7 +77,7 @@ def divergence_formula(pi_hat: np.ndarray, prior: np.ndarray, direction: str, va
 def _why(belief: ClassEstimate, both: dict[str, float], prior: np.ndarray | None) -> str:
     first, second = both[margin_math.PRIOR_FIRST], both[margin_math.ESTIMATE_FIRST]
     if max(first, second) < 0.0005:
-        return "Both are 0: the guesses are spread exactly as they should be. The further they stray, the larger both."
+        return "Both are 0: the predicted shares equal the prior. Both grow with the distance from the prior."
     starved = int(np.argmin(belief.shares))
     share = f"{belief.shares[starved]:.1%}" if belief.shares[starved] >= 0.0005 else "less than 0.1%"
     least = (
@@ -113,7 +113,7 @@ def show_margins(belief: ClassEstimate, divergence: float) -> np.ndarray:
     left, right = st.columns([4, 6], gap="large")
     with left:
         usual = float(belief.settings["margin_scale"])
-        scale = url_sliders.dial("C, the strength of the brake", "C", 0.0, max(LARGEST_SCALE, usual), usual, 0.5)
+        scale = url_sliders.dial("C, the strength of the margin", "C", 0.0, max(LARGEST_SCALE, usual), usual, 0.5)
         values = margin_math.margins(belief.shares, divergence, scale)
         st.latex(_margin_formula(belief.shares, divergence, scale, values))
     with right:
@@ -138,7 +138,7 @@ def _say_whose_margin(belief: ClassEstimate) -> None:
         return
     name = escape.markdown(title(belief.method))
     if belief.method == "lps":
-        words = "This run had its margin switched off. Below is what LPS would have added to it."
+        words = "This run had no margin. Below are the margins that LPS would have used."
     elif belief.method == "":
         words = "The settings of this run cannot be read. Below is what LPS would make of its class distribution."
     elif belief.past.vector("margin", belief.epoch or 0) is not None:
@@ -185,7 +185,7 @@ def sign_words(belief: ClassEstimate, values: np.ndarray, sureness: float) -> st
         f"pull, the force with which training moves it towards the right answer{held}. "
     )
     if left[least] - left[most] < _EVEN:
-        return text + "The others keep about as much: hardly anybody is favoured."
+        return text + "The others keep about as much: no class has a clear advantage."
     return text + (
         f"{_name(belief, least)} gets +{values[least]:.2f} and keeps {keeps[least]}: it can **catch up**. "
         "As the shares even out, KL and with it every margin goes to 0."

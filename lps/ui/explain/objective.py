@@ -45,12 +45,12 @@ _TERMS = {
         "Entropy", "Keeps all classes in use. Without it, a few classes can swallow everything. Lowest at equal use."
     ),
     "cross_entropy": _Term("Cross-entropy", "Names the labeled images."),
-    "pairwise": _Term("Pairs", "Similar images shall get the same class."),
+    "pairwise": _Term("Pairs", "Similar images should get the same class."),
     "pseudo_label": _Term("Pseudo-labels", "Names the images whose guess passes the threshold."),
     "logit_adjusted": _Term("Pseudo-labels, adjusted", "Names confident images; frequent classes count for less."),
-    "consistency": _Term("Consistency", "Two views of an image shall be named alike."),
+    "consistency": _Term("Consistency", "Two views of an image should get the same class."),
     "supervised_contrastive": _Term("Supervised contrast", "Pulls labeled images of one class together."),
-    "clustering": _Term("Clustering", "Sharpens the clusters that there are."),
+    "clustering": _Term("Clustering", "Sharpens the current clusters."),
 }
 _OF_OTHERS = {  # terms that are called alike in other methods and do something else there
     "unsupervised_contrastive": _Term(
@@ -86,7 +86,7 @@ def show_objective(belief: ClassEstimate) -> None:
         working = {name: value for name, value in terms.items() if name not in off}
         st.markdown(_summary(belief, epoch, working, total) + _off_words(off))
         st.caption(
-            "Every bar begins where the one before ends. Training lowers the total; a negative term lowers it too. "
+            "Each bar starts where the previous one ends. Training lowers the total; a negative term lowers it too. "
             "All values are means over the batches of the epoch."
         )
     with right:
@@ -209,8 +209,8 @@ def _show_formula(method: str) -> None:
 
 def _term(name: str) -> _Term:
     if name == "rest":
-        return _Term("Rest", "What the recorded terms leave of the total.")
-    return _TERMS.get(name) or _Term(name.replace("_", " ").capitalize(), "A term of this method alone.")
+        return _Term("Rest", "The rest of the total, which no recorded term explains.")
+    return _TERMS.get(name) or _Term(name.replace("_", " ").capitalize(), "A term that only this method has.")
 
 
 def _show_hint() -> None:

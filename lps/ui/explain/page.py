@@ -33,7 +33,7 @@ def show(runs: list[Run]) -> None:
     belief = distribution.choose(runs)
     if not runs:
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.caption("These are made-up beliefs. With a run, its own can be shown here.", width="content")
+            st.caption("These are example distributions. Choose a run to see its own.", width="content")
             st.page_link("pages/home.py", label="Start the demo", icon=":material/play_arrow:")
     _ask("How far is that from a fair share?")
     divergence = margin.show_divergence(belief)

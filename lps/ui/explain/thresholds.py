@@ -52,7 +52,7 @@ def _show_usual(settings: dict) -> None:
     """The thresholds of LPS over the share of a run."""
     left, right = st.columns([4, 6], gap="large")
     with left:
-        done = url_sliders.dial("Share of the run that is over", "time", 0, 100, 25, 1, format="%d %%") / 100
+        done = url_sliders.dial("Progress of the run", "time", 0, 100, 25, 1, format="%d %%") / 100
         bounds = settings["threshold_novel_start"], settings["threshold_novel_end"]
         now = {"seen": settings["threshold_seen"], "novel": margin_math.threshold_novel(done, *bounds)}
         st.latex(_threshold_formula(done, *bounds, now["novel"]))
@@ -120,7 +120,11 @@ def _words_of(now: dict[str, float], when: str) -> str:
 def _plot(asked, passed, now: float, end: float, view: str) -> None:
     figure = explain_charts.thresholds(asked, passed, now, end, theme.palette())
     figure.update_layout(uirevision=view)
-    plot(figure, "explain_thresholds", "Confidence asked of seen and novel guesses over the run, and who passes")
+    plot(
+        figure,
+        "explain_thresholds",
+        "Confidence thresholds of seen and novel predictions over the run, and the shares that pass",
+    )
     if any(len(values) for values in passed.values()):
         st.caption("Solid: the confidence asked for. Dotted: share of the guesses that reach it, in training.")
 
@@ -142,7 +146,7 @@ def _show_passing(run: Run, epoch: int, now: dict[str, float]) -> None:
     try:
         groups = passing(run, epoch, now) if now else {}
     except UserError as error:
-        st.caption(escape.markdown(f"How many are right cannot be told: {error}."))
+        st.caption(escape.markdown(f"The share of correct predictions is unknown: {error}."))
         return
     if not groups:
         return
@@ -179,7 +183,7 @@ def purity_words(groups: dict[str, Adoption]) -> str:
     known = [
         f"{found.purity:.1%} of those called {group}" for group, found in groups.items() if found.purity is not None
     ]
-    return f"Of the guesses that pass, {' and '.join(known)} are right." if known else "The truth is not known here."
+    return f"Of the guesses that pass, {' and '.join(known)} are right." if known else "The true classes are not known."
 
 
 def _described(groups: dict[str, Adoption]) -> str:

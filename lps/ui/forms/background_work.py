@@ -16,7 +16,7 @@ def show_work(job: BackgroundJob) -> None:
     """One line: how far it is, with the button that ends it, or what came of it."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if job.is_working:
-            left = overview.left_in_words(job.left) if job.left else "time left not known yet"
+            left = overview.left_in_words(job.left) if job.left else "time left unknown"
             words = f"{job.title} · {job.phase_in_words} · {left}"
             st.progress(job.share or 0.0, text=f":small[{escape.markdown(words)}]")
             _offer_cancel(job)

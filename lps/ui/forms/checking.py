@@ -51,7 +51,7 @@ def show(config: Config | None) -> None:
         if problem := st.session_state.pop("check_problem", ""):
             fields.say(problem)
         if standing.state == "working":
-            questions.wait(path, "It goes on when this page is closed.")
+            questions.wait(path, "It continues after you close this page.")
         elif found is None:
             _offer(config, standing)
         else:
@@ -64,7 +64,7 @@ def _show_effect(said: Decided) -> None:
     parts = [f"leave out {counted(len(said.left_out), 'picture')}"] if said.left_out else []
     parts += [f"label {counted(len(said.labels), 'picture')} otherwise"] if said.labels else []
     if parts:
-        st.caption(f":material/rule: As decided below, the next runs {' and '.join(parts)}.")
+        st.caption(f":material/rule: With your decisions below, the next runs {' and '.join(parts)}.")
 
 
 def _offer(config: Config, standing: background.JobState) -> None:
@@ -82,8 +82,8 @@ def _offer(config: Config, standing: background.JobState) -> None:
 
 def _show_found(config: Config, found: Audited, left: Sequence[Doubt]) -> None:
     if not left:
-        words = "Nothing is left to decide" if found.findings else "Nothing was found"
-        st.caption(f"{words} among {counted(found.count, 'picture')}.")
+        among = f"among {counted(found.count, 'picture')}"
+        st.caption(f"All findings {among} are decided." if found.findings else f"Nothing was found {among}.")
         return
     ones = {kind: [finding for finding in left if finding.kind == kind] for kind in KINDS}
     kinds = [kind for kind in KINDS if ones[kind]]

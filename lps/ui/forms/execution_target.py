@@ -121,7 +121,7 @@ def _ask_option(on: str, name: str, option: Option) -> None:
         usual = f"Usual one ({known[0]})"
         _ask(st.selectbox, name, text, _label(option), ["", *known], format_func=lambda word: word or usual)
     else:
-        _ask(st.text_input, name, text, _label(option), placeholder="As the cluster likes")
+        _ask(st.text_input, name, text, _label(option), placeholder="Cluster default")
 
 
 def _ask(widget: Callable, name: str, text: str, *args, **options) -> None:

@@ -24,9 +24,9 @@ from lps.ui.shared import escape, select, url_fields
 
 _SIDE_BY_SIDE = 20  # letters of choices that fit beside each other
 _EFFORTS = {
-    "stored": ("Stored features", f"A network that comes along looks at every picture once: minutes on a CPU. "
+    "stored": ("Stored features", f"A pretrained network computes features of every picture once: minutes on a CPU. "
                f"{ABOUT_LABELS}."),
-    "light": ("Light", "From nothing but these pictures, made small, with a small network: minutes on a CPU, and less "
+    "light": ("Light", "Trains a small network from scratch on small copies of your pictures: minutes on a CPU, less "
               "accurate. A good first look."),
     "full": ("Full", "Larger pictures, a larger network, more epochs: made for a GPU; hours on a CPU."),
 }  # fmt: skip
@@ -63,7 +63,7 @@ def show_title() -> None:
             st.button("Start over", icon=":material/restart_alt:", type="tertiary", on_click=keep, args=(Draft(),))
         words = {"format_func": _VIEWS.get, "required": True, "label_visibility": "collapsed"}
         url_fields.draw(
-            st.segmented_control, "form:view", view(), _remember_view, "How much is asked", list(_VIEWS), **words
+            st.segmented_control, "form:view", view(), _remember_view, "Which settings to show", list(_VIEWS), **words
         )
 
 

@@ -38,11 +38,11 @@ def show_menu(shelf: SavedViews, label: str) -> None:
                 more = {"icon": ":material/delete:", "type": "tertiary", "key": f"drop_{name}"}
                 st.button("Delete", on_click=_drop, args=(shelf, name), **more)
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-            about = f"The one called {_USUAL} is what the page begins with"
-            st.text_input("Keep this as", key="view_name", max_chars=60, help=about, width=220)
+            about = f"The view {_USUAL} opens when you visit the page"
+            st.text_input("Save view as", key="view_name", max_chars=60, help=about, width=220)
             st.button("Keep", icon=":material/bookmark_add:", key="keep_view", on_click=_keep, args=(shelf,))
         error_toasts.show("kept")
-        st.caption("A link to what is shown now")
+        st.caption("Link to the current view")
         st.code(url_fields.link(), language=None, wrap_lines=True)
 
 
@@ -50,7 +50,7 @@ def _keep(shelf: SavedViews) -> None:
     query = {key: st.query_params.get_all(key) for key in st.query_params}
     with error_toasts.kept("kept"):
         if not query:
-            raise UserError("keep", "nothing differs from the usual page; filter or choose something first")
+            raise UserError("keep", "nothing to save: this is the default view. Filter or choose something first")
         shelf.put(st.session_state["view_name"], query)
 
 

@@ -36,7 +36,7 @@ def _adaptive_margin(settings: Settings) -> Formula:
         numbers = f"With the margin ${margin}$."
     else:
         one = r"\ell(z,y)=-\log\frac{e^{z_y}}{\sum_{j}e^{z_j}}"
-        numbers = "The margin is switched off, so this is plain cross-entropy."
+        numbers = "The margin is off, so this is plain cross-entropy."
     letters = (
         rf"$l$: the $B_l$ labeled images of a batch, $u$: its $B_u$ others. $z^{{{first}}}$, $z^{{s}}$: logits of "
         rf"{_view_words(first)} and of the strong view. $\hat y$: the guess in {_view_words(second)}."

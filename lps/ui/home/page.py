@@ -173,7 +173,7 @@ def _show_nothing(hidden: int = 0) -> None:
     """What stands in the place of the list before the first run, or where all are hidden."""
     st.subheader("Runs", anchor=False)
     if hidden:
-        st.caption("All are hidden; the page Runs shows them.")
+        st.caption("All runs are hidden. Open Runs to see them.")
     else:
         st.caption("None yet. The demo's run will be listed here.")
 

@@ -18,12 +18,12 @@ def show(brief: bool = False) -> None:
     """All recordings; one sentence where there are none. brief: small cards, and a link instead of the story's."""
     runs = recorded_runs()
     if not runs:
-        st.caption("The recordings that come with the program are not there.")
+        st.caption("The recordings that come with the program were not found.")
         return
     st.caption(
-        "Real runs that came with the program: look at them on every page, nothing of them can be changed. :blue[Seen] "
-        "and :orange[novel] accuracy over the epochs, up to 100 %, and the gap between them. Novel accuracy asks "
-        "whether the pictures of a class lie together, under whatever name."
+        "Recorded runs that come with the program. Every page can show them; nobody can change them. The curves are "
+        ":blue[seen] and :orange[novel] accuracy over the epochs, up to 100 %, with the gap between them. Novel "
+        "accuracy counts the pictures of a class that share a cluster, whatever its name."
     )
     parts = recordings.cast()
     names = {run.id: name for name, run in parts.items()}
@@ -79,8 +79,8 @@ def _show_story() -> None:
     with st.container(border=True, height="stretch", gap="xsmall", key="card-story"):
         st.markdown("**The story of these runs**")
         st.markdown(
-            "What is seen, what is novel, and why do the first swallow the others? What LPS does about it, in "
-            "a few minutes, step by step. No knowledge needed."
+            "What are seen and novel classes, why do seen classes absorb novel pictures, and what does LPS do about "
+            "it? A few minutes, step by step. You need no prior knowledge."
         )
         st.space("stretch")
         st.page_link("pages/story.py", label="Begin", icon=":material/auto_stories:")
@@ -127,16 +127,14 @@ def _telling(part: str, run: Run, past: event_log.History, parts: dict[str, Run]
         return f"The novel classes keep up: never more than {behind:.0f} points behind, {novel:.0f} % novel in the end."
     if part == "no_margin":
         idle, new = recordings.idle_piles(run)
-        words = f"Nothing holds any class back: {100 * past.last('accuracy/novel'):.0f} % novel in the end"
-        return f"{words}, {idle} of {new} new piles with hardly a picture." if idle else f"{words}."
+        words = f"No margin: {100 * past.last('accuracy/novel'):.0f} % novel in the end"
+        return f"{words}, {idle} of {new} new clusters are almost empty." if idle else f"{words}."
     if part == "no_entropy":
         empty = int((recordings.piles(run) == 0).sum())
-        return f"Classes fall together: {empty} of {len(recordings.piles(run))} stay without a single picture." * (
-            empty > 0
-        )
+        return f"Clusters collapse: {empty} of {len(recordings.piles(run))} have no picture." * (empty > 0)
     if part in ("orca", "fixmatch"):
         lost, novel = recordings.swallowed(run)
-        return f"The seen classes swallow {lost} of {novel} novel pictures."
+        return f"The seen classes absorb {lost} of {novel} novel pictures."
     if not catalog.method_info(run.config().method).seen_is_aligned:
         return ""
     lost, novel = recordings.swallowed(run)

@@ -43,7 +43,7 @@ def show(config: Config | None) -> None:
             words = f"{counted(len(others), 'other count')} {'is' if len(others) == 1 else 'are'}"
             st.page_link("pages/queue.py", label=f"{words} under way", icon=":material/pending_actions:")
         if path is None:
-            st.caption("The search can begin once the fields above fit.")
+            st.caption("The search can start once the settings above are valid.")
             return
         try:
             found = class_count.read(path)
@@ -51,7 +51,7 @@ def show(config: Config | None) -> None:
             fields.say(form.sentence(error))
             return
         if standing.state == "working":
-            words = "It goes on when this page is closed; the page Queue shows it, too."
+            words = "It continues after you close this page. Queue shows it too."
             questions.wait(path, words)
         elif found is None:
             _offer(config, standing)
@@ -62,8 +62,8 @@ def show(config: Config | None) -> None:
 def _offer(config: Config, standing: background.JobState) -> None:
     cancelled = f"The search was cancelled; {background_jobs.kept_in_words(config)}."
     about = (
-        "Clusters the features that a run starts from with every number of classes and sees which agrees best with "
-        "the labels. The start is made first where there is none yet, and kept for the runs."
+        "Clusters the start features with every number of classes and compares the clusters with the labels. If there "
+        "are no start weights yet, they are made first and kept for your runs."
     )
     questions.offer(
         "search", standing, cancelled, about, "Search", ":material/search:",
@@ -77,9 +77,9 @@ def _show_count(found: ClassCount) -> None:
     )
     plot(_chart(found, theme.palette()), "class_count", alt)
     st.caption(
-        f"**{found.in_words}**. Of the numbers whose accuracy on the labels is within a standard error "
-        f"({100 * found.tolerance:.1f} points) of the best, this one has the clusters that keep apart best. A run may "
-        "also look for more; surplus ids stay nearly empty."
+        f"**{found.in_words}**. Among the counts whose accuracy on the labels is within one standard error "
+        f"({100 * found.tolerance:.1f} points) of the best, this one has the best separated clusters. A run may also "
+        "look for more classes; the extra clusters stay almost empty."
     )
     st.button(
         f"Look for {found.novel} novel classes",

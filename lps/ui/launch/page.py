@@ -81,7 +81,7 @@ def _show_dataset(draft: Draft, reading: Reading, errors: dict[str, str], is_sim
     if about.path:
         fields.type_into("dataset.path", about.path, errors.get("dataset.path"))
     if draft.dataset == "folder":
-        st.page_link("pages/own.py", label="Browse, or bring pictures along", icon=":material/add_photo_alternate:")
+        st.page_link("pages/own.py", label="Browse or upload pictures", icon=":material/add_photo_alternate:")
     fields.choose_effort()
     images = splits.show_samples(draft, not is_simple)
     if images and not is_simple:
@@ -130,7 +130,7 @@ def _show_own(
         if draft.seeds != _USUAL_SEEDS:
             fields.write("seeds", "Seeds", errors.get("seed"), "One run per seed")
         if draft.name:
-            fields.write("name", "Name", None, "Of the runs, for people", max_chars=120)
+            fields.write("name", "Name", None, "For the list of runs", max_chars=120)
     fields.show_grid(own, errors)
     execution_target.show(several=len(reading.configs) > 1)
     _show_notices(draft, reading, place)
@@ -169,7 +169,7 @@ def _show_run(draft: Draft, reading: Reading, place: ExecutionTarget, errors: di
     with fields.grid():
         fields.write("seeds", "Seeds", errors.get("seed"), "One run per seed, such as 0, 1, 2")
         fields.choose_device(errors.get("device"), place.is_here)
-        fields.write("name", "Name", None, "Optional, for people", placeholder="No name", max_chars=120)
+        fields.write("name", "Name", None, "Optional, for the list of runs", placeholder="No name", max_chars=120)
     execution_target.show(several=len(reading.configs) > 1)
     _show_notices(draft, reading, place)
     if reading.configs:

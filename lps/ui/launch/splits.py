@@ -282,7 +282,7 @@ def _offer_download(draft: Draft) -> None:
         return
     if st.button("Download", icon=":material/download:", key="download"):
         try:
-            with st.spinner("Downloading; the server's terminal shows how far it is", show_time=True):
+            with st.spinner("Downloading. The server's terminal shows the progress.", show_time=True):
                 sources.fetch(draft.dataset)
         except UserError as error:
             fields.say(form.sentence(error))

@@ -85,7 +85,7 @@ def _show_play(token: str, playing: bool, epoch: int, last: int) -> None:
 
 
 def _show_way_back(last: int, move: Callable[[int, int], None]) -> None:
-    options = {"icon": ":material/last_page:", "help": "Leave the chosen epoch, and show each new one as it comes."}
+    options = {"icon": ":material/last_page:", "help": "Show each new epoch instead of the chosen one."}
     st.button("Follow the newest", key="newest", on_click=move, args=(last, last), **options)
 
 

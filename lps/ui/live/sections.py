@@ -182,7 +182,7 @@ def _reused_in_words(past: History) -> str:
     last = past.pretrain.iloc[-1]
     known = {label: last[name] for name, (label, _) in line_charts.QUALITY.items() if name in last and last[name] >= 0}
     quality = ", ".join(f"{label} {100 * value:.1f} %" for label, value in known.items())
-    said = "The start weights were there already, made by an earlier run, so nothing was pretrained."
+    said = "An earlier run had already made the start weights, so this run skipped pretraining."
     return f"{said} Quality of their features: {quality}." if quality else said
 
 
@@ -389,7 +389,7 @@ def show_log(run: Run) -> None:
 def _no_log(run: Run) -> str:
     if run.is_recorded:
         return "A recording has no log."
-    return "No log was kept of this run." if run.state().is_over else "Nothing has been printed yet."
+    return "This run has no log." if run.state().is_over else "Nothing has been printed yet."
 
 
 def show_settings(run: Run) -> None:

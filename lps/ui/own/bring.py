@@ -5,7 +5,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from lps.datasets._pictures import ENDINGS
+from lps.datasets.readers.pictures import ENDINGS
 from lps.interop import own_pictures
 from lps.ui.pictures import folder_choice
 from lps.ui.server import uploads
@@ -24,7 +24,7 @@ def show(choose: Callable[[Path], None]) -> None:
         "in one called unlabeled. A model learns the classes that you sorted and looks for those that you did not."
     )
     st.code(_HOW, language=None)
-    about = "One with a sub-folder a class"
+    about = "A folder with one sub-folder per class"
     folder_choice.show_two_ways(
         lambda: _ask_for_files(choose), lambda: folder_choice.browse("own", choose, about, needs_folders=True)
     )

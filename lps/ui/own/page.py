@@ -119,16 +119,16 @@ def _ask_novel(config: Config | None, seen: FolderPreview) -> int | None:
     with st.container(border=True, gap="small"):
         novel = st.number_input(
             "Novel classes to look for", 1, max(1, seen.unlabeled), value=None, step=1, key=_NOVEL, width=240,
-            placeholder="How many may there be?",
+            placeholder="How many classes are novel?",
         )  # fmt: skip
         if found is not None:
             st.caption(suggestion(found))
         elif standing.state == "working":
-            questions.wait(path, "A number is suggested in a moment.")
+            questions.wait(path, "A suggestion follows in a moment.")
         elif config is not None:
             questions.offer(
                 "search", standing, "The search was cancelled.",
-                "Looks at all pictures and suggests a number; it also looks for odd ones.", "Suggest a number",
+                "Checks all pictures, suggests a number, and lists unusual pictures.", "Suggest a number",
                 ":material/search:", lambda: _begin(config, seen),
             )  # fmt: skip
     return novel
@@ -161,7 +161,7 @@ def _show_bar(draft: Draft, seen: FolderPreview, novel: int | None) -> None:
         usual = estimates.of(config, (sum(seen.counts) + seen.test, side, side))
         st.markdown(what + (f" · about {costs.span_in_words(usual)}" if usual else ""), width="stretch")
     else:
-        st.markdown(":gray[Say how many novel classes to look for, or wait for the suggestion.]", width="stretch")
+        st.markdown(":gray[Enter how many novel classes to look for, or wait for the suggestion.]", width="stretch")
     starting.button("Start", "own", type="primary", icon=":material/play_arrow:", disabled=not is_ready)
 
 

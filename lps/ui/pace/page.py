@@ -111,7 +111,7 @@ def _suggest(run: Run, runs: list[Run]) -> None:
     """Offer runs to compare a single run with."""
     fitting = comparable.partners(run, runs)[:_SUGGESTIONS]
     if not fitting:
-        words = "There is no finished run of another method on this split yet to put beside it."
+        words = "No finished run of another method uses this split yet."
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption(words, width="content")
             st.page_link("pages/launch.py", label="Launch one", icon=":material/rocket_launch:")

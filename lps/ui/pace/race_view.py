@@ -29,7 +29,7 @@ def show(runs: list[Run]) -> None:
     words = "What the brake does, on points that your browser trains"
     st.page_link("pages/explain.py", label=words, icon=":material/school:")
     for run in others:
-        st.caption(escape.markdown(f"A race has three lanes; {titles.label(run)} is in the course below."))
+        st.caption(escape.markdown(f"The race shows at most three runs. {titles.label(run)} is in the curves below."))
 
 
 def offer(runs: list[Run]) -> None:

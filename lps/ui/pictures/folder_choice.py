@@ -20,10 +20,10 @@ def show_two_ways(ask_for_files: Callable[[], None], browse_folders: Callable[[]
     """From the browser and from the machine, beside each other."""
     from_browser, from_machine = st.columns(2, gap="medium")
     with from_browser, st.container(border=True, height="stretch"):
-        st.markdown("**:material/upload: From the computer in front of you**")
+        st.markdown("**:material/upload: Upload from this computer**")
         ask_for_files()
     with from_machine, st.container(border=True, height="stretch"):
-        st.markdown("**:material/folder_open: From the machine that does the work**")
+        st.markdown("**:material/folder_open: Use a folder on the server**")
         browse_folders()
 
 
@@ -53,7 +53,7 @@ def browse(name: str, choose: Callable[[Path], None], help: str, needs_folders: 
     """
     place, roots = f"{name}_place", browsing.roots()
     if not roots:
-        st.caption("There is no folder to look at.")
+        st.caption("No folder is available.")
         return
     try:
         here = browsing.allowed(st.session_state.get(place) or roots[0])
@@ -108,7 +108,7 @@ def show_earlier(name: str, found: list[Path], choose: Callable[[Path], None]) -
     """A button for each folder from before, the newest ones."""
     if not found:
         return
-    st.markdown("**Brought along before**")
+    st.markdown("**Earlier uploads**")
     with st.container(horizontal=True, gap="small"):
         for folder in found[:_EARLIER]:
             st.button(escape.markdown(folder.name), icon=":material/photo_library:", key=f"{name}_again:{folder.name}",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from lps.datasets._pictures import ENDINGS
+from lps.datasets.readers.pictures import ENDINGS
 from lps.errors import UserError
 from lps.interop import own_pictures
 from lps.ui.pictures import folder_choice
@@ -16,7 +16,7 @@ from lps.ui.shared import error_toasts, select
 def show(choose: Callable[[Path], None]) -> None:
     """All ways at once. choose: is told the folder, in a callback or before the page is drawn anew."""
     error_toasts.show("predict")
-    about = "One with pictures, in folders or not; nothing in it is changed"
+    about = "A folder with pictures, also in sub-folders. Your files are not changed"
     folder_choice.show_two_ways(lambda: _ask_for_files(choose), lambda: folder_choice.browse("predict", choose, about))
     folder_choice.show_earlier("predict", own_pictures.folders(own_pictures.home_of_new()), choose)
 
@@ -25,7 +25,7 @@ def _ask_for_files(choose: Callable[[Path], None]) -> None:
     kinds = [*sorted(ending.removeprefix(".") for ending in ENDINGS), *own_pictures.ARCHIVES]
     number = folder_choice.number_of_uploader("predict")
     files = st.file_uploader(
-        "Drop pictures, or an archive of them", kinds, accept_multiple_files=True, key=f"predict_files_{number}"
+        "Drop pictures or an archive of pictures", kinds, accept_multiple_files=True, key=f"predict_files_{number}"
     )
     folder_choice.say_where_kept()
     if files:

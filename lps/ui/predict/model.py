@@ -1,4 +1,4 @@
-"""Take the model away: a button that makes its folder in the background, and the .zip once it is there."""
+"""Export the model: a button that makes its folder in the background, and the .zip once it is there."""
 
 import streamlit as st
 
@@ -14,7 +14,7 @@ from lps.ui.shared import error_toasts, escape, take_away
 
 def show(run: Run) -> None:
     """What it is, the button, how far it is, the file."""
-    st.subheader("Take the model away", anchor=False)
+    st.subheader("Export the model", anchor=False)
     st.caption(
         "One folder that works without this program: the model as ONNX, from pictures to classes and none of these, "
         "your names, a card with what it was trained on and how good it is, and an example of a few lines."
@@ -25,13 +25,11 @@ def show(run: Run) -> None:
     if standing.state == "done":
         take_away.offer_file("Download ZIP", downloads.model_address(run), "deployed_code", "The folder as one file")
     elif standing.state == "working":
-        questions.wait(path, "It takes about a minute and goes on if you leave this page.")
+        questions.wait(path, "It takes about a minute and continues if you leave this page.")
     else:
         if standing.state == "failed":
             st.error(escape.markdown(f"{standing.message.removeprefix('lps: ')}."), icon=":material/error:")
-        st.button(
-            "Take the model away", icon=":material/deployed_code:", key="take_model", on_click=_begin, args=(run,)
-        )
+        st.button("Export the model", icon=":material/deployed_code:", key="take_model", on_click=_begin, args=(run,))
     take_away.show_command(cli_args.command("export", short_id(run.id), to="model"))
 
 

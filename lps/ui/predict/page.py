@@ -32,7 +32,7 @@ def main() -> None:
     named = st.query_params.get_all("run")
     able = [run for run in runs if prediction_work.has_weights(run) or run.id in named]
     if not able:
-        words = "No run has weights yet: the first epoch of training writes some. Recordings have none."
+        words = "No run has weights yet. Training saves them after the first epoch. Recordings have none."
         page_head.offer_launch(words, ":material/image_search:", "Launch a run")
         return
     text = st.query_params.get("folder")
@@ -71,7 +71,7 @@ def _show(run: Run, text: str | None) -> None:
             prediction_work.begin(run, folder)
     standing = background.standing(path)
     if standing.state == "working":
-        questions.wait(path, "It goes on if you leave this page.")
+        questions.wait(path, "It continues if you leave this page.")
     elif standing.state == "done":
         st.session_state[_SEEN] = (run.id, str(folder))
         _show_found(run, folder, path)
@@ -100,7 +100,7 @@ def _offer(run: Run, folder: Path, standing: background.JobState) -> None:
         st.caption("It was cancelled.")
     seen_before = st.session_state.get(_SEEN) == (run.id, str(folder))
     if seen_before and standing.state not in ("failed", "cancelled"):
-        st.caption("Its files, the names or the weights have changed since.")
+        st.caption("The files, the names or the weights have changed since then.")
     label = "Look again" if seen_before else "Predict these pictures"
     if st.button(label, icon=":material/image_search:", type="primary", key="predict_begin"):
         with error_toasts.kept("predict"):

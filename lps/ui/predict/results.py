@@ -7,7 +7,7 @@ import numpy as np
 import streamlit as st
 
 from lps.datasets import Images
-from lps.datasets._decoding import Unreadable, squeezed
+from lps.datasets.readers.decoding import Unreadable, squeezed
 from lps.errors import UserError
 from lps.inference import prediction_files
 from lps.inference.none_of_these import KEPT
@@ -65,16 +65,16 @@ def _ask_threshold(found: Predicted) -> float:
     """The distance from which on a picture is none of these, by the share of known ones that shall be kept."""
     with st.container(border=True, gap="small"):
         share = st.slider(
-            "Known pictures to keep", 50, 100, round(100 * KEPT), format="%d %%", key="predict_keep",
-            help="A picture that is farther from all training images than this share of known pictures is none of "
-            "these. 100 %: every picture is one of them.",
+            "Share of known pictures to accept", 50, 100, round(100 * KEPT), format="%d %%", key="predict_keep",
+            help="A picture gets a class only if it is as close to the training images as this share of known "
+            "pictures. The others are marked as none of these. 100 %: every picture gets a class.",
         )  # fmt: skip
         threshold = found.threshold(share / 100)
         if np.isfinite(threshold):
             words = found.trade_off.in_words(threshold)
             st.caption(f"{words[:1].upper()}{words[1:]}.")
         else:
-            st.caption("Every picture is one of the classes, however far from all of them it is.")
+            st.caption("Every picture gets a class, however far it is from all classes.")
     return threshold
 
 
@@ -172,7 +172,7 @@ def _show_table(found: Predicted, said: list[str], rows: list[int]) -> None:
 def _show_pictures(run: Run, found: Predicted, said: list[str], rows: list[int]) -> None:
     """A sheet of them, and one of them beside the training images that it is most like."""
     if not rows:
-        st.caption("There is no such picture.")
+        st.caption("No pictures match.")
         return
     pages, number = -(-len(rows) // _PAGE), 1
     if pages > 1:
@@ -194,7 +194,7 @@ def _show_pictures(run: Run, found: Predicted, said: list[str], rows: list[int])
             st.rerun()
     with one, st.container(border=True):
         if opened is None or opened >= len(found.files):
-            st.caption("Click a picture to see the training images that it is most like.")
+            st.caption("Click a picture to see the most similar training images.")
         else:
             _show_one(run, found, opened, said[opened])
 
@@ -211,7 +211,11 @@ def _show_one(run: Run, found: Predicted, row: int, said: str) -> None:
     st.caption(escape.markdown(found.files[row]))
     words = f"Confidence {100 * found.confidence[row]:.0f} % for {name}, distance {found.distance[row]:.3f}"
     if said == NONE:
-        why = "you called this cluster no class" if found.cluster[row] in found.rejected else "too far from all classes"
+        why = (
+            "you marked this cluster as no class"
+            if found.cluster[row] in found.rejected
+            else "too far from all classes"
+        )
         words += f": {why}"
     st.markdown(escape.markdown(f"{words}."))
     seen = _thumbnails(found.root or "", (found.files[row],))
@@ -219,13 +223,13 @@ def _show_one(run: Run, found: Predicted, row: int, said: str) -> None:
     new = [Frame(seen.pixels[0], seen.sides(0), found.groups[int(found.cluster[row])], f"Picture, {said}")]
     frames.show([("This one", new)], _SIZE)
     if images is None:
-        st.caption("The run's own pictures are not there any more.")
+        st.caption("The run's pictures were not found.")
         return
     rows = [
         Frame(images.pixels[image], images.sides(image), found.groups[cluster], f"Image {image}", found.titles[cluster])
         for image, cluster in zip(alike, found.theirs[row].tolist())
     ]
-    frames.show([("Most alike of the training images", rows)], _SIZE)
+    frames.show([("Most similar training images", rows)], _SIZE)
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)

@@ -116,7 +116,7 @@ def show(run: Run, epoch: int, table: pd.DataFrame, on_change: Callable[[Conditi
     known = {name: getattr(wanted, name) for name in choices if getattr(wanted, name) in choices[name]}
     shown = replace(wanted, **dict.fromkeys(CLASSES) | known)
     with (
-        st.expander("Select without drawing", expanded=bool(wanted), icon=":material/checklist:", key="where_opened"),
+        st.expander("Select by condition", expanded=bool(wanted), icon=":material/checklist:", key="where_opened"),
         st.form("where", border=False),
     ):
         with st.grid(columns="auto", min_column_width=_COLUMN, gap="small"):
@@ -125,16 +125,14 @@ def show(run: Run, epoch: int, table: pd.DataFrame, on_change: Callable[[Conditi
                 st.selectbox(CLASSES[name], [None, *words], format_func=lambda key, words=words: words.get(key, "Any"),
                              key=f"where_{name}")  # fmt: skip
             _ask_number("below", "Confidence below", shown.below, 1, 100, "percent", "Any")
-            _ask_number(
-                "image", "Around image", shown.image, 0, _LARGEST, "Its number stands below its picture", "None"
-            )
+            _ask_number("image", "Around image", shown.image, 0, _LARGEST, "The number below the picture", "None")
             nearest = shown.nearest or _USUAL_NEAREST
             about = "How many images of the most similar features; only with an image to be around"
             _ask_number("nearest", "Nearest", nearest, 1, _MOST_NEAREST, about, "")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             take = {"on_click": _take, "args": (tuple(choices), on_change)}
             st.form_submit_button("Select", key="where_select", icon=":material/checklist:", type="primary", **take)
-            st.caption("All that is filled in has to fit. Their images are shown below, as those of a lasso are.")
+            st.caption("Images must match all filled-in conditions. They are shown below, like a lasso selection.")
 
 
 def _ask_number(name: str, label: str, value: int | None, least: int, most: int, about: str, empty: str) -> None:

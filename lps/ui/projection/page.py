@@ -122,7 +122,7 @@ def _pick_run_and_epoch(runs: list[Run]) -> tuple[Run, int]:
 def _meaning(method: str) -> str:
     if method == "pca":
         return "The plane of largest variance at the newest epoch; every epoch is seen on the same plane."
-    return "Neighbours matter, distances between groups do not. Every epoch begins from the map of the nearest one."
+    return "Neighbours are meaningful, distances between groups are not. Each epoch starts from its neighbour's map."
 
 
 def _show_computation(run: Run, method: str, epoch: int) -> None:
@@ -224,7 +224,7 @@ def _show_neighbours(run: Run, epoch: int, table: pd.DataFrame, row: pd.Series) 
         st.caption(escape.markdown(f"{error}."))
         return
     if found is None:
-        st.caption("The features of this epoch were not kept.")
+        st.caption("The features of this epoch are not stored.")
         return
     names = points.partition(run).split.class_names
     near = table.set_index("image").loc[found.images]

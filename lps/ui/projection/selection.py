@@ -59,7 +59,7 @@ def show(run: Run, epoch: int, table: pd.DataFrame, chosen: np.ndarray) -> None:
     rows = table[table["image"].isin(chosen)]
     if rows.empty:
         if filters.asked() and not error:
-            st.info("No image fits all of it. Take back a condition above.", icon=":material/filter_alt_off:")
+            st.info("No image matches. Remove a condition above.", icon=":material/filter_alt_off:")
         return
     names, images = points.partition(run).split.class_names, pictures(run)
     _show_head(run, epoch, rows, names, images)

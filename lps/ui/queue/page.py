@@ -87,7 +87,7 @@ def _show_head(found: QueueSnapshot, now: float) -> None:
         st.warning(f"{words[:1].upper()}{words[1:]}.", icon=":material/hourglass_disabled:")
     if found.switch.paused:
         since = f" since {overview.clock(found.switch.since, now)}" if found.switch.since else ""
-        words = f"The queue is paused{since}: runs that have started go on, no others start."
+        words = f"The queue is paused{since}: running runs continue, waiting runs do not start."
         st.info(words, icon=":material/pause_circle:")
     if not _is_moving(found):
         st.info("No runs are running or waiting.", icon=":material/event_available:")

@@ -191,7 +191,7 @@ class Deck {
   draw() {
     const card = this.cards[0];
     this.shownAt = card ? performance.now() : 0;
-    const face = card ? this.face(card) : [part("empty", "p", this.isLoaded ? "No picture is left to decide about." : "…")];
+    const face = card ? this.face(card) : [part("empty", "p", this.isLoaded ? "All pictures are decided." : "…")];
     this.foot = part("foot", "div", "", { role: "status" });
     this.root.replaceChildren(...face, this.foot);
     this.drawFoot();
@@ -261,10 +261,10 @@ class Deck {
     const words = [`${this.count} decided here${rate}`];
     if (this.isLoaded) words.push(`${this.confirmed} confirmed in all`, `${this.waiting} left`);
     const late = this.outbox?.waiting.length ?? 0;
-    const saved = late ? `${late} not yet written` : this.count ? "All written" : "";
+    const saved = late ? `${late} not saved yet` : this.count ? "All written" : "";
     const lines = [part("news", "p", this.news), part("counts", "p", [...words, saved].filter(Boolean).join(" · "))];
     if (this.trouble) {
-      const kept = late ? " Your decisions are kept in this browser and sent again." : "";
+      const kept = late ? " Your decisions stay in this browser and are sent again later." : "";
       lines.push(part("trouble", "p", this.trouble + kept));
     }
     this.foot.replaceChildren(...lines);

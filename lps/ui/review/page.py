@@ -47,7 +47,7 @@ def _show(runs: list[Run]) -> None:
 def _show_account(run: Run, epoch: int) -> None:
     """What is asked, and where the answers go."""
     if run.is_recorded:
-        st.caption("This is a recording: decisions cannot be kept with it. In a copy of your own you can decide.")
+        st.caption("A recording is read-only. To decide, launch a copy of it as your own run.")
         link = {"query_params": {"clone": run.id}, "icon": ":material/content_copy:"}
         st.page_link("pages/launch.py", label="Launch a copy", **link)
         return
@@ -58,7 +58,7 @@ def _show_account(run: Run, epoch: int) -> None:
     with st.container(key="review_keys"):  # which a phone does not have (deck.css)
         st.caption("Keys: 1 to 5 a class, N one by its name, X none, S skip, U undo.")
     where = {"run": run.id, "epoch": str(epoch)}
-    words = "What was decided stands on Clusters"
+    words = "Open your decisions on Clusters"
     st.page_link("pages/clusters.py", label=words, icon=":material/arrow_forward:", query_params=where)
     _offer_splits(run, epoch, where)
 
@@ -71,7 +71,7 @@ def _offer_splits(run: Run, epoch: int, where: dict[str, str]) -> None:
         if not mixed:
             return
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.caption("Look mixed, to be split in two or three at once:", width="content")
+            st.caption("These clusters look mixed. You can split them in two or three:", width="content")
             for cluster in mixed[:_MOST_MIXED]:
                 label = escape.markdown(f"{here.name(cluster.id)}, {counted(cluster.size, 'picture')}")
                 address = where | {"cluster": str(cluster.id)}

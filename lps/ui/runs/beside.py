@@ -16,7 +16,7 @@ def show(first: RunRow, second: RunRow) -> None:
     names = (titles.label(first.run), titles.label(second.run))
     with st.container(border=True, key="beside"):
         st.markdown(f"**{escape.markdown(names[0])}** beside **{escape.markdown(names[1])}**")
-        is_all = st.toggle("Also what is the same", key="beside_all")
+        is_all = st.toggle("Show equal settings too", key="beside_all")
         _show_sections(found, names, is_all)
         _show_numbers(found, names)
         take_away.show_command(cli_args.command("diff", *(titles.short_id(entry.run.id) for entry in (first, second))))
@@ -46,7 +46,7 @@ def _show_numbers(found: SideBySide, names: tuple[str, str]) -> None:
     tabs = st.tabs(["Newest epoch", "Best epoch"])
     for tab, numbers in zip(tabs, (found.last, found.best)):
         if not numbers:
-            tab.caption("Neither has an evaluated epoch.")
+            tab.caption("Neither run has an evaluated epoch.")
             continue
         with tab:
             data_table.show(_number_columns(names), numbers, "The measurements of both runs")

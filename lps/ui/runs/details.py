@@ -38,7 +38,7 @@ def show(entry: RunRow) -> None:
             key = f"report:{entry.run.id}"
             take_away.offer_report(lambda: run_report.of_run(entry.run), f"report-{entry.run.id}", key)
         if entry.run.is_recorded:
-            st.caption("A recording: it stays as it is. Launch a copy to have a run of your own.")
+            st.caption("A recording is read-only. Launch a copy to get your own run.")
 
 
 def _is_advised(entry: RunRow) -> bool:
@@ -68,7 +68,7 @@ def _show_costs(entry: RunRow) -> None:
     """Memory and speed in one line of numbers; the moment of the newest record."""
     found = _costs(entry)
     if not found:
-        st.caption("No epoch is over yet." if entry.state.is_alive else "It has recorded no epoch.")
+        st.caption("No epoch is complete yet." if entry.state.is_alive else "The run recorded no epoch.")
         return
     with st.container(horizontal=True, gap="large"):
         for label, words, meaning in found:

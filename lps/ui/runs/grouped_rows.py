@@ -22,24 +22,24 @@ _FILL = 20  # characters: a name is pressed on, so it takes its whole cell
 class GroupedRow:
     """A group, or one run of an open one."""
 
-    bunch: RunGroup
+    group: RunGroup
     entry: RunRow | None = None
     is_open: bool = False
 
     @property
     def id(self) -> str:
-        return f"{self.bunch.id}/{self.entry.run.id}" if self.entry else self.bunch.id
+        return f"{self.group.id}/{self.entry.run.id}" if self.entry else self.group.id
 
     @property
     def runs(self) -> frozenset[str]:
         """Ids of the runs that it stands for."""
-        return frozenset(one.run.id for one in ([self.entry] if self.entry else self.bunch.members))
+        return frozenset(one.run.id for one in ([self.entry] if self.entry else self.group.members))
 
     def label(self, by: Sequence[Name]) -> str:
         """What stands in its first cell."""
         if self.entry:
             return (_INSIDE + table.name_of(self.entry)).ljust(_FILL, "\u2003")
-        return ((_OPEN if self.is_open else _CLOSED) + called(self.bunch, by)).ljust(_FILL, "\u2003")
+        return ((_OPEN if self.is_open else _CLOSED) + called(self.group, by)).ljust(_FILL, "\u2003")
 
 
 def rows_of(found: Sequence[RunGroup], opened: Collection[str]) -> list[GroupedRow]:
@@ -94,17 +94,17 @@ def columns(
     entries: Sequence[RunRow],
 ) -> list[Column]:
     """The columns after the names; differences from the group `held` and from the run `against` follow the numbers."""
-    all_over = all(row.bunch.finished == len(row.bunch.members) for row in rows)
+    all_over = all(row.group.finished == len(row.group.members) for row in rows)
     found = [
-        Column("n", [None if row.entry else len(row.bunch.members) for row in rows], "number", 48, "Runs"),
-        Column("Finished", [None if row.entry else row.bunch.finished for row in rows], "number", 70, hidden=all_over),
+        Column("n", [None if row.entry else len(row.group.members) for row in rows], "number", 48, "Runs"),
+        Column("Finished", [None if row.entry else row.group.finished for row in rows], "number", 70, hidden=all_over),
     ]
     for name in shown:
         head, number = table.head(name), {"kind": "number", "format": "%.1f" if name.kind == "percent" else "%.4g"}
         if not name.is_measured:
             found.append(table.column(name, entries, [_said(row, name) for row in rows], False))
             continue
-        about, groups = f"{name.key} at the newest epoch", [row.bunch.mean_and_std(name) for row in rows]
+        about, groups = f"{name.key} at the newest epoch", [row.group.mean_and_std(name) for row in rows]
         means = [table.values([row.entry], name)[0] if row.entry else mean for row, (mean, _) in zip(rows, groups)]
         spreads = [None if row.entry else spread for row, (_, spread) in zip(rows, groups)]
         found.append(Column(head, means, width=80, help=f"{about}; of a group the mean of its runs", **number))
@@ -118,7 +118,7 @@ def _said(row: GroupedRow, name: Name) -> object:
     """What a run says; of a group what all its runs say, or of tags, states and alarms each that one of them has."""
     if row.entry:
         return table.values([row.entry], name)[0]
-    cells = table.values(row.bunch.members, name)
+    cells = table.values(row.group.members, name)
     if any(isinstance(cell, list | tuple) for cell in cells):
         return list(dict.fromkeys(word for cell in cells for word in cell))
     return cells[0] if all(cell == cells[0] for cell in cells) else None
@@ -127,10 +127,10 @@ def _said(row: GroupedRow, name: Name) -> object:
 def _differences(
     rows: Sequence[GroupedRow], name: Name, by: Sequence[Name], held: RunGroup | None, against: RunRow | None
 ) -> list[str | None]:
-    groups = [row.bunch for row in rows if not row.entry]
+    groups = [row.group for row in rows if not row.entry]
     between = grouping.compare_to_baseline(groups, held, name, by) if held else {}
     words = {one.id: _in_words(between, place) for place, one in enumerate(groups)} if held else {}
-    return [_points(row.entry, against, name) if row.entry else words.get(row.bunch.id) for row in rows]
+    return [_points(row.entry, against, name) if row.entry else words.get(row.group.id) for row in rows]
 
 
 def _in_words(between: dict[int, Difference | None], place: int) -> str:

@@ -34,10 +34,10 @@ def pick(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name]:
             "grouped_by",
             asked,
             lambda keys: url_fields.put("by", keys, "group", "held", "open"),
-            "Put runs together that have the same",
+            "Group runs by",
             list(offered),
             format_func=lambda key: _WORDS.get(key, key),
-            placeholder="Nothing: every run by itself",
+            placeholder="No groups",
         )
     return grouping.names_of(asked, entries)
 
@@ -47,7 +47,7 @@ def show(entries: Sequence[RunRow], by: Sequence[Name], shown: Sequence[Name], a
 
     against: the run that the runs' accuracies are held against.
     """
-    found = grouping.bunch(entries, by)
+    found = grouping.group_runs(entries, by)
     told = [name for name in shown if name not in by or name.key == "tag"]
     if not any(name.is_measured for name in told):
         told += columns.known(columns.NUMBERS, Vocabulary(entries))
@@ -128,7 +128,7 @@ def _touch(key: str, rows: Sequence[GroupedRow]) -> None:
         drawn: _Drawn = st.session_state["groups_drawn"]
         st.session_state["groups_drawn"] = replace(drawn, chosen=drawn.chosen ^ row.runs)
     else:
-        _open([row.bunch.id], not row.is_open)
+        _open([row.group.id], not row.is_open)
 
 
 def _open(groups: Sequence[str], wanted: bool) -> None:
@@ -161,7 +161,7 @@ def _show_standing(
         st.button(label, key="open_groups", type="tertiary", icon=icon, on_click=_open, args=(aimed, is_closed))
         if held:
             called = grouped_rows.called(held, by)
-            words = f"Held against {called}: run by run where two differ in nothing else; {INTERVAL}s"
+            words = f"Compared with {called}, paired by seed where nothing else differs; {INTERVAL}s"
             st.caption(escape.markdown(words), width="content")
             st.button("Take back", key="held_back", type="tertiary", on_click=_hold, args=(None,))
         elif len(whole) == 1:

@@ -23,7 +23,7 @@ CAME = "imported"  # in the session: what the last import brought, until it is d
 
 def show_button() -> None:
     """The way to the dialog."""
-    words = "Runs of another machine: an archive, or a folder on this machine"
+    words = "Import runs from an archive or a folder on this machine"
     if st.button("Import", icon=":material/upload:", key="import_open", help=words):
         _ask()
 
@@ -44,7 +44,7 @@ def _ask() -> None:
         placeholder="Only for data sets with a path of their own",
         help="Paths from elsewhere mean nothing here. Without one the run is shown without its images",
     )
-    st.caption("Only results are taken, each file is checked, and nothing in them is carried out.")
+    st.caption("Only results are imported. Every file is checked, and nothing in the files is executed.")
     if st.button("Import", type="primary", key="import_start"):
         try:
             with st.spinner("Checking and copying"):

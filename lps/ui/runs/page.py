@@ -57,7 +57,7 @@ def _browse(wanted: run_filters.Wanted, everything: list[run_index.RunRow]) -> N
         st.error(escape.markdown(str(error)), icon=":material/filter_alt_off:")
         entries = run_filters.matching(everything, replace(wanted, find=""))
     if not entries:
-        st.info("No run fits. Take back a choice above.", icon=":material/filter_alt_off:")
+        st.info("No runs match. Remove a filter above.", icon=":material/filter_alt_off:")
         return
     vocabulary = Vocabulary(entries)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="shelf_menus"):

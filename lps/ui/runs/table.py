@@ -29,12 +29,12 @@ _WIDTHS = {
 }  # fmt: skip
 _HELP = {
     "accuracy/gap": "Seen minus novel, points",
-    "epoch": "Epochs that are over",
+    "epoch": "Completed epochs",
     "epochs": "Planned epochs",
-    "alarm": "Wrong at the newest epoch, or with its files",
-    "id": "The end of the run's id; it does for every command",
+    "alarm": "Problems at the newest epoch or with the run's files",
+    "id": "The end of the run's id; every command accepts it",
 }
-_ABOUT_DIFFERENCE = "Points more than the baseline, each at its newest epoch"
+_ABOUT_DIFFERENCE = "Difference from the baseline in points, each at its newest epoch"
 _NOTE = 200  # characters of a note
 
 

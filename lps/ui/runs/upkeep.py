@@ -172,7 +172,7 @@ def _ask_tags(runs: list[Run]) -> None:
         placeholder="Choose or type",
         key="shelf_tags",
     )
-    dropped = st.multiselect("Take from those that have it", some, key="shelf_some") if some else []
+    dropped = st.multiselect("Remove the tag", some, key="shelf_some") if some else []
     if st.button("Save", type="primary"):
         change = {"add": set(chosen) - common, "drop": (common - set(chosen)) | set(dropped)}
         error_toasts.try_change(lambda: [run.write_meta(**change) for run in runs])
@@ -196,4 +196,4 @@ def show_trash() -> None:
                     _restore([item.id])
                     st.rerun()
         if len(found) > _MOST_IN_TRASH:
-            st.caption(f"And {len(found) - _MOST_IN_TRASH} more: `python -m lps restore RUN` brings back any of them.")
+            st.caption(f"And {len(found) - _MOST_IN_TRASH} more. `python -m lps restore RUN` restores any of them.")

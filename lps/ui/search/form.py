@@ -46,19 +46,21 @@ def show() -> None:
     with fields.grid(_COLUMN):
         method = url_fields.choose(st.selectbox, "method", "Method", catalog.method_titles())
         dataset = url_fields.choose(st.selectbox, "dataset", "Data set", catalog.dataset_titles())
-        about = "Points of the space that are tried"
+        about = "Number of setting combinations to try"
         trials = url_fields.whole("Trials", "search_trials", 20, search.MOST_TRIALS, help=about)
-        seeds = fields.ask_seeds("search", "0", "Runs of a trial; their mean counts")
+        seeds = fields.ask_seeds("search", "0", "Runs per trial; their mean is the trial's value")
     texts = _ask_space(method, dataset, errors)
     fixed = _ask_fixed(method, dataset, {text.partition("=")[0] for text in texts}, errors)
     objective = _ask_objective()
     with fields.grid(_COLUMN):
         with st.container(gap="xxsmall"):
             prune = url_fields.switch("Stop hopeless trials", "search_prune", True)
-            fields.say(None, "Those whose best value so far is below the median of the finished ones at that epoch")
+            fields.say(
+                None, "Stops trials whose best value so far is below the median of the finished trials at that epoch"
+            )
         words = {"placeholder": "Automatic", "help": "Automatic: as many as there are slots"}
         at_once = url_fields.whole("Trials at a time", "search_parallel", None, search.MOST_PARALLEL, **words)
-        about = "Trials follow from it and from those before"
+        about = "Seed of the sampler"
         draw = url_fields.whole("Seed of the draws", "search_draw", 0, 2**31 - 1, help=about)
         name = fields.ask_name("search", "searches", 32)
     url_fields.remember("search_name")
@@ -108,7 +110,7 @@ def _ask_dimension(parameter: Parameter, dataset: str, method: str) -> str:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         low = url_fields.text("From", f"{key}_low", text_of(begun.low), width=90)
         high = url_fields.text("To", f"{key}_high", text_of(begun.high), width=90)
-        about = "In factors: as many draws from 0.001 to 0.01 as from 0.01 to 0.1"
+        about = "Logarithmic scale: as many draws from 0.001 to 0.01 as from 0.01 to 0.1"
         log = url_fields.switch("Log", f"{key}_log", begun.log, help=about)
     return f"{name}={low}..{high}{':log' * log}"
 
@@ -129,10 +131,8 @@ def _ask_objective() -> str:
         st.radio, "objective", "Objective", _TITLES, captions=captions, label_visibility="collapsed"
     )
     if OBJECTIVES[name].hidden:
-        words = (
-            "This looks at the hidden labels of the unlabeled images. Its result says how good the method could be, "
-        )
-        st.warning(words + "not how good anybody would get it.", icon=":material/visibility:")
+        words = "This uses the hidden labels of the unlabeled images. The result shows how good the method could be, "
+        st.warning(words + "not the accuracy that you would reach in practice.", icon=":material/visibility:")
     return name
 
 
@@ -144,7 +144,7 @@ def _offer(request: Request, command: str) -> None:
     notices.show_shortage([request.base] * request.trials * len(request.seeds))
     notices.show_crowding([request.base])
     if executors.here():
-        st.caption("The runs of a search wait in the queue of this machine; a cluster is not asked for them.")
+        st.caption("The runs of a search use the queue of this machine, not a cluster.")
     take_away.show_command(command)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"**{counted(request.trials, 'trial')}** · {_cost_in_words(request)}", width="stretch")

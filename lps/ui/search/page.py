@@ -14,10 +14,10 @@ from lps.studies import search, search_results, sweeps
 from lps.studies.search import Search
 from lps.studies.search_results import Result, Trial
 from lps.studies.sweep_layout import SweepSpec
-from lps.ui.forms import starting
+from lps.ui.forms import named_list, starting
 from lps.ui.search import form
 from lps.ui.server import routing
-from lps.ui.shared import data_table, error_toasts, escape, live_part, named_list, select, theme
+from lps.ui.shared import data_table, error_toasts, escape, live_part, select, theme
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import counted
@@ -130,8 +130,8 @@ def _show_head(one: Search, result: Result) -> None:
         _show_badge(result)
     if result.state == "interrupted":
         said = last_line(one.log)
-        why = f" The last it said: {said}" if said else ""
-        st.info(escape.markdown(f"Its process has ended before the last trial; nothing is lost.{why}"),
+        why = f" Last message: {said}" if said else ""
+        st.info(escape.markdown(f"The search process ended before the last trial. All finished trials are saved.{why}"),
                 icon=":material/pause_circle:")  # fmt: skip
 
 
@@ -140,7 +140,7 @@ def _show_actions(one: Search, result: Result) -> None:
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         if result.state == "running":
             st.button("Stop the search", key="search_stop", icon=":material/stop_circle:", on_click=_stop,
-                      args=(one,), help="Its runs write a checkpoint first; it can go on later.")  # fmt: skip
+                      args=(one,), help="Its runs save a checkpoint first. You can resume it later.")  # fmt: skip
         elif result.state in ("new", "stopped", "interrupted"):
             st.button("Go on", key="search_resume", type="primary", icon=":material/play_circle:", on_click=_go_on,
                       args=(one, 0))  # fmt: skip
@@ -226,7 +226,7 @@ def _start_asked(one: Search) -> None:
 def _show_charts(one: Search, result: Result) -> None:
     """All of them, so that whoever watches a search sees each grow."""
     if all(trial.value is None for trial in result.trials):
-        st.caption("The charts begin with the first value of a trial.")
+        st.caption("The charts appear with the first value of a trial.")
         return
     _show_history(one, result)
     with st.grid(columns="auto", min_column_width=_HALF, gap="medium"):
@@ -269,7 +269,9 @@ def _show_settings(one: Search, result: Result) -> None:
             figure = search_charts.slice_of(result, dimension, colors)
             code = _code("search_setting", one, dimension.name)
             plot(figure, f"search_slice_{one.name}_{dimension.name}", f"Value over {dimension.name}", code=code)
-    st.caption("Each dot is a trial, whatever its other settings were; crosses were stopped early.")
+    st.caption(
+        "Each dot is a trial, with any values of the other settings. Crosses are trials that were stopped early."
+    )
 
 
 def _show_parallel(one: Search, result: Result) -> None:

@@ -145,7 +145,7 @@ def _why(columns: Sequence[int], here: int, margin: float, names: Sequence[str])
     if margin < 0:
         return f"The pictures that are most like it are mostly in {names[0]}."
     others = [name for column, name in zip(columns, names) if column != here]
-    return f"It may be {others[0]} as well." if others else "Nothing speaks against it."
+    return f"It may be {others[0]} as well." if others else "No other cluster is close."
 
 
 def _sheet(images: Images | None, ids: Sequence[int], edge: int, side: int | None = None) -> tuple[dict, bytes]:

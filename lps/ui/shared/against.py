@@ -29,7 +29,7 @@ def show(groups: Sequence[Group], place: str, first: Group | None = None) -> Gro
     chosen, column = _pick(groups, place, first or differences.usual_reference(groups))
     held = differences.hold(groups, chosen)
     if not held.found:
-        st.caption("These groups have different splits or scores, so that none is held against another.")
+        st.caption("These groups have different splits or scores, so they are not compared.")
         return chosen
     if any(key[1] == column for key in held.found):
         alt = f"{_NAMES[column]}: difference from {chosen.label}, with {INTERVAL}s"
@@ -65,7 +65,7 @@ def _pick(groups: Sequence[Group], place: str, first: Group) -> tuple[Group, str
     by_id = {id_of(group): group for group in sorted(groups, key=lambda group: group is not first)}
     words = {name: group.label for name, group in by_id.items()}
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        why = "Choose it for what it is, not for its numbers: the best of many is high partly by chance"
+        why = "Choose a baseline for its settings, not for its numbers: the best of many runs is partly luck"
         name = url_fields.choose(st.selectbox, place, "Held against", words, width=330, help=why)
         order = {column: _NAMES[column] for column in ("novel", "seen", "all", "nmi", "gap")}
         column = url_fields.choose(st.segmented_control, f"{place}_of", "Difference in", order, required=True)

@@ -65,7 +65,7 @@ def _look(named: frozenset[str], there: frozenset[str]) -> None:
     for words, icon in said[:_MOST]:
         st.toast(words, icon=icon, duration="long")
     if len(said) > _MOST:
-        st.toast(f"And {len(said) - _MOST} more; the page Runs has all.", icon=":material/view_list:", duration="long")
+        st.toast(f"And {len(said) - _MOST} more. Open Runs to see all.", icon=":material/view_list:", duration="long")
 
 
 def news(watched: Watched, runs: list[Run]) -> list[tuple[str, str]]:

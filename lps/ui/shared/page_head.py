@@ -70,7 +70,7 @@ def are_all_missing(runs: list[Run], title: str) -> bool:
         if name in trash:
             _show_deleted(trash[name])
         else:
-            st.warning(f"There is no run {markdown(name)} any more.", icon=":material/link_off:")
+            st.warning(f"Run {markdown(name)} was not found.", icon=":material/link_off:")
     is_lost = bool(names) and not select.picked(runs)
     if is_lost and runs:
         _offer_others(title)

@@ -23,7 +23,7 @@ LABELS = {  # label, icon
 }
 _HELP = {
     "stop": "Saves a checkpoint first; the run can be resumed.",
-    "kill": "Loses what was done since the last checkpoint; the run can be resumed from there.",
+    "kill": "Discards the work since the last checkpoint; the run can be resumed from there.",
     "resume": "Continues from the last checkpoint.",
 }
 
@@ -69,7 +69,7 @@ def _show_steps(run: Run, advice: failures.Advice, resume: Callable[[], None]) -
     if not helps:
         _show_copy(run, advice)
     about = {"key": f"{run.id}-action", "icon": ":material/play_arrow:", "type": strong}
-    if st.button("Resume", help="Goes on from the last checkpoint.", **about):
+    if st.button("Resume", help="Continues from the last checkpoint.", **about):
         resume()
     if helps:
         _show_copy(run, advice)

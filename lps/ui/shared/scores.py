@@ -40,7 +40,7 @@ def pick_scoring() -> Scoring:
         )
     said = [f"{PROTOCOLS[protocol]}."[:1].upper() + f"{PROTOCOLS[protocol]}."[1:]]
     if chosen == "oracle":
-        said.append(":orange[An oracle chose the epoch: best accuracy on truth that nobody has in use.]")
+        said.append(":orange[An oracle chose the epoch: the best accuracy on labels that you would not have.]")
     if chosen == "validation":
         said.append("The epoch is the best on labeled images whose label was withheld from training.")
     st.caption(" ".join(said))
@@ -55,7 +55,7 @@ def score_all(runs: Sequence[Run], scoring: Scoring) -> tuple[list[Scored], list
     return run_scores.score_all(runs, scorer=lambda run: _scored(str(run.folder), _stamp(run), scoring))
 
 
-@st.cache_resource(max_entries=2048, show_spinner="Scoring the stored predictions")
+@st.cache_resource(max_entries=2048, show_spinner="Computing scores from the stored predictions")
 def _scored(folder: str, stamp: tuple, scoring: Scoring) -> Scored:
     """One run's scores while its files are those of `stamp`."""
     return run_scores.score_run(Run(Path(folder)), scoring.protocol, scoring.select, scoring.seen, scoring.images)
@@ -109,7 +109,7 @@ def _columns(groups: Sequence[Group]) -> list[Column]:
             "text",
             pinned=True,
             width=width(groups),
-            help="Method, and what tells it from the other rows",
+            help="Method, and the settings that differ between the rows",
         )
     ]
     for column, (head, words) in HEADS.items():

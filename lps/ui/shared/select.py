@@ -119,7 +119,7 @@ def pick_runs(runs: list[Run]) -> list[Run]:
         "Runs",
         list(by_id),
         format_func=lambda name: label(by_id[name]),
-        placeholder="Following the latest run. Choose one or several to stay with them",
+        placeholder="Following the latest run. Choose runs to keep them selected",
         label_visibility="collapsed",
     )
     return picked(runs)

@@ -46,5 +46,5 @@ def offer_report(make: Callable[[], str], name: str, key: str = "report") -> Non
         key=key,
         on_click="ignore",
         icon=":material/summarize:",
-        help="Numbers, charts that answer to the mouse, settings, and how to make it again",
+        help="Numbers, interactive charts, settings, and the command to repeat the run",
     )

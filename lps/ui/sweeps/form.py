@@ -55,7 +55,7 @@ def start(kept: Mapping, name: str, retries: int, place: ExecutionTarget) -> str
     asked = sweeps.from_kept(kept)
     if asked is None:
         return None
-    with st.spinner("Making the run folders"):
+    with st.spinner("Creating the run folders"):
         wanted = sweeps.sketch(asked, select.runs_root(), name)
         execution_target.check(place)
         sweeps.check([item.config for item in wanted.items], place.is_here, start_check.ask)
@@ -134,7 +134,7 @@ def _checked(asked: SweepSpec | presets.PresetRequest, name: str, retries: int) 
 
 
 def _ask_seeds(errors: dict[str, str]) -> tuple[int, ...]:
-    text = fields.ask_seeds("sweep", "0, 1, 2", "Every run once for each")
+    text = fields.ask_seeds("sweep", "0, 1, 2", "Each run once per seed")
     try:
         return tuple(form.parse_seeds(text))
     except UserError as error:
@@ -145,7 +145,7 @@ def _ask_seeds(errors: dict[str, str]) -> tuple[int, ...]:
 def _ask_retries() -> int:
     """How often; a cluster has its own way of doing it, so there is nothing to ask."""
     about, is_away = (
-        "How often a run whose processes were killed starts again by itself",
+        "How often a run restarts after its processes were killed",
         not execution_target.read().is_here,
     )
     if is_away:
@@ -211,7 +211,7 @@ def _ask_mode(varied: Mapping[str, tuple[str, ...]]) -> tuple[str, int | None, i
             st.caption(f"{sweep_layout.MODES[mode][:1].upper()}{sweep_layout.MODES[mode][1:]}.")
             return mode, None, 0
         samples = url_fields.whole("Combinations", "sweep_samples", 10, sweep_layout.MOST_RUNS, width=140)
-        return mode, samples, url_fields.whole("Seed of the draw", "sweep_draw", 0, None, width=140)
+        return mode, samples, url_fields.whole("Seed of the draw", "sweep_draw", 0, 2**31 - 1, width=140)
 
 
 def _show_places() -> None:
@@ -288,8 +288,8 @@ def _show_redundant(asked: SweepSpec | presets.PresetRequest) -> None:
 
 def _counts_in_words(wanted: Sweep) -> str:
     """ "15 runs: 12 new, 3 exist already"."""
-    one = {"new": "new", "exists": "exists already", "resumed": "goes on where it broke off"}
-    many = {"new": "new", "exists": "exist already", "resumed": "go on where they broke off"}
+    one = {"new": "new", "exists": "exists already", "resumed": "continues where it stopped"}
+    many = {"new": "new", "exists": "exist already", "resumed": "continue where they stopped"}
     counts = {action: count for action in many if (count := wanted.count(action))}
     found = [f"{count} {(one if count == 1 else many)[action]}" for action, count in counts.items()]
     return f"{counted(len(wanted.items), 'run')}: {', '.join(found)}"
@@ -298,7 +298,7 @@ def _counts_in_words(wanted: Sweep) -> str:
 def _cost_in_words(estimate: Estimate, each: Sequence[Cost | None], slots: int) -> str:
     """How long what is left will take, and how much disk. each: cost of each run; slots: how many run at a time."""
     if not estimate.runs:
-        return "Nothing is left to do."
+        return "All runs exist."
     said, known = [], estimate.runs - estimate.missing
     slots = min(slots, known)
     if known:

@@ -22,7 +22,7 @@ from lps.studies import presets, sweep_records, sweeps
 from lps.studies.sweep_layout import SweepSpec
 from lps.studies.sweep_records import SweepRecord
 from lps.studies.sweeps import Item
-from lps.ui.forms import starting
+from lps.ui.forms import named_list, starting
 from lps.ui.forms.execution_target import ExecutionTarget
 from lps.ui.shared import (
     data_table,
@@ -30,7 +30,6 @@ from lps.ui.shared import (
     escape,
     estimates,
     live_part,
-    named_list,
     scores,
     select,
     take_away,
@@ -39,7 +38,7 @@ from lps.ui.shared import (
 from lps.ui.shared.data_table import Column
 from lps.ui.sweeps import form, table
 
-_UNKNOWN = "what was laid out is not known, only its runs"
+_UNKNOWN = "the plan of the sweep was not found, only its runs"
 _TICK_S = 3.0  # while a run moves
 _SCORING = Scoring("orca", "last", "default")
 _EXAMPLE = "python -m lps sweep --preset ablation --dry-run"
@@ -192,7 +191,7 @@ def remaining_in_words(now: SweepCourse) -> str:
     slots = min(run_slots.at_once([item.config for item in moving], select.runs_root()), len(moving))
     together = costs.at_a_time(filter(None, left), slots)
     if unknown == len(moving):
-        return "When it ends is not known before the first run has finished."
+        return "The remaining time is known after the first run has finished."
     at_once = f" with {slots} at a time" if slots > 1 else ""
     more = f", and {unknown} of which nothing is known yet" if unknown else ""
     return f"About {costs.span_in_words(together)} to go{at_once}{more}."
@@ -204,7 +203,7 @@ def _show_actions(now: SweepCourse) -> None:
     with st.container(horizontal=True, gap="small"):
         if moving:
             with st.popover(f"Stop all {len(moving)}", icon=":material/stop_circle:"):
-                st.markdown("Running ones write a checkpoint first; all of them can go on later.")
+                st.markdown("Running runs save a checkpoint first. You can resume all of them later.")
                 st.button("Stop them", key="sweep_stop", on_click=_for_each, args=(moving, launcher.stop))
         if now.left and now.asked is not None:
             words = f"Go on with {now.left}" if now.states["missing"] < now.left else f"Start the missing {now.left}"
@@ -258,7 +257,7 @@ def _show_links(now: SweepCourse) -> None:
             st.page_link("pages/effects.py", label="Effects", icon=":material/tune:", width="content",
                          query_params=_effect(now))  # fmt: skip
         if going:
-            st.page_link("pages/live.py", label="Watch what runs now", icon=":material/show_chart:", width="content",
+            st.page_link("pages/live.py", label="Watch running runs", icon=":material/show_chart:", width="content",
                          query_params={"run": going[:8]})  # fmt: skip
 
 
@@ -281,9 +280,9 @@ def _show_downloads(name: str) -> None:
             "html",
             "text/html",
             ":material/summarize:",
-            "Table, curves, every run, and how to make it again",
+            "Table, curves, every run, and the command to repeat it",
         ),
-        "Table, LaTeX": ("tex", "application/x-tex", ":material/table:", "The table alone, with booktabs"),
+        "Table, LaTeX": ("tex", "application/x-tex", ":material/table:", "The table, with booktabs"),
         "Table, CSV": ("csv", "text/csv", ":material/csv:", "One number a row, fractions"),
     }
     stem = "".join(c if c.isalnum() or c in "-_=." else "-" for c in name)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from lps.errors import UserError
-from lps.ui.shared import error_toasts
+from lps.ui.shared import error_toasts, url_fields
 from lps.ui.shared.escape import markdown
 
 _FEW = 8  # listed at once; the older ones are folded away
@@ -30,6 +30,7 @@ def show(
         one(named)
         return
     if name:
+        url_fields.put(word, None)  # or the form would remember the dead address
         st.warning(markdown(f"There is no {word} called {name[:80]} here."), icon=":material/link_off:")
     try:
         form()

@@ -1,0 +1,105 @@
+"""List every text that a person can meet: `python -m tests.texts [FILE]`.
+
+One line per text: file, line, text. It finds the strings of `app.py`, `pages/` and `lps/` that are sentences or labels:
+of widgets, help, errors, the command line, options, empty states and alternative texts. Read the list from its first
+line to its last, as somebody who does not know the program (docs/style.md).
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+WORDS = re.compile(r"[A-Za-z][\w'’-]*[,;:.]? +[\w{$(\"'“]*[A-Za-z{]")  # two words, one after the other
+LABEL = re.compile(r"[A-Z][a-z]{2,}[\w -]*")  # a single word that begins with a capital, as labels do
+CODE = re.compile(  # tags, styles, scripts, patterns, paths of drawings, selectors
+    r"^\s*[<.#@]|[a-z-]+: ?[\w#(][^.]*;|\bfunction\b|=>|^(?:default-src|image/)|\(\?[:P<]|\\[dsw]"
+    r"|^M[\d.]+ ?[\d.]|\[contenteditable|[\d}]px\b"
+)
+JS_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`')
+_NOT_SHOWN = {"TypeVar", "NewType", "getLogger", "compile", "import_module", "get", "getenv", "assert_never"}
+
+
+class Text(NamedTuple):
+    file: str  # below the root
+    line: int
+    text: str  # fields of an f-string as {expression}
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}\t{self.text}"
+
+
+def is_shown(text: str, is_label: bool = False) -> bool:
+    """Whether a string is words for a person: at least two of them, or one with a capital where labels stand."""
+    text = text.strip()
+    return not CODE.search(text) and bool(WORDS.search(text) or is_label and LABEL.fullmatch(text))
+
+
+def texts_of_python(source: str, file: str) -> Iterator[Text]:
+    """The texts of a Python file, in its order; docstrings and type annotations are left out."""
+    tree = ast.parse(source)
+    left_out, labels = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):  # docstrings
+            left_out.add(id(node.value))
+        elif isinstance(node, ast.JoinedStr):
+            left_out.update(id(part) for part in ast.walk(node) if part is not node)
+        elif isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            (left_out if name in _NOT_SHOWN else labels).update(map(id, node.args))
+            labels.update(id(keyword.value) for keyword in node.keywords)
+            left_out.update(id(keyword.value) for keyword in node.keywords if keyword.arg == "key")
+        elif isinstance(node, ast.Subscript):
+            left_out.add(id(node.slice))
+        elif isinstance(node, (ast.Dict, ast.Tuple, ast.List)):
+            labels.update(map(id, node.values if isinstance(node, ast.Dict) else node.elts))
+        elif isinstance(node, (ast.arg, ast.AnnAssign)) and node.annotation:
+            left_out.update(map(id, ast.walk(node.annotation)))
+    found = []
+    for node in ast.walk(tree):
+        if id(node) in left_out:
+            continue
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+        elif isinstance(node, ast.JoinedStr):
+            text = "".join(_part(part) for part in node.values)
+        else:
+            continue
+        if is_shown(text, id(node) in labels):
+            found.append((node.lineno, node.col_offset, Text(file, node.lineno, " ".join(text.split()))))
+    yield from (text for *_, text in sorted(found))
+
+
+def _part(node: ast.expr) -> str:
+    return node.value if isinstance(node, ast.Constant) else f"{{{ast.unparse(node.value)}}}"
+
+
+def texts_of_script(source: str, file: str) -> Iterator[Text]:
+    """The texts of a JavaScript file: its strings on one line; comments are left out."""
+    for number, line in enumerate(source.split("\n"), 1):
+        if not line.lstrip().startswith(("//", "*", "/*")):
+            for match in JS_STRING.finditer(line):
+                text = match[1] or match[2] or ""
+                if is_shown(text):
+                    yield Text(file, number, text)
+
+
+def texts() -> Iterator[Text]:
+    """All texts, page by page and room by room."""
+    paths = [ROOT / "app.py", *sorted((ROOT / "pages").glob("*.py")), *sorted((ROOT / "lps" / "ui").rglob("*.py"))]
+    paths += sorted(set((ROOT / "lps").rglob("*.py")).difference(paths)) + sorted((ROOT / "lps").rglob("*.js"))
+    for path in paths:
+        read = texts_of_python if path.suffix == ".py" else texts_of_script
+        if ".min." not in path.name and "vendor" not in path.parts:
+            yield from read(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
+
+
+if __name__ == "__main__":
+    lines = "\n".join(map(str, texts())) + "\n"
+    if len(sys.argv) > 1:
+        Path(sys.argv[1]).write_text(lines, encoding="utf-8")
+    else:
+        sys.stdout.write(lines)
