@@ -7,7 +7,7 @@ import pytest
 from lps.machine import memory
 from lps.scheduler import failures, runner
 
-CAUSES = ("memory", "somebody", "restarted", "time was up", "library")
+CAUSES = ("memory", "restarted", "time was up", "library")
 
 
 def machine(tmp_path, groups: dict, cgroup: str, available_kib=8 << 20, vmstat=""):
@@ -66,9 +66,9 @@ def test_kills_for_want_of_memory(tmp_path, groups, cgroup, vmstat, expected):
     "number, starved, kind, words, cause",
     [
         (signal.SIGKILL, True, "out_of_memory", "ran out of memory", "memory"),
-        (signal.SIGKILL, False, "killed", "signal 9 (SIGKILL)", "somebody"),
+        (signal.SIGKILL, False, "killed", "signal 9 (SIGKILL)", None),
         (signal.SIGKILL, None, "killed", "most likely the machine ran out of memory", "memory"),
-        (signal.SIGTERM, None, "killed", "signal 15 (SIGTERM)", "somebody"),
+        (signal.SIGTERM, None, "killed", "signal 15 (SIGTERM)", None),
         (signal.SIGSEGV, True, "killed", "signal 11 (SIGSEGV)", "library"),
     ],
 )
@@ -76,4 +76,4 @@ def test_one_cause_is_named_and_memory_only_where_the_kernel_says_so(number, sta
     end = runner.classify(-number, None, "", starved=starved)
     assert (end["state"], end["kind"], end["signal"]) == ("failed", kind, number) and words in end["reason"]
     said = f"{end['reason']}. {failures.advise(kind).cause}"
-    assert {word for word in CAUSES if word in said.lower()} == {cause}
+    assert [word for word in CAUSES if word in said.lower()] == ([cause] if cause else [])
