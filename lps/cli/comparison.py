@@ -1,21 +1,26 @@
-"""Results of several runs: `compare`, `report`, `replay` and `diff`."""
+"""Results of several runs: `compare`, `report`, `replay`, `diff` and `ledger`."""
 
 import argparse
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from lps.analysis import ledger, run_groups
+from lps.analysis.run_groups import Group
+from lps.analysis.run_scores import Scored, check_scoring, score_all
+from lps.analysis.score_tables import table
 from lps.cli._parser import Commands, add_filter, filtered, print_json, say
 from lps.errors import UserError, shorten, shown
+from lps.files.atomic import PUBLIC, as_user_error, write_whole
 from lps.store.run_folders import find_run, list_runs
 from lps.store.runs import Run
 from lps.store.titles import label
+from lps.studies import sweep_records
+from lps.studies.sweep_records import PREFIX
+from lps.studies.sweeps import tagged
+from lps.tables.side_by_side import beside
 from lps.wording import counted, data_size
-
-if TYPE_CHECKING:
-    from lps.analysis.run_groups import Group
 
 
 def add(commands: Commands) -> None:
@@ -37,6 +42,11 @@ def add(commands: Commands) -> None:
     diff.add_argument("first", metavar="RUN", help="id of a run, the end of it, or its folder")
     diff.add_argument("second", metavar="RUN", help="the other one")
     diff.add_argument("--all", action="store_true", help="show equal settings too")
+    about = "what others report of every method, beside what finished runs gave, and whether the two compare"
+    official = commands.add("ledger", _write_ledger, about, is_taken_away=True)
+    official.add_argument("ids", nargs="*", metavar="RUN", help="runs; all finished ones without it")
+    official.add_argument("--format", choices=("markdown", "csv"), default="markdown")
+    official.add_argument("--to", type=Path, help="the file, such as ledger.md; without it the terminal")
 
 
 def _add_scoring(sub: argparse.ArgumentParser) -> None:
@@ -52,21 +62,23 @@ def _add_scoring(sub: argparse.ArgumentParser) -> None:
 
 
 def _compare_runs(options) -> None:
-    from lps.analysis.run_groups import group_runs
-    from lps.analysis.run_scores import check_scoring, score_all
-    from lps.analysis.score_tables import table
-
     check_scoring(options.protocol, options.select, options.seen, options.images)
-    scored, left_out = score_all(_chosen(options), options.protocol, options.select, options.seen, options.images)
-    for run, reason in left_out:
-        say(f"left out: {run.id}: {reason}")
+    scored = _scored(_chosen(options), options.protocol, options.select, options.seen, options.images)
     if not scored:
         raise UserError("compare", "none of these runs can be scored in this way")
-    groups = group_runs(scored)
+    groups = run_groups.group_runs(scored)
     print(table(groups, options.format, _reference(groups, options)), end="")
 
 
-def _reference(groups: "Sequence[Group]", options) -> "Group | None":
+def _scored(runs: list[Run], *how: str) -> list[Scored]:
+    """The runs that can be scored; says why others cannot."""
+    scored, left_out = score_all(runs, *how)
+    for run, reason in left_out:
+        say(f"left out: {run.id}: {reason}")
+    return scored
+
+
+def _reference(groups: Sequence[Group], options) -> Group | None:
     """The group that `--against` names; None where nobody asked."""
     asked = options.against
     if asked is None:
@@ -90,14 +102,8 @@ def _write_report(options) -> None:
     except ModuleNotFoundError as error:
         needed = "plotly pandas jinja2"
         raise UserError("report", f"needs {error.name}, which is not installed: pip install {needed}") from None
-    from lps.analysis import run_scores
-    from lps.files.atomic import PUBLIC, as_user_error, write_whole
-    from lps.studies import sweep_records
-    from lps.studies.sweep_records import PREFIX
-
-    run_scores.check_scoring(options.protocol, options.select, options.seen, options.images)
-    if not options.to.parent.is_dir():
-        raise UserError("to", f"{shorten(str(options.to), 200)} cannot be written (its folder does not exist)")
+    check_scoring(options.protocol, options.select, options.seen, options.images)
+    _check_folder(options.to)
     scoring = run_report.Scoring(options.protocol, options.select, options.seen, options.images)
     run_report.check_name(options.to.name)
     if options.tag and options.tag.startswith(PREFIX) and not options.ids and not options.filter:
@@ -106,16 +112,42 @@ def _write_report(options) -> None:
     else:
         runs = _chosen(options)
         text = run_report.of(runs, scoring)
-    with as_user_error("to", f"{shorten(str(options.to), 200)} cannot be written"):
-        write_whole(options.to, run_report.as_bytes(text), PUBLIC)
+    _write(options.to, run_report.as_bytes(text))
     say(f"{counted(len(runs), 'run')}, {data_size(options.to.stat().st_size)}")
     print(options.to)
 
 
+def _check_folder(to: Path) -> None:
+    if not to.parent.is_dir():
+        raise UserError("to", f"{shorten(str(to), 200)} cannot be written (its folder does not exist)")
+
+
+def _write(to: Path, content: bytes) -> None:
+    with as_user_error("to", f"{shorten(str(to), 200)} cannot be written"):
+        write_whole(to, content, PUBLIC)
+
+
+def _write_ledger(options) -> None:
+    if options.to is not None:
+        _check_folder(options.to)
+    runs = [find_run(options.runs, text) for text in options.ids] or _finished(options.runs)
+    found = ledger.lines(run_groups.group_runs(_scored(runs)))
+    text = {"markdown": ledger.markdown, "csv": ledger.csv_text}[options.format](found)
+    if options.to is None:
+        print(text, end="")
+        return
+    _write(options.to, text.encode())
+    say(counted(len(found), "line"))
+    print(options.to)
+
+
+def _finished(root: Path) -> list[Run]:
+    return [run for run in list_runs(root) if run.state().name == "finished"]
+
+
 def _chosen(options) -> list[Run]:
     """The runs that were named or tagged, else all finished ones; of these those that fit the filter."""
-    runs = [find_run(options.runs, text) for text in options.ids] + _tagged(options)
-    runs = runs or [run for run in list_runs(options.runs) if run.state().name == "finished"]
+    runs = [find_run(options.runs, text) for text in options.ids] + _tagged(options) or _finished(options.runs)
     if not runs:
         raise UserError(options.command, f"there are no finished runs in {shown(options.runs)}")
     if not (fitting := filtered(runs, options.filter)):
@@ -125,8 +157,6 @@ def _chosen(options) -> list[Run]:
 
 def _tagged(options) -> list[Run]:
     """The finished runs with the tag that was asked for; says how many others have it."""
-    from lps.studies.sweeps import tagged
-
     if not options.tag:
         return []
     if options.ids:
@@ -152,8 +182,6 @@ def _write_replay(options) -> None:
 
 
 def _show_differences(options) -> None:
-    from lps.tables.side_by_side import beside
-
     pair = find_run(options.runs, options.first), find_run(options.runs, options.second)
     found = beside(*pair)
     sections = found.sections if options.all else found.differing()

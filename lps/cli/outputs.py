@@ -1,13 +1,20 @@
-"""Files made from runs, for other programs and other machines: `project`, `export`, `record`."""
+"""Files made from runs, for other programs and other machines, and what comes from there: `project`, `export`,
+`record`, `import`."""
 
 import argparse
+import sys
 from pathlib import Path
 
-from lps.cli._parser import Commands, say
+from lps.analysis.projection import project, project_all
+from lps.cli._parser import Commands, print_json, say
 from lps.errors import UserError, shorten, shown
+from lps.interop import archives, event_tables, imports, label_files, recording, tensorboard
+from lps.scheduler import background_jobs
+from lps.settings.backbone_names import ABOUT_LABELS
 from lps.store.run_folders import blocked_by, find_run, list_runs
 from lps.store.runs import Run
 
+_MOST_GB = 1_000_000
 _FORMS = {
     "tensorboard": "scalars, histograms, hyperparameters and the projector's embeddings, a folder a run",
     "csv": "all numbers as tables",
@@ -47,11 +54,15 @@ def add(commands: Commands) -> None:
     recorder.add_argument("--name", default="", help="name of the recording; default: the run's name")
     about = "small copies of its pictures come along, for those who do not have the data set"
     recorder.add_argument("--thumbnails", action="store_true", help=about)
+    about = "runs of another machine, checked and copied; prints their folders"
+    sub = commands.add("import", _import_paths, about, as_json=True)
+    words = "a run's folder, a folder of runs, a .zip or a .tar"
+    sub.add_argument("paths", nargs="+", type=Path, metavar="PATH", help=words)
+    sub.add_argument("--dataset-path", metavar="PATH", help="where the data set of these runs lies on this machine")
+    sub.add_argument("--most-gb", type=float, default=16, help="refuse archives that unpack to more")
 
 
 def _make_projection(options) -> None:
-    from lps.analysis.projection import project, project_all
-
     if options.all and options.epoch is not None:
         raise UserError("epoch", f"{options.epoch} has no meaning with --all, which chooses the epochs itself")
     asked = find_run(options.runs, options.run), options.method, options.epoch
@@ -75,13 +86,14 @@ def _export_runs(options) -> None:
     if options.to == "tensorboard":
         _export_to_tensorboard(runs, into, options.epoch)
     else:
-        for path in _written(runs, into, options):
+        is_archive = options.to == "archive"
+        paths = (archives.pack(run, into, options.light) for run in runs)
+        for path in paths if is_archive else event_tables.export(runs, into, options.to):
             print(path)
 
 
 def _export_models(runs: list[Run], into: Path, result: Path | None) -> None:
     from lps.inference import model_folder
-    from lps.scheduler import background_jobs
 
     if result is not None:
         background_jobs.end_when_cancelled(result)
@@ -113,12 +125,9 @@ def _check_export(options) -> None:
 
 
 def _export_labels(options) -> None:
-    from lps.interop.label_files import export
-    from lps.settings.backbone_names import ABOUT_LABELS
-
     to = Path(options.to)
     run = find_run(options.runs, options.ids[0])
-    labels = export(run, to, options.epoch, options.links)
+    labels = label_files.export(run, to, options.epoch, options.links)
     say(f"labels of epoch {labels.epoch}")
     if run.config().rests_on_labels:
         say(f"{ABOUT_LABELS}.")
@@ -126,8 +135,6 @@ def _export_labels(options) -> None:
 
 
 def _export_to_tensorboard(runs: list[Run], into: Path, epoch: int | None) -> None:
-    from lps.interop import tensorboard
-
     for folder, missing in tensorboard.export(runs, into, epoch).items():
         if missing:
             say(f"{folder.name}: no images in the projector: {missing}")
@@ -136,30 +143,38 @@ def _export_to_tensorboard(runs: list[Run], into: Path, epoch: int | None) -> No
 
 
 def _follow(runs: list[Run], root: Path, into: Path) -> None:
-    from lps.interop import tensorboard
-
     say(f"Ctrl-C ends this; look at it: tensorboard --logdir {shown(into)}")
     for bridge in tensorboard.follow(runs, root, into):
         print(bridge.folder, flush=True)
 
 
-def _written(runs: list[Run], into: Path, options) -> list[Path]:
-    if options.to == "archive":
-        from lps.interop import archives
-
-        return [archives.pack(run, into, options.light) for run in runs]
-    from lps.interop import event_tables
-
-    return event_tables.export(runs, into, options.to)
-
-
 def _record_runs(options) -> None:
-    from lps.interop.recording import record
-
     if options.name and len(options.ids) > 1:
         many = f"is one name for {len(options.ids)} runs; record them one by one"
         raise UserError("name", f"{shorten(options.name)} {many}")
     if said := blocked_by(options.to):
         raise UserError("to", said)
     for run in [find_run(options.runs, text) for text in options.ids]:
-        print(record(run, options.to, options.name, options.thumbnails).folder)
+        print(recording.record(run, options.to, options.name, options.thumbnails).folder)
+
+
+def _import_paths(options) -> int:
+    if not 0 < options.most_gb <= _MOST_GB:
+        raise UserError("most-gb", f"{options.most_gb:g} is not a number above 0, up to {_MOST_GB}")
+    found, code = [], 0
+    for path in options.paths:
+        try:
+            found += imports.import_runs(path, options.runs, options.dataset_path, int(options.most_gb * 1e9))
+        except UserError as error:  # the others may still be fine
+            print(f"lps: {shorten(str(path), 200)}: {error}", file=sys.stderr)
+            code = 2
+    if options.json:
+        print_json([imports.as_json(item) for item in found])
+        return code
+    for item in found:
+        for note in item.notes:
+            say(f"{item.run.id}: {note}")
+        if not item.is_new:
+            say(f"{item.run.id}: there already, with the same results")
+        print(item.run.folder)
+    return code
