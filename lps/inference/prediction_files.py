@@ -67,6 +67,20 @@ def write_folder(
     return class_folders.write(target, pictures, (TABLE, as_csv(found, threshold, files)))
 
 
+def as_zip(found: Predicted, threshold: float, files: Sequence[str], name: str) -> Iterator[bytes]:
+    """What `write_folder` writes of pictures that are files, as a .zip in pieces (`class_folders.as_zip`).
+
+    Raises `UserError` before the first one.
+    """
+    if found.root is None:
+        raise UserError("pictures", "are no files, so there is nothing to sort; --to FOLDER of `predict` writes them")
+    originals = [Path(found.root, file) for file in found.files]
+    if gone := next((path for path in originals if not path.is_file()), None):
+        raise UserError("pictures", f"{shorten(gone.name)} is not there any more; predict the folder again")
+    pictures = zip(_places(found, threshold), originals, strict=True)
+    return class_folders.as_zip(pictures, (TABLE, as_csv(found, threshold, files)), name)
+
+
 def _places(found: Predicted, threshold: float) -> Iterator[str]:
     """Sub-folder and name of every picture."""
     called = [NONE if none else name for none, name in zip(found.is_none(threshold).tolist(), found.names())]

@@ -1,8 +1,13 @@
-"""Pictures sorted into one sub-folder per class, beside a table: names of folders and files, and the writing."""
+"""Pictures sorted into one sub-folder per class, beside a table: names of folders and files, and the writing.
 
+The folder can also come as a .zip that is made while it is sent.
+"""
+
+import io
 import os
 import shutil
 import unicodedata
+import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -17,6 +22,7 @@ RESERVED = frozenset("unlabeled unlabelled _unlabeled _unlabelled test con prn a
     f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10)
 }
 _LONGEST_NAME = 120  # bytes of a sub-folder's name
+_PIECE = 1 << 20  # bytes of a picture that are in memory at a time
 
 
 def places(folders: Iterable[str], files: Iterable[str], numbers: Iterable[str]) -> Iterator[str]:
@@ -63,6 +69,52 @@ def _copy(original: Path, path: Path) -> None:
         shutil.copyfile(original, path)
     except FileNotFoundError:
         raise UserError("pictures", f"{shorten(original.name)} is not there any more, so nothing was written") from None
+
+
+def as_zip(pictures: Iterable[tuple[str, Path | np.ndarray]], table: tuple[str, str], name: str) -> Iterator[bytes]:
+    """What `write` writes, below one folder called `name`, as a .zip in pieces; raises `OSError` for a missing file.
+
+    Nothing is on the disk meanwhile, and no more than a piece in memory. Pictures are stored as they are: they are
+    packed already.
+    """
+    sink = _Pieces()
+    with zipfile.ZipFile(sink, "w") as archive:
+        archive.writestr(f"{name}/{table[0]}", table[1].encode(), zipfile.ZIP_DEFLATED)
+        for place, picture in pictures:
+            with archive.open(f"{name}/{place}", "w") as target, _content(picture) as source:
+                while piece := source.read(_PIECE):
+                    target.write(piece)
+                    yield sink.taken()
+    yield sink.taken()
+
+
+def _content(picture: Path | np.ndarray) -> io.BufferedIOBase:
+    if isinstance(picture, Path):
+        return open(picture, "rb")
+    out = io.BytesIO()
+    as_image(picture).save(out, "PNG")
+    out.seek(0)
+    return out
+
+
+class _Pieces(io.RawIOBase):
+    """What an archive is written into: it cannot go back, and what was written is taken away."""
+
+    def __init__(self):
+        self._written = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data) -> int:
+        self._written += data
+        return len(data)
+
+    def taken(self) -> bytes:
+        """What was written since this was asked last."""
+        data = bytes(self._written)
+        self._written.clear()
+        return data
 
 
 def folder_names(names: list[str]) -> dict[str, str]:

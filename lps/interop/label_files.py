@@ -3,15 +3,13 @@
 The folder can also come as a .zip that is made while it is sent.
 """
 
-import io
-import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from lps.analysis.labels import Labels, label_all, pictures
-from lps.datasets import Images, as_image
+from lps.datasets import Images
 from lps.errors import UserError, shorten
 from lps.files import tables
 from lps.files.atomic import PUBLIC, as_user_error, write_whole
@@ -23,7 +21,6 @@ from lps.store.snapshots import read_split
 _COLUMNS = ("image", "file", "predicted", "cluster", "name", "confidence", "group", "source")
 _TABLE = "labels.csv"
 _UNNAMED = "unlabeled"  # sub-folder of rejected images; the data set `folder` takes it for images of unknown class
-_PIECE = 1 << 20  # bytes of a picture that are in memory at a time
 
 
 def export(run: Run, to: Path, epoch: int | None = None, links: bool = False) -> Labels:
@@ -114,52 +111,10 @@ def _original(image: int, images: Images, root: Path | None) -> Path | None:
 
 
 def as_zip(labels: Labels, images: Images, root: Path | None, name: str) -> Iterator[bytes]:
-    """What `write_folder` writes, below one folder called `name`, as a .zip in pieces; raises `UserError` before the
-    first one.
+    """What `write_folder` writes, below one folder called `name`, as a .zip in pieces (`class_folders.as_zip`).
 
-    Nothing is on the disk meanwhile, and no more than a piece in memory. Pictures are stored as they are: they are
-    packed already.
+    Raises `UserError` before the first one.
     """
-    places = [(place, image, _original(image, images, root)) for place, image in _places(labels, images)]
-    return _zipped(places, as_csv(labels, images.file_names).encode(), images, name)
-
-
-def _zipped(places: Sequence[tuple[str, int, Path | None]], table: bytes, images: Images, name: str) -> Iterator[bytes]:
-    sink = _Pieces()
-    with zipfile.ZipFile(sink, "w") as archive:
-        archive.writestr(f"{name}/{_TABLE}", table, zipfile.ZIP_DEFLATED)
-        for place, image, original in places:
-            with archive.open(f"{name}/{place}", "w") as target, _content(images, image, original) as source:
-                while piece := source.read(_PIECE):
-                    target.write(piece)
-                    yield sink.taken()
-    yield sink.taken()
-
-
-def _content(images: Images, image: int, original: Path | None) -> io.BufferedIOBase:
-    if original is not None:
-        return open(original, "rb")
-    out = io.BytesIO()
-    as_image(images.pixels[image]).save(out, "PNG")
-    out.seek(0)
-    return out
-
-
-class _Pieces(io.RawIOBase):
-    """What an archive is written into: it cannot go back, and what was written is taken away."""
-
-    def __init__(self):
-        self._written = bytearray()
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data) -> int:
-        self._written += data
-        return len(data)
-
-    def taken(self) -> bytes:
-        """What was written since this was asked last."""
-        data = bytes(self._written)
-        self._written.clear()
-        return data
+    originals = [(place, image, _original(image, images, root)) for place, image in _places(labels, images)]
+    pictures = ((place, original or images.pixels[image]) for place, image, original in originals)
+    return class_folders.as_zip(pictures, (_TABLE, as_csv(labels, images.file_names)), name)

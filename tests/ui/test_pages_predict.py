@@ -1,10 +1,13 @@
 """The page Predict: a run and pictures, what becomes of them, the threshold, and one picture beside what it is like."""
 
 import contextlib
+import csv
 import io
 import os
+import re
 import shutil
 import time
+import zipfile
 
 import pytest
 from PIL import Image
@@ -20,6 +23,7 @@ from lps.store.run_folders import create_run
 from lps.ui.server import uploads
 from tests.inference.test_prediction import SMALL, digits, saved
 from tests.short_runs import finished_run
+from tests.ui.test_serving import ask
 from tests.visiting import visit, words_of
 
 
@@ -79,6 +83,26 @@ def test_from_a_folder_to_names_and_reasons(run, pictures):
     name = at.selectbox(key="picked_class").options[1].rpartition(" (")[0]
     at.selectbox(key="picked_class").set_value(name).run()
     assert at.query_params["class"] == name
+
+
+def test_predicted_pictures_arrive_as_one_archive_sorted_by_class(run, pictures):
+    at = visit("predict", run=run.id, folder=str(pictures))
+    button(at, "Predict these pictures").click().run()
+    at.slider(key="predict_keep").set_value(70).run()
+    link = re.search(r'href="([^"]*predictions[^"]*[.]zip)"', "".join(one.proto.body for one in at.get("html")))[1]
+    status, headers, body = ask(link)
+    assert status == 200 and headers["content-disposition"].startswith('attachment; filename="predictions-')
+    archive = zipfile.ZipFile(io.BytesIO(body))
+    table, *places = archive.namelist()
+    rows = list(csv.DictReader(archive.read(table).decode("utf-8-sig").splitlines()))
+    none = int(words_of(at).split("pictures**, ")[1].split(" of them")[0])
+    assert len(places) == 60 and sum(place.split("/")[1] == "none of these" for place in places) == none > 0
+    for row, place in zip(rows, places, strict=True):
+        assert place.split("/")[1:] == [row["name"] or "none of these", row["file"]]
+        assert archive.read(place) == (pictures / row["file"]).read_bytes()
+    (pictures / "000.png").unlink()
+    status, _, body = ask(link)
+    assert status == 404 and b"'000.png' is not there any more" in body
 
 
 def test_a_link_alone_begins_nothing(run, pictures):

@@ -28,6 +28,7 @@ def ask(path: str, accepted: str = "") -> tuple[int, dict[str, str], bytes]:
     routes = [Route(library_path(), serving._library)]
     routes.append(Route(downloads.pattern(), downloads.labels))
     routes.append(Route(downloads.model_pattern(), downloads.model))
+    routes.append(Route(downloads.predictions_pattern(), downloads.predictions))
     front = Middleware(serving.Front, index=INDEX, library=library_path())
     app = Starlette(routes=routes, middleware=[front])
     sent = []
@@ -107,6 +108,8 @@ def test_the_model_of_a_run_arrives_once_it_was_made(tmp_path, monkeypatch):
         "/labels/nobody/1.zip",
         "/labels/{run}/9.zip",
         "/labels/..%2F{run}/1.zip",
+        "/predictions/{run}/0123456789abcdef/80.zip",
+        "/predictions/{run}/..%2Fx/80.zip",
     ],
 )
 def test_what_is_not_there_is_one_sentence(tmp_path, monkeypatch, place):

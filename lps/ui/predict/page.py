@@ -116,7 +116,7 @@ def _show_found(run: Run, folder: Path, path: Path) -> None:
         st.button("Predict again", icon=":material/refresh:", key="predict_again", on_click=_again, args=(run, folder))
         return
     notices.show_labels_of_others(run.config_if_readable())
-    results.show(run, found)
+    results.show(run, found, path)
 
 
 def _again(run: Run, folder: Path) -> None:

@@ -17,7 +17,8 @@ from lps.store.titles import short_id
 from lps.ui.pictures import frames, gallery, left_out, points
 from lps.ui.pictures.frames import Frame
 from lps.ui.pictures.gallery import FINE, Tile
-from lps.ui.shared import data_table, escape, url_fields
+from lps.ui.server import downloads
+from lps.ui.shared import data_table, escape, take_away, url_fields
 from lps.ui.shared.data_table import Column
 from lps.wording import counted
 
@@ -29,8 +30,8 @@ _KIND = "Possible novel class"
 _MOST_KINDS, _FIRST = 5, 12  # kinds, and pictures of each, that are shown above the others
 
 
-def show(run: Run, found: Predicted) -> None:
-    """Everything that follows from a prediction."""
+def show(run: Run, found: Predicted, path: Path) -> None:
+    """Everything that follows from a prediction, which is the file `path`."""
     left, right = st.columns([3, 2], gap="medium")
     with right:
         threshold = _ask_threshold(found)
@@ -39,7 +40,7 @@ def show(run: Run, found: Predicted) -> None:
     with left:
         _show_counts(found, said, none)
         left_out.show(found.skipped)
-        _offer_table(run, found, threshold)
+        _offer_files(run, found, threshold, path)
     _show_kinds(found)
     kinds = {f"{_KIND} {number}": kind for number, kind in enumerate(found.kinds, 1)}
     chosen = _choose_class(said, kinds)
@@ -95,16 +96,21 @@ def _show_counts(found: Predicted, said: list[str], none: np.ndarray) -> None:
         st.caption(f"No cluster of epoch {found.epoch}, of the newest weights, continues what you called {names}.")
 
 
-def _offer_table(run: Run, found: Predicted, threshold: float) -> None:
-    st.download_button(
-        "Download CSV",
-        lambda: prediction_files.as_csv(found, threshold, _files(run)),
-        file_name=f"predictions-{short_id(run.id)}.csv",
-        mime="text/csv",
-        key="predict_csv",
-        on_click="ignore",
-        icon=":material/download:",
-    )
+def _offer_files(run: Run, found: Predicted, threshold: float, path: Path) -> None:
+    with st.container(horizontal=True, gap="small"):
+        st.download_button(
+            "Download CSV",
+            lambda: prediction_files.as_csv(found, threshold, _files(run)),
+            file_name=f"predictions-{short_id(run.id)}.csv",
+            mime="text/csv",
+            key="predict_csv",
+            on_click="ignore",
+            icon=":material/download:",
+        )
+        if found.root is not None:
+            about = "One sub-folder per class with its pictures, one for none of these, and the table"
+            address = downloads.predictions_address(run, path, st.session_state["predict_keep"])
+            take_away.offer_file("Download ZIP", address, "folder_zip", about)
 
 
 def _files(run: Run) -> tuple[str, ...]:

@@ -1,8 +1,10 @@
-"""What a browser can fetch besides pages: the labeled pictures of a run as a .zip, made while it is sent; its model.
+"""What a browser can fetch besides pages: labeled or predicted pictures as a .zip, made while it is sent; models.
 
 Streamlit's own downloads are in the server's memory as a whole, and own pictures may be gigabytes.
 """
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from starlette.requests import Request
@@ -10,11 +12,12 @@ from starlette.responses import FileResponse, PlainTextResponse, Response, Strea
 
 from lps.analysis import labels as naming
 from lps.errors import UserError
-from lps.inference import model_work
+from lps.inference import model_work, prediction_files, prediction_work
 from lps.interop import label_files
 from lps.store.run_folders import find_run
 from lps.store.runs import Run
 from lps.store.snapshots import read_split
+from lps.store.titles import short_id
 from lps.ui.server import paths
 from lps.ui.shared.select import runs_root
 
@@ -40,8 +43,49 @@ def labels(request: Request) -> Response:
         pieces = label_files.as_zip(found, naming.pictures(run, split, targets), Path(path) if path else None, name)
     except UserError as error:
         return PlainTextResponse(f"{error}.\n", 404)
+    return _archive(pieces, name)
+
+
+def _archive(pieces: Iterator[bytes], name: str) -> Response:
     headers = {"content-disposition": f'attachment; filename="{name}.zip"', "cache-control": "no-store"}
     return StreamingResponse(pieces, media_type="application/zip", headers=headers)
+
+
+def predictions_pattern() -> str:
+    """The addresses that `predictions` answers to."""
+    return paths.path_of("predictions/{run}/{result}/{kept:int}.zip")
+
+
+def predictions_address(run: Run, result: Path, kept: int) -> str:
+    """Where predicted pictures sorted by class are. result: the file of the prediction.
+
+    kept: percent of known pictures that are accepted (see `Predicted.threshold`).
+    """
+    return paths.path_of(f"predictions/{run.id}/{result.stem}/{kept}.zip")
+
+
+def predictions(request: Request) -> Response:
+    """The answer: the archive, or one sentence."""
+    try:
+        run = find_run(runs_root(), request.path_params["run"], by_path=False)
+        result, kept = request.path_params["result"], request.path_params["kept"]
+        if not re.fullmatch("[0-9a-f]{16}", result) or not 0 <= kept <= 100:
+            raise UserError("predictions", "are not at this address; Predict links to them")
+        found = prediction_files.read(run.root / prediction_work.FOLDER / f"{result}.npz")
+        name = f"predictions-{short_id(run.id)}"
+        files = file_names(run)
+        pieces = prediction_files.as_zip(found, found.threshold(kept / 100), files, name)
+    except UserError as error:
+        return PlainTextResponse(f"{error}.\n", 404)
+    return _archive(pieces, name)
+
+
+def file_names(run: Run) -> tuple[str, ...]:
+    """The files of a run's pictures; () where they are none, or gone."""
+    try:
+        return naming.pictures(run, *read_split(run.folder)).file_names
+    except UserError:
+        return ()
 
 
 def model_pattern() -> str:

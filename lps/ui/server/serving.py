@@ -58,6 +58,7 @@ def options() -> dict:
             Route(library_path(), _library),
             Route(downloads.pattern(), downloads.labels),
             Route(downloads.model_pattern(), downloads.model),
+            Route(downloads.predictions_pattern(), downloads.predictions),
             Route(review_desk.pattern(), review_desk.answer, methods=["POST"]),
         ],
         "lifespan": _life(door, address),
