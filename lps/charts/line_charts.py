@@ -302,7 +302,36 @@ def image_confidence(
                     hovertemplate="epoch %{x}, %{y:.0%}<br>with cluster %{text}<extra></extra>",
                 )
             )
-    drawn.update_layout(margin={"l": 40, "r": 8, "t": 8, "b": 52}, hovermode="closest")
+    return _of_images(drawn, max(epochs, default=1))
+
+
+def image_pair(lives: dict[str, list[Moment]], names: dict[int, str], colors: Palette) -> go.Figure:
+    """The confidence of two images by epoch; dots where both are in one cluster, crosses where they are not.
+
+    lives: what each is called -> its moments at the same epochs. names: of the clusters.
+    """
+    drawn = blank(210, colors)
+    together = np.array([first.heir == second.heir for first, second in zip(*lives.values(), strict=True)], bool)
+    symbols = np.where(together, "circle", "x")
+    for (label, moments), color in zip(lives.items(), (colors.ink, colors.muted), strict=True):
+        drawn.add_trace(
+            go.Scatter(
+                x=np.array([moment.epoch for moment in moments], np.int32),
+                y=np.array([moment.confidence for moment in moments], np.float64),
+                text=np.array([plain(names.get(moment.heir, "none")) for moment in moments] or [""]),
+                mode="lines+markers",
+                line={"color": color, "width": 1.6},
+                marker={"size": 7, "symbol": symbols},
+                name=label,
+                hovertemplate=f"{label}, epoch %{{x}}, %{{y:.0%}}<br>with cluster %{{text}}<extra></extra>",
+            )
+        )
+    return _of_images(drawn, max((moment.epoch for moments in lives.values() for moment in moments), default=1))
+
+
+def _of_images(drawn: go.Figure, last: int) -> go.Figure:
+    """The frame of a chart of confidences beside a picture. last: epoch."""
+    drawn.update_layout(margin={"l": 40, "r": 8, "t": 8, "b": 52}, hovermode="closest", showlegend=True)
     drawn.update_layout(legend={"x": 0, "xanchor": "left", "y": -0.18, "yanchor": "top", "font": {"size": 11}})
     drawn.update_yaxes(range=[0, 1.04], tickformat=".0%", nticks=4)
-    return drawn.update_xaxes(**whole_ticks(max(epochs, default=1)), showgrid=False)
+    return drawn.update_xaxes(**whole_ticks(last), showgrid=False)

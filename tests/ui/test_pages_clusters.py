@@ -603,6 +603,33 @@ def test_a_biography_marks_the_epochs_in_another_cluster(colors):
     assert dots == {"This cluster": [2, 3], "Another": [1]} and "<cat>" not in drawn.to_json()
 
 
+def test_two_images_are_compared_over_the_epochs():
+    lives = {
+        "Image 3": [Moment(1, 6, 0.4, 6), Moment(2, 6, 0.6, 6), Moment(3, 7, 0.9, 7)],
+        "Image 5": [Moment(1, 7, 0.5, 7), Moment(2, 6, 0.7, 6), Moment(3, 7, 0.8, 7)],
+    }
+    said = image_history.in_one_cluster(*lives.values())
+    assert said.startswith("In one cluster at 2 of 3 epochs, together since epoch 2.")
+    first, second = line_charts.image_pair(lives, {6: "six", 7: "seven"}, LIGHT).data
+    assert (first.name, second.name) == ("Image 3", "Image 5") and list(second.y) == [0.5, 0.7, 0.8]
+    assert list(first.marker.symbol) == list(second.marker.symbol) == ["x", "circle", "circle"]
+    assert list(first.text) == ["six", "six", "seven"]
+    one = [Moment(1, 6, 0.4, 6)]
+    assert image_history.in_one_cluster(one, one).startswith("In one cluster at 1 of 1 epoch. ")
+
+
+def test_two_ticked_pictures_are_shown_beside_each_other(open_page, stored, monkeypatch):
+    here = predictions.view(stored, 6)
+    pair = tuple(sorted(here.split.unlabeled[:2].tolist()))
+    monkeypatch.setattr(page.gallery, "chosen_images", lambda reported, token: pair)
+    app = open_page(stored.root, run=stored.id, size=144)
+    assert not app.exception and app.select_slider(key="picture_size").value == 144
+    said = words_of(app)
+    assert all(f"Image **{image}**" in said for image in pair) and "In one cluster at" in said
+    app.select_slider(key="picture_size").set_value(72).run()
+    assert "size" not in app.query_params
+
+
 def test_the_next_cluster_to_name_goes_round(stored):
     here = predictions.view(stored, 6)
     assert names.next_unnamed(here, 9) == 5 and names.next_unnamed(here, 5) == 6

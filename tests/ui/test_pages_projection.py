@@ -322,3 +322,16 @@ def test_selected_images_are_put_in_a_cluster_that_is_there(open_page, run):
     said = naming.at(naming.read_entries(run), 3)
     assert not app.exception and {said.root(to) for to in said.moved.values()} == {3} and not said.confirmed
     naming.undo(run, 3)
+
+
+def test_selected_images_get_a_name_in_one_step_and_the_same_name_again_adds_to_it(run):
+    table = points.table(run, 3)
+    for predicted, name in ((7, "zebra"), (8, " Zebra ")):  # AppTest types no new option into a selectbox
+        selection._split(run, 3, table["image"][table["predicted"] == predicted].tolist(), name)
+        assert selection._ERROR not in selection.st.session_state
+    said = naming.at(naming.read_entries(run), 3)
+    (cluster,) = [one for one, name in said.names.items() if name == "zebra"]
+    there = {image for image, to in said.moved.items() if said.root(to) == cluster}
+    assert there == set(table["image"][table["predicted"].isin([7, 8])].tolist()) and not said.confirmed
+    naming.undo(run, 3)
+    naming.undo(run, 3)

@@ -76,10 +76,45 @@ def show(here: View, images: Images | None, image: int) -> None:
     epochs = [moment.epoch for moment in moments]
     code = code_of("image_confidence", here.run, image) if epochs else ""
     plot(drawn, "biography", f"Confidence of image {image} over {counted(len(epochs), 'epoch')}", code=code)
+    _show_omission(here)
+    st.caption(escape.markdown(" ".join(_account(moments, cluster, adoption(moments, past, here.split.classes.seen)))))
+
+
+def compare(here: View, images: Images | None, pair: tuple[int, int]) -> None:
+    """Two pictures beside each other, and at which epochs the network took them for the same."""
+    if not np.isin(pair, here.split.unlabeled).all():  # the browser may speak of others
+        st.caption("Only unlabeled images of this run can be compared.")
+        return
+    rows = np.searchsorted(here.split.unlabeled, pair)
+    for image, row, place in zip(pair, rows.tolist(), st.columns(2, gap="small"), strict=True):
+        with place, st.container(gap=None):
+            if images is not None:
+                shown = thumbnails.thumbnail(images.pixels[image], _PICTURE, images.sides(image))
+                st.image(thumbnails.side_by_side([shown], _PICTURE), width="stretch", alt=f"Image {image}")
+            _show_facts(here, images, image, row)
+    lives = {f"Image {image}": predictions.life(here, image) for image in pair}
+    names = {c.id: here.title(c.id) for c in here.clusters}
+    drawn = line_charts.image_pair(lives, names, theme.palette())
+    drawn.update_layout(uirevision=f"{here.run.id} {pair}")
+    plot(drawn, "pair", f"Confidence of images {pair[0]} and {pair[1]} over the epochs")
+    _show_omission(here)
+    st.caption(in_one_cluster(*lives.values()))
+
+
+def in_one_cluster(first: list[Moment], second: list[Moment]) -> str:
+    """At how many epochs two images were in one cluster, and since when they are or are not. Of the same epochs."""
+    together = [one.heir == other.heir for one, other in zip(first, second, strict=True)]
+    said = f"In one cluster at {sum(together)} of {counted(len(together), 'epoch')}"
+    now, changed = together[-1], [k for k in range(1, len(together)) if together[k] != together[k - 1]]
+    if changed:
+        said += f", {'together' if now else 'apart'} since epoch {first[changed[-1]].epoch}"
+    return f"{said}. Dots: in one cluster; crosses: in different ones."
+
+
+def _show_omission(here: View) -> None:
     told, stored = len(predictions.told_epochs(here)), len(points.epochs(here.run))
     if told < stored:
         st.caption(f"Showing {told} of {stored} epochs, evenly spaced, because the run has many images.")
-    st.caption(escape.markdown(" ".join(_account(moments, cluster, adoption(moments, past, here.split.classes.seen)))))
 
 
 def _show_facts(here: View, images: Images | None, image: int, row: int) -> None:

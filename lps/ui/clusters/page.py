@@ -28,6 +28,7 @@ PAGE = 48  # images on a sheet
 _TABLE_ROWS = 11  # that are visible at once
 _WATCH_S = 4.0
 _OVERVIEWS = {"table": "Table", "confusion": "Confusion matrix"}
+_SIZES = [48, gallery.EDGE, 96, 144, 192]  # pixels of a picture's longer side
 _ORDERS = {"typical": "Most typical", "least": "Least confident", "wrong": "Wrongly assigned"}
 _FLAG_COLORS = {"split": "orange", "merge": "red", "mixed": "yellow", "empty": "gray"}
 _MATCHING = (
@@ -66,8 +67,11 @@ def show(runs: list[Run]) -> None:
             names.show(here, entries, chosen, ticked, images)
         image = url_fields.number("image")
         with st.container(border=True):
-            if image is None:
-                st.caption("Click a picture to see its predicted cluster at every epoch.")
+            if len(ticked) == 2:
+                image_history.compare(here, images, ticked)
+            elif image is None:
+                words = "Click a picture to see its predicted cluster at every epoch. Tick two to compare them."
+                st.caption(words)
             else:
                 image_history.show(here, images, image)
     training_on.show(here)
@@ -316,6 +320,7 @@ def _show_sheet(here: View, chosen: int, images: Images | None) -> tuple[int, ..
             if st.button(escape.markdown(words), icon=":material/close:", help="Show all images of the cluster"):
                 url_fields.set_number("truth", None)
                 st.rerun()
+        edge = _pick_size()
     rows = _ordered_rows(here, about, order, class_id)
     if not len(rows):
         st.caption(_nothing_to_show(about, order))
@@ -335,7 +340,8 @@ def _show_sheet(here: View, chosen: int, images: Images | None) -> tuple[int, ..
         name = escape.markdown(here.class_name(_class_of(here, about)))
         what = "true class" if about.is_trusted else "known label"
         st.caption(f"Magenta frame: wrongly assigned. The {what}, written below the picture, is not {name}.")
-    done = gallery.sheet(pictured, images, "sheet", names.short(token), alt, url_fields.number("image"))
+    opened = url_fields.number("image")
+    done = gallery.sheet(pictured, images, "sheet", names.short(token), alt, opened, edge=edge)
     start = (number - 1) * PAGE
     st.caption(
         f"{start + 1:,}–{start + len(ids):,} of {counted(len(rows), 'image')}, with the network's confidence. Click "
@@ -345,6 +351,18 @@ def _show_sheet(here: View, chosen: int, images: Images | None) -> tuple[int, ..
         url_fields.set_number("image", done.clicked)
         st.rerun()
     return done.chosen
+
+
+def _pick_size() -> int:
+    """Pixels of the longer side of a picture."""
+    wanted = url_fields.number("size")
+    size = wanted if wanted in _SIZES else gallery.EDGE
+    how = {"format_func": lambda edge: f"{edge} px", "width": 180}
+    return url_fields.draw(st.select_slider, "picture_size", size, _keep_size, "Picture size", _SIZES, **how)
+
+
+def _keep_size(edge: int) -> None:
+    url_fields.set_number("size", None if edge == gallery.EDGE else edge)
 
 
 def _heading(here: View, about: Cluster) -> str:

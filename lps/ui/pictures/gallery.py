@@ -15,7 +15,7 @@ from lps.datasets import Images, as_image
 from lps.ui.pictures.thumbnails import fitted
 
 _SCRIPT = (Path(__file__).parent / "gallery.js").read_text(encoding="utf-8")
-_EDGE = 72  # pixels on the screen of the longer side of a picture
+EDGE = 72  # pixels on the screen of the longer side of a picture
 FINE = 144  # pixels that a large picture keeps, for screens with two of them a pixel
 TINY = 32  # pictures up to this side keep their pixels
 _STYLE = f"""
@@ -72,14 +72,15 @@ def sheet(
     alt: str,
     open_image: int | None = None,
     choosable: bool = True,
+    edge: int = EDGE,
 ) -> Choice:
     """Show pictures in their own proportions; images: None where they cannot be had.
 
     token: what was chosen is forgotten when it changes. open_image: the picture that is looked at. choosable: whether
-    pictures have a mark to choose them by.
+    pictures have a mark to choose them by. edge: pixels on the screen of the longer side of a picture.
     """
     ids = [tile.id for tile in tiles]
-    picture, mime = (b"", "") if images is None or not ids else contact_sheet(images.pixels[ids])
+    picture, mime = (b"", "") if images is None or not ids else contact_sheet(images.pixels[ids], fine=max(FINE, edge))
     sides = [(1, 1) if images is None else images.sides(image) for image in ids]
     head = {
         "token": token,
@@ -88,9 +89,9 @@ def sheet(
         "choosable": choosable,
         "mime": mime,
         "columns": columns(len(tiles)),
-        "edge": _EDGE,
+        "edge": edge,
         "pixelated": images is not None and max(images.pixels.shape[1:3]) <= TINY,
-        "tiles": [vars(tile) | {"sides": fitted(own, _EDGE)} for tile, own in zip(tiles, sides)],
+        "tiles": [vars(tile) | {"sides": fitted(own, edge)} for tile, own in zip(tiles, sides)],
     }
     head["drawn"] = hashlib.sha256(json.dumps([head["tiles"], token]).encode() + picture).hexdigest()
     result = _mount(
@@ -119,14 +120,15 @@ def columns(count: int) -> int:
     return max(1, int(np.ceil(np.sqrt(count))))
 
 
-def contact_sheet(pixels: np.ndarray, side: int | None = None) -> tuple[bytes, str]:
+def contact_sheet(pixels: np.ndarray, side: int | None = None, fine: int = FINE) -> tuple[bytes, str]:
     """(all pictures in rows of `columns(n)` as one image file, its MIME type). Small ones keep every pixel.
 
-    side: pixels that the longer side gets, also of small ones, which are enlarged smoothly.
+    side: pixels that the longer side gets, also of small ones, which are enlarged smoothly. fine: pixels that a large
+    picture keeps at most.
     """
     count, height, width, channels = pixels.shape
     small = side is None and max(height, width) <= TINY
-    scale = 1 if small else side / max(width, height) if side else min(1, FINE / max(width, height))
+    scale = 1 if small else side / max(width, height) if side else min(1, fine / max(width, height))
     size = max(1, round(width * scale)), max(1, round(height * scale))
     across = columns(count)
     whole = Image.new("L" if channels == 1 else "RGB", (across * size[0], -(-count // across) * size[1]))

@@ -102,7 +102,7 @@ def _show_head(run: Run, epoch: int, rows: pd.DataFrame, names: tuple[str, ...],
                     icon=":material/call_split:",
                     on_click=_split,
                     args=(run, epoch, rows["image"].tolist()),
-                    help="Split them off as a cluster of their own, to be named on the page Clusters",
+                    help="Split them off as a cluster without a name",
                 )
                 _ask_place(run, epoch, rows["image"].tolist())
             st.button("Clear", key="lasso_clear", icon=":material/close:", on_click=_clear)
@@ -195,7 +195,7 @@ def _clear() -> None:
 
 
 def _ask_place(run: Run, epoch: int, images: list[int]) -> None:
-    """A menu of clusters that the images can be put in."""
+    """A field that puts the images in a cluster: one that is there, or a new one of the name that is typed."""
     try:
         here = predictions.view(run, epoch)
     except UserError:
@@ -206,27 +206,39 @@ def _ask_place(run: Run, epoch: int, images: list[int]) -> None:
         "Put them in",
         list(clusters),
         index=None,
-        format_func=lambda cluster: clusters.get(cluster, ""),
+        format_func=lambda cluster: clusters.get(cluster, cluster),
         key=key,
-        placeholder="Put them in …",
+        placeholder="Choose a cluster or type a new name",
+        accept_new_options=True,
         label_visibility="collapsed",
-        width=180,
+        width=260,
         on_change=lambda: _split(run, epoch, images, st.session_state[key]),
     )
 
 
-def _split(run: Run, epoch: int, images: list[int], into: int | None = None) -> None:
+def _split(run: Run, epoch: int, images: list[int], into: int | str | None = None) -> None:
     """Record that these images are a cluster of their own, or part of one, as on the page Clusters.
 
-    A lasso is no look at each of them, so none counts as confirmed.
+    into: a cluster, or a name: of one that is there, else of the new one. A lasso is no look at each of the images, so
+    none counts as confirmed.
     """
     try:
         here = predictions.view(run, epoch)
+        cluster = _cluster_called(here, into) if isinstance(into, str) else into
         new = here.said.next_id(int(max(here.ids.max(), here.network.predicted.max())) + 1)
         steps: list[dict] = [{"do": "split", "images": images, "new": new}]
-        steps += [] if into is None else [{"do": "merge", "id": new, "into": into}]
+        if cluster is not None:
+            steps.append({"do": "merge", "id": new, "into": cluster})
+        elif isinstance(into, str):
+            steps.append({"do": "name", "id": new, "name": naming.clean_name(into)})
         naming.record(run, epoch, steps, labels.digest(here.network.predicted))
     except (UserError, OSError) as error:
         st.session_state[_ERROR] = str(error)
         return
-    st.session_state["lasso_made"] = (run.id, epoch, new if into is None else into)
+    st.session_state["lasso_made"] = (run.id, epoch, new if cluster is None else cluster)
+
+
+def _cluster_called(here: predictions.View, name: str) -> int | None:
+    """The cluster that has this name already; None for a new name."""
+    wanted = naming.clean_name(name).casefold()
+    return next((int(cluster) for cluster in here.ids if here.name(cluster).casefold() == wanted), None)
