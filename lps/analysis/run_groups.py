@@ -12,17 +12,21 @@ from lps.scores import estimates
 from lps.settings import catalog, cli_args
 from lps.settings.config import Config, parameters, protocol_parameters
 
+_MOST_DEFAULTS = 3  # settings; a label of more would not be read
+
 
 @dataclass(frozen=True)
 class Group:
     """Runs that differ in nothing but their seed, one a seed. label: the method and what tells it from the others.
 
-    replaced: older runs of seeds that were run again.
+    replaced: older runs of seeds that were run again. short_label: the label without settings that have their default,
+    as addresses and `--against` know it.
     """
 
     label: str
     members: tuple[Scored, ...]
     replaced: tuple[Scored, ...] = ()
+    short_label: str = ""
 
     @property
     def config(self) -> Config:
@@ -62,8 +66,9 @@ def group_runs(scored: Sequence[Scored]) -> list[Group]:
     found: dict[str, list[Scored]] = {}
     for member in scored:
         found.setdefault(identity(member), []).append(member)
-    labels = _label_all([members[0] for members in found.values()])
-    return [Group(label, *newest_of_seeds(members)) for label, members in zip(labels, found.values())]
+    first = [members[0] for members in found.values()]
+    labels = zip(_label_all(first), _label_all(first, names_defaults=False))
+    return [Group(long, *newest_of_seeds(members), short) for (long, short), members in zip(labels, found.values())]
 
 
 def identity(member: Scored) -> str:
@@ -104,11 +109,16 @@ def _changed(config: Config) -> Sequence[str]:
         return [key for key, p in parameters(config.method).items() if config.get(key) != p.default]
 
 
-def _label_all(members: Sequence[Scored]) -> list[str]:
-    """For every one, its method and what tells it from the others, in the words of `--set`."""
+def _label_all(members: Sequence[Scored], names_defaults: bool = True) -> list[str]:
+    """For every one, its method and what tells it from the others, in the words of `--set`.
+
+    names_defaults: with settings that have their default, while at most `_MOST_DEFAULTS` settings differ.
+    """
     configs = [member.config for member in members]
     differing = differences(configs)
-    labels = [", ".join([_label(m.config, differing), *words]) for m, words in zip(members, _resolved(members))]
+    names_defaults &= len(differing.keys() - {"method", "dataset"}) <= _MOST_DEFAULTS
+    labels = [_label(member.config, differing, names_defaults) for member in members]
+    labels = [", ".join([label, *words]) for label, words in zip(labels, _resolved(members))]
     twice = {label for label in labels if labels.count(label) > 1}
     return [f"{label}, split {m.split}" if label in twice else label for label, m in zip(labels, members)]
 
@@ -121,11 +131,11 @@ def _resolved(members: Sequence[Scored]) -> list[list[str]]:
     return [words + [CLUSTERED_APART] * (own and "test_clusters" in differing) for words, own in zip(told, apart)]
 
 
-def _label(config: Config, differing: dict[str, list]) -> str:
+def _label(config: Config, differing: dict[str, list], names_defaults: bool) -> str:
     flat, default = config.flat(), config.defaults()
     words = [config.dataset] if "dataset" in differing else []
     for key in differing:
-        told = key in flat and (key in TOLD or flat[key] != default[key])
+        told = key in flat and (names_defaults or key in TOLD or flat[key] != default[key])
         if told and key not in ("method", "dataset"):
             words.append(setting_in_words(key, flat[key]))
     return ", ".join([catalog.method_info(config.method).title, *words])

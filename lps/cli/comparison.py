@@ -84,7 +84,7 @@ def _reference(groups: Sequence[Group], options) -> Group | None:
     if asked is None:
         return None
     for group in groups:
-        if group.label.casefold() == asked.strip().casefold():
+        if asked.strip().casefold() in (group.label.casefold(), group.short_label.casefold()):
             return group
     with suppress(UserError):
         run = find_run(options.runs, asked)

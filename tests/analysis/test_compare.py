@@ -132,15 +132,26 @@ def test_an_explicit_pretraining_seed_that_is_the_runs_own_changes_nothing():
 def test_labels_say_what_tells_groups_apart():
     runs = [scored(), scored(use_margin=False), scored("orca"), scored(**{"split.labeled_ratio": 0.1})]
     assert [group.label for group in group_runs(runs)] == [
-        "LPS, 50 % labels",
+        "LPS, 50 % labels, use_margin=true",
         "LPS, 50 % labels, use_margin=false",
         "ORCA, 50 % labels",
-        "LPS, 10 % labels",
+        "LPS, 10 % labels, use_margin=true",
     ]
     assert [group.label for group in group_runs([scored(), scored("orca", margin_scale=5.0)])] == [
-        "LPS",
+        "LPS, margin_scale=10",
         "ORCA, margin_scale=5",
     ]
+
+
+def test_labels_name_no_defaults_once_more_than_three_settings_differ():
+    changed = {"margin_scale": 5.0, "entropy_weight": 0.5, "use_margin": False}
+    groups = group_runs([scored(), *(scored(**{key: value}) for key, value in changed.items())])
+    assert groups[0].label == "LPS, margin_scale=10, use_margin=true, entropy_weight=1"
+    assert groups[1].label == "LPS, margin_scale=5, use_margin=true, entropy_weight=1"
+    assert [group.short_label for group in groups[:2]] == ["LPS", "LPS, margin_scale=5"]
+    more = group_runs([*(member for group in groups for member in group.members), scored(lr=0.3)])
+    assert [group.label for group in more] == [group.short_label for group in more]
+    assert more[0].label == "LPS" and more[-1].label == "LPS, lr=0.3"
 
 
 def test_differences():
@@ -362,7 +373,7 @@ def test_the_row_that_others_are_held_against_can_be_named(tmp_path, capsys):
         assert main([*where, *asked]) == 0
         return [row["against"] for row in json.loads(capsys.readouterr().out)]
 
-    assert against().count("LPS") == 2
+    assert against().count("LPS, margin_scale=10") == against("--against", "LPS").count("LPS, margin_scale=10") == 2
     assert against("--against", "lps, margin_scale=5").count("LPS, margin_scale=5") == 2
     assert against("--against", runs[1].id).count("LPS, margin_scale=20") == 2
     assert main([*where, "--against", "orca"]) == 2

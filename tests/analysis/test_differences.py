@@ -127,7 +127,7 @@ def test_all_are_held_against_the_most_usual_lps_whatever_its_scores():
     runs = [*runs_of("orca", (0.99, 0.98)), *runs_of(values=(0.1, 0.2), margin_scale=5.0), *runs_of(values=(0.2, 0.1))]
     groups = group_runs(runs)
     held = hold(groups)
-    assert {reference.label for reference in held.references} == {"LPS"} and held.rows == [0, 1]
+    assert {reference.label for reference in held.references} == {"LPS, margin_scale=10"} and held.rows == [0, 1]
     other = hold(groups, groups[0])
     assert other.rows == [1, 2] and other.found[1, "all"].mean == pytest.approx(-0.835)
 

@@ -146,7 +146,7 @@ def test_without_a_choice_the_finished_runs_of_the_newest_split(open_page, made)
     app = open_page(root_of(made))
     assert app.multiselect(key="compared_runs").value == []
     table = numbers(app).set_index("Group")
-    assert table["n"].to_dict() == {"LPS": 3, "LPS, use_margin=false": 2, "GCD": 2}
+    assert table["n"].to_dict() == {"LPS, use_margin=true": 3, "LPS, use_margin=false": 2, "GCD": 2}
     assert "7 runs in 3 groups" in words_of(app)
 
 
@@ -242,21 +242,23 @@ def test_every_group_is_held_against_the_usual_one_with_what_the_seeds_can_say(o
     table = differing(app).set_index("Group")
     assert set(table.index) == {"GCD", "LPS, use_margin=false"}
     groups = groups_of(made)
-    mine = differences.of_groups(groups["LPS, use_margin=false"], groups["LPS"], "novel")
+    mine = differences.of_groups(groups["LPS, use_margin=false"], groups["LPS, use_margin=true"], "novel")
     assert table.loc["LPS, use_margin=false", "Novel"] == differences.cell(mine)
     assert table.loc["LPS, use_margin=false", "Seeds"] == "2" and table.loc["GCD", "Seen"] == "-"
     assert table.loc["LPS, use_margin=false", "Novel: what can be said"].lower() == differences.verdict(mine)
     assert "Are the differences significant?" in words_of(app) and "nothing is bold" in words_of(app)
-    assert charts_of(app)["against_intervals"]["alt"].startswith("Novel: difference from LPS, with 95 % intervals")
+    assert charts_of(app)["against_intervals"]["alt"].startswith(
+        "Novel: difference from LPS, use_margin=true, with 95 % intervals"
+    )
 
 
 def test_what_is_held_against_what_stands_in_the_address_and_in_the_files(open_page, made):
     app = open_page(root_of(made))
     gcd = groups_of(made)["GCD"]
     app.selectbox(key="picked_against").set_value(against.id_of(gcd)).run()
-    assert set(differing(app)["Group"]) == {"LPS", "LPS, use_margin=false"}
+    assert set(differing(app)["Group"]) == {"LPS, use_margin=true", "LPS, use_margin=false"}
     assert app.query_params["against"] == against.id_of(gcd)
-    assert any("| LPS | GCD |" in block.value for block in app.code)
+    assert any("| LPS, use_margin=true | GCD |" in block.value for block in app.code)
 
 
 def test_the_papers_value_stands_beside_a_run_that_is_comparable(open_page, tmp_path, monkeypatch):
@@ -288,7 +290,10 @@ def test_settings_that_differ_and_no_others(made):
     )
     table = group_tables.settings_table(groups).set_index("Group")
     assert list(table.columns) == ["split.labeled_ratio", "use_margin", "seeds"]
-    assert table.loc["GCD, 50 % labels", "use_margin"] == "–" and table.loc["LPS, 50 % labels", "seeds"] == "0, 1"
+    assert (
+        table.loc["GCD, 50 % labels", "use_margin"] == "–"
+        and table.loc["LPS, 50 % labels, use_margin=true", "seeds"] == "0, 1"
+    )
 
 
 def test_every_format_is_offered(open_page, made):

@@ -78,8 +78,9 @@ def _show_count(found: ClassCount) -> None:
     plot(_chart(found, theme.palette()), "class_count", alt)
     st.caption(
         f"**{found.in_words}**. Among the counts whose accuracy on the labels is within one standard error "
-        f"({100 * found.tolerance:.1f} points) of the best, this one has the best separated clusters. A run may also "
-        "look for more classes; the extra clusters stay almost empty."
+        f"({100 * found.tolerance:.1f} points) of the best, this one has the best separated clusters.  \n"
+        "Too many: a class is split over two clusters; give both the same name, or merge them. Too few: two classes "
+        "share a cluster and must be separated picture by picture. If unsure, choose one more."
     )
     st.button(
         f"Look for {found.novel} novel classes",

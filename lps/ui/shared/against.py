@@ -74,7 +74,9 @@ def _pick(groups: Sequence[Group], place: str, first: Group) -> tuple[Group, str
 
 def id_of(group: Group) -> str:
     """What a group is called in the address."""
-    return hashlib.sha256(f"{group.label} {run_groups.identity(group.members[0])}".encode()).hexdigest()[:6]
+    return hashlib.sha256(
+        f"{group.short_label or group.label} {run_groups.identity(group.members[0])}".encode()
+    ).hexdigest()[:6]
 
 
 def _columns(held: Held, column: str) -> list[Column]:
