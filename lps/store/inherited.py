@@ -6,7 +6,7 @@
 Written with the folder, before anybody can see it, and never changed: the run can be made again from its folder alone.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +78,26 @@ def parent_of(run: Run) -> str:
     """The id of the run that this one goes on from; "" for none, and where that cannot be read."""
     told = _told(run)
     return told.parent if told and RUN_ID.fullmatch(told.parent) else ""
+
+
+def family(run: str, parents: Mapping[str, str]) -> dict[str, str]:
+    """Every run id of the family of `run` -> the id that it goes on from, "" for none; older ones first.
+
+    parents: of every run that goes on from one, that one ("" where it cannot be read).
+    """
+    children: dict[str, list[str]] = {}
+    for one, parent in parents.items():
+        children.setdefault(parent, []).append(one)
+    first, passed = run, {run}
+    while (parent := parents.get(first, "")) and parent not in passed:
+        first = parent
+        passed.add(first)
+    found, queue = {first: ""}, [first]
+    for one in queue:
+        new = [child for child in sorted(children.get(one, [])) if child not in found]
+        found |= dict.fromkeys(new, one)
+        queue += new
+    return found
 
 
 def in_words(run: Run) -> str:

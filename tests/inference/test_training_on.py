@@ -266,6 +266,15 @@ def test_a_second_round_keeps_the_labels_of_the_first(run, monkeypatch):
     assert prepare(second.config, second.confirmed).split.class_names[5:7] == ("7", "eight or so")
 
 
+def test_the_family_of_a_run_begins_with_the_oldest_and_a_circle_ends():
+    parents = {"b": "a", "c": "b", "d": "a", "x": "w", "lost": ""}
+    for one in "abcd":
+        assert inherited.family(one, parents) == {"a": "", "b": "a", "d": "a", "c": "b"}
+    assert inherited.family("x", parents) == {"w": "", "x": "w"} and inherited.family("z", parents) == {"z": ""}
+    assert inherited.family("lost", parents) == {"lost": ""}
+    assert set(inherited.family("p", {"p": "q", "q": "p"})) == {"p", "q"}
+
+
 def test_settings_that_name_such_labels_find_them_in_a_run_here(run, tmp_path, monkeypatch):
     say(run, name(7, "seven"))
     child = launched(training_on.plan(run, rule="all"), monkeypatch)

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 import lps
-from lps.analysis import run_index
+from lps.analysis import naming, run_index
 from lps.errors import UserError
 from lps.files.atomic import write_json
+from lps.inference import training_on
 from lps.scheduler import failures, launcher
 from lps.store.run_folders import delete_run, deleted_runs, list_runs, recorded_runs
 from lps.store.runs import Run
@@ -352,6 +353,23 @@ def test_the_link_carries_choices_and_rows(root, shelved):
     at = visit("runs", run=[shelved["failed"].id, shelved["finished"].id], find="lps digits")
     address = next(code.value for code in at.code if "?" in code.value)
     assert "find=lps%20digits" in address and address.count("run=") == 2 and "**2 chosen**" in texts(at)
+
+
+def test_the_runs_that_a_chosen_run_goes_on_from_are_a_graph(tmp_path, monkeypatch):
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path))
+    first = sample_runs.make_run(tmp_path, epochs=2, name='a "first" \\ run')
+    naming.record(first, 2, [{"do": "name", "id": 7, "name": "seven"}])
+    monkeypatch.setattr(training_on.submit.launcher, "launch", lambda run, *rest, **wish: run.state())
+    second = training_on.begin(training_on.plan(first, rule="all", from_weights=False))
+    sample_runs.make_run(tmp_path, epochs=2, seed=1)
+    for chosen in (first, second):
+        (graph,) = visit("runs", run=[chosen.id]).get("graphviz_chart")
+        dot = graph.proto.spec
+        assert f'"{first.id}" -> "{second.id}"' in dot and dot.count("->") == 1 and dot.count("[label=") == 2
+        assert f'URL="live?run={second.id}"' in dot and r'label="a \"first\" \\ run' in dot
+        assert dot.count("penwidth") == 1
+    alone = sample_runs.make_run(tmp_path, epochs=2, seed=2)
+    assert not visit("runs", run=[alone.id]).get("graphviz_chart")
 
 
 def test_recordings_can_be_opened_and_copied_only(root, recordings):

@@ -11,7 +11,7 @@ from lps.errors import UserError
 from lps.tables import columns, saved_views
 from lps.tables.run_names import Name, Vocabulary
 from lps.ui.forms import saved_view_menu
-from lps.ui.runs import beside, details, groups, import_dialog, run_filters, table, upkeep
+from lps.ui.runs import beside, details, groups, import_dialog, lineage, run_filters, table, upkeep
 from lps.ui.shared import escape, live_part, page_head, select
 
 _TICK_S = 5.0  # while a run moves
@@ -70,5 +70,6 @@ def _browse(wanted: run_filters.Wanted, everything: list[run_index.RunRow]) -> N
     upkeep.show_bar(chosen, len(entries), base)  # below: rows must not move away while a person ticks them
     if len(chosen) == 1:
         details.show(chosen[0])
+        lineage.show(chosen[0], everything)
     if len(chosen) == 2:
         beside.show(*chosen)

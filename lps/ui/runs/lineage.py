@@ -1,0 +1,52 @@
+"""Which runs go on from which: the family of one run as a graph, oldest on the left; a click opens a run on Live."""
+
+from collections.abc import Mapping, Sequence
+
+import streamlit as st
+
+from lps.analysis.run_index import RunRow
+from lps.charts.palette import Palette
+from lps.store import inherited, titles
+from lps.ui.shared import theme
+
+_MOST = 40  # runs in a graph
+
+
+def show(entry: RunRow, entries: Sequence[RunRow]) -> None:
+    """The runs that this one goes on from, and those that go on from any of them; nothing for a run without such."""
+    parents = {one.run.id: inherited.parent_of(one.run) for one in entries if one.config and one.config.split_confirmed}
+    family = inherited.family(entry.run.id, parents)
+    if len(family) < 2:
+        return
+    by_id = {one.run.id: one for one in entries}
+    names = {run: _about(by_id[run]) if run in by_id else f"{titles.short_id(run)}\nnot here" for run in family}
+    st.markdown("**Lineage**: which run was trained on from which")
+    st.graphviz_chart(graph(family, names, by_id.keys(), entry.run.id, theme.palette()), width="content")
+
+
+def _about(entry: RunRow) -> str:
+    """Name and id of a run, and how it does on images whose class it was not told."""
+    last, lines = entry.measured.recent, [entry.name, titles.short_id(entry.run.id)]
+    for key, words in (("accuracy/novel", "novel"), ("accuracy/validation", "of withheld labels right")):
+        value = last.number(key)
+        if value is not None:
+            lines.append(f"{100 * value:.0f} % {words}")
+    return "\n".join(lines)
+
+
+def graph(family: Mapping[str, str], names: Mapping[str, str], known, chosen: str, colors: Palette) -> str:
+    """The graph in the DOT language. family: of `inherited.family`; known: ids of the runs that can be opened."""
+    usual = f'fontname="sans-serif" fontsize=12 fontcolor="{colors.ink}" color="{colors.muted}"'
+    lines = ["digraph {", f'bgcolor="transparent" rankdir=LR; node [shape=box style=rounded {usual}]']
+    lines.append(f'edge [color="{colors.muted}"]')
+    for run in [*family][:_MOST]:
+        link = f' URL="live?run={run}" target="_self"' if run in known else ""
+        line = f' penwidth=2.5 color="{colors.ink}"' if run == chosen else ""
+        lines.append(f"{_quoted(run)} [label={_quoted(names[run])}{link}{line}]")
+    shown = {*[*family][:_MOST]}
+    lines += [f"{_quoted(old)} -> {_quoted(new)}" for new, old in family.items() if {old, new} <= shown]
+    return "\n".join([*lines, "}"])
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
