@@ -17,3 +17,13 @@ PHOTOS = {  # as the paper trains on CIFAR
     "pretrain.temperature": 0.5,
 }
 GREY = PHOTOS | {"epochs": 100, "views": "grey", "pretrain.epochs": 200}  # no flip: digits have a right way round
+OWN_PICTURES = PHOTOS | {
+    "dataset.image_size": 64,
+    "epochs": 100,
+    "batch_size": 256,
+    "split.labeled_ratio": 1.0,
+    "split.validation_ratio": 0.1,
+    "pretrain.epochs": 100,
+    "pretrain.batch_size": 256,
+    "pretrain.lr": 0.03,
+}

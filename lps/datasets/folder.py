@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from lps.datasets import Images, quoted
-from lps.datasets._recipes import PHOTOS
+from lps.datasets._recipes import OWN_PICTURES
 from lps.datasets.readers.decoding import Unreadable, squeezed
 from lps.datasets.readers.pictures import Listing, entries, existing_folder, folder_stamp, is_folder, scan, stored
 from lps.datasets.readers.store import kept
@@ -24,16 +24,7 @@ TITLE = "Own pictures"
 SUMMARY = "A folder: labeled classes are sub-folders; all other pictures lie beside them or in one called unlabeled."
 PATH = "The folder"
 
-RECIPE = PHOTOS | {
-    "dataset.image_size": 64,
-    "epochs": 100,
-    "batch_size": 256,
-    "split.labeled_ratio": 1.0,
-    "split.validation_ratio": 0.1,
-    "pretrain.epochs": 100,
-    "pretrain.batch_size": 256,
-    "pretrain.lr": 0.03,
-}
+RECIPE = OWN_PICTURES
 
 _SIZE = 64  # pixels, where no size is asked for
 _UNLABELED = ("unlabeled", "unlabelled", "_unlabeled", "_unlabelled")

@@ -24,7 +24,7 @@ from lps.wording import counted
 PIECE = 256  # pictures in memory at a time
 _COLOURED = 16  # of 255: channels of a grey picture that was stored as a JPEG differ by less
 _EXPECTED = "a folder of pictures, or a .npz file with them"
-_IN_FILES = ("folder", "imagenet100")  # data sets whose pictures came in any size
+_IN_FILES = ("folder", "shards", "imagenet100")  # data sets whose pictures came in any size
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from lps.analysis.labels import Labels, label_all, pictures
 from lps.datasets import Images
+from lps.datasets.readers.shards import is_in_shard
 from lps.errors import UserError, shorten
 from lps.files import tables
 from lps.files.atomic import PUBLIC, as_user_error, write_whole
@@ -49,7 +50,11 @@ def export(run: Run, to: Path, epoch: int | None = None, links: bool = False) ->
 
 def as_csv(labels: Labels, file_names: tuple[str, ...] = ()) -> str:
     """One line an image, `_COLUMNS` first. file_names: of every image of the data set, () where images are no files."""
-    rows: list[Sequence] = [_COLUMNS]
+    return tables.csv_text(_lines(labels, file_names))
+
+
+def _lines(labels: Labels, file_names: tuple[str, ...]) -> Iterator[Sequence]:
+    yield _COLUMNS
     columns = labels.images, labels.predicted, labels.cluster, labels.confidence
     numbers = zip(*(column.tolist() for column in columns))
     for (image, predicted, cluster, confidence), name, group, source in zip(
@@ -58,8 +63,7 @@ def as_csv(labels: Labels, file_names: tuple[str, ...] = ()) -> str:
         file = tables.file_cell(file_names[image]) if file_names else ""
         ids = ["" if number < 0 else number for number in (predicted, cluster)]
         sure = "" if np.isnan(confidence) else f"{confidence:.4f}"
-        rows.append([image, file, *ids, tables.cell(name), sure, group, source])
-    return tables.csv_text(rows)
+        yield image, file, *ids, tables.cell(name), sure, group, source
 
 
 def _write_csv(path: Path, labels: Labels, file_names: tuple[str, ...] = ()) -> None:
@@ -77,7 +81,7 @@ def write_folder(target: Path, labels: Labels, images: Images, root: Path | None
     Where the data set's images are files below `root`, they are copied under their own names, or linked to; else the
     pixels are written as PNG. Raises `UserError`, also where something is at `target` already.
     """
-    if links and not images.file_names:
+    if links and (not images.file_names or is_in_shard(images.file_names[0])):
         raise UserError("links", "cannot be made: the images of this data set are no files; leave it out")
     pictures = (
         (place, _original(image, images, root) or images.pixels[image]) for place, image in _places(labels, images)
@@ -92,13 +96,21 @@ def _places(labels: Labels, images: Images) -> list[tuple[str, int]]:
     ids = labels.images.tolist()
     width = len(str(len(images.labels) - 1))
     numbers = [f"{image:0{width}d}" for image in ids]
-    files = [images.file_names[image] for image in ids] if images.file_names else [f"{text}.png" for text in numbers]
+    files = [_file_name(images.file_names[i]) for i in ids] if images.file_names else [f"{n}.png" for n in numbers]
     return list(zip(class_folders.places([folders[name] for name in labels.names], files, numbers), ids))
 
 
+def _file_name(name: str) -> str:
+    """The name of the file that a picture is written to: a picture of a shard, which is no file, becomes a PNG."""
+    return str(Path(name).with_suffix(".png")) if is_in_shard(name) else name
+
+
 def _original(image: int, images: Images, root: Path | None) -> Path | None:
-    """The file that an image comes from, None where it comes from none; raises `UserError` where it is gone."""
-    if not images.file_names or root is None:
+    """The file that an image comes from, None where it comes from none; raises `UserError` where it is gone.
+
+    An image inside a shard has no file of its own.
+    """
+    if not images.file_names or root is None or is_in_shard(images.file_names[image]):
         return None
     original = root.resolve() / images.file_names[image]
     if not original.is_file():

@@ -1,9 +1,10 @@
-"""One picture file to an equal square of uint8 RGB, in bounded memory however large it is and whatever it claims.
+"""One picture, a file or its bytes, to an equal square of uint8 RGB, in bounded memory whatever it claims.
 
 The head is read first, and how much memory the rest will take is told from it: too much is refused, and what remains is
 shared by the threads.
 """
 
+import io
 import math
 import os
 import struct
@@ -22,7 +23,7 @@ _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 _ORIENTATION, _SIDEWAYS = 0x0112, (5, 6, 7, 8)  # how a camera says that it was held on its side
 _BUDGET = 512 << 20  # bytes that the pictures being decoded may take together
 _MOST = 800_000_000  # bytes that one may take by itself
-_LONGEST = 400_000_000  # bytes of a file: more than the largest picture has without any packing
+LONGEST = 400_000_000  # bytes of a file: more than the largest picture has without any packing
 _HEAD = 16 << 20  # bytes of what stands in a file before the first pixel
 LARGE = 16_000_000  # pixels from which a picture is made smaller strip by strip, before anything else
 STRIP = 4_000_000  # pixels of a strip, about
@@ -60,32 +61,35 @@ class _Room:
 _ROOM = _Room(_BUDGET)
 
 
-def decode(path: Path, size: int, width: int | None = None) -> np.ndarray:
-    """One file as uint8 (size, width or size, 3): turned as its camera says, short side resized, centre kept.
+Source = Path | bytes  # a picture file, or its content
+
+
+def decode(source: Source, size: int, width: int | None = None) -> np.ndarray:
+    """One picture as uint8 (size, width or size, 3): turned as its camera says, short side resized, centre kept.
 
     Transparent parts become white, 16-bit greys keep their upper half; of several frames the first is taken. Raises
     `Unreadable`.
     """
-    with _opened(path, max(size, width or 0)) as (image, _):
+    with _opened(source, max(size, width or 0)) as (image, _):
         return np.asarray(ImageOps.fit(image, (width or size, size), Image.Resampling.BICUBIC))
 
 
-def squeezed(path: Path, size: int) -> tuple[np.ndarray, tuple[int, int]]:
-    """One file as `decode`, but whole: both sides brought to `size`, bilinear; and its own height and width."""
-    with _opened(path, size) as (image, (height, width)):
+def squeezed(source: Source, size: int) -> tuple[np.ndarray, tuple[int, int]]:
+    """One picture as `decode`, but whole: both sides brought to `size`, bilinear; and its own height and width."""
+    with _opened(source, size) as (image, (height, width)):
         return np.asarray(image.resize((size, size), Image.Resampling.BILINEAR)), (height, width)
 
 
 @contextmanager
-def _opened(path: Path, size: int) -> Iterator[tuple[Image.Image, tuple[int, int]]]:
-    """A file as an RGB picture of `size` pixels a side or more, where it has them; and its own height and width."""
+def _opened(source: Source, size: int) -> Iterator[tuple[Image.Image, tuple[int, int]]]:
+    """A picture as RGB, of `size` pixels a side or more, where it has them; and its own height and width."""
     try:
-        needed = _needed(path, size)
+        needed = _needed(source, size)
         if needed > _MOST:
             most = f"expected at most {data_size(_MOST)}: save it smaller"
             raise Unreadable(f"would take {data_size(needed)} of memory to decode; {most}")
         with _ROOM.taken(needed):
-            yield _turned(path, size)
+            yield _turned(source, size)
     except Unreadable:
         raise
     except FileNotFoundError:
@@ -98,9 +102,10 @@ def _opened(path: Path, size: int) -> Iterator[tuple[Image.Image, tuple[int, int
         raise Unreadable("cannot be decoded: it is cut short or damaged") from None
 
 
-def _turned(path: Path, size: int) -> tuple[Image.Image, tuple[int, int]]:
+def _turned(source: Source, size: int) -> tuple[Image.Image, tuple[int, int]]:
     """What `_opened` gives; of a large picture all but the small one is let go of."""
-    with Image.open(path, formats=_FORMATS) as image:
+    named = _stream(source) if isinstance(source, bytes) else source  # Pillow maps a file whose name it knows
+    with Image.open(named, formats=_FORMATS) as image:
         width, height = image.size
         image.draft(None, (2 * size, 2 * size))  # a JPEG is decoded at a fraction of its size where that is enough
         image.load()
@@ -118,12 +123,17 @@ def _turned(path: Path, size: int) -> tuple[Image.Image, tuple[int, int]]:
 # ------------------------------------------------------------------------------------------------ before decoding
 
 
-def _needed(path: Path, size: int) -> int:
+def _stream(source: Source) -> BinaryIO:
+    return io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb")
+
+
+def _needed(source: Source, size: int) -> int:
     """Bytes that it takes to decode a picture and to make it RGB, about, by its head; raises `Unreadable`."""
-    with open(path, "rb") as file:
-        length = os.fstat(file.fileno()).st_size
-        if length > _LONGEST:
-            raise Unreadable(f"is a file of {data_size(length)}; expected at most {data_size(_LONGEST)}")
+    with _stream(source) as file:
+        length = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        if length > LONGEST:
+            raise Unreadable(f"is a file of {data_size(length)}; expected at most {data_size(LONGEST)}")
         webp = webp_size(file.read(30))  # which Pillow begins to decode when it opens it
         if webp is not None:
             return length + _A_WEBP_PIXEL * _checked_pixels(*webp)

@@ -4,7 +4,7 @@ import hashlib
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,13 +13,14 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from lps.datasets import Images, as_image, quoted
-from lps.datasets.readers.decoding import Unreadable, decode, squeezed
+from lps.datasets.readers.decoding import Source, Unreadable, decode, squeezed
 from lps.datasets.readers.store import Writer, kept
 from lps.errors import UserError, shorten
 from lps.files.atomic import clean_line
 
 ENDINGS = frozenset(".png .jpg .jpeg .bmp .gif .webp .tif .tiff .ppm .pgm .pbm".split())
 _CHUNK = 256  # pictures in memory at a time
+_CHUNK_BYTES = 64 << 20  # of their files, where these are in memory
 IN_MEMORY = 64 << 20  # bytes of resized pictures that are quicker made than looked for
 DEEPEST = 32  # folders within one another
 
@@ -171,13 +172,18 @@ def stored(
     labels = np.array([listing.labels[row] for row in rows], np.int64)
     first_test = len(listing.files) - listing.num_test
     num_test = sum(row >= first_test for row in rows)
-    present = np.unique(labels[: len(labels) - num_test])
-    for label, name in enumerate(class_names):
-        if label not in present:
-            raise UserError("dataset.path", f"class {shorten(name)} has no readable picture; expected at least one")
+    check_classes(labels[: len(labels) - num_test], class_names)
     names = tuple(listing.files[row][0] for row in rows)  # as they are, also where they are no text: they are opened
     measured = np.array(sizes, np.int64) if is_whole else None
     return Images(np.zeros(0, np.uint8), labels, class_names, num_test, tuple(skipped), names, measured)
+
+
+def check_classes(labels: np.ndarray, class_names: Sequence[str]) -> None:
+    """Raise `UserError` for a class without a training picture; labels: int64 (n,) of these."""
+    present = set(np.unique(labels).tolist())
+    for label, name in enumerate(class_names):
+        if label not in present:
+            raise UserError("dataset.path", f"class {shorten(name)} has no readable picture; expected at least one")
 
 
 def resized(images: Images, size: int, source: tuple, content: str) -> Images:
@@ -210,18 +216,32 @@ def brought(pixels: np.ndarray, size: int, width: int | None = None) -> Iterator
             yield from pool.map(fit, range(start, min(start + _CHUNK, len(pixels))))
 
 
-def decoded(paths: list[Path], size: int, take: Callable) -> Iterator:
-    """What `take` gives of every picture in order, or the reason why there is none."""
+def decoded(sources: Iterable[Source], size: int, take: Callable) -> Iterator:
+    """What `take` gives of every picture in order, or the reason why there is none; some are read ahead."""
 
-    def attempt(path: Path):
+    def attempt(source: Source):
         try:
-            return take(path, size)
+            return take(source, size)
         except Unreadable as error:
             return str(error)
 
     with ThreadPoolExecutor(_threads()) as pool:
-        for start in range(0, len(paths), _CHUNK):
-            yield from pool.map(attempt, paths[start : start + _CHUNK])
+        for chunk in _chunks(sources):
+            yield from pool.map(attempt, chunk)
+
+
+def _chunks(sources: Iterable[Source]) -> Iterator[list[Source]]:
+    """At most `_CHUNK` pictures each, and little more than `_CHUNK_BYTES` where they are in memory already."""
+    chunk: list[Source] = []
+    size = 0
+    for source in sources:
+        chunk.append(source)
+        size += len(source) if isinstance(source, bytes) else 0
+        if len(chunk) == _CHUNK or size >= _CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def _threads() -> int:

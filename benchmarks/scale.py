@@ -1,0 +1,300 @@
+"""python -m benchmarks.scale: what a folder of 10^3 to 10^6 pictures costs, from the files to the labels of all.
+
+The digits of the data set `digits` are turned, shifted, coloured and saved as JPEG of 32 x 32 pixels: five classes of
+which half is labeled, everything else unknown. Each stage is a process of its own; the script reads its memory 20 times
+a second:
+
+    peak MB     most resident memory, with pages of mapped files, which the system takes back when it needs them
+    own MB      most anonymous memory: what cannot be taken back without swap
+    CPU s       processor time, user and system
+
+    python -m benchmarks.scale                          10^3, 10^4, 10^5
+    python -m benchmarks.scale --counts 1000000         a million
+    python -m benchmarks.scale --dataset shards         the same pictures in tar files of 10,000
+
+The last column of the report is the exponent: log(CPU s of the largest / of the one before) / log(their counts).
+"""
+
+import argparse
+import io
+import json
+import math
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.report import section
+
+SIDE, CLASSES, SEEN = 32, 10, 5
+_LOOK_S = 0.05  # between two looks at the memory of a stage
+_MADE_AT_ONCE, _IN_SHARD = 2000, 10_000  # pictures
+
+
+# ---------------------------------------------------------------------------------------------------- the pictures
+
+
+def make_folder(target: Path, count: int) -> None:
+    """`count` pictures below `target`, with one process a core."""
+    starts = range(0, count, _MADE_AT_ONCE)
+    for label in range(SEEN):
+        (target / f"class {label}").mkdir(parents=True)
+    for start in starts:
+        (target / "unlabeled" / f"{start:07d}").mkdir(parents=True)
+    with ProcessPoolExecutor() as pool:
+        list(pool.map(partial(_make_some, target, count), starts))
+
+
+def _make_some(target: Path, count: int, start: int) -> None:
+    for number, label, content in _pictures(start, min(start + _MADE_AT_ONCE, count)):
+        folder = target / (f"class {label}" if _is_labeled(number, label) else f"unlabeled/{start:07d}")
+        (folder / f"{number:07d}.jpg").write_bytes(content)
+
+
+def make_shards(target: Path, count: int) -> None:
+    """The same pictures in tar shards, with one process a core."""
+    target.mkdir()
+    with ProcessPoolExecutor() as pool:
+        list(pool.map(partial(_make_shard, target, count), range(0, count, _IN_SHARD)))
+
+
+def _make_shard(target: Path, count: int, start: int) -> None:
+    with tarfile.open(target / f"train-{start // _IN_SHARD:04d}.tar", "w") as archive:
+        for number, label, content in _pictures(start, min(start + _IN_SHARD, count)):
+            _add(archive, f"{number:07d}.jpg", content)
+            if _is_labeled(number, label):
+                _add(archive, f"{number:07d}.cls", f"class {label}".encode())
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    head = tarfile.TarInfo(name)
+    head.size = len(content)
+    archive.addfile(head, io.BytesIO(content))
+
+
+def _is_labeled(number: int, label: int) -> bool:
+    return label < SEEN and number // CLASSES % 2 == 0
+
+
+def _pictures(start: int, stop: int):
+    """(number, class, JPEG) of pictures that follow from their number alone."""
+    from PIL import Image
+
+    from lps.data import sources
+
+    digits = sources.load("digits")
+    of_class = [np.flatnonzero(digits.labels == label) for label in range(CLASSES)]
+    for number in range(start, stop):
+        draw = np.random.default_rng([7, number])
+        label = number % CLASSES
+        grey = Image.fromarray(digits.pixels[draw.choice(of_class[label]), ..., 0])
+        angle, shift = draw.uniform(-20, 20), draw.integers(-3, 4, 2).tolist()
+        grey = grey.resize((SIDE, SIDE), Image.Resampling.BICUBIC)
+        grey = np.asarray(grey.rotate(angle, Image.Resampling.BILINEAR, translate=shift), np.float32) / 255
+        ink, paper = draw.uniform(0.5, 1, 3), draw.uniform(0, 0.4, 3)
+        shade = paper + grey[..., None] * (ink - paper) + draw.normal(0, 0.03, (SIDE, SIDE, 3))
+        out = io.BytesIO()
+        Image.fromarray((shade.clip(0, 1) * 255).astype(np.uint8)).save(out, "JPEG", quality=90)
+        yield number, label, out.getvalue()
+
+
+# ------------------------------------------------------------------------------------------------------- the stages
+
+
+def _config(path: Path, **settings):
+    from lps.settings.config import configure
+
+    usual = {
+        "dataset": path.parent.name, "dataset.path": str(path / "pictures"), "dataset.image_size": SIDE,
+        "split.num_novel": CLASSES - SEEN, "features": "stored", "network.name": "digits_resnet",
+        "network.start": "random", "network.image_size": None, "features.weak_views": 1, "features.strong_views": 1,
+        "epochs": 1,
+    }  # fmt: skip
+    return configure(usual | {"method": "lps"} | settings)
+
+
+def list_files(path: Path) -> None:
+    """The list of files or shards, and what changes when one does."""
+    from lps.datasets import folder, shards
+
+    if path.parent.name == "shards":
+        shards.stamp(str(path / "pictures"))
+    else:
+        folder._listed(str(path / "pictures"))[1].digest()
+
+
+def start(path: Path) -> None:
+    """What a run does before its first step but for features: list, decode or find decoded, split."""
+    from lps.data.material import prepare
+    from lps.scheduler import preflight
+
+    config = _config(path)
+    preflight.check(config)
+    prepare(config)
+
+
+def features(path: Path) -> None:
+    """Three views of every picture through the backbone, or finding that they are there."""
+    from lps.data import features
+
+    features.make(_config(path), lambda done, total: None, lambda: False)
+
+
+def train(path: Path, method: str = "lps") -> None:
+    """A run of one epoch on stored features, with evaluation, snapshot and checkpoint."""
+    from lps.store.run_folders import create_run
+    from lps.training.loop import train
+
+    run = create_run(path / "runs", _config(path, method=method), name=method)
+    if train(run):
+        raise SystemExit(1)
+    events = [json.loads(line) for line in run.events.read_text().splitlines()]
+    values = {name: value for event in events for name, value in event["values"].items() if name.startswith("time/")}
+    moments = {event["kind"]: event["time"] for event in events}
+    print(json.dumps(values | {"train_s": round(moments["train"] - moments["start"], 1)}), file=sys.stderr)
+
+
+def _newest(path: Path):
+    from lps.store.run_folders import list_runs
+
+    return max((run for run in list_runs(path / "runs") if run.meta()["name"] == "lps"), key=lambda run: run.id)
+
+
+def clusters(path: Path) -> None:
+    """What the page Clusters computes of an epoch."""
+    from lps.ui.pictures import predictions
+
+    run = _newest(path)
+    began = time.perf_counter()
+    predictions.view(run, 1)
+    print(f"clusters: {time.perf_counter() - began:.2f} s", file=sys.stderr)
+
+
+def review(path: Path) -> None:
+    """The pictures that a person should look at first."""
+    from lps.analysis import naming, review_order
+
+    began = time.perf_counter()
+    run = _newest(path)
+    review_order.doubts(review_order.read_desk(run, 1), naming.at([], 1))
+    print(f"review: {time.perf_counter() - began:.2f} s", file=sys.stderr)
+
+
+def export(path: Path) -> None:
+    """labels.csv of all pictures."""
+    from lps.interop import label_files
+
+    label_files.export(_newest(path), path / "labels.csv")
+
+
+STAGES = {
+    "list the files": list_files,
+    "first start: list, decode, split": start,
+    "start again, nothing changed": start,
+    "features, 3 views": features,
+    "features again, nothing changed": features,
+    "lps, one epoch": train,
+    "gcd, one epoch": partial(train, method="gcd"),
+    "clusters": clusters,
+    "review order": review,
+    "export labels.csv": export,
+}
+
+
+# ---------------------------------------------------------------------------------------------------------- measuring
+
+
+def measure(command: list[str], environment: dict[str, str]) -> dict[str, float]:
+    """Seconds, processor seconds and memory of one process; raises `CalledProcessError` where it fails."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    process = subprocess.Popen(command, env=environment)
+    peak = own = 0
+    while process.poll() is None:
+        with suppress(OSError, KeyError, ValueError):
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            facts = dict(line.split(":", 1) for line in status.splitlines())
+            peak = max(peak, int(facts["VmHWM"].split()[0]))
+            own = max(own, int(facts["RssAnon"].split()[0]))
+        time.sleep(_LOOK_S)
+    seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"s": round(seconds, 1), "CPU s": round(cpu, 1), "peak MB": peak >> 10, "own MB": own >> 10}
+
+
+def disk_use(folder: Path) -> int:
+    """Bytes that the files below a folder take on the disk."""
+    found = subprocess.run(["du", "-s", "-B1", str(folder)], check=True, capture_output=True, text=True)
+    return int(found.stdout.split()[0])
+
+
+def go_through(home: Path, count: int, only: list[str]) -> list[dict]:
+    """A row a stage, for `count` pictures; home: a folder with the name of the data set."""
+    path = home / f"{count}"
+    environment = os.environ | {"LPS_CACHE": str(path / "cache"), "LPS_DECISIONS": str(path / "decisions")}
+    if not (path / "made").exists():
+        shutil.rmtree(path, ignore_errors=True)
+        began = time.perf_counter()
+        path.mkdir(parents=True)
+        (make_shards if home.name == "shards" else make_folder)(path / "pictures", count)
+        (path / "made").touch()
+        print(f"{count:,} pictures made in {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+    rows = []
+    for name in only:
+        command = [sys.executable, "-m", "benchmarks.scale", "--carry-out", name, str(path)]
+        try:
+            row = measure(command, environment)
+        except subprocess.CalledProcessError as error:
+            row = {"s": math.nan, "failed": error.returncode}
+        rows.append({"stage": name, "pictures": count} | row)
+        print(rows[-1], file=sys.stderr, flush=True)
+    used = {part: disk_use(path / part) for part in ("pictures", "cache", "runs") if (path / part).exists()}
+    print(f"{count:,} pictures, MB on disk: { {part: size >> 20 for part, size in used.items()} }", flush=True)
+    return rows
+
+
+def with_exponents(rows: list[dict]) -> list[dict]:
+    """The rows by stage, each with how processor time and own memory grow from the count before."""
+    found = []
+    for name in dict.fromkeys(row["stage"] for row in rows):
+        before = None
+        for row in sorted((row for row in rows if row["stage"] == name), key=lambda row: row["pictures"]):
+            grown = {}
+            for column in ("CPU s", "own MB"):
+                if before and before.get(column) and row.get(column):
+                    ratio = math.log(row[column] / before[column])
+                    grown[f"exponent of {column}"] = round(ratio / math.log(row["pictures"] / before["pictures"]), 2)
+            found.append(row | grown)
+            before = row
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--counts", type=int, nargs="+", default=[1000, 10_000, 100_000], help="pictures")
+    parser.add_argument("--dataset", choices=("folder", "shards"), default="folder")
+    parser.add_argument("--home", type=Path, default=Path("/tmp/lps-scale"), help="where pictures and results lie")
+    parser.add_argument("--only", nargs="+", choices=STAGES, default=list(STAGES), metavar="STAGE")
+    parser.add_argument("--carry-out", nargs=2, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.carry_out:
+        name, path = asked.carry_out
+        STAGES[name](Path(path))
+        return
+    rows = [row for count in asked.counts for row in go_through(asked.home / asked.dataset, count, asked.only)]
+    print(section(f"Scale: {asked.dataset}", "Each stage is a process of its own.", with_exponents(rows)))
+
+
+if __name__ == "__main__":
+    main()

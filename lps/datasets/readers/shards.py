@@ -1,0 +1,221 @@
+"""Pictures by reference in few large files: tar shards in WebDataset's layout, and Parquet with the bytes of images.
+
+A shard is read from its beginning to its end, one picture at a time; of Parquet a row group is in memory. What is
+damaged is listed, and what follows it in the same shard is left out.
+"""
+
+import json
+import os
+import tarfile
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from lps.datasets.readers.decoding import LONGEST
+from lps.datasets.readers.pictures import ENDINGS, is_folder, scan
+from lps.errors import UserError, shorten
+from lps.files.atomic import clean_line
+from lps.wording import data_size
+
+_TARS, _PARQUETS = (".tar", ".tar.gz", ".tgz"), (".parquet",)
+_LABEL_NAMES = ("label", "class", "cls", "target", "fine_label", "class_name")  # of columns, and of keys in .json
+_IMAGE_NAMES = ("image", "img", "picture", "jpg", "png")  # of columns, where several hold bytes
+_MOST_TEXT = 1 << 20  # bytes of a .cls, .txt or .json beside a picture
+_MOST_GROUP = 2 << 30  # bytes of the pictures of a row group, which are in memory together
+_ROWS = 64  # of a row group at a time
+_TEST = "test"
+
+
+class Sample(NamedTuple):
+    """A picture: its name below the folder, the bytes of its file, and its label (None: unknown)."""
+
+    name: str
+    content: bytes
+    label: str | int | None
+
+
+@dataclass
+class Shards:
+    """The shards below a folder, in order, those for testing last; and what was left out, as (name, reason)."""
+
+    root: Path
+    training: list[os.DirEntry]
+    test: list[os.DirEntry]
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    names: tuple[str, ...] = ()  # of the classes by number, where a Parquet file tells them
+
+    @classmethod
+    def of(cls, root: Path) -> "Shards":
+        """Those that lie in `root`; raises `OSError`."""
+        found = [entry for entry in scan(root) if not is_folder(entry) and _is_shard(entry.name)]
+        test = [entry for entry in found if entry.name.lower().startswith(_TEST)]
+        return cls(root, [entry for entry in found if entry not in test], test)
+
+    def stamp(self) -> tuple:
+        """Name, size, time of change and place of every shard: another value when one has changed."""
+        both = [(entry.name, entry.stat()) for entry in (*self.training, *self.test)]
+        return tuple((name, about.st_size, about.st_mtime_ns, about.st_ino) for name, about in both)
+
+    def samples(self, shards: list[os.DirEntry]) -> Iterator[Sample]:
+        """Every picture of some shards in order."""
+        for shard in shards:
+            read = _of_parquet if shard.name.lower().endswith(_PARQUETS) else _of_tar
+            yield from read(self, shard)
+
+    def skip(self, name: str, reason: str) -> None:
+        self.skipped.append((clean_line(name, 1000), reason))
+
+
+def _is_shard(name: str) -> bool:
+    return name.lower().endswith((*_TARS, *_PARQUETS))
+
+
+def is_in_shard(name: str) -> bool:
+    """Whether the name of a picture, as `Sample` has it, is one inside a shard."""
+    return _is_shard(name.partition("/")[0])
+
+
+# ------------------------------------------------------------------------------------------------------------- tar
+
+
+def _of_tar(shards: Shards, shard: os.DirEntry) -> Iterator[Sample]:
+    """key.jpg with key.cls, key.txt or key.json beside it; the files of a key follow each other."""
+    count = 0
+    try:
+        with tarfile.open(shard.path, "r:*") as archive:
+            for sample in _grouped(shards, shard.name, archive):
+                count += 1
+                yield sample
+    except (tarfile.TarError, OSError, EOFError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "cut short or not a tar file"
+        shards.skip(shard.name, f"is damaged ({reason}): {count:,} pictures before that are used")
+
+
+def _grouped(shards: Shards, shard: str, archive: tarfile.TarFile) -> Iterator[Sample]:
+    key, picture, label, names = None, None, None, set()
+    while (member := archive.next()) is not None:
+        archive.members.clear()  # which would keep the head of every member
+        if not member.isfile():
+            continue
+        folder, _, base = member.name.rpartition("/")
+        stem, _, ending = base.partition(".")
+        here = f"{folder}/{stem}" if folder else stem
+        if here != key:
+            if picture:
+                yield Sample(*picture, label)
+            key, picture, label = here, None, None
+        place, kind = f"{shard}/{member.name}", "." + ending.lower()
+        if kind in ENDINGS:
+            if member.size > LONGEST:
+                shards.skip(place, f"has {data_size(member.size)}; expected at most {data_size(LONGEST)}")
+            elif picture or member.name in names:
+                shards.skip(place, "is a second picture of the same name")
+            else:
+                names.add(member.name)
+                picture = place, _content(archive, member)
+        elif kind in (".cls", ".txt", ".json") and member.size <= _MOST_TEXT:
+            said = _label_of(kind, _content(archive, member))
+            label = said if said is not None else label
+    if picture:
+        yield Sample(*picture, label)
+
+
+def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    """The bytes of a member; raises `tarfile.ReadError` where they end before."""
+    with closing(archive.extractfile(member)) as file:
+        content = file.read()
+    if len(content) != member.size:
+        raise tarfile.ReadError("unexpected end of data")
+    return content
+
+
+def _label_of(kind: str, content: bytes) -> str | int | None:
+    """What stands in key.cls or key.txt, or under one of `_LABEL_NAMES` in key.json."""
+    text = content.decode("utf-8", "replace")
+    if kind != ".json":
+        return _as_label(text)
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(told, dict):
+        return None
+    return next((_as_label(told[name]) for name in _LABEL_NAMES if name in told), None)
+
+
+def _as_label(value: object) -> str | int | None:
+    """A class number or name; None for what says nothing: -1, no text, other kinds of values."""
+    if isinstance(value, str):
+        text = clean_line(value)
+        value = int(text) if text.removeprefix("-").isdecimal() and len(text) < 10 else text
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        return None
+    return None if value == "" or (isinstance(value, int) and value < 0) else value
+
+
+# --------------------------------------------------------------------------------------------------------- Parquet
+
+
+def _of_parquet(shards: Shards, shard: os.DirEntry) -> Iterator[Sample]:
+    """A column of bytes, or of structs with `bytes` in them (Hugging Face), and one of labels where there is one."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise UserError("dataset.path", "has Parquet files, which need pyarrow: pip install pyarrow") from None
+    count = 0
+    try:
+        with pyarrow.parquet.ParquetFile(shard.path) as file:
+            schema = file.schema_arrow
+            shards.names = shards.names or _names_in(schema.metadata)
+            image, label = _columns(schema)
+            if image is None:
+                shards.skip(shard.name, f"has no column of image bytes among {shorten(', '.join(schema.names))}")
+                return
+            largest = max((file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)), default=0)
+            if largest > _MOST_GROUP:
+                wanted = f"expected at most {data_size(_MOST_GROUP)}: write it with a smaller row_group_size"
+                shards.skip(shard.name, f"has a row group of {data_size(largest)}; {wanted}")
+                return
+            for batch in file.iter_batches(_ROWS, columns=[image, label] if label else [image]):
+                labels = batch.column(label).to_pylist() if label else [None] * len(batch)
+                for said, picture in zip(labels, batch.column(image)):
+                    name, count = f"{shard.name}/{count:08d}", count + 1
+                    value = picture.as_py()
+                    content = value.get("bytes") if isinstance(value, dict) else value
+                    if content:
+                        yield Sample(name, content, _as_label(said))
+                    else:
+                        shards.skip(name, "has no bytes of a picture")
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        reason = shorten(str(error).partition("\n")[0])
+        shards.skip(shard.name, f"is damaged ({reason}): {count:,} pictures before that are used")
+
+
+def _columns(schema) -> tuple[str | None, str | None]:
+    """(the column with the pictures, the one with the labels), None for what is not there."""
+    import pyarrow.types as types
+
+    def is_bytes(kind) -> bool:
+        return types.is_binary(kind) or types.is_large_binary(kind)
+
+    def holds(kind) -> bool:
+        if types.is_struct(kind):
+            return any(kind.field(i).name == "bytes" and is_bytes(kind.field(i).type) for i in range(kind.num_fields))
+        return is_bytes(kind)
+
+    found = [column.name for column in schema if holds(column.type)]
+    image = next((name for name in _IMAGE_NAMES if name in found), found[0] if found else None)
+    return image, next((name for name in _LABEL_NAMES if name in schema.names), None)
+
+
+def _names_in(metadata: dict[bytes, bytes] | None) -> tuple[str, ...]:
+    """The class names that Hugging Face's `datasets` writes into a schema; () where there are none."""
+    try:
+        features = json.loads((metadata or {})[b"huggingface"])["info"]["features"]
+        names = next(features[name]["names"] for name in _LABEL_NAMES if "names" in features.get(name, {}))
+        return tuple(clean_line(name) for name in names if isinstance(name, str))
+    except (KeyError, ValueError, TypeError, AttributeError, StopIteration, RecursionError):
+        return ()

@@ -1,0 +1,122 @@
+"""Many pictures in few files: tar shards in WebDataset's layout, or Parquet with the bytes of images.
+
+pictures/train-000.tar       cat7.jpg, cat7.cls; ...        the class as a number or a name; no .cls: unknown
+pictures/train-001.parquet   columns image and label        as Hugging Face's datasets have them; -1 or null: unknown
+pictures/test-000.tar        files that begin with `test`   optional, for a last accuracy
+pictures/classes.txt         one name a line                optional: the names of classes that are numbers
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from lps.datasets import Images, quoted
+from lps.datasets._recipes import OWN_PICTURES
+from lps.datasets.readers.decoding import decode
+from lps.datasets.readers.pictures import check_classes, decoded, existing_folder
+from lps.datasets.readers.shards import Sample, Shards
+from lps.datasets.readers.store import Writer, kept
+from lps.errors import UserError
+from lps.files.atomic import as_user_error, clean_line, read_small
+from lps.files.versions import MOST_IMAGES
+
+TITLE = "Shards"
+SUMMARY = "A folder of tar shards (WebDataset) or Parquet files with image bytes; those without a label are unknown."
+PATH = "The folder"
+
+RECIPE = OWN_PICTURES
+
+_SIZE = 64  # pixels, where no size is asked for
+_NAMES = "classes.txt"
+
+
+def load(path: str | None, image_size: int | None = None) -> Images:
+    """All readable pictures of the shards in `path` as RGB squares; raises `UserError`."""
+    root, shards, names = _listed(path)
+    size = image_size or _SIZE
+    return kept(
+        ("shards", str(root.resolve()), size),
+        repr((shards.stamp(), names)),
+        lambda writer: _stored(shards, names, size, writer),
+        space=0,  # nobody knows before how many pictures there are; a full disk says so itself
+    )
+
+
+def stamp(path: str | None) -> object:
+    """Name, size, time of change and place of every shard."""
+    try:
+        _, shards, names = _listed(path)
+        return shards.stamp(), names
+    except (UserError, OSError):
+        return ()
+
+
+def is_coloured(path: str | None) -> bool:
+    """Taken for granted, as of folders: pictures become RGB."""
+    return True
+
+
+def _listed(path: str | None) -> tuple[Path, Shards, tuple[str, ...]]:
+    """(the folder, its shards, the names of `classes.txt`); raises `UserError`."""
+    root = existing_folder(path, "a folder of .tar or .parquet files")
+    with as_user_error("dataset.path", f"{quoted(root)} cannot be read"):
+        shards = Shards.of(root)
+        text = read_small(root / _NAMES) if (root / _NAMES).exists() else b""
+    if not shards.training:
+        raise UserError("dataset.path", f"{quoted(root)} has no .tar or .parquet file to train on")
+    names = tuple(clean_line(line) for line in text.decode("utf-8", "replace").splitlines())
+    if len(set(names)) < len(names):
+        raise UserError("dataset.path", f"{_NAMES} has a name twice; expected a different one on each line")
+    return root, shards, names
+
+
+def _stored(shards: Shards, names: tuple[str, ...], size: int, writer: Writer) -> Images:
+    """Decode all pictures into `writer`; gives their `Images`, without pixels. Raises `UserError`."""
+    files: list[str] = []
+    given: list[str | int | None] = []
+
+    def contents(samples: Iterator[Sample]) -> Iterator[bytes]:
+        for sample in samples:
+            if len(sources) >= MOST_IMAGES:
+                raise UserError("dataset.path", f"{quoted(shards.root)} has more than {MOST_IMAGES:,} pictures")
+            sources.append((sample.name, sample.label))
+            yield sample.content
+
+    counts = []
+    for part in (shards.training, shards.test):
+        sources: list[tuple[str, str | int | None]] = []
+        for row, picture in enumerate(decoded(contents(shards.samples(part)), size, decode)):
+            name, label = sources[row]
+            if isinstance(picture, str):
+                shards.skip(name, picture)
+                continue
+            writer.add(picture[None])
+            files.append(name)
+            given.append(label)
+        counts.append(len(files))
+    if not counts[0]:
+        first = f": {' '.join(shards.skipped[0])}" if shards.skipped else ""
+        raise UserError("dataset.path", f"{quoted(shards.root)} has no readable picture to train on{first}")
+    labels, class_names = _numbered(given, names or shards.names)
+    check_classes(labels[: counts[0]], class_names)
+    return Images(
+        np.zeros(0, np.uint8), labels, class_names, counts[1] - counts[0], tuple(shards.skipped), tuple(files)
+    )
+
+
+def _numbered(given: list[str | int | None], names: tuple[str, ...]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """(class id int64 (n,), -1 unknown; the names of the classes that occur); numbers come first, then texts by name.
+
+    names: of classes by number; () where they are called by their numbers. Raises `UserError`.
+    """
+    found = sorted({label for label in given if label is not None}, key=lambda label: (isinstance(label, str), label))
+    if not found:
+        raise UserError("dataset.path", "knows no class: no picture has a label (key.cls, or a column called label)")
+    largest = max((label for label in found if isinstance(label, int)), default=-1)
+    if names and largest >= len(names):
+        raise UserError("dataset.path", f"has a picture of class {largest}, but names for {len(names)} classes alone")
+    called = [names[label] if names and isinstance(label, int) else str(label) for label in found]
+    class_names = tuple(dict.fromkeys(called))
+    ids = {label: class_names.index(name) for label, name in zip(found, called)} | {None: -1}
+    return np.array([ids[label] for label in given], np.int64), class_names
