@@ -133,15 +133,26 @@ def chart(
     return board_charts.figure(lines, asked, words.get(asked.y, asked.y), _palette(dark))
 
 
+def class_sizes(run, *, dark: bool = False) -> go.Figure:
+    """Accuracy of large, medium and small classes over the epochs, and the error of the prior."""
+    run, past = _read(run)
+    return line_charts.class_sizes(past, planned_epochs(run, past), _palette(dark))
+
+
 # ---------------------------------------------------------------------------------------------------- one epoch
 
 
 def class_distribution(run, epoch: int, *, dark: bool = False) -> go.Figure:
-    """The estimated class distribution (pi_hat) after an epoch as bars, beside equal shares."""
+    """The estimated class distribution (pi_hat) after an epoch as bars, beside the prior."""
     run, past = _read(run)
     top = float(np.nanmax(past.vectors["pi_hat"].to_numpy())) if "pi_hat" in past.vectors else 0.0
     return class_bars.class_distribution(
-        _by_class(run, past, "pi_hat", epoch), past.seen, _class_names(run, past), _palette(dark), top
+        _by_class(run, past, "pi_hat", epoch),
+        past.seen,
+        _class_names(run, past),
+        _palette(dark),
+        top,
+        past.vector("class/prior", epoch),
     )
 
 
@@ -149,7 +160,8 @@ def guessed_shares(run, epoch: int, *, dark: bool = False) -> go.Figure:
     """The estimated class distribution as the page Explain draws it, sorted where there are many classes."""
     run, past = _read(run)
     shares = _by_class(run, past, "pi_hat", epoch).astype(np.float64)
-    return explain_charts.shares(shares / shares.sum(), past.seen, _class_names(run, past), _palette(dark))
+    prior = past.vector("class/prior", epoch)
+    return explain_charts.shares(shares / shares.sum(), past.seen, _class_names(run, past), _palette(dark), prior=prior)
 
 
 def class_accuracy(run, epoch: int, *, dark: bool = False) -> go.Figure:

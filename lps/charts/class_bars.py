@@ -10,25 +10,39 @@ from lps.charts.palette import Palette
 # ---------------------------------------------------------------------------------------------------- classes
 
 
-@draws("pi_hat")
+@draws("pi_hat", "class/prior")
 def class_distribution(
-    estimated: np.ndarray, seen: int, names: list[str], colors: Palette, top: float, truth: np.ndarray | None = None
+    estimated: np.ndarray,
+    seen: int,
+    names: list[str],
+    colors: Palette,
+    top: float,
+    prior: np.ndarray | None = None,
+    truth: np.ndarray | None = None,
 ) -> go.Figure:
-    """pi_hat as bars, the uniform prior as a line. top: the highest share of all epochs, so that the axis is still.
+    """pi_hat as bars, the prior as a line. top: the highest share of all epochs, so that the axis is still.
 
-    truth: the shares that the classes really have, as steps in place of the prior.
+    prior: the run's own, as steps; None is the uniform one. truth: the true shares of the classes, in its place.
     """
     figure = _class_bars(estimated, seen, names, colors, "Estimated share %{y:.1%}" if truth is None else "%{y:.1%}")
-    prior = np.full(2, 1 / len(estimated)) if truth is None else np.asarray(truth, float)
-    ends = np.array([-0.5, len(estimated) - 0.5])
-    x = ends if truth is None else np.concatenate([ends[:1], np.arange(len(prior)), ends[1:]])
-    y = prior if truth is None else np.concatenate([prior[:1], prior, prior[-1:]])
-    line = {"color": colors.ink, "width": 1.4, "dash": "dash", "shape": "linear" if truth is None else "hvh"}
-    word = "Prior" if truth is None else "Truth"
-    hover = word + " %{y:.1%}<extra></extra>"
-    figure.add_trace(go.Scatter(x=x, y=y, name=word, mode="lines", line=line, hovertemplate=hover))
-    figure.update_yaxes(range=[0, max(top, prior.max()) * 1.1], tickformat=".1~%")
+    figure.add_trace(target_line(prior if truth is None else truth, len(estimated), "Prior", colors))
+    target = figure.data[-1]
+    if truth is not None:
+        target.update(name="Truth", hovertemplate="Truth %{y:.1%}<extra></extra>")
+    figure.update_yaxes(range=[0, max(top, max(target.y)) * 1.1], tickformat=".1~%")
     return figure
+
+
+def target_line(shares: np.ndarray | None, classes: int, word: str, colors: Palette) -> go.Scatter:
+    """Dashed: the share (classes,) that each bar should have, as steps over the bars; None is an equal one."""
+    is_even = shares is None or len(shares) != classes
+    known = np.full(2, 1 / classes) if is_even else np.asarray(shares, float)
+    ends = np.array([-0.5, classes - 0.5])
+    x = ends if is_even else np.concatenate([ends[:1], np.arange(classes), ends[1:]])
+    y = known if is_even else np.concatenate([known[:1], known, known[-1:]])
+    line = {"color": colors.ink, "width": 1.4, "dash": "dash", "shape": "linear" if is_even else "hvh"}
+    hover = word + " %{y:.1%}<extra></extra>"
+    return go.Scatter(x=x, y=y, name=word, mode="lines", line=line, hovertemplate=hover)
 
 
 @draws("class/accuracy")

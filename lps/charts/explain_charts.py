@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from lps.charts import class_bars
 from lps.charts.figures import blank, name_bars, plain, whole_ticks
 from lps.charts.palette import Palette
 from lps.scores.purity import Adoption
@@ -39,15 +40,20 @@ def order(values: np.ndarray, seen: int) -> np.ndarray:
 # ---------------------------------------------------------------------------------------------------- classes
 
 
-def shares(values: np.ndarray, seen: int, names: list[str], colors: Palette, height: int = 300) -> go.Figure:
-    """The class distribution as bars, the equal share as a dashed line."""
-    figure = _class_bars(values, order(values, seen), seen, names, colors, height, "%{y:.1%} of the guesses")
-    fair = np.full(2, 1 / len(values))
-    line = {"color": colors.ink, "width": 1.4, "dash": "dash"}
-    ends = np.array([-0.5, len(values) - 0.5])
-    hover = "Equal share %{y:.1%}<extra></extra>"
-    figure.add_trace(go.Scatter(x=ends, y=fair, mode="lines", name="Prior", line=line, hovertemplate=hover))
-    top = top_of(values, 2 * fair[0])
+def shares(
+    values: np.ndarray,
+    seen: int,
+    names: list[str],
+    colors: Palette,
+    height: int = 300,
+    prior: np.ndarray | None = None,
+) -> go.Figure:
+    """The class distribution as bars, the prior (None: equal shares) as a dashed line."""
+    standing = order(values, seen)
+    figure = _class_bars(values, standing, seen, names, colors, height, "%{y:.1%} of the guesses")
+    sorted_prior = None if prior is None or len(prior) != len(values) else np.asarray(prior)[standing]
+    figure.add_trace(class_bars.target_line(sorted_prior, len(values), "Prior", colors))
+    top = top_of(values if sorted_prior is None else np.concatenate([values, sorted_prior]), 2 / len(values))
     return figure.update_yaxes(range=[0, top * 1.04], tickformat=".0%" if top > 0.05 else ".1%")
 
 

@@ -104,6 +104,21 @@ def blind_pace(history: History, shares: pd.DataFrame, names: list[str], epochs:
     return figure
 
 
+@draws("accuracy/balanced", "accuracy/many", "accuracy/medium", "accuracy/few", "accuracy/std", "prior/error")
+def class_sizes(history: History, epochs: int, colors: Palette) -> go.Figure:
+    """Accuracy of large, medium and small classes with the mean over classes, and the error of the prior."""
+    figure = stacked(
+        [Panel("Accuracy", 0.66, ".0%", (-0.02, 1.03)), Panel("Error of the prior", 0.3)], epochs, 330, colors
+    )
+    dashes = {"many": "solid", "medium": "dash", "few": "dot"}
+    words = {"many": "Large classes", "medium": "Medium", "few": "Small"}
+    for name, dash in dashes.items():
+        add_line(figure, history.column(f"accuracy/{name}"), words[name], colors.all, 1, PERCENT, dash=dash)
+    add_line(figure, history.column("accuracy/balanced"), "Mean over classes", colors.ink, 1, PERCENT, width=2.4)
+    add_line(figure, history.column("prior/error"), "Error of the prior", colors.ink, 2, ".3f", legend=False)
+    return figure
+
+
 def pace_of_runs(histories: dict[str, History], epochs: int, colors: Palette) -> go.Figure:
     """The same measurements for several runs by label: one colour a run, one panel a measurement."""
     panels = [

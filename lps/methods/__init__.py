@@ -98,11 +98,14 @@ class Method(nn.Module):
     trains = True  # False: nothing is learned after pretraining, one evaluation is the whole run
     seen_is_aligned = True  # ids below `classes.seen` mean these classes; else seen accuracy is matched, and said to be
     test_clusters = "training"  # "test": what a prediction fits, it fits to the test images themselves
+    uses_prior = False  # True: `loss` reads `class_prior`
 
     def __init__(self, network: Network, classes: Classes):
         super().__init__()
         self.network = network
         self.classes = classes
+        # (classes,) shares that add up to 1, see `parts/prior.py`; None is the uniform prior, and no part of the state.
+        self.register_buffer("class_prior", None)
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *more) -> None:
         """As usual, but a buffer without elements takes the size of the stored one."""

@@ -18,6 +18,7 @@ class Distilled(Method):
     """`network.classifier` becomes the projection head: what `Outputs` calls logits are projections here."""
 
     views = ("weak", "weak")
+    uses_prior = True
 
     def __init__(
         self,
@@ -119,7 +120,9 @@ class Distilled(Method):
         tau = self.supervised_temperature
         return {
             "loss/consistency": of_all * self_distillation(*logits, sharpness),
-            "loss/entropy": of_all * self.entropy_weight * negative_entropy_of_mean(torch.cat(logits)),
+            "loss/entropy": of_all
+            * self.entropy_weight
+            * negative_entropy_of_mean(torch.cat(logits), self.class_prior),
             "loss/unsupervised_contrastive": of_all * nt_xent(torch.cat(projected), self.unsupervised_temperature),
             "loss/cross_entropy": of_labeled * F.cross_entropy(labeled_rows(logits, targets), targets.repeat(2)),
             "loss/supervised_contrastive": of_labeled * labeled_contrastive(projected, targets, tau),

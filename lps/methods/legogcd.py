@@ -24,7 +24,8 @@ Deviations:
     The confidence $\theta$ is that of their CIFAR-10 script, 0.95; they take 0.85 on CIFAR-100 and 0.8 on ImageNet-100.
     An earlier revision of the scripts had 0.97, 0.9 and 0.8.
     q, the moving average of the mean prediction, is taken of cosines that nothing divides, as in their code, so that it
-    stays nearly even: m moves little.
+    stays nearly even: m moves little. A prior (`prior`) other than equal shares therefore enters SimGCD's entropy term
+    alone.
 """
 
 from typing import Annotated, Literal
@@ -121,7 +122,7 @@ class LegoGCD(Distilled, Method):
         self._remember(together)
         unlabeled = torch.cat([view[labeled:] for view in known])
         measured["known/rate"] = Ratio(unlabeled.sum(), torch.ones_like(unlabeled).sum())
-        return total, measured | distribution_measurements(together.softmax(dim=1).mean(dim=0))
+        return total, measured | distribution_measurements(together.softmax(dim=1).mean(dim=0), self.class_prior)
 
     def _disagreement(self, first: Tensor, second: Tensor) -> Tensor:
         return (official_disagreement if self.agreement == "official" else kl_of_views)(first, second)

@@ -22,6 +22,8 @@ Deviations:
     Epochs count as a share of the run where the code divides by 200 (90 on ImageNet).
     Contrastive sums are masked log-sum-exps in float32 where the code subtracts the diagonal's exponential.
     The estimated distribution is clamped at 1e-8 inside the logarithm.
+    The paper has equal shares as its prior. With another one, q (`prior`), KL is KL(q || pi) or KL(pi || q), and the
+    entropy term is w KL(p || q), up to a constant. The factor pi_k / max pi of the margin stays as it is.
 """
 
 from typing import Annotated, Literal
@@ -44,8 +46,8 @@ from lps.methods.parts.pseudo_labels import (
     PseudoLabels,
     class_distribution,
     distribution_measurements,
-    kl_to_uniform,
-    kl_uniform_to,
+    kl_from_estimate,
+    kl_from_prior,
     pseudo_label_rates,
     pseudo_labels,
 )
@@ -54,6 +56,8 @@ from lps.settings.parameters import ParameterDocs
 
 
 class LPS(Method):
+    uses_prior = True
+
     def __init__(
         self,
         network: Network,
@@ -202,11 +206,11 @@ class LPS(Method):
 
         terms = {"loss/adaptive_margin": self._adaptive_margin(first, strong, known, margins, labeled)}
         terms |= self._contrastive(second, strong, known)
-        terms["loss/entropy"] = self.entropy_weight * negative_entropy_of_mean(first.logits)
+        terms["loss/entropy"] = self.entropy_weight * negative_entropy_of_mean(first.logits, self.class_prior)
 
         total, measured = summed(terms)
         measured |= {
-            **distribution_measurements(pi_hat),
+            **distribution_measurements(pi_hat, self.class_prior),
             "kl/margin": self.kl(pi_hat),
             "margin": margins,
         }
@@ -219,8 +223,9 @@ class LPS(Method):
         return self.threshold_novel_start + (self.threshold_novel_end - self.threshold_novel_start) * done
 
     def kl(self, pi_hat: Tensor) -> Tensor:
-        """KL between the uniform prior and pi_hat in the direction that the margin uses."""
-        return kl_uniform_to(pi_hat) if self.kl_direction == "uniform_to_est" else kl_to_uniform(pi_hat)
+        """KL between the prior and pi_hat in the direction that the margin uses."""
+        measure = kl_from_prior if self.kl_direction == "uniform_to_est" else kl_from_estimate
+        return measure(pi_hat, self.class_prior)
 
     def margins(self, pi_hat: Tensor) -> Tensor:
         """delta (classes,): C * KL * pi_hat / max pi_hat, what the margin adds to a target's logit."""

@@ -22,6 +22,8 @@ Deviations:
     The pairs' loss is computed in log space; the nearest neighbour is searched with the diagonal masked.
     A labeled image's partner is the next one of its class in the shuffled batch: each of the others is equally likely.
     The class distribution is clamped at 1e-8 inside the logarithm.
+    The adjustment and the entropy term assume equal shares. With another prior q the logits are raised by
+    log(pi_k / q_k), and the entropy term is w KL(p || q), up to a constant.
     A group that no row of an epoch was predicted as counts with confidence 0 in the confidence gap.
 """
 
@@ -49,6 +51,7 @@ from lps.settings.parameters import ParameterDocs
 
 
 class NACH(Method):
+    uses_prior = True
     views = ("weak", "weak", "strong")
 
     def __init__(
@@ -147,17 +150,18 @@ class NACH(Method):
         pi_hat = class_distribution(probabilities, predicted.confident)
         self._remember(predicted)
 
-        adjusted = logit_adjusted_cross_entropy(strong.logits, predicted, pi_hat)
+        adjusted = logit_adjusted_cross_entropy(strong.logits, predicted, pi_hat, self.class_prior)
         terms = {
             "loss/cross_entropy": F.cross_entropy(first.logits[:labeled].float(), targets),
             "loss/pairwise": self.pairwise_weight * pair_loss(first.logits, second.logits, partners),
             "loss/logit_adjusted": self.pseudo_label_weight * adjusted,
-            "loss/entropy": self.entropy_weight * negative_entropy_of_mean(first.logits),
+            "loss/entropy": self.entropy_weight * negative_entropy_of_mean(first.logits, self.class_prior),
         }
 
         total, measured = summed(terms)
         some = predicted.confident.any().float()  # a batch without a confident row has no class distribution
-        measured |= {name: Ratio(some * value, some) for name, value in distribution_measurements(pi_hat).items()}
+        told = distribution_measurements(pi_hat, self.class_prior)
+        measured |= {name: Ratio(some * value, some) for name, value in told.items()}
         measured |= {
             "threshold/seen": self.threshold_seen,
             "threshold/novel": threshold_novel,
@@ -195,7 +199,15 @@ def filtered_partners(similarity: Tensor, targets: Tensor, rank: int) -> tuple[T
     return torch.where(kept, partners, rows), kept[labeled:]
 
 
-def logit_adjusted_cross_entropy(logits: Tensor, predicted: PseudoLabels, pi_hat: Tensor) -> Tensor:
-    """Mean over all rows of the confident ones' cross-entropy of logits (n, k) + log(k pi_hat); 0 without any."""
+def logit_adjusted_cross_entropy(
+    logits: Tensor, predicted: PseudoLabels, pi_hat: Tensor, prior: Tensor | None = None
+) -> Tensor:
+    """Mean over all rows of the confident ones' cross-entropy of logits (n, k) + log(k pi_hat); 0 without any.
+
+    With a prior q (k,) the logits are raised by log(pi_hat / q), the same for q = 1 / k: what the network learns is
+    then a posterior for the class shares q.
+    """
     adjusted = logits.float() + (len(pi_hat) * pi_hat.clamp_min(TINY)).log()
+    if prior is not None:
+        adjusted = adjusted - (len(prior) * prior.clamp_min(TINY)).log()
     return (F.cross_entropy(adjusted, predicted.labels, reduction="none") * predicted.confident).mean()

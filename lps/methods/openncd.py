@@ -26,6 +26,8 @@ Deviations:
     Groups are matched to seen classes by the labeled images, ties and novel ids by the prototypes they share with the
     groups before, so that ids stay.
     A labeled image's partner is the next one of its class in the shuffled batch: each of the others is equally likely.
+    The prior is one over groups, equal shares unless `prior` says otherwise; while every prototype is a group it is
+    equal in any case.
     The epsilon of the prior term is inside the logarithm; prototype similarity is computed in log space.
 """
 
@@ -54,6 +56,7 @@ class OpenNCD(Method):
     """`network.classifier` becomes the projector: what `Outputs` calls logits are projections here."""
 
     views = ("weak", "weak")
+    uses_prior = True
 
     def __init__(
         self,
@@ -178,7 +181,7 @@ class OpenNCD(Method):
         terms = {
             "loss/prototype_similarity": pair_loss(*logits, partners),
             "loss/group_similarity": self.group_weight * cross_similarity(*groups),
-            "loss/prior": self.prior_weight * kl_to_prior(logits[0].softmax(dim=1).mean(dim=0), self.prior()),
+            "loss/prior": self.prior_weight * kl_to_prior(logits[0].softmax(dim=1).mean(dim=0), self.prototype_prior()),
         }
         if is_grouped:
             of_target = groups[0][: len(batch.targets)].gather(1, batch.targets[:, None])
@@ -186,7 +189,9 @@ class OpenNCD(Method):
 
         total, measured = summed(terms)
         if is_grouped:
-            measured |= distribution_measurements(groups[0].detach().mean(dim=0)[: self.classes.total])
+            measured |= distribution_measurements(
+                groups[0].detach().mean(dim=0)[: self.classes.total], self.class_prior
+            )
         return total, measured
 
     def predict(self, inference: Inference) -> Prediction:
@@ -216,10 +221,16 @@ class OpenNCD(Method):
         with torch.autocast(logits.device.type, enabled=False):
             return logits.softmax(dim=1) @ _membership(self.groups if groups is None else groups)
 
-    def prior(self) -> Tensor:
-        """(prototypes,): every group has the same mass, spread evenly over its prototypes."""
+    def prototype_prior(self) -> Tensor:
+        """(prototypes,): every group has the same mass, spread evenly over its prototypes.
+
+        With a class prior q and once grouped, the group of class k has the mass q_k, as a share of all groups in use.
+        """
         sizes = _membership(self.groups).sum(dim=0)
-        return 1 / ((sizes > 0).sum() * sizes[self.groups])
+        if self.class_prior is None or not self.is_grouped:
+            return 1 / ((sizes > 0).sum() * sizes[self.groups])
+        mass = self.class_prior.clamp_min(TINY)[self.groups] / sizes[self.groups]
+        return mass / mass.sum()
 
     def _grouping(self, inference: Inference) -> Tensor:
         """Group id by prototype (prototypes,), from the votes of all training images."""

@@ -23,7 +23,8 @@ Deviations:
     A labeled image's partner is the next one of its class in the shuffled batch: each of the others is equally likely,
     as in the original, but no two images share a partner.
     The pairs' loss is computed in log space, where the original cuts it off at 100.
-    The regularizer is the entropy of the code (a uniform prior).
+    The regularizer is the entropy of the code (a uniform prior); with another prior q it is w KL(p || q), up to a
+    constant.
 """
 
 from typing import Annotated
@@ -48,6 +49,7 @@ from lps.settings.parameters import ParameterDocs
 
 
 class ORCA(Method):
+    uses_prior = True
     views = ("weak", "weak")
 
     def __init__(
@@ -106,13 +108,13 @@ class ORCA(Method):
         terms = {
             "loss/cross_entropy": margin_cross_entropy(first.logits[:labeled], batch.targets, margins).mean(),
             "loss/pairwise": self.pairwise_weight * pair_loss(first.logits, second.logits, partners),
-            "loss/entropy": self.entropy_weight * negative_entropy_of_mean(first.logits),
+            "loss/entropy": self.entropy_weight * negative_entropy_of_mean(first.logits, self.class_prior),
         }
 
         mean = first.logits.detach().float().softmax(dim=1).mean(dim=0)
         total, measured = summed(terms)
         measured |= {"uncertainty": self.uncertainty, "margin": margins}
-        return total, measured | distribution_measurements(mean)
+        return total, measured | distribution_measurements(mean, self.class_prior)
 
     def margins(self) -> Tensor:
         """(classes,): margin_scale * min(uncertainty, cap) for seen classes, added to a target's logit; 0 for novel."""

@@ -30,7 +30,8 @@ Deviations:
     small backbones alone; its weights start as torch's layers do (original: normal, deviation 0.02).
     The classifier is the original's cosine one, whatever `network.head` and `network.cosine_scale` say.
     The entropy enters as it is, with a minus as in the code (the text's sign is wrong); the code adds log K, which
-    moves nothing. Its weight is 1; the original takes 4 on CIFAR-100 and 2 on CUB.
+    moves nothing. Its weight is 1; the original takes 4 on CIFAR-100 and 2 on CUB. With a prior q other than equal
+    shares -H(p) is replaced by KL(p || q), up to a constant.
 """
 
 import torch
@@ -49,4 +50,4 @@ class SimGCD(Distilled, Method):
         logits = [self.class_logits(view) for view in outputs]
         total, measured = summed(self.terms(logits, [view.logits for view in outputs], batch.targets, progress))
         mean = torch.cat(logits).detach().softmax(dim=1).mean(dim=0)
-        return total, measured | distribution_measurements(mean)
+        return total, measured | distribution_measurements(mean, self.class_prior)

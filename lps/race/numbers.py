@@ -167,6 +167,7 @@ def _racer(
         "novel": _column(past, "accuracy/novel", epochs),
         "kl": _column(past, "kl", epochs),
         "shares": _rows(past, "pi_hat", epochs),
+        "priors": _rows(past, "class/prior", epochs),
         "taken": _taken(past, epochs),
         "margins": _rows(past, "margin", epochs),
         "steps": {name: of_steps(key) for name, key in _STEPS.items()}

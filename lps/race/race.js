@@ -121,7 +121,7 @@ function raceReading(race, course, number, p, moves, isTaken = false) {
     seen: read(run.seen), novel: read(run.novel),
     kl: readStep(steps.kl, run.kl),
     guesses: readStep(steps.guesses, null),
-    shares: read(raceShows(run, isTaken)), margins,
+    shares: read(raceShows(run, isTaken)), priors: read(run.priors), margins,
     brake: { seen: brake("seen", 0, known), novel: brake("novel", known) },
     isAtEnd: p > end && course.ends.some((other) => other > end),
   };
@@ -337,8 +337,8 @@ function raceDrawSide(canvas, race, course, run, now, isTaken, isOver) {
         pen.strokeRect(place(k), floor - top, wide, top);
       }
     });
-    const goals = isEstimate ? null : race.truth;
-    if (isEstimate) raceLine(pen, colors.ink, 2.5, [7, 5], [0, floor - high(1 / count)], [w, floor - high(1 / count)]);
+    const goals = isEstimate ? now.priors : race.truth;
+    if (isEstimate && !goals) raceLine(pen, colors.ink, 2.5, [7, 5], [0, floor - high(1 / count)], [w, floor - high(1 / count)]);
     goals?.forEach((share, k) => raceLine(pen, colors.ink, 2.5, [5, 3], [place(k), floor - high(share)], [place(k) + wide, floor - high(share)]));
   } else {
     pen.fillText("the share of each class is first measured at the end of an epoch", 0, floor - 1.5 * small, w);
@@ -543,7 +543,7 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
     if (run.taken && raceShows(run, isTaken) === run.taken && run.taken !== run.shares) words = `${run.margins || run.shares ? `${words}; bars` : "no margin, no estimate; bars"}: images taken for each class`;
     put(texts.brake, run.last ? words : "");
     put(texts.kl, now.kl === null ? "" : `KL ${now.kl.toFixed(2)}`);
-    texts.kl.dataset.more = now.kl === null ? (run.kl || !run.last ? "" : "no KL measured") : "0: all shares are equal";
+    texts.kl.dataset.more = now.kl === null ? (run.kl || !run.last ? "" : "no KL measured") : `0: all shares are ${run.priors ? "those of the prior" : "equal"}`;
     const flag = now.isAtEnd ? ` ⚑ ${run.is_over ? "at its end," : "has reached"} epoch ${run.last}` : "";
     lanes[number].lane.querySelector("h3").dataset.flag = flag;
   }
@@ -636,7 +636,7 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
     button.hidden = !canChoose;
     button.setAttribute("aria-pressed", String(isTaken));
     button.textContent = isTaken ? "Taken" : "Estimate";
-    button.title = `Bars: ${isTaken ? "share of the images taken for each class; dashed: the truth" : "the estimated class distribution; dashed: equal shares"} (B)`;
+    button.title = `Bars: ${isTaken ? "share of the images taken for each class; dashed: the truth" : "the estimated class distribution; dashed: the prior"} (B)`;
   }
 
   function step(way, fine) {

@@ -24,8 +24,8 @@ from lps.report import documents
 from lps.report.documents import Block, Chart, Code, Facts, Section, Table, Words
 from lps.scores.measurement_names import MEASUREMENT_NAMES, measurement_name
 from lps.scores.protocols import PROTOCOLS
-from lps.settings import backbone_names, catalog
-from lps.settings.config import Config
+from lps.settings import backbone_names, catalog, given_shares
+from lps.settings.config import Config, protocol_parameters
 from lps.store import provenance, snapshots, titles
 from lps.store.runs import Run
 from lps.store.summary import summarize
@@ -108,6 +108,7 @@ def _facts(run: Run, config: Config, past: History) -> list[tuple[str, str]]:
         ("Data set", catalog.dataset_info(config.dataset).summary),
         ("Split", _split_in_words(config, start)),
         ("Images", _images_in_words(start)),
+        *_prior(config),
         ("Seeds", _seeds_in_words(config)),
         (
             "Training",
@@ -123,6 +124,14 @@ def _facts(run: Run, config: Config, past: History) -> list[tuple[str, str]]:
         *_alarms(run),
     ]
     return [*rows, *([("Tags", ", ".join(run.meta()["tags"]))] if run.meta()["tags"] else [])]
+
+
+def _prior(config: Config) -> list[tuple[str, str]]:
+    """The prior where it is not that of the papers."""
+    if config.prior == "uniform":
+        return []
+    words = protocol_parameters()["prior"].shown(config.prior)
+    return [("Prior", f"{words}. {given_shares.ABOUT_ORACLE}" if config.uses_hidden_labels else words)]
 
 
 def _alarms(run: Run) -> list[tuple[str, str]]:
@@ -301,7 +310,8 @@ def _classes(run: Run, past: History) -> list[Block]:
     epoch, seen = past.last_epoch, split.classes.seen
     estimated, accuracy = past.vector("pi_hat", epoch), past.vector("class/accuracy", epoch)
     if estimated is not None and len(estimated) == len(names):
-        figure = class_bars.class_distribution(estimated, seen, names, LIGHT, float(np.nanmax(estimated)))
+        top, prior = float(np.nanmax(estimated)), past.vector("class/prior", epoch)
+        figure = class_bars.class_distribution(estimated, seen, names, LIGHT, top, prior)
         alt = f"Estimated class distribution at epoch {epoch}, beside the prior"
         blocks.append(Chart("Estimated class distribution", figure, alt, f"Epoch {epoch}; dashed: the prior."))
     if accuracy is not None and len(accuracy) == len(names):

@@ -7,6 +7,7 @@ import numpy as np
 
 from lps import datasets
 from lps.data import sources
+from lps.data.class_shares import first_prior
 from lps.data.split import Split, open_world_split
 from lps.files import disk
 from lps.machine import devices
@@ -36,7 +37,9 @@ def check(config: Config, here: bool = True) -> Split:
     if here:
         devices.check_device(config.device, config.processes)
     backbone_names.check_file(config.network_checkpoint)
-    return open_world_split(images.labels, images.class_names, config, images.num_test)
+    split = open_world_split(images.labels, images.class_names, config, images.num_test)
+    first_prior(config, split, split.targets(images.labels))
+    return split
 
 
 def notices(config: Config) -> list[str]:

@@ -6,6 +6,11 @@ MEASUREMENT_NAMES = {
     "accuracy/all": "Accuracy on all",
     "accuracy/gap": "Gap, seen minus novel",
     "accuracy/conflict": "Conflict of the matchings",
+    "accuracy/balanced": "Balanced accuracy (mean over classes)",
+    "accuracy/many": "Accuracy, large classes",
+    "accuracy/medium": "Accuracy, medium classes",
+    "accuracy/few": "Accuracy, small classes",
+    "accuracy/std": "Standard deviation of the accuracy over classes",
     "accuracy/validation": "Accuracy on withheld labels",
     "nmi/novel": "NMI of novel images",
     "nmi/all": "NMI of all images",
@@ -13,6 +18,8 @@ MEASUREMENT_NAMES = {
     "test/accuracy/seen": "Test images: seen",
     "test/accuracy/novel": "Test images: novel",
     "test/accuracy/all": "Test images: all",
+    "prior/error": "Error of the prior (total variation)",
+    "class/prior": "Prior of every class",
     "kl": "KL of the estimated class distribution",
 }
 

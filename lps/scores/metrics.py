@@ -35,6 +35,45 @@ def agreement(predicted: np.ndarray, truth: np.ndarray, *, seen_is_aligned: bool
     return matched_accuracy(predicted, truth, int(max(predicted.max(), truth.max())) + 1)
 
 
+def accuracy_by_size(by_class: np.ndarray, sizes: np.ndarray) -> dict[str, float]:
+    """Mean and standard deviation of the accuracy over classes, and means over large, medium and small classes.
+
+    by_class: (k,) accuracy, NaN for a class without images; sizes: (k,) training images of every class. balanced: the
+    mean over classes; std: their standard deviation (population). With n_max and n_min the largest and smallest size,
+    few has the classes up to n_min^(2/3) n_max^(1/3) images, many those from n_min^(1/3) n_max^(2/3) on, and medium the
+    others: thirds of the range on a logarithmic scale, so that they follow the data and each has a third of the classes
+    on an exponential curve. These three are left out where n_max < 2 n_min, and each where it has no class.
+    """
+    known = ~np.isnan(by_class) & (sizes > 0)
+    accuracy, count = by_class[known], sizes[known].astype(float)
+    if len(accuracy) == 0:
+        return {}
+    found = {"balanced": float(accuracy.mean()), "std": float(accuracy.std())}
+    low, high = count.min(), count.max()
+    if high < 2 * low:
+        return found
+    small, large = low ** (2 / 3) * high ** (1 / 3), low ** (1 / 3) * high ** (2 / 3)
+    is_few, is_many = count <= small * (1 + 1e-9), count >= large * (1 - 1e-9)
+    groups = {"many": is_many, "medium": ~is_few & ~is_many, "few": is_few}
+    return found | {name: float(accuracy[members].mean()) for name, members in groups.items() if members.any()}
+
+
+def prior_error(prior: np.ndarray, shares: np.ndarray, predicted: np.ndarray, truth: np.ndarray, seen: int) -> float:
+    """Total variation 1/2 sum_k |q_k - t_k| between a prior (k,) and the true shares (k,), in [0, 1].
+
+    Seen ids are the seen classes. A novel id counts as the novel class that it is matched with (Hungarian, over images
+    of novel classes predicted as novel), since nobody tells a model which of its ids is which. predicted, truth: (n,)
+    class ids; images of unknown truth (-1), and of classes that the model has no id for, are left out.
+    """
+    total = len(prior)
+    both = (predicted >= seen) & (truth >= seen) & (truth < total)
+    moved = np.array(prior, float)
+    if total > seen:
+        counts = contingency(predicted[both].astype(np.int64) - seen, truth[both].astype(np.int64) - seen, total - seen)
+        moved[seen + match(counts)] = prior[seen:]
+    return float(np.abs(moved - shares).sum() / 2)
+
+
 def class_accuracy(mapped: np.ndarray, truth: np.ndarray, total: int) -> np.ndarray:
     """Share of every true class that got its id, (total,); NaN for a class without images."""
     sizes = np.bincount(truth, minlength=total)[:total].astype(float)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lps.data.classes import Classes
-from lps.scores.metrics import class_accuracy, contingency, match, matched_accuracy
+from lps.scores.metrics import accuracy_by_size, class_accuracy, contingency, match, matched_accuracy
 
 PROTOCOLS = {
     "orca": "seen: agreement; novel: own matching; all: one matching over everything",
@@ -115,9 +115,16 @@ def _nmi(truth: np.ndarray, predicted: np.ndarray) -> float:
 
 
 def open_world(
-    predicted: np.ndarray, truth: np.ndarray, classes: Classes, *, seen_is_aligned: bool = True
+    predicted: np.ndarray,
+    truth: np.ndarray,
+    classes: Classes,
+    *,
+    seen_is_aligned: bool = True,
+    sizes: np.ndarray | None = None,
 ) -> dict[str, object]:
     """The measurements of one evaluation, by event name: the orca scores, and what is told by class.
+
+    sizes: training images of every class, by class id, for `accuracy_by_size`; None leaves these scores out.
 
     Images of unknown truth (-1) are left out; empty when no truth is known.
     """
@@ -131,7 +138,11 @@ def open_world(
     if (truth >= classes.seen).any():
         values |= {"nmi/novel": scores.nmi, "ari/novel": scores.ari}
     shown = max(classes.total, int(truth.max()) + 1)
-    values["class/accuracy"] = class_accuracy(mapped, truth, shown).tolist()
+    by_class = class_accuracy(mapped, truth, shown)
+    if sizes is not None:
+        sizes = np.pad(sizes, (0, max(0, shown - len(sizes))))[:shown]
+        values |= {f"accuracy/{name}": value for name, value in accuracy_by_size(by_class, sizes).items()}
+    values["class/accuracy"] = by_class.tolist()
     values["class/count_predicted"] = np.bincount(mapped, minlength=shown)[:shown].tolist()
     return values
 

@@ -42,7 +42,8 @@ _OPTIONAL = {
     "is_coloured": Callable,
 }
 _PLAIN = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.ClassDef)  # beside the docstring
-_FACTS = ("distributes", "seen_is_aligned", "trains")  # class attributes of a method
+# Class attributes of a method, as they are where its file says nothing.
+_FACTS = {"distributes": True, "seen_is_aligned": True, "trains": True, "uses_prior": False}
 # Of `lps.settings.config`, which knows the settings: each takes settings and a method or "", and raises `UserError`.
 recipe_checks: list[Callable[[dict, str], object]] = []
 
@@ -59,6 +60,7 @@ class MethodInfo:
     distributes: bool  # whether several processes can train it together
     seen_is_aligned: bool  # whether ids below `seen` mean the seen classes; else their accuracy is matched
     trains: bool = True  # whether anything comes after the start weights
+    uses_prior: bool = False  # whether a term of its loss expects class shares
 
 
 @dataclass(frozen=True)
@@ -214,7 +216,7 @@ def _described(path: Path) -> MethodInfo:
         _parameter(argument, default) for own in inits for argument, default in zip(own.kwonlyargs, own.kw_defaults)
     ]
     above = _parent(tree, _bases(kind))
-    facts = {name: _constant(kind.body, name, getattr(above, name, True)) for name in _FACTS}
+    facts = {name: _constant(kind.body, name, getattr(above, name, usual)) for name, usual in _FACTS.items()}
     own = {p.name: p for p in parameters} | (above.parameters if above else {})
     return MethodInfo(path.stem, title, summary, sections, own, **facts)
 

@@ -17,13 +17,16 @@ from types import MappingProxyType
 from lps.errors import UserError, shorten
 from lps.files import versions
 from lps.files.versions import MOST_EPOCHS
-from lps.settings import backbone_names, catalog
+from lps.settings import backbone_names, catalog, given_shares
 from lps.settings.parameters import BadSetting, Parameter, ParameterDocs
 
-GROUPS = ("dataset", "split", "network", "features", "pretrain", "snapshot")
+GROUPS = ("dataset", "split", "prior", "network", "features", "pretrain", "snapshot")
 CLASS_RULES = ("first", "random")
 _DECISIONS = "dataset.decisions"
-_LATER = ("split.imbalance", "split.imbalance_order", "split.labeled_imbalance")  # younger than stored results
+_LATER = (  # younger than stored results
+    *("split.imbalance", "split.imbalance_order", "split.labeled_imbalance"),
+    *("prior", "prior.every", "prior.confidence", given_shares.SHARES),
+)
 _DIGEST = re.compile("[0-9a-f]{12}")
 
 
@@ -181,6 +184,42 @@ class Config:
     )
     split_seed: int = _setting(0, "seed of the split, the same for every run seed", minimum=0, maximum=2**31 - 1)
 
+    prior: str = _setting(
+        "uniform",
+        "the share that each class is expected to have, which the margin of LPS and the entropy terms pull the "
+        "predictions towards; oracle uses hidden labels, to see what a perfect prior would give",
+        choices=("uniform", "labeled", "estimated", "confident", "given", "oracle"),
+        words={
+            "uniform": "equal shares (papers)",
+            "labeled": "as frequent as the labels",
+            "estimated": "estimated: sizes of k-means clusters",
+            "confident": "estimated: the model's confident predictions",
+            "given": "given shares",
+            "oracle": "true shares (oracle)",
+        },
+    )
+    prior_every: int = _setting(
+        10,
+        "epochs between two estimates of the prior, for prior=estimated and prior=confident",
+        minimum=1,
+        maximum=MOST_EPOCHS,
+        larger="the estimate is older, and less time is spent on it",
+    )
+    prior_confidence: float = _setting(
+        0.5,
+        "confidence from which a prediction counts in the estimate, for prior=confident",
+        minimum=0,
+        maximum=1,
+        larger="fewer predictions count, and surer ones",
+    )
+    prior_shares: str | None = _setting(
+        None,
+        "for prior=given: a share for each class, seen classes first, such as 0.5 0.3 0.2, or a text file of them",
+        kind="str",
+        maximum=given_shares.LONGEST,
+        optional=True,
+    )
+
     network_name: str = _setting(
         "digits_resnet",
         "backbone: digits_resnet, cifar_resnet18, resnet50, efficientnet_lite0 with its weights of ImageNet,"
@@ -300,6 +339,11 @@ class Config:
     def rests_on_labels(self) -> bool:
         """Whether its start weights know classes that its data set may call new (`backbone_names.ABOUT_LABELS`)."""
         return backbone_names.rests_on_labels(self.network_name, self.network_start)
+
+    @property
+    def uses_hidden_labels(self) -> bool:
+        """Whether training is told something by the hidden labels (`given_shares.ABOUT_ORACLE`)."""
+        return self.prior == "oracle"
 
     def flat(self) -> dict[str, object]:
         """Every setting under its key, hyperparameters included; the content of `config.json`."""
@@ -447,6 +491,8 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
         chosen["dataset.path"] = os.path.abspath(os.path.expanduser(chosen["dataset.path"]))
     if chosen["network.checkpoint"]:
         chosen["network.checkpoint"] = os.path.abspath(os.path.expanduser(chosen["network.checkpoint"]))
+    if chosen[given_shares.SHARES]:
+        chosen[given_shares.SHARES] = given_shares.read_shares(chosen[given_shares.SHARES])
     _check_together(chosen)
     _decide(chosen, values)
     own = catalog.method_info(method).parameters
@@ -576,11 +622,25 @@ def _check_together(chosen: dict[str, object]) -> None:
     ):
         raise BadSetting("device", f"{shorten(device)} is not auto, cpu, cuda or cuda:N")
     _check_processes(chosen["processes"], device, catalog.method_info(chosen["method"]))
+    _check_prior(chosen)
     for key in ("split.confirmed", "network.continues"):
         if chosen[key] is not None and not _DIGEST.fullmatch(chosen[key]):
             raise BadSetting(key, f"{shorten(chosen[key])} is no name of a file; expected 12 digits and letters a to f")
     if chosen["network.continues"] and not chosen["split.confirmed"]:
         raise BadSetting("network.continues", "has a meaning only with split.confirmed; leave it out")
+
+
+def _check_prior(chosen: Mapping[str, object]) -> None:
+    prior, shares = chosen["prior"], chosen[given_shares.SHARES]
+    method = catalog.method_info(chosen["method"])
+    if prior != "uniform" and not method.uses_prior:
+        able = (catalog.method_info(name) for name in catalog.method_names())
+        names = ", ".join(info.title for info in able if info.uses_prior)
+        raise BadSetting("prior", f"{prior} has no effect with {method.title}; choose uniform, or one of {names}")
+    if prior == "given" and shares is None:
+        raise BadSetting(given_shares.SHARES, "is missing; prior=given needs a share for each class, or a file of them")
+    if prior != "given" and shares is not None:
+        raise BadSetting(given_shares.SHARES, "has a meaning only with prior=given; leave it out")
 
 
 def _check_processes(processes: int, device: str, method: catalog.MethodInfo) -> None:

@@ -47,6 +47,8 @@ Told = ParameterDocs  # the name up to 0.3.0, in method files that people wrote
 class Parameter:
     """A named setting. `kind` is one of int, float, bool, str; `optional` admits None (typed as "none").
 
+    Of a str, `maximum` is the number of characters that it may have, 4096 where it is None.
+
     `help` may begin with the symbol that the setting has in formulas: "eta1: weight of ...".
     """
 
@@ -114,7 +116,7 @@ class Parameter:
             raise self.error(value)
         if self.kind in ("int", "float") and not self._in_range(value):
             raise self.error(value)
-        if self.kind == "str" and (len(value) > 4096 or not value.isprintable()):
+        if self.kind == "str" and (len(value) > (self.maximum or 4096) or not value.isprintable()):
             raise self.error(value)
         return value
 
@@ -127,7 +129,7 @@ class Parameter:
         if self.choices:
             return "one of " + ", ".join(self.choices)
         noun = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a line of text"}
-        words = noun[self.kind] + self._range_in_words()
+        words = noun[self.kind] + (self._range_in_words() if self.kind in ("int", "float") else "")
         return words + (' or "none"' if self.optional else "")
 
     def _in_range(self, value) -> bool:

@@ -25,10 +25,11 @@ _FIRST_LINES = 64 << 10  # bytes of the beginning of a file that is not read as 
 _NESTED = (list, dict)
 _UNTOLD = (str, dict, bool)  # what no measurement can be
 RESOLVED = {"precision": ("fp32", "bf16"), "test_clusters": ("training", "test")}  # beside the values of a `start`
-_VECTORS = {"pi_hat", "margin", "class/accuracy", "class/count_predicted"}  # lists by class id, and nothing else
+# Lists by class id, and nothing else.
+_VECTORS = {"pi_hat", "margin", "class/prior", "class/accuracy", "class/count_predicted"}
 _NUMBERS = set(  # what the names of measurements begin with that are no lists
-    "accuracy ari baseline classes eta_s images kl loss lr memory nmi parameters pretrain pseudo_label test threads "
-    "threshold throughput time".split()
+    "accuracy ari baseline classes eta_s images kl loss lr memory nmi parameters pretrain prior pseudo_label test "
+    "threads threshold throughput time".split()
 )
 _EVENT_KINDS = ("start", "pretrain", "train", "eval", "finish", "stop", "fail")
 

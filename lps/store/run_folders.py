@@ -60,11 +60,12 @@ def _make_folder(root: Path, config: Config, name: str, tail: str, bring: Callab
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     run = Run(root / f"{stamp}-{config.dataset}-{config.method}-s{config.seed}-{tail}")
     draft = root / ".incoming" / f"{run.id}.{secrets.token_hex(4)}"
+    tags = ["oracle"] if config.uses_hidden_labels else []
     disk.make_folder(draft.parent)
     try:
         disk.make_folder(draft)
         os.close(disk.create(draft / "lock"))
-        write_meta(draft, {"name": clean_line(name), "notes": "", "tags": [], "rev": 1})
+        write_meta(draft, {"name": clean_line(name), "notes": "", "tags": tags, "rev": 1})
         write_whole(draft / "config.json", config.to_json().encode())
         if bring:
             bring(draft)

@@ -16,7 +16,17 @@ MOST_CHARTS = 24
 MOST_SMOOTH = 0.99
 _LONGEST = 300  # characters of a chart's text
 _PIN = re.compile(r"(.{1,200}):([0-9a-f]{6})")
-_LOWER = ("loss/", "kl", "time/", "memory/", "accuracy/conflict", "accuracy/gap", "pretrain/loss")
+_LOWER = (
+    "loss/",
+    "kl",
+    "time/",
+    "memory/",
+    "accuracy/conflict",
+    "accuracy/gap",
+    "accuracy/std",
+    "prior/",
+    "pretrain/loss",
+)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from lps.data.batches import PIECE, Pictures
+from lps.data.class_shares import class_sizes, true_shares
 from lps.data.material import Material
 from lps.data.split import Split
 from lps.data.views import views_of
@@ -12,7 +13,7 @@ from lps.methods import Inference, Method
 from lps.methods.parts.clustering import kmeans, knn_accuracy
 from lps.network import parallel
 from lps.network.network import Network, Outputs, arranged
-from lps.scores.metrics import agreement
+from lps.scores.metrics import agreement, prior_error
 from lps.scores.protocols import open_world
 from lps.settings import backbone_names
 from lps.settings.config import Config
@@ -83,12 +84,14 @@ def evaluate(method: Method, material: Material, config: Config) -> tuple[dict, 
     with torch.inference_mode():
         prediction = method.predict(seen_by)
     ids, confidence = prediction.ids.cpu().numpy(), prediction.confidence.cpu().numpy()
-    values = open_world(ids, split.judged(truth), split.classes, seen_is_aligned=method.seen_is_aligned)
+    about = {"seen_is_aligned": method.seen_is_aligned, "sizes": class_sizes(split, truth)}
+    values = open_world(ids, split.judged(truth), split.classes, **about)
+    values |= _prior_error(method, split, truth, ids)
     if len(split.validation):
         said, withheld = ids[split.validation_rows], truth[split.validation]
         values["accuracy/validation"] = agreement(said, withheld, seen_is_aligned=method.seen_is_aligned)
     tested = _predict_test(method, material, config, seen_by, prediction.fitted)
-    scores = open_world(tested, truth[split.test], split.classes, seen_is_aligned=method.seen_is_aligned)
+    scores = open_world(tested, truth[split.test], split.classes, **about)
     values |= {f"test/{name}": scores[name] for name in scores if name.startswith(("accuracy/", "nmi/"))}
     rows = sample_rows(truth[split.unlabeled], split.seed, config.snapshot_images)
     features = seen_by.unlabeled.features
@@ -101,6 +104,16 @@ def evaluate(method: Method, material: Material, config: Config) -> tuple[dict, 
         test_predicted=tested.astype(np.int16),
     )
     return values | prediction.measurements, snapshot
+
+
+def _prior_error(method: Method, split: Split, truth: np.ndarray, ids: np.ndarray) -> dict[str, float]:
+    """How far the prior of a method is from the true shares; empty where it has none or the truth is not known."""
+    shares = true_shares(split, truth)
+    if shares is None or not method.uses_prior:
+        return {}
+    own = method.class_prior
+    prior = np.full(len(shares), 1 / len(shares)) if own is None else own.cpu().numpy()
+    return {"prior/error": prior_error(prior, shares, ids, truth[split.unlabeled], split.classes.seen)}
 
 
 def _predict_test(

@@ -26,6 +26,7 @@ import torch
 from lps import methods
 from lps.data import features
 from lps.data.batches import TRAINING, seeded, training_batches
+from lps.data.class_shares import first_prior
 from lps.data.features import StoredFeatures
 from lps.data.material import Material, prepare, resolve_device
 from lps.data.views import views_of
@@ -34,6 +35,7 @@ from lps.files import disk
 from lps.files.atomic import sweep, write_json
 from lps.machine.devices import available_cores
 from lps.methods import Method, Progress
+from lps.methods.parts import prior
 from lps.methods.parts.measurements import Averages
 from lps.network import backbones, parallel, start_weights
 from lps.network.network import Network, autocast, precision
@@ -311,10 +313,10 @@ class RunTraining:
             group["lr"] = _learning_rate(config, at.epoch)
         if first == 0:
             self._tell_progress(ahead_s=self._start_s)
+            looked_at = inference(self.method, material, config)
             with torch.no_grad():
-                self.method.start_epoch(
-                    inference(self.method, material, config), Progress(at.epoch, config.epochs, 0, material.plan.steps)
-                )
+                self.method.start_epoch(looked_at, Progress(at.epoch, config.epochs, 0, material.plan.steps))
+            prior.refresh(self.method, looked_at, config, at.epoch)
             parallel.equalise(self.method)
             self._start_s = time.perf_counter() - began
         self._tell_progress()
@@ -340,6 +342,8 @@ class RunTraining:
             self._tell_progress()
         seconds = time.perf_counter() - began
         values = at.averages.result() | at.trail.result(at.step) | {"lr": _learning_rate(config, at.epoch)}
+        if self.method.class_prior is not None:
+            values["class/prior"] = self.method.class_prior.tolist()
         values |= _cost(seconds, at.step - first, config.batch_size * len(views), material.images.device)
         if not math.isfinite(values["loss/total"]):
             raise Diverged(f"the loss of epoch {at.epoch + 1} is not a finite number; try an lr below {config.lr:g}")
@@ -442,6 +446,8 @@ def build(config: Config, material: Material) -> tuple[Method, torch.optim.Optim
     if isinstance(material.images, StoredFeatures):
         network.backbone.begin_at(material.images.spread(_TELLING).all_seen("plain"))
     method = methods.build(config, network, material.split.classes)
+    shares = first_prior(config, material.split, material.truth)
+    method.class_prior = None if shares is None else torch.from_numpy(shares).float()
     parallel.synchronise_batchnorm(method)
     method = method.to(material.images.device, memory_format=torch.channels_last)
     settings = {"lr": config.lr, "weight_decay": config.weight_decay, "foreach": True}

@@ -87,7 +87,7 @@ def test_weights_scale_their_terms():
 
 def test_the_prior_term_vanishes_at_the_prior_and_is_finite_where_a_prototype_is_never_used():
     method, _ = openncd([0] * 7 + [1, 2, 3, 4, 5])
-    prior = method.prior()
+    prior = method.prototype_prior()
     assert prior.sum().item() == pytest.approx(1) and prior[:7].sum().item() == pytest.approx(1 / 6)
     assert kl_to_prior(prior, prior).item() == pytest.approx(0, abs=1e-6)
     mean = torch.zeros(12).index_fill_(0, torch.tensor([3]), 1.0).requires_grad_()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lps.data.classes import Classes
-from lps.methods.parts.pseudo_labels import class_distribution, kl_to_uniform, kl_uniform_to, pseudo_labels
+from lps.methods.parts.pseudo_labels import class_distribution, kl_from_estimate, kl_from_prior, pseudo_labels
 
 
 def test_each_group_has_its_own_threshold():
@@ -32,20 +32,20 @@ def test_class_distribution_is_the_mean_of_the_chosen_rows():
 
 def test_kl_is_zero_at_the_prior_and_known_elsewhere():
     uniform = torch.full((8,), 1 / 8)
-    assert kl_uniform_to(uniform).item() == pytest.approx(0, abs=1e-6)
-    assert kl_to_uniform(uniform).item() == pytest.approx(0, abs=1e-6)
+    assert kl_from_prior(uniform).item() == pytest.approx(0, abs=1e-6)
+    assert kl_from_estimate(uniform).item() == pytest.approx(0, abs=1e-6)
     p = torch.tensor([0.7, 0.2, 0.1])
-    assert kl_to_uniform(p).item() == pytest.approx(sum(x * math.log(3 * x) for x in p.tolist()), rel=1e-5)
-    assert kl_uniform_to(p).item() == pytest.approx(sum(math.log(1 / (3 * x)) / 3 for x in p.tolist()), rel=1e-5)
+    assert kl_from_estimate(p).item() == pytest.approx(sum(x * math.log(3 * x) for x in p.tolist()), rel=1e-5)
+    assert kl_from_prior(p).item() == pytest.approx(sum(math.log(1 / (3 * x)) / 3 for x in p.tolist()), rel=1e-5)
 
 
 def test_a_class_without_mass_keeps_both_directions_finite():
     p = torch.tensor([1.0, 0.0])
-    assert torch.isfinite(kl_uniform_to(p)) and kl_to_uniform(p).item() == pytest.approx(math.log(2), rel=1e-5)
+    assert torch.isfinite(kl_from_prior(p)) and kl_from_estimate(p).item() == pytest.approx(math.log(2), rel=1e-5)
 
 
 def test_the_text_and_the_code_differ_as_the_reference_says():
     """90 % of the mass on half of 100 classes: a shift of 5.1 in the code's direction, 3.7 in the text's (C = 10)."""
     p = torch.cat([torch.full((50,), 0.9 / 50), torch.full((50,), 0.1 / 50)])
-    assert 10 * kl_uniform_to(p).item() == pytest.approx(5.1, abs=0.05)
-    assert 10 * kl_to_uniform(p).item() == pytest.approx(3.7, abs=0.05)
+    assert 10 * kl_from_prior(p).item() == pytest.approx(5.1, abs=0.05)
+    assert 10 * kl_from_estimate(p).item() == pytest.approx(3.7, abs=0.05)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lps.data.classes import Classes
-from lps.scores.metrics import class_accuracy, contingency, match, matched_accuracy
+from lps.scores.metrics import accuracy_by_size, class_accuracy, contingency, match, matched_accuracy, prior_error
 from lps.scores.protocols import open_world
 
 
@@ -85,3 +85,30 @@ def test_match_is_one_to_one_and_class_accuracy_counts_hits():
     assert match(counts).tolist() == [1, 0, 2]
     shares = class_accuracy(np.array([0, 0, 1]), np.array([0, 1, 1]), 3)
     assert shares[0] == 1 and shares[1] == 0.5 and np.isnan(shares[2])
+
+
+def test_scores_by_class_size_have_relative_thresholds():
+    sizes = np.array([1000, 460, 220, 100])  # large from 464 on, small up to 215: thirds of the logarithmic range
+    by_class = np.array([0.9, 0.7, 0.5, 0.1])
+    found = accuracy_by_size(by_class, sizes)
+    assert found["many"] == pytest.approx(0.9) and found["few"] == pytest.approx(0.1)
+    assert found["medium"] == pytest.approx(0.6) and found["balanced"] == pytest.approx(0.55)
+    assert found["std"] == pytest.approx(np.std(by_class))
+    assert accuracy_by_size(by_class, 7 * sizes) == found  # relative to the data
+    assert set(accuracy_by_size(by_class, np.array([10, 11, 12, 19]))) == {"balanced", "std"}
+    unknown = accuracy_by_size(np.array([0.5, np.nan, 0.7]), np.array([10, 0, 40]))
+    assert unknown == pytest.approx({"balanced": 0.6, "std": 0.1, "many": 0.7, "few": 0.5})
+    assert accuracy_by_size(np.full(2, np.nan), np.array([1, 1])) == {}
+
+
+def test_the_error_of_a_prior_follows_the_matching_of_novel_ids():
+    truth = np.repeat([0, 1, 2, 3], [4, 2, 3, 1])
+    predicted = np.where(truth >= 2, 5 - truth, truth)  # 2 and 3 exchanged
+    shares = np.array([0.4, 0.2, 0.3, 0.1])
+    exchanged = shares[[0, 1, 3, 2]]
+    assert prior_error(exchanged, shares, predicted, truth, 2) == pytest.approx(0)
+    assert prior_error(shares, shares, predicted, truth, 2) == pytest.approx(0.2)
+    assert prior_error(np.full(4, 0.25), shares, predicted, truth, 2) == pytest.approx(0.2)
+    unknown = np.where(truth == 3, -1, truth)
+    assert prior_error(np.array([1.0, 0, 0, 0]), shares, predicted, unknown, 2) == pytest.approx(0.6)
+    assert prior_error(np.array([0.5, 0.5]), np.array([1.0, 0]), predicted % 2, truth % 2, 2) == pytest.approx(0.5)

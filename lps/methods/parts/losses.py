@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+TINY = 1e-8  # what a share counts for at least inside a logarithm
 _MASKED = -1e30  # stands for "not in the sum" inside a log-sum-exp; finite, so that its gradient is 0 and not NaN
 
 
@@ -23,10 +24,18 @@ def margin_cross_entropy(logits: Tensor, targets: Tensor, margins: Tensor) -> Te
     return F.cross_entropy(logits + shift, targets, reduction="none")
 
 
-def negative_entropy_of_mean(logits: Tensor, tiny: float = 1e-8) -> Tensor:
-    """sum_k p_k log p_k of the mean prediction p = KL(p || uniform) - log k; smallest when classes are used alike."""
+def negative_entropy_of_mean(logits: Tensor, prior: Tensor | None = None) -> Tensor:
+    """The entropy term of the mean prediction p (k,) against a prior q (k,); smallest where p = q.
+
+    Without a prior sum_k p_k log p_k = KL(p || u) - log k, u_k = 1 / k: the papers' term. With one
+    sum_k p_k log p_k - sum_k p_k log(k q_k) = KL(p || q) - log k; the constant, which moves nothing, keeps the values
+    of both comparable. Shares of q count as 1e-8 at least inside the logarithm.
+    """
     mean = logits.float().softmax(dim=1).mean(dim=0)
-    return (mean * mean.clamp_min(tiny).log()).sum()
+    negative_entropy = (mean * mean.clamp_min(TINY).log()).sum()
+    if prior is None:
+        return negative_entropy
+    return negative_entropy - (mean * (len(prior) * prior.clamp_min(TINY)).log()).sum()
 
 
 def similarities(vectors: Tensor, temperature: float, normalize: bool = True) -> Tensor:

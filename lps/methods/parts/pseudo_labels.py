@@ -6,9 +6,8 @@ from typing import NamedTuple
 from torch import Tensor
 
 from lps.data.classes import Classes
+from lps.methods.parts.losses import TINY
 from lps.methods.parts.measurements import Ratio
-
-TINY = 1e-8  # keeps the logarithm of an estimated probability finite
 
 
 class PseudoLabels(NamedTuple):
@@ -46,18 +45,26 @@ def class_distribution(probabilities: Tensor, weights: Tensor) -> Tensor:
     return (weights[:, None] * probabilities).sum(0) / weights.sum().clamp_min(1)
 
 
-def distribution_measurements(pi_hat: Tensor) -> dict[str, Tensor]:
-    """What is told of an estimated class distribution (classes,): itself, and how far it is from an equal share."""
-    return {"pi_hat": pi_hat, "kl": kl_uniform_to(pi_hat), "kl/reverse": kl_to_uniform(pi_hat)}
+def distribution_measurements(pi_hat: Tensor, prior: Tensor | None = None) -> dict[str, Tensor]:
+    """An estimated class distribution (classes,) and how far it is from the prior; None: from equal shares."""
+    return {"pi_hat": pi_hat, "kl": kl_from_prior(pi_hat, prior), "kl/reverse": kl_from_estimate(pi_hat, prior)}
 
 
-def kl_uniform_to(distribution: Tensor) -> Tensor:
-    """KL(u || p) = -log K - mean_k log p_k; large where a class is starved."""
-    k = distribution.shape[-1]
-    return -distribution.clamp_min(TINY).log().mean(-1) - math.log(k)
+def kl_from_prior(estimate: Tensor, prior: Tensor | None = None) -> Tensor:
+    """KL(q || p) = sum_k q_k log(q_k / p_k) of an estimate p (k,); large where a class is starved.
+
+    prior q (k,): None is the uniform one, for which it is -log k - mean_k log p_k.
+    """
+    if prior is None:
+        return -estimate.clamp_min(TINY).log().mean(-1) - math.log(estimate.shape[-1])
+    return (prior * (prior.clamp_min(TINY).log() - estimate.clamp_min(TINY).log())).sum(-1)
 
 
-def kl_to_uniform(distribution: Tensor) -> Tensor:
-    """KL(p || u) = log K + sum_k p_k log p_k; at most log K."""
-    k = distribution.shape[-1]
-    return math.log(k) + (distribution * distribution.clamp_min(TINY).log()).sum(-1)
+def kl_from_estimate(estimate: Tensor, prior: Tensor | None = None) -> Tensor:
+    """KL(p || q) = sum_k p_k log(p_k / q_k) of an estimate p (k,).
+
+    prior q (k,): None is the uniform one, for which it is log k + sum_k p_k log p_k, at most log k.
+    """
+    if prior is None:
+        return math.log(estimate.shape[-1]) + (estimate * estimate.clamp_min(TINY).log()).sum(-1)
+    return (estimate * (estimate.clamp_min(TINY).log() - prior.clamp_min(TINY).log())).sum(-1)

@@ -33,6 +33,9 @@ _LABELS = {
     "split.imbalance_order": "Large classes are",
     "split.labeled_imbalance": "Imbalance of the labels",
     "split.num_novel": "Novel classes to look for",
+    "prior.every": "Epochs between estimates",
+    "prior.confidence": "Confidence that counts",
+    "prior.shares": "Given shares",
     "split.validation_ratio": "Share of labels withheld for validation",
     "split.test_ratio": "Share of images set aside for testing",
 }
@@ -151,7 +154,7 @@ def groups(method: str) -> dict[str, list[Parameter]]:
     for key, parameter in parameters(method).items():
         prefix, dot, _ = key.partition(".")
         if key not in own and key not in OWN_PLACE:
-            found[prefix if dot else "training"].append(parameter)
+            found[prefix if dot or key == "prior" else "training"].append(parameter)
     return {group: members for group, members in found.items() if members}
 
 

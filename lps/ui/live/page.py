@@ -82,6 +82,7 @@ def _show_numbers(run: Run, _state: State) -> None:
 def _rest(run) -> None:
     """Loss terms, pseudo-labels, what else was measured, log and settings."""
     sections.show_terms(run, history(run))
+    sections.show_class_sizes(run, history(run))
     sections.show_others(run, history(run))
     log, settings = st.tabs(["Log", "Settings"], key="log_or_settings", on_change="rerun")
     with log:

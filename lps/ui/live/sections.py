@@ -144,6 +144,7 @@ def show_numbers(run: Run, past: History) -> None:
     cards.show([(word, as_text(values.iloc[-1]) if len(values) else "–", values) for word, values, as_text in columns])
     if len(past.column("accuracy/all")):
         st.caption(line_charts.MATCHING)
+    notices.show_oracle(run)
 
 
 def show_curves(run: Run, past: History) -> None:
@@ -201,6 +202,16 @@ def show_terms(run: Run, past: History) -> None:
         figure = line_charts.pseudo_labels(past, epochs, colors)
         alt = "Share and confidence of confident pseudo-labels over the epochs"
         plot(_of(figure, run), "pseudo_labels", alt, code=code_of("pseudo_labels", run))
+
+
+def show_class_sizes(run: Run, past: History) -> None:
+    """Accuracy of large, medium and small classes and the error of the prior, where the classes are unequal."""
+    if not len(past.column("accuracy/few")):
+        return
+    st.markdown("**Unequal classes**: accuracy by class size, and how far the prior is from the true shares")
+    figure = line_charts.class_sizes(past, planned_epochs(run, past), theme.palette())
+    alt = "Accuracy of large, medium and small classes, and the error of the prior over the epochs"
+    plot(_of(figure, run), "class_sizes", alt, code=code_of("class_sizes", run))
 
 
 def show_others(run: Run, past: History) -> None:
@@ -319,7 +330,8 @@ def _show_distribution(run: Run, past: History, epoch: int, names: list[str]) ->
         st.caption("Not recorded for this epoch.")
         return
     top = float(np.nanmax(past.vectors["pi_hat"].to_numpy()))
-    figure = class_bars.class_distribution(estimated, past.seen, names, theme.palette(), top)
+    prior = past.vector("class/prior", epoch)
+    figure = class_bars.class_distribution(estimated, past.seen, names, theme.palette(), top, prior)
     code = code_of("class_distribution", run, epoch)
     plot(_of(figure, run), "pi_hat", f"Estimated class distribution at epoch {epoch}, beside the prior", code=code)
     link = {"query_params": {"run": run.id, "epoch": str(epoch)}, "icon": ":material/school:"}

@@ -18,6 +18,7 @@ from lps.files.locks import is_held
 from lps.scheduler import launcher, preflight
 from lps.settings.backbone_names import ABOUT_LABELS
 from lps.settings.config import Config
+from lps.settings.given_shares import ABOUT_ORACLE
 from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.shared import escape, select
@@ -154,6 +155,13 @@ def show_labels_of_others(config: Config | None) -> None:
     """A line where what a run begins with was trained with the labels of another data set."""
     if config is not None and config.rests_on_labels:
         st.caption(f":material/label: {ABOUT_LABELS}.")
+
+
+def show_oracle(run: Run) -> None:
+    """A line where the prior of a run was made with hidden labels."""
+    with contextlib.suppress(UserError):
+        if run.config().uses_hidden_labels:
+            st.caption(f":material/visibility: {ABOUT_ORACLE}")
 
 
 def _change_time(path: os.PathLike) -> tuple[int, int]:

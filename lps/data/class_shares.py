@@ -1,0 +1,62 @@
+"""Shares of the classes among the training images, labeled and unlabeled: the true ones, and what a run expects.
+
+A batch is drawn from these images in proportion, so they are what the mean prediction of a batch has to meet. Float64
+(classes,) by class id, seen classes first; they add up to 1.
+"""
+
+import numpy as np
+
+from lps.data.split import Split
+from lps.errors import UserError
+from lps.settings import given_shares
+from lps.settings.config import Config
+
+
+def class_sizes(split: Split, truth: np.ndarray) -> np.ndarray:
+    """int64: training images of every class by class id, as far as known; truth: see `true_shares`."""
+    found = truth[split.training]
+    return np.bincount(found[found >= 0], minlength=split.classes.total)
+
+
+def true_shares(split: Split, truth: np.ndarray) -> np.ndarray | None:
+    """The true shares; None where the class of a training image is unknown.
+
+    truth: int64 (n,), class ids of all images, -1 where unknown. Classes that the model has no id for are left out.
+    """
+    if (truth[split.training] < 0).any():
+        return None
+    counts = class_sizes(split, truth)[: split.classes.total]
+    return counts / counts.sum()
+
+
+def first_prior(config: Config, split: Split, truth: np.ndarray) -> np.ndarray | None:
+    r"""The prior q that a run begins with; None is the uniform one of the papers. Raises `UserError`.
+
+    With K classes, of which K_s are seen, and n_k labeled images of class k:
+
+    - uniform, and estimates (`lps.methods.parts.prior`) before there is one: q_k = 1 / K.
+    - labeled: q_k = (K_s / K) n_k / \sum_{j \le K_s} n_j for seen classes and 1 / K for novel ones. The seen classes
+      together have the mass K_s / K, as if an average class were as large among the novel ones.
+    - given: the numbers of `prior.shares`.
+    - oracle: the true shares of all training images, which hidden labels tell.
+
+    truth: as in `true_shares`; only oracle looks at it beyond the labeled images.
+    """
+    classes = split.classes
+    if config.prior == "uniform":
+        return None
+    if config.prior == "given":
+        shares = np.array(given_shares.shares_of(config.prior_shares))
+        given_shares.check_count(len(shares), classes.total)
+        return shares
+    if config.prior == "oracle":
+        shares = true_shares(split, truth)
+        if shares is None:
+            unknown = int((truth[split.training] < 0).sum())
+            raise UserError("prior", f"oracle needs the class of every training image, and {unknown:,} are unknown")
+        return shares
+    shares = np.full(classes.total, 1 / classes.total)
+    if config.prior == "labeled":
+        counts = np.bincount(truth[split.labeled], minlength=classes.seen)
+        shares[: classes.seen] = classes.seen / classes.total * counts / counts.sum()
+    return shares

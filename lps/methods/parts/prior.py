@@ -1,0 +1,81 @@
+r"""Estimates of the class prior q (classes,) that a method's `class_prior` holds, made anew every few epochs.
+
+Where q stands in the losses: `negative_entropy_of_mean`, `kl_from_prior`, and the Deviations of each method. What a run
+begins with, and the priors that never change: `lps.data.class_shares`.
+
+Each estimate counts n_k images of class k among N and adds one to each class, so that no share is 0:
+q_k = (n_k + 1) / (N + K).
+"""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor
+
+from lps.data.classes import Classes
+from lps.methods import Inference, Method
+from lps.methods.parts.clustering import kmeans
+from lps.settings.config import Config
+
+_MOST = 20_000  # images that are clustered, evenly spread over all: a share of 0.1 is then known to 0.002
+_RESTARTS = 3  # of k-means
+
+
+@torch.no_grad()
+def refresh(method: Method, inference: Inference, config: Config, epoch: int) -> None:
+    """Replace the method's prior where the config wants an estimate and `epoch` (0-based) is due for one.
+
+    Due is every epoch that `prior.every` divides. The first one has clusters already, but no predictions to believe.
+    """
+    if config.prior not in ("estimated", "confident") or epoch % config.prior_every:
+        return
+    if config.prior == "estimated":
+        counts = cluster_counts(method, inference)
+    elif epoch > 0:
+        counts = confident_counts(method, inference, config.prior_confidence)
+    else:
+        return
+    method.class_prior.copy_((counts + 1) / (counts.sum() + len(counts)))
+
+
+def cluster_counts(method: Method, inference: Inference) -> Tensor:
+    """Images of each class (classes,) by the sizes of as many k-means clusters, as in BaCon (NeurIPS 2023).
+
+    All training images are clustered by the unit features of the current network; `aligned` says which cluster is which
+    class. The network's features are the head's where it trains on stored ones.
+    """
+    labeled, unlabeled = inference.labeled.features, inference.unlabeled.features
+    ids = torch.cat([inference.targets, method.predict(inference).ids])
+    points = F.normalize(torch.cat([labeled, unlabeled]).float(), dim=1)
+    rows = np.linspace(0, len(points) - 1, min(len(points), _MOST)).astype(np.int64)
+    is_labeled = rows < len(labeled)
+    clusters = kmeans(points.cpu().numpy()[rows], method.classes.total, inference.seed, _RESTARTS)
+    classes = aligned(clusters, ids.cpu().numpy()[rows], is_labeled, method.classes)
+    counts = np.bincount(classes, minlength=method.classes.total)
+    return torch.from_numpy(counts).to(points)
+
+
+def aligned(clusters: np.ndarray, ids: np.ndarray, is_labeled: np.ndarray, classes: Classes) -> np.ndarray:
+    """Class ids (n,) of clusters (n,), one class a cluster (Hungarian).
+
+    ids (n,): the label of labeled images, the model's prediction of others. Labels come first, whatever the model
+    predicts: they say which clusters are the seen classes. Predictions decide the rest, so that a novel id gets the
+    size of the cluster that the model calls by it.
+    """
+    votes = np.zeros((classes.total, classes.total), np.int64)
+    np.add.at(votes, (clusters, ids), np.where(is_labeled, len(ids) + 1, 1))
+    _, found = linear_sum_assignment(votes, maximize=True)
+    return found[clusters]
+
+
+def confident_counts(method: Method, inference: Inference, confidence: float) -> Tensor:
+    """Images of each class (classes,): labeled ones by label, unlabeled ones as those predicted with confidence.
+
+    With c_k unlabeled images predicted as k with at least `confidence`, the N_u unlabeled ones count as
+    N_u c_k / sum_j c_j, so that images without confidence are shared out alike; equal shares where none has it.
+    """
+    prediction, total = method.predict(inference), method.classes.total
+    believed = prediction.ids[prediction.confidence >= confidence].bincount(minlength=total)[:total].double()
+    unlabeled = believed / believed.sum() if believed.sum() else torch.full_like(believed, 1 / total)
+    return inference.targets.bincount(minlength=total).double() + len(prediction.ids) * unlabeled
