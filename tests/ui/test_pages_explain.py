@@ -495,3 +495,12 @@ def test_the_formula_has_the_numbers():
     text = margins.divergence_formula(np.array([0.75, 0.25]), np.array([0.5, 0.5]), margin_math.PRIOR_FIRST, 0.1438)
     assert r"0.50\log\tfrac{0.50}{0.75}" in text and r"0.50\log\tfrac{0.50}{0.25}" in text and "=0.144" in text
     assert margins.number(2e-5) == r"2\cdot10^{-5}" and margins.number(0.0123) == "0.012"
+
+
+def test_a_right_model_of_unequal_classes_has_a_margin_under_equal_shares_alone(open_page, tmp_path):
+    app = open_page(tmp_path, **{"from": "unequal"})
+    shares = distribution.mixture(*(v / 100 for v in distribution.PRESETS["unequal"][1]))
+    assert margin_math.kl_from_prior(shares) > 0.1 and "Equal shares are a wrong target" in words_of(app)
+    app = open_page(tmp_path, **{"from": "unequal", "prior": "data"})
+    assert "Equal shares are a wrong target" not in words_of(app) and "**0.000**" in words_of(app)
+    np.testing.assert_allclose(bars(charts_of(app)["explain_margins"]), 0, atol=1e-9)

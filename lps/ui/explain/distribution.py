@@ -25,7 +25,9 @@ PRESETS = {  # share of the seen classes, unevenness within the seen and within 
     "balanced": ("Balanced", (50, 0, 0)),
     "collapsed": ("Collapsed onto seen", (98, 10, 20)),
     "one": ("One novel class takes all", (45, 0, 85)),
+    "unequal": ("Right, but classes are unequal", (60, 30, 30)),
 }
+_RIGHT = "unequal"  # the preset whose shares, as it begins, are those that the classes really have
 _FROM_RUN = "run"
 _TO_TYPE = 12  # classes that can be typed in one by one
 _PLACES = ("top", "thresholds", "objective")  # where on the page a slider over the epochs is
@@ -51,6 +53,8 @@ class ClassEstimate:
     epoch: int | None = None
     method: str = ""
     is_recorded: bool = False  # exactly what the run recorded
+    prior: np.ndarray | None = None  # of the run in this epoch, where it is not the uniform one
+    truth: np.ndarray | None = None  # true class shares of a distribution made by hand, where they are unequal
 
     @property
     def classes(self) -> int:
@@ -133,7 +137,8 @@ def _by_hand(preset: str) -> ClassEstimate:
     ]
     shares = mixture(*(value / 100 for value in values))
     key = "-".join([preset, *map(str, values)])
-    return ClassEstimate(shares, MADE_UP_SEEN, list(MADE_UP), usual_settings(), key)
+    truth = mixture(*(value / 100 for value in usual)) if preset == _RIGHT else None
+    return ClassEstimate(shares, MADE_UP_SEEN, list(MADE_UP), usual_settings(), key, truth=truth)
 
 
 def _from_run(runs: list[Run]) -> ClassEstimate:
@@ -149,7 +154,11 @@ def _from_run(runs: list[Run]) -> ClassEstimate:
         return ClassEstimate(made, MADE_UP_SEEN, list(MADE_UP), settings, key, run, past, epoch, method)
     names = class_names(run, len(shares))
     key = f"{run.id}-{epoch}"
-    return ClassEstimate(shares, past.seen, names, settings, key, run, past, epoch, method, is_recorded=True)
+    prior = past.vector("class/prior", epoch)
+    prior = None if prior is None or len(prior) != len(shares) else prior.astype(np.float64)
+    return ClassEstimate(
+        shares, past.seen, names, settings, key, run, past, epoch, method, is_recorded=True, prior=prior
+    )
 
 
 def _recorded(past: History, epoch: int | None) -> np.ndarray | None:
@@ -241,7 +250,9 @@ def class_names(run: Run, count: int) -> list[str]:
 
 
 def data_prior(belief: ClassEstimate) -> np.ndarray | None:
-    """The class shares of the run's training images, (classes,); None where not every class is known."""
+    """The class shares of the run's training images, or of an example, (classes,); None where not all are known."""
+    if belief.truth is not None:
+        return belief.truth
     if belief.run is None or not belief.is_recorded:
         return None
     try:
@@ -286,12 +297,15 @@ def _show(belief: ClassEstimate) -> None:
         f"{belief.classes - belief.seen} :orange[**novel**] ones."
     )
     st.markdown(words)
-    figure = explain_charts.shares(belief.shares, belief.seen, belief.names, theme.palette())
+    figure = explain_charts.shares(belief.shares, belief.seen, belief.names, theme.palette(), prior=belief.prior)
     figure.update_layout(uirevision=str(belief.run and belief.run.id))
-    alt = f"Share of the model's guesses that each of {belief.classes} classes gets, beside the equal share"
+    alt = f"Share of the model's guesses that each of {belief.classes} classes gets, beside the prior"
     code = code_of("guessed_shares", belief.run, belief.epoch) if belief.is_recorded else ""
     plot(figure, "explain_shares", alt, code=code)
     more = " Classes are sorted by share; hover shows which." if belief.classes > explain_charts.SORTED_FROM else ""
+    if belief.prior is not None:
+        st.caption(f"Dashed: the prior of this run.{more}")
+        return
     st.caption(
         "Dashed: the prior, an equal share for every class. Nobody tells LPS the true shares, so where classes differ "
         f"in size this target is only a rough one.{more}"

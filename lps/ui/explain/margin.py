@@ -14,7 +14,7 @@ _DIRECTIONS = {
     margin_math.PRIOR_FIRST: "KL(π‖π̂), the code",
     margin_math.ESTIMATE_FIRST: "KL(π̂‖π), the paper",
 }
-_PRIORS = {"equal": "Equal, as LPS assumes", "data": "As in the data"}
+_PRIORS = {"own": "The run's prior", "equal": "Equal, as LPS assumes", "data": "As in the data"}
 _USUAL_SURENESS = 40  # percent that the example image gives its right class
 LARGEST_SCALE = 50.0
 _EVEN = 0.05  # pulls that differ by less are called about equal
@@ -45,17 +45,24 @@ def show_divergence(belief: ClassEstimate) -> float:
             st.markdown(f"**{both[name]:.3f}** :small[{order_words}{used}]")
             st.latex(divergence_formula(belief.shares, weights, name, both[name]))
     st.markdown(_why(belief, both, prior))
+    if prior is None and belief.truth is not None:
+        st.markdown(
+            f"The classes of this example differ in size: the largest has {belief.truth.max():.0%} of the images, the "
+            f"smallest {belief.truth.min():.0%}. Equal shares are a wrong target here: even if the model is right, KL "
+            "and margins stay above 0 and push it away from the truth. Choose *As in the data* to see them vanish."
+        )
     _compare_with_record(belief, both[direction], direction, prior)
     return both[direction]
 
 
 def _pick_prior(belief: ClassEstimate) -> np.ndarray | None:
-    """None for equal shares."""
-    shares = data_prior(belief)
-    if shares is None:
+    """None for equal shares; the run's own prior is chosen first."""
+    shares = {"own": belief.prior, "data": data_prior(belief)}
+    offered = {name: words for name, words in _PRIORS.items() if name == "equal" or shares[name] is not None}
+    if len(offered) == 1:
         return None
-    picked = url_fields.choose(st.segmented_control, "prior", "The fair share is", _PRIORS, required=True)
-    return shares if picked == "data" else None
+    picked = url_fields.choose(st.segmented_control, "prior", "The prior is", offered, required=True)
+    return shares.get(picked)
 
 
 def divergence_formula(pi_hat: np.ndarray, prior: np.ndarray, direction: str, value: float) -> str:
@@ -92,7 +99,7 @@ def _why(belief: ClassEstimate, both: dict[str, float], prior: np.ndarray | None
 
 def _compare_with_record(belief: ClassEstimate, value: float, direction: str, prior: np.ndarray | None) -> None:
     """What the run itself wrote down, and why it is a little more."""
-    if not belief.is_recorded or prior is not None:
+    if not belief.is_recorded or prior is not belief.prior:
         return
     column = "kl" if direction == margin_math.PRIOR_FIRST else "kl/reverse"
     recorded = belief.past.column(column)
