@@ -51,6 +51,16 @@ def no_waiting_for_the_disk():
         yield
 
 
+@pytest.fixture(scope="session")
+def forks():
+    """Runs Python in processes that have torch and the package imported (`tests.forks`)."""
+    from tests.forks import Forks
+
+    served = Forks()
+    yield served
+    served.end()
+
+
 @pytest.fixture(autouse=True)
 def no_training_from_pages(request, monkeypatch):
     """Pages heal the queue as they refresh; in their tests, sample runs that look queued must stay where they are."""

@@ -1,8 +1,6 @@
-"""The command line as a person uses it: real processes, exit codes, one sentence for what is wrong."""
+"""The command line as a person uses it: exit codes, one sentence for what is wrong."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,15 +11,15 @@ from lps.settings.config import configure
 from lps.store.run_folders import create_run
 from tests.sample_runs import make_run
 
-ROOT = Path(__file__).resolve().parents[2]
 
+@pytest.fixture
+def lps(forks):
+    def call(*arguments, check=True):
+        done = forks.run("-m", "lps", *arguments)
+        assert not check or done.returncode == 0, done.stderr
+        return done
 
-def lps(*arguments, check=True, timeout=180):
-    done = subprocess.run(
-        [sys.executable, "-m", "lps", *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, timeout=timeout
-    )
-    assert not check or done.returncode == 0, done.stderr
-    return done
+    return call
 
 
 def test_methods_and_datasets_as_json(capsys):
@@ -32,7 +30,7 @@ def test_methods_and_datasets_as_json(capsys):
 
 
 @pytest.mark.slow
-def test_a_run_from_the_first_command_to_the_trash(tmp_path):
+def test_a_run_from_the_first_command_to_the_trash(lps, tmp_path):
     tiny = ["--set", "epochs=1", "--set", "pretrain.epochs=1", "--set", "threads=1"]
     done = lps(
         "train", "--dataset", "digits", "--method", "lps", "--seed", 0, *tiny, "--runs", tmp_path, "--name", "é <b>"

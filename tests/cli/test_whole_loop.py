@@ -2,8 +2,6 @@
 
 import csv
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,7 +19,7 @@ def lines_of_readme() -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_the_lines_of_readme_lead_from_a_folder_to_the_model(tmp_path, monkeypatch):
+def test_the_lines_of_readme_lead_from_a_folder_to_the_model(tmp_path, monkeypatch, forks):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(README.parent))
     for name in ("LPS_RUNS", "LPS_CACHE", "LPS_DECISIONS"):
@@ -33,7 +31,7 @@ def test_the_lines_of_readme_lead_from_a_folder_to_the_model(tmp_path, monkeypat
     def carry_out(line: str) -> tuple[str, str]:
         python, *words = [known.get(word, word) for word in shlex.split(line)]
         assert python == "python"
-        done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=600)
+        done = forks.run(*words, cwd=tmp_path, timeout=600)
         assert done.returncode == 0, done.stderr
         return done.stdout, done.stderr
 

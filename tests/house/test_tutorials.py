@@ -5,8 +5,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -32,15 +30,13 @@ OTHERWISE = {  # instructions whose commands are not carried out here, and why
 class Shell:
     """Carries out commands in a folder of its own; remembers the ids that stand for RUN and NEXT."""
 
-    def __init__(self, folder: Path):
-        self.folder, self.names = folder, {}
+    def __init__(self, folder: Path, forks):
+        self.folder, self.names, self.forks = folder, {}, forks
         kept = {name: str(folder / name.lower()) for name in ("LPS_RUNS", "LPS_CACHE", "LPS_DECISIONS")}
         self.environment = os.environ | kept | {"PYTHONPATH": str(ROOT)}
 
     def run(self, *words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, *words], cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=600
-        )
+        done = self.forks.run(*words, cwd=self.folder, env=self.environment, timeout=600)
         assert done.returncode == 0, f"{shlex.join(words)}: {done.stderr[-2000:]}"
         return done.stdout
 
@@ -53,6 +49,11 @@ class Shell:
         """The same, with one epoch where the line starts runs."""
         starts_runs = words_of(line)[0] in ("train", "sweep", "search", "launch")
         return self.follow(re.sub(r"--set epochs=\d+", "", line), *(SHORT if starts_runs else ()))
+
+
+@pytest.fixture
+def shell(tmp_path, forks):
+    return Shell(tmp_path, forks)
 
 
 def truth_of(file: str) -> int:
@@ -73,8 +74,8 @@ def test_every_tutorial_and_instruction_is_followed_or_has_a_reason():
     assert {f"{path.parent.name}/{path.name}" for path in pages} == {*FOLLOWED, *OTHERWISE}
 
 
-def test_the_tutorial_for_researchers(tmp_path):
-    shell, lines = Shell(tmp_path), commands(page("start/researcher.md"))
+def test_the_tutorial_for_researchers(tmp_path, shell):
+    lines = commands(page("start/researcher.md"))
     said = {line: shell.follow_shortly(line) for line in lines}
     plan, differences = (next(said[line] for line in lines if word in line) for word in ("--dry-run", "--against"))
     assert plan.count("exists  ") == 1 and plan.count("new  ") == 11 and "use_margin=false" in differences
@@ -83,9 +84,8 @@ def test_the_tutorial_for_researchers(tmp_path):
     assert len(shell.run("-c", code).splitlines()) == 4  # groups
 
 
-def test_the_tutorial_for_practitioners(tmp_path):
+def test_the_tutorial_for_practitioners(tmp_path, shell):
     """Not shortened: that the digits are found is what the page promises."""
-    shell = Shell(tmp_path)
     (make_pictures,) = blocks_of_python(page("start/practitioner.md"))
     shell.run("-c", make_pictures)
     assert len(list((tmp_path / "pictures").iterdir())) == 7 and len(list((tmp_path / "inbox").iterdir())) == 40
@@ -113,20 +113,20 @@ def _names_of_novel(shell: Shell) -> dict[str, str]:
     return {f"{k}=digit {k}": f"{k}=digit {digits.most_common(1)[0][0]}" for k, digits in shown.items()}
 
 
-def test_the_python_of_readme(tmp_path):
+def test_the_python_of_readme(tmp_path, shell):
     (code,) = blocks_of_python(ROOT / "README.md")
-    said = Shell(tmp_path).run("-c", code.replace("epochs=5", "epochs=1, pretrain_epochs=1, threads=1"))
+    said = shell.run("-c", code.replace("epochs=5", "epochs=1, pretrain_epochs=1, threads=1"))
     assert said.splitlines()[0] == "finished" and 0 <= float(said.splitlines()[1]) <= 1
 
 
-def test_the_race_of_the_lesson_is_one_file(tmp_path):
+def test_the_race_of_the_lesson_is_one_file(tmp_path, shell):
     (replay,) = commands(page("start/teacher.md"))
-    Shell(tmp_path).follow(replay)
+    shell.follow(replay)
     assert "<script" in (tmp_path / "race.html").read_text(encoding="utf-8")
 
 
-def test_the_instructions_for_sweeps(tmp_path):
-    shell, lines = Shell(tmp_path), commands(page("how-to/sweeps.md"))
+def test_the_instructions_for_sweeps(tmp_path, shell):
+    lines = commands(page("how-to/sweeps.md"))
     shell.run(*"-m lps sweep --method lps --vary use_margin=true,false --name labels --wait".split(), *SHORT)
     for line in lines:
         if "ablation-demo" not in line:  # needs the fifteen runs of the preset
@@ -134,8 +134,7 @@ def test_the_instructions_for_sweeps(tmp_path):
     assert (tmp_path / "report.html").exists()
 
 
-def test_the_instructions_for_searches(tmp_path):
-    shell = Shell(tmp_path)
+def test_the_instructions_for_searches(tmp_path, shell):
     search, show = commands(page("how-to/search.md"))
     shell.follow_shortly(search.replace("--trials 20", "--trials 2"))
     assert "margin_scale" in shell.follow(show)

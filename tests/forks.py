@@ -1,0 +1,104 @@
+"""Python in a process of its own that has torch and the package imported: a copy of a server that imported them once.
+
+For tests of what a command says and writes, and of how much time and memory more a file takes. Where the start of
+the process itself is the subject (signals, missing libraries, the environment at import), start one with `subprocess`.
+"""
+
+import json
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+MODULES = ("torch", "torchvision", "sklearn.cluster", "lps.__main__", "lps.training.loop", "lps.training.checkpoints")
+
+
+class Forks:
+    """The server; it starts with the first process that is asked for."""
+
+    def __init__(self):
+        self._server = None
+
+    def run(self, *words, cwd=ROOT, env: Mapping[str, str] | None = None, timeout=240) -> subprocess.CompletedProcess:
+        """Like `subprocess.run([sys.executable, *words], capture_output=True, text=True)`; words: "-m MODULE ..." or
+        "-c CODE ..."."""
+        if self._server is None:
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+            self._server = subprocess.Popen([sys.executable, "-m", "tests.forks"], cwd=ROOT, **pipes)
+        words = [str(word) for word in words]
+        with tempfile.TemporaryDirectory() as folder:
+            job = {"words": words, "cwd": str(cwd), "environment": dict(env or os.environ), "folder": folder}
+            self._server.stdin.write(json.dumps(job | {"timeout": timeout}) + "\n")
+            self._server.stdin.flush()
+            code = json.loads(self._server.stdout.readline())
+            out, err = ((Path(folder) / name).read_text(errors="replace") for name in ("out", "err"))
+        if code is None:
+            raise subprocess.TimeoutExpired(words, timeout, out, err)
+        return subprocess.CompletedProcess(words, code, out, err)
+
+    def end(self) -> None:
+        if self._server is not None:
+            self._server.stdin.close()
+            self._server.wait(20)
+
+
+def serve() -> None:
+    """Answer every line of the input with the exit code of a process, None where it took too long."""
+    for name in MODULES:
+        __import__(name)
+    for line in sys.stdin:
+        job = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            os._exit(carry_out(job))
+        print(json.dumps(_ended(child, job["timeout"])), flush=True)
+
+
+def carry_out(job: dict) -> int:
+    """In a copy of the server: what Python does with these words; the exit code."""
+    for number, name in ((0, "in"), (1, "out"), (2, "err")):
+        file = os.open(Path(job["folder"]) / name, os.O_RDWR | os.O_CREAT)
+        os.dup2(file, number)
+        os.close(file)
+    # The server's own reader of lines has read ahead.
+    sys.stdin = open(0, closefd=False)
+    os.environ.clear()
+    os.environ.update(job["environment"])
+    os.chdir(job["cwd"])
+    kind, what, *rest = job["words"]
+    sys.path[:0] = [job["cwd"]]
+    sys.argv = ["-c" if kind == "-c" else what, *rest]
+    code = 0
+    try:
+        if kind == "-c":
+            exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
+        else:
+            runpy.run_module(what, run_name="__main__", alter_sys=True)
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
+        if isinstance(stop.code, str):
+            print(stop.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return code
+
+
+def _ended(child: int, timeout: float) -> int | None:
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGKILL))
+    signal.setitimer(signal.ITIMER_REAL, timeout)
+    _, status = os.waitpid(child, 0)
+    is_late = not signal.setitimer(signal.ITIMER_REAL, 0)[0]
+    return None if is_late else os.waitstatus_to_exitcode(status)
+
+
+if __name__ == "__main__":
+    serve()
