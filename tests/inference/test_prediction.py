@@ -35,20 +35,10 @@ KINDS = {  # what a run is made of -> what makes its predictions
 }
 
 
-def made(root, method, **settings):
-    return finished_run(root, method, **settings)
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    """A finished run on 200 digits, which tests leave as it is."""
-    return made(tmp_path_factory.mktemp("runs"), **KINDS["live"])
-
-
 @pytest.fixture
-def own(live, tmp_path):
+def own(trained_run, tmp_path):
     """A copy of it."""
-    return type(live)(shutil.copytree(live.folder, tmp_path / "runs" / live.id))
+    return type(trained_run)(shutil.copytree(trained_run.folder, tmp_path / "runs" / trained_run.id))
 
 
 def digits(run) -> np.ndarray:
@@ -67,7 +57,7 @@ def saved(folder, pixels, name="{:03d}.png"):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_pictures_of_a_run_get_what_the_run_says_of_them(kind, tmp_path):
-    run = made(tmp_path, **KINDS[kind])
+    run = finished_run(tmp_path, **KINDS[kind])
     split, _ = read_split(run.folder)
     found, stored = predict(run, digits(run)), read_snapshot(run.snapshots, 2)
     assert found.epoch == 2 and found.files == tuple(map(str, range(200)))
@@ -316,12 +306,12 @@ def test_another_data_set_than_the_run_had_is_noticed(own, monkeypatch):
     assert "not those that this run was trained with" in as_user_error(own, whole.pixels[:2])
 
 
-def test_only_the_newest_weights_count_and_all_training_pictures_are_compared_with(live, monkeypatch):
-    model = trained.load(live)
+def test_only_the_newest_weights_count_and_all_training_pictures_are_compared_with(trained_run, monkeypatch):
+    model = trained.load(trained_run)
     assert (model.epoch, model.step) == (2, 0) and model.form.in_words == "8 x 8 pixels with 1 channel"
-    assert np.array_equal(model.known.images, read_split(live.folder)[0].training)
+    assert np.array_equal(model.known.images, read_split(trained_run.folder)[0].training)
     monkeypatch.setattr(trained, "_MOST_COMPARED", 50)
-    assert len(trained.load(live).known.images) == 50
+    assert len(trained.load(trained_run).known.images) == 50
     assert config().features == "stored"
 
 

@@ -15,7 +15,7 @@ from lps.errors import UserError
 from lps.inference import new_kinds, new_pictures, none_of_these, prediction_files
 from lps.inference.prediction import predict
 from lps.inference.watching import Watch
-from tests.inference.test_prediction import KINDS, digits, made, saved
+from tests.inference.test_prediction import digits, saved
 from tests.patience import until
 from tests.reliability.watched_folder import trouble
 
@@ -67,9 +67,9 @@ def test_of_very_many_the_newest_are_compared(world, monkeypatch):
     assert new_kinds.find(new[-20:], distance, curve) == (tuple(range(30, 45)),)
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    return made(tmp_path_factory.mktemp("runs"), **KINDS["live"])
+@pytest.fixture
+def run(live):
+    return live
 
 
 def test_what_arrives_is_predicted_once_as_predict_would(run, tmp_path):
@@ -116,6 +116,7 @@ def test_predict_says_the_possible_new_classes_too(run, tmp_path, monkeypatch, c
     assert "possible novel class: 12 pictures" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_command_keeps_a_table_up_to_date_until_it_is_ended(run, tmp_path):
     folder, table = saved(tmp_path / "new", digits(run)[:5]), tmp_path / "labels.csv"
     words = ["predict", run.id, str(folder), "--runs", str(run.root), "--watch", "--every", "0.1", "--to", str(table)]

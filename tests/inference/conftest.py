@@ -1,0 +1,29 @@
+"""One trained run for all tests of predictions, which they leave as it is; its weights are loaded once."""
+
+import functools
+
+import pytest
+
+from lps.inference import trained
+
+
+@pytest.fixture(scope="session")
+def trained_run(tmp_path_factory):
+    """A finished run on 200 digits."""
+    from tests.inference.test_prediction import KINDS
+    from tests.short_runs import finished_run
+
+    return finished_run(tmp_path_factory.mktemp("runs"), **KINDS["live"])
+
+
+@pytest.fixture(scope="session")
+def loaded(trained_run):
+    return functools.cache(functools.partial(trained.load, trained_run))
+
+
+@pytest.fixture
+def live(trained_run, loaded, monkeypatch):
+    """The run, whose weights and training pictures the tests share."""
+    load = trained.load
+    monkeypatch.setattr(trained, "load", lambda run: loaded() if run.folder == trained_run.folder else load(run))
+    return trained_run
