@@ -19,6 +19,7 @@ from lps.settings.config import protocol_parameters
 from lps.store.runs import State
 from tests.hostile.test_bad_input import options, spelled, the_parser
 from tests.hostile_ids import GOOD
+from tests.shares import share
 
 PATIENCE_S = 20  # of one command, on a busy machine; what waits for a pipe waits for ever
 LONG, LONGEST = 10_000, 250  # characters: of a text, and of what is quoted of it
@@ -147,11 +148,15 @@ def spellings(path, action, text: str) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize(
-    "path, action",
-    [pytest.param(*item, id=f"{' '.join(item[0])} {item[1].dest}") for item in options(with_all=True)],
+    "number, path, action",
+    [
+        pytest.param(number, *item, id=f"{' '.join(item[0])} {item[1].dest}")
+        for number, item in enumerate(options(with_all=True))
+    ],
 )
-def test_every_option_answers_to_everything(path, action, world, capsys):
-    for text in TEXTS.values():
+def test_every_option_answers_to_everything(number, path, action, world, capsys):
+    """Each option to a third of the texts, and each text by a hundred options."""
+    for text in share(list(TEXTS.values()), number, 3):
         for words in spellings(path, action, text):
             answer(words, world, capsys)
 

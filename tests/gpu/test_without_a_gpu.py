@@ -13,6 +13,7 @@ import pytest
 from lps.settings import catalog
 from tests.gpu import pretence
 from tests.gpu.spoils import SPOILS
+from tests.shares import share
 
 if pretence.blocked_by():
     reason = f"nothing can be rehearsed here: {pretence.blocked_by()}"
@@ -135,7 +136,7 @@ def test_no_method_waits_in_a_step(method, rehearsals):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", [name for name in catalog.method_names() if name != "ds3l"])
+@pytest.mark.parametrize("method", share([name for name in catalog.method_names() if name != "ds3l"], 1, 3))
 def test_no_step_of_two_ranks_waits(method, rehearsals):
     epochs = EPOCHS.get(method, [0])
     found = rehearsals.of(method, USUAL.get(method, {}) | {"processes": 2}, epochs)

@@ -12,6 +12,7 @@ faults       faults of processes, and when what is shown is right (--trials N ea
 stops        runs and real trainings stopped at random moments (--runs N --trainings N --seed S)
 folders      a list of many runs, at first and again (--runs N)
 watch        all that may happen in a folder that predict --watch looks at (--folders N --looks N)
+cases        all cases of the tests of which each takes a share in the suite (tests/shares.py)
 addresses    long, nested and strange texts in the addresses of all pages (--every N --seed S)
 events       a run of very many records, at first and when one more is there (--count N)
 output       much console output (--megabytes N)
@@ -52,6 +53,7 @@ def main() -> int:
         (stops, {"runs": 100, "trainings": 100, "seed": 0}),
         (folders, {"runs": 10_000}),
         (watch, {"folders": 10, "looks": 100}),
+        (cases, {}),
         (addresses, {"every": 60, "seed": 0}),
         (events, {"count": 1_000_000}),
         (output, {"megabytes": 1000}),
@@ -260,6 +262,12 @@ def watch(options, folder: Path) -> int:
         counts, found = trouble(run, place / "new", place / "labels.csv", options.looks, random.Random(seed))
         done, wrong = done + counts, wrong + [f"folder {seed}: {text}" for text in found]
     return tell(done, wrong)
+
+
+def cases(options, folder: Path) -> int:
+    files = [str(path) for path in Path("tests").rglob("test_*.py") if "from tests.shares import" in path.read_text()]
+    words = [sys.executable, "-m", "pytest", *files]
+    return int(subprocess.call(words, env=os.environ | {"LPS_TRIALS": "all"}) != 0)
 
 
 def addresses(options, folder: Path) -> int:

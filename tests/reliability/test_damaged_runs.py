@@ -1,6 +1,7 @@
 """Damaged files of runs: listed with the reason by command line and pages, and never a traceback."""
 
 import json
+import os
 import random
 import re
 import shutil
@@ -27,9 +28,10 @@ from tests.reliability.damage import (
     wholly_halved,
 )
 from tests.sample_runs import make_run
+from tests.shares import share
 from tests.visiting import PAGES, visit, words_of
 
-TIMES = 15  # of every damage to every file: more than a thousand in all
+TIMES = 75 if os.environ.get("LPS_TRIALS") == "all" else 5  # of every damage to every file
 SMALL = ("meta.json", "want.json", "process.json", "exit.json", "progress.json")
 EVERY = {"settings": ("config.json",), "small files": SMALL} | {name: (name,) for name in FILES[6:]}  # together, alone
 
@@ -117,12 +119,18 @@ def test_a_text_for_a_deleted_run_is_refused_in_a_sentence(run):
         run.write_meta(name="x")
 
 
+def of(page: str, cases: list) -> list:
+    """A third of the cases, each at six of the pages; `python -m tests.reliability cases` tries all of them."""
+    return share(cases, PAGES.index(page), 3)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_show_damaged_runs_without_a_traceback(page, run, sound, monkeypatch):
     monkeypatch.setenv("LPS_RUNS", str(run.root))
     draws = random.Random(page)
-    for name in ("config.json", "events.jsonl", "split.npz", "snapshots/epoch-0003.npz", "exit.json", "names.json"):
+    files = ("config.json", "events.jsonl", "split.npz", "snapshots/epoch-0003.npz", "exit.json", "names.json")
+    for name in of(page, files):
         for harm in (shortened, draws.choice((noise, retyped))):
             damage(run.folder, name, harm, draws)
             visit(page, run=run.id)  # raises where the page has an exception on it
@@ -135,17 +143,16 @@ def test_pages_take_texts_with_half_characters(page, run, sound, monkeypatch):
     """In every text of every file, also the names of the classes: JSON can say them, and no text can hold them."""
     monkeypatch.setenv("LPS_RUNS", str(run.root))
     whole = dict(snapshots.np.load(run.folder / "split.npz"))
-    for names in EVERY.values():
-        for harm in (halved, wholly_halved):
-            for name in names:
-                if name.endswith("npz"):
-                    classes = snapshots.np.array([HALF + text for text in whole["class_names"].tolist()])
-                    snapshots.write_arrays(run.folder / "split.npz", **whole | {"class_names": classes})
-                elif (run.folder / name).exists():
-                    damage(run.folder, name, harm, random.Random(0))
-            visit(page, run=run.id, clone=run.id)
-            for name in names:
-                restore(run, sound, name)
+    for names, harm in of(page, [(names, harm) for names in EVERY.values() for harm in (halved, wholly_halved)]):
+        for name in names:
+            if name.endswith("npz"):
+                classes = snapshots.np.array([HALF + text for text in whole["class_names"].tolist()])
+                snapshots.write_arrays(run.folder / "split.npz", **whole | {"class_names": classes})
+            elif (run.folder / name).exists():
+                damage(run.folder, name, harm, random.Random(0))
+        visit(page, run=run.id, clone=run.id)
+        for name in names:
+            restore(run, sound, name)
 
 
 @pytest.mark.slow
@@ -153,7 +160,7 @@ def test_pages_take_texts_with_half_characters(page, run, sound, monkeypatch):
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_follow_no_link_and_wait_for_no_pipe(page, run, sound, monkeypatch, tmp_path):
     monkeypatch.setenv("LPS_RUNS", str(run.root))
-    for names in EVERY.values():
+    for names in of(page, list(EVERY.values())):
         for name in names:
             (tmp_path / "secret").write_bytes(b"secret!\n" + (sound.folder / name).read_bytes())
             link(run.folder, name, tmp_path / "secret")

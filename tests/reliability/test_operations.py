@@ -15,7 +15,7 @@ from tests.reliability.operations import points, sweep
 from tests.reliability.trials import Workshop, kill_and_resume
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-EVERY = 60
+EVERY = 120
 OFFSET = int(os.environ.get("LPS_OFFSET", time.time() // 86_400))
 
 
@@ -31,14 +31,14 @@ def test_the_faults_reach_every_way_in_which_files_are_written(workshop):
 
 def test_after_a_fault_at_any_operation_the_run_goes_on_and_ends_as_if_nothing_had_been(workshop):
     tried = list(sweep(workshop, EVERY, OFFSET))
-    assert len(tried) >= 15 and {kind for kind, *_ in tried} == set(KINDS)
+    assert len(tried) >= 8 and {kind for kind, *_ in tried} == set(KINDS)
     wrong = [f"{kind} at {number} ({name}): {what}" for kind, number, name, what in tried if what]
     assert not wrong, f"again by: LPS_OFFSET={OFFSET}\n" + "\n".join(wrong)
 
 
 def test_random_kills(workshop):
     draws, kills = random.Random(OFFSET), 0
-    while kills < 5:
+    while kills < 3:
         count, wrong = kill_and_resume(workshop, draws)
         kills += count
         assert not wrong, f"again by: LPS_OFFSET={OFFSET}"

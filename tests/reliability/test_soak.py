@@ -1,4 +1,4 @@
-"""A minute of random faults beside the app; ten of them, or sixty, by `python -m tests.reliability soak`."""
+"""Half a minute of random faults beside the app; ten of them, or sixty, by `python -m tests.reliability soak`."""
 
 import pytest
 
@@ -13,8 +13,8 @@ def own_environment(monkeypatch):
         monkeypatch.setenv(name, "1")  # so that what the trial sets is taken back
 
 
-def test_a_minute_of_random_faults_leaves_nothing_stuck_and_nothing_grown(tmp_path):
+def test_random_faults_leave_nothing_stuck_and_nothing_grown(tmp_path):
     trial = Soak(tmp_path / "runs", seed=3)
-    assert trial.carry_out(60, 0.8, tmp_path / "app.txt") == []
-    assert trial.done["launched"] >= 10 and trial.done["visits"] >= 4
-    assert sum(trial.done[harm.__name__.strip("_")] for harm in HARMS) >= 8
+    assert trial.carry_out(30, 0.8, tmp_path / "app.txt") == []
+    assert trial.done["launched"] >= 6 and trial.done["visits"] >= 4
+    assert sum(trial.done[harm.__name__.strip("_")] for harm in HARMS) >= 4

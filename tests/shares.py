@@ -1,0 +1,12 @@
+"""Every test of a kind takes a share of its cases, so that each case is met several times; the whole is a command.
+
+`LPS_TRIALS=all`, which `python -m tests.reliability cases` sets, makes every test take all of them.
+"""
+
+import os
+from collections.abc import Sequence
+
+
+def share(cases: Sequence, number: int, of: int) -> Sequence:
+    """Every `of`-th case, from the one at `number`; all of them where the environment asks for them."""
+    return cases if os.environ.get("LPS_TRIALS") == "all" else cases[number % of :: of]
