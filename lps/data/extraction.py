@@ -15,10 +15,12 @@ from torch import Tensor, nn
 
 from lps.data import feature_store
 from lps.data.batches import Pictures, seeded
+from lps.data.vectors import GivenVectors
 from lps.data.views import views_of_pictures
 from lps.errors import UserError
 from lps.machine import memory
 from lps.network import backbones, start_weights
+from lps.network.network import arranged
 from lps.settings import backbone_names
 from lps.settings.config import Config
 
@@ -41,12 +43,17 @@ _OF_TRAINING = {  # settings of the network that leave the features of its backb
 _TOLD = ("dataset", "network.name", "network.start", "network.checkpoint", "network.image_size", "views", "features.")
 
 
-def backbone_at_start(config: Config, channels: int) -> nn.Module:
-    """The backbone whose features are stored, with its start weights; raises `UserError` where they cannot be had."""
+def backbone_at_start(config: Config, images: Pictures) -> nn.Module:
+    """The backbone whose features are stored, with its start weights; raises `UserError` where they cannot be had.
+
+    Of vectors it is what brings them to one size.
+    """
+    if isinstance(images, GivenVectors):
+        return images.backbone()
     seed = int(seeded(torch.device("cpu"), config.features_seed, NOISE).initial_seed())
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)  # of weights that nobody has trained
-        backbone = backbones.of(config, channels)
+        backbone = backbones.of(config, images.shape[1])
     if config.network_start != "random":
         start_weights.load(config, backbone)
     return backbone
@@ -81,7 +88,7 @@ class Extraction:
 
     def __init__(self, config: Config, images: Pictures):
         self._config, self._images = config, images
-        self._backbone = backbone_at_start(config, images.shape[1])
+        self._backbone = backbone_at_start(config, images)
         flat = config.flat()
         network = {key: value for key, value in flat.items() if key.startswith("network.") and key not in _OF_TRAINING}
         self._about = network | {
@@ -92,6 +99,8 @@ class Extraction:
             "views": config.views,
             "seed": config.features_seed,
         }
+        if isinstance(images, GivenVectors):
+            self._about |= {"noise": config.features_noise, "dropout": config.features_dropout}
         self.key = feature_store.named(config.dataset, self._about)
 
     def begin(self) -> tuple[int, dict[str, object], Callable[[str, int, int], bytes]]:
@@ -105,7 +114,7 @@ class Extraction:
         kind, _, number = name.partition("-")
         key = (self._config.features_seed, _STREAM[kind], int(number or 0), start, NOISE)
         noise = seeded(self._images.device, *key)
-        part = self._images.part(np.arange(start, stop))
+        part = self._images.part(np.arange(start, stop)).beginning_at(kind, int(number or 0))
         return halves(self._backbone, part, kind, self._config, noise).cpu().numpy().tobytes()
 
 
@@ -125,7 +134,7 @@ def _passed(backbone: nn.Module, parts: list[Tensor]) -> Tensor:
 
 @torch.inference_mode()  # which a thread does not take over
 def _look(backbone: nn.Module, images: Tensor) -> Tensor:
-    return backbone(images.contiguous(memory_format=torch.channels_last)).float()
+    return backbone(arranged(images)).float()
 
 
 def _digest(images: Pictures) -> str:

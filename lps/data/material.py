@@ -14,8 +14,10 @@ from lps.data import sources
 from lps.data.batches import PIECE, BatchPlan, Pictures, plan_batches
 from lps.data.confirmed_labels import Confirmed, added
 from lps.data.split import Split, open_world_split
+from lps.data.vectors import GivenVectors
 from lps.datasets import Images
 from lps.errors import UserError
+from lps.settings import backbone_names
 from lps.settings.config import Config
 
 
@@ -52,6 +54,7 @@ def prepare(config: Config, confirmed: Confirmed | None = None) -> Material:
     """
     device = resolve_device(config.device)
     images = sources.of(config)
+    _check_kind(config, images)
     split = open_world_split(images.labels, images.class_names, config, images.num_test)
     truth = split.targets(images.labels)
     if confirmed is not None:
@@ -59,8 +62,23 @@ def prepare(config: Config, confirmed: Confirmed | None = None) -> Material:
     return Material(pictures(images, device), truth, split, plan_batches(split, config.batch_size))
 
 
+def _check_kind(config: Config, images: Images) -> None:
+    """Raise `UserError` where the network is one for pictures and there are vectors, or the other way round."""
+    is_given = config.network_name == backbone_names.GIVEN
+    if is_given != (images.vectors is not None):
+        has = "pictures; choose a backbone" if is_given else f"vectors; choose {backbone_names.GIVEN}"
+        raise UserError(
+            "network.name", f"{config.network_name} does not fit data set {config.dataset}, which has {has}"
+        )
+
+
 def pictures(images: Images, device: torch.device) -> Pictures:
-    """The images of a run on `device`: there as a copy, or, where they take too much, as they are on the host."""
+    """The images of a run on `device`: there as a copy, or, where they take too much, as they are on the host.
+
+    Vectors stay on the host: they are looked at once, when features are stored.
+    """
+    if images.vectors is not None:
+        return GivenVectors(_readable(images.vectors.values), device, about=images.vectors)
     pixels = (
         _on_device(images.pixels, device) if images.pixels.nbytes <= datasets.ON_DEVICE else _as_it_is(images.pixels)
     )
@@ -69,9 +87,14 @@ def pictures(images: Images, device: torch.device) -> Pictures:
 
 
 def _as_it_is(pixels: np.ndarray) -> Tensor:
+    return _readable(pixels).permute(0, 3, 1, 2)
+
+
+def _readable(values: np.ndarray) -> Tensor:
+    """An array as a tensor that shares its memory, or its file."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # nobody writes into what may be a file that is read only
-        return torch.from_numpy(pixels).permute(0, 3, 1, 2)
+        return torch.from_numpy(values)
 
 
 def _on_device(pixels: np.ndarray, device: torch.device) -> Tensor:

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from lps.data import vectors
 from lps.data.colours import blurred, greyed, jittered
 from lps.data.crops import central, cut_out, per_image, random_crop, resized_crop, shifted, uniform
 from lps.data.randaugment import rand_augment
@@ -234,7 +235,11 @@ def views_of(config: Config) -> Mapping[str, _View | str]:
 
 
 def views_of_pictures(config: Config) -> dict[str, _View]:
-    """`FAMILIES[config.views]`, or what the backbone of a run wants of them where it wants that."""
+    """`FAMILIES[config.views]`, or what the backbone of a run wants of them where it wants that; of vectors
+    `lps.data.vectors.views`.
+    """
+    if config.views == vectors.FAMILY:
+        return vectors.views(config.features_noise, config.features_dropout)
     wanted = backbone_names.preparation(config.network_name, config.network_image_size)
     return FAMILIES[config.views] if wanted is None else _prepared(config.views, wanted)
 

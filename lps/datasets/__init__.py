@@ -22,6 +22,20 @@ _SUBSET = 6  # stream of random numbers under split.seed, beside those of `split
 
 
 @dataclass(frozen=True)
+class Vectors:
+    """What the items of a data set are where a person brings vectors in place of pictures.
+
+    values: (n, views, d) of any real type, an array or a read-only memory map; the first view is the plain one. mean,
+    spread: float32 (d,), mean and standard deviation of the plain view. size: its root mean square.
+    """
+
+    values: np.ndarray
+    mean: np.ndarray
+    spread: np.ndarray
+    size: float
+
+
+@dataclass(frozen=True)
 class Images:
     """The images of a data set with their true classes. The position of an image in `pixels` is its id everywhere.
 
@@ -29,7 +43,9 @@ class Images:
     `num_test` rows are the test images. labels: int64 (n,), -1 where the truth is unknown. class_names: one name per
     known class. skipped: (file name, reason) of each file that could not be used. file_names: where every image comes
     from, below `dataset.path`; empty where images are not files. sizes: int64 (n, 2), height and width of images that
-    are kept whole and were squeezed into their pixels; None where pixels have the images' own proportions.
+    are kept whole and were squeezed into their pixels; None where pixels have the images' own proportions. vectors:
+    what is trained on in place of pixels, which are then drawn to be looked at (`lps.datasets.readers.drawn`), and
+    file_names are the items' ids; None where images are pictures.
     """
 
     pixels: np.ndarray
@@ -39,6 +55,7 @@ class Images:
     skipped: tuple[tuple[str, str], ...] = ()
     file_names: tuple[str, ...] = ()
     sizes: np.ndarray | None = None
+    vectors: Vectors | None = None
 
     @property
     def num_classes(self) -> int:
@@ -62,8 +79,11 @@ def take(images: Images, ids: np.ndarray) -> Images:
     num_test = int((ids >= len(images.labels) - images.num_test).sum())
     files = tuple(images.file_names[i] for i in ids) if images.file_names else ()
     sizes = None if images.sizes is None else images.sizes[ids]
-    pixels, labels = images.pixels[ids], images.labels[ids]
-    return replace(images, pixels=pixels, labels=labels, num_test=num_test, file_names=files, sizes=sizes)
+    vectors = images.vectors and replace(images.vectors, values=images.vectors.values[ids])
+    pixels, labels = images.pixels.take(ids, axis=0), images.labels[ids]
+    return replace(
+        images, pixels=pixels, labels=labels, num_test=num_test, file_names=files, sizes=sizes, vectors=vectors
+    )
 
 
 def subset_ids(images: Images, images_per_class: int, seed: int) -> np.ndarray:

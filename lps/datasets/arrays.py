@@ -46,7 +46,7 @@ def load(path: str | None, image_size: int | None = None) -> Images:
 
     Many of them are unpacked piece by piece to where decoded pictures are kept, and mapped from there.
     """
-    with _opened(path) as (stored, heads):
+    with opened(path) as (stored, heads):
         size = sum(math.prod(head.shape) for name, head in heads.items() if name in _PIXELS)
         _check_memory(heads, is_mapped=size >= LARGE)
         if size >= LARGE:
@@ -62,7 +62,7 @@ def pictures_alone(path: str) -> Iterator[np.ndarray]:
 
     Those of `x`, else of x_train and then x_test. Raises `UserError`.
     """
-    with _opened(path, _ALONE, _check_alone) as (stored, heads):
+    with opened(path, _ALONE, _check_alone) as (stored, heads):
         _check_memory(heads, is_mapped=True)
         for name in ("x",) if "x" in heads else _PIXELS:
             if name in heads:
@@ -128,14 +128,14 @@ def stamp(path: str | None) -> object:
 def is_coloured(path: str | None) -> bool:
     """Whether the pictures of the file have three channels, by its heads alone; False where it cannot be read."""
     try:
-        with _opened(path) as (_, heads):
+        with opened(path) as (_, heads):
             return heads["x_train"].shape[3:] == (3,)
     except UserError:
         return False
 
 
 @contextmanager
-def _opened(
+def opened(
     path: str | None, names: Sequence[str] = _KNOWN, check: Callable | None = None
 ) -> Iterator[tuple[ArrayFile, dict[str, ArrayHead]]]:
     """The file, and the heads of those of its arrays that have these names, after `check`.

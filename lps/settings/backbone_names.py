@@ -12,7 +12,8 @@ from lps.errors import shorten
 from lps.settings.parameters import BadSetting
 
 LITE0 = "efficientnet_lite0"
-_OWN = ("digits_resnet", "cifar_resnet18", "resnet50", LITE0)
+GIVEN = "given"  # no backbone: what a person brings are features already
+_OWN = ("digits_resnet", "cifar_resnet18", "resnet50", LITE0, GIVEN)
 _PREFIX, _TIMM, _VIT = "torchvision:", "timm:", "vit:"
 _LAYOUTS = ("dino", "dinov2", "mae", "clip")  # of vision transformers in files
 TOKENS = ("class", "mean", "both")  # what features are made of

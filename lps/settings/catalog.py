@@ -31,7 +31,7 @@ from lps.settings.parameters import Parameter, ParameterDocs
 
 _PACKAGE = Path(__file__).parent.parent
 METHODS, DATASETS = _PACKAGE / "methods", _PACKAGE / "datasets"
-_FIRST_DATASETS = ("digits", "folder", "shards", "arrays")  # of a menu: needs nothing, and one's own
+_FIRST_DATASETS = ("digits", "folder", "shards", "arrays", "embeddings")  # of a menu: needs nothing, and one's own
 _NEEDED = {"TITLE": str, "SUMMARY": str, "RECIPE": dict, "load": Callable}  # of a data set
 _OPTIONAL = {
     "RECIPE_BY_METHOD": dict,

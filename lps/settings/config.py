@@ -18,6 +18,7 @@ from lps.errors import UserError, shorten
 from lps.files import versions
 from lps.files.versions import MOST_EPOCHS
 from lps.settings import backbone_names, catalog, given_shares
+from lps.settings.backbone_names import GIVEN
 from lps.settings.parameters import BadSetting, Parameter, ParameterDocs
 
 GROUPS = ("dataset", "split", "prior", "network", "features", "pretrain", "snapshot")
@@ -26,6 +27,7 @@ _DECISIONS = "dataset.decisions"
 _LATER = (  # younger than stored results
     *("split.imbalance", "split.imbalance_order", "split.labeled_imbalance"),
     *("prior", "prior.every", "prior.confidence", given_shares.SHARES),
+    *("features.noise", "features.dropout"),
 )
 _DIGEST = re.compile("[0-9a-f]{12}")
 
@@ -76,12 +78,13 @@ class Config:
     views: str = _setting(
         "digits",
         "augmentations fit for a kind of picture",
-        choices=("digits", "grey", "cifar", "imagenet", "gcd"),
+        choices=("digits", "grey", "cifar", "imagenet", "gcd", "vectors"),
         words={
             "grey": "grey pictures",
             "cifar": "small photographs (CIFAR)",
             "imagenet": "photographs (ImageNet)",
             "gcd": "photographs of fine-grained classes (GCD)",
+            "vectors": "own embeddings (noise and dropout)",
         },
     )
     processes: int = _setting(1, "training processes of one run, each on a GPU of its own", minimum=1, maximum=64)
@@ -224,7 +227,7 @@ class Config:
         "digits_resnet",
         "backbone: digits_resnet, cifar_resnet18, resnet50, efficientnet_lite0 with its weights of ImageNet,"
         " torchvision:NAME such as torchvision:efficientnet_b0, timm:NAME, or vit:dino, vit:dinov2, vit:mae, vit:clip"
-        " with a vision transformer's file",
+        " with a vision transformer's file; given: none, for own embeddings",
     )
     network_start: str = _setting(
         "simclr",
@@ -285,6 +288,20 @@ class Config:
     features_weak_views: int = _setting(3, "weak views of every picture that are stored", minimum=1, maximum=64)
     features_strong_views: int = _setting(3, "strong views of every picture that are stored", minimum=1, maximum=64)
     features_seed: int = _setting(0, "seed of the stored views, shared by all runs", minimum=0, maximum=2**31 - 1)
+    features_noise: float = _setting(
+        0.5,
+        "of own embeddings: noise of weak and strong views, in standard deviations of each number",
+        minimum=0,
+        maximum=100,
+        larger="views of one item differ more",
+    )
+    features_dropout: float = _setting(
+        0.1,
+        "of own embeddings: share of the numbers of a strong view that are replaced by their mean",
+        minimum=0,
+        maximum=0.99,
+        larger="strong views tell less of the item",
+    )
     features_width: int = _setting(256, "numbers that the head leaves of stored features", minimum=1, maximum=4096)
     features_hidden: int = _setting(
         512, "hidden units of the head on stored features; 0: a linear one", minimum=0, maximum=65_536
@@ -529,7 +546,8 @@ def following(usual: Mapping[str, object], method: str, values: Mapping[str, obj
     """The usual settings after what follows from `features` and `network.name`, where `values` has these."""
     found = dict(usual)
     if values.get("features", usual["features"]) == "stored":
-        found |= _ON_STORED_FEATURES | _ON_STORED_FEATURES_BY_METHOD.get(method, {})
+        none = {"network.name": GIVEN, "network.image_size": None} if usual["network.name"] == GIVEN else {}
+        found |= _ON_STORED_FEATURES | none | _ON_STORED_FEATURES_BY_METHOD.get(method, {})
     named = protocol_parameters()["network.name"].check(values.get("network.name", found["network.name"]))
     found["network.start"] = backbone_names.usual_start(named) or found["network.start"]
     if backbone_names.layout(named) or backbone_names.timm_name(named):
@@ -603,6 +621,7 @@ def _check_together(chosen: dict[str, object]) -> None:
     backbone_names.check_tokens(network, chosen["network.tokens"])
     backbone_names.check_stage(network, chosen["network.freeze_until"], backbone_names.stages(network))
     backbone_names.check_start(network, chosen["network.start"], chosen["network.checkpoint"])
+    _check_given(chosen)
     if chosen["features"] == "stored" and chosen["network.start"] == "simclr":
         raise BadSetting(
             "network.start",
@@ -641,6 +660,15 @@ def _check_prior(chosen: Mapping[str, object]) -> None:
         raise BadSetting(given_shares.SHARES, "is missing; prior=given needs a share for each class, or a file of them")
     if prior != "given" and shares is not None:
         raise BadSetting(given_shares.SHARES, "has a meaning only with prior=given; leave it out")
+
+
+def _check_given(chosen: dict[str, object]) -> None:
+    """Own embeddings have one kind of views, no backbone and no start weights; pictures have none of these."""
+    of_vectors = {"features": "stored", "network.name": GIVEN, "network.start": "random", "views": "vectors"}
+    if chosen["network.name"] == GIVEN or chosen["views"] == "vectors":
+        for key, value in of_vectors.items():
+            if chosen[key] != value:
+                raise BadSetting(key, f"{chosen[key]} is not possible with own embeddings; choose {value}")
 
 
 def _check_processes(processes: int, device: str, method: catalog.MethodInfo) -> None:

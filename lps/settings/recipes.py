@@ -9,7 +9,7 @@ On the command line and in scripts a person asks for it; forms choose it where t
 from collections.abc import Mapping
 from functools import cache
 
-from lps.settings.backbone_names import LITE0
+from lps.settings.backbone_names import GIVEN, LITE0
 from lps.settings.catalog import dataset_info
 from lps.settings.config import following, protocol_parameters, recipe
 
@@ -33,6 +33,8 @@ _OF_THE_NETWORK = ("network.", "pretrain.")
 def efforts(dataset: str) -> dict[str, dict[str, object]]:
     """What may be trained in place of the recipe, by name: settings by key. Digits need nothing lighter."""
     usual, found = recipe(dataset), {}
+    if usual.get("network.name") == GIVEN:  # a head on vectors is light already
+        return {}
     if dataset_info(dataset).is_own:
         found["stored"] = STORED | ({"dataset.image_size": _side()} if "dataset.image_size" in usual else {})
     if usual.get("network.name", LIGHT["network.name"]) != LIGHT["network.name"]:

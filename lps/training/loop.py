@@ -39,6 +39,7 @@ from lps.methods.parts import prior
 from lps.methods.parts.measurements import Averages
 from lps.network import backbones, parallel, start_weights
 from lps.network.network import Network, autocast, precision
+from lps.settings.backbone_names import GIVEN
 from lps.settings.config import Config
 from lps.store import inherited, provenance, snapshots
 from lps.store.events import EventWriter
@@ -168,7 +169,8 @@ class RunTraining:
         if self.is_first:
             snapshots.write_split(self.run.folder, self.material.split, self.material.truth)
             self._check_split()
-        backbones.check(config, *self.material.images.shape[1:])
+        if config.network_name != GIVEN:
+            backbones.check(config, *self.material.images.shape[1:])
         if config.features == "stored" and not self._store_features():
             return False
         self.method, self.optimizer = build(config, self.material)

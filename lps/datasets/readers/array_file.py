@@ -67,7 +67,7 @@ class ArrayFile:
         """What an array says of itself; raises `WrongSize` where that is not what the archive holds."""
         if name not in self._heads:
             with self._archive.open(f"{name}.npy") as stream:
-                head = _read_head(stream)
+                head = read_head(stream)
             if not head.dtype.hasobject and head.start + head.size != self.unpacked_size(name):
                 raise WrongSize(f"{name} is not as long as its header says")
             self._heads[name] = head
@@ -111,7 +111,7 @@ class ArrayFile:
         return chosen
 
 
-def _read_head(stream: BinaryIO) -> ArrayHead:
+def read_head(stream: BinaryIO) -> ArrayHead:
     """The head of an `.npy` file; raises `ValueError` for what is none."""
     read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(npy.read_magic(stream))
     if read is None:

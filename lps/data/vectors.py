@@ -1,0 +1,98 @@
+r"""Vectors that a person brought, in the place of pictures: the views that are made of them, and what stores them.
+
+With $\mu_j$ and $\sigma_j$, mean and standard deviation of number $j$ over all items, $\epsilon_j \sim N(0, 1)$ and
+$m_j \sim \text{Bernoulli}(1 - p)$, drawn anew for every view, a vector $z$ is seen as
+
+$$\text{plain: } z_j, \qquad \text{weak: } z_j + s \sigma_j \epsilon_j, \qquad
+\text{strong: } m_j z_j + (1 - m_j) \mu_j + s \sigma_j \epsilon_j$$
+
+with $s$ = `features.noise` and $p$ = `features.dropout`. An item that brings several views is seen plain in the first
+one. Its weak views are the others as they are, one after the other, and its strong views are made of these, in the same
+order. The stored features are these vectors divided by the root mean square of all plain ones.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from lps.data.batches import PIECE, Pictures
+from lps.datasets import Vectors
+
+FAMILY = "vectors"  # of `Config.views`
+
+
+@dataclass(frozen=True)
+class GivenVectors(Pictures):
+    """Vectors where pictures would be. pixels: (n, views, d) of any real type, on the host, perhaps a mapped file.
+
+    about: what they are measured by. begins: which of an item's own views its vector is.
+    """
+
+    about: Vectors | None = None
+    begins: int = 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self), self.pixels.shape[2]
+
+    def beginning_at(self, kind: str, number: int) -> "GivenVectors":
+        others = self.pixels.shape[1] - 1
+        return self if kind == "plain" or not others else replace(self, begins=1 + number % others)
+
+    def taken(self, ids: Tensor) -> Tensor:
+        """float32 (b, d) on the device."""
+        ids = ids if self.rows is None else self.rows[ids]
+        return self.pixels[:, self.begins][ids].to(self.device, torch.float32)
+
+    def seen(self, ids: Tensor, views: Sequence[Callable], noise: torch.Generator | None = None) -> list[Tensor]:
+        batch = self.taken(ids)
+        mean, spread = (torch.from_numpy(of).to(self.device) for of in (self.about.mean, self.about.spread))
+        is_own = self.begins > 0  # a view that came with the item
+        return [view(batch, noise, mean, spread, is_own) for view in views]
+
+    def feed(self, digest) -> None:
+        """Every number of every view, as the file has it."""
+        for ids in self._ids(PIECE):
+            digest.update(self.pixels[ids if self.rows is None else self.rows[ids]].contiguous().numpy())
+
+    def backbone(self) -> nn.Module:
+        return _ToOneSize(self.shape[1], self.about.size)
+
+
+class _ToOneSize(nn.Module):
+    """Vectors (n, d) divided by the root mean square of those that are trained on."""
+
+    def __init__(self, width: int, size: float):
+        super().__init__()
+        self.num_features = width
+        self.register_buffer("size", torch.tensor(size))
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        return vectors / self.size
+
+
+def views(noise: float, dropout: float) -> dict[str, Callable]:
+    """The views of vectors (n, d) by name, as the module's text defines them."""
+    return {"plain": _plain, "weak": partial(_weak, noise), "strong": partial(_strong, noise, dropout)}
+
+
+def _plain(vectors: Tensor, generator, mean: Tensor, spread: Tensor, is_own: bool) -> Tensor:
+    return vectors
+
+
+def _weak(noise: float, vectors: Tensor, generator, mean: Tensor, spread: Tensor, is_own: bool) -> Tensor:
+    return vectors if is_own else vectors + noise * spread * _drawn(torch.randn, vectors, generator)
+
+
+def _strong(
+    noise: float, dropout: float, vectors: Tensor, generator, mean: Tensor, spread: Tensor, is_own: bool
+) -> Tensor:
+    is_kept = _drawn(torch.rand, vectors, generator) >= dropout
+    return torch.where(is_kept, vectors, mean) + noise * spread * _drawn(torch.randn, vectors, generator)
+
+
+def _drawn(draw: Callable, like: Tensor, generator: torch.Generator) -> Tensor:
+    return draw(like.shape, generator=generator, device=like.device)

@@ -1,0 +1,74 @@
+"""A person's own vectors, of anything: texts, sounds, cells, pictures that another network has looked at.
+
+One file, `.npy`, `.npz` or Parquet, with a vector an item, its id, the labels that are known, and what a page can show
+of it: a title or text, or a picture (`lps.datasets.readers.vector_files`). Runs train a small head on these vectors, as
+on stored features of pictures; views are made of them by noise (`lps.data.vectors`).
+"""
+
+from pathlib import Path
+
+from lps.datasets import Images, Vectors
+from lps.datasets.readers import vector_files
+from lps.datasets.readers.drawn import Drawn
+from lps.datasets.readers.vector_files import VectorTable
+from lps.errors import UserError, shorten
+from lps.files.atomic import looks
+from lps.settings.backbone_names import GIVEN
+
+TITLE = "Own embeddings"
+SUMMARY = "Vectors in one .npy, .npz or Parquet file, with ids, the labels that are known, and titles or pictures."
+PATH = "The file of vectors"
+RECIPE = {
+    "features": "stored",
+    "network.name": GIVEN,
+    "network.start": "random",
+    "network.freeze_until": "none",
+    "views": "vectors",
+    "epochs": 50,
+    "batch_size": 256,
+    "lr": 0.05,
+    "weight_decay": 5e-4,
+    "split.labeled_ratio": 1.0,
+    "split.validation_ratio": 0.1,
+}
+
+_ALIKE = 0.005  # spread of vectors, as a share of their size, that float16 still tells apart
+_LOOKED_FOR = 1000  # pictures that are looked for
+
+
+def load(path: str | None, image_size: int | None = None) -> Images:
+    """The items of the file; raises `UserError`."""
+    if image_size is not None:
+        raise UserError(
+            "dataset.image_size", f"{image_size} is a size of pictures, which vectors have none; leave it out"
+        )
+    table = vector_files.read(path)
+    labels, names = vector_files.class_ids(table)
+    mean, spread, size = vector_files.statistics(table.values, table.ids)
+    if (spread.astype(float) ** 2).mean() ** 0.5 < _ALIKE * size:
+        raise UserError(
+            "dataset.path", f"the vectors differ by less than {_ALIKE:.1%} of their size; subtract their mean first"
+        )
+    pixels = shown(table, Path(path).parent)
+    return Images(pixels, labels, names, file_names=table.ids, vectors=Vectors(table.values, mean, spread, size))
+
+
+def shown(table: VectorTable, folder: Path) -> Drawn:
+    """What is seen of the items: pictures below `folder`, else titles; raises `UserError` where no picture is there."""
+    for text in table.pictures:
+        path = Path(text)
+        if path.is_absolute() or ".." in path.parts:
+            raise UserError(
+                "dataset.path", f"picture {shorten(text)} lies elsewhere; expected a path below the file's folder"
+            )
+    pixels = Drawn(table.titles, table.pictures, folder)
+    given = [row for row, text in enumerate(table.pictures) if text][:_LOOKED_FOR]
+    if given and not any(pixels.file(row) for row in given):
+        name = shorten(table.pictures[given[0]])
+        raise UserError("dataset.path", f"picture {name} is not there; expected a path below the file's folder")
+    return pixels
+
+
+def stamp(path: str | None) -> object:
+    """When the file changed, and the table beside it."""
+    return () if path is None else (looks(Path(path)), looks(Path(path).with_suffix(".csv")))

@@ -1,0 +1,86 @@
+"""Pictures of items that are none: a picture that lies beside them, else their title, drawn when it is looked at."""
+
+import textwrap
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from lps.datasets.readers.decoding import Unreadable, decode
+
+SIDE = 144  # pixels: as many as a large picture keeps on a page
+_EDGE, _LINES, _LONGEST = 8, 7, 400  # pixels around a text, lines of it, characters that are looked at
+_LETTERS, _TALL = (14, 20), 14  # characters of a line for short and for long titles; pixels of a letter for these
+_PAPER, _INK = (246, 246, 243), (38, 38, 36)
+
+
+class Drawn:
+    """Reads like an array, uint8 (n, 144, 144, 3), and holds texts and paths.
+
+    titles: one text an item. files: a path below `folder` an item, "" for none; () where nobody has one. A picture that
+    is missing or cannot be read is drawn as its title.
+    """
+
+    dtype, ndim, nbytes = np.dtype(np.uint8), 4, 0
+
+    def __init__(self, titles: Sequence[str], files: Sequence[str] = (), folder: Path = Path()):
+        self.titles, self._files, self._folder = titles, files, folder
+
+    def __len__(self) -> int:
+        return len(self.titles)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        return len(self), SIDE, SIDE, 3
+
+    def __getitem__(self, rows) -> np.ndarray:
+        """One picture for a number, several for a slice or for numbers."""
+        if np.ndim(rows) == 0 and not isinstance(rows, slice):
+            return self._draw(int(rows))
+        chosen = np.arange(len(self))[rows].tolist()
+        return np.stack([self._draw(row) for row in chosen]) if chosen else np.zeros((0, SIDE, SIDE, 3), np.uint8)
+
+    def take(self, rows: np.ndarray, axis: int = 0) -> "Drawn":
+        """These items alone, not drawn yet."""
+        chosen = rows.tolist()
+        files = [self._files[row] for row in chosen] if self._files else ()
+        return Drawn([self.titles[row] for row in chosen], files, self._folder)
+
+    def file(self, row: int) -> Path | None:
+        """The picture that lies beside an item; None where there is none."""
+        path = self._folder / self._files[row] if self._files and self._files[row] else None
+        return path if path is not None and path.is_file() else None
+
+    def _draw(self, row: int) -> np.ndarray:
+        path = self.file(row)
+        if path is not None:
+            try:
+                return decode(path, SIDE)
+            except Unreadable:
+                pass
+        return _written(self.titles[row][:_LONGEST])
+
+
+@lru_cache(maxsize=4096)
+def _written(text: str) -> np.ndarray:
+    """A text on paper, large where it is short; what does not fit ends in an ellipsis. uint8 (144, 144, 3)."""
+    short, long = _LETTERS
+    lines = textwrap.wrap(text, short, max_lines=_LINES - 2, placeholder=" …")
+    letters = short if len(text) <= short * (_LINES - 3) else long
+    if letters == long:
+        lines = textwrap.wrap(text, long, max_lines=_LINES, placeholder=" …")
+    tall = _TALL * long // letters
+    image = Image.new("RGB", (SIDE, SIDE), _PAPER)
+    ImageDraw.Draw(image).multiline_text(
+        (_EDGE, _EDGE), "\n".join(lines), _INK, _font(tall), spacing=tall // 4, features=None
+    )
+    pixels = np.asarray(image)
+    pixels.flags.writeable = False
+    return pixels
+
+
+@lru_cache(maxsize=4)
+def _font(tall: int) -> ImageFont.FreeTypeFont:
+    return ImageFont.load_default(tall)

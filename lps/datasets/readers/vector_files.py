@@ -1,0 +1,352 @@
+"""Vectors from `.npy`, `.npz` and Parquet, and what stands beside them: ids, labels, titles, pictures.
+
+A column goes by the same name in every kind of file, also in the plural: vector, id, label, title (or text), picture.
+In a `.npz` they are arrays, in Parquet columns; beside `NAME.npy`, which has the vectors alone, they are columns of
+`NAME.csv`. A `.npy` is mapped from the disk, so it may be larger than the memory. Nothing in a file can run code.
+"""
+
+import csv
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lps.datasets import quoted
+from lps.datasets.readers.array_file import ArrayHead, read_head
+from lps.errors import UserError, shorten
+from lps.files.atomic import clean_line
+from lps.files.versions import MOST_IMAGES, MOST_WIDTH
+from lps.machine import memory
+from lps.wording import data_size
+
+ENDINGS = (".npy", ".npz", ".parquet")
+VECTOR = "vector"
+_COLUMNS = (VECTOR, "id", "label", "title", "text", "picture")
+_ARRAYS = (*_COLUMNS, "class_name")
+_MOST_VIEWS = 64
+_LARGEST_TABLE = 1 << 30  # bytes of a .csv
+_ROOM = 0.8  # of the free memory, for what is not mapped from the disk
+_LONGEST_ID, _LONGEST_TITLE = 200, 2000  # characters that are kept
+_LARGEST = 1e9  # of a number in a vector
+_PIECE = 4096  # vectors that are looked at together
+
+
+@dataclass(frozen=True)
+class VectorTable:
+    """values: (n, views, d) of a real type. ids: different ones. labels: a value an item as the file has it, or None.
+
+    class_names: of labels that are numbers, or None. titles: the id where an item has none; pictures: paths, "" for
+    none, () where there are none at all.
+    """
+
+    values: np.ndarray
+    ids: tuple[str, ...]
+    labels: list | None
+    class_names: list | None
+    titles: tuple[str, ...]
+    pictures: tuple[str, ...]
+
+
+def is_vector_file(path: str | os.PathLike) -> bool:
+    """Whether a path ends as a file of vectors does."""
+    return os.path.splitext(path)[1].lower() in ENDINGS
+
+
+def read(path: str | os.PathLike | None) -> VectorTable:
+    """All columns of a file after a look at types, shapes and lengths; raises `UserError`."""
+    expected = f"a file of vectors that ends in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
+    if path is None:
+        raise _wrong(f"is missing; expected {expected}")
+    if not os.path.isfile(path):  # which, unlike a Path, takes a name of any length
+        raise _wrong(
+            f"{quoted(path)} {'is no file' if os.path.exists(path) else 'does not exist'}; expected {expected}"
+        )
+    if not is_vector_file(path):
+        raise _wrong(f"{quoted(path)} is a file of another kind; expected {expected}")
+    reader = {".npy": _of_npy, ".npz": _of_npz, ".parquet": _of_parquet}[os.path.splitext(path)[1].lower()]
+    try:
+        return of_columns(reader(Path(path)))
+    except PermissionError as error:
+        raise _wrong(f"{quoted(path)} cannot be read ({error.strerror})") from None
+    except MemoryError:
+        raise _wrong(f"{quoted(path)} does not fit in this machine's memory") from None
+
+
+def of_columns(columns: Mapping[str, object]) -> VectorTable:
+    """Columns by their names in the singular, checked; raises `UserError`."""
+    values = _checked_vectors(columns[VECTOR])
+    count = len(values)
+    others = {name: _listed(name, columns[name], count) for name in _ARRAYS[1:] if name in columns}
+    ids = tuple(_texts(others["id"], _LONGEST_ID)) if "id" in others else tuple(map(str, range(count)))
+    _check_ids(ids)
+    told = others.get("title", others.get("text"))
+    titles = ids if told is None else tuple(text or own for text, own in zip(_texts(told, _LONGEST_TITLE), ids))
+    pictures = tuple(_texts(others["picture"], 1000)) if "picture" in others else ()
+    return VectorTable(values, ids, others.get("label"), others.get("class_name"), titles, pictures)
+
+
+def statistics(values: np.ndarray, ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray, float]:
+    """(mean (d,), standard deviation (d,), root mean square) of the plain view, after a look at every number.
+
+    Raises `UserError` for numbers that are not finite or too large, for vectors of zeros, and where all are alike.
+    """
+    count, _, width = values.shape
+    total, squares = np.zeros(width), np.zeros(width)
+    for start in range(0, count, _PIECE):
+        piece = np.asarray(values[start : start + _PIECE], np.float64)
+        _check_piece(piece, ids[start : start + _PIECE])
+        total += piece[:, 0].sum(axis=0)
+        squares += np.square(piece[:, 0]).sum(axis=0)
+    mean = total / count
+    spread = np.sqrt(np.maximum(squares / count - np.square(mean), 0))
+    return mean.astype(np.float32), spread.astype(np.float32), float(np.sqrt(squares.mean() / count))
+
+
+def _check_piece(piece: np.ndarray, ids: Sequence[str]) -> None:
+    """piece: float64 (m, views, d)."""
+    flat = piece.reshape(len(piece), -1)
+    largest = np.abs(flat).max(axis=1)
+    for is_bad, what in (
+        (~np.isfinite(largest), "holds NaN or infinity; expected finite numbers"),
+        (largest > _LARGEST, f"holds a number beyond {_LARGEST:g}; bring the vectors to a usual scale"),
+        ((np.abs(piece).max(axis=2) == 0).any(axis=1), "is all zeros, which has no direction; leave the item out"),
+    ):
+        if is_bad.any():
+            raise _wrong(f"the vector of {shorten(ids[int(is_bad.argmax())])} {what}")
+
+
+def _wrong(message: str) -> UserError:
+    return UserError("dataset.path", message)
+
+
+# ---------------------------------------------------------------------------------------------------- files
+
+
+def _of_npy(path: Path) -> dict[str, object]:
+    try:
+        with open(path, "rb") as file:
+            head = read_head(file)
+            size = os.fstat(file.fileno()).st_size
+    except ValueError as error:
+        raise _wrong(f"{quoted(path)} is not a .npy file (or is damaged): {clean_line(error)}") from None
+    _check_head(head)
+    if head.start + head.size != size:
+        raise _wrong(f"{quoted(path)} is damaged: it has {size:,} bytes, and its head says {head.start + head.size:,}")
+    order = "F" if head.by_columns else "C"
+    columns: dict[str, object] = {VECTOR: np.memmap(path, head.dtype, "r", head.start, head.shape, order)}
+    table = path.with_suffix(".csv")
+    return columns | (_of_csv(table) if table.is_file() else {})
+
+
+def _of_csv(path: Path) -> dict[str, object]:
+    if path.stat().st_size > _LARGEST_TABLE:
+        raise _wrong(f"{quoted(path)} is larger than {data_size(_LARGEST_TABLE)}")
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            rows = csv.reader(file)
+            names = _known(next(rows, []))
+            if VECTOR in names:
+                raise _wrong(f"{quoted(path)} has a column of vectors; they are those of the .npy beside it")
+            found: dict[str, list] = {name: [] for name in names}
+            for number, row in enumerate(filter(None, rows), 2):
+                if number > MOST_IMAGES + 1:
+                    break
+                if len(row) <= max(names.values(), default=-1):
+                    raise _wrong(f"line {number} of {quoted(path)} has {len(row)} cells; expected as many as its head")
+                for name, place in names.items():
+                    found[name].append(row[place])
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise _wrong(f"{quoted(path)} is no .csv in UTF-8 ({clean_line(error)})") from None
+    return dict(found)
+
+
+def _of_npz(path: Path) -> dict[str, object]:
+    from lps.datasets import arrays  # which reads `.npz` with bounds
+
+    names = [name for column in _ARRAYS for name in (column, f"{column}s")]
+
+    def check(heads: dict[str, ArrayHead]) -> None:
+        named = _known(heads, _ARRAYS)
+        if VECTOR not in named:
+            raise _wrong("the file has no array called vectors; expected one of the shape (items, numbers)")
+        _check_head(heads[list(heads)[named[VECTOR]]])
+        _check_room(sum(2 * head.size for head in heads.values()))
+
+    with arrays.opened(str(path), names, check) as (stored, heads):
+        places = list(heads)
+        return {name: stored.read(places[place]) for name, place in _known(heads, _ARRAYS).items()}
+
+
+def _of_parquet(path: Path) -> dict[str, object]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise _wrong("needs pyarrow to read Parquet: python -m pip install pyarrow; or save it as .npz") from None
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            names = _known(file.schema_arrow.names)
+            if VECTOR not in names:
+                raise _wrong("the table has no column called vector; expected lists of numbers, equally long")
+            groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+            _check_count(file.metadata.num_rows)
+            _check_room(3 * sum(group.total_byte_size for group in groups))
+            table = file.read([file.schema_arrow.names[place] for place in names.values()])
+            columns = {name: table.column(number).combine_chunks() for number, name in enumerate(names)}
+            lists = _unnested(columns.pop(VECTOR), table.num_rows)
+            return {VECTOR: lists} | {name: column.to_pylist() for name, column in columns.items()}
+    except (pyarrow.ArrowException, OSError) as error:
+        if isinstance(error, PermissionError):
+            raise
+        raise _wrong(f"{quoted(path)} is not a Parquet file (or is damaged): {clean_line(error)}") from None
+
+
+def _unnested(column, count: int) -> np.ndarray:
+    """A column of equally long lists of numbers, or of lists of such lists, as an array."""
+    import pyarrow
+
+    shape, kind = [count], pyarrow.types
+    while kind.is_list(column.type) or kind.is_large_list(column.type) or kind.is_fixed_size_list(column.type):
+        inner = column.flatten()
+        if column.null_count:
+            raise _wrong(f"the column vector has {column.null_count:,} empty cells; expected a list of numbers in each")
+        lengths = set(column.value_lengths().unique().to_pylist())
+        if len(lengths) > 1:
+            raise _wrong(
+                f"the column vector has lists of {min(lengths)} to {max(lengths)} numbers; expected one length"
+            )
+        shape.append(*(lengths or {0}))
+        column = inner
+    if column.null_count:
+        raise _wrong(f"the column vector has {column.null_count:,} missing numbers; expected none")
+    if len(shape) == 1 or not (kind.is_integer(column.type) or kind.is_floating(column.type)):
+        raise _wrong(f"the column vector holds {column.type}; expected lists of numbers")
+    return column.to_numpy(zero_copy_only=False).reshape(shape)
+
+
+def _known(names: Iterable, columns: Sequence[str] = _COLUMNS) -> dict[str, int]:
+    """Place of every column that has a meaning here, by its name in the singular."""
+    found = {}
+    for place, name in enumerate(names):
+        plain = str(name).strip().lower()
+        singular = next((one for one in columns if plain in (one, f"{one}s")), None)
+        if singular is not None:
+            found.setdefault(singular, place)
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------- checks
+
+
+def _check_head(head: ArrayHead) -> None:
+    _check_kind(head.dtype, head.shape)
+
+
+def _check_kind(dtype: np.dtype, shape: tuple[int, ...]) -> None:
+    """Raises `UserError` where these cannot be vectors."""
+    if dtype.hasobject:
+        raise _wrong("the vectors are Python objects, which are not read; save them as an array of float32")
+    if dtype.kind not in "fiu":
+        raise _wrong(f"the vectors are {dtype}; expected real numbers such as float32")
+    if len(shape) not in (2, 3):
+        raise _wrong(f"the vectors have the shape {shape}; expected (items, numbers) or (items, views, numbers)")
+    _check_count(shape[0])
+    if not 1 <= shape[-1] <= MOST_WIDTH:
+        raise _wrong(f"the vectors have {shape[-1]:,} numbers; expected 1 to {MOST_WIDTH:,}")
+    if len(shape) == 3 and not 1 <= shape[1] <= _MOST_VIEWS:
+        raise _wrong(f"the items have {shape[1]:,} views; expected 1 to {_MOST_VIEWS}")
+
+
+def _check_count(count: int) -> None:
+    if not 1 <= count <= MOST_IMAGES:
+        raise _wrong(f"the file has {count:,} items; expected 1 to {MOST_IMAGES:,}")
+
+
+def _check_room(needed: int) -> None:
+    free = memory.free()
+    if free and needed > _ROOM * free[0]:
+        raise _wrong(
+            f"takes {data_size(needed)} of memory, and {data_size(free[0])} are free; save the vectors as .npy, which "
+            "stays on the disk, with the other columns in a .csv of the same name"
+        )
+
+
+def _checked_vectors(vectors) -> np.ndarray:
+    """(n, views, d)."""
+    values = vectors if isinstance(vectors, np.ndarray) else np.asarray(vectors)
+    _check_kind(values.dtype, values.shape)
+    return values if values.ndim == 3 else values[:, None]
+
+
+def _listed(name: str, column, count: int) -> list:
+    """A column as a list; raises `UserError` where it has another length than the vectors."""
+    if isinstance(column, np.ndarray):
+        if column.ndim != 1:
+            raise _wrong(f"{name} has the shape {column.shape}; expected one value an item")
+        column = column.tolist()
+    if name != "class_name" and len(column) != count:
+        raise _wrong(f"{name} has {len(column):,} values, and there are {count:,} vectors; expected one each")
+    return column
+
+
+def _texts(column: list, longest: int) -> Iterator[str]:
+    for value in column:
+        text = "" if value is None else value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+        yield clean_line(text, longest)
+
+
+def _check_ids(ids: tuple[str, ...]) -> None:
+    known = set()
+    for row, text in enumerate(ids):
+        if not text:
+            raise _wrong(f"the id of item {row} is empty; expected a different one for each item")
+        if text in known:
+            raise _wrong(f"two items have the id {shorten(text)}; expected a different one for each item")
+        known.add(text)
+
+
+def class_ids(table: VectorTable) -> tuple[np.ndarray, tuple[str, ...]]:
+    """(int64 (n,), -1 unknown, names of the classes) of a table's labels; raises `UserError`.
+
+    Unknown are a missing label, an empty one and -1. Labels that are numbers are indices of class_names where a file
+    has these; else every different label is a class: numbers by size, texts by the alphabet.
+    """
+    told = [] if table.labels is None else [_label(value) for value in table.labels]
+    different = set(told) - {""}
+    if not different:
+        raise _wrong("no item has a label; expected labels of some items, one class or more, in a column label")
+    if table.class_names is not None:
+        names = [text or str(place) for place, text in enumerate(_texts(table.class_names, 120))]
+        if lost := sorted(
+            text for text in different if not (text.isascii() and text.isdigit() and int(text) < len(names))
+        ):
+            raise _wrong(f"label {shorten(lost[0])} is no number of class_names; expected 0 to {len(names) - 1} or -1")
+        if len(set(names)) < len(names):
+            raise _wrong("class_names has a name twice; expected a different one for each class")
+        places = {str(place): place for place in range(len(names))}
+        if unused := sorted(set(places) - {str(int(text)) for text in different}, key=int):
+            raise _wrong(f"class {names[int(unused[0])]} has no item; expected at least one with its label")
+        told = [str(int(text)) if text else "" for text in told]
+    else:
+        are_numbers = all(text.lstrip("-").isdigit() and text.isascii() for text in different)
+        names = sorted(different, key=int if are_numbers else None)
+        places = {name: place for place, name in enumerate(names)}
+    labels = np.array([places[text] if text else -1 for text in told], np.int64)
+    if len(names) == 1 and (labels == 0).all():
+        raise _wrong(f"every item has the label {shorten(names[0])}; expected another class, or items without a label")
+    return labels, tuple(names)
+
+
+def _label(value) -> str:
+    """A label as the name of a class; "" where it is unknown."""
+    if isinstance(value, float):
+        if math.isnan(value):
+            return ""
+        if not value.is_integer():
+            raise _wrong(f"label {value:g} is no whole number; expected class ids, names, or -1 for unknown")
+        value = int(value)
+    text = next(_texts([value], 120))
+    return "" if text == "-1" else text
