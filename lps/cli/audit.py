@@ -3,7 +3,6 @@
 import argparse
 import os
 import time
-from pathlib import Path
 
 from lps.cli._follow import CountBar
 from lps.cli._parser import LIGHT, Commands, add_settings, print_json, say
@@ -54,13 +53,18 @@ def _audit(options) -> int | None:
 
 
 def _dataset(what: str) -> tuple[str, list[str]]:
-    """(data set, settings) of its name, of a folder, or of a file with arrays."""
+    """(data set, settings) of its name, of a folder, or of a file with arrays or vectors."""
+    from lps.data import sources
+    from lps.datasets.readers.vector_files import is_vector_file
+
     if what in catalog.dataset_names():
         return what, []
-    if Path(what).suffix == ".npz" or os.path.isdir(what):
-        return "arrays" if Path(what).suffix == ".npz" else "folder", [f"dataset.path={what}"]
+    if os.path.isdir(what) or is_vector_file(what):
+        return sources.data_set_of(what), [f"dataset.path={what}"]
     names = ", ".join(catalog.dataset_names())
-    raise UserError("dataset", f"{shorten(what)} is no data set, folder or .npz file; data sets: {names}")
+    raise UserError(
+        "dataset", f"{shorten(what)} is no data set, folder, or file of arrays or vectors; data sets: {names}"
+    )
 
 
 def _decide(options, config) -> None:

@@ -1,5 +1,6 @@
 """Every data set by name: its images, whether its files changed, and where they are fetched from."""
 
+import os
 from functools import lru_cache
 from importlib import import_module
 from typing import NamedTuple
@@ -8,6 +9,7 @@ import numpy as np
 
 from lps.data import dataset_edits
 from lps.datasets import Images, subset_ids, take
+from lps.datasets.readers import vector_files
 from lps.settings import catalog, edit_log
 from lps.settings.config import Config
 
@@ -94,6 +96,13 @@ def stamp(name: str, path: str | None = None) -> object:
 def is_coloured(name: str, path: str | None = None) -> bool:
     """Whether a data set of a person's own pictures has coloured ones, without loading it; False for all others."""
     return catalog.dataset_info(name).is_own and _module(name).is_coloured(path)
+
+
+def data_set_of(path: str) -> str:
+    """Which data set of one's own a folder or file is: folder, embeddings, or arrays."""
+    if os.path.isdir(path):
+        return "folder"
+    return "embeddings" if vector_files.has_vectors(path) else "arrays"
 
 
 def fetch(name: str, path: str | None = None) -> None:

@@ -58,8 +58,17 @@ class Images:
     vectors: Vectors | None = None
 
     @property
+    def are_files(self) -> bool:
+        """Whether `file_names` name pictures below `dataset.path`, and not items."""
+        return bool(self.file_names) and self.vectors is None
+
+    @property
     def num_classes(self) -> int:
         return len(self.class_names)
+
+    def title(self, image: int) -> str:
+        """The text of an item that has no picture of its own; "" for pictures."""
+        return self.pixels.titles[image] if self.vectors is not None else ""
 
     def sides(self, image: int) -> tuple[int, int]:
         """(height, width) of an image by its own proportions, before it was squeezed into its pixels."""

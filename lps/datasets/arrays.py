@@ -7,22 +7,18 @@ before anything is unpacked, and nothing in the file can run code.
 
 import math
 import os
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from lps.datasets import Images, quoted
+from lps.datasets import Images
 from lps.datasets._recipes import PHOTOS
-from lps.datasets.readers.array_file import ArrayFile, ArrayHead
+from lps.datasets.readers.array_file import ArrayFile, ArrayHead, opened
 from lps.datasets.readers.store import Writer, kept
 from lps.errors import UserError
 from lps.files.atomic import clean_line
-from lps.files.untrusted_files import RATIO, SLACK
 from lps.machine import memory
 from lps.wording import data_size
 
@@ -33,12 +29,12 @@ PATH = "The .npz file"
 RECIPE = PHOTOS
 
 _KNOWN = ("x_train", "y_train", "x_test", "y_test", "class_names")
+_EXPECTED = "a .npz file with x_train and y_train"
 _PIXELS = ("x_train", "x_test")
 _ALONE = ("x", *_PIXELS)  # pictures without a word about their classes
 LARGE = 512 << 20  # bytes of pixels that are mapped from the disk
 _ROOM = 0.8  # of the free memory, for what is not mapped from the disk
 _SMALLEST = 4  # pixels of a side; fewer tell no classes apart
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, NotImplementedError, RuntimeError, KeyError)
 
 
 def load(path: str | None, image_size: int | None = None) -> Images:
@@ -46,7 +42,7 @@ def load(path: str | None, image_size: int | None = None) -> Images:
 
     Many of them are unpacked piece by piece to where decoded pictures are kept, and mapped from there.
     """
-    with opened(path) as (stored, heads):
+    with opened(path, _KNOWN, _check, _EXPECTED) as (stored, heads):
         size = sum(math.prod(head.shape) for name, head in heads.items() if name in _PIXELS)
         _check_memory(heads, is_mapped=size >= LARGE)
         if size >= LARGE:
@@ -62,7 +58,7 @@ def pictures_alone(path: str) -> Iterator[np.ndarray]:
 
     Those of `x`, else of x_train and then x_test. Raises `UserError`.
     """
-    with opened(path, _ALONE, _check_alone) as (stored, heads):
+    with opened(path, _ALONE, _check_alone, _EXPECTED) as (stored, heads):
         _check_memory(heads, is_mapped=True)
         for name in ("x",) if "x" in heads else _PIXELS:
             if name in heads:
@@ -128,47 +124,10 @@ def stamp(path: str | None) -> object:
 def is_coloured(path: str | None) -> bool:
     """Whether the pictures of the file have three channels, by its heads alone; False where it cannot be read."""
     try:
-        with opened(path) as (_, heads):
+        with opened(path, _KNOWN, _check, _EXPECTED) as (_, heads):
             return heads["x_train"].shape[3:] == (3,)
     except UserError:
         return False
-
-
-@contextmanager
-def opened(
-    path: str | None, names: Sequence[str] = _KNOWN, check: Callable | None = None
-) -> Iterator[tuple[ArrayFile, dict[str, ArrayHead]]]:
-    """The file, and the heads of those of its arrays that have these names, after `check`.
-
-    By default it checks types, shapes and lengths of the arrays of a data set. What is wrong with the file, also
-    inside the `with`, becomes a `UserError`.
-    """
-    if path is None:
-        raise UserError("dataset.path", "is missing; expected a .npz file with x_train and y_train")
-    if not os.path.isfile(path):  # which, unlike a Path, takes a name of any length
-        what = "is no file" if os.path.exists(path) else "does not exist"
-        raise UserError("dataset.path", f"{quoted(path)} {what}; expected a .npz file with x_train and y_train")
-    try:
-        with open(path, "rb") as file, ArrayFile(file) as stored:
-            heads = {name: stored.head(name) for name in names if name in stored.names}
-            if objects := [name for name, head in heads.items() if head.dtype.hasobject]:
-                raise UserError(
-                    "dataset.path", f"{objects[0]} holds Python objects; expected numbers (or texts of fixed width)"
-                )
-            (check or _check)(heads)
-            size = sum(map(stored.unpacked_size, heads))
-            if size > RATIO * stored.packed + SLACK:
-                raise UserError("dataset.path", f"unpacks to {size >> 20:,} MB, more than {RATIO} times its size")
-            yield stored, heads
-    except MemoryError:
-        raise UserError("dataset.path", f"{quoted(path)} does not fit in this machine's memory") from None
-    except UserError:
-        raise
-    except PermissionError as error:
-        raise UserError("dataset.path", f"{quoted(path)} cannot be read ({error.strerror})") from None
-    except _DAMAGE as error:
-        what = "is damaged" if zipfile.is_zipfile(path) else "is not a .npz file (or is damaged)"
-        raise UserError("dataset.path", f"{quoted(path)} {what}: {clean_line(error)}") from None
 
 
 def _check(headers: dict[str, ArrayHead]) -> None:

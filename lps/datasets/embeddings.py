@@ -7,9 +7,12 @@ on stored features of pictures; views are made of them by noise (`lps.data.vecto
 
 from pathlib import Path
 
+import numpy as np
+
 from lps.datasets import Images, Vectors
 from lps.datasets.readers import vector_files
 from lps.datasets.readers.drawn import Drawn
+from lps.datasets.readers.preview import FolderPreview
 from lps.datasets.readers.vector_files import VectorTable
 from lps.errors import UserError, shorten
 from lps.files.atomic import looks
@@ -51,6 +54,15 @@ def load(path: str | None, image_size: int | None = None) -> Images:
         )
     pixels = shown(table, Path(path).parent)
     return Images(pixels, labels, names, file_names=table.ids, vectors=Vectors(table.values, mean, spread, size))
+
+
+def glance(path: str | None, samples: int, size: int) -> FolderPreview:
+    """What the file holds, with up to `samples` items of a class as they are shown; raises `UserError` as `load`."""
+    images = load(path)
+    rows = [np.flatnonzero(images.labels == label) for label in (*range(images.num_classes), -1)]
+    spread = [some[np.linspace(0, len(some) - 1, min(samples, len(some))).astype(int)] for some in rows]
+    seen = [[(images.pixels[row], images.sides(row)) for row in some.tolist()] for some in spread]
+    return FolderPreview(images.class_names, tuple(map(len, rows)), tuple(seen), 0, ())
 
 
 def shown(table: VectorTable, folder: Path) -> Drawn:

@@ -7,7 +7,6 @@ animals/test/cat/5.jpg, ...                 optional, for a last accuracy
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from lps.datasets import Images, quoted
 from lps.datasets._recipes import OWN_PICTURES
 from lps.datasets.readers.decoding import Unreadable, squeezed
 from lps.datasets.readers.pictures import Listing, entries, existing_folder, folder_stamp, is_folder, scan, stored
+from lps.datasets.readers.preview import FolderPreview
 from lps.datasets.readers.store import kept
 from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error, clean_line
@@ -29,25 +29,6 @@ RECIPE = OWN_PICTURES
 _SIZE = 64  # pixels, where no size is asked for
 _UNLABELED = ("unlabeled", "unlabelled", "_unlabeled", "_unlabelled")
 _TEST = "test"
-
-
-@dataclass(frozen=True)
-class FolderPreview:
-    """A folder before its pictures are decoded: how many each class has for training, and some of them.
-
-    counts, samples: by class, those of unknown class last. A sample is uint8 (size, size, 3), with the sides whose
-    proportions it has. test: pictures set aside; skipped: as of `Images`.
-    """
-
-    class_names: tuple[str, ...]
-    counts: tuple[int, ...]
-    samples: tuple[list[tuple[np.ndarray, tuple[int, int]]], ...]
-    test: int
-    skipped: tuple[tuple[str, str], ...]
-
-    @property
-    def unlabeled(self) -> int:
-        return self.counts[-1]
 
 
 def glance(path: str | None, samples: int, size: int) -> FolderPreview:

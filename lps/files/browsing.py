@@ -20,12 +20,15 @@ def is_home(folder: Path) -> bool:
     return folder == Path.home().resolve()
 
 
-def allowed(text: str | os.PathLike, also: tuple[Path, ...] = ()) -> Path:
-    """A folder that may be looked at, without links; raises `UserError`. also: further roots."""
+def allowed(text: str | os.PathLike, also: tuple[Path, ...] = (), endings: tuple[str, ...] = ()) -> Path:
+    """A folder that may be looked at, without links; raises `UserError`. also: further roots.
+
+    endings: of files that may stand in its place.
+    """
     with as_user_error("folder", f"{shorten(str(text))} cannot be read"):
         try:
             path = Path(text).expanduser().resolve()
-            is_folder = path.is_dir()
+            is_folder = path.is_dir() or path.suffix.lower() in endings and path.is_file()
         except (ValueError, RuntimeError):  # a zero in it, no such person
             is_folder = False
     if not is_folder:
@@ -34,6 +37,13 @@ def allowed(text: str | os.PathLike, also: tuple[Path, ...] = ()) -> Path:
         places = ", ".join(shorten(str(root)) for root in roots())
         raise UserError("folder", f"{shorten(str(path))} is not below {places}; LPS_FOLDERS=FOLDER allows another one")
     return path
+
+
+def files(folder: Path, endings: tuple[str, ...]) -> list[Path]:
+    """The files in an allowed folder that end so, by name; raises `UserError`."""
+    with as_user_error("folder", f"{shorten(str(folder))} cannot be read"), os.scandir(folder) as found:
+        names = sorted(one.name for one in found if not one.name.startswith(".") and one.is_file(follow_symlinks=False))
+    return [folder / name for name in names if name.lower().endswith(endings)][:MOST] if endings else []
 
 
 def subfolders(folder: Path) -> list[Path]:

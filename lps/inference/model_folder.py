@@ -15,7 +15,7 @@ from lps.files import disk
 from lps.files.atomic import PUBLIC, write_whole
 from lps.files.atomic_folder import draft_folder, new_folder
 from lps.inference import model_graph, model_work, prediction, trained
-from lps.inference.model_graph import INPUT
+from lps.inference.new_pictures import Form
 from lps.inference.none_of_these import KEPT, TradeOff
 from lps.inference.trained import Trained
 from lps.network import shipped
@@ -48,12 +48,14 @@ def write(run: Run, target: Path) -> Path:
     clusters = labels.clusters_of(said, known.predicted, known.images)
     curve = prediction.trade_off_of(model, known, said, clusters)
 
+    example = "example_vectors.txt" if model.form.are_vectors else "example.txt"
+
     def fill(draft: Path) -> None:
         model_graph.write(draft / "model.onnx", model, known)
         told = _labels(model, said, curve)
         write_whole(draft / "labels.json", json.dumps(told, indent=1, ensure_ascii=False).encode() + b"\n", PUBLIC)
         write_whole(draft / "card.md", _card(model, said, curve, told, lost).encode("utf-8", "replace"), PUBLIC)
-        write_whole(draft / "example.py", (Path(__file__).parent / "example.txt").read_bytes(), PUBLIC)
+        write_whole(draft / "example.py", (Path(__file__).parent / example).read_bytes(), PUBLIC)
 
     return new_folder(target, fill)
 
@@ -86,11 +88,17 @@ def _labels(model: Trained, said: Naming, curve: TradeOff) -> dict[str, object]:
         "version": 1,
         "run": model.run.id,
         "epoch": model.epoch,
-        "input": {"name": INPUT, "type": "uint8", "layout": "NHWC"}
-        | {"height": model.form.height, "width": model.form.width, "channels": model.form.channels},
+        "input": _input(model.form),
         "none_of_these": {"distance": min(limit, _FARTHEST), "rule": curve.in_words(limit)},
         "classes": classes,
     }
+
+
+def _input(form: Form) -> dict[str, object]:
+    told = {"name": model_graph.input_of(form), "type": "float32" if form.are_vectors else "uint8"}
+    if form.are_vectors:
+        return told | {"layout": "NC", "channels": form.channels}
+    return told | {"layout": "NHWC", "height": form.height, "width": form.width, "channels": form.channels}
 
 
 # ---------------------------------------------------------------------------------------------------- the card
@@ -100,13 +108,12 @@ def _card(model: Trained, said: Naming, curve: TradeOff, told: Mapping, lost: li
     config, form = model.config, model.form
     info = catalog.method_info(config.method)
     stored = ", whose features stay as they are: a small head was trained on them" if model.backbone is not None else ""
+    on = "own embeddings, by a small head" if form.are_vectors else f"{config.network_name}{stored}"
     parts = {
         "": [f"# {model.run.title}", "", f"Run {model.run.id}, epoch {model.epoch}; made with LPS Studio."],
         "What it is": [
-            f"{info.summary} On {config.network_name}{stored}.",
-            f"`model.onnx` takes any number n of pictures, uint8 (n, {form.height}, {form.width}, {form.channels}), and"
-            " gives `class`, `confidence`, `distance` and `logits` of each. Size and normalisation for the network are"
-            " inside; `example.py` shows how a file becomes such a picture.",
+            f"{info.summary} On {on}.",
+            _what_it_takes(form),
         ],
         "Data": _data(model),
         "Classes": _classes(told),
@@ -120,6 +127,20 @@ def _card(model: Trained, said: Naming, curve: TradeOff, told: Mapping, lost: li
     for title, words in parts.items():
         lines += [*([f"## {title}"] if title else []), "", *words, ""]
     return "\n".join(lines).lstrip("\n")
+
+
+def _what_it_takes(form: Form) -> str:
+    gives = "gives `class`, `confidence`, `distance` and `logits` of each"
+    if form.are_vectors:
+        return (
+            f"`model.onnx` takes any number n of vectors, float32 (n, {form.channels}), as those that were trained on,"
+            f" and {gives}. `example.py` reads them from a .npy file."
+        )
+    return (
+        f"`model.onnx` takes any number n of pictures, uint8 (n, {form.height}, {form.width}, {form.channels}), and"
+        f" {gives}. Size and normalisation for the network are inside; `example.py` shows how a file becomes such a"
+        " picture."
+    )
 
 
 def _data(model: Trained) -> list[str]:
@@ -189,6 +210,10 @@ def _start(model: Trained) -> list[str]:
     """Where the weights began, and under which licence."""
     config = model.config
     name, start = config.network_name, config.network_start
+    if model.form.are_vectors:
+        return [
+            "There is no backbone: whatever made the vectors has to make the new ones, and has a licence of its own."
+        ]
     words = [f"`network.start` is {start}."]
     if start in ("published", "torchvision") and name == backbone_names.LITE0:
         words = [

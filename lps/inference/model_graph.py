@@ -18,19 +18,23 @@ from torch import Tensor, nn
 from lps.data.views import views_of_pictures
 from lps.errors import UserError
 from lps.inference import model_work
+from lps.inference.new_pictures import Form
 from lps.inference.none_of_these import NEIGHBOURS
 from lps.inference.trained import Known, Trained
 from lps.network.network import Outputs
 from lps.network.weight_files import first_line
 
-INPUT = "pictures"
+PICTURES, VECTORS = "pictures", "vectors"  # what the input is called
 OUTPUTS = ("class", "confidence", "distance", "logits")
 _OPSET = 18  # the first whose Resize is antialiased
 _LARGEST_HALF = 65504.0
 
 
 class Whole(nn.Module):
-    """uint8 (n, height, width, channels) -> class int64 (n,), confidence, distance float32 (n,), logits (n, k)."""
+    """uint8 (n, height, width, channels) -> class int64 (n,), confidence, distance float32 (n,), logits (n, k).
+
+    Of a run on own embeddings the input is these, float32 (n, d).
+    """
 
     def __init__(self, model: Trained, known: Known):
         super().__init__()
@@ -39,7 +43,8 @@ class Whole(nn.Module):
         self.register_buffer("points", torch.from_numpy(known.points).to(model.device))
 
     def forward(self, pictures: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        shown = self._plain(pictures.permute(0, 3, 1, 2).contiguous(), None)
+        are_vectors = self._model.form.are_vectors
+        shown = pictures if are_vectors else self._plain(pictures.permute(0, 3, 1, 2).contiguous(), None)
         if self.backbone is not None:
             shown = self.backbone(shown).clamp(-_LARGEST_HALF, _LARGEST_HALF).half().float()
         outputs = Outputs(*(part.float() for part in self.network(shown)))
@@ -49,6 +54,10 @@ class Whole(nn.Module):
         return said.ids, said.confidence.float(), (1 - nearest).clamp_min(0).mean(dim=1), outputs.logits
 
 
+def input_of(form: Form) -> str:
+    return VECTORS if form.are_vectors else PICTURES
+
+
 def write(path: Path, model: Trained, known: Known) -> None:
     """The graph as a file, for any number of pictures; raises `UserError` where the model cannot become one."""
     model_work.check_installed()
@@ -56,7 +65,10 @@ def write(path: Path, model: Trained, known: Known) -> None:
         raise UserError("to", "model is not possible for pictures that were squeezed as a whole (imagenet100)")
     whole = Whole(model, known).eval()
     form = model.form
-    pictures = torch.zeros((2, form.height, form.width, form.channels), dtype=torch.uint8, device=model.device)
+    if form.are_vectors:
+        pictures = torch.zeros((2, form.channels), device=model.device)
+    else:
+        pictures = torch.zeros((2, form.height, form.width, form.channels), dtype=torch.uint8, device=model.device)
     pictures[1] = 255  # two that are not alike, so that both ways of a rejection are taken
     try:
         with _quiet(), torch.no_grad():
@@ -66,7 +78,7 @@ def write(path: Path, model: Trained, known: Known) -> None:
                 (pictures,),
                 dynamo=True,
                 dynamic_shapes=({0: torch.export.Dim.DYNAMIC},),
-                input_names=[INPUT],
+                input_names=[input_of(form)],
                 output_names=list(OUTPUTS),
                 opset_version=_OPSET,
                 verbose=False,

@@ -5,16 +5,21 @@ What a file lacks to be one of the run's pictures is listed; what all pictures o
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from lps.data.batches import Pictures
-from lps.datasets import Images, arrays, quoted
+from lps.data.vectors import GivenVectors
+from lps.datasets import Images, Vectors, arrays, embeddings, quoted
+from lps.datasets.readers import vector_files
 from lps.datasets.readers.decoding import Unreadable, decode, squeezed
+from lps.datasets.readers.drawn import Drawn
 from lps.datasets.readers.pictures import Listing, brought, decoded
+from lps.datasets.readers.vector_files import VectorTable, is_vector_file
 from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error, clean_line
 from lps.files.versions import MOST_IMAGES
@@ -23,7 +28,7 @@ from lps.wording import counted
 
 PIECE = 256  # pictures in memory at a time
 _COLOURED = 16  # of 255: channels of a grey picture that was stored as a JPEG differ by less
-_EXPECTED = "a folder of pictures, or a .npz file with them"
+_EXPECTED = "a folder of pictures, a .npz file with them, or a file of vectors (.npy, .npz, .parquet)"
 _IN_FILES = ("folder", "shards", "imagenet100")  # data sets whose pictures came in any size
 
 
@@ -39,15 +44,20 @@ class Form:
     channels: int
     is_whole: bool
     is_brought: bool
+    are_vectors: bool = False  # and no pictures: of `channels` numbers
 
     @classmethod
     def of(cls, config: Config, images: Pictures) -> "Form":
+        if isinstance(images, GivenVectors):
+            return cls(0, 0, images.shape[1], False, False, True)
         _, channels, height, width = images.shape
         is_brought = config.dataset in _IN_FILES or config.dataset_image_size is not None
         return cls(height, width, channels, images.sizes is not None, is_brought)
 
     @property
     def in_words(self) -> str:
+        if self.are_vectors:
+            return f"vectors of {counted(self.channels, 'number')}"
         return f"{self.height} x {self.width} pixels with {counted(self.channels, 'channel')}"
 
 
@@ -87,6 +97,8 @@ def of(what: str | os.PathLike | np.ndarray, form: Form) -> NewPictures:
     Raises `UserError` where there is no such thing.
     """
     check(what)
+    if form.are_vectors or isinstance(what, str | os.PathLike) and is_vector_file(what) and not _is_npz(what):
+        return _of_vectors(what, form)
     if isinstance(what, np.ndarray):
         return _of_array(what, form)
     if os.path.isdir(what):
@@ -98,9 +110,13 @@ def check(what: str | os.PathLike | np.ndarray) -> None:
     """Raises `UserError` where there are no pictures to be looked for."""
     if isinstance(what, np.ndarray) or os.path.isdir(what):
         return
-    if not os.path.exists(what) or os.path.splitext(what)[1].lower() != ".npz":
+    if not os.path.exists(what) or not is_vector_file(what):
         there = "is a file of another kind" if os.path.exists(what) else _why_absent(what)
         raise UserError("pictures", f"{quoted(what)} {there}; expected {_EXPECTED}")
+
+
+def _is_npz(what: str | os.PathLike) -> bool:
+    return os.path.splitext(what)[1].lower() == ".npz"
 
 
 def _why_absent(what: str | os.PathLike) -> str:
@@ -160,6 +176,34 @@ def _images(pixels: np.ndarray, sizes: np.ndarray | None = None) -> Images:
     return Images(pixels, np.full(len(pixels), -1), (), sizes=sizes)
 
 
+# ---------------------------------------------------------------------------------------------------- vectors
+
+
+def _of_vectors(what: str | os.PathLike | np.ndarray, form: Form) -> NewPictures:
+    """Vectors of a file as the data set `embeddings` reads it, or of an array (n, d); labels are not looked at."""
+    if not form.are_vectors:
+        raise UserError("pictures", f"{quoted(what)} has vectors; this run was trained on pictures of {form.in_words}")
+    with _told_of_pictures():
+        if not isinstance(what, np.ndarray) and not is_vector_file(what):
+            raise UserError("dataset.path", f"{quoted(what)} has pictures; this run was trained on {form.in_words}")
+        table = vector_files.of_columns({"vector": what}) if isinstance(what, np.ndarray) else vector_files.read(what)
+        width = table.values.shape[2]
+        if width != form.channels:
+            raise UserError("dataset.path", f"are vectors of {width} numbers; this run was trained on {form.in_words}")
+        vector_files.check_values(table)
+        pixels = embeddings.shown(table, Path() if isinstance(what, np.ndarray) else Path(what).parent)
+    return NewPictures(partial(_of_table, table, pixels), len(table.ids))
+
+
+def _of_table(table: VectorTable, pixels: Drawn, found: NewPictures) -> Iterator[Images]:
+    zero, one = np.zeros(table.values.shape[2], np.float32), np.ones(table.values.shape[2], np.float32)
+    for start in range(0, len(table.ids), PIECE):
+        rows = np.arange(start, min(start + PIECE, len(table.ids)))
+        found.names += table.ids[start : start + PIECE]
+        vectors = Vectors(table.values[start : start + PIECE], zero, one, 1.0)  # the plain view needs no statistics
+        yield replace(_images(pixels.take(rows)), vectors=vectors)
+
+
 # ---------------------------------------------------------------------------------------------------- arrays
 
 
@@ -171,8 +215,15 @@ def _of_array(pixels: np.ndarray, form: Form) -> NewPictures:
 
 
 def _unpacked(path: str) -> Iterator[np.ndarray]:
-    try:
+    with _told_of_pictures():
         yield from arrays.pictures_alone(path)
+
+
+@contextmanager
+def _told_of_pictures() -> Iterator[None]:
+    """What is wrong with a data set is here wrong with the new pictures."""
+    try:
+        yield
     except UserError as error:
         raise UserError("pictures", str(error).partition(": ")[2]) from None
 

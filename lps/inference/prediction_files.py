@@ -85,7 +85,7 @@ def _places(found: Predicted, threshold: float) -> Iterator[str]:
     """Sub-folder and name of every picture."""
     called = [NONE if none else name for none, name in zip(found.is_none(threshold).tolist(), found.names())]
     folders = folder_names([NONE, *sorted({*called} - {NONE})])
-    files = found.files if found.root is not None else [f"{int(file):06d}.png" for file in found.files]
+    files = found.files if found.root is not None else [f"{row:06d}.png" for row in range(len(found.files))]
     return class_folders.places([folders[name] for name in called], files, map(str, range(len(files))))
 
 

@@ -8,6 +8,7 @@ import hashlib
 from pathlib import Path
 
 from lps.analysis import naming
+from lps.datasets import embeddings
 from lps.datasets.readers.pictures import folder_stamp
 from lps.errors import shorten
 from lps.files import disk
@@ -28,8 +29,12 @@ def has_weights(run: Run) -> bool:
 
 
 def path_of(run: Run, pictures: Path) -> Path:
-    """Where the prediction of a folder is kept; another place once its files, the weights or the names change."""
-    told = (_FORMAT, *state_of(run), str(pictures), folder_stamp(str(pictures)))
+    """Where the prediction of a folder or of a file of vectors is kept.
+
+    Another place once its files, the weights or the names change.
+    """
+    stamp = folder_stamp(str(pictures)) if pictures.is_dir() else embeddings.stamp(str(pictures))
+    told = (_FORMAT, *state_of(run), str(pictures), stamp)
     return run.root / FOLDER / f"{named(told)}.npz"
 
 

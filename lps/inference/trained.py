@@ -134,7 +134,7 @@ def load(run: Run) -> Trained:
     material = prepare(config, inherited.read(run))
     form, backbone = Form.of(config, material.images), None
     if config.features == "stored":
-        backbone = extraction.backbone_at_start(config, form.channels)
+        backbone = extraction.backbone_at_start(config, material.images)
         extraction.make_ready(backbone, material.images.device)
         material = replace(material, images=features.plain_alone(config, material.images))
     if state.get("data", material.digest) != material.digest:

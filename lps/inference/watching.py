@@ -59,6 +59,8 @@ class Watch:
         if not folder.is_dir():
             raise UserError("pictures", f"{quoted(str(folder))} is no folder; only a folder can be watched")
         self._folder, self._predictor = folder, Predictor(run)
+        if self._predictor.model.form.are_vectors:
+            raise UserError("pictures", "cannot be watched: this run was trained on vectors; predict one file of them")
         self._rows: Rows | None = None
         self._settled: dict[str, tuple[int, int]] = {}  # files that were looked at
         self._arriving: dict[str, tuple[int, int]] = {}  # files that were there at the last look

@@ -81,7 +81,7 @@ def write_folder(target: Path, labels: Labels, images: Images, root: Path | None
     Where the data set's images are files below `root`, they are copied under their own names, or linked to; else the
     pixels are written as PNG. Raises `UserError`, also where something is at `target` already.
     """
-    if links and (not images.file_names or is_in_shard(images.file_names[0])):
+    if links and (not images.are_files or is_in_shard(images.file_names[0])):
         raise UserError("links", "cannot be made: the images of this data set are no files; leave it out")
     pictures = (
         (place, _original(image, images, root) or images.pixels[image]) for place, image in _places(labels, images)
@@ -96,7 +96,7 @@ def _places(labels: Labels, images: Images) -> list[tuple[str, int]]:
     ids = labels.images.tolist()
     width = len(str(len(images.labels) - 1))
     numbers = [f"{image:0{width}d}" for image in ids]
-    files = [_file_name(images.file_names[i]) for i in ids] if images.file_names else [f"{n}.png" for n in numbers]
+    files = [_file_name(images.file_names[i]) for i in ids] if images.are_files else [f"{n}.png" for n in numbers]
     return list(zip(class_folders.places([folders[name] for name in labels.names], files, numbers), ids))
 
 
@@ -110,7 +110,7 @@ def _original(image: int, images: Images, root: Path | None) -> Path | None:
 
     An image inside a shard has no file of its own.
     """
-    if not images.file_names or root is None or is_in_shard(images.file_names[image]):
+    if not images.are_files or root is None or is_in_shard(images.file_names[image]):
         return None
     original = root.resolve() / images.file_names[image]
     if not original.is_file():

@@ -6,12 +6,15 @@ no pictures stay out, and a folder is there whole or not at all.
 """
 
 import os
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from lps.datasets.readers import vector_files
 from lps.datasets.readers.pictures import DEEPEST, ENDINGS
+from lps.datasets.readers.vector_files import is_vector_file
 from lps.errors import UserError, shorten
 from lps.files import browsing, disk
 from lps.files.atomic import as_user_error, sync_folder
@@ -24,6 +27,8 @@ from lps.wording import counted
 MOST_PICTURES = 50_000
 MOST_BYTES = 8 << 30
 ARCHIVES = ("zip", "tar", "tar.gz", "tgz", "tar.bz2", "tar.xz")  # endings of archives that are taken
+VECTORS = vector_files.ENDINGS
+UPLOADED_VECTORS = ("npz", "parquet")  # which have everything in one file
 _JUNK = "__MACOSX"  # what a Mac adds to archives
 _UNNAMED = "pictures"
 
@@ -48,8 +53,11 @@ def home_of_new() -> Path:
 
 
 def folder(text: str) -> Path:
-    """The folder that an address of a page names; raises `UserError` for one that a person may not look at."""
-    found = browsing.allowed(text, (home(),))
+    """The folder, or file of vectors, that an address of a page names.
+
+    Raises `UserError` for one that a person may not look at.
+    """
+    found = browsing.allowed(text, (home(),), VECTORS)
     if browsing.is_home(found):
         raise UserError("folder", f"{shorten(str(found))} is your whole home; choose a folder in it")
     return found
@@ -63,10 +71,32 @@ def in_words(folder: Path) -> str:
 def folders(place: Path | None = None) -> list[Path]:
     """What is kept in `place`, `home` without it, the newest first."""
     try:
-        found = [path for path in (place or home()).iterdir() if path.is_dir() and not path.name.startswith(".")]
+        inside = [path for path in (place or home()).iterdir() if not path.name.startswith(".")]
+        found = [path for path in inside if path.is_dir() or is_vector_file(path)]
         return sorted(found, key=lambda path: path.stat().st_mtime_ns, reverse=True)
     except OSError:
         return []
+
+
+def keep_vectors(upload: BinaryIO, place: Path | None = None) -> Path:
+    """Keep a file of vectors, `upload.name`, in `place`, `home` without it; gives its path. Raises `UserError`."""
+    place, name = place or home(), Path(upload.name)
+    with as_user_error("vectors", f"{shorten(str(place))} cannot hold them"):
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        sweep(place, ".*.tmp")
+        size = upload.seek(0, os.SEEK_END)
+        upload.seek(0)
+        with draft_folder(place, "upload") as draft:
+            disk.check_fits(draft / name.name, size)
+            with open(draft / "file", "xb") as target:
+                shutil.copyfileobj(upload, target, 1 << 20)
+            target, number = place / f"{folder_name(name.stem)}{name.suffix.lower()}", 1
+            while os.path.lexists(target):
+                number += 1
+                target = place / f"{folder_name(name.stem)}-{number}{name.suffix.lower()}"
+            disk.rename(draft / "file", target)
+            sync_folder(place)
+    return target
 
 
 def keep_archive(archive: Path, place: Path | None = None) -> Arrived:

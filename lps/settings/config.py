@@ -616,12 +616,12 @@ def check_seen(ids: Sequence[int] | None, count: int | None, known: int, most: i
 def _check_together(chosen: dict[str, object]) -> None:
     """Rules that look at more than one setting, or inside a text."""
     network = chosen["network.name"]
+    _check_given(chosen)
     backbone_names.check_name(network)
     backbone_names.preparation(network, chosen["network.image_size"])
     backbone_names.check_tokens(network, chosen["network.tokens"])
     backbone_names.check_stage(network, chosen["network.freeze_until"], backbone_names.stages(network))
     backbone_names.check_start(network, chosen["network.start"], chosen["network.checkpoint"])
-    _check_given(chosen)
     if chosen["features"] == "stored" and chosen["network.start"] == "simclr":
         raise BadSetting(
             "network.start",

@@ -37,7 +37,8 @@ def look(config: Config, root: Path, is_begun: bool = False, show: Show = silent
             progress.tell("compare", share)
             progress.check()
 
-        found = audit(features, images.labels, parts_of(images.labels, images.num_test), images.pixels, tell)
+        pixels = images.pixels if images.vectors is None else None  # titles that look alike are no duplicates
+        found = audit(features, images.labels, parts_of(images.labels, images.num_test), pixels, tell)
         audited = _named(found, sources.origin(config)[0], images.class_names)
         audits.write(path, audited)
     return audited

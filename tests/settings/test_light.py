@@ -42,7 +42,7 @@ def test_the_settings_are_settings_and_are_offered_where_they_change_something()
     for key, value in (recipes.LIGHT | recipes.STORED).items():
         assert known[key].check(value) == value
     offered = {name: list(recipes.efforts(name)) for name in catalog.dataset_names()}
-    assert [name for name, efforts in offered.items() if "light" not in efforts] == ["digits"]
+    assert [name for name, efforts in offered.items() if "light" not in efforts] == ["digits", "embeddings"]
     assert [name for name, efforts in offered.items() if "stored" in efforts] == ["arrays", "folder", "shards"]
 
 

@@ -15,7 +15,7 @@ from lps.scheduler.class_count import ClassCount
 from lps.store.run_folders import list_runs
 from lps.ui.own import page
 from lps.ui.server import uploads
-from tests import drawn_pictures
+from tests import drawn_pictures, vector_files
 from tests.visiting import visit, words_of
 
 
@@ -129,3 +129,35 @@ def test_an_archive_from_the_browser_is_kept_and_looked_into(root, tmp_path, pic
     assert button(at, "my_shapes") and "Earlier uploads" in words_of(at)
     at.file_uploader(key="own_zip_1").upload("no.zip", b"PK nothing", "application/zip").run()
     assert not at.exception and "damaged or no archive" in words_of(at)
+
+
+def test_a_file_of_vectors_is_found_previewed_and_ready_to_start(root, tmp_path):
+    path = vector_files.npz(tmp_path / "home" / "birds.npz")
+    at = visit("own")
+    button(at, "birds.npz").click().run()
+    assert at.query_params["folder"] == [str(path)] and not at.exception
+    assert "30 labeled" in words_of(at) and "60 unlabeled" in words_of(at)
+    shown = "".join(element.proto.body for element in at.get("html"))
+    assert "owl: 15" in shown and "unlabeled: 60" in shown and shown.count("<img") == 8 + 8 + 8
+    assert sorted(root[1]) == ["audit", "count-classes"]
+    at.number_input(key="own_novel").set_value(1).run()
+    assert "1 novel class" in words_of(at) and "among 60 vectors" in words_of(at)
+    draft = page.draft_of(path, 1)
+    assert draft.dataset == "embeddings" and draft.effort == "full"
+
+
+def test_a_wrong_file_of_vectors_gets_one_sentence(root, tmp_path):
+    path = vector_files.npz(tmp_path / "home" / "birds.npz", ids=["a"] * 90)
+    at = visit("own", folder=str(path))
+    assert not at.exception and "two items have the id 'a'" in " ".join(one.value for one in at.warning)
+
+
+def test_uploaded_vectors_are_kept_under_a_free_name(root, tmp_path):
+    data = vector_files.npz(tmp_path / "birds.npz").read_bytes()
+    for name in ("birds.npz", "birds-2.npz"):
+        upload = io.BytesIO(data)
+        upload.name = "../birds.npz"
+        kept = own_pictures.keep_vectors(upload)
+        assert kept == own_pictures.home() / name and kept.read_bytes() == data
+    assert [path.name for path in own_pictures.folders()] == ["birds-2.npz", "birds.npz"]
+    assert own_pictures.folder(str(kept)) == kept

@@ -3,17 +3,26 @@
 import math
 import os
 import tokenize
-from collections.abc import Iterator
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
 
-from lps.files.untrusted_files import Allowance, open_zip, zip_members
+from lps.datasets import quoted
+from lps.errors import UserError
+from lps.files.atomic import clean_line
+from lps.files.untrusted_files import RATIO, SLACK, Allowance, open_zip, zip_members
 
 _LONGEST_HEAD = 1 << 16  # bytes
 _PIECE = 16 << 20  # bytes of an array that are unpacked at a time
 _AT_ONCE = 1 << 20  # bytes that are asked of the archive at a time; `open_zip` refuses more than 4 MB
+
+
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, NotImplementedError, RuntimeError, KeyError)
 
 
 class WrongSize(ValueError):
@@ -109,6 +118,42 @@ class ArrayFile:
             chosen[first:end] = piece[rows[first:end] - start]
             start += len(piece)
         return chosen
+
+
+@contextmanager
+def opened(
+    path: str | None, names: Sequence[str], check: Callable[[dict[str, ArrayHead]], None], expected: str
+) -> Iterator[tuple[ArrayFile, dict[str, ArrayHead]]]:
+    """A `.npz` and the heads of those of its arrays that have these names, after `check`.
+
+    What is wrong with the file, also inside the `with`, becomes a `UserError`. expected: in words, of what is missing.
+    """
+    if path is None:
+        raise UserError("dataset.path", f"is missing; expected {expected}")
+    if not os.path.isfile(path):  # which, unlike a Path, takes a name of any length
+        what = "is no file" if os.path.exists(path) else "does not exist"
+        raise UserError("dataset.path", f"{quoted(path)} {what}; expected {expected}")
+    try:
+        with open(path, "rb") as file, ArrayFile(file) as stored:
+            heads = {name: stored.head(name) for name in names if name in stored.names}
+            if objects := [name for name, head in heads.items() if head.dtype.hasobject]:
+                raise UserError(
+                    "dataset.path", f"{objects[0]} holds Python objects; expected numbers (or texts of fixed width)"
+                )
+            check(heads)
+            size = sum(map(stored.unpacked_size, heads))
+            if size > RATIO * stored.packed + SLACK:
+                raise UserError("dataset.path", f"unpacks to {size >> 20:,} MB, more than {RATIO} times its size")
+            yield stored, heads
+    except MemoryError:
+        raise UserError("dataset.path", f"{quoted(path)} does not fit in this machine's memory") from None
+    except UserError:
+        raise
+    except PermissionError as error:
+        raise UserError("dataset.path", f"{quoted(path)} cannot be read ({error.strerror})") from None
+    except _DAMAGE as error:
+        what = "is damaged" if zipfile.is_zipfile(path) else "is not a .npz file (or is damaged)"
+        raise UserError("dataset.path", f"{quoted(path)} {what}: {clean_line(error)}") from None
 
 
 def read_head(stream: BinaryIO) -> ArrayHead:

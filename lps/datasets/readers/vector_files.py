@@ -8,6 +8,7 @@ In a `.npz` they are arrays, in Parquet columns; beside `NAME.npy`, which has th
 import csv
 import math
 import os
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from lps.datasets import quoted
-from lps.datasets.readers.array_file import ArrayHead, read_head
+from lps.datasets.readers.array_file import ArrayFile, ArrayHead, opened, read_head
 from lps.errors import UserError, shorten
 from lps.files.atomic import clean_line
 from lps.files.versions import MOST_IMAGES, MOST_WIDTH
@@ -23,8 +24,9 @@ from lps.machine import memory
 from lps.wording import data_size
 
 ENDINGS = (".npy", ".npz", ".parquet")
-VECTOR = "vector"
-_COLUMNS = (VECTOR, "id", "label", "title", "text", "picture")
+_VECTOR = "vector"
+_EXPECTED = f"a file of vectors that ends in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
+_COLUMNS = (_VECTOR, "id", "label", "title", "text", "picture")
 _ARRAYS = (*_COLUMNS, "class_name")
 _MOST_VIEWS = 64
 _LARGEST_TABLE = 1 << 30  # bytes of a .csv
@@ -55,17 +57,27 @@ def is_vector_file(path: str | os.PathLike) -> bool:
     return os.path.splitext(path)[1].lower() in ENDINGS
 
 
+def has_vectors(path: str | os.PathLike) -> bool:
+    """Whether a file is one of vectors and not a `.npz` of pictures, by the names in it."""
+    if os.path.splitext(path)[1].lower() != ".npz":
+        return is_vector_file(path)
+    try:
+        with open(path, "rb") as file, ArrayFile(file) as stored:
+            return _VECTOR in _known(stored.names)
+    except (OSError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile):
+        return False
+
+
 def read(path: str | os.PathLike | None) -> VectorTable:
     """All columns of a file after a look at types, shapes and lengths; raises `UserError`."""
-    expected = f"a file of vectors that ends in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
     if path is None:
-        raise _wrong(f"is missing; expected {expected}")
+        raise _wrong(f"is missing; expected {_EXPECTED}")
     if not os.path.isfile(path):  # which, unlike a Path, takes a name of any length
         raise _wrong(
-            f"{quoted(path)} {'is no file' if os.path.exists(path) else 'does not exist'}; expected {expected}"
+            f"{quoted(path)} {'is no file' if os.path.exists(path) else 'does not exist'}; expected {_EXPECTED}"
         )
     if not is_vector_file(path):
-        raise _wrong(f"{quoted(path)} is a file of another kind; expected {expected}")
+        raise _wrong(f"{quoted(path)} is a file of another kind; expected {_EXPECTED}")
     reader = {".npy": _of_npy, ".npz": _of_npz, ".parquet": _of_parquet}[os.path.splitext(path)[1].lower()]
     try:
         return of_columns(reader(Path(path)))
@@ -77,7 +89,7 @@ def read(path: str | os.PathLike | None) -> VectorTable:
 
 def of_columns(columns: Mapping[str, object]) -> VectorTable:
     """Columns by their names in the singular, checked; raises `UserError`."""
-    values = _checked_vectors(columns[VECTOR])
+    values = _checked_vectors(columns[_VECTOR])
     count = len(values)
     others = {name: _listed(name, columns[name], count) for name in _ARRAYS[1:] if name in columns}
     ids = tuple(_texts(others["id"], _LONGEST_ID)) if "id" in others else tuple(map(str, range(count)))
@@ -103,6 +115,12 @@ def statistics(values: np.ndarray, ids: Sequence[str]) -> tuple[np.ndarray, np.n
     mean = total / count
     spread = np.sqrt(np.maximum(squares / count - np.square(mean), 0))
     return mean.astype(np.float32), spread.astype(np.float32), float(np.sqrt(squares.mean() / count))
+
+
+def check_values(table: VectorTable) -> None:
+    """Raises `UserError` as `statistics` does, for vectors that nothing is measured of."""
+    for start in range(0, len(table.ids), _PIECE):
+        _check_piece(np.asarray(table.values[start : start + _PIECE], np.float64), table.ids[start : start + _PIECE])
 
 
 def _check_piece(piece: np.ndarray, ids: Sequence[str]) -> None:
@@ -136,7 +154,7 @@ def _of_npy(path: Path) -> dict[str, object]:
     if head.start + head.size != size:
         raise _wrong(f"{quoted(path)} is damaged: it has {size:,} bytes, and its head says {head.start + head.size:,}")
     order = "F" if head.by_columns else "C"
-    columns: dict[str, object] = {VECTOR: np.memmap(path, head.dtype, "r", head.start, head.shape, order)}
+    columns: dict[str, object] = {_VECTOR: np.memmap(path, head.dtype, "r", head.start, head.shape, order)}
     table = path.with_suffix(".csv")
     return columns | (_of_csv(table) if table.is_file() else {})
 
@@ -148,7 +166,7 @@ def _of_csv(path: Path) -> dict[str, object]:
         with open(path, encoding="utf-8-sig", newline="") as file:
             rows = csv.reader(file)
             names = _known(next(rows, []))
-            if VECTOR in names:
+            if _VECTOR in names:
                 raise _wrong(f"{quoted(path)} has a column of vectors; they are those of the .npy beside it")
             found: dict[str, list] = {name: [] for name in names}
             for number, row in enumerate(filter(None, rows), 2):
@@ -164,18 +182,16 @@ def _of_csv(path: Path) -> dict[str, object]:
 
 
 def _of_npz(path: Path) -> dict[str, object]:
-    from lps.datasets import arrays  # which reads `.npz` with bounds
-
     names = [name for column in _ARRAYS for name in (column, f"{column}s")]
 
     def check(heads: dict[str, ArrayHead]) -> None:
         named = _known(heads, _ARRAYS)
-        if VECTOR not in named:
+        if _VECTOR not in named:
             raise _wrong("the file has no array called vectors; expected one of the shape (items, numbers)")
-        _check_head(heads[list(heads)[named[VECTOR]]])
+        _check_head(heads[list(heads)[named[_VECTOR]]])
         _check_room(sum(2 * head.size for head in heads.values()))
 
-    with arrays.opened(str(path), names, check) as (stored, heads):
+    with opened(str(path), names, check, _EXPECTED) as (stored, heads):
         places = list(heads)
         return {name: stored.read(places[place]) for name, place in _known(heads, _ARRAYS).items()}
 
@@ -189,15 +205,15 @@ def _of_parquet(path: Path) -> dict[str, object]:
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
             names = _known(file.schema_arrow.names)
-            if VECTOR not in names:
+            if _VECTOR not in names:
                 raise _wrong("the table has no column called vector; expected lists of numbers, equally long")
             groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
             _check_count(file.metadata.num_rows)
             _check_room(3 * sum(group.total_byte_size for group in groups))
             table = file.read([file.schema_arrow.names[place] for place in names.values()])
             columns = {name: table.column(number).combine_chunks() for number, name in enumerate(names)}
-            lists = _unnested(columns.pop(VECTOR), table.num_rows)
-            return {VECTOR: lists} | {name: column.to_pylist() for name, column in columns.items()}
+            lists = _unnested(columns.pop(_VECTOR), table.num_rows)
+            return {_VECTOR: lists} | {name: column.to_pylist() for name, column in columns.items()}
     except (pyarrow.ArrowException, OSError) as error:
         if isinstance(error, PermissionError):
             raise

@@ -128,7 +128,9 @@ def _show_facts(here: View, images: Images | None, image: int, row: int) -> None
         facts["Predicted"] = str(here.network.predicted[row])
     facts["True class"] = here.class_name(truth) if truth >= 0 else "unknown"
     if images is not None and images.file_names:
-        facts["File"] = clean_line(images.file_names[image], 1000)
+        facts["File" if images.are_files else "Id"] = clean_line(images.file_names[image], 1000)
+    if images is not None and images.title(image) not in ("", facts.get("Id")):
+        facts["Title"] = images.title(image)
     for word, value in facts.items():
         st.caption(f"{word} **{escape.markdown(value)}**", help=HELPS.get(word))
     if image in here.split.validation:

@@ -6,6 +6,7 @@ from pathlib import Path
 import streamlit as st
 
 from lps.datasets.readers.pictures import ENDINGS
+from lps.datasets.readers.vector_files import is_vector_file
 from lps.interop import own_pictures
 from lps.ui.pictures import folder_choice
 from lps.ui.server import uploads
@@ -24,9 +25,14 @@ def show(choose: Callable[[Path], None]) -> None:
         "in one called unlabeled. A model learns the classes that you sorted and looks for those that you did not."
     )
     st.code(_HOW, language=None)
+    st.caption(
+        "Own embeddings, of texts, sounds or anything else: one .npz or .parquet file with vectors, ids, the labels "
+        "that are known, and titles to show; or a .npy with a .csv beside it."
+    )
     about = "A folder with one sub-folder per class"
     folder_choice.show_two_ways(
-        lambda: _ask_for_files(choose), lambda: folder_choice.browse("own", choose, about, needs_folders=True)
+        lambda: _ask_for_files(choose),
+        lambda: folder_choice.browse("own", choose, about, needs_folders=True, endings=own_pictures.VECTORS),
     )
     folder_choice.show_earlier("own", own_pictures.folders(), choose)
 
@@ -34,7 +40,11 @@ def show(choose: Callable[[Path], None]) -> None:
 def _ask_for_files(choose: Callable[[Path], None]) -> None:
     kinds, number = sorted(ending.removeprefix(".") for ending in ENDINGS), folder_choice.number_of_uploader("own")
     files = st.file_uploader("Drop a folder", kinds, accept_multiple_files="directory", key=f"own_folder_{number}")
-    archive = st.file_uploader("Or an archive of it", own_pictures.ARCHIVES, key=f"own_zip_{number}")
+    archive = st.file_uploader(
+        "Or an archive of it, or a file of vectors",
+        [*own_pictures.ARCHIVES, *own_pictures.UPLOADED_VECTORS],
+        key=f"own_zip_{number}",
+    )
     folder_choice.say_where_kept()
     if archive:
         folder_choice.take("own", [archive], lambda: _keep_archive(archive), choose)
@@ -43,5 +53,7 @@ def _ask_for_files(choose: Callable[[Path], None]) -> None:
 
 
 def _keep_archive(archive) -> Path:
+    if is_vector_file(archive.name):
+        return own_pictures.keep_vectors(archive)
     with uploads.stored(archive, select.runs_root()) as path:
         return folder_choice.told(own_pictures.keep_archive(path))

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import streamlit as st
 
-from lps.datasets.folder import FolderPreview
+from lps.datasets.readers.drawn import SIDE
+from lps.datasets.readers.preview import FolderPreview
+from lps.datasets.readers.vector_files import is_vector_file
 from lps.errors import UserError
 from lps.interop import own_pictures
 from lps.machine import background
@@ -57,9 +59,15 @@ def _leave() -> None:
     st.query_params.pop("folder", None)
 
 
+def _things(folder: Path) -> str:
+    return "vectors" if is_vector_file(folder) else "pictures"
+
+
 def draft_of(folder: Path, novel: int | None = None) -> Draft:
     """What Launch would be asked for these pictures; novel: classes to look for."""
-    draft = Draft("folder", name=folder.name[:120]).with_text("dataset.path", str(folder))
+    draft = Draft("embeddings" if is_vector_file(folder) else "folder", name=folder.stem[:120]).with_text(
+        "dataset.path", str(folder)
+    )
     draft = draft.with_effort(form.usual_effort(draft))
     return draft if novel is None else draft.with_text("split.num_novel", str(novel))
 
@@ -72,7 +80,7 @@ def _show(folder: Path, seen: FolderPreview) -> None:
         with error_toasts.kept("own"):
             _begin(config, seen)
     error_toasts.show("own")
-    novel = _ask_novel(config, seen)
+    novel = _ask_novel(folder, config, seen)
     checking.show(config)
     draft = draft_of(folder, novel)
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
@@ -81,7 +89,7 @@ def _show(folder: Path, seen: FolderPreview) -> None:
                 notices.show_labels_of_others(one)
         st.page_link("pages/launch.py", label="All settings", icon=":material/tune:", query_params=form.link(draft))
     with st.bottom, st.container(horizontal=True, vertical_alignment="center"):
-        _show_bar(draft, seen, novel)
+        _show_bar(draft, seen, novel, _things(folder))
 
 
 def _looked_at(folder: Path) -> Config | None:
@@ -102,12 +110,13 @@ def _begin(config: Config, seen: FolderPreview) -> None:
 # ---------------------------------------------------------------------------------------------------- novel classes
 
 
-def _ask_novel(config: Config | None, seen: FolderPreview) -> int | None:
+def _ask_novel(folder: Path, config: Config | None, seen: FolderPreview) -> int | None:
     """How many novel classes to look for: a person's number, else the suggested one, None while there is neither."""
     if not seen.unlabeled:
+        why = "Every vector has a label" if is_vector_file(folder) else "Every picture lies in the folder of a class"
         st.info(
-            "Every picture lies in the folder of a class: labels of half of the classes are hidden from training, and "
-            "the model has to find those classes. A demonstration on your pictures.",
+            f"{why}: labels of half of the classes are hidden from training, and "
+            f"the model has to find those classes. A demonstration on your {_things(folder)}.",
             icon=":material/school:",
         )
         return None
@@ -128,7 +137,7 @@ def _ask_novel(config: Config | None, seen: FolderPreview) -> int | None:
         elif config is not None:
             questions.offer(
                 "search", standing, "The search was cancelled.",
-                "Checks all pictures, suggests a number, and lists unusual pictures.", "Suggest a number",
+                f"Checks all {_things(folder)}, suggests a number, and lists unusual ones.", "Suggest a number",
                 ":material/search:", lambda: _begin(config, seen),
             )  # fmt: skip
     return novel
@@ -150,14 +159,15 @@ def suggestion(found: class_count.ClassCount) -> str:
 # ---------------------------------------------------------------------------------------------------- the start
 
 
-def _show_bar(draft: Draft, seen: FolderPreview, novel: int | None) -> None:
+def _show_bar(draft: Draft, seen: FolderPreview, novel: int | None, things: str) -> None:
     """What a click makes and how long it takes, or what it waits for; the button."""
     reading = form.read(draft)
     is_ready = bool(reading.configs) and (novel is not None or not seen.unlabeled)
     if is_ready:
-        what = f"**{counted(novel, 'novel class')}** among {seen.unlabeled:,} pictures" if novel else "A demonstration"
+        among = f"among {seen.unlabeled:,} {things}"
+        what = f"**{counted(novel, 'novel class')}** {among}" if novel else "A demonstration"
         config = reading.configs[0]
-        side = config.dataset_image_size
+        side = config.dataset_image_size or SIDE
         usual = estimates.of(config, (sum(seen.counts) + seen.test, side, side))
         st.markdown(what + (f" · about {costs.span_in_words(usual)}" if usual else ""), width="stretch")
     else:

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import streamlit as st
 
+from lps.datasets import embeddings
 from lps.datasets import folder as folders
-from lps.datasets.folder import FolderPreview
+from lps.datasets.readers.preview import FolderPreview
+from lps.datasets.readers.vector_files import is_vector_file
 from lps.ui.pictures import frames, left_out
 from lps.ui.pictures.frames import Frame
 from lps.wording import counted
@@ -17,14 +19,14 @@ _CLASSES = 12  # that are shown
 
 @st.cache_data(max_entries=8, show_spinner=False)
 def look(folder: str, moment: object) -> FolderPreview:
-    """What lies there; raises `UserError`. moment: `folders.stamp`, so that a change is seen."""
-    return folders.glance(folder, _SAMPLES, _KEPT)
+    """What lies there; raises `UserError`. moment: `stamp` of the data set, so that a change is seen."""
+    return (embeddings if is_vector_file(folder) else folders).glance(folder, _SAMPLES, _KEPT)
 
 
 def of(folder: Path) -> FolderPreview:
-    """What lies in the folder now; raises `UserError`."""
-    with st.spinner("Looking at the pictures", show_time=True):
-        return look(str(folder), folders.stamp(str(folder)))
+    """What lies in the folder or file now; raises `UserError`."""
+    with st.spinner("Looking at what is there", show_time=True):
+        return look(str(folder), (embeddings if is_vector_file(folder) else folders).stamp(str(folder)))
 
 
 def show(seen: FolderPreview) -> None:

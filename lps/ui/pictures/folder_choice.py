@@ -46,10 +46,17 @@ def take(name: str, files: list, keep: Callable[[], Path], choose: Callable[[Pat
     st.rerun()
 
 
-def browse(name: str, choose: Callable[[Path], None], help: str, needs_folders: bool = False) -> None:
+def browse(
+    name: str,
+    choose: Callable[[Path], None],
+    help: str,
+    needs_folders: bool = False,
+    endings: tuple[str, ...] = (),
+) -> None:
     """The folders of one place, the way up, and the button that takes it. name: begins the keys of its widgets.
 
     choose: is told the folder in a callback. needs_folders: whether one without folders in it cannot be taken.
+    endings: of files that can be taken in place of a folder.
     """
     place, roots = f"{name}_place", browsing.roots()
     if not roots:
@@ -57,7 +64,7 @@ def browse(name: str, choose: Callable[[Path], None], help: str, needs_folders: 
         return
     try:
         here = browsing.allowed(st.session_state.get(place) or roots[0])
-        inside = browsing.subfolders(here)
+        inside, files = browsing.subfolders(here), browsing.files(here, endings)
     except UserError as error:
         st.session_state.pop(place, None)
         st.caption(escape.markdown(str(error)))
@@ -69,7 +76,12 @@ def browse(name: str, choose: Callable[[Path], None], help: str, needs_folders: 
                 escape.markdown(folder.name), icon=":material/folder:", type="tertiary", key=f"{name}_in:{folder}",
                 on_click=_look_at, args=(name, folder),
             )  # fmt: skip
-        if not inside:
+        for file in files:
+            st.button(
+                escape.markdown(file.name), icon=":material/data_array:", type="tertiary", key=f"{name}_file:{file}",
+                on_click=choose, args=(file,), help="Use this file of vectors",
+            )  # fmt: skip
+        if not inside and not files:
             st.caption("No folders in here.")
     st.button(
         "Use this folder", icon=":material/check:", key=f"{name}_use", on_click=choose, args=(here,),

@@ -13,15 +13,25 @@ from lps.ui.server import uploads
 from lps.ui.shared import error_toasts, select
 
 
-def show(choose: Callable[[Path], None]) -> None:
-    """All ways at once. choose: is told the folder, in a callback or before the page is drawn anew."""
+def show(choose: Callable[[Path], None], takes_vectors: bool) -> None:
+    """All ways at once. choose: is told the folder or file, in a callback or before the page is drawn anew.
+
+    takes_vectors: whether the run was trained on own embeddings, and predicts no pictures.
+    """
     error_toasts.show("predict")
     about = "A folder with pictures, also in sub-folders. Your files are not changed"
-    folder_choice.show_two_ways(lambda: _ask_for_files(choose), lambda: folder_choice.browse("predict", choose, about))
+    endings = own_pictures.VECTORS if takes_vectors else ()
+    folder_choice.show_two_ways(
+        lambda: _ask_for_files(choose, takes_vectors),
+        lambda: folder_choice.browse("predict", choose, about, endings=endings),
+    )
     folder_choice.show_earlier("predict", own_pictures.folders(own_pictures.home_of_new()), choose)
 
 
-def _ask_for_files(choose: Callable[[Path], None]) -> None:
+def _ask_for_files(choose: Callable[[Path], None], takes_vectors: bool) -> None:
+    if takes_vectors:
+        _ask_for_vectors(choose)
+        return
     kinds = [*sorted(ending.removeprefix(".") for ending in ENDINGS), *own_pictures.ARCHIVES]
     number = folder_choice.number_of_uploader("predict")
     files = st.file_uploader(
@@ -30,6 +40,17 @@ def _ask_for_files(choose: Callable[[Path], None]) -> None:
     folder_choice.say_where_kept()
     if files:
         folder_choice.take("predict", files, lambda: _keep(files), choose)
+
+
+def _ask_for_vectors(choose: Callable[[Path], None]) -> None:
+    number = folder_choice.number_of_uploader("predict")
+    file = st.file_uploader(
+        "Drop a file of vectors", [*own_pictures.UPLOADED_VECTORS, "npy"], key=f"predict_files_{number}"
+    )
+    folder_choice.say_where_kept()
+    if file:
+        place = own_pictures.home_of_new()
+        folder_choice.take("predict", [file], lambda: own_pictures.keep_vectors(file, place), choose)
 
 
 def _keep(files) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from lps.datasets.readers.vector_files import is_vector_file
 from lps.errors import UserError
 from lps.files.atomic import looks
 from lps.inference import prediction_files, prediction_work
@@ -14,6 +15,7 @@ from lps.inference.predicted import Predicted
 from lps.interop import own_pictures
 from lps.machine import background
 from lps.settings import cli_args
+from lps.settings.backbone_names import GIVEN
 from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.forms import questions
@@ -54,14 +56,14 @@ def main() -> None:
 def _show(run: Run, text: str | None) -> None:
     """Everything below the choice of the run."""
     if not text:
-        st.caption("Each picture gets a class under the name that it has on Clusters, or none of these.")
-        bring.show(_choose)
+        st.caption("Each one gets a class under the name that it has on Clusters, or none of these.")
+        bring.show(_choose, _takes_vectors(run))
         return
     try:
         folder = own_pictures.folder(text)
     except UserError as error:
         st.warning(escape.markdown(f"{error}."), icon=":material/folder_off:")
-        bring.show(_choose)
+        bring.show(_choose, _takes_vectors(run))
         return
     st.caption(escape.markdown(own_pictures.in_words(folder)))
     error_toasts.show("predict")
@@ -79,6 +81,11 @@ def _show(run: Run, text: str | None) -> None:
         _offer(run, folder, standing)
     take_away.show_command(f"{cli_args.command('predict', titles.short_id(run.id), str(folder), to='labels.csv')}"
                            "    # or a folder: --to sorted")  # fmt: skip
+
+
+def _takes_vectors(run: Run) -> bool:
+    config = run.config_if_readable()
+    return config is not None and config.network_name == GIVEN
 
 
 def _choose(folder: Path) -> None:
@@ -101,7 +108,7 @@ def _offer(run: Run, folder: Path, standing: background.JobState) -> None:
     seen_before = st.session_state.get(_SEEN) == (run.id, str(folder))
     if seen_before and standing.state not in ("failed", "cancelled"):
         st.caption("The files, the names or the weights have changed since then.")
-    label = "Look again" if seen_before else "Predict these pictures"
+    label = "Look again" if seen_before else f"Predict these {'vectors' if is_vector_file(folder) else 'pictures'}"
     if st.button(label, icon=":material/image_search:", type="primary", key="predict_begin"):
         with error_toasts.kept("predict"):
             prediction_work.begin(run, folder)
@@ -116,7 +123,7 @@ def _show_found(run: Run, folder: Path, path: Path) -> None:
         st.button("Predict again", icon=":material/refresh:", key="predict_again", on_click=_again, args=(run, folder))
         return
     notices.show_labels_of_others(run.config_if_readable())
-    results.show(run, found, path)
+    results.show(run, found, path, folder)
 
 
 def _again(run: Run, folder: Path) -> None:

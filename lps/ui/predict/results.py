@@ -6,9 +6,13 @@ from pathlib import Path
 import numpy as np
 import streamlit as st
 
-from lps.datasets import Images
+from lps.datasets import Images, Vectors, embeddings
+from lps.datasets.readers import vector_files
 from lps.datasets.readers.decoding import Unreadable, squeezed
+from lps.datasets.readers.drawn import Drawn
+from lps.datasets.readers.vector_files import is_vector_file
 from lps.errors import UserError
+from lps.files.atomic import looks
 from lps.inference import prediction_files
 from lps.inference.none_of_these import KEPT
 from lps.inference.predicted import NONE, Predicted
@@ -30,8 +34,11 @@ _KIND = "Possible novel class"
 _MOST_KINDS, _FIRST = 5, 12  # kinds, and pictures of each, that are shown above the others
 
 
-def show(run: Run, found: Predicted, path: Path) -> None:
-    """Everything that follows from a prediction, which is the file `path`."""
+def show(run: Run, found: Predicted, path: Path, source: Path) -> None:
+    """Everything that follows from a prediction, which is the file `path`.
+
+    source: the folder of the pictures, or the file of vectors.
+    """
     left, right = st.columns([3, 2], gap="medium")
     with right:
         threshold = _ask_threshold(found)
@@ -41,7 +48,7 @@ def show(run: Run, found: Predicted, path: Path) -> None:
         _show_counts(found, said, none)
         left_out.show(found.skipped)
         _offer_files(run, found, threshold, path)
-    _show_kinds(found)
+    _show_kinds(found, source)
     kinds = {f"{_KIND} {number}": kind for number, kind in enumerate(found.kinds, 1)}
     chosen = _choose_class(said, kinds)
     rows = list(kinds[chosen]) if chosen in kinds else [row for row, name in enumerate(said) if chosen in (_ALL, name)]
@@ -51,7 +58,7 @@ def show(run: Run, found: Predicted, path: Path) -> None:
     if kind == "table":
         _show_table(found, said, rows)
     else:
-        _show_pictures(run, found, said, rows)
+        _show_pictures(run, found, said, rows, source)
 
 
 def forget_choice() -> None:
@@ -126,7 +133,7 @@ def _own(run: Run) -> Images | None:
         return None
 
 
-def _show_kinds(found: Predicted) -> None:
+def _show_kinds(found: Predicted, source: Path) -> None:
     """What may be new classes, with the first pictures of each."""
     for number, kind in enumerate(found.kinds[:_MOST_KINDS], 1):
         with st.container(border=True, gap="small"):
@@ -138,7 +145,7 @@ def _show_kinds(found: Predicted) -> None:
                 "pictures was in 80 % of 50 trials, one with 50 in 20 % (benchmarks/README.md).",
             )
             first = list(kind[:_FIRST])
-            seen = _thumbnails(found.root or "", tuple(found.files[row] for row in first))
+            seen = _thumbnails(str(source), looks(source), tuple(found.files[row] for row in first))
             shown = [
                 Frame(seen.pixels[place], seen.sides(place), "novel", f"Picture {found.files[row]}", "")
                 for place, row in enumerate(first)
@@ -175,7 +182,7 @@ def _show_table(found: Predicted, said: list[str], rows: list[int]) -> None:
     data_table.show(columns, rows, "Every picture with its class, confidence and distance", height=520)
 
 
-def _show_pictures(run: Run, found: Predicted, said: list[str], rows: list[int]) -> None:
+def _show_pictures(run: Run, found: Predicted, said: list[str], rows: list[int], source: Path) -> None:
     """A sheet of them, and one of them beside the training images that it is most like."""
     if not rows:
         st.caption("No pictures match.")
@@ -187,7 +194,7 @@ def _show_pictures(run: Run, found: Predicted, said: list[str], rows: list[int])
     opened = url_fields.number("picture")
     sheet, one = st.columns([5, 3], gap="medium")
     with sheet:
-        images = _thumbnails(found.root or "", tuple(found.files[row] for row in shown))
+        images = _thumbnails(str(source), looks(source), tuple(found.files[row] for row in shown))
         tiles = [
             Tile(place, _below(said[row], found.confidence[row]), f"{found.files[row]}, {said[row]}")
             for place, row in enumerate(shown)
@@ -202,7 +209,7 @@ def _show_pictures(run: Run, found: Predicted, said: list[str], rows: list[int])
         if opened is None or opened >= len(found.files):
             st.caption("Click a picture to see the most similar training images.")
         else:
-            _show_one(run, found, opened, said[opened])
+            _show_one(run, found, opened, said[opened], source)
 
 
 def _below(said: str, confidence: float) -> str:
@@ -210,11 +217,14 @@ def _below(said: str, confidence: float) -> str:
     return said if said == NONE else f"{said}\n{100 * confidence:.0f} %"
 
 
-def _show_one(run: Run, found: Predicted, row: int, said: str) -> None:
+def _show_one(run: Run, found: Predicted, row: int, said: str, source: Path) -> None:
     """Why a picture is called what it is called."""
     name = found.names()[row]
     st.markdown(f"**{escape.markdown(said)}**")
     st.caption(escape.markdown(found.files[row]))
+    seen = _thumbnails(str(source), looks(source), (found.files[row],))
+    if (title := seen.title(0)) not in ("", found.files[row]):
+        st.caption(escape.markdown(title))
     words = f"Confidence {100 * found.confidence[row]:.0f} % for {name}, distance {found.distance[row]:.3f}"
     if said == NONE:
         why = (
@@ -224,7 +234,6 @@ def _show_one(run: Run, found: Predicted, row: int, said: str) -> None:
         )
         words += f": {why}"
     st.markdown(escape.markdown(f"{words}."))
-    seen = _thumbnails(found.root or "", (found.files[row],))
     alike, images = found.nearest[row].tolist(), _own(run)
     new = [Frame(seen.pixels[0], seen.sides(0), found.groups[int(found.cluster[row])], f"Picture, {said}")]
     frames.show([("This one", new)], _SIZE)
@@ -239,8 +248,13 @@ def _show_one(run: Run, found: Predicted, row: int, said: str) -> None:
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
-def _thumbnails(root: str, files: tuple[str, ...]) -> Images:
-    """Small copies of new pictures in their own proportions; grey where one cannot be read any more."""
+def _thumbnails(root: str, moment: object, files: tuple[str, ...]) -> Images:
+    """Small copies of new pictures in their own proportions; grey where one cannot be read any more.
+
+    root: their folder, or the file of vectors, as it was at `moment`.
+    """
+    if is_vector_file(root):
+        return _items(root, files)
     pixels, sizes = np.full((len(files), FINE, FINE, 3), 127, np.uint8), np.ones((len(files), 2), np.int64)
     for place, file in enumerate(files):
         try:
@@ -248,3 +262,16 @@ def _thumbnails(root: str, files: tuple[str, ...]) -> Images:
         except Unreadable:
             continue
     return Images(pixels, np.full(len(files), -1), (), sizes=sizes)
+
+
+def _items(path: str, ids: tuple[str, ...]) -> Images:
+    """What is shown of some items of a file of vectors; their ids where the file cannot be read any more."""
+    try:
+        table = vector_files.read(path)
+        places = {text: row for row, text in enumerate(table.ids)}
+        rows = np.array([places[text] for text in ids], np.int64)
+        drawn, values = embeddings.shown(table, Path(path).parent).take(rows), table.values[rows]
+    except (UserError, KeyError):
+        drawn, values = Drawn(ids), np.ones((len(ids), 1, 1))
+    one = np.ones(values.shape[2], np.float32)
+    return Images(drawn, np.full(len(ids), -1), (), vectors=Vectors(values, one, one, 1.0))
