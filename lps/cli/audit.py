@@ -8,6 +8,7 @@ from lps.cli._follow import CountBar
 from lps.cli._parser import LIGHT, Commands, add_settings, print_json, say
 from lps.cli.training import checked_config, wait_without_spinning
 from lps.data import sources
+from lps.datasets.readers.vector_files import is_vector_file
 from lps.errors import UserError, shorten
 from lps.files.atomic import clean_line
 from lps.scheduler import background_jobs
@@ -22,7 +23,9 @@ def add(commands: Commands) -> None:
     sub = commands.add(
         "audit", _audit, "near duplicates, strangers and doubtful labels among the pictures", as_json=True
     )
-    sub.add_argument("what", metavar="DATASET", help="a folder, an .npz file, or the name of a data set")
+    sub.add_argument(
+        "what", metavar="DATASET", help="a folder, an .npz file, a file of vectors, or the name of a data set"
+    )
     sub.add_argument("--leave-out", action="append", default=[], metavar="PICTURE", help="as often as needed")
     sub.add_argument("--relabel", action="append", default=[], metavar="PICTURE=CLASS", help="no class: unknown")
     sub.add_argument("--ignore", action="append", default=[], metavar="PICTURE", help="it is right as it is")
@@ -54,9 +57,6 @@ def _audit(options) -> int | None:
 
 def _dataset(what: str) -> tuple[str, list[str]]:
     """(data set, settings) of its name, of a folder, or of a file with arrays or vectors."""
-    from lps.data import sources
-    from lps.datasets.readers.vector_files import is_vector_file
-
     if what in catalog.dataset_names():
         return what, []
     if os.path.isdir(what) or is_vector_file(what):

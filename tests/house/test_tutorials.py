@@ -15,7 +15,8 @@ from tests.house.test_documented_commands import BLOCK, ROOT, commands, words_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 SHORT = ("--set", "epochs=1", "--set", "pretrain.epochs=1", "--set", "threads=1")
-FOLLOWED = ("start/researcher.md", "start/practitioner.md", "start/teacher.md", "how-to/sweeps.md", "how-to/search.md")
+FOLLOWED = ("start/researcher.md", "start/practitioner.md", "start/teacher.md", "how-to/sweeps.md", "how-to/search.md",
+            "how-to/embeddings.md")  # fmt: skip
 OTHERWISE = {  # instructions whose commands are not carried out here, and why
     "how-to/backbones.md": "needs files of weights",
     "how-to/install.md": "installs, and `doctor` looks at the whole machine",
@@ -132,6 +133,23 @@ def test_the_instructions_for_sweeps(tmp_path, shell):
         if "ablation-demo" not in line:  # needs the fifteen runs of the preset
             shell.follow(line, *(SHORT if "--name labels" in line else ()))
     assert (tmp_path / "report.html").exists()
+
+
+def test_the_text_example_goes_from_vectors_to_named_clusters(tmp_path, shell):
+    """Not shortened: that novel subpackages are found is what the page is for."""
+    (make_vectors,) = blocks_of_python(page("how-to/embeddings.md"))
+    (tmp_path / "make_vectors.py").write_text(make_vectors, encoding="utf-8")
+    assert "with a label" in shell.run("make_vectors.py")
+    for line in commands(page("how-to/embeddings.md")):
+        said = shell.follow(line)
+        if words_of(line)[0] == "train":
+            shell.names["RUN"] = Path(said.splitlines()[-1]).name
+    with open(tmp_path / "labels.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    named = [row["file"].partition(".")[0] for row in rows if row["group"] == "seen" and row["source"] != "labeled"]
+    known = sum(package in ("linalg", "stats", "signal", "ndimage") for package in named)
+    assert len(named) > 200 and known > 0.8 * len(named)
+    assert "optimize" in {row["name"] for row in rows}
 
 
 def test_the_instructions_for_searches(tmp_path, shell):

@@ -135,7 +135,7 @@ def test_a_file_of_vectors_is_found_previewed_and_ready_to_start(root, tmp_path)
     path = vector_files.npz(tmp_path / "home" / "birds.npz")
     at = visit("own")
     button(at, "birds.npz").click().run()
-    assert at.query_params["folder"] == [str(path)] and not at.exception
+    assert str(path) in at.query_params["folder"] and not at.exception
     assert "30 labeled" in words_of(at) and "60 unlabeled" in words_of(at)
     shown = "".join(element.proto.body for element in at.get("html"))
     assert "owl: 15" in shown and "unlabeled: 60" in shown and shown.count("<img") == 8 + 8 + 8
@@ -149,7 +149,7 @@ def test_a_file_of_vectors_is_found_previewed_and_ready_to_start(root, tmp_path)
 def test_a_wrong_file_of_vectors_gets_one_sentence(root, tmp_path):
     path = vector_files.npz(tmp_path / "home" / "birds.npz", ids=["a"] * 90)
     at = visit("own", folder=str(path))
-    assert not at.exception and "two items have the id 'a'" in " ".join(one.value for one in at.warning)
+    assert not at.exception and "two items have the id" in words_of(at)
 
 
 def test_uploaded_vectors_are_kept_under_a_free_name(root, tmp_path):
