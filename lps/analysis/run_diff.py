@@ -36,8 +36,10 @@ def short_labels(runs: Sequence[Run], *, in_symbols: bool = False) -> list[str]:
 def _short_label(
     run: Run, config: Config | None, varied: Sequence[str], several: Sequence[str], in_symbols: bool
 ) -> str:
-    if config is None or run.is_recorded or run.meta()["name"]:
+    if config is None or run.is_recorded:
         return titles.title(run)
+    if (name := run.meta()["name"]) and not titles.is_of_sweep(name, config):
+        return name
     values = config.flat()
     parts = [titles.method_title(config.method)] if "method" in several else []
     parts += [config.dataset] if "dataset" in several else []

@@ -1,10 +1,11 @@
 """What a run, and a method, are called where people read."""
 
+import re
 from collections.abc import Sequence
 
 from lps.errors import UserError
 from lps.settings import catalog
-from lps.settings.config import parameters
+from lps.settings.config import Config, parameters
 from lps.settings.parameters import text_of
 from lps.store.runs import RUN_ID, Run
 
@@ -54,6 +55,8 @@ def changed_settings(run: Run, beside: Sequence[Run] = (), most: int = 3) -> lis
 
 def setting_in_words(name: str, value: object) -> str:
     """A setting as people read it: "margin scale 5", "without margin"."""
+    if name == "split.labeled_ratio":
+        return f"{100 * value:g} % labels"
     words = (name if name == "split.seed" else name.removeprefix("split.")).replace("_", " ").replace(".", " ")
     if isinstance(value, bool):
         return f"{'with' if value else 'without'} {words.removeprefix('use ')}"
@@ -69,6 +72,11 @@ def setting_in_symbols(method: str, name: str, value: object) -> str:
         known = None
     sign = known.sign if known else ""
     return f"{sign}={text_of(value)}" if sign else setting_in_words(name, value)
+
+
+def is_of_sweep(name: str, config: Config) -> bool:
+    """Whether a sweep named the run so, "margin scale 5, lps seed 0" (before 0.3: "lps seed 0, margin_scale=5")."""
+    return bool(re.search(rf"(^|, ){config.method}( on \S+)? seed {config.seed}(,|$)", name))
 
 
 def method_title(name: str) -> str:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 
-from lps.analysis.run_groups import setting_in_words
 from lps.cluster import executors, job_options
 from lps.errors import UserError, shorten, shown
 from lps.files.atomic import as_user_error, clean_line
 from lps.files.locks import claim
 from lps.scheduler import costs, launcher, queue, run_slots, submit
 from lps.settings.config import Config
+from lps.store import titles
 from lps.store.run_folders import list_runs
 from lps.store.runs import TAG_LIMIT, Run, State
 from lps.studies import presets, sweep_records
@@ -121,12 +121,12 @@ def check(configs: Sequence[Config], here: bool = True, judge: Callable[[Config]
 
 
 def label(config: Config, layout: SweepSpec) -> str:
-    """A run within its sweep: "orca seed 1, 10 % labels"."""
+    """A run within its sweep, what varies first: "10 % labels, margin scale 5, orca seed 1"."""
     flat = config.flat()
     told = [name for name in layout.varied if name in flat and matters(name, config.method)]
-    words = [setting_in_words(name, flat[name]) for name in told]
+    words = [titles.setting_in_words(name, flat[name]) for name in told]
     place = f" on {config.dataset}" if len(layout.datasets) > 1 else ""
-    return ", ".join([f"{config.method}{place} seed {config.seed}", *words])
+    return ", ".join([*words, f"{config.method}{place} seed {config.seed}"])
 
 
 def recognise(items: Sequence[Item], root: Path) -> list[Item]:

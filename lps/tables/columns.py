@@ -13,7 +13,13 @@ NUMBERS = ("accuracy/seen", "accuracy/novel", "accuracy/all", "accuracy/gap")
 _BEFORE = ("state", *NUMBERS)
 _AFTER = ("epoch", "epochs", "alarm", "method", "dataset", "seed", "tag", "id", "launched", "note")
 _MOST_VARYING = 6  # settings that a table shows by itself
-_NEVER = ("method", "dataset", *REPEATED)  # have a column of their own, or say nothing of the experiment
+_NEVER = (
+    "method",
+    "dataset",
+    "split.confirmed",
+    "network.continues",
+    *REPEATED,
+)  # have a column of their own, or say nothing of the experiment
 _known: list[tuple[list[Config | None], list[str]]] = []  # the configs that were looked at last, and what varies
 
 

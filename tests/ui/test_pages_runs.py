@@ -18,7 +18,7 @@ from lps.store.run_folders import delete_run, deleted_runs, list_runs, recorded_
 from lps.store.runs import Run
 from lps.tables import grouping
 from lps.tables.run_names import Vocabulary
-from lps.ui.runs import grouped_rows, run_filters
+from lps.ui.runs import grouped_rows, run_filters, table
 from lps.ui.runs.run_filters import Wanted
 from lps.ui.shared import notices
 from tests import sample_runs
@@ -572,3 +572,9 @@ def test_one_of_a_thing_is_said_in_the_singular(root, page):
     run = sample_runs.make_run(root, epochs=1)
     plural = re.compile(rf"(?<![\d.,–])1 (?:\w+ )?(?:{'|'.join(COUNTED)})\b")
     assert not plural.findall(words_of(visit(page, run=[run.id])))
+
+
+def test_the_column_that_is_sorted_by_stands_first():
+    names = [Vocabulary().find(key) for key in ("state", "accuracy/seen", "accuracy/novel")]
+    for sort, first in (("novel", "accuracy/novel"), ("-accuracy/seen", "accuracy/seen"), ("newest", "state")):
+        assert table.in_sight(names, sort)[0].key == first

@@ -1,5 +1,7 @@
 """Which runs fit beside each other, and what their shared axes, differences and frames are."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -140,7 +142,7 @@ def test_same_method_is_told_apart_by_its_settings(tmp_path):
 def test_settings_are_told_in_words_and_those_of_all_are_not(tmp_path):
     few = {"split.labeled_ratio": 0.1}
     first, other = short(tmp_path, entropy_weight=0.0, **few), short(tmp_path, method="orca", **few)
-    assert titles.changed_settings(first) == ["entropy weight 0", "labeled ratio 0.1", "epochs 1"]
+    assert titles.changed_settings(first) == ["entropy weight 0", "10 % labels", "epochs 1"]
     assert titles.changed_settings(first, [first, other]) == ["entropy weight 0"]
     many = short(tmp_path, use_margin=False, entropy_weight=0.0, temperature=0.7, **few)
     assert len(titles.changed_settings(many)) == 4 and titles.changed_settings(many)[-1] == "…"
@@ -160,6 +162,12 @@ def test_runs_that_nothing_tells_apart_and_named_ones_have_their_names(tmp_path)
     assert run_diff.short_labels(same) == [titles.label(run) for run in same]
     named = make_run(tmp_path, epochs=1, name="the best one")
     assert run_diff.short_labels([same[0], named])[1] == "the best one"
+    other = short(tmp_path, margin_scale=5.0)
+    for name in ("margin scale 5, lps seed 0", "lps seed 0, margin_scale=5", "lps on digits seed 0"):
+        named.write_meta(name=name)  # by a sweep
+        assert run_diff.short_labels([other, named])[1] == "margin scale 10"
+    named.write_meta(name="the best lps seed 0")
+    assert run_diff.short_labels([other, named])[1] == "the best lps seed 0"
     assert run_diff.short_labels([same[0]]) == [titles.title(same[0])] and run_diff.short_labels([]) == []
 
 
@@ -178,3 +186,11 @@ def test_a_run_whose_data_set_broke_still_has_a_title(tmp_path, monkeypatch):
 def test_what_follows_from_stored_features_is_not_named(tmp_path):
     run = create_run(tmp_path, config.configure({"dataset": "digits", "features": "stored", "margin_scale": 7.0}))
     assert titles.changed_settings(run) == ["margin scale 7", "features stored"]
+
+
+def test_the_usual_race_has_accuracies(tmp_path, monkeypatch):
+    known = make_run(tmp_path, epochs=2)
+    blind = make_run(tmp_path, epochs=2, seed=1)
+    monkeypatch.setattr(comparable, "history", lambda run: SimpleNamespace(is_blind=run.id == blind.id))
+    assert comparable.usual_choice([blind, known])[0].id == known.id
+    assert comparable.usual_choice([blind])[0].id == blind.id

@@ -24,6 +24,7 @@ from lps.errors import UserError
 from lps.settings import catalog, cli_args
 from lps.settings.config import Config
 from lps.settings.parameters import text_of
+from lps.store import titles
 from lps.store.runs import Run, State
 from lps.ui.effects import ablations, answer, matrix, missing_runs
 from lps.ui.effects.backgrounds import pick_background
@@ -145,8 +146,8 @@ def _pick(runs: Sequence[Run]) -> Chosen | None:
         for run in done[key]:
             by_method.setdefault(configs[run].method, []).append(configs[run])
         usual = sorted(by_method, key=lambda name: (-_variety(by_method[name]), name != "lps", name))
-        titles = {name: f"{catalog.method_info(name).title} · {counted(len(by_method[name]), 'run')}" for name in usual}
-        method = url_fields.choose(st.selectbox, "method", "Method", titles, width=200)
+        named = {name: f"{catalog.method_info(name).title} · {counted(len(by_method[name]), 'run')}" for name in usual}
+        method = url_fields.choose(st.selectbox, "method", "Method", named, width=200)
         measure = url_fields.choose(st.selectbox, "measure", "Measured", MEASURES, width=220)
     here = [run for run in splits[key] if configs[run].method == method]
     finished = {run: configs[run] for run in here if states[run].name == "finished"}
@@ -169,17 +170,14 @@ def _split_words(configs: Sequence[Config]) -> list[str]:
     """Data set, share of labels, and what else tells each split from the others: "Digits, 50 % labeled"."""
     different = [key for key in run_groups.differences(configs) if key.startswith(("dataset.", "split."))]
     keys = [key for key in different if key != "split.labeled_ratio"]
-    titles = catalog.dataset_titles()
-    return [
-        ", ".join(
-            [
-                titles.get(config.dataset, config.dataset),
-                f"{100 * config.split_labeled_ratio:g} % labeled",
-                *(run_groups.setting_in_words(key, value) for key in keys if (value := config.flat()[key]) is not None),
-            ]
-        )
-        for config in configs
-    ]
+    known = catalog.dataset_titles()
+    found = []
+    for config in configs:
+        flat, usual = config.flat(), config.defaults()
+        told = [titles.setting_in_words(key, flat[key]) for key in keys if flat[key] != usual[key]]
+        labels = f"{100 * config.split_labeled_ratio:g} % labeled"
+        found.append(", ".join([known.get(config.dataset, config.dataset), labels, *told]))
+    return found
 
 
 def _pick_scoring() -> Scoring:

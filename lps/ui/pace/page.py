@@ -16,6 +16,7 @@ from lps.settings import catalog
 from lps.store import titles
 from lps.store.runs import Run, State
 from lps.ui.pace import race_view
+from lps.ui.server import presenting
 from lps.ui.shared import comparable, escape, live_part, notices, page_head, select, theme, url_fields
 from lps.ui.shared.history import history
 from lps.ui.shared.plot import code_of, plot
@@ -54,12 +55,15 @@ def main() -> None:
 
 
 def _show(runs: list[Run]) -> None:
-    chosen = _pick(runs)
-    together = _agreeing(chosen)
-    if len(together) == 1:
-        _suggest(together[0], runs)
-    notices.show_left_out({titles.label(run): history(run) for run in together})
-    race_view.show(together)
+    first, second = st.container(), st.container()
+    box, race = (second, first) if presenting.is_on() else (first, second)  # a room sees the race first
+    with box:
+        together = _agreeing(_pick(runs))
+        if len(together) == 1:
+            _suggest(together[0], runs)
+        notices.show_left_out({titles.label(run): history(run) for run in together})
+    with race:
+        race_view.show(together)
     if race_view.can_race(together):
         named = list(zip(_LETTERS, together))
         live_part.follow(lambda: [_lane(*pair) for pair in named], _are_going_on, _show_course, _TICK_S)

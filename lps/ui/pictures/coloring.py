@@ -26,17 +26,19 @@ _MORE = {"called": "Predicted seen / novel", "adopted": "Pseudo-label", "cluster
 def available(run: Run, epoch: int) -> dict[str, str]:
     """What can be coloured by, the usual one first; what needs a truth is left out where none is known.
 
-    Raises `UserError` where the split cannot be read.
+    Where most truths are unknown, what needs them comes last. Raises `UserError` where the split cannot be read.
     """
     known = points.partition(run)
-    has_truth = (known.targets[known.split.unlabeled] >= 0).any()
+    is_known = known.targets[known.split.unlabeled] >= 0
+    has_truth = is_known.any()
     found = {key: words for key, words in _COLORINGS.items() if has_truth or key not in OF_TRUTH}
     found |= {} if has_truth else {"called": _MORE["called"]}
     if _thresholds(run, epoch):
         found["adopted"] = _MORE["adopted"]
     if len(known.split.unlabeled) <= predictions.MOST_IMAGES and _is_named(run, epoch):
         found["cluster"] = _MORE["cluster"]
-    return found
+    is_blind = 2 * np.count_nonzero(is_known) < len(is_known)
+    return {key: found[key] for key in sorted(found, key=OF_TRUTH.__contains__)} if is_blind else found
 
 
 def _thresholds(run: Run, epoch: int) -> dict[str, float]:

@@ -61,7 +61,7 @@ def _browse(wanted: run_filters.Wanted, everything: list[run_index.RunRow]) -> N
         return
     vocabulary = Vocabulary(entries)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="shelf_menus"):
-        shown = table.pick_columns(entries, vocabulary)
+        shown = table.in_sight(table.pick_columns(entries, vocabulary), wanted.sort)
         by = groups.pick(entries, vocabulary)
         saved_view_menu.show_menu(saved_views.views(select.runs_root()), "Views")
         _show_way_to_effects(entries, by)

@@ -104,7 +104,7 @@ def ask(entries: Sequence[RunRow]) -> Wanted:
     methods = {name: titles.method_title(name) for name in sorted({e.method for e in entries if e.method})}
     standings = [name for name in theme.BADGES if any(entry.standing == name for entry in entries)]
     find = filter_box.ask()
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="run_filters"):
         wanted = Wanted(
             find=find,
             states=_some("State", "states", {name: theme.BADGES[name][0] for name in standings}),

@@ -14,7 +14,7 @@ from lps.analysis import alarms
 from lps.analysis.run_index import DAMAGED, RunRow
 from lps.store import titles
 from lps.tables import columns
-from lps.tables.run_names import FIELDS, Name, Vocabulary
+from lps.tables.run_names import FIELDS, SHORT, Name, Vocabulary
 from lps.ui.runs.run_filters import heading
 from lps.ui.shared import data_table, theme, url_fields
 from lps.ui.shared.data_table import Column
@@ -98,6 +98,12 @@ def pick_columns(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name
         _arrange(keys)
         st.button("The usual ones", on_click=_forget_columns, disabled=not asked, icon=":material/restart_alt:")
     return shown
+
+
+def in_sight(shown: Sequence[Name], sort: str) -> list[Name]:
+    """The same columns; the one that is sorted by stands first, so that it is seen on a phone."""
+    key = SHORT.get(sort, sort.removeprefix("-"))
+    return sorted(shown, key=lambda name: name.key != key)
 
 
 def _any(entries: Sequence[RunRow], key: str, vocabulary: Vocabulary) -> bool:

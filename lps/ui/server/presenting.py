@@ -17,7 +17,8 @@ _USUAL_FONT = 12  # pixels, where a figure says nothing
 _STYLE = """<style>
 html { font-size: 20px; }
 @media (min-width: 1600px) { html { font-size: 26px; } }
-[data-testid="stMainBlockContainer"] { max-width: none; padding-inline: 3vw; }
+[data-testid="stMainBlockContainer"] { max-width: none; padding: 4rem 3vw 1rem; }
+h1 { font-size: 1.5rem !important; padding-block: 0 !important; }
 </style>"""
 
 

@@ -8,6 +8,7 @@ from lps.settings.config import Config
 from lps.store.runs import RUN_ID, Run
 from lps.ui.pictures import points
 from lps.ui.shared import select
+from lps.ui.shared.history import history
 
 MOST = 4  # runs beside each other
 _USUAL = 3  # of them without a choice
@@ -26,10 +27,11 @@ def _split_of(run: Run) -> tuple[Split, np.ndarray]:
 def usual_choice(runs: list[Run]) -> list[Run]:
     """The newest finished LPS run beside one without the margin; where there is none, beside its best partners.
 
-    Without a run of LPS the newest finished run, else the latest.
+    Without a run of LPS whose accuracies are known the newest finished run, else the latest.
     """
     own = select.preferred(runs)
-    first = next(filter(_is_usual_lps, own), None) or next(filter(_is_finished, own), None) or select.latest(own)
+    known = (run for run in own if _is_usual_lps(run) and not history(run).is_blind)  # its accuracies are what is shown
+    first = next(known, None) or next(filter(_is_finished, own), None) or select.latest(own)
     found = partners(first, runs, same_seed=True)
     is_pair = found and _interest(first.config(), found[0].config()) == 0
     return [first, *found][: 2 if is_pair else _USUAL]
