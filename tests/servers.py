@@ -1,6 +1,7 @@
 """Servers in processes of their own on free ports of this machine, such as the app of `streamlit run app.py`."""
 
 import os
+import random
 import re
 import socket
 import subprocess
@@ -34,10 +35,11 @@ class Server:
         *options: str,
         script: Path | str = "app.py",
         python: Sequence[str] = STREAMLIT,
+        port: int | None = None,
         **environment: str,
     ) -> Self:
-        """`streamlit run` over a folder of runs."""
-        port = free_port()
+        """`streamlit run` over a folder of runs, on any free port unless one is given."""
+        port = port or free_port()
         words = [*python, "run", str(script), "--server.port", str(port), "--server.headless", "true", *options]
         return cls([sys.executable, *words], port, log, LPS_RUNS=str(runs), **environment)
 
@@ -80,6 +82,17 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def lasting_port() -> int:
+    """A free port below those that the kernel gives to connections: one server after the other can have it."""
+    candidates = random.sample(range(20_000, 32_000), 50)
+    return next(port for port in candidates if _is_free(port))
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 def _is_there(url: str) -> bool:

@@ -1,5 +1,6 @@
 """A real Chromium in front of a real server. Without a browser these tests are skipped; in CI that is a failure."""
 
+import itertools
 import os
 import re
 import shutil
@@ -8,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers import Server
+from tests.servers import Server, lasting_port
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = ["--no-sandbox", "--use-gl=swiftshader", "--enable-unsafe-swiftshader"]
 PATIENCE_MS = 60_000
+LONGEST = ("test_jobs.py", "test_whole_loop_browser.py", "test_installed.py", "test_every_page.py")  # jobs mostly wait
+_LOADS = itertools.count()  # of documents
+IDLE = "/_stcore/health"  # where a tab waits for the next test
 
 
 def pytest_configure(config):
@@ -20,9 +24,11 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
+    """The files that take longest come first, so that no worker is left alone with one at the end."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("browser")
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
 @pytest.fixture(scope="session")
@@ -43,15 +49,21 @@ def chromium():
         browser.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def profile(chromium, tmp_path_factory):
-    """A browser that keeps what it has loaded and compiled, as people's do: a page costs two fifths less than in a new
-    one, which a test that is about a first visit makes for itself."""
+    """A browser that keeps what it has loaded and compiled, as people's do; what is about a first visit makes a context
+    of its own from `chromium`."""
     folder = tmp_path_factory.mktemp("profile")
     options = {"executable_path": chromium.path, "args": ARGUMENTS}
     context = chromium.browser_type.launch_persistent_context(folder, **options)
     yield context
     context.close()
+
+
+@pytest.fixture(scope="session")
+def port() -> int:
+    """Every server of this process has it in turn, so that the profile knows the scripts of the next one already."""
+    return lasting_port()
 
 
 def _give_up(reason: str):
@@ -69,10 +81,10 @@ class Studio:
 
 
 @pytest.fixture(scope="module")
-def studio(tmp_path_factory, chromium):
+def studio(tmp_path_factory, chromium, port):
     """The app over an empty runs folder; gone after the module's tests."""
     runs = tmp_path_factory.mktemp("runs")
-    with Server.of_app(runs, tmp_path_factory.mktemp("server") / "log.txt").answering() as server:
+    with Server.of_app(runs, tmp_path_factory.mktemp("server") / "log.txt", port=port).answering() as server:
         yield Studio(server.address, runs)
 
 
@@ -81,19 +93,28 @@ def open_page(chromium, profile, studio):
     """open_page("live?run=...", theme="light") -> Playwright page whose first run is over.
 
     At the end of the test no page may have shown an exception, thrown a JavaScript error or left this server; and
-    nothing that pages keep in the browser is left for the next test.
+    nothing that pages keep in the browser is left for the next test. The first page is a tab that stays: a page in a
+    tab that has shown one before costs a third less.
     """
-    contexts, errors, strangers = [profile], [], []
+    contexts, errors, strangers, watched = [profile], [], [], []
+
+    def fail(error) -> None:
+        errors.append(str(error))
+
+    def ask(request) -> None:
+        if _is_foreign(request.url, studio):
+            strangers.append(request.url)
 
     def open_one(path: str, theme: str = "light", width: int = 1280, is_phone: bool = False):
         if is_phone:
             contexts.append(chromium.new_context(has_touch=True, is_mobile=True))
-        page = contexts[-1 if is_phone else 0].new_page()
+        page = contexts[-1].new_page() if is_phone else profile.new_page() if watched else kept_tab(profile)
+        watched.append(page)
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=theme)
         page.set_default_timeout(PATIENCE_MS)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("request", lambda request: strangers.append(request.url) if _is_foreign(request.url, studio) else None)
+        page.on("pageerror", fail)
+        page.on("request", ask)
         page.goto(f"{studio.address}/{path}")
         wait_for_run(page)
         return page
@@ -101,7 +122,10 @@ def open_page(chromium, profile, studio):
     yield open_one
     pages = [page for context in contexts for page in context.pages]
     failed = [page.url for page in pages if page.locator("[data-testid=stException]").count()]
-    leave(profile)
+    for page in watched:
+        page.remove_listener("pageerror", fail)
+        page.remove_listener("request", ask)
+    leave(profile, studio.address)
     for context in contexts[1:]:
         context.close()
     assert failed == []
@@ -109,14 +133,61 @@ def open_page(chromium, profile, studio):
     assert strangers == []
 
 
-def leave(profile) -> None:
-    """Close its pages, but for the empty one without which it would end, and forget what they kept."""
+@pytest.fixture(scope="module")
+def reader(chromium):
+    """A page of a browser without a network."""
+    context = chromium.new_context(offline=True)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture
+def open_document(reader):
+    """open_document(path, "#at=3", theme="dark") -> the reader with a file, loaded anew; one file at a time.
+
+    At the end there may have been no error, and no request but for files.
+    """
+    errors, asked = [], []
+    ears = {
+        "pageerror": lambda error: errors.append(str(error)),
+        "console": lambda message: errors.append(message.text) if message.type == "error" else None,
+        "request": lambda request: asked.append(request.url),
+    }
+    for what, hear in ears.items():
+        reader.on(what, hear)
+
+    def open_one(path: Path, state="", theme="light", width=1280, height=900, motion="no-preference"):
+        reader.set_default_timeout(PATIENCE_MS)
+        reader.mouse.move(0, 0)
+        reader.set_viewport_size({"width": width, "height": height})
+        reader.emulate_media(media="null", color_scheme=theme, reduced_motion=motion)
+        reader.goto(f"{path.as_uri()}?{next(_LOADS)}{state}")  # another state alone would load nothing
+        return reader
+
+    yield open_one
+    for what, hear in ears.items():
+        reader.remove_listener(what, hear)
+    assert errors == [] and all(url.startswith(("file:", "data:", "blob:")) for url in asked)
+
+
+def kept_tab(profile):
+    """The tab that stays open over all tests, for the first page of each; a test may have closed it."""
+    return profile.pages[0] if profile.pages else profile.new_page()
+
+
+def leave(profile, address: str) -> None:
+    """Close all pages but one, which then shows next to nothing of the server, and forget what they kept."""
     profile.clear_cookies()
+    tab = kept_tab(profile)
     for page in profile.pages:
         if page.url.startswith("http"):
             page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
-        if page is not profile.pages[0]:
+        if page is not tab:
             page.close()
+    tab.unroute_all()
+    tab.mouse.move(0, 0)
+    tab.emulate_media(media="null", color_scheme="null", reduced_motion="null")
+    tab.goto(f"{address}{IDLE}")
 
 
 def _is_foreign(url: str, studio: Studio) -> bool:
@@ -131,18 +202,21 @@ def wait_for_run(page) -> None:
     page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")
 
 
-# Nothing is drawn again, and nothing fades: what is stale, or on its way, is paler than it will be.
-AT_REST = """() => document.querySelector("[data-testid=stApp][data-test-script-state=notRunning]")
-  && !document.querySelector("[data-stale=true]")
-  && document.getAnimations().every((one) =>
-    one.playState !== "running" || one.effect.getComputedTiming().iterations === Infinity)"""
+# For a while nothing is drawn again and nothing fades: what is stale, or on its way, is paler than it will be.
+REST_MS = 700  # longer than it takes until a part of a page that refreshes itself begins
+AT_REST = f"""() => {{
+  const isQuiet = document.querySelector("[data-testid=stApp][data-test-script-state=notRunning]")
+    && !document.querySelector("[data-stale=true]")
+    && document.getAnimations().every((one) =>
+      one.playState !== "running" || one.effect.getComputedTiming().iterations === Infinity);
+  if (!isQuiet) window.movedAt = performance.now();
+  return performance.now() - window.movedAt > {REST_MS};
+}}"""
 
 
 def come_to_rest(page) -> None:
-    """Twice, since parts of a page that refresh themselves begin after the first time."""
-    for _ in range(2):
-        page.wait_for_function(AT_REST)
-        page.wait_for_timeout(700)
+    page.evaluate("() => { window.movedAt = performance.now(); }")
+    page.wait_for_function(AT_REST, polling=50)
 
 
 def wait_for_address(page, pattern: str) -> None:

@@ -7,7 +7,6 @@ from decimal import ROUND_HALF_UP, Decimal
 import pytest
 
 from lps.race import document, numbers
-from tests.browser.conftest import PATIENCE_MS
 from tests.sample_runs import RunWriter, held, make_run
 
 RACE = ".lps-race"
@@ -44,28 +43,15 @@ def file(runs, tmp_path_factory):
 
 
 @pytest.fixture
-def open_file(chromium, file):
-    """open_file("#at=3", ...) -> the file in a browser without a network; no error and no request but for the file."""
-    contexts, errors, asked = [], [], []
+def open_file(open_document, file):
+    """open_file("#at=3", ...) -> the file, or another race, with its first picture drawn."""
 
-    def open_one(state="", theme="light", width=1280, motion="no-preference", path=None, height=900):
-        context = chromium.new_context(
-            viewport={"width": width, "height": height}, color_scheme=theme, offline=True, reduced_motion=motion
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(PATIENCE_MS)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(f"file://{path or file}{state}")
+    def open_one(state="", theme="light", width=1280, path=None, **how):
+        page = open_document(path or file, state, theme, width, **how)
         page.wait_for_selector(f"{RACE} canvas")
         return page
 
-    yield open_one
-    for context in contexts:
-        context.close()
-    assert errors == [] and all(url.startswith("file://") for url in asked)
+    return open_one
 
 
 def at(page) -> str:
