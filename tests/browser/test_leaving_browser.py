@@ -11,7 +11,7 @@ from tests.browser.conftest import Studio
 from tests.sample_runs import make_run
 from tests.servers import Server
 
-CLICKS, AT_ONCE = int(os.environ.get("LPS_CLICKS", 12)), 2
+CLICKS, AT_ONCE = int(os.environ.get("LPS_CLICKS", 6)), 2
 BURNERS = 1  # processes that keep the machine busy
 OPENING_MS, PATIENCE_MS, BEFORE_MS, STAYS_MS = 120_000, 25_000, 600, 3_000
 # What leaves Home: its button, a link of its own, a link of the menu; and the title of where it leads.

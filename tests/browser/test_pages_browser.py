@@ -1,6 +1,7 @@
-"""The pages Effects, Runs and Explain in Chromium: each is opened and used once, in light and dark, without an error.
+"""The pages Effects, Runs and Explain in Chromium: each is opened and used once, without an error.
 
 Exceptions of a page, JavaScript errors and visits elsewhere are looked for by `open_page`; the console is read here.
+Both themes of every page are in test_every_page.py.
 """
 
 import re
@@ -9,10 +10,10 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import come_to_rest, wait_for_address, wait_for_run
+from tests.browser.looks import NOT_HERE
 from tests.sample_runs import make_run
 
 ROW = 35  # pixels that a table's row is high, and the box before it wide
-NOT_HERE = "/_stcore/"  # Streamlit's page looks for its server below its own path first; these are answered 404
 
 
 @pytest.fixture(scope="module")
@@ -27,18 +28,25 @@ def runs(studio):
     ]
 
 
-@pytest.fixture(params=["light", "dark"])
-def visit(request, open_page, runs):
-    """visit("effects") -> (page, what its console said was an error since it was opened)."""
-    said = []
+@pytest.fixture
+def visit(open_page, runs):
+    """visit("effects") -> the page; its console may say nothing that is an error after it was opened."""
+    opened, said = [], []
 
-    def open_quiet(path, width=1280, **more):
-        page = open_page(path, theme=request.param, width=width, **more)
-        page.on("console", lambda message: said.append(message) if message.type == "error" else None)
+    def hear(message) -> None:
+        if message.type == "error" and NOT_HERE not in (message.location or {}).get("url", ""):
+            said.append(message.text)
+
+    def open_quiet(path, **how):
+        page = open_page(path, **how)
+        page.on("console", hear)
+        opened.append(page)
         return page
 
     yield open_quiet
-    assert [message.text for message in said if NOT_HERE not in (message.location or {}).get("url", "")] == []
+    for page in opened:
+        page.remove_listener("console", hear)
+    assert said == []
 
 
 def plot(page, key):
@@ -46,7 +54,7 @@ def plot(page, key):
 
 
 def test_effects_shows_a_curve_and_turns_to_another_measure(visit):
-    page = visit("effects")
+    page = visit("effects", theme="dark")
     plot(page, "effect_curves").wait_for()
     points = "() => document.querySelector('.st-key-effect_curves .lps-plot')._fullData.map(t => t.x?.length ?? 0)"
     assert 3 in page.evaluate(points)  # one point a value
@@ -106,7 +114,7 @@ def test_a_group_of_runs_opens_under_a_click_and_a_tick_stays_at_its_run(visit):
 
 
 def test_explain_moves_a_margin(visit):
-    page = visit("explain")
+    page = visit("explain", theme="dark")
     charts = page.locator(".lps-plot .main-svg")
     charts.first.wait_for()
     before = page.locator("[data-testid=stMain]").inner_text()
@@ -117,13 +125,6 @@ def test_explain_moves_a_margin(visit):
     page.wait_for_timeout(500)
     wait_for_run(page)
     assert page.locator("[data-testid=stMain]").inner_text() != before
-
-
-@pytest.mark.parametrize("visit", ["light"], indirect=True)  # a theme changes colours, no sizes
-@pytest.mark.parametrize("path", ["effects", "runs", "explain", "projection", "compare", "own"])
-def test_nothing_is_wider_than_a_phone(visit, path):
-    page = visit(path, width=390)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 # How far tools reach down over the lines below them, in pixels: (of every chart, of every table).
@@ -141,7 +142,6 @@ OVERLAPS = """() => {
   return [heights, tables]; }"""
 
 
-@pytest.mark.parametrize("visit", ["light"], indirect=True)  # a theme changes colours, no sizes
 @pytest.mark.parametrize("path", ["effects", "compare", "charts"])
 def test_tools_lie_over_nothing_on_a_phone(visit, path):
     page = visit(path, width=390, is_phone=True)
@@ -153,7 +153,6 @@ def test_tools_lie_over_nothing_on_a_phone(visit, path):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-@pytest.mark.parametrize("visit", ["light"], indirect=True)  # a theme changes no address
 def test_the_address_of_a_page_that_is_gone_leads_to_the_one_that_has_its_place(visit, runs):
     page = visit(f"ledger?run={runs[0].id}&run={runs[2].id}")
     page.wait_for_url(f"**/compare?run={runs[0].id}&run={runs[2].id}*")

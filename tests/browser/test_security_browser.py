@@ -11,12 +11,11 @@ from urllib.parse import quote
 import pytest
 
 from tests import hostile_records
-from tests.browser.conftest import leave, wait_for_run
-from tests.hostile_runs import STRANGER, TEXTS, make_data, make_runs
-from tests.servers import ROOT
+from tests.browser.conftest import wait_for_run
+from tests.browser.looks import open_everything, watched_tab, watching
+from tests.hostile_runs import TEXTS, make_data, make_runs
 from tests.ui.test_guard import STREAM, Door
-
-PAGES = sorted(path.stem for path in (ROOT / "pages").glob("*.py"))
+from tests.visiting import PAGES
 
 
 @pytest.fixture(scope="module")
@@ -25,130 +24,71 @@ def hostile(studio, tmp_path_factory):
     return make_runs(studio.runs, data)
 
 
-class Watch:
-    """What a page tried that no text may make it try."""
-
-    def __init__(self, page):
-        self.page, self.console, self.requests, self.here = page, [], [], ""
-        page.on("console", lambda message: self.console.append(message.text) if message.type == "error" else None)
-        page.on("request", lambda request: self._see(request.url))
-        page.on("dialog", lambda dialog: self.console.append(f"dialog {dialog.message}"))
-
-    def _see(self, url: str) -> None:
-        """The first request is for the page itself; what goes elsewhere leaves the server."""
-        self.here = self.here or "/".join(url.split("/")[:3]) + "/"
-        if not url.startswith((self.here, "data:", "blob:")):
-            self.requests.append(url)
-
-    def found(self) -> list[str]:
-        # Streamlit asks for its health below the page's own path first, which is answered by 404.
-        console = [text for text in self.console if "status of 404" not in text]
-        dom = self.page.evaluate(DOM, STRANGER)
-        return self.requests + console + dom
-
-
-# Scripts that ran, elements that would fetch, and links that a person could press, shadow roots and frames included.
-DOM = """stranger => {
-    const found = window.canary === undefined ? [] : ["a script ran"];
-    const look = root => {
-        for (const element of root.querySelectorAll("*")) {
-            for (const name of ["src", "href", "xlink:href", "action", "data", "srcset", "poster", "formaction"]) {
-                const value = element.getAttribute(name);
-                const url = value === null ? null : URL.parse(value, location.href);
-                if (url && (url.hostname === stranger || url.protocol === "javascript:"))
-                    found.push(`${element.tagName} ${name}=${value}`);
-            }
-            for (const name of element.getAttributeNames())
-                if (name.startsWith("on")) found.push(`${element.tagName} ${name}`);
-            if (element.shadowRoot) look(element.shadowRoot);
-            if (element.tagName === "IFRAME" && element.contentDocument) look(element.contentDocument);
-        }
-    };
-    look(document);
-    return found;
-}"""
-
-
 @pytest.fixture
 def visit(profile, studio):
-    """visit(path) -> a page whose first run is over, and what watches it."""
-    yield lambda path: _visit(profile, studio, path)
-    leave(profile)
+    """visit(path) -> the page with all that is folded open, which tried nothing."""
+    with watched_tab(profile, studio.address) as watch:
+
+        def open_one(path):
+            open_everything(watch.open(path))
+            assert watch.found() == [], path
+            return watch.page
+
+        yield open_one
 
 
-def _visit(profile, studio, path):
-    page = profile.new_page()
-    page.set_viewport_size({"width": 1280, "height": 900})
-    page.set_default_timeout(45_000)
-    watch = Watch(page)
-    page.goto(f"{studio.address}/{path}")
-    wait_for_run(page)
-    page.wait_for_timeout(800)
-    return page, watch
+@pytest.mark.parametrize("name", [page for page in PAGES if page != "live"])
+def test_no_page_does_what_a_text_says(visit, hostile, name):
+    """Live: `test_live_shows_a_run_that_ended_in_any_way`."""
+    visit(f"{'' if name == 'home' else name}?run={hostile[0].id}")
 
 
-@pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize("count", [1, 2])
-def test_no_page_does_what_a_text_says(visit, hostile, name, count):
-    """count: how many runs the address names."""
-    chosen = [hostile[0], hostile[3]][:count]
-    query = "&".join(f"run={run.id}" for run in chosen)
-    page, watch = visit(f"{'' if name == 'home' else name}?{query}")
-    open_everything(page)
-    assert watch.found() == []
-    assert page.locator("[data-testid=stException]").count() == 0
-    page.close()
-
-
-def open_everything(page) -> None:
-    """Tabs and folded parts hold texts too."""
-    for tab in page.get_by_role("tab").all()[:12]:
-        if tab.is_visible():
-            tab.click()
-    for summary in page.locator("details > summary").all()[:12]:
-        if summary.is_visible():
-            summary.click()
-    wait_for_run(page)
-    page.wait_for_timeout(300)
+@pytest.mark.parametrize("name", ["live", "pace", "compare", "charts"])
+def test_no_page_of_several_runs_does_what_a_text_says(visit, hostile, name):
+    """The others show the first run that the address names."""
+    visit(f"{name}?run={hostile[0].id}&run={hostile[3].id}")
 
 
 def test_sweeps_and_searches_do_nothing_that_a_text_says(visit, studio):
     """Both lists, one sweep of each hostile name, a search with hostile trials; each name is there as it is written."""
     hostile_records.make_sweeps(studio.runs)
     hunt = hostile_records.make_search(studio.runs)
-    addresses = ["sweeps", "search", f"search?search={hunt.name}"]
-    addresses += [f"sweeps?sweep={quote(name)}" for name in hostile_records.NAMES]
-    for address in addresses:
-        page, watch = visit(address)
-        open_everything(page)
-        assert watch.found() == [], address
-        assert page.locator("[data-testid=stException]").count() == 0, address
-        if "sweep=" in address:
-            shown = page.locator("h3").first.inner_text().replace("\u2060", "")
-            name = hostile_records.NAMES[len(hostile_records.NAMES) + addresses.index(address) - len(addresses)]
-            assert " ".join(name.split()) in " ".join(shown.split()), address
-        page.close()
+    for address in ("sweeps", "search", f"search?search={hunt.name}"):
+        visit(address)
+    for name in hostile_records.NAMES:
+        page = visit(f"sweeps?sweep={quote(name)}")
+        shown = page.locator("h3").first.inner_text().replace("\u2060", "")
+        assert " ".join(name.split()) in " ".join(shown.split()), name
 
 
 @pytest.mark.parametrize("number", range(6))
 def test_live_shows_a_run_that_ended_in_any_way(visit, hostile, number):
-    page, watch = visit(f"live?run={hostile[number].id}")
-    open_everything(page)
-    assert watch.found() == []
+    page = visit(f"live?run={hostile[number].id}")
     title = page.locator("h3").first.inner_text().replace("\u2060", "")
     assert " ".join(title.split()).startswith(" ".join(TEXTS[number].split())[:20])
-    page.close()
 
 
 def test_the_form_that_copies_a_hostile_run(visit, hostile):
     for query in (f"clone={hostile[1].id}", "name=" + "%3Cimg%20src%3Dhttp://evil.example/z%3E", "set=%3Cscript%3E=1"):
-        page, watch = visit(f"launch?{query}")
-        open_everything(page)
-        assert watch.found() == []
-        page.close()
+        visit(f"launch?{query}")
 
 
-def test_the_report_of_hostile_runs_fetches_nothing(chromium, hostile, tmp_path):
+@pytest.fixture
+def look(chromium):
+    """look(path) -> a watch over a file in a browser that knows nothing."""
+    page = chromium.new_context().new_page()
+
+    def open_file(path):
+        page.goto(path.as_uri())
+        page.wait_for_timeout(500)
+        return watch
+
+    with watching(page, "file://") as watch:
+        yield open_file
+    page.context.close()
+
+
+def test_the_report_of_hostile_runs_fetches_nothing(look, hostile, tmp_path):
     from lps.charts.group_tables import Scoring
     from lps.report import run_report
 
@@ -157,68 +97,32 @@ def test_the_report_of_hostile_runs_fetches_nothing(chromium, hostile, tmp_path)
     for number, runs in enumerate(([hostile[0]], [hostile[0], hostile[3]])):
         path = tmp_path / f"{number}.html"
         path.write_bytes(run_report.as_bytes(run_report.of(runs, scoring)))
-        page = chromium.new_context().new_page()
-        watch = Watch(page)
-        page.goto(path.as_uri())
-        page.wait_for_timeout(1500)
+        watch = look(path)
+        watch.page.wait_for_timeout(1000)
         assert watch.found() == []
-        page.context.close()
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_the_race_of_hostile_runs_fetches_nothing(chromium, hostile, tmp_path, count):
+def test_the_race_of_hostile_runs_fetches_nothing(look, hostile, tmp_path, count):
     """`replay.html` with hostile names of runs and classes, played and gone through by keys."""
     from lps.race import document
 
     path = document.write([hostile[0], hostile[3], hostile[2]][:count], tmp_path / "replay.html")
-    page = chromium.new_context().new_page()
-    watch, errors = Watch(page), []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(path.as_uri())
-    page.wait_for_selector(".lps-race canvas")
+    watch = look(path)
+    watch.page.wait_for_selector(".lps-race canvas")
     for key in ("Space", "ArrowRight", "ArrowRight", "ArrowLeft", "Space", "End"):
-        page.keyboard.press(key)
-        page.wait_for_timeout(200)
-    assert watch.found() == [] and errors == []
+        watch.page.keyboard.press(key)
+        watch.page.wait_for_timeout(200)
+    assert watch.found() == []
     assert "canary" in path.read_text(encoding="utf-8"), "the texts are in the file"
-    page.context.close()
 
 
-def test_the_watch_sees_what_it_watches_for(visit):
-    """The control: markup that nobody escaped is found in the page and in the console, and the policy stops it."""
-    page, watch = visit("")
-    markup = "<img src='http://evil.example/x'><a href='http://evil.example/y'>z</a><p onclick='x()'></p>"
-    page.evaluate("markup => document.body.insertAdjacentHTML('beforeend', markup)", markup)
-    script = "document.createElement('script')"
-    page.evaluate(f"() => {{ const s = {script}; s.textContent = 'window.canary=1'; document.body.append(s); }}")
-    page.wait_for_timeout(500)
-    found = watch.found()
-    assert [text for text in found if "Content Security Policy" in text and "img-src" in text]
-    assert [text for text in found if "Content Security Policy" in text and "script-src" in text]
-    assert "A href=http://evil.example/y" in found and "P onclick" in found
-    assert "a script ran" not in found
-    page.close()
-
-
-def test_without_a_policy_the_watch_sees_requests(chromium, tmp_path):
-    """The other half of the control: where nothing stops it, a beacon is a request and a script runs."""
+def test_without_a_policy_the_watch_sees_requests(look, tmp_path):
+    """A control, as test_every_page.py has one of the app: where nothing stops it, a beacon is a request and a script
+    runs."""
     path = tmp_path / "bare.html"
     path.write_text("<img src='http://evil.example/x'><script>window.canary=1</script>")
-    page = chromium.new_context().new_page()
-    watch = Watch(page)
-    page.goto(path.as_uri())
-    page.wait_for_timeout(500)
-    assert "http://evil.example/x" in watch.requests and "a script ran" in watch.found()
-    page.context.close()
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_no_page_of_a_fresh_installation_leaves_the_server(visit, name):
-    """Without own runs the pages show recordings: charts, tables, maps, pictures, all from here and without errors."""
-    page, watch = visit("" if name == "home" else name)
-    open_everything(page)
-    assert watch.found() == []
-    page.close()
+    assert {"http://evil.example/x", "a script ran"} <= set(look(path).found())
 
 
 OPEN = """address => new Promise(done => {
