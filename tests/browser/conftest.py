@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lps.scheduler import queue
 from tests.servers import Server, lasting_port
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -82,8 +83,12 @@ class Studio:
 
 @pytest.fixture(scope="module")
 def studio(tmp_path_factory, chromium, port):
-    """The app over an empty runs folder; gone after the module's tests."""
+    """The app over an empty runs folder; gone after the module's tests.
+
+    The queue is paused: a server starts whatever run looks as if it waited, and its training would outlive the module.
+    """
     runs = tmp_path_factory.mktemp("runs")
+    queue.set_paused(runs, True)
     with Server.of_app(runs, tmp_path_factory.mktemp("server") / "log.txt", port=port).answering() as server:
         yield Studio(server.address, runs)
 

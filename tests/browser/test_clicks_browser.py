@@ -10,7 +10,6 @@ import shutil
 import pytest
 from playwright.sync_api import expect
 
-from lps.scheduler import queue
 from lps.store.run_folders import list_runs
 
 TRIALS = int(os.environ.get("LPS_CLICKS", "4"))
@@ -19,7 +18,6 @@ TRIALS = int(os.environ.get("LPS_CLICKS", "4"))
 @pytest.mark.timeout(120 + 60 * TRIALS)
 def test_two_and_three_clicks_make_what_one_click_makes(open_page, studio):
     """The queue is paused, so that nothing trains; whether a run starts once is in tests/reliability."""
-    queue.set_paused(studio.runs, True)
     for trial in range(TRIALS):
         page = open_page("" if trial % 2 else "launch")
         name, to, count = ("Start the demo", "pace", 2) if trial % 2 else ("Launch", "live", 1)
