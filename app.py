@@ -9,7 +9,7 @@ from lps.charts import drawings
 from lps.ui.server import menu, presenting, routing, serving
 from lps.ui.shared import notices, plot
 
-ABOUT = "LPS Studio watches a model learn the classes it has labels for, and discover the ones it has not."
+ABOUT = "LPS Studio shows how a model learns the classes that have labels and discovers those that have none."
 
 
 def visit() -> None:

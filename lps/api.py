@@ -242,10 +242,10 @@ def train_on(
 def _options(asked: Mapping[str, object]) -> Options:
     """What a person asks of a place, after the place was asked whether it takes such a job."""
     if not isinstance(asked, Mapping):
-        raise UserError("on", f"{shorten(asked)} is no dictionary of options, such as {{'partition': 'gpu'}}")
+        raise UserError("on", f"{shorten(asked)} is not a dictionary of options such as {{'partition': 'gpu'}}")
     on, texts = str(asked.get("place", "slurm")), []
     if on not in executors.AWAY:
-        raise UserError("on", f"{shorten(on)} is no place; choices: {', '.join(executors.AWAY)}")
+        raise UserError("on", f"{shorten(on)} is not a known place; choices: {', '.join(executors.AWAY)}")
     for name, value in asked.items():
         if name == "place":
             continue
@@ -305,13 +305,13 @@ def compare_runs(
         run, why = left_out[0]
         raise UserError("compared", f"{run.id} cannot be scored: {why}")
     if not scored:
-        raise UserError("compared", "holds no run")
+        raise UserError("compared", "has no run")
     groups = group_runs(scored)
     reference = next(
         (group for group in groups if against and any(m.run.id == against.id for m in group.members)), None
     )
     if against and reference is None:
-        raise UserError("against", f"{against.id} is none of the compared runs")
+        raise UserError("against", f"{against.id} is not one of the compared runs")
     text = table(groups, form or "json", reference)
     return text if form else json.loads(text)
 

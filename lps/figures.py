@@ -237,7 +237,7 @@ def map_of_features(
         points, index = maps.on_plane(plane, snapshot, epoch), snapshot.feature_index
     else:
         raise UserError(
-            "method", f"there is no {shorten(method)} map of epoch {epoch}; python -m lps project makes one"
+            "method", f"there is no {shorten(method)} map of epoch {epoch}; compute one with python -m lps project"
         )
     table = maps.table_of(points, index, split, targets, snapshot)
     seen, names = split.classes.seen, _class_names(run, _history(run))
@@ -274,7 +274,7 @@ def intervals(runs: Sequence, against, column: str = "novel", *, dark: bool = Fa
     groups, name = group_tables.sorted_groups(_scored(runs, scoring)), _run(against).id
     chosen = next((group for group in groups if any(member.run.id == name for member in group.members)), None)
     if chosen is None:
-        raise UserError("against", f"{name} is none of the runs")
+        raise UserError("against", f"{name} is not one of the runs")
     return difference_charts.intervals(differences.hold(groups, chosen), column, _palette(dark))
 
 
@@ -329,7 +329,7 @@ def sweep_curve(name: str, block: str = "", *, root=None, dark: bool = False) ->
     asked = sweeps.from_kept(known.asked) if known else None
     sheet = sweep_charts.sheet_of(asked)
     if sheet is None:
-        raise UserError("name", f"{shorten(name)} is no sweep of a preset in {root}")
+        raise UserError("name", f"{shorten(name)} is not a sweep of a preset in {root}")
     items = sweeps.sketch(asked, root, name).items
     scored, _ = run_scores.score_all(
         [item.run for item in items if item.state and item.state.name == "finished"], "orca", "last", "default"
@@ -376,7 +376,7 @@ def _run(run) -> Run:
     """The run of an `lps.Run`, a folder or a path."""
     found = Run(Path(getattr(run, "folder", run)))
     if not found.folder.is_dir():
-        raise UserError("run", f"{shorten(str(found.folder), 120)} is no folder")
+        raise UserError("run", f"{shorten(str(found.folder), 120)} is not a folder")
     return found
 
 
@@ -431,7 +431,7 @@ def _scored(runs: Sequence, scoring: dict[str, str] | None = None) -> list[Score
     scored, left_out = run_scores.score_all([_run(run) for run in runs], *(how | (scoring or {})).values())
     if left_out or not scored:
         raise UserError(
-            "runs", f"{left_out[0][0].id} cannot be scored: {left_out[0][1]}" if left_out else "hold no run"
+            "runs", f"{left_out[0][0].id} cannot be scored: {left_out[0][1]}" if left_out else "have no run"
         )
     return scored
 
@@ -440,7 +440,7 @@ def _background(scored: Sequence[Scored], settings: Sequence[str]) -> Background
     """Runs that are equal but for these settings and the seed: of several sets the one with most values."""
     for setting in settings:
         if not any(setting in member.config.flat() for member in scored):
-            raise UserError("setting", f"{shorten(setting)} is no setting of these runs")
+            raise UserError("setting", f"{shorten(setting)} is not a setting of these runs")
     return effects.backgrounds(scored, settings)[0]
 
 

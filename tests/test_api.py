@@ -121,7 +121,7 @@ def test_a_failure_is_a_state_with_a_reason(tmp_path, started):
     [
         ({"lr": -1}, "lr: -1.0 is not a number from 1e-08 to 100"),
         ({"epochs": 1.5}, "epochs: 1.5 is not a whole number"),
-        ({"speed": 1}, "speed: is no setting of lps; choices: "),
+        ({"speed": 1}, "speed: is not a setting of lps; choices: "),
         ({"method": "lsp"}, "method: 'lsp' is not one of "),
         ({"dataset": "../x"}, "dataset: '../x' is not one of "),
         ({"seed": "0"}, "seed: '0' is not a whole number"),
@@ -213,7 +213,7 @@ def test_comparing_is_that_of_the_command_line(tmp_path, sample, capsys):
             json.loads(text) if form == "json" else text
         )
     assert api.compare_runs(runs)[0]["n"] == 2
-    with pytest.raises(UserError, match="compared: holds no run"):
+    with pytest.raises(UserError, match="compared: has no run"):
         api.compare_runs([])
     with pytest.raises(UserError, match="form: 'html' is not one of markdown, latex, csv"):
         api.compare_runs(runs, "html")

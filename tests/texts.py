@@ -57,7 +57,11 @@ def texts_of_python(source: str, file: str) -> Iterator[Text]:
         elif isinstance(node, (ast.Dict, ast.Tuple, ast.List)):
             labels.update(map(id, node.values if isinstance(node, ast.Dict) else node.elts))
         elif isinstance(node, (ast.arg, ast.AnnAssign)) and node.annotation:
-            left_out.update(map(id, ast.walk(node.annotation)))
+            told = [part for part in ast.walk(node.annotation) if isinstance(part, ast.Call)]  # ParameterDocs(...)
+            if isinstance(node.annotation, ast.Subscript) and ast.unparse(node.annotation.value) == "Annotated":
+                told += [part for part in node.annotation.slice.elts[1:] if isinstance(part, ast.Constant)]
+            meant = {id(part) for one in told for part in ast.walk(one)}
+            left_out.update(id(part) for part in ast.walk(node.annotation) if id(part) not in meant)
     found = []
     for node in ast.walk(tree):
         if id(node) in left_out:

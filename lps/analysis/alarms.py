@@ -13,7 +13,7 @@ from lps.wording import counted
 PATIENCE = 5  # epochs in a row in which something has to be wrong: the first epochs are wild
 HEAP = 3.0  # a class with this many times the images it should have is a heap
 GROWTH = 0.10  # fraction by which the gap has to grow within the epochs that are looked at
-TITLES = {"loss": "Loss not finite", "collapse": "Collapse", "empty": "Empty classes", "gap": "Gap grows"}
+TITLES = {"loss": "Loss not finite", "collapse": "Collapse", "empty": "Empty classes", "gap": "Growing gap"}
 
 
 @dataclass(frozen=True)

@@ -99,8 +99,8 @@ def audit(
     if not _NEIGHBOURS < count <= MOST:
         raise UserError(
             "pictures",
-            f"{count:,} are not {_NEIGHBOURS + 1} to {MOST:,}, which can be compared with each other; "
-            "dataset.images_per_class takes a part",
+            f"{count:,} are not {_NEIGHBOURS + 1} to {MOST:,} images, the number that can be compared; use a part of "
+            "them with dataset.images_per_class",
         )
     points, known = unit(features), np.flatnonzero(labels >= 0)
     searches = 1 + (_NEIGHBOURS < len(known) < count)

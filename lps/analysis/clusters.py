@@ -25,13 +25,13 @@ WINDOW = 5  # earlier snapshots that stability looks back at
 FLAGS = {  # -> (what people read, what it means); the figures are those of `python -m benchmarks.cluster_flags`
     "split": (
         "part of a class",
-        "its most frequent class is the most frequent one of another cluster too. Shown where nearly all true classes "
-        "are known; right for 8 of 8 clusters with 8 % of them hidden, on digits and CIFAR-10",
+        "another cluster has the same most frequent class. Shown if nearly all true classes are known; correct for 8 "
+        "of 8 clusters with 8 % of the classes hidden, on digits and CIFAR-10",
     ),
     "merge": (
         "mixes classes",
-        "it holds a third or more of the images of each of two classes. Shown where nearly all true classes are known; "
-        "right for 15 of 16 clusters with 8 % of them hidden, on digits and CIFAR-10",
+        "it has at least a third of the images of each of two classes. Shown if nearly all true classes are known; "
+        "correct for 15 of 16 clusters with 8 % of the classes hidden, on digits and CIFAR-10",
     ),
     "mixed": (
         "looks mixed",
@@ -39,7 +39,7 @@ FLAGS = {  # -> (what people read, what it means); the figures are those of `pyt
         f"network is less than {100 * mixtures.SURE:.0f} % sure of it. Right (less than 80 % of one class) for 66 of "
         "74 clusters of 40 runs: 16 of 22 on digits, 50 of 52 on CIFAR-10. It found 66 of 179 mixed clusters",
     ),
-    "empty": ("empty", "no image was put in it"),
+    "empty": ("empty", "it has no images"),
 }
 _PIECE = 512  # images whose directions are in memory at once
 
@@ -98,7 +98,7 @@ def read_assignment(run: Run, epoch: int, split: Split) -> Assignment:
     predicted, confidence = stored["predicted"], stored["confidence"]
     check_ids(name, predicted, split.unlabeled, split.classes)
     if confidence.shape != predicted.shape:
-        raise UserError(name, f"does not hold one confidence for each of the {len(predicted)} unlabeled images")
+        raise UserError(name, f"does not have one confidence for each of the {len(predicted)} unlabeled images")
     return Assignment(predicted.astype(np.int32), confidence.astype(np.float32))
 
 

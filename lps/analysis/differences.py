@@ -31,9 +31,9 @@ _ABOUT_NEEDED = (
     f"seeds it would take: for an interval without 0 in {100 * POWER:.0f} of 100 tries, if the true difference and "
     "spread are the ones seen here; a guess where seeds are few"
 )
-_ABOUT_HOLM = "corrected for {} comparisons in a column (Holm); each interval is its own"
-ABOUT_BOLD = f"bold: distinguishable from every other row, each by itself with {PERCENT} confidence"
-ABOUT_NO_BOLD = "nothing is bold: no best is distinguishable from the next best"
+_ABOUT_HOLM = "corrected for {} comparisons per column (Holm); intervals are not corrected"
+ABOUT_BOLD = f"bold: distinguishable from every other row, each comparison with {PERCENT} confidence"
+ABOUT_NO_BOLD = "nothing is bold: the best row is not distinguishable from the next best"
 _TINY = 1e-9  # a difference below is rounding
 
 
@@ -258,17 +258,17 @@ def verdict(difference: Difference | None) -> str:
     if difference.is_distinguishable:
         return "higher" if difference.mean > 0 else "lower"
     if difference.is_distinguishable_alone:
-        return f"distinguishable by itself, not among {difference.together} comparisons"
+        return f"distinguishable as a single comparison, but not after correction for {difference.together} comparisons"
     return f"not distinguishable with {difference.samples}"
 
 
 def _without_interval(difference: Difference) -> str:
     """Of one run of a group, or of differences that are all the same."""
     if min(difference.counts) == 1 or difference.pairs == 1:
-        return f"one {difference.unit} tells nothing of chance"
+        return f"one {difference.unit}: chance cannot be ruled out"
     if abs(difference.mean) < _TINY:
         return f"the same with all {difference.samples}"
-    return f"apart by the same with all {difference.samples}, so nothing is known of chance"
+    return f"the same difference with all {difference.samples}, so chance cannot be estimated"
 
 
 def needed(difference: Difference) -> str:
@@ -299,7 +299,7 @@ def sentences(held: Held) -> list[str]:
         for column in COLUMNS:
             difference = held.found.get((row, column))
             if difference is not None and not difference.is_distinguishable:
-                more = f" (it would take {needed(difference)})" if needed(difference) else ""
+                more = f" (it would need {needed(difference)})" if needed(difference) else ""
                 by_verdict.setdefault(verdict(difference), []).append(_COLUMN_WORDS[column] + more)
         whom = f"{held.groups[row].label} against {held.references[row].label}"
         said += [f"{whom}: {words}: {', '.join(columns)}" for words, columns in by_verdict.items()]

@@ -25,7 +25,7 @@ from lps.settings.defaults import count_unusual, sort_key
 _MEASURES = ("novel", "seen", "all", "gap")
 _DECADES = 100.0  # positive values whose largest is at least so many times the smallest want a log axis
 _FEWEST_SETUPS = 8  # different setups that shares of variance need
-_FOLLOWS = "its values follow from those of other settings, so its effect cannot be told from theirs"
+_FOLLOWS = "its values are determined by other settings, so its effect cannot be separated from theirs"
 _OUTSIDE = ("dataset", "method")  # no settings of an effect, nor is anything of these groups:
 _OUTSIDE_GROUPS = ("dataset.", "split.")
 
@@ -224,7 +224,7 @@ def importance(scored: Sequence[Scored], column: str) -> tuple[list[Importance],
     Raises `UserError` where there are several splits, fewer than `_FEWEST_SETUPS` setups, or nothing that differs.
     """
     if len({member.split for member in scored}) > 1:
-        raise UserError("importance", "cannot be told for runs of different splits")
+        raise UserError("importance", "cannot be computed for runs of different splits")
     setups = _setups(scored, column)
     if len(setups) < _FEWEST_SETUPS:
         there = "there is 1" if len(setups) == 1 else f"there are {len(setups)}"
@@ -232,12 +232,12 @@ def importance(scored: Sequence[Scored], column: str) -> tuple[list[Importance],
     means = np.array([mean for _, mean in setups])
     total = float(((means - means.mean()) ** 2).sum())
     if total <= 1e-12:
-        raise UserError("importance", "has nothing to explain: all settings of these runs came out the same")
+        raise UserError("importance", "has nothing to explain: all setups have the same result")
     found, left_out = [], {}
     levels = _levels([config for config, _ in setups])
     for name in [name for name, own in levels.items() if 2 * (own.max() + 1) > len(setups)]:
         values = levels.pop(name).max() + 1
-        left_out[name] = f"{values} values among {len(setups)} setups are too many to tell from chance"
+        left_out[name] = f"{values} values among {len(setups)} setups are too many to distinguish from chance"
     unexplained, terms = _residual(levels.values(), means)
     for name, own in levels.items():
         without, fewer_terms = _residual([other for key, other in levels.items() if key != name], means)

@@ -107,7 +107,7 @@ def pictures(run: Run, split: Split, targets: np.ndarray) -> datasets.Images:
     given = np.ones(len(targets), bool)
     given[split.confirmed] = False  # what a person said of these, no data set says
     if not known or not np.array_equal(split.targets(images.labels)[given], targets[given]):
-        raise UserError("dataset", "has changed since the run, so its pictures cannot be used")
+        raise UserError("dataset", "has changed since the run started, so its pictures cannot be used")
     return images
 
 
@@ -174,7 +174,7 @@ class LabelCheck:
     def name(self, cluster: int) -> str:
         """What a cluster is called, "" for nothing."""
         if cluster in self.said.rejected:
-            return "(no class)"
+            return "(not a class)"
         return self.said.names.get(cluster) or self.defaults.get(cluster, "")
 
     def size(self, cluster: int) -> int:

@@ -26,11 +26,11 @@ REPRODUCED, OPEN, BELOW = "reproduced", "not distinguishable", "below"
 OTHERWISE, MISSING = "not comparable", "not run"
 _CLOSE = 2.0  # points of accuracy on all to either side of a mean that says something
 _VERDICTS = {
-    REPRODUCED: f"the official number is in our {estimates.INTERVAL} of at most {_CLOSE:g} points to either side, or "
-    "below it",
-    OPEN: "it is in our interval, which is wider, or there is one seed and so no interval",
-    BELOW: "our whole interval is below it",
-    OTHERWISE: "something differs that the number depends on, as the last column says",
+    REPRODUCED: f"the official number is inside our {estimates.INTERVAL}, which is at most {_CLOSE:g} points to either "
+    "side, or below it",
+    OPEN: "it is inside our interval, but the interval is wider, or there is only one seed and no interval",
+    BELOW: "our whole interval is below the official number",
+    OTHERWISE: "the experiments differ; the last column says how",
     MISSING: "no run yet",
 }
 HEADS = ("method", "data", "labels", "official", "source", "ours", "n", "verdict", "what differs", "made by", "on")
@@ -197,8 +197,9 @@ def markdown(found: Sequence[Claim]) -> str:
         [
             "# The ledger",
             "",
-            "What others report of every method, beside what runs of this program gave: accuracy on seen, novel and",
-            "all unlabeled images in percent, mean ± standard deviation over n seeds. By `python -m lps ledger`.",
+            "Published results of every method and results of our runs: accuracy on seen, novel and",
+            "all unlabeled images in percent, mean ± standard deviation over n seeds. Made with `python -m lps "
+            "ledger`.",
             "",
             *said,
             "",

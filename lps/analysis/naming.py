@@ -244,18 +244,18 @@ def named_epochs(entries: Sequence[Mapping]) -> list[int]:
 
 _OF_IMAGES = {  # acts on single images, in words
     "split": "split off as cluster {new}",
-    "assign": "put in cluster {to}",
-    "wrong": "said not to be of cluster {id}",
-    "nothing": "said to show nothing",
+    "assign": "moved to cluster {to}",
+    "wrong": "marked as not in cluster {id}",
+    "nothing": "marked as none of these",
 }
 
 
 def words(entry: Mapping) -> str:
     """An entry as people read it: "cluster 7 named zebra"."""
     if entry.get("undo"):
-        return "the last one taken back" if entry["undo"] is True else "one taken back"
+        return "last decision undone" if entry["undo"] is True else "a decision undone"
     if "restore" in entry:
-        return f"as it was after {counted(entry['restore'], 'decision')}"
+        return f"restored the state after {counted(entry['restore'], 'decision')}"
     return "; ".join(filter(None, map(_step_words, entry["steps"][:3]))) + "; …" * (len(entry["steps"]) > 3)
 
 
@@ -357,7 +357,7 @@ def _head(epoch: int) -> dict:
 def _check_seen(entries: list[Mapping], epoch: int, seen: int | None) -> None:
     said = said_of(entries, epoch)
     if seen is not None and seen < len(said):
-        raise UserError("undo", f"was not done: meanwhile was said: {words(said[-1])}; look again")
+        raise UserError("undo", f"was not done because there is a newer change: {words(said[-1])}; check it first")
 
 
 def _is_of_naming(entry: Mapping) -> bool:

@@ -109,7 +109,7 @@ def _requirements(config: Config, dataset: str | None) -> list[tuple[bool, str]]
         (config.split_seen_classes == "first", f"seen classes {config.split_seen_classes}"),
         (config.network_name == usual.get("network.name"), f"network {config.network_name}"),
         (config.network_start == "simclr" and config.pretrain_epochs > 0, "no SimCLR start"),
-        (not config.rests_on_labels, "start weights that were trained with labels of ImageNet"),
+        (not config.rests_on_labels, "start weights trained with ImageNet's labels"),
         (config.network_freeze_until in ("layer3", "none"), f"frozen until {config.network_freeze_until}"),
         (config.epochs == usual.get("epochs"), counted(config.epochs, "epoch")),
         (config.batch_size == usual.get("batch_size"), f"batch size {config.batch_size}"),
@@ -143,7 +143,7 @@ def doubts(row: Row) -> list[str]:
         found.append(f"All is {row.all - bound:.1f} points above the weighted mean, the most that matched parts allow")
     twin = main_row(row.dataset, 0.1, row.method) if row.labeled_ratio == 0.5 else None
     if twin and (twin.seen, twin.novel, twin.all) == (row.seen, row.novel, row.all):
-        found.append("the same three numbers stand at 10 % labels")
+        found.append("the table has the same three numbers at 10 % labels")
     return found
 
 

@@ -51,7 +51,7 @@ def read_map(run: Run, method: str, epoch: int) -> Map | None:
     stored = read_arrays(path, ("points", "index"))
     points, index = stored["points"].astype(np.float32), stored["index"].astype(np.int64)
     if points.shape != (len(index), 2):
-        raise UserError(path.name, "is damaged (not two coordinates for every image)")
+        raise UserError(path.name, "is damaged (expected two coordinates per image)")
     rows = kept_rows(len(index))
     return Map(points, index) if rows is None else Map(points[rows], index[rows])
 
@@ -81,9 +81,9 @@ def usable(snapshot: Snapshot, epoch: int) -> np.ndarray:
     """The features of an epoch as float32 (m, d); raises `UserError` where no map can be made of them."""
     name, features = f"epoch-{epoch:04d}.npz", snapshot.features.astype(np.float32)
     if not features.size:
-        raise UserError(name, "holds no features of images, of which a map is made")
+        raise UserError(name, "has no features, so no map can be computed")
     if not np.isfinite(features).all():
-        raise UserError(name, "holds features that are not finite numbers, of which no map can be made")
+        raise UserError(name, "has features that are not finite numbers, so no map can be computed")
     return features
 
 

@@ -74,7 +74,7 @@ def read_desk(run: Run, epoch: int) -> ReviewSession:
     around = _surroundings(snapshot, min(_MOST, _MOST_BELIEFS // split.classes.total))
     rows = places(around.images, split.unlabeled)
     if not len(rows) or (rows < 0).any():
-        raise UserError(f"epoch-{epoch:04d}.npz", "holds no features of the unlabeled images")
+        raise UserError(f"epoch-{epoch:04d}.npz", "has no features of the unlabeled images")
     return ReviewSession(split, targets, network, around, rows)
 
 

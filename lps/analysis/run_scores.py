@@ -32,14 +32,13 @@ SELECTIONS = {
     "validation": "the epoch with the best accuracy on labeled images whose label was withheld from training",
     "oracle": "the epoch with the best accuracy on the scored truth (an oracle)",
 }
-IMAGES = {"unlabeled": "the unlabeled training images", "test": "the test images, which no model has trained on"}
+IMAGES = {"unlabeled": "the unlabeled training images", "test": "the test images, which no model was trained on"}
 _SEEN = ("default", "raw", "matched")
 _TOLD_SCORING = ("orca", "default", "unlabeled")  # protocol, seen and images of what a run records while it trains
 _TOLD_NAMES = ("accuracy/seen", "accuracy/novel", "accuracy/all", "nmi/novel", "ari/novel", "accuracy/conflict")
-CLUSTERED_APART = "test images clustered by themselves"
+CLUSTERED_APART = "test images clustered separately"
 ABOUT_CLUSTERED_APART = (
-    "‡ k-means was fitted to the test images themselves, which sees all of them at once; without ‡ they go to "
-    "clusters of the training images"
+    "‡ k-means was fitted to the test images; without ‡, test images are assigned to clusters of the training images"
 )
 
 
@@ -177,7 +176,7 @@ def _score(run: Run, protocol: str, select: str, seen: str, images: str) -> Scor
     matched = not aligned if seen == "default" else seen == "matched"
     judged = truth[split.test] if images == "test" else split.judged(truth)
     if len(judged) == 0:
-        raise UserError("split", "has no test images; split.test_ratio sets some aside")
+        raise UserError("split", "has no test images; set some aside with split.test_ratio")
     _check_choice(select, split)
 
     def at(epoch: int) -> Scores:
@@ -185,7 +184,7 @@ def _score(run: Run, protocol: str, select: str, seen: str, images: str) -> Scor
         try:
             return score(predicted, judged, split.classes, protocol, matched)
         except (ValueError, IndexError):
-            raise UserError("split.npz", f"does not fit the predictions of epoch {epoch}") from None
+            raise UserError("split.npz", f"does not match the predictions of epoch {epoch}") from None
 
     def on_validation(epoch: int) -> float:
         predicted = _predictions(run, epoch, split)[split.validation_rows]
@@ -206,7 +205,9 @@ def _score(run: Run, protocol: str, select: str, seen: str, images: str) -> Scor
 
 def _check_choice(select: str, split: Split) -> None:
     if select == "validation" and len(split.validation) == 0:
-        raise UserError("split", "withholds no labels to choose an epoch by; split.validation_ratio does")
+        raise UserError(
+            "split", "withholds no labels, so it cannot choose the epoch; withhold some with split.validation_ratio"
+        )
 
 
 def _told_scores(run: Run, select: str) -> Scored:

@@ -34,7 +34,7 @@ def notes(groups: Sequence[Group], scoring: bool = True) -> list[str]:
     raw = [group for group in groups if not group.seen_is_matched]
     nameless = [g.label for g in raw if not catalog.method_info(g.config.method).seen_is_aligned]
     if nameless:
-        lines.append(f"ids mean nothing to {' · '.join(nameless)}: raw seen accuracy there is chance")
+        lines.append(f"{' · '.join(nameless)}: ids have no meaning, so raw seen accuracy is chance")
     if any(group.seen_is_matched for group in groups):
         lines.append("* seen accuracy after matching ids to classes; without a star it is plain agreement")
     if any(group.is_clustered_apart for group in groups):
@@ -50,27 +50,27 @@ def _notes_on_scoring(groups: Sequence[Group]) -> list[str]:
     if first and first.protocol != "orca":
         lines.append(f"protocol {first.protocol}: {PROTOCOLS[first.protocol]}")
     if first and first.images == "test":
-        lines.append("scored on the test images, which no model has trained on")
+        lines.append("scored on the test images, which no model was trained on")
     if first and first.select == "oracle":
         lines.append("oracle: each run's epoch with the best score on the hidden labels, which are unknown in practice")
     if first and first.select == "validation":
-        lines.append("of every run the epoch that scores best on labeled images whose label was withheld")
+        lines.append("validation: each run's epoch with the best score on labeled images whose label was withheld")
     return lines
 
 
 def _notes_on_members(group: Group) -> list[str]:
     lines = [
-        f"seed {member.config.seed} did not reach its end, scored at epoch {member.epoch} of {member.config.epochs}"
+        f"seed {member.config.seed} ended early, scored at epoch {member.epoch} of {member.config.epochs}"
         for member in group.members
         if not member.is_complete and member.epoch < member.config.epochs
     ]
     told = [str(member.config.seed) for member in group.members if member.is_told]
     if told:
-        lines.append(f"seed {', '.join(told)}: scores as it recorded them while training, its predictions are gone")
+        lines.append(f"seed {', '.join(told)}: scores as recorded during training; the predictions were deleted")
     complete = {member.config.seed: member.is_complete for member in group.members}
     for seed in dict.fromkeys(member.config.seed for member in group.replaced):
         counts = "newest finished run" if complete[seed] else "newest run"
-        lines.append(f"seed {seed} was run more than once, its {counts} counts")
+        lines.append(f"seed {seed} was run more than once; its {counts} is used")
     return lines
 
 

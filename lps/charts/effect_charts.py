@@ -300,7 +300,7 @@ def _cell_hint(rows: Axis, columns: Axis, pair: tuple, group: Group | None, is_w
         figures.plain(run_groups.setting_in_words(axis.setting, value)) for axis, value in zip((rows, columns), pair)
     )
     if group is None:
-        return f"{head}<br>{'on its way' if is_waiting else 'no run yet: click to see what would start'}"
+        return f"{head}<br>{'in progress' if is_waiting else 'no run yet: click to see which runs would start'}"
     numbers = [f"{NAMES[measure]} {score_tables.cell(group, measure)}" for measure in NAMES]
     return "<br>".join([head, *numbers, f"n = {len(group.members)}"])
 

@@ -170,7 +170,7 @@ def thresholds(
     for group in ("seen", "novel"):
         color = getattr(colors, group)
         for values, word, form in (
-            (asked.get(group), "asked of", {"mode": "lines", "line": {"color": color, "width": 2.4}}),
+            (asked.get(group), "threshold for", {"mode": "lines", "line": {"color": color, "width": 2.4}}),
             (passed.get(group), "passing,", {"mode": "lines", "line": {"color": color, "width": 1.6, "dash": "dot"}}),
         ):
             if values is not None and len(values):

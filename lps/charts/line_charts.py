@@ -20,8 +20,8 @@ QUALITY = {  # of start features: words and colour
 }
 _MAX_CLUSTERS = 100  # with a curve of their own
 MATCHING = (
-    "Seen and novel images are scored apart, and novel ones by the best matching of their predicted classes to the "
-    "true ones. All needs one matching for every image, so it can be lower than both."
+    "Seen and novel images are scored separately; novel images by the best matching of predicted to true classes. "
+    "All uses one matching for all images, so it can be lower than both."
 )
 
 

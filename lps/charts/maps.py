@@ -30,7 +30,7 @@ def shared_plane(start: Snapshot, first: int, newest: Snapshot, last: int) -> Pl
 def on_plane(plane: Plane, snapshot: Snapshot, epoch: int) -> np.ndarray:
     """The points (m, 2) of an epoch; raises `UserError` where its features are not as wide as those of the plane."""
     if len(plane.axes) != snapshot.features.shape[1]:
-        raise UserError(f"epoch-{epoch:04d}.npz", "is damaged (its features are not as wide as the newest ones)")
+        raise UserError(f"epoch-{epoch:04d}.npz", "is damaged (its features have another width than the newest ones)")
     return plane.project(analysis.usable(snapshot, epoch))
 
 
@@ -43,7 +43,7 @@ def table_of(
     """
     unlabeled, index = split.unlabeled, index.astype(np.int64)
     if not np.isin(index, unlabeled).all():
-        raise UserError("projections", "are damaged (they name images that are not unlabeled ones of this run)")
+        raise UserError("projections", "are damaged (some images are not unlabeled images of this run)")
     order = np.argsort(unlabeled)
     rows = order[np.searchsorted(unlabeled, index, sorter=order)]
     predicted = _matched(snapshot.predicted.astype(np.int64), targets[unlabeled], len(split.class_names))[rows]

@@ -26,7 +26,7 @@ def novel_beside(with_margin: History, without: History, colors: Palette) -> go.
     lines = (
         ("seen", with_margin, "accuracy/seen", colors.seen, "solid"),
         ("novel, with margin", with_margin, "accuracy/novel", colors.novel, "solid"),
-        ("novel, without", without, "accuracy/novel", colors.novel, "dot"),
+        ("novel, no margin", without, "accuracy/novel", colors.novel, "dot"),
     )
     for words, past, name, color, dash in lines:
         values = past.column(name)
@@ -46,7 +46,7 @@ def brake(past: History, colors: Palette, until: int) -> go.Figure:
     axis = {"rangemode": "tozero", "nticks": 4, "gridcolor": colors.grid, "zeroline": False}
     axis["tickfont"] = {"color": colors.muted, "size": 12}
     figure.update_layout(yaxis=axis | {"domain": [0.56, 0.95]}, yaxis2=axis | {"domain": [0, 0.39], "anchor": "x"})
-    heads = {0.95: "KL: how uneven the guesses are", 0.39: "Margin: how hard it brakes"}
+    heads = {0.95: "KL: how uneven the guesses are", 0.39: "Margin: how strongly it holds back"}
     for y, words in heads.items():
         place = {"xref": "paper", "yref": "paper", "x": 0, "y": y, "xanchor": "left", "yanchor": "bottom"}
         figure.add_annotation(text=words, font={"color": colors.muted, "size": 13}, showarrow=False, **place)

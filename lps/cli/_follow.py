@@ -28,7 +28,7 @@ def follow(run: Run) -> State:
             interrupts += 1
             state = launcher.stop(run, kill=interrupts > 1)
             why = f" ({state.reason})" * bool(state.reason and state.name == "stopping")
-            print(f"\nstopping after a checkpoint{why}; Ctrl-C once more ends it at once", file=sys.stderr)
+            print(f"\nstopping after a checkpoint{why}; press Ctrl-C again to end it now", file=sys.stderr)
 
 
 class Bars:

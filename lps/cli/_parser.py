@@ -28,8 +28,8 @@ _COMMAND = re.compile(r'commands\.add\(\s*"([\w-]+)"')
 _QUOTED = re.compile(r"""'[^']{200,}'|"[^"]{200,}\"""")  # what argparse quotes in full
 _NO_TEXT = ("Cc", "Cs", "Zl", "Zp")  # what moves a cursor, ends a line, gives orders to a terminal, or is no character
 LIGHT = (  # what --light is
-    "minutes without a GPU: own coloured pictures on stored features of a network that comes along, others (and with "
-    "--set features=live these) smaller, by a smaller network"
+    "train in minutes without a GPU: own colour pictures on stored features of a built-in network; other data sets "
+    "(and own pictures with --set features=live) at a smaller size with a smaller network"
 )
 _LARGEST = 2**63  # of whole numbers
 
@@ -95,7 +95,7 @@ def _number(text: str) -> float:
 
 def _path(text: str) -> Path:
     if not text or any(unicodedata.category(letter) in _NO_TEXT for letter in text):
-        raise argparse.ArgumentTypeError(f"{shorten(text)} is no path; expected one of readable characters")
+        raise argparse.ArgumentTypeError(f"{shorten(text)} is not a path; expected printable characters")
     return Path(text)
 
 
@@ -116,16 +116,16 @@ class Commands:
         sub.set_defaults(act=act, is_taken_away=is_taken_away)
         sub.add_argument("--runs", type=Path, default=str(runs_folder()), help="folder of the runs")
         if run:
-            sub.add_argument("run", help="id of a run, the end of it, or its folder")
+            sub.add_argument("run", help="id of a run, the end of the id, or its folder")
         if as_json:
-            sub.add_argument("--json", action="store_true", help="as JSON")
+            sub.add_argument("--json", action="store_true", help="print JSON")
         return sub
 
 
 def parser(command: str = "") -> Parser:
     """The parser of all commands, or of this one alone where there is such a command: then nothing else is imported."""
     program = "lps" if Path(sys.argv[0]).name == "lps" else "python -m lps"
-    top = Parser(prog=program, description="Open-world semi-supervised learning, from the command line.")
+    top = Parser(prog=program, description="Open-world semi-supervised learning on the command line.")
     top.add_argument("--version", action="version", version=f"lps {__version__}")
     commands = Commands(top)
     files = command_files()
@@ -144,7 +144,9 @@ def command_files() -> dict[str, str]:
 
 def add_filter(sub: argparse.ArgumentParser) -> None:
     """The option whose text `filtered` takes."""
-    about = "those that fit, such as 'lr>0.05 and method=lps', 'name~abl.*', 'not tag=old', 'novel>=80', 'state=failed'"
+    about = (
+        "only matching runs, such as 'lr>0.05 and method=lps', 'name~abl.*', 'not tag=old', 'novel>=80', 'state=failed'"
+    )
     sub.add_argument("--filter", default="", help=about)
 
 
@@ -171,9 +173,14 @@ def add_settings(sub: argparse.ArgumentParser, help: str = "for all runs") -> No
 
 def add_place(sub: argparse.ArgumentParser) -> None:
     """The options that say where runs shall be carried out; `place` reads them."""
-    sub.add_argument("--on", choices=("here", *executors.AWAY), default="here", help="this machine, or jobs elsewhere")
+    sub.add_argument(
+        "--on",
+        choices=("here", *executors.AWAY),
+        default="here",
+        help="where to run: this machine, or jobs on a cluster",
+    )
     for name, place in executors.AWAY.items():
-        words = "what jobs ask for, as often as needed: " + ", ".join(place.OPTIONS)
+        words = "options of the jobs, may be repeated: " + ", ".join(place.OPTIONS)
         sub.add_argument(f"--{name}", action="append", default=[], metavar="NAME=VALUE", help=words)
 
 
@@ -182,7 +189,7 @@ def place(options) -> Options | None:
     asked = {name: place.read_options(getattr(options, name)) for name, place in executors.AWAY.items()}
     for name, found in asked.items():
         if found.given and name != options.on:
-            raise UserError(name, f"its options have no meaning here; add --on {name}")
+            raise UserError(name, f"its options cannot be used here; add --on {name}")
     if options.on == "here":
         return None
     executors.AWAY[options.on].check(asked[options.on])

@@ -14,9 +14,11 @@ from lps.machine.addresses import is_loopback
 
 def add(commands: Commands) -> None:
     app = commands.add("app", _open, "open the dashboard in the browser")
-    app.add_argument("--port", type=int, help="where it listens (8501)")
-    app.add_argument("--host", metavar="ADDRESS", help="network address that it listens on (127.0.0.1, no others)")
-    app.add_argument("--no-browser", action="store_true", help="only print the address")
+    app.add_argument("--port", type=int, help="port of the dashboard (8501)")
+    app.add_argument(
+        "--host", metavar="ADDRESS", help="network address of the dashboard (127.0.0.1: only this machine)"
+    )
+    app.add_argument("--no-browser", action="store_true", help="only print the address, do not open the browser")
 
 
 def _open(options) -> None:
@@ -24,7 +26,7 @@ def _open(options) -> None:
     if find_spec("streamlit") is None:
         raise UserError("app", "the dashboard needs streamlit, which is not installed: pip install 'lps-studio[app]'")
     if options.port is not None and not 1 <= options.port <= 65535:
-        raise UserError("port", f"{options.port} is no port; expected a number from 1 to 65535")
+        raise UserError("port", f"{options.port} is not a port; expected a number from 1 to 65535")
     if options.host is not None:
         _check_host(options.host)
     runs = options.runs.absolute()
@@ -35,7 +37,7 @@ def _open(options) -> None:
         if not is_loopback(options.host):  # people call it by the address, or by the name of the machine
             words += [word for name in _names(options.host) for word in ("--server.allowedHosts", name)]
     words += ["--server.headless", "true"] if options.no_browser else []
-    print(f"Runs are kept in {shown(runs)}", flush=True)
+    print(f"Runs are stored in {shown(runs)}", flush=True)
     os.execve(sys.executable, words, os.environ | {"LPS_RUNS": str(runs)})
 
 
@@ -45,7 +47,7 @@ def _check_host(host: str) -> None:
         ipaddress.ip_address(host)
     except ValueError:
         if host != "localhost":
-            says = f"{shorten(host)} is no address; expected one such as 127.0.0.1, or 0.0.0.0 for every interface"
+            says = f"{shorten(host)} is not an address; expected one such as 127.0.0.1, or 0.0.0.0 for every interface"
             raise UserError("host", says) from None
 
 

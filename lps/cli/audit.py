@@ -21,20 +21,20 @@ _SHOWN = 20  # findings of a kind that are printed
 
 def add(commands: Commands) -> None:
     sub = commands.add(
-        "audit", _audit, "near duplicates, strangers and doubtful labels among the pictures", as_json=True
+        "audit", _audit, "find near duplicates, outliers and doubtful labels among the pictures", as_json=True
     )
     sub.add_argument(
         "what", metavar="DATASET", help="a folder, an .npz file, a file of vectors, or the name of a data set"
     )
-    sub.add_argument("--leave-out", action="append", default=[], metavar="PICTURE", help="as often as needed")
-    sub.add_argument("--relabel", action="append", default=[], metavar="PICTURE=CLASS", help="no class: unknown")
-    sub.add_argument("--ignore", action="append", default=[], metavar="PICTURE", help="it is right as it is")
-    sub.add_argument("--undo", type=int, metavar="N", help="take a decision back, by its number")
-    sub.add_argument("--decided", action="store_true", help="list the decisions that hold")
+    sub.add_argument("--leave-out", action="append", default=[], metavar="PICTURE", help="may be repeated")
+    sub.add_argument("--relabel", action="append", default=[], metavar="PICTURE=CLASS", help="without a class: unknown")
+    sub.add_argument("--ignore", action="append", default=[], metavar="PICTURE", help="keep it as it is")
+    sub.add_argument("--undo", type=int, metavar="N", help="undo a decision, by its number")
+    sub.add_argument("--decided", action="store_true", help="list the current decisions")
     sub.add_argument("--light", action="store_true", help=LIGHT)
     sub.add_argument("--seed", default="0", help="seed of the start weights")
     sub.add_argument("--begun", action="store_true", help=argparse.SUPPRESS)  # by a page, which took the lock for it
-    add_settings(sub, "any setting, as often as needed")
+    add_settings(sub, "any setting, may be repeated")
 
 
 def _audit(options) -> int | None:
@@ -63,7 +63,7 @@ def _dataset(what: str) -> tuple[str, list[str]]:
         return sources.data_set_of(what), [f"dataset.path={what}"]
     names = ", ".join(catalog.dataset_names())
     raise UserError(
-        "dataset", f"{shorten(what)} is no data set, folder, or file of arrays or vectors; data sets: {names}"
+        "dataset", f"{shorten(what)} is not a data set, folder, or file of arrays or vectors; data sets: {names}"
     )
 
 
@@ -87,7 +87,7 @@ def _decide(options, config) -> None:
     for number, entry in held:
         print(f"{number:4}  {ago(max(0.0, time.time() - entry.get('time', 0.0))):>12}  {edit_log.words(entry)}")
     state = audits.said_of(config).state
-    print(f"the next runs have dataset.decisions={state}" if state else "the next runs have all pictures as they are")
+    print(f"the next runs have dataset.decisions={state}" if state else "the next runs use all pictures unchanged")
 
 
 def _key(config, text: str):
@@ -114,4 +114,4 @@ def _print_found(options, config, found) -> None:
             print(f"  and {len(ones) - _SHOWN} more, with --json")
     decided = len(found.findings) - len(left)
     words = f", {counted(decided, 'finding')} decided" if decided else ""
-    print(f"{counted(found.count, 'picture')} looked at{words}; --leave-out, --relabel and --ignore decide")
+    print(f"{counted(found.count, 'picture')} checked{words}; decide with --leave-out, --relabel and --ignore")

@@ -24,34 +24,34 @@ from lps.wording import counted, data_size
 
 
 def add(commands: Commands) -> None:
-    compare = commands.add("compare", _compare_runs, "runs side by side, mean and spread over seeds")
+    compare = commands.add("compare", _compare_runs, "compare runs: mean and spread over seeds")
     compare.add_argument("--format", choices=("markdown", "latex", "csv", "json"), default="markdown")
     about = "the row that the others are held against: its name in the table, or a run of it; without it the usual LPS"
     compare.add_argument("--against", metavar="ROW", help=about)
-    about = "one HTML file: numbers, charts, settings, and how to make them again"
+    about = "write one HTML file with numbers, charts, settings, and the commands to repeat the runs"
     report = commands.add("report", _write_report, about, is_taken_away=True)
     report.add_argument("--to", type=Path, required=True, help="the file, such as report.html")
     for sub in (compare, report):
         _add_scoring(sub)
-    about = "a race of one to three runs, as one HTML file that opens offline"
+    about = "write a race of one to three runs as one HTML file that works offline"
     replay = commands.add("replay", _write_replay, about, is_taken_away=True)
-    replay.add_argument("ids", nargs="+", metavar="RUN", help="runs of one split")
+    replay.add_argument("ids", nargs="+", metavar="RUN", help="runs of the same split")
     replay.add_argument("--to", type=Path, required=True, help="the file, such as replay.html")
-    about = "two runs: in which settings, program, hardware, data and split they differ, then their numbers"
+    about = "compare two runs: differences in settings, program, hardware, data and split, then their numbers"
     diff = commands.add("diff", _show_differences, about, as_json=True)
-    diff.add_argument("first", metavar="RUN", help="id of a run, the end of it, or its folder")
-    diff.add_argument("second", metavar="RUN", help="the other one")
+    diff.add_argument("first", metavar="RUN", help="id of a run, the end of the id, or its folder")
+    diff.add_argument("second", metavar="RUN", help="the other run")
     diff.add_argument("--all", action="store_true", help="show equal settings too")
-    about = "what others report of every method, beside what finished runs gave, and whether the two compare"
+    about = "compare published results of every method with those of finished runs, and say if the two are comparable"
     official = commands.add("ledger", _write_ledger, about, is_taken_away=True)
-    official.add_argument("ids", nargs="*", metavar="RUN", help="runs; all finished ones without it")
+    official.add_argument("ids", nargs="*", metavar="RUN", help="runs; default: all finished runs")
     official.add_argument("--format", choices=("markdown", "csv"), default="markdown")
-    official.add_argument("--to", type=Path, help="the file, such as ledger.md; without it the terminal")
+    official.add_argument("--to", type=Path, help="the file, such as ledger.md; default: print to the terminal")
 
 
 def _add_scoring(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("ids", nargs="*", metavar="RUN", help="runs to compare; all finished ones without it")
-    sub.add_argument("--tag", help="the finished runs with this tag, such as sweep:NAME, instead of named ones")
+    sub.add_argument("ids", nargs="*", metavar="RUN", help="runs to compare; default: all finished runs")
+    sub.add_argument("--tag", help="compare the finished runs with this tag, such as sweep:NAME")
     add_filter(sub)
     sub.add_argument("--protocol", default="orca", help="orca, gcd_v1, gcd_v2, gcd_v2_balanced or strict")
     sub.add_argument("--seen", default="default", help="seen accuracy: default, raw or matched")
@@ -65,7 +65,7 @@ def _compare_runs(options) -> None:
     check_scoring(options.protocol, options.select, options.seen, options.images)
     scored = _scored(_chosen(options), options.protocol, options.select, options.seen, options.images)
     if not scored:
-        raise UserError("compare", "none of these runs can be scored in this way")
+        raise UserError("compare", "none of these runs can be scored this way")
     groups = run_groups.group_runs(scored)
     print(table(groups, options.format, _reference(groups, options)), end="")
 
@@ -92,7 +92,7 @@ def _reference(groups: Sequence[Group], options) -> Group | None:
             if any(member.run.id == run.id for member in (*group.members, *group.replaced)):
                 return group
     choices = "; ".join(group.label for group in groups)
-    raise UserError("against", f"{shorten(asked)} is no row of this table and no run in it; choices: {choices}")
+    raise UserError("against", f"{shorten(asked)} is not a row or a run of this table; choices: {choices}")
 
 
 def _write_report(options) -> None:
@@ -151,7 +151,7 @@ def _chosen(options) -> list[Run]:
     if not runs:
         raise UserError(options.command, f"there are no finished runs in {shown(options.runs)}")
     if not (fitting := filtered(runs, options.filter)):
-        raise UserError("filter", f"{shorten(options.filter)} fits none of {counted(len(runs), 'run')}")
+        raise UserError("filter", f"{shorten(options.filter)} matches none of {counted(len(runs), 'run')}")
     return fitting
 
 
@@ -160,13 +160,13 @@ def _tagged(options) -> list[Run]:
     if not options.tag:
         return []
     if options.ids:
-        raise UserError("tag", "stands for the names of the runs; give one or the other")
+        raise UserError("tag", "cannot be combined with names of runs; give one or the other")
     runs = tagged(options.runs, options.tag)
     finished = [run for run in runs if run.state().name == "finished"]
     if not finished:
-        raise UserError("tag", f"{shorten(options.tag)} is on {len(runs)} runs, none of them finished")
+        raise UserError("tag", f"{shorten(options.tag)} matches {len(runs)} runs, none of which has finished")
     if len(finished) < len(runs):
-        say(f"{len(runs) - len(finished)} of {len(runs)} runs are not finished and left out")
+        say(f"{len(runs) - len(finished)} of {len(runs)} runs are not finished and were left out")
     return finished
 
 
@@ -192,7 +192,7 @@ def _show_differences(options) -> None:
         return
     print(f"{label(pair[0])}: {found.about[0]}\n{label(pair[1])}: {found.about[1]}")
     for title, rows in sections.items():
-        print(f"\n{title}: {sum(row.same for row in found.sections[title])} the same")
+        print(f"\n{title}: {sum(row.same for row in found.sections[title])} equal")
         marks = ["differs" if options.all and not row.same else "" for row in rows]
         _print_rows([(row.what, row.first, row.second, mark) for row, mark in zip(rows, marks)])
     for title in ("last", "best"):

@@ -13,7 +13,7 @@ from lps.settings.parameters import Parameter
 from lps.store.run_folders import RECORDED
 
 _ABOUT = (
-    "print what makes the Tab key complete commands, settings and runs; "
+    "print a script that makes the Tab key complete commands, settings and runs; "
     'bash and zsh: eval "$(lps completion bash)", fish: lps completion fish | source'
 )
 

@@ -34,7 +34,7 @@ def doctor(options) -> int:
         print(f"\n{counted(problems, 'problem')}")
     else:
         notes = sum(finding.level == NOTE for finding in findings)
-        worth = f", {counted(notes, 'thing')} worth knowing" if notes else ""
+        worth = f", {counted(notes, 'note')}" if notes else ""
         print(f"\nno problems{worth}")
     return 1 if problems else 0
 
@@ -44,11 +44,12 @@ def _notify(options) -> None:
     kinds = ", ".join(notifications.kinds())
     if not kinds:
         say(
-            f'nobody; such as {notifications.SETTING}="jsons://example.org/hook desktop://" before the dashboard starts'
+            f'no channel is set; set for example {notifications.SETTING}="jsons://example.org/hook desktop://" '
+            "before you start the dashboard"
         )
     elif not options.test:
         say(kinds)
-    elif everybody.notify(title="LPS Studio: a test", body="Messages of runs arrive here."):
-        say(f"arrived: {kinds}")
+    elif everybody.notify(title="LPS Studio: a test", body="Notifications about runs arrive here."):
+        say(f"sent to: {kinds}")
     else:
         raise UserError(notifications.SETTING, f"not all of {kinds} could be reached")

@@ -17,22 +17,22 @@ from lps.wording import counted, data_size, duration
 
 
 def add(commands: Commands) -> None:
-    top = commands.add("features", _list, "which features are stored, for what and by whom they are used", as_json=True)
+    top = commands.add("features", _list, "list stored features and the runs that use them", as_json=True)
     actions = top.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
     for name, act, words in (
         ("list", _list, "the same"),
-        ("make", _make, "compute those that runs with features=stored will need; prints their key"),
-        ("check", _check, "verify stored features; damaged ones are computed again when needed"),
-        ("delete", _delete, "delete stored features; they are computed again when needed"),
+        ("make", _make, "compute the features that runs with features=stored will need; prints their key"),
+        ("check", _check, "verify stored features; damaged ones will be computed again when needed"),
+        ("delete", _delete, "delete stored features; they will be computed again when needed"),
     ):
         sub = actions.add_parser(name, help=words, description=words, allow_abbrev=False)
         sub.set_defaults(act=act)
         if name == "list":  # without defaults: these may stand before the word too
             sub.add_argument("--runs", type=Path, default=argparse.SUPPRESS, help="folder of the runs")
-            sub.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="as JSON")
+            sub.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
         if name == "make":
             sub.add_argument("--dataset", default="digits", help="see `datasets`")
-            add_settings(sub, "any setting, as often as needed")
+            add_settings(sub, "any setting, may be repeated")
         if name in ("check", "delete"):
             sub.add_argument("key", metavar="KEY", help="key of stored features, or the end of it")
 
@@ -55,10 +55,10 @@ def _list(options) -> None:
 def _in_words(kept: StoredEntry, runs: int) -> list[str]:
     store, settings = kept.store, kept.facts.get("settings", {})
     whole = sum(rows == store.count for rows in kept.rows.values())
-    backbone = f"{settings.get('network.name', '?')} at {settings.get('network.image_size') or 'its own'} pixels"
+    backbone = f"{settings.get('network.name', '?')} at {settings.get('network.image_size') or 'default'} pixels"
     words = [shown(str(backbone)), f"{store.count:,} pictures x {store.width}, {counted(whole, 'view')}"]
-    words += ["being made"] if kept.is_written else ["unfinished"] if whole < len(kept.rows) else []
-    cost = f" in {duration(kept.seconds)}, {1000 * kept.picture_s:.1f} ms a view" if kept.picture_s else ""
+    words += ["being computed"] if kept.is_written else ["unfinished"] if whole < len(kept.rows) else []
+    cost = f" in {duration(kept.seconds)}, {1000 * kept.picture_s:.1f} ms per view" if kept.picture_s else ""
     return [*words, f"{data_size(kept.bytes)}{cost}", f"used by {counted(runs, 'run')}"]
 
 
@@ -83,7 +83,7 @@ def _make(options) -> int:
     """Ctrl-C ends it after the present piece; what is done stays."""
     for text in options.settings:
         if text.partition("=")[0].strip() in ("dataset", "features"):
-            raise UserError(text.partition("=")[0].strip(), "cannot be set by --set here")
+            raise UserError(text.partition("=")[0].strip(), "cannot be set with --set here")
     config = configure({"dataset": options.dataset, "features": "stored"} | parse_settings(options.settings, "lps"))
     from tqdm import tqdm
 
@@ -114,7 +114,7 @@ def _check(options) -> int:
     """1 where a view is not as it was written."""
     kept = _named(options.key)
     damaged = [view for view in kept.rows if len(kept.store.sound(view)) < len(kept.store.pieces(view))]
-    print(f"damaged: {', '.join(map(shown, damaged))}" if damaged else f"{counted(len(kept.rows), 'view')} as written")
+    print(f"damaged: {', '.join(map(shown, damaged))}" if damaged else f"{counted(len(kept.rows), 'view')} intact")
     return 1 if damaged else 0
 
 

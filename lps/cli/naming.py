@@ -14,27 +14,35 @@ _DIGITS = 9  # of the number of a cluster
 
 
 def add(commands: Commands) -> None:
-    about = "names of a run's clusters; prints what they are called then"
+    about = "name a run's clusters; prints the resulting names"
     names = commands.add("name", _name, about, run=True, as_json=True)
-    names.add_argument("names", nargs="*", metavar="CLUSTER=NAME", help="as many as needed; none to see the clusters")
-    names.add_argument("--epoch", type=int, help="epoch of the clusters; the newest with names, else the last one")
+    names.add_argument(
+        "names", nargs="*", metavar="CLUSTER=NAME", help="may be repeated; without it, the clusters are listed"
+    )
+    names.add_argument(
+        "--epoch", type=int, help="epoch of the clusters; default: the newest with names, otherwise the last epoch"
+    )
     names.add_argument("--merge", nargs=2, type=int, metavar=("CLUSTER", "INTO"), action="append", default=[])
-    names.add_argument("--reject", type=int, metavar="CLUSTER", action="append", default=[], help="it is no class")
-    names.add_argument("--undo", action="store_true", help="take the last thing that was said of the epoch back")
-    about = "start a run that uses the names of clusters as labels; in the background, prints its folder"
+    names.add_argument(
+        "--reject", type=int, metavar="CLUSTER", action="append", default=[], help="mark the cluster as not a class"
+    )
+    names.add_argument("--undo", action="store_true", help="undo the last change at this epoch")
+    about = "start a run in the background that uses the names of clusters as labels; prints its folder"
     on = commands.add("train-on", _train_on, about, run=True, as_json=True)
-    on.add_argument("--epoch", type=int, help="epoch whose clusters count; the newest with names without it")
-    on.add_argument("--labels", choices=_RULES, default="confident", help="which pictures of a named cluster count")
+    on.add_argument("--epoch", type=int, help="epoch of the clusters; default: the newest with names")
+    on.add_argument(
+        "--labels", choices=_RULES, default="confident", help="which pictures of a named cluster become labeled"
+    )
     on.add_argument("--confidence", type=float, default=0.9, help="of --labels confident, from 0 to 1")
-    words = "dissolve an unnamed cluster: it is no class of the new run and its pictures stay unlabeled"
+    words = "dissolve an unnamed cluster: it is not a class of the new run, and its pictures stay unlabeled"
     on.add_argument("--dissolve", type=int, metavar="CLUSTER", action="append", default=[], help=words)
     start = on.add_mutually_exclusive_group()
-    start.add_argument("--from-weights", action="store_true", help="begin with the run's weights; so it does by itself")
-    start.add_argument("--afresh", action="store_true", help="begin as the run began")
-    on.add_argument("--name", default="", help="a name for people")
-    on.add_argument("--dry-run", action="store_true", help="only say what it would be")
-    on.add_argument("--wait", action="store_true", help="stay until it is over")
-    add_settings(on, "a setting of training other than the run's, such as epochs=20")
+    start.add_argument("--from-weights", action="store_true", help="start from the run's weights (the default)")
+    start.add_argument("--afresh", action="store_true", help="start from the same start weights as the run")
+    on.add_argument("--name", default="", help="display name")
+    on.add_argument("--dry-run", action="store_true", help="only print what would be started")
+    on.add_argument("--wait", action="store_true", help="wait until the run ends")
+    add_settings(on, "change a training setting of the run, such as epochs=20")
 
 
 def _name(options) -> None:
@@ -46,10 +54,10 @@ def _name(options) -> None:
     for step in steps:
         if (cluster := step["id"]) not in found.ids:
             known = ", ".join(map(str, found.ids[:20])) + ", …" * (len(found.ids) > 20)
-            raise UserError("cluster", f"{cluster} is none of epoch {found.epoch}; choices: {known}")
+            raise UserError("cluster", f"{cluster} is not a cluster of epoch {found.epoch}; choices: {known}")
     if options.undo:
         said = naming.undo(run, found.epoch)
-        say(f"taken back: {said}" if said else "nothing to undo")
+        say(f"undone: {said}" if said else "nothing to undo")
     if steps:
         naming.record(run, found.epoch, steps, labels.digest(found.network.predicted))
     _show(labels.look(run, found.epoch), options.json)

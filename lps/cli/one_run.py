@@ -12,19 +12,21 @@ from lps.wording import counted
 
 
 def add(commands: Commands) -> None:
-    listing = commands.add("list", list_all, "all runs", as_json=True)
-    listing.add_argument("--recorded", action="store_true", help="the recordings that come with the program instead")
+    listing = commands.add("list", list_all, "list all runs", as_json=True)
+    listing.add_argument(
+        "--recorded", action="store_true", help="list the recordings that come with the program instead"
+    )
     add_filter(listing)
-    commands.add("show", show, "one run", run=True, as_json=True)
+    commands.add("show", show, "show one run", run=True, as_json=True)
     commands.add("stop", stop, "stop a run after a checkpoint; it can be resumed", run=True).add_argument(
-        "--kill", action="store_true", help="at once, without a checkpoint of the current epoch"
+        "--kill", action="store_true", help="stop now, without a checkpoint of the current epoch"
     )
     commands.add("resume", _resume, "continue from the last checkpoint", run=True)
     commands.add("rename", _rename, "give a run a name", run=True).add_argument("name")
     commands.add("delete", _delete, "move a run to the trash folder", run=True)
-    commands.add("restore", _restore, "bring a run back from the trash folder", run=True)
-    tags = commands.add("tag", _tag, "give a run tags with +NAME, take them with -NAME; prints what it has", run=True)
-    tags.add_argument("changes", nargs=argparse.REMAINDER, metavar="+NAME|-NAME", help="as many as needed")
+    commands.add("restore", _restore, "restore a run from the trash folder", run=True)
+    tags = commands.add("tag", _tag, "add tags to a run with +NAME, remove them with -NAME; prints its tags", run=True)
+    tags.add_argument("changes", nargs=argparse.REMAINDER, metavar="+NAME|-NAME", help="may be repeated")
     commands.add("note", _note, "write a note to a run; an empty one removes it", run=True).add_argument("text")
 
 
@@ -97,9 +99,9 @@ def stop(options) -> None:
     before = run.state()
     after = launcher.stop(run, kill=options.kill)
     if before.is_over and after.is_over:
-        say(f"{run.id} is {before.name} already; there is nothing to stop")
+        say(f"{run.id} is already {before.name}; there is nothing to stop")
     if after.reason and after.name == "stopping":
-        say(f"{run.id}: {after.reason}; python -m lps stop --kill {run.id} ends it at once")
+        say(f"{run.id}: {after.reason}; python -m lps stop --kill {run.id} ends it now")
 
 
 def _resume(options) -> None:

@@ -16,55 +16,59 @@ from lps.store.runs import Run
 
 _MOST_GB = 1_000_000
 _FORMS = {
-    "tensorboard": "scalars, histograms, hyperparameters and the projector's embeddings, a folder a run",
+    "tensorboard": "scalars, histograms, hyperparameters and the projector's embeddings, one folder per run",
     "csv": "all numbers as tables",
     "parquet": "the same for pandas, R and databases",
-    "archive": "a .zip a run, for `import` on another machine",
-    "model": "a folder a run with model.onnx, its labels, a card and an example that needs onnxruntime alone",
+    "archive": "one .zip per run, for `import` on another machine",
+    "model": "one folder per run with model.onnx, its labels, a model card and an example that only needs onnxruntime",
 }
 
 
 def add(commands: Commands) -> None:
-    project = commands.add("project", _make_projection, "2-D map of a run's features", run=True)
+    project = commands.add("project", _make_projection, "compute a 2-D map of a run's features", run=True)
     project.add_argument("--method", choices=("pca", "umap", "tsne"), default="umap")
-    project.add_argument("--epoch", type=int, help="epoch of the snapshot; the last one without it")
+    project.add_argument("--epoch", type=int, help="epoch of the snapshot; default: the last one")
     project.add_argument(
-        "--all", action="store_true", help="maps of up to 24 epochs, each begun from that of the nearest epoch"
+        "--all", action="store_true", help="maps of up to 24 epochs; each starts from the map of the nearest epoch"
     )
     forms = "; ".join(f"{name}: {words}" for name, words in _FORMS.items())
-    about = f"runs for other programs. {forms}; FILE.csv or FOLDER: labels"
+    about = f"export runs for other programs. {forms}; FILE.csv or FOLDER: labels"
     export = commands.add("export", _export_runs, about, is_taken_away=True)
-    export.add_argument("ids", nargs="*", metavar="RUN", help="runs; all that have begun without it; one for labels")
+    export.add_argument(
+        "ids", nargs="*", metavar="RUN", help="runs; default: all that have started; labels need exactly one"
+    )
     export.add_argument(
         "--to",
         required=True,
         metavar="WHAT",
-        help=f"{', '.join(_FORMS)}; or the labels of all images: a file that ends in .csv, or a folder to be made",
+        help=f"{', '.join(_FORMS)}; or the labels of all images: a .csv file, or a new folder",
     )
-    export.add_argument("--into", type=Path, help="folder for all but labels; exports/WHAT without it")
+    export.add_argument("--into", type=Path, help="folder for everything but labels; default: exports/WHAT")
     export.add_argument("--follow", action="store_true", help="tensorboard: go on while the runs do; Ctrl-C ends it")
-    export.add_argument("--light", action="store_true", help="archive: without checkpoints, so nothing can be resumed")
+    export.add_argument(
+        "--light", action="store_true", help="archive: without checkpoints, so the runs cannot be resumed"
+    )
     export.add_argument("--epoch", type=int, help="labels: epoch whose clusters count; tensorboard: of the features")
     export.add_argument("--result", type=Path, help=argparse.SUPPRESS)  # of a page: the folder of a model as .zip
-    export.add_argument("--links", action="store_true", help="labels: links to the picture files in place of copies")
-    about = "small read-only copies of finished runs, to look at elsewhere"
+    export.add_argument("--links", action="store_true", help="labels: links to the picture files instead of copies")
+    about = "make small read-only copies of finished runs to show elsewhere"
     recorder = commands.add("record", _record_runs, about, is_taken_away=True)
     recorder.add_argument("ids", nargs="+", metavar="RUN", help="finished runs")
     recorder.add_argument("--to", type=Path, required=True, help="folder of the recordings")
     recorder.add_argument("--name", default="", help="name of the recording; default: the run's name")
-    about = "small copies of its pictures come along, for those who do not have the data set"
+    about = "include small copies of its pictures, for viewers who do not have the data set"
     recorder.add_argument("--thumbnails", action="store_true", help=about)
-    about = "runs of another machine, checked and copied; prints their folders"
+    about = "import runs of another machine: check and copy them; prints their folders"
     sub = commands.add("import", _import_paths, about, as_json=True)
     words = "a run's folder, a folder of runs, a .zip or a .tar"
     sub.add_argument("paths", nargs="+", type=Path, metavar="PATH", help=words)
-    sub.add_argument("--dataset-path", metavar="PATH", help="where the data set of these runs lies on this machine")
-    sub.add_argument("--most-gb", type=float, default=16, help="refuse archives that unpack to more")
+    sub.add_argument("--dataset-path", metavar="PATH", help="path of these runs' data set on this machine")
+    sub.add_argument("--most-gb", type=float, default=16, help="refuse archives that are larger when unpacked")
 
 
 def _make_projection(options) -> None:
     if options.all and options.epoch is not None:
-        raise UserError("epoch", f"{options.epoch} has no meaning with --all, which chooses the epochs itself")
+        raise UserError("epoch", f"{options.epoch} cannot be combined with --all, which chooses the epochs itself")
     asked = find_run(options.runs, options.run), options.method, options.epoch
     for path in project_all(*asked) if options.all else [project(*asked)]:
         print(path)
@@ -82,7 +86,7 @@ def _export_runs(options) -> None:
         return _follow(runs, options.runs, into)
     runs = runs or [run for run in list_runs(options.runs) if run.state().name not in ("queued", "unreadable")]
     if not runs:
-        raise UserError("export", f"no run has begun in {shown(options.runs)}")
+        raise UserError("export", f"no run has started in {shown(options.runs)}")
     if options.to == "tensorboard":
         _export_to_tensorboard(runs, into, options.epoch)
     else:
@@ -106,10 +110,11 @@ def _export_models(runs: list[Run], into: Path, result: Path | None) -> None:
 def _check_export(options) -> None:
     """Raise `UserError` for an option that means nothing with this `--to`."""
     if options.to == "model" and not options.ids:
-        raise UserError("to", "model is for runs that are named: python -m lps export RUN --to model")
+        raise UserError("to", "model needs the runs by name: python -m lps export RUN --to model")
     labels = options.to not in _FORMS
     if labels and len(options.ids) != 1:
-        raise UserError("to", f"{shorten(options.to)} is for the labels of one run; or one of {', '.join(_FORMS)}")
+        others = ", ".join(_FORMS)
+        raise UserError("to", f"{shorten(options.to)} exports the labels of exactly one run; other choices: {others}")
     allowed = {
         "into": not labels,
         "follow": options.to == "tensorboard" and options.epoch is None,
@@ -121,7 +126,7 @@ def _check_export(options) -> None:
     for name, fits in allowed.items():
         if not fits and getattr(options, name) not in (None, False):
             what = shown(options.to) + " with --epoch" * (name == "follow")
-            raise UserError(name, f"has no meaning for --to {what}")
+            raise UserError(name, f"cannot be used with --to {what}")
 
 
 def _export_labels(options) -> None:
@@ -139,11 +144,11 @@ def _export_to_tensorboard(runs: list[Run], into: Path, epoch: int | None) -> No
         if missing:
             say(f"{folder.name}: no images in the projector: {missing}")
         print(folder)
-    say(f"look at it: tensorboard --logdir {shown(into)}")
+    say(f"view it with: tensorboard --logdir {shown(into)}")
 
 
 def _follow(runs: list[Run], root: Path, into: Path) -> None:
-    say(f"Ctrl-C ends this; look at it: tensorboard --logdir {shown(into)}")
+    say(f"press Ctrl-C to end; view it with: tensorboard --logdir {shown(into)}")
     for bridge in tensorboard.follow(runs, root, into):
         print(bridge.folder, flush=True)
 
@@ -175,6 +180,6 @@ def _import_paths(options) -> int:
         for note in item.notes:
             say(f"{item.run.id}: {note}")
         if not item.is_new:
-            say(f"{item.run.id}: there already, with the same results")
+            say(f"{item.run.id}: already here, with the same results")
         print(item.run.folder)
     return code

@@ -26,17 +26,23 @@ _LISTED = 5  # files left out that are named
 
 
 def add(commands: Commands) -> None:
-    about = "the classes of new pictures, those that are none of these, and the training images that they are like"
-    sub = commands.add("predict", _predict, about, run=True, is_taken_away=True)
-    sub.add_argument("pictures", metavar="PICTURES", help="a folder, with all folders in it, or an .npz with x")
-    sub.add_argument(
-        "--to", type=Path, help="a file that ends in .csv, or a folder to be made, with copies sorted by class"
+    about = (
+        "predict the classes of new pictures, mark pictures that are none of these, and list the most similar "
+        "training images"
     )
+    sub = commands.add("predict", _predict, about, run=True, is_taken_away=True)
+    sub.add_argument("pictures", metavar="PICTURES", help="a folder with all its sub-folders, or an .npz file with x")
+    sub.add_argument("--to", type=Path, help="a .csv file, or a new folder for copies sorted by class")
     sub.add_argument(
-        "--keep", type=float, metavar="SHARE", help="of known pictures that stay some class (0.95); 1: all are some"
+        "--keep",
+        type=float,
+        metavar="SHARE",
+        help="share of known pictures to accept (0.95); 1: every picture gets a class",
     )
     sub.add_argument("--watch", action="store_true", help="keep watching a folder for new pictures")
-    sub.add_argument("--every", type=float, default=10.0, metavar="SECONDS", help="between two looks of --watch (10)")
+    sub.add_argument(
+        "--every", type=float, default=10.0, metavar="SECONDS", help="seconds between two checks of --watch (10)"
+    )
     sub.add_argument("--result", type=Path, help=argparse.SUPPRESS)  # of a page: all of it as arrays
 
 
@@ -94,10 +100,10 @@ def _watch(run, pictures: str, options) -> int:
     if not _SHORTEST_S <= options.every <= _LONGEST_S:
         raise UserError("every", f"{options.every:g} is not between {_SHORTEST_S:g} and {_LONGEST_S:g} seconds")
     if options.to is not None and options.to.suffix.lower() != ".csv":
-        raise UserError("to", f"{shown(options.to)} is no .csv; what grows is kept in a table")
+        raise UserError("to", f"{shown(options.to)} is not a .csv file; --watch needs a table")
     notifications.receivers()
     watch, files, at_once = Watch(run, Path(pictures)), _files(run), True
-    say(f"looking every {options.every:g} s; Ctrl-C ends it")
+    say(f"checking every {options.every:g} s; press Ctrl-C to end")
     while True:
         news = watch.look(at_once)
         at_once = False
@@ -127,11 +133,11 @@ def _tell(found, threshold: float) -> None:
     for name, count in [*counts.most_common(), (NONE, int(none.sum()))]:
         print(f"{count:>7,}  {shown(name)}", flush=True)
     rule = f"{NONE}: farther than {threshold:.3f}; {found.trade_off.in_words(threshold)}"
-    say(rule if math.isfinite(threshold) else f"{NONE}: only what a person rejected")
+    say(rule if math.isfinite(threshold) else f"{NONE}: only clusters that a person rejected")
     for kind in found.kinds:
         say(shown(found.kind_in_words(kind), 500))
     if found.lost:
-        say(f"names that no cluster of epoch {found.epoch} continues: {', '.join(found.lost)}")
+        say(f"names without a matching cluster at epoch {found.epoch}: {', '.join(found.lost)}")
     if found.skipped:
         say(f"{counted(len(found.skipped), 'file')} left out")
         for name, reason in found.skipped[:_LISTED]:

@@ -24,13 +24,16 @@ _REMOVED = {  # actions of earlier versions, with what to use instead
 
 
 def add(commands: Commands) -> None:
-    top = commands.add("queue", show, "show which runs wait and which run where; change their order", as_json=True)
+    top = commands.add("queue", show, "show running and waiting runs; change their order", as_json=True)
     actions = top.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
     _action(
-        actions, "pause", lambda options: _set_paused(options, True), "start no waiting runs; running ones continue"
+        actions,
+        "pause",
+        lambda options: _set_paused(options, True),
+        "pause: no waiting run starts; running runs continue",
     )
     _action(actions, "resume", lambda options: _set_paused(options, False), "start waiting runs again")
-    words = "set how many runs the processor takes at a time; without N, print the number"
+    words = "set the number of runs at a time on the processor; without N, print it"
     slots = _action(actions, "slots", _set_slots, words)
     slots.register("type", int, any_whole)
     slots.add_argument("number", type=int, nargs="?", metavar="N", help="a whole number; LPS_CPU_SLOTS overrides it")
@@ -46,8 +49,8 @@ def add(commands: Commands) -> None:
     )
     priority.register("type", int, any_whole)
     priority.add_argument("number", type=int, metavar="N", help="a whole number; runs without one have 0")
-    _action(actions, "cancel", _cancel, "remove a run from the queue, or end a background job", run=True)
-    words = "start a run again that ended early, waits for its next try or was held by an earlier version"
+    _action(actions, "cancel", _cancel, "remove a run from the queue, or cancel a background job", run=True)
+    words = "retry a run now that ended early, waits for its next retry, or was put on hold by an earlier version"
     _action(actions, "retry", _retry, words, run=True)
     for name in _REMOVED:
         removed = actions.add_parser(name)  # without a help text, so that it is not listed
@@ -62,7 +65,7 @@ def _action(actions, name: str, act, help: str, *, run: bool = False) -> argpars
     # Without a default, so that `queue --runs DIR first RUN` means the same as `queue first RUN --runs DIR`.
     sub.add_argument("--runs", type=Path, default=argparse.SUPPRESS, help="folder of the runs")
     if run:
-        sub.add_argument("run", help="id of a run, the end of it, or its folder")
+        sub.add_argument("run", help="id of a run, the end of the id, or its folder")
     return sub
 
 
@@ -96,7 +99,7 @@ def _cancel(options) -> None:
     run = _run(options)
     if run.state().name != "queued":
         hint = "; stop it with: python -m lps stop" if run.state().is_alive else ""
-        raise UserError("run", f"{run.id} is {queue.state_in_words(run)} and does not wait{hint}")
+        raise UserError("run", f"{run.id} is {queue.state_in_words(run)} and not waiting{hint}")
     launcher.stop(run)
 
 
@@ -173,7 +176,7 @@ def _jobs_in_words(found) -> list[str]:
 
 
 def _line_in_words(found, now: float) -> list[str]:
-    counts = [f"{len(found.waiting)} waiting"] + [f"{found.held} of them held"] * bool(found.held)
+    counts = [f"{len(found.waiting)} waiting"] + [f"{found.held} of them on hold"] * bool(found.held)
     paused = f"; paused since {clock(found.switch.since, now)}" if found.switch.paused else ""
     lines = [", ".join(counts) + paused]
     told = []

@@ -19,11 +19,11 @@ def add(commands: Commands) -> None:
     sub = commands.add(
         "search",
         search,
-        "search settings with Optuna; NAME alone shows a search, the same command again continues it",
+        "search settings with Optuna; NAME alone shows a search; repeat the command to continue it",
         as_json=True,
     )
     sub.add_argument("search", nargs="?", metavar="NAME", help="a search to show, resume or stop")
-    sub.add_argument("--list", action="store_true", help="all searches beside these runs")
+    sub.add_argument("--list", action="store_true", help="list all searches of this runs folder")
     sub.add_argument("--resume", action="store_true", help="continue NAME after a stop or a crash")
     sub.add_argument("--stop", action="store_true", help="stop NAME and its runs after a checkpoint; it can be resumed")
     add_task(sub)
@@ -35,24 +35,24 @@ def add(commands: Commands) -> None:
         help="a setting to search, may be repeated: margin_scale=1..10, lr=1e-4..1e-1:log, use_margin=true,false",
     )
     add_settings(sub)
-    sub.add_argument("--seeds", default="0", help="runs of every trial, one after another; their mean counts")
+    sub.add_argument("--seeds", default="0", help="seeds of every trial; its value is the mean of its runs")
     sub.add_argument(
         "--objective",
         default="balanced",
         help="what to maximise: balanced (withheld labels of seen classes, times how evenly all classes are used), "
-        "validation (withheld labels alone, blind to novel classes), oracle (uses the hidden labels)",
+        "validation (withheld labels only, ignores novel classes), oracle (uses the hidden labels)",
     )
-    sub.add_argument("--trials", type=int, help="how many altogether (20); more of them extend a search")
-    sub.add_argument("--parallel", type=int, help="trials at a time; as many as there are slots without it")
+    sub.add_argument("--trials", type=int, help="total number of trials (20); a larger number extends a search")
+    sub.add_argument("--parallel", type=int, help="trials at a time; default: one per slot")
     sub.add_argument(
         "--prune",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="stop trials that are worse than half of the others at the same epoch",
+        help="stop trials that are worse than the median at the same epoch",
     )
-    sub.add_argument("--sampler-seed", type=int, default=0, help="seed of Optuna's draws")
-    sub.add_argument("--name", default="", help="its runs carry the tag search:NAME")
-    sub.add_argument("--background", action="store_true", help="in a process of its own; prints the name")
+    sub.add_argument("--sampler-seed", type=int, default=0, help="seed of Optuna's sampler")
+    sub.add_argument("--name", default="", help="name of the search; its runs have the tag search:NAME")
+    sub.add_argument("--background", action="store_true", help="run in the background; prints the name")
     sub.add_argument("--lock", type=int, help=argparse.SUPPRESS)  # how a page hands the search's lock over
 
 
@@ -63,9 +63,11 @@ def search(options) -> int:
         found = searches.find_search(options.runs, options.search)
         return _known(found, options)
     if options.search and options.name and options.search != options.name:
-        raise UserError("name", f"{shorten(options.search)} and {shorten(options.name)} are two names for one search")
+        raise UserError(
+            "name", f"{shorten(options.search)} and {shorten(options.name)} are two different names for one search"
+        )
     if options.stop or options.resume:
-        raise UserError("search", "say which one: its name, and no --space")
+        raise UserError("search", "give the name of a search, without --space")
     request = searches.read_request(
         options.dataset,
         options.method,
@@ -103,17 +105,17 @@ def _known(found, options) -> int:
 def _carry_out(found, options) -> int:
     if options.background:
         if not searches.begin(found):
-            say(f"{found.name} is under way already")
+            say(f"{found.name} is already running")
         print(found.name)
         return 0
     if options.lock is not None:
         os.set_inheritable(options.lock, False)
     else:
-        say(f"search {found.name}: runs are tagged {found.tag}; go on with: {_way_on(found.name, options.runs)}")
+        say(f"search {found.name}: runs are tagged {found.tag}; continue with: {_way_on(found.name, options.runs)}")
     try:
         how = search_driver.begin_here(found, lambda line: print(line, flush=True), options.lock)
     except KeyboardInterrupt:
-        say(f"not searching any more; runs under way go on. To resume: {_way_on(found.name, options.runs)}")
+        say(f"the search was stopped; its running runs continue. To resume: {_way_on(found.name, options.runs)}")
         return 130
     if options.lock is None:
         result = search_results.read(found)
@@ -136,7 +138,7 @@ def _say_request(request, root) -> None:
     if span is None:
         say("time unknown: no finished run of this method on this data set yet")
     else:
-        say(f"at most about {span_in_words(span)} of one slot, by finished runs")
+        say(f"at most about {span_in_words(span)} of one slot, estimated from finished runs")
     short = shortage([request.base] * request.trials * len(request.seeds), root)
     for words in filter(None, (short, *crowding([request.base]))):
         say(words)
@@ -154,7 +156,7 @@ def _list(options) -> int:
         return 0
     if not rows:
         begin = "python -m lps search --space margin_scale=1..20"
-        say(f"no searches beside {shown(options.runs)}; begin one with: {begin}")
+        say(f"no searches in {shown(options.runs)}; start one with: {begin}")
     for row in rows:
         if "reason" in row:
             print(f"{row['name']:20} {row['state']:11} {row['reason']}")
@@ -210,4 +212,4 @@ def _show(result) -> None:
         print("importance " + ", ".join(f"{name} {share:.0%}" for name, share in result.importance.items()))
     print(search_results.caution(result))
     if result.best:
-        print(f"again with other seeds: {search_results.sweep_command(result.request, result.best)}")
+        print(f"repeat with other seeds: {search_results.sweep_command(result.request, result.best)}")

@@ -15,15 +15,18 @@ from lps.wording import counted, data_size
 
 
 def add(commands: Commands) -> None:
-    _add_layout(commands.add("sweep", sweep, "many runs in the background; prints their folders", as_json=True))
+    _add_layout(commands.add("sweep", sweep, "start many runs in the background; prints their folders", as_json=True))
 
 
 def _add_layout(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--preset", help="a table or curve of the paper instead of an own layout; see --list-presets")
-    sub.add_argument("--scale", help="of a preset: demo (digits, the default) or paper (its data sets, a GPU and days)")
-    sub.add_argument("--list-presets", action="store_true", help="what there is, and how many runs it takes")
-    sub.add_argument("--dataset", help="one or several, comma-separated; of a preset those that are wanted")
-    sub.add_argument("--method", help="one or several, comma-separated, or all")
+    sub.add_argument("--preset", help="a table or curve of the paper instead of your own plan; see --list-presets")
+    sub.add_argument(
+        "--scale",
+        help="scale of a preset: demo (digits, the default) or paper (the paper's data sets; needs a GPU and days)",
+    )
+    sub.add_argument("--list-presets", action="store_true", help="list the presets and their numbers of runs")
+    sub.add_argument("--dataset", help="one or more, comma-separated; for a preset: only these")
+    sub.add_argument("--method", help="one or more, comma-separated, or all")
     sub.add_argument("--seeds", help="seeds of every combination, comma-separated (0; 0,1,2 for presets)")
     add_settings(sub)
     sub.add_argument(
@@ -32,15 +35,15 @@ def _add_layout(sub: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=V1,V2",
         dest="varied",
-        help="values to try, as often as needed; V1|V2 where values hold commas",
+        help="values to try, may be repeated; V1|V2 if values contain commas",
     )
     sub.add_argument("--mode", default="grid", help="grid: all combinations; list: k-th values together; random")
-    sub.add_argument("--samples", type=int, help="how many combinations --mode random draws")
-    sub.add_argument("--sample-seed", type=int, default=0, help="seed of the drawing")
-    sub.add_argument("--name", default="", help="name of the sweep; its runs carry the tag sweep:NAME")
-    sub.add_argument("--dry-run", action="store_true", help="only say what would be run")
-    sub.add_argument("--retries", type=int, metavar="N", help="start a crashed run again by itself, N times (0 to 3)")
-    sub.add_argument("--wait", action="store_true", help="until all are over; Ctrl-C leaves them going")
+    sub.add_argument("--samples", type=int, help="number of combinations for --mode random")
+    sub.add_argument("--sample-seed", type=int, default=0, help="seed of the random draw")
+    sub.add_argument("--name", default="", help="name of the sweep; its runs have the tag sweep:NAME")
+    sub.add_argument("--dry-run", action="store_true", help="only print what would be started")
+    sub.add_argument("--retries", type=int, metavar="N", help="restart a crashed run up to N times (0 to 3)")
+    sub.add_argument("--wait", action="store_true", help="wait until all runs end; Ctrl-C does not stop them")
     add_place(sub)
 
 
@@ -101,13 +104,15 @@ def _asked(options):
     """The layout or the preset that was typed."""
     if options.preset is None:
         if options.scale is not None:
-            raise UserError("scale", "is a preset's; say which one with --preset")
+            raise UserError("scale", "needs a preset; choose one with --preset")
         how = {"mode": options.mode, "samples": options.samples, "sample_seed": options.sample_seed}
         texts = (options.dataset or "digits", options.method or "lps", "0" if options.seeds is None else options.seeds)
         return sweep_layout.read_layout(*texts, options.settings, options.varied, **how)
     taken = {"--method": options.method, "--vary": options.varied, "--samples": options.samples}
     for name in (name for name, value in taken.items() if value):
-        raise UserError(name, f"goes without --preset: {shown(options.preset, 60)} says itself what it varies")
+        raise UserError(
+            name, f"cannot be combined with --preset: {shown(options.preset, 60)} defines its own variations"
+        )
     seeds = presets.SEEDS if options.seeds is None else sweep_layout.read_layout("digits", "lps", options.seeds).seeds
     datasets = tuple(word.strip() for word in options.dataset.split(",")) if options.dataset else ()
     fixed = sweep_layout.assignments(options.settings)
@@ -142,7 +147,7 @@ def _sweep_in_words(wanted, estimate, on) -> str:
     known = estimate.runs - estimate.missing
     if known:
         cost = f"about {span_in_words(estimate.span)} one after another and {data_size(estimate.bytes)}"
-        lines.append(f"{known} of {estimate.runs} to do: {cost}, by finished and recorded runs")
+        lines.append(f"{known} of {estimate.runs} to do: {cost}, estimated from finished and recorded runs")
     if estimate.missing:
         lines.append(f"time and disk unknown: no finished run of {', '.join(estimate.unknown)} yet")
     return "\n".join(lines)
@@ -159,7 +164,7 @@ def _await(items) -> int:
             reason = f": {item.state.reason}" if item.state.reason else ""
             say(f"[{len(ended)}/{len(items)}] {item.label}: {item.state.name}{reason}{words}")
     except KeyboardInterrupt:
-        say(f"not waiting any more; {len(items) - len(ended)} runs go on or wait for their turn (see list, stop)")
+        say(f"stopped waiting; {len(items) - len(ended)} runs are still running or in the queue (see list, stop)")
         return 130
     return 1 if any(item.state.name != "finished" for item in ended) else 0
 

@@ -23,22 +23,20 @@ def add(commands: Commands) -> None:
     train = commands.add("train", _train_here, "train in the foreground; the last line is the run folder")
     train.add_argument("--run", dest="folder", type=Path, help=argparse.SUPPRESS)  # how the runner starts the trainer
     launch = commands.add("launch", _launch_run, "train in the background; prints the run folder")
-    alone = commands.add("pretrain", pretrain, "only the SimCLR start of such a run, kept for later runs")
-    count = commands.add("count-classes", _count_classes, "how many classes the images may have", as_json=True)
-    count.add_argument("--most", type=int, help="the largest number that is tried")
+    alone = commands.add("pretrain", pretrain, "only run SimCLR pretraining and store its weights for later runs")
+    count = commands.add("count-classes", _count_classes, "estimate the number of classes", as_json=True)
+    count.add_argument("--most", type=int, help="the largest number to try")
     count.add_argument("--begun", action="store_true", help=argparse.SUPPRESS)  # by a page, which took the lock for it
     launch.register("type", int, any_whole)
-    launch.add_argument(
-        "--retries", type=int, metavar="N", help="start a crashed run again by itself, N times (0 to 3)"
-    )
-    launch.add_argument("--priority", type=int, metavar="N", help="a higher one goes before all others that wait")
+    launch.add_argument("--retries", type=int, metavar="N", help="restart a crashed run up to N times (0 to 3)")
+    launch.add_argument("--priority", type=int, metavar="N", help="waiting runs with a higher priority start first")
     add_place(launch)
     for sub in (train, launch, alone, count):
         add_task(sub)
         sub.add_argument("--light", action="store_true", help=LIGHT)
         sub.add_argument("--seed", default="0", help="seed of the run")
-        sub.add_argument("--name", default="", help="a name for people")
-        add_settings(sub, "any setting, as often as needed")
+        sub.add_argument("--name", default="", help="display name")
+        add_settings(sub, "any setting, may be repeated")
 
 
 def _train_here(options) -> int:
@@ -46,7 +44,7 @@ def _train_here(options) -> int:
         wait_without_spinning()
         run = Run(options.folder)
         if not run.folder.is_dir():
-            raise UserError("run", f"{shown(run.folder)} is no folder of a run")
+            raise UserError("run", f"{shown(run.folder)} is not a folder of a run")
         if processes := ranks.wanted(run):
             return ranks.carry_out(run, processes)
         from lps.training.loop import train
@@ -128,7 +126,7 @@ def checked_config(options, usual: Mapping[str, object] = MappingProxyType({}), 
     for text in options.settings:
         name = text.partition("=")[0].strip()
         if name in ("dataset", "method"):
-            raise UserError(name, f"cannot be set by --set; use --{name}")
+            raise UserError(name, f"cannot be set with --set; use --{name}")
     own = {"dataset": options.dataset, "method": options.method}
     own["seed"] = protocol_parameters()["seed"].parse(options.seed)
     asked = parse_settings(options.settings, options.method)

@@ -86,7 +86,7 @@ def read(place: str, table: Mapping[str, Option], texts: Sequence[str]) -> Optio
         if not equals:
             raise UserError(place, f"{shorten(text)} is not of the form NAME=VALUE, such as {_example(table)}")
         if name not in table:
-            raise UserError(place, f"{shorten(name)} is no option; choices: {', '.join(table)}")
+            raise UserError(place, f"{shorten(name)} is not an option; choices: {', '.join(table)}")
         try:
             value = table[name].parse(value.strip())
         except UserError as error:

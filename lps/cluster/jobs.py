@@ -69,7 +69,7 @@ class Job:
     ENDING: ClassVar[tuple[str, ...]] = ("ending",)
     ENDINGS: ClassVar[dict[str, tuple[str, str, str]]] = {  # of a run that left no record: state, kind, reason
         "cancelled": ("stopped", "", "job {job} was cancelled in {place}"),
-        "": ("crashed", "killed", "{place} does not know {job} any more, and the run left no record"),
+        "": ("crashed", "killed", "{place} no longer knows job {job}, and the run left no record"),
     }
 
     @property
@@ -113,14 +113,14 @@ def standing(job: Job, begun: bool, handed_over: float | None = None) -> tuple[s
         return ("running" if begun else "starting"), f"job {job.id} of {job.place}{job.where}", ""
     if not job.is_over:
         if begun:
-            return "stopping", f"job {job.id} of {job.place} ends{job.where}", ""
-        return "queued", f"job {job.id} goes back to the queue of {job.place}", ""
+            return "stopping", f"job {job.id} of {job.place} is ending{job.where}", ""
+        return "queued", f"job {job.id} returns to the queue of {job.place}", ""
     if not job.id:
         if type(handed_over) in (int, float) and abs(time.time() - handed_over) < SUBMIT_PATIENCE_S:
-            return "queued", f"it is being handed over to {job.place}", ""
+            return "queued", f"it is being submitted to {job.place}", ""
         return "stopped", f"{job.place} has no job for it: handing it over was cut off; resume does it again", ""
     name, kind, words = job.ending()
-    return name, words + ("" if begun else ", before the run's process began"), kind
+    return name, words + ("" if begun else ", before the run's process started"), kind
 
 
 class Board:

@@ -59,7 +59,7 @@ def added(split: Split, labels: np.ndarray, known: int, confirmed: Confirmed) ->
     """
     free = np.setdiff1d(split.unlabeled, split.validation)
     if not np.isin(confirmed.images, free).all():
-        raise UserError(SETTING, "names images that are not unlabeled here; the data set or its split has changed")
+        raise UserError(SETTING, "lists images that are not unlabeled here; the data set or its split has changed")
     found = replace(
         _renumbered(split, known, confirmed.names),
         labeled=np.union1d(split.labeled, confirmed.images),
@@ -67,10 +67,10 @@ def added(split: Split, labels: np.ndarray, known: int, confirmed: Confirmed) ->
         confirmed=confirmed.images,
     )
     if len(confirmed.given) and not 0 <= confirmed.given.min() <= confirmed.given.max() < found.classes.seen:
-        raise UserError(SETTING, f"gives classes that are not among the {found.classes.seen} seen ones")
+        raise UserError(SETTING, f"has classes that are not among the {found.classes.seen} seen classes")
     if len(found.unlabeled) < found.classes.total:
         left = f"leaves {counted(len(found.unlabeled), 'unlabeled image')} for {found.classes.total} classes"
-        raise UserError(SETTING, f"{left}; let fewer pictures count as labeled: the confident or the looked-at ones")
+        raise UserError(SETTING, f"{left}; label fewer pictures: only the confident ones or those you looked at")
     truth = found.targets(labels)
     truth[confirmed.images] = confirmed.given
     return found, truth

@@ -30,17 +30,21 @@ def carried_out(images: Images, keys: Sequence[Key], of: str, said: Decided, sou
     gone mean nothing. source, content: as of `kept`, for pixels that are too many for the memory.
     """
     if said.of - {of}:
-        raise UserError(SETTING, f"was decided about other pictures than are there now; {NOTHING} does without it")
+        raise UserError(
+            SETTING, f"was made for other pictures than the data set has now; choose {NOTHING} to ignore it"
+        )
     known = {name: label for label, name in enumerate(images.class_names)} | {UNKNOWN: -1}
     if lost := sorted(set(said.labels.values()) - set(known)):
         raise UserError(
-            SETTING, f"gives pictures the label {shorten(lost[0])}, which is no class now; {NOTHING} does without it"
+            SETTING,
+            f"gives pictures the label {shorten(lost[0])}, which is not a class any more; choose {NOTHING} "
+            "to ignore it",
         )
     labels = np.array([known[said.labels[key]] if key in said.labels else -2 for key in keys], np.int64)
     labels = np.where(labels == -2, images.labels, labels)
     ids = np.flatnonzero([key not in said.left_out for key in keys])
     if not len(ids):
-        raise UserError(SETTING, f"leaves out all {counted(len(keys), 'picture')}; {NOTHING} does without it")
+        raise UserError(SETTING, f"leaves out all {counted(len(keys), 'picture')}; choose {NOTHING} to ignore it")
     images = replace(images, labels=labels)
     if len(ids) == len(labels):
         return images

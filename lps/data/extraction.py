@@ -79,7 +79,7 @@ def halves(
     ids = torch.arange(len(images), device=images.home).split(_AT_ONCE)
     features = _passed(backbone, [images.seen(some, [view], noise)[0] for some in ids])
     if not features.isfinite().all():
-        raise UserError("features", f"{config.network_name} gives values that are not finite; use other weights")
+        raise UserError("features", f"{config.network_name} outputs values that are not finite; use other weights")
     return features.clamp_(-_LARGEST, _LARGEST).half()
 
 

@@ -343,7 +343,7 @@ def delete(store: Store) -> None:
     """Take a store away; a run that has it open keeps it until it ends. Raises `UserError` while somebody makes it."""
     lock = locks.claim(store.lock)
     if lock is None:
-        raise UserError("features", f"{store.key} is being made; stop the run that makes it first")
+        raise UserError("features", f"{store.key} is being computed; stop the run that computes it first")
     try:
         disk.remove(store.folder / "facts.json")
         disk.remove_folder(store.folder)

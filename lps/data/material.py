@@ -115,5 +115,5 @@ def resolve_device(name: str) -> torch.device:
     device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= count:
         found = ", ".join(f"cuda:{i}" for i in range(count)) or "none"
-        raise UserError("device", f"{name} is not here; GPUs that PyTorch can use: {found}; cpu always works")
+        raise UserError("device", f"{name} is not available; GPUs that PyTorch can use: {found}; cpu always works")
     return device

@@ -148,7 +148,8 @@ def _numbering(
     if wanted == 0:
         raise UserError(
             "split.num_novel",
-            f"none is given, and all {known} classes are seen; expected how many others to look for, such as 3",
+            f"is not set, and all {known} classes are seen; expected the number of novel classes to look for, such "
+            "as 3",
         )
     nameless = max(0, wanted - len(novel))
     order = np.concatenate([seen, novel, known + np.arange(nameless)])
@@ -246,7 +247,8 @@ def _withheld(labeled: np.ndarray, labels: np.ndarray, config: Config) -> np.nda
     found = np.sort(np.concatenate(parts))
     if len(found) == 0:
         raise UserError(
-            "split.validation_ratio", f"{ratio:g} of one labeled image a class leaves none to train on; set it to 0"
+            "split.validation_ratio",
+            f"{ratio:g} is not possible: classes with one labeled image would have none to train on; set it to 0",
         )
     return found
 
@@ -288,11 +290,11 @@ def _check_sizes(unlabeled: int, learned: int, test: int, classes: Classes, conf
         name = _too_little(learned / classes.total, config)[0]
         raise UserError(
             name if config.split_num_novel is None else "split.num_novel",
-            f"{unlabeled} unlabeled images are left for {classes.total} classes; there must be as many at least",
+            f"{unlabeled} unlabeled images are left for {classes.total} classes; expected at least one per class",
         )
     if 0 < test < classes.total:
         usual = "dataset.images_per_class" if config.dataset_images_per_class else "dataset.path"
         raise UserError(
             "split.test_ratio" if config.split_test_ratio else usual,
-            f"{test} test images are too few for {classes.total} classes; there must be as many at least",
+            f"{test} test images are too few for {classes.total} classes; expected at least one per class",
         )

@@ -55,7 +55,7 @@ class Remote:
         if path is None:
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
         elif not os.path.isdir(root):
-            raise UserError("dataset.path", f"{quoted(path)} is no folder; expected one for {self.title}")
+            raise UserError("dataset.path", f"{quoted(path)} is not a folder; expected one for {self.title}")
         if self._found(root):
             try:
                 self.load(path)
@@ -96,8 +96,8 @@ class Remote:
 
     def _absent(self, path: str | None, root: Path) -> UserError:
         if path is not None and not os.path.isdir(root):
-            return UserError("dataset.path", f"{quoted(path)} is no folder; expected one that holds {self.title}")
-        where = f"{quoted(path)} does not hold {self.title}" if path else f"{self.title} is not on this machine yet"
+            return UserError("dataset.path", f"{quoted(path)} is not a folder; expected the folder of {self.title}")
+        where = f"{quoted(path)} does not contain {self.title}" if path else f"{self.title} is not on this machine"
         return UserError(
             "dataset.path", f"{where}; `python -m lps datasets --fetch {self.name}` downloads {self.size}, or {_HOW}"
         )

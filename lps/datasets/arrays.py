@@ -85,7 +85,7 @@ def _check_memory(heads: dict[str, ArrayHead], is_mapped: bool) -> None:
         # One that lies column by column is there twice: unpacked, and row by row.
         needed = 0 if is_piecewise else head.size * (2 if name in _ALONE else 3)
         if free and needed > _ROOM * free[0]:
-            why = " since it lies column by column (Fortran order)" if is_mapped and name in _ALONE else ""
+            why = " because it is stored in Fortran order" if is_mapped and name in _ALONE else ""
             raise UserError(
                 "dataset.path",
                 f"{name} takes {data_size(needed)} of memory{why}, and {data_size(free[0])} are free; "
@@ -142,13 +142,13 @@ def _check(headers: dict[str, ArrayHead]) -> None:
         if f"x_{part}" in headers:
             _check_part(f"x_{part}", headers[f"x_{part}"], f"y_{part}", headers[f"y_{part}"])
     if headers["x_train"].shape[0] == 0:
-        raise UserError("dataset.path", "x_train holds no image")
+        raise UserError("dataset.path", "x_train has no images")
     if "x_test" in headers and headers["x_test"].shape[1:] != headers["x_train"].shape[1:]:
         train, test = headers["x_train"].shape[1:], headers["x_test"].shape[1:]
         raise UserError("dataset.path", f"images of x_test have the shape {test}, those of x_train {train}")
     names = headers.get("class_names")
     if names and (len(names.shape) != 1 or names.dtype.kind not in "US"):
-        raise UserError("dataset.path", f"class_names is {_words(names)}; expected one text a class")
+        raise UserError("dataset.path", f"class_names is {_words(names)}; expected one text per class")
 
 
 def _check_pixels(x_name: str, x: ArrayHead) -> None:
@@ -165,7 +165,7 @@ def _check_pixels(x_name: str, x: ArrayHead) -> None:
 def _check_part(x_name: str, x: ArrayHead, y_name: str, y: ArrayHead) -> None:
     _check_pixels(x_name, x)
     if y.dtype.kind not in "iu" or len(y.shape) != 1:
-        raise UserError("dataset.path", f"{y_name} is {_words(y)}; expected one whole number an image")
+        raise UserError("dataset.path", f"{y_name} is {_words(y)}; expected one whole number per image")
     if y.shape[0] != x.shape[0]:
         raise UserError("dataset.path", f"{x_name} has {x.shape[0]} images and {y_name} {y.shape[0]} labels")
     _check_sides(x_name, x)
@@ -175,7 +175,8 @@ def _check_sides(x_name: str, x: ArrayHead) -> None:
     if min(x.shape[1:3]) < _SMALLEST:
         height, width = x.shape[1:3]
         raise UserError(
-            "dataset.path", f"{x_name} holds images of {height} x {width} pixels; expected {_SMALLEST} a side at least"
+            "dataset.path",
+            f"{x_name} holds images of {height} x {width} pixels; expected at least {_SMALLEST} per side",
         )
 
 
@@ -190,7 +191,7 @@ def _class_names(arrays: dict[str, np.ndarray]) -> tuple[str, ...]:
         if name in arrays and arrays[name].min(initial=0) < -1:
             raise UserError("dataset.path", f"{name} holds {arrays[name].min()}; expected -1 (unknown) or a class id")
     if y.max() < 0:
-        raise UserError("dataset.path", "y_train knows no class; expected some labels that are not -1")
+        raise UserError("dataset.path", "y_train has no known class; expected some labels that are not -1")
     if y.max() >= len(y):
         raise UserError("dataset.path", f"y_train holds {y.max()}; expected class ids 0, 1, 2, ... without gaps")
     counts = np.bincount(y[y >= 0])
@@ -200,7 +201,7 @@ def _class_names(arrays: dict[str, np.ndarray]) -> tuple[str, ...]:
         texts = [t.decode("utf-8", "replace") if isinstance(t, bytes) else t for t in given.tolist()]
         names = tuple(clean_line(text) or str(i) for i, text in enumerate(texts))
         if len(set(names)) < len(names):
-            raise UserError("dataset.path", "class_names holds a name twice; expected a different one for each class")
+            raise UserError("dataset.path", "class_names has a name twice; expected a different name for each class")
         if len(names) < len(counts):
             raise UserError("dataset.path", f"class_names has {len(names)} names, but y_train goes to {y.max()}")
     missing = np.flatnonzero(np.bincount(y[y >= 0], minlength=len(names)) == 0)

@@ -9,7 +9,7 @@ from lps.datasets._recipes import PHOTOS
 from lps.datasets._torchvision import Remote
 
 TITLE = "CIFAR-100"
-SUMMARY = "60,000 photographs of 32x32 pixels in 100 classes, from the paper; a download of 170 MB."
+SUMMARY = "60,000 photographs of 32x32 pixels in 100 classes, used in the paper; a download of 170 MB."
 CLASSES = 100
 
 RECIPE = PHOTOS | {"precision": "fp32"}  # as the originals

@@ -65,6 +65,6 @@ def _column_of(root: Path, name: str, files: dict[str, str]) -> dict[str, str]:
     if found.keys() != files.keys():
         raise UserError(
             "dataset.path",
-            f"{name} has {len(found):,} pictures and {_IMAGES} {len(files):,}; both must name the same ones",
+            f"{name} has {len(found):,} pictures and {_IMAGES} {len(files):,}; both must list the same pictures",
         )
     return found

@@ -41,7 +41,7 @@ def load(path: str | None, image_size: int | None = None) -> Images:
     training, test = _listed(root, _TRAINING), _listed(root, _TEST)
     twice = {name for name, _ in training} & {name for name, _ in test}
     if twice:
-        raise UserError("dataset.path", f"{shorten(min(twice))} stands in {_TRAINING} and in {_TEST}")
+        raise UserError("dataset.path", f"{shorten(min(twice))} is in both {_TRAINING} and {_TEST}")
     return _DOWNLOAD.load(root, training, test, class_names("fgvc_aircraft"), image_size)
 
 
@@ -51,6 +51,6 @@ def _listed(root: Path, name: str) -> list[tuple[str, int]]:
     for image, variant in _DOWNLOAD.read_column(root, name).items():
         label = labels.get(plain_name(variant))
         if label is None:
-            raise UserError("dataset.path", f"{name} holds {shorten(variant)}, which is none of its 100 variants")
+            raise UserError("dataset.path", f"{name} holds {shorten(variant)}, which is not one of its 100 variants")
         found.append((f"data/images/{image}.jpg", label))
     return found

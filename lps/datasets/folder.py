@@ -75,7 +75,7 @@ def is_coloured(path: str | None) -> bool:
 
 def _listed(path: str | None) -> tuple[Path, Listing, tuple[str, ...]]:
     """(the folder, its files, the names of its classes); raises `UserError`."""
-    root = existing_folder(path, "a folder with one sub-folder a class, and the other pictures beside them")
+    root = existing_folder(path, "a folder with one sub-folder per class, and the other pictures beside them")
     with as_user_error("dataset.path", f"{quoted(root)} cannot be read"):
         return root, *_list(root)
 
@@ -92,7 +92,7 @@ def _list(root: Path) -> tuple[Listing, tuple[str, ...]]:
             raise UserError("dataset.path", f"class {shorten(names[label])} has no picture; expected at least one")
     for folder in folders:
         if _plain(folder) in _UNLABELED and not listing.add(folder, -1):
-            raise UserError("dataset.path", f"{quoted(folder)} has no picture; fill it, or remove it")
+            raise UserError("dataset.path", f"{quoted(folder)} has no pictures; add some or remove it")
     listing.add_files(files, -1)
     for folder in folders:
         if _plain(folder) == _TEST:
@@ -107,16 +107,16 @@ def _plain(folder: Path) -> str:
 def _class_names(root: Path, classes: list[Path]) -> tuple[str, ...]:
     names = tuple(clean_line(path.name) for path in classes)
     if not names:
-        raise UserError("dataset.path", f"{quoted(root)} has no class; expected one sub-folder a class")
+        raise UserError("dataset.path", f"{quoted(root)} has no classes; expected one sub-folder per class")
     if len(set(names)) < len(names):
-        raise UserError("dataset.path", "two of its sub-folders have names that look the same; rename one")
+        raise UserError("dataset.path", "two sub-folders have names that look the same; rename one")
     return names
 
 
 def _add_test(listing: Listing, folder: Path, classes: list[str]) -> None:
     for path in entries(folder):
         if not path.is_dir():
-            listing.skip(path, "lies in no class folder")
+            listing.skip(path, "is not in a class folder")
         elif path.name not in classes:
             raise UserError("dataset.path", f"test has a class {shorten(path.name)} that has no training pictures")
         else:

@@ -14,7 +14,7 @@ from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error, clean_line
 
 TITLE = "Herbarium 19"
-SUMMARY = "36,904 scans of 683 species of plants, of unequal number; a folder that you download yourself."
+SUMMARY = "36,904 scans of 683 plant species, imbalanced; a folder that you download yourself."
 PATH = "The folder with small-train and small-validation"
 CLASSES = 683
 RECIPE = semantic_shift.RECIPE
@@ -28,7 +28,7 @@ _DOWNLOAD = Download(
     name="herbarium19",
     title=TITLE,
     home="www.kaggle.com/c/herbarium-2019-fgvc6",
-    layout=f"a folder with {_TRAINING}/ and {_TEST}/, in each one folder a species",
+    layout=f"a folder with {_TRAINING}/ and {_TEST}/, each with one folder per species",
     inner="herbarium19",
 )
 
@@ -67,7 +67,7 @@ def _species(root: Path) -> list[str]:
     if len(found) != CLASSES:
         raise UserError(
             "dataset.path",
-            f"{_TRAINING} has {len(found)} folders; expected {CLASSES}, one a species; get {TITLE} from"
+            f"{_TRAINING} has {len(found)} folders; expected {CLASSES}, one per species; get {TITLE} from"
             f" {_DOWNLOAD.home}",
         )
     return found
@@ -77,8 +77,8 @@ def _add_test(listing: Listing, folder: Path, species: list[str]) -> None:
     labels = {species[number]: label for number, label in _places().items()}
     for path in entries(folder):
         if not path.is_dir():
-            listing.skip(path, "lies in no folder of a species")
+            listing.skip(path, "is not in a folder of a species")
         elif path.name not in labels:
-            raise UserError("dataset.path", f"{_TEST} has a folder {shorten(path.name)} that {_TRAINING} has not")
+            raise UserError("dataset.path", f"{_TEST} has a folder {shorten(path.name)} that {_TRAINING} does not have")
         else:
             listing.num_test += listing.add(path, labels[path.name])

@@ -25,7 +25,7 @@ from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error
 
 TITLE = "ImageNet-100"
-SUMMARY = "A folder with train/<class>/ and val/<class>/: 100 ImageNet classes, kept decoded (25 GB of disk)."
+SUMMARY = "A folder with train/<class>/ and val/<class>/: 100 ImageNet classes, stored decoded (25 GB of disk)."
 PATH = "The folder"
 CLASSES = 100
 
@@ -77,13 +77,13 @@ def _classes(root) -> tuple[str, ...]:
             )
         wrong = [name for name in classes if not re.fullmatch(r"[\w.-]+", name) or not (train / name).is_dir()]
         if wrong:
-            raise UserError("dataset.path", f"{_LIST} names {shorten(wrong[0])}, which is no folder in train")
+            raise UserError("dataset.path", f"{_LIST} names {shorten(wrong[0])}, which is not a folder in train")
         return classes
     classes = tuple(path.name for path in entries(train) if path.is_dir())
     if len(classes) != CLASSES:
         raise UserError(
             "dataset.path",
-            f"train has {len(classes)} classes; expected 100, or a file {_LIST} that names 100 of them, one a line",
+            f"train has {len(classes)} classes; expected 100, or a file {_LIST} that lists 100 of them, one per line",
         )
     return classes
 

@@ -75,7 +75,7 @@ def _read(root: Path, name: str, variable: str) -> np.ndarray:
         _check_unpacked(data)
         found = loadmat(io.BytesIO(data), variable_names=[variable], squeeze_me=True)
     except Exception as error:  # damaged files fail in any way
-        raise UserError("dataset.path", f"{name} is damaged or no MATLAB file ({clean_line(error)})") from None
+        raise UserError("dataset.path", f"{name} is damaged or not a MATLAB file ({clean_line(error)})") from None
     if variable not in found:
         raise UserError("dataset.path", f"{name} has no {variable}")
     return found[variable]

@@ -47,7 +47,7 @@ def python(machine: Machine) -> Iterator[tuple]:
 def system(machine: Machine) -> Iterator[tuple]:
     """Whether this is Linux."""
     if platform.system() != "Linux":
-        yield NOTE, f"{platform.system()} was not tried"
+        yield NOTE, f"{platform.system()} is not tested"
 
 
 def packages(machine: Machine) -> Iterator[tuple]:
@@ -104,7 +104,7 @@ def imports(machine: Machine) -> Iterator[tuple]:
     """Whether every installed package can be imported, and every method where the packages can."""
     packages, methods, _, failure = _tried(machine)
     if failure:
-        yield PROBLEM, f"could not be tried ({failure})"
+        yield PROBLEM, f"could not be tested ({failure})"
         return
     for name, words in packages.items():
         if words:
@@ -142,9 +142,9 @@ def cuda(machine: Machine) -> Iterator[tuple]:
     if failure or not any(gpu.available for gpu in machine.gpus()):
         return
     if not said.get("built"):
-        yield PROBLEM, "this torch was built without it", "CUDA", "Install a torch with CUDA for your driver."
+        yield PROBLEM, "this torch was built without CUDA", "CUDA", "Install a torch with CUDA for your driver."
     elif said.get("error") or not said.get("available"):
-        yield PROBLEM, f"{said['built']} does not work: {said.get('error') or 'torch sees no GPU'}"
+        yield PROBLEM, f"{said['built']} does not work: {said.get('error') or 'torch finds no GPU'}"
     else:
         yield OK, said["built"]
 
@@ -152,7 +152,7 @@ def cuda(machine: Machine) -> Iterator[tuple]:
 def memory(machine: Machine) -> Iterator[tuple]:
     """Memory that is free, also within the limit of a container or job."""
     if (found := machine.memory()) is None:
-        yield NOTE, "the system does not say how much is free", "memory", ""
+        yield NOTE, "the system does not report free memory", "memory", ""
         return
     free, is_limited = found
     where = " within the limit of this container or job" if is_limited else ""
@@ -177,9 +177,9 @@ def exposure(machine: Machine) -> Iterator[tuple]:
         with open(DASHBOARD / ".streamlit" / "config.toml", "rb") as file:
             address = tomllib.load(file).get("server", {}).get("address", "")
     if addresses.is_loopback(address):
-        yield OK, f"listens on {address}, for this machine alone"
+        yield OK, f"listens on {address}, only for this machine"
     else:
-        yield NOTE, f"listens on {address or 'every interface'}; it asks others for the access token that it prints"
+        yield NOTE, f"listens on {address or 'every interface'}; other machines need the access token that it prints"
 
 
 def cluster(machine: Machine) -> Iterator[tuple]:
@@ -187,9 +187,9 @@ def cluster(machine: Machine) -> Iterator[tuple]:
     for place in executors.AWAY.values():
         missing = [name for name in place.COMMANDS if shutil.which(name) is None]
         if len(missing) == len(place.COMMANDS):
-            yield OK, "not here; runs start on this machine", place.TITLE
+            yield OK, "not found; runs start on this machine", place.TITLE
         elif missing:
-            yield NOTE, f"{', '.join(missing)} cannot be found", place.TITLE
+            yield NOTE, f"{', '.join(missing)} not found", place.TITLE
         else:
             yield OK, "found", place.TITLE
 

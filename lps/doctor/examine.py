@@ -33,7 +33,7 @@ class Check:
                 yield Diagnostic(OK, self.about, self.ok)
         except Exception as error:  # whatever is wrong here must not hide what else is
             level = NOTE if isinstance(error, ImportError) else PROBLEM  # packages that are missing have a row
-            yield Diagnostic(level, self.about, f"could not be looked at ({error or type(error).__name__})")
+            yield Diagnostic(level, self.about, f"could not be checked ({error or type(error).__name__})")
 
     def _finding(self, level: str, says: str, about: str = "", mend: str | None = None) -> Diagnostic:
         fix = self.mend if mend is None else mend
@@ -48,7 +48,7 @@ def examine(machine: Machine) -> Iterator[Diagnostic]:
 
 CHECKS = (
     Check("Python", environment.python, "Install Python 3.11 or newer, then make app."),
-    Check("system", environment.system, "Expect rough edges: signals, locks and process tables differ."),
+    Check("system", environment.system, "This system is not tested: signals, locks and process tables differ."),
     Check("packages", environment.packages, f"{environment.PYTHON} -m pip install -r requirements.txt"),
     Check("imports", environment.imports, "Run make app again."),
     Check("files", environment.files, environment.MEND_FILE),
@@ -58,26 +58,26 @@ CHECKS = (
         environment.cuda,
         "Install the torch that fits the driver (nvidia-smi names its CUDA), or a newer driver.",
     ),
-    Check("memory", environment.memory, "End other programs, ask for more, or lower batch_size."),
+    Check("memory", environment.memory, "Close other programs, request more memory, or lower batch_size."),
     Check("runs", runs_folder.folder, "Set LPS_RUNS to a folder of your own."),
     Check("disk", runs_folder.space),
     Check(
         "file system",
         runs_folder.file_system,
-        "Train on one machine at a time; a local disk (LPS_RUNS) is faster and its locks are sure.",
+        "Train on one machine at a time; a local disk (LPS_RUNS) is faster and has reliable locks.",
     ),
     Check("locks", runs_folder.locks),
     Check(
         "leftovers",
         runs_folder.leftovers,
-        "rm it once you have looked. If it comes again, look at the disk (smartctl).",
+        "Look at it, then remove it. If this happens again, check the disk (smartctl).",
         "none",
     ),
     Check("runs", runs_folder.runs),
     Check("data sets", runs_folder.data),
-    Check("port", environment.port, "If that is not this dashboard already: streamlit run app.py --server.port 8502."),
-    Check("dashboard", environment.exposure, "ssh -L 8501:localhost:8501 is safer: then 127.0.0.1 will do."),
+    Check("port", environment.port, "If another program uses the port: streamlit run app.py --server.port 8502."),
+    Check("dashboard", environment.exposure, "ssh -L 8501:localhost:8501 is safer and works with 127.0.0.1."),
     Check("cluster", environment.cluster, "Load the cluster's module, or fix PATH."),
-    Check("messages", environment.messages, "Fix LPS_NOTIFY; notify --test tries it."),
-    Check("clock", runs_folder.clock, "Set the clock (timedatectl set-ntp true); durations are right anyway."),
+    Check("messages", environment.messages, "Fix LPS_NOTIFY and test it with notify --test."),
+    Check("clock", runs_folder.clock, "Set the clock (timedatectl set-ntp true); durations are not affected."),
 )

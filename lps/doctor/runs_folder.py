@@ -38,9 +38,9 @@ def folder(machine: Machine) -> Iterator[tuple]:
     if not root.exists():
         parent = _existing(root)
         if os.access(parent, os.W_OK | os.X_OK):
-            yield OK, f"{root} is not there yet; the first run makes it"
+            yield OK, f"{root} does not exist yet; the first run creates it"
         else:
-            yield PROBLEM, f"{root} is not there yet and {parent} cannot be written to"
+            yield PROBLEM, f"{root} does not exist yet and {parent} cannot be written to"
         return
     about = root.stat()
     if about.st_uid != os.geteuid():
@@ -73,7 +73,7 @@ def _probe(root: Path) -> str:
         write_whole(path, bytes(4096))
         return ""
     except OSError as error:
-        return f"does not take a locked, whole file ({error.strerror})"
+        return f"does not support locked files ({error.strerror})"
     finally:
         path.unlink(missing_ok=True)
 
@@ -82,9 +82,9 @@ def space(machine: Machine) -> Iterator[tuple]:
     """Space and file entries where the runs are."""
     place, trash = _existing(machine.runs), machine.runs / ".trash"
     free, inodes = machine.usage(place)
-    more = f" ({trash} can go)" if trash.is_dir() and any(trash.iterdir()) else ""
-    says = f"{free / 2**30:.1f} GiB free for {place}"
-    yield level_of(free, _SPACE), says, "disk", f"Delete runs, or files of others{more}."
+    more = f" ({trash} can be deleted)" if trash.is_dir() and any(trash.iterdir()) else ""
+    says = f"{free / 2**30:.1f} GiB free in {place}"
+    yield level_of(free, _SPACE), says, "disk", f"Delete runs or other files{more}."
     if inodes is not None and inodes < _INODES:
         mend = f"Delete folders with many small files{more}."
         yield PROBLEM, f"only {inodes} more files can be made in {place}", "disk", mend
@@ -115,10 +115,10 @@ def locks(machine: Machine) -> Iterator[tuple]:
         pids = [str(pid) for pid in whose.processes_that_opened(path)]
         who = f"process {', '.join(pids)}" if pids else "a process that cannot be seen"
         mend = f"kill {' '.join(pids)}" if pids else "Ask the other users of this folder, or restart the machine."
-        yield PROBLEM, f"is held by {who}, which belongs to no run in {machine.runs}", path.stem, mend
+        yield PROBLEM, f"is held by {who}, which does not belong to a run in {machine.runs}", path.stem, mend
     waiting = [run for run in machine.listed if run.state().name == "queued" and run.waiting_attempt()]
     if all(path.stem in owners for path in held):
-        yield OK, f"{counted(len(alive), 'run')} going, {len(waiting)} waiting"
+        yield OK, f"{counted(len(alive), 'run')} running, {len(waiting)} waiting"
 
 
 def leftovers(machine: Machine) -> Iterator[tuple]:
@@ -129,20 +129,20 @@ def leftovers(machine: Machine) -> Iterator[tuple]:
     drafts = list(dict.fromkeys([*unfinished, *(path for place in places for path in abandoned(place))]))
     if drafts:
         size = _size(path for draft in drafts for path in (draft, *draft.rglob("*")))
-        says = f"{counted(len(drafts), 'unfinished folder')} of killed processes ({size}), such as {drafts[0]}"
-        mend = f"The next upload, import or export there removes them; rm -r {drafts[0]} does it at once."
+        says = f"{counted(len(drafts), 'unfinished folder')} left by killed processes ({size}), such as {drafts[0]}"
+        mend = f"The next upload, import or export there removes them; rm -r {drafts[0]} removes it now."
         yield NOTE, says, "leftovers", mend
     torn = [path for path in machine.runs.glob("*/**/.*.tmp") if _age(machine, path) > INCOMING_S]
     if torn:
         says = f"{len(torn)} unfinished files of writers that were killed, such as {torn[0]}"
-        yield NOTE, says, "leftovers", "Resume the run, which removes them, or rm them."
+        yield NOTE, says, "leftovers", "Resume the run to remove them, or delete them."
     aside = [path for pattern in _ASIDE for path in machine.runs.glob(pattern)]
     if aside:
         count = f"{counted(len(aside), 'damaged file')} {'was' if len(aside) == 1 else 'were'}"
         yield NOTE, f"{count} set aside ({_size(aside)}): {aside[0]}{', ...' * (len(aside) > 1)}"
     for pid, run in orphaned(machine):
-        mend = f"kill {pid} (the next run that starts does it too)"
-        yield PROBLEM, f"process {pid} belongs to {run.id}, which is over", "processes", mend
+        mend = f"kill {pid} (or start the next run, which does it)"
+        yield PROBLEM, f"process {pid} belongs to {run.id}, which has ended", "processes", mend
 
 
 def _size(paths: Iterable[Path]) -> str:
@@ -169,7 +169,7 @@ def runs(machine: Machine) -> Iterator[tuple]:
     """Runs that are unreadable, crashed or have a damaged file."""
     states = {run: run.state().name for run in machine.listed}
     for name, mend in (
-        ("unreadable", "python -m lps show RUN says why; folders that are no runs belong elsewhere."),
+        ("unreadable", "python -m lps show RUN shows the reason; move folders that are not runs elsewhere."),
         ("crashed", "python -m lps resume RUN continues from the last checkpoint."),
     ):
         if ids := [run.id for run in machine.listed if states[run] == name]:
@@ -177,12 +177,12 @@ def runs(machine: Machine) -> Iterator[tuple]:
     damaged = [(run, says) for run in machine.listed if states[run] != "unreadable" for says in run.damages()]
     for run, says in damaged[:_SHOWN]:
         command = f"resume {run.id} (or stop)" if says.startswith("want.json") else f"rename {run.id} NAME"
-        mend = f"python -m lps {command} writes a sound one and keeps this one beside it."
+        mend = f"python -m lps {command} writes a new file and keeps the damaged one beside it."
         if "newer" in says:
-            mend = "Use the LPS Studio that wrote it; this one leaves it alone."
+            mend = "Use the LPS Studio version that wrote it; this version does not change it."
         yield NOTE, f"{run.id}: {says}", "runs", mend
     if len(damaged) > _SHOWN:
-        yield NOTE, f"{len(damaged) - _SHOWN} more files like that", "runs", "python -m lps list names them."
+        yield NOTE, f"{len(damaged) - _SHOWN} more damaged files", "runs", "python -m lps list names them."
 
 
 def data(machine: Machine) -> Iterator[tuple]:
@@ -193,10 +193,10 @@ def data(machine: Machine) -> Iterator[tuple]:
         if hasattr(module, "fetch") or not catalog.dataset_info(name).path:  # else every run names its own folder
             is_here = not hasattr(module, "stamp") or module.stamp(None)
             (here if is_here else absent).append(name)
-    yield OK, f"here: {', '.join(here)}"
+    yield OK, f"available: {', '.join(here)}"
     if absent:
-        mend = f"python -m lps datasets --fetch {absent[0]} (a download), if you want it."
-        yield NOTE, f"not here: {', '.join(absent)}", "data sets", mend
+        mend = f"python -m lps datasets --fetch {absent[0]} downloads it, if you need it."
+        yield NOTE, f"not available: {', '.join(absent)}", "data sets", mend
 
 
 def clock(machine: Machine) -> Iterator[tuple]:

@@ -126,7 +126,7 @@ def refusal(error: OSError) -> str:
     if error.errno in (errno.EACCES, errno.EPERM):
         return "permission denied; the folder may belong to another user"
     if error.errno == errno.ELOOP:
-        return "it is a link, which is not followed"
+        return "it is a link, and links are not followed"
     return error.strerror or str(error) or type(error).__name__
 
 
@@ -142,7 +142,7 @@ def open_regular(
     file = open(path, mode, buffering, opener=lambda path, flags: os.open(path, flags | also, _PRIVATE))
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+        raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
     return file
 
 

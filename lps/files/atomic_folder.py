@@ -105,7 +105,7 @@ def new_folder(target: Path, fill: Callable[[Path], None]) -> Path:
 def refuse_existing(target: Path) -> None:
     """Raises `UserError` where something is at `target`: nothing is ever written over."""
     if os.path.lexists(target):
-        raise UserError("to", f"{shorten(str(target))} exists already; choose another folder")
+        raise UserError("to", f"{shorten(str(target))} already exists; choose another folder")
 
 
 @contextmanager
@@ -163,4 +163,4 @@ def check_place(target: Path) -> None:
         except OSError:
             if not any(target.iterdir()):
                 return
-    raise UserError("into", f"{shorten(str(target))} exists and is no export; choose another folder")
+    raise UserError("into", f"{shorten(str(target))} already exists and is not an export; choose another folder")

@@ -32,10 +32,12 @@ def allowed(text: str | os.PathLike, also: tuple[Path, ...] = (), endings: tuple
         except (ValueError, RuntimeError):  # a zero in it, no such person
             is_folder = False
     if not is_folder:
-        raise UserError("folder", f"{shorten(str(text))} is no folder on this machine")
+        raise UserError("folder", f"{shorten(str(text))} is not a folder on this machine")
     if not any(path.is_relative_to(root) for root in (*roots(), *(one.resolve() for one in also))):
         places = ", ".join(shorten(str(root)) for root in roots())
-        raise UserError("folder", f"{shorten(str(path))} is not below {places}; LPS_FOLDERS=FOLDER allows another one")
+        raise UserError(
+            "folder", f"{shorten(str(path))} is not inside {places}; set LPS_FOLDERS=FOLDER to allow another folder"
+        )
     return path
 
 

@@ -22,10 +22,10 @@ class TooSmall(OSError):
         self.needed, self.free = needed, free
 
     def in_words(self) -> str:
-        """ "2.7 MB are needed and 0.1 MB free", in powers of ten; in bytes where the file is small."""
+        """ "2.7 MB are needed, but only 0.1 MB free", in powers of ten; in bytes where the file is small."""
         if self.needed < 100_000:
-            return f"{self.needed:,} bytes are needed and {self.free:,} free"
-        return f"{self.needed / 1e6:.1f} MB are needed and {int(self.free / 1e5) / 10:.1f} MB free"
+            return f"{self.needed:,} bytes are needed, but only {self.free:,} are free"
+        return f"{self.needed / 1e6:.1f} MB are needed, but only {int(self.free / 1e5) / 10:.1f} MB are free"
 
 
 def free(folder: Path) -> int:
@@ -63,7 +63,7 @@ def open_own(path: str | os.PathLike, more: int = 0) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | more, 0o600)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+        raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
     return descriptor
 
 

@@ -76,7 +76,7 @@ class Journal:
         except (ValueError, RecursionError):
             raise self._damaged("it is not JSON") from None
         if not isinstance(value, dict) or not isinstance(value.get("entries"), list):
-            raise self._damaged("it holds no list of entries")
+            raise self._damaged("it has no list of entries")
         return value["entries"]
 
     def _readable(self, stored: list) -> list[Mapping]:
@@ -89,14 +89,14 @@ class Journal:
         try:
             lines = [json.dumps(entry, ensure_ascii=self._has_lines, allow_nan=False) for entry in stored]
         except (ValueError, RecursionError):  # in an entry that another program wrote
-            raise self._damaged("it holds a number that JSON does not have") from None
+            raise self._damaged("it has a number that JSON does not allow") from None
         if self._has_lines:
             text = "".join(f"{line}\n" for line in lines)
         else:
             text = '{"version": 1, "entries": [\n' + ",\n".join(lines) + "\n]}\n"
         data = text.encode("utf-8", "replace")
         if len(data) > self.most:
-            message = f"would be larger than {self.most >> 20} MiB; decide about fewer images at once"
+            message = f"would be larger than {self.most >> 20} MiB; decide about fewer images at a time"
             raise UserError(self.path.name, message)
         write_whole(self.path, data)
 
@@ -105,7 +105,7 @@ class Journal:
         return self.path.suffix == ".jsonl"
 
     def _damaged(self, reason: str) -> UnreadableJournal:
-        return UnreadableJournal(self.path, f"is damaged and was left as it is ({reason})")
+        return UnreadableJournal(self.path, f"is damaged and was not changed ({reason})")
 
 
 def standing(entries: Sequence[Mapping]) -> list[tuple[int, Mapping]]:

@@ -59,7 +59,7 @@ def rehearse(operation: Callable[[], object], size: int) -> None:
         return
     if os.WIFSIGNALED(status):
         if os.WTERMSIG(status) == signal.SIGKILL:
-            raise MemoryError("the system ended the fork that read the file")
+            raise MemoryError("the system killed the process that read the file")
         raise ResourceLimitExceeded(f"reading it took more than {seconds} s or more than {memory >> 20:,} MB of memory")
     if kind == "MemoryError" or "allocate memory" in message:
         raise ResourceLimitExceeded(f"reading it took more than {memory >> 20:,} MB of memory")
@@ -73,7 +73,7 @@ def _fork() -> int:
         try:
             return os.fork()
         except OSError as error:
-            raise MemoryError(f"no process can be started ({error.strerror})") from None
+            raise MemoryError(f"a process to read the file cannot be started ({error.strerror})") from None
 
 
 def _run(operation: Callable[[], object], memory: int, seconds: int, writer: int) -> None:

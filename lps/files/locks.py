@@ -76,7 +76,7 @@ def turn(
     disk.make_folder(path.parent)
     descriptor = claim(path, patience)
     if descriptor is None:
-        print(f"another process is making the same {what}; waiting for them", flush=True)
+        print(f"another process is creating the same {what}; waiting for it", flush=True)
     while descriptor is None:
         if should_stop():
             yield False

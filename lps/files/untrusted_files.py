@@ -51,7 +51,7 @@ class UntrustedFile:
                 left -= len(chunk)
                 target.write(chunk)
             if left or stream.read(1):
-                raise UserError("archive", f"has a {shorten(self.name)} whose size is not what the archive says")
+                raise UserError("archive", f"has a {shorten(self.name)} whose size differs from the archive's list")
 
 
 class Allowance:
@@ -76,7 +76,7 @@ class Allowance:
         if size < 0 or self._bytes > self._most:
             raise UserError("archive", f"unpacks to more than {data_size(self._most)} at {shorten(name)}")
         if self._ratio is not None and self._bytes > self._ratio:
-            raise UserError("archive", f"unpacks to more than {RATIO} times its size at {shorten(name)}: a bomb")
+            raise UserError("archive", f"unpacks to more than {RATIO} times its size at {shorten(name)}: a zip bomb")
 
 
 def check_name(name: str) -> None:
@@ -84,7 +84,7 @@ def check_name(name: str) -> None:
     parts = name.split("/")
     hostile = not name or name.startswith("/") or ".." in parts or "\\" in name or ":" in parts[0]
     if hostile or not name.isprintable() or len(name) > 1024 or max(len(part.encode()) for part in parts) > 255:
-        raise UserError("archive", f"has an entry called {shorten(name)}, which is no safe name of a file")
+        raise UserError("archive", f"has an entry called {shorten(name)}, which is not a safe file name")
 
 
 @contextmanager
@@ -105,7 +105,7 @@ def entries(
         if isinstance(error, UserError):
             raise
         said = str(error).partition("\n")[0] or type(error).__name__
-        raise UserError("archive", f"{shorten(path.name)} is damaged or no archive ({said})") from None
+        raise UserError("archive", f"{shorten(path.name)} is damaged or not an archive ({said})") from None
     except OSError as error:
         raise UserError("path", f"{shorten(str(path))} cannot be read ({error.strerror or error})") from None
 
@@ -137,19 +137,21 @@ def zip_members(archive: zipfile.ZipFile, allowance: Allowance, packed: int) -> 
         mode = info.external_attr >> 16
         if "\0" in info.orig_filename:
             raise UserError(
-                "archive", f"has an entry called {shorten(info.orig_filename)}, which is no safe name of a file"
+                "archive", f"has an entry called {shorten(info.orig_filename)}, which is not a safe file name"
             )
         # The name that it is extracted by, which a Unicode path field (0x7075) may set (Python 3.13).
         allowance.admit(info.filename.rstrip("/") or "/", info.file_size)
         inside += info.compress_size
         if stat.S_IFMT(mode) not in (0, stat.S_IFDIR if info.is_dir() else stat.S_IFREG):
-            raise UserError("archive", f"has an entry {shorten(info.filename)} that is no regular file")
+            raise UserError("archive", f"has an entry {shorten(info.filename)} that is not a regular file")
         if info.flag_bits & 0x1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise UserError("archive", f"has an entry {shorten(info.filename)} that is encrypted or packed unusually")
+            raise UserError(
+                "archive", f"has an entry {shorten(info.filename)} that is encrypted or uses an unknown compression"
+            )
         if not info.is_dir():
             found.append(info)
     if inside > packed:
-        raise UserError("archive", "has entries that lie over one another: a bomb")
+        raise UserError("archive", "has entries that overlap: a zip bomb")
     return found
 
 
@@ -169,7 +171,7 @@ def _of_tar(file: BinaryIO, head: bytes, allowance: Allowance) -> Iterator[Untru
             if member.isdir():
                 continue
             if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.issparse():
-                raise UserError("archive", f"has an entry {shorten(member.name)} that is no regular file")
+                raise UserError("archive", f"has an entry {shorten(member.name)} that is not a regular file")
             yield UntrustedFile(member.name, member.size, lambda member=member: archive.extractfile(member))
 
 
@@ -215,5 +217,5 @@ class _Metered:
         data = self._file.read(size)
         self._left -= len(data)
         if self._left < -self.BETWEEN:
-            raise tarfile.ReadError("it holds more than its members say")
+            raise tarfile.ReadError("it has more data than its members declare")
         return data

@@ -107,11 +107,11 @@ def _input(form: Form) -> dict[str, object]:
 def _card(model: Trained, said: Naming, curve: TradeOff, told: Mapping, lost: list[str]) -> str:
     config, form = model.config, model.form
     info = catalog.method_info(config.method)
-    stored = ", whose features stay as they are: a small head was trained on them" if model.backbone is not None else ""
+    stored = ", whose features are fixed: only a small head was trained on them" if model.backbone is not None else ""
     on = "own embeddings, by a small head" if form.are_vectors else f"{config.network_name}{stored}"
     parts = {
         "": [f"# {model.run.title}", "", f"Run {model.run.id}, epoch {model.epoch}; made with LPS Studio."],
-        "What it is": [
+        "About the model": [
             f"{info.summary} On {on}.",
             _what_it_takes(form),
         ],
@@ -130,16 +130,15 @@ def _card(model: Trained, said: Naming, curve: TradeOff, told: Mapping, lost: li
 
 
 def _what_it_takes(form: Form) -> str:
-    gives = "gives `class`, `confidence`, `distance` and `logits` of each"
+    gives = "returns `class`, `confidence`, `distance` and `logits` of each"
     if form.are_vectors:
         return (
-            f"`model.onnx` takes any number n of vectors, float32 (n, {form.channels}), as those that were trained on,"
+            f"`model.onnx` takes any number n of vectors, float32 (n, {form.channels}), like the training vectors,"
             f" and {gives}. `example.py` reads them from a .npy file."
         )
     return (
         f"`model.onnx` takes any number n of pictures, uint8 (n, {form.height}, {form.width}, {form.channels}), and"
-        f" {gives}. Size and normalisation for the network are inside; `example.py` shows how a file becomes such a"
-        " picture."
+        f" {gives}. It resizes and normalizes the pictures itself; `example.py` shows how to load a file."
     )
 
 
@@ -170,7 +169,7 @@ def _scores(model: Trained) -> list[str]:
     values = next((event["values"] for event in found[::-1] if event["epoch"] == model.epoch), None)
     split, truth = model.material.split, model.material.truth
     if values is None or model.step:
-        return ["These weights are from within an epoch, which was not evaluated."]
+        return ["These weights are from the middle of an epoch, which was not evaluated."]
     judged = split.judged(truth)
     sizes = {
         "all": int((judged >= 0).sum()),
@@ -185,24 +184,24 @@ def _scores(model: Trained) -> list[str]:
         if isinstance(values.get(name), (int, float)) and sizes[part]
     ]
     if not rows:
-        return ["The classes of the unlabeled images are not known, and no label was withheld: nothing was measured."]
+        return [
+            "No accuracy was measured: the classes of the unlabeled images are not known, and no label was withheld."
+        ]
     head = ["| accuracy on | | n |", "| --- | ---: | ---: |"]
-    return [*head, *rows, "", "Unlabeled images were trained on, without their labels; test images were not."]
+    return [*head, *rows, "", "Unlabeled images were used in training without their labels; test images were not used."]
 
 
 def _limits(model: Trained, said: Naming, lost: list[str]) -> list[str]:
     limits = [
-        "- It was measured on pictures of the same source; of others nothing is known.",
-        "- A class that is none of the above gets the name of another one unless its distance gives it away.",
-        "- Confidence is the model's own and was not calibrated.",
-        "- It holds features of training images, to compare with, in its file.",
+        "- Accuracy was measured on pictures from the same source; on other pictures it is unknown.",
+        "- A picture of any other class gets one of these names unless its distance is too large.",
+        "- Confidence was not calibrated.",
+        "- The model file contains features of training images for comparison.",
     ]
     if said.moved:
-        limits.append(
-            "- Ids are the model's: what a person moved to other clusters, or split off, they know nothing of."
-        )
+        limits.append("- Ids are those of the model: they do not reflect images that a user moved or split off.")
     if lost:
-        limits.append(f"- Names that no cluster of this epoch continues: {_cell(', '.join(lost))}.")
+        limits.append(f"- Names without a matching cluster at this epoch: {_cell(', '.join(lost))}.")
     return limits
 
 
@@ -218,16 +217,14 @@ def _start(model: Trained) -> list[str]:
     if start in ("published", "torchvision") and name == backbone_names.LITE0:
         words = [
             f"EfficientNet-Lite0, from the package {shipped.PACKAGE.replace('_', '-')} (Apache License 2.0), trained by"
-            " its authors on ImageNet, whose pictures have terms of their own."
+            " its authors on ImageNet, whose pictures have their own terms."
         ]
     elif start in ("published", "torchvision"):
-        words = [
-            f"The published weights of {name}; their licence is that of their publisher: read it before you use them."
-        ]
+        words = [f"The published weights of {name}; read the licence of their publisher before you use them."]
     elif start == "checkpoint":
-        words = ["A file of weights that a person had; its licence is not known here."]
+        words = ["A user's file of weights; its licence is not known here."]
     elif start == "simclr":
-        words = ["Own pretraining on the same pictures: no weights of others are in it."]
+        words = ["Own pretraining on the same pictures, without weights of others."]
     elif start == "random":
-        words = ["Chance: no weights of others are in it."]
+        words = ["Random weights, without weights of others."]
     return words + ([f"{ABOUT_LABELS}."] if config.rests_on_labels else [])

@@ -62,7 +62,9 @@ def write(path: Path, model: Trained, known: Known) -> None:
     """The graph as a file, for any number of pictures; raises `UserError` where the model cannot become one."""
     model_work.check_installed()
     if model.form.is_whole:
-        raise UserError("to", "model is not possible for pictures that were squeezed as a whole (imagenet100)")
+        raise UserError(
+            "to", "model cannot be exported for pictures resized without keeping their aspect ratio (imagenet100)"
+        )
     whole = Whole(model, known).eval()
     form = model.form
     if form.are_vectors:

@@ -78,17 +78,17 @@ class NewPictures:
         """All pictures in order, up to `PIECE` at a time; raises `UserError` where there are none, or too many."""
         for piece in self.make(self):
             if len(self.names) > MOST_IMAGES:
-                raise UserError("pictures", f"are more than {MOST_IMAGES:,}; take them in parts")
+                raise UserError("pictures", f"are more than {MOST_IMAGES:,}; predict them in parts")
             yield piece
         if not self.names:
             raise UserError("pictures", self._nothing())
 
     def _nothing(self) -> str:
         if not self.skipped:
-            return "are none; expected at least one"
+            return "none found; expected at least one"
         name, reason = self.skipped[0]
         more = f", and {len(self.skipped) - 1:,} more files" if len(self.skipped) > 1 else ""
-        return f"are none that can be used: {shorten(name)} {reason}{more}"
+        return f"none can be used: {shorten(name)} {reason}{more}"
 
 
 def of(what: str | os.PathLike | np.ndarray, form: Form) -> NewPictures:
@@ -111,7 +111,7 @@ def check(what: str | os.PathLike | np.ndarray) -> None:
     if isinstance(what, np.ndarray) or os.path.isdir(what):
         return
     if not os.path.exists(what) or not is_vector_file(what):
-        there = "is a file of another kind" if os.path.exists(what) else _why_absent(what)
+        there = "is another kind of file" if os.path.exists(what) else _why_absent(what)
         raise UserError("pictures", f"{quoted(what)} {there}; expected {_EXPECTED}")
 
 
@@ -123,7 +123,7 @@ def _why_absent(what: str | os.PathLike) -> str:
     try:
         os.stat(what)
     except PermissionError:
-        return "cannot be read, since a folder above it may not be entered"
+        return "cannot be read because you have no access to a folder above it"
     except (OSError, ValueError):  # ValueError: a name that none can have
         pass
     return "does not exist"
@@ -137,7 +137,7 @@ def _of_folder(folder: Path, form: Form) -> NewPictures:
     with as_user_error("pictures", f"{quoted(folder)} cannot be read"):
         listing.add(folder, -1)
     if not listing.files:
-        raise UserError("pictures", f"{quoted(folder)} has no picture in it")
+        raise UserError("pictures", f"{quoted(folder)} has no pictures")
     found = some(folder, [name for name, _, _ in listing.files], form)
     found.skipped += listing.skipped
     return found
@@ -167,7 +167,7 @@ def _take(form: Form, path: Path, size: int) -> tuple[np.ndarray, tuple[int, int
     pixels, sides = squeezed(path, size) if form.is_whole else (decode(path, form.height, form.width), (0, 0))
     if form.channels == 1:
         if int((pixels.max(axis=2) - pixels.min(axis=2)).max()) > _COLOURED:
-            raise Unreadable("has colours, and the run was trained on grey pictures")
+            raise Unreadable("is in colour, but the run was trained on grey pictures")
         pixels = pixels[..., :1]
     return pixels, sides
 
@@ -246,4 +246,4 @@ def _fitted(pixels: np.ndarray, form: Form) -> np.ndarray:
     if channels == form.channels and form.is_brought and not form.is_whole:
         return np.stack(list(brought(pixels, form.height, form.width)))
     there = Form(height, width, channels, False, False).in_words
-    raise UserError("pictures", f"are of {there}; this run was trained on pictures of {form.in_words}")
+    raise UserError("pictures", f"have {there}; this run was trained on pictures of {form.in_words}")

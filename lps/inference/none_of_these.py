@@ -52,7 +52,7 @@ class TradeOff:
         if self.withheld:
             named = f"{_percent(self.withheld_kept[at])} are kept and {_percent(self.right[at])} get their own name"
             said += f"; of {counted(self.withheld, 'withheld label')} {named}"
-        return f"{said}; how many pictures of other kinds it finds is not known"
+        return f"{said}; how many pictures of other classes it rejects is not known"
 
 
 def _percent(share: float) -> str:

@@ -61,10 +61,11 @@ class Predicted:
     def kind_in_words(self, kind: tuple[int, ...]) -> str:
         """A line on one of `kinds`, with its first pictures."""
         first = ", ".join(shorten(self.files[row]) for row in kind[:3])
-        return f"possible novel class: {len(kind):,} pictures like each other and like nothing known ({first}, …)"
+        words = f"{len(kind):,} pictures that are similar to each other and to no known class"
+        return f"possible novel class: {words} ({first}, …)"
 
 
 def check_share(keep: float | None) -> None:
     """Raises `UserError` for what is no share of known pictures."""
     if keep is not None and not 0 < keep <= 1:
-        raise UserError("keep", f"{keep:g} is no share; expected more than 0 and at most 1")
+        raise UserError("keep", f"{keep:g} is not a share; expected more than 0 and at most 1")

@@ -116,7 +116,7 @@ def read(path: Path) -> Predicted:
         found = Predicted(**told, trade_off=curve, **{name: stored[name] for name in _ROWS})
         _check(found)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise UserError(path.name, "is damaged (it holds no predictions); predict again") from None
+        raise UserError(path.name, "is damaged (it has no predictions); predict again") from None
     return found
 
 

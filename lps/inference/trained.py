@@ -32,7 +32,7 @@ from lps.training.evaluate import infer, inference
 from lps.training.loop import build
 
 _MOST_COMPARED = 20_000  # training images, evenly spread, that new ones are compared with
-_OTHER = "its pictures, labels or start weights are not those that this run was trained with; put them back"
+_OTHER = "its pictures, labels or start weights differ from those of the training; restore them"
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def load(run: Run) -> Trained:
     """The newest weights of a run and what it was trained on; raises `UserError` where it has none (any more)."""
     config = _on_this_machine(run.config())
     if run.is_recorded:
-        raise UserError("run", f"{run.title} is a recording, which has no weights; launch a copy to have your own")
+        raise UserError("run", f"{run.title} is a recording, which has no weights; launch a copy to get your own run")
     torch.set_num_threads(available_cores())
     name, state = _weights(run)
     material = prepare(config, inherited.read(run))
@@ -141,7 +141,7 @@ def load(run: Run) -> Trained:
         raise UserError("dataset", _OTHER)
     method, _ = build(config, material)
     if not checkpoints.is_state_of(state.get("method"), method.state_dict()):
-        raise UserError("run", f"the weights in {name} are those of another version of its method or backbone")
+        raise UserError("run", f"the weights in {name} belong to another version of its method or backbone")
     method.load_state_dict(state["method"])
     method.eval()
     return Trained(run, config, name, int(state["epoch"]), int(state["step"]), method, material, form, backbone)
@@ -182,5 +182,5 @@ def _why_none(run: Run, damaged: dict[str, str]) -> str:
     if not run.events.exists():
         return "it has not trained yet"
     if (run.folder / IMPORTED_FILE).exists():
-        return "it was brought here without checkpoints; export it again without --light"
-    return "its checkpoints are gone or not written yet"
+        return "it was imported without checkpoints; export it again without --light"
+    return "its checkpoints were deleted or are not written yet"

@@ -28,8 +28,8 @@ from lps.wording import counted
 
 RULES = {  # which images of a named cluster count as labeled
     "all": "all of its images",
-    "confident": "those that the network is sure of, and those that you put there one by one",
-    "looked-at": "only those that you put there one by one",
+    "confident": "images that the network is confident about, and images that you assigned one by one",
+    "looked-at": "only images that you assigned one by one",
 }
 CONFIDENCE = 0.9
 _FIXED = ("dataset", "method", "split", "features")  # settings that the runs of a chain share, by name or group
@@ -72,18 +72,18 @@ class Plan:
         said = []
         if self.waiting:
             named = ", ".join(self.waiting[:3]) + ", …" * (len(self.waiting) > 3)
-            said.append(f"No picture of {named} counts as labeled, so the class stays novel.")
+            said.append(f"{named} gets no labeled picture, so the class stays novel.")
         if self.looked_for > self.novel + len(self.waiting):
             own = self.config.hyperparameters
             off = cli_args.settings({key: value for key, value in _without_spreading(own).items() if own[key] == value})
             words = f", but spreads no guesses over all classes ({', '.join(off)})" if off else ""
             why = "No cluster stays novel" if self.dissolved else "Every cluster has a name"
-            said.append(f"{why}; the run looks for one more class all the same{words}.")
+            said.append(f"{why}; the run still looks for one more class{words}.")
         if self.aside:
             stay = "stays" if self.aside == 1 else "stay"
             said.append(
-                f"{counted(self.aside, 'picture')} that you took out of a class {stay} unlabeled; the run may put them "
-                "there again, since it learns from labels alone."
+                f"{counted(self.aside, 'picture')} that you took out of a class {stay} unlabeled; the run may put "
+                "them into the class again, because it only learns from labels."
             )
         return said
 
@@ -111,7 +111,7 @@ def plan(
     looked = _merged(look(run, epoch), unnamed)
     if looked.said.is_empty:
         remedy = "name clusters on the page Clusters, or with python -m lps name"
-        raise UserError("names", f"are there none of epoch {looked.epoch}; {remedy}")
+        raise UserError("names", f"do not exist at epoch {looked.epoch}; {remedy}")
     images, given, new, waiting = _labels(looked, rule, threshold)
     if not len(images):
         raise UserError("labels", _nothing_said(looked, rule, threshold))
@@ -157,10 +157,13 @@ def _merged(looked: LabelCheck, unnamed: Mapping[int, int | None]) -> LabelCheck
     known = [one for one in looked.ids if one not in free and one not in looked.said.rejected]
     for source, target in unnamed.items():
         if source not in free:
-            raise UserError("cluster", f"{source} has a name or is not there; without a name are {_listed(free)}")
+            raise UserError(
+                "cluster", f"{source} has a name or does not exist; clusters without a name: {_listed(free)}"
+            )
         if target is not None and target not in known:
             raise UserError(
-                "cluster", f"{target} has no name, so nothing is merged into it; names have {_listed(known)}"
+                "cluster",
+                f"{target} has no name, so nothing can be merged into it; clusters with a name: {_listed(known)}",
             )
         if target is not None:
             cluster[cluster == source] = target
@@ -213,11 +216,13 @@ def _check(run: Run, rule: str, threshold: float, changes: Mapping[str, object])
     if rule not in RULES:
         raise UserError("labels", f"{shorten(rule)} is not one of {', '.join(RULES)}")
     if not 0 <= threshold <= 1:
-        raise UserError("confidence", f"{threshold:g} is no share; expected 0 to 1")
+        raise UserError("confidence", f"{threshold:g} is not a share; expected 0 to 1")
     for key in changes:
         if key in _OWN or key.partition(".")[0] in _FIXED:
             raise UserError(
-                key, "is that of the run before, so that the two can be compared; launch a run without its names"
+                key,
+                "is fixed to that of the first run so that both can be compared; to change it, launch a run "
+                "without the names",
             )
     run.check_writable()
 
@@ -269,7 +274,7 @@ def _nothing_said(looked: LabelCheck, rule: str, threshold: float) -> str:
         return f"would be the same: no picture of a named cluster is {100 * threshold:g} % sure; lower the confidence"
     if rule == "looked-at":
         return "would be the same: no picture was put in a named cluster by itself; choose confident or all"
-    return "would be the same: no picture is left in a named cluster"
+    return "would be the same run: no picture is left in a named cluster"
 
 
 def _together(before: Confirmed | None, images: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -303,4 +308,6 @@ def _checkpoint(run: Run, epoch: int) -> Path:
     for path in (wanted, *newest, run.checkpoints / "best.pt"):
         if path.is_file() and path.with_suffix(".json").is_file():
             return path
-    raise UserError("weights", f"of {run.id} are gone: it has no checkpoint; train on afresh (--afresh)")
+    raise UserError(
+        "weights", f"of {run.id} were not found: it has no checkpoint; start from its start weights instead (--afresh)"
+    )

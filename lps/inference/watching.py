@@ -43,7 +43,7 @@ class News:
     def messages(self) -> list[Message]:
         """The same for those who are told elsewhere, without names of files."""
         title = f"possible novel class ({titles.short_id(self.found.run)})"
-        body = "{:,} new pictures are like each other and like nothing that the run knows"
+        body = "{:,} new pictures are similar to each other and to no class of the run"
         folder = self.found.root or ""
         return [Message("new class", title, body.format(len(kind)), folder) for kind in self.kinds]
 
@@ -57,7 +57,7 @@ class Watch:
     def __init__(self, run: Run, folder: Path):
         new_pictures.check(str(folder))
         if not folder.is_dir():
-            raise UserError("pictures", f"{quoted(str(folder))} is no folder; only a folder can be watched")
+            raise UserError("pictures", f"{quoted(str(folder))} is not a folder; only a folder can be watched")
         self._folder, self._predictor = folder, Predictor(run)
         if self._predictor.model.form.are_vectors:
             raise UserError("pictures", "cannot be watched: this run was trained on vectors; predict one file of them")

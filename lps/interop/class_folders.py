@@ -68,7 +68,7 @@ def _copy(original: Path, path: Path) -> None:
     try:
         shutil.copyfile(original, path)
     except FileNotFoundError:
-        raise UserError("pictures", f"{shorten(original.name)} is not there any more, so nothing was written") from None
+        raise UserError("pictures", f"{shorten(original.name)} no longer exists, so nothing was written") from None
 
 
 def as_zip(pictures: Iterable[tuple[str, Path | np.ndarray]], table: tuple[str, str], name: str) -> Iterator[bytes]:

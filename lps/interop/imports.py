@@ -48,7 +48,7 @@ _MOST_TEXT = 256 << 20  # bytes of events.jsonl
 _MOST_LOG = 16 << 20
 RESERVE = 500 << 20  # bytes of the disk that stay free
 ELSEWHERE = "/nonexistent"  # a folder that no machine has: a path that has to be one begins with it
-OWN_NOW = "it was a recording, and is a run of your own here"
+OWN_NOW = "it was a recording and is now a run of your own"
 _LATER = ("checkpoints", "snapshots", "projections")  # folders that a later import of the same run may fill up
 _TEXTS = ("state", "reason", "kind", "host", "boot_id", "slot", "phase")  # keys of records, where they have them
 _NUMBERS = ("attempt", "time", "started", "code", "signal", "epoch", "epochs", "step", "steps", "eta_s")
@@ -79,7 +79,7 @@ def import_runs(
             notes = _copy(source, drafts, root, most_bytes)
             ids = sorted(entry.name for entry in drafts.iterdir())
             if not ids:
-                raise UserError("path", f"{shorten(path.name)} holds no run: no folder is called as runs are")
+                raise UserError("path", f"{shorten(path.name)} has no run: no folder has the name of a run")
             for run_id in ids:
                 notes[run_id] = notes.get(run_id, []) + check(Run(drafts / run_id), path.name, dataset_path)
             found += _place([drafts / run_id for run_id in ids], root, notes)
@@ -92,14 +92,14 @@ def _sources(path: Path) -> list[Path]:
         path = Path(os.path.expanduser(path)).resolve()  # which leaves ~nobody as it is
         path.stat()
     except (OSError, ValueError) as error:
-        reason = refusal(error) if isinstance(error, OSError) else "it is no path"
+        reason = refusal(error) if isinstance(error, OSError) else "it is not a path"
         raise UserError("path", f"{shorten(str(path), 200)} cannot be read ({reason})") from None
     if not path.is_dir() or RUN_ID.fullmatch(path.name):
         return [path]
     folders = sorted(entry for entry in path.iterdir() if RUN_ID.fullmatch(entry.name))
     folders = [folder for folder in folders if folder.is_dir() and not folder.is_symlink()]
     if not folders:
-        raise UserError("path", f"{shorten(str(path))} is no run and holds none")
+        raise UserError("path", f"{shorten(str(path))} is not a run and has no runs")
     return folders
 
 
@@ -115,7 +115,7 @@ def _incoming(root: Path) -> Iterator[Path]:
                 stack.callback(_remove_empty, root, place)
             folder = stack.enter_context(draft_folder(place, "import"))
         except OSError as error:
-            said = blocked_by(root) or f"{shorten(str(root))} cannot hold another run ({error.strerror})"
+            said = blocked_by(root) or f"{shorten(str(root))} cannot store another run ({error.strerror})"
             raise UserError("runs", said) from None
         yield folder
 
@@ -151,7 +151,7 @@ def _copy(source: Path, drafts: Path, root: Path, most_bytes: int) -> dict[str, 
                 recorded.add(run_id)
             elif name not in ("lock", "want.json"):
                 left_out[run_id] = left_out.get(run_id, 0) + 1
-    notes = {run_id: [f"{count} files that are no results were left out"] for run_id, count in left_out.items()}
+    notes = {run_id: [f"{count} files that are not results were left out"] for run_id, count in left_out.items()}
     return notes | {run_id: [*notes.get(run_id, []), OWN_NOW] for run_id in recorded}
 
 
@@ -174,7 +174,7 @@ def _write(entry: UntrustedFile, target: Path, root: Path) -> None:
     """Copy one file to a new one, no more bytes than it said to have."""
     name = target.name
     if entry.size > _limit(name):
-        raise UserError("archive", f"has a {name} of {data_size(entry.size)}, more than any run's")
+        raise UserError("archive", f"has a {name} of {data_size(entry.size)}, more than any run has")
     try:
         if shutil.disk_usage(root).free < entry.size + RESERVE:
             raise UserError("runs", f"{shorten(str(root))} has too little space left for {name}")
@@ -197,7 +197,7 @@ def _place(drafts: list[Path], root: Path, notes: dict[str, list[str]]) -> list[
         present = [draft for draft in drafts if os.path.lexists(root / draft.name)]
         for draft in present:
             if not _is_same(draft, root / draft.name):
-                said = "is there already with other results; delete that one first, or keep it"
+                said = "is already here with other results; delete it before you import it"
                 raise UserError("run", f"{draft.name} {said}")
         try:
             for draft in drafts:
@@ -207,7 +207,7 @@ def _place(drafts: list[Path], root: Path, notes: dict[str, list[str]]) -> list[
         except OSError as error:
             for draft in moved:
                 (root / draft.name).rename(draft)
-            raise UserError("runs", f"{shorten(str(root))} cannot hold another run ({error.strerror})") from None
+            raise UserError("runs", f"{shorten(str(root))} cannot store another run ({error.strerror})") from None
         sync_folder(root)
     for draft in drafts:
         run, is_new = Run(root / draft.name), draft in moved
@@ -251,17 +251,17 @@ def _add_files(draft: Run, run: Run) -> tuple[str, ...]:
     counts = ", ".join(_count(names, kind) for kind in _LATER if any(name.startswith(f"{kind}/") for name in names))
     lock = claim(run.lock)
     if lock is None:
-        return (f"lacks {counts}; import it again once it is over",)
+        return (f"lacks {counts}; import it again after it ends",)
     try:
         for name in names:
             make_folder((run.folder / name).parent)
             (draft.folder / name).rename(run.folder / name)
             sync_folder((run.folder / name).parent)
     except OSError as error:
-        raise UserError("runs", f"{run.id} cannot be filled up ({refusal(error)})") from None
+        raise UserError("runs", f"{run.id} cannot be completed ({refusal(error)})") from None
     finally:
         os.close(lock)
-    return (f"has been given what it lacked: {counts}",)
+    return (f"missing files were added: {counts}",)
 
 
 def _last_is_record(path: Path) -> tuple[bool, str]:
@@ -285,7 +285,7 @@ def _find_data(draft: Run, run: Run) -> tuple[str, ...]:
         if config.dataset_path == place:
             return ()
         write_whole(run.folder / "config.json", replace(config, dataset_path=place).to_json().encode())
-    return (f"its data set is taken from {shorten(place, 200)} from now on",)
+    return (f"its data set is now read from {shorten(place, 200)}",)
 
 
 def _bytes(path: Path) -> bytes | None:
@@ -326,15 +326,17 @@ def _check_config(run: Run, dataset_path: str | None) -> list[str]:
     try:
         config = Config.from_json(read_small(run.folder / "config.json").decode("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        reason = refusal(error) if isinstance(error, OSError) else "it is no text"
+        reason = refusal(error) if isinstance(error, OSError) else "it is not text"
         raise UserError("config.json", f"of {run.id} is missing or damaged ({reason})") from None
     if f"-{config.dataset}-{config.method}-s{config.seed}-" not in run.id:
-        raise UserError("config.json", f"of {run.id} is that of another run")
+        raise UserError("config.json", f"of {run.id} belongs to another run")
     notes = []
     if config.dataset_path and not dataset_path:
-        notes = ["its data set lies elsewhere: to see its images, import it with --dataset-path PATH"]
+        notes = ["its data set is on another machine: to see its images, import it with --dataset-path PATH"]
     if config.network_checkpoint:
-        notes += ["its start weights lie elsewhere: a copy of it needs network.checkpoint set to their file here"]
+        notes += [
+            "its start weights are on another machine: to launch a copy, set network.checkpoint to their file here"
+        ]
     if config.dataset_path or config.network_checkpoint:
         place = os.path.abspath(dataset_path) if config.dataset_path and dataset_path else None
         config = replace(_without_places(config), dataset_path=place)
@@ -365,7 +367,7 @@ def _check_events(run: Run) -> list[str]:
             if len(names) > MOST_NAMES:
                 raise UserError("events.jsonl", f"of {run.id} has more than {MOST_NAMES:,} measurements")
     if bad > good:
-        raise UserError("events.jsonl", f"of {run.id} holds {bad} lines that are no events, and {good} that are")
+        raise UserError("events.jsonl", f"of {run.id} has {bad} lines that are not events, and {good} that are")
     return [f"{bad} damaged lines of events.jsonl are skipped"] if bad else []
 
 
@@ -407,7 +409,7 @@ def _check_names(run: Run) -> list[str]:
         naming.read_entries(run)
     except UserError as error:
         (run.folder / naming.FILE).unlink()
-        return [f"{naming.FILE} was left out: it {str(error).partition(': ')[2].replace(' and was left as it is', '')}"]
+        return [f"{naming.FILE} was left out: it {str(error).partition(': ')[2].replace(' and was not changed', '')}"]
     return []
 
 
@@ -417,10 +419,10 @@ def _settle(run: Run, host: str) -> None:
     if state.is_over and state.name != "crashed":
         return
     if state.name == "crashed":
-        reason = f"had not ended on {host} when it was copied: it was going on there, or had crashed"
+        reason = f"had not ended on {host} when it was copied: it was running there or had crashed"
         ending = {"attempt": max(1, state.attempt), "state": "crashed", "kind": "copied", "reason": reason}
     else:
-        reason = f"had not begun on {host} when it was copied"
+        reason = f"had not started on {host} when it was copied"
         ending = {"attempt": 1, "state": "stopped", "kind": "", "reason": reason}
     write_json(run.folder / "exit.json", ending | {"code": None, "signal": None, "forced": False, "time": time.time()})
 

@@ -36,7 +36,7 @@ def export(run: Run, to: Path, epoch: int | None = None, links: bool = False) ->
         write_folder(to, found, pictures(run, split, targets), Path(path) if path else None, links)
         return found
     if links:
-        raise UserError("links", "are made in folders only; leave it out, or write to a folder")
+        raise UserError("links", "can only be made in folders; remove it, or write to a folder")
     try:
         names = pictures(run, split, targets).file_names
     except UserError:
@@ -115,7 +115,7 @@ def _original(image: int, images: Images, root: Path | None) -> Path | None:
     original = root.resolve() / images.file_names[image]
     if not original.is_file():
         name = shorten(images.file_names[image])
-        raise UserError("dataset.path", f"{name} is not there any more, so nothing was written")
+        raise UserError("dataset.path", f"{name} no longer exists, so nothing was written")
     return original
 
 

@@ -69,7 +69,7 @@ def receivers():
     found = apprise.Apprise()
     for number, text in enumerate(addresses(), 1):
         if not found.add(text):
-            said = f"address {number} ({_kind(text)}) is none that Apprise knows; expected such as jsons://example.org/hook"
+            said = f"address {number} ({_kind(text)}) is not known to Apprise; expected for example jsons://example.org/hook"
             raise UserError(SETTING, f"{said}, mailtos://me:secret@example.org or desktop://")
     return found
 
@@ -149,7 +149,7 @@ def send(root: Path, message: Message) -> bool:
     if os.environ.get(DETAILS) == "1" and message.private:
         lines.append(message.private)
     if held:
-        lines.append(f"{counted(held, 'message')} before this one held back: at most {MOST} an hour")
+        lines.append(f"{counted(held, 'message')} before this one not sent: at most {MOST} per hour")
     return bool(everybody.notify(title=f"LPS Studio: {message.title}", body="\n".join(lines)))
 
 

@@ -59,13 +59,13 @@ def folder(text: str) -> Path:
     """
     found = browsing.allowed(text, (home(),), VECTORS)
     if browsing.is_home(found):
-        raise UserError("folder", f"{shorten(str(found))} is your whole home; choose a folder in it")
+        raise UserError("folder", f"{shorten(str(found))} is your home folder; choose a folder in it")
     return found
 
 
 def in_words(folder: Path) -> str:
     """A folder as people know it: its path, or its name where this program keeps it."""
-    return f"{folder.name}, kept by LPS Studio" if folder.parent in (home(), home_of_new()) else str(folder)
+    return f"{folder.name}, saved by LPS Studio" if folder.parent in (home(), home_of_new()) else str(folder)
 
 
 def folders(place: Path | None = None) -> list[Path]:
@@ -119,14 +119,14 @@ def keep_files(uploads: Sequence[BinaryIO], place: Path | None = None) -> Arrive
 
 def _keep(files: Iterable[UntrustedFile], name: str, place: Path) -> Arrived:
     """Keep pictures under a name that is free; raises `UserError`, and nothing is kept then."""
-    with as_user_error("pictures", f"{shorten(str(place))} cannot hold them"):
+    with as_user_error("pictures", f"{shorten(str(place))} cannot store the pictures"):
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
         sweep(place, ".*.tmp")
         with draft_folder(place, "upload") as draft:
             pictures, left_out = _fill(draft, files)
             if not pictures:
                 files_in_words = counted(len(left_out), "file")
-                raise UserError("pictures", f"{files_in_words}, and none of them is a picture of a known kind")
+                raise UserError("pictures", f"{files_in_words}, none of which is a picture of a known format")
             target = free_folder(place, folder_name(name) if name else _UNNAMED)
             disk.rename(_root(draft), target)
             sync_folder(place)

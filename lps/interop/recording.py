@@ -49,7 +49,7 @@ def record(run: Run, to: Path, name: str = "", with_pictures: bool = False) -> R
     config, name = portable(run.config()), clean_line(name or run.title)
     others = [other for other in list_runs(to) if other.id == run.id or other.title == name]
     if others:
-        said = f"is recorded in {shown(to)} already, as {others[0].id}; remove that or use --name"
+        said = f"is already recorded in {shown(to)} as {others[0].id}; remove that recording or use --name"
         raise UserError("name", f"{shorten(name)} {said}")
     try:
         to.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ def record(run: Run, to: Path, name: str = "", with_pictures: bool = False) -> R
                 path.chmod(0o755 if path.is_dir() else 0o644)
             draft.rename(to / run.id)
     except OSError as error:
-        raise UserError("to", f"{shown(to)} cannot hold the recording ({error.strerror})") from None
+        raise UserError("to", f"{shown(to)} cannot store the recording ({error.strerror})") from None
     return Run(to / run.id)
 
 
@@ -70,7 +70,7 @@ def portable(config: Config) -> Config:
     config = replace(config, dataset_path=None)
     for name, value in config.flat().items():
         if isinstance(value, str) and (os.path.isabs(value) or "\\" in value):
-            raise UserError(name, "names a file of this machine, so the run cannot be recorded")
+            raise UserError(name, "is a file of this machine, so the run cannot be recorded")
     return config
 
 
@@ -82,7 +82,7 @@ def _add_pictures(draft: Path, run: Run) -> None:
 def _fill(draft: Run, run: Run, config: Config, name: str) -> None:
     folder, epochs = draft.folder, snapshot_epochs(run.snapshots)
     if not epochs:
-        raise UserError("run", f"{run.id} has no snapshots, so there is nothing to look at")
+        raise UserError("run", f"{run.id} has no snapshots, so there is nothing to show")
     write_whole(folder / "config.json", config.to_json().encode())
     meta = {"name": name, "notes": "", "tags": [], "rev": 1}
     write_json(folder / "meta.json", versions.stamped("meta.json", meta))

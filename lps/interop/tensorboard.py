@@ -143,7 +143,7 @@ class Bridge:
         """The epoch whose features are to be shown, -1 while there is none; raises `UserError`."""
         epochs = snapshot_epochs(self.run.snapshots)
         if self.epoch is not None and self.epoch not in epochs:
-            some = f"the epochs go from {epochs[0]} to {epochs[-1]}" if epochs else "there is none yet"
+            some = f"the epochs go from {epochs[0]} to {epochs[-1]}" if epochs else "there are none yet"
             raise UserError("epoch", f"{self.epoch} has no snapshot; {some}")
         return max(epochs, default=-1) if self.epoch is None else self.epoch
 
@@ -164,7 +164,7 @@ class EventFile:
     def __init__(self, path: Path):
         self._descriptor = claim(path)
         if self._descriptor is None:
-            raise UserError("into", f"{shorten(str(path.parent))} is being written by another export")
+            raise UserError("into", f"{shorten(str(path.parent))} is in use by another export")
 
     def append(self, data: bytes) -> None:
         """Add whole records; in the kernel's hands when the call returns."""

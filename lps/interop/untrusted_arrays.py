@@ -57,9 +57,9 @@ def _check_arrays(path: Path) -> None:
             try:
                 dtype = stored.head(name).dtype
             except WrongSize:
-                raise UserError(shorten(name), "is not the array that it says it is") from None
+                raise UserError(shorten(name), "does not match its header") from None
             if dtype.hasobject or dtype.names:
-                raise UserError("array", "holds something else than numbers or text")
+                raise UserError("array", "has values other than numbers or text")
 
 
 @contextmanager
@@ -121,4 +121,4 @@ def _are_ids(ids: np.ndarray, images: int) -> bool:
 
 def _expect(holds: bool) -> None:
     if not holds:
-        raise ValueError("its arrays do not fit each other")
+        raise ValueError("its arrays are inconsistent")

@@ -97,7 +97,7 @@ def standing(result: Path) -> JobState:
     if is_cancelled(result):
         return JobState("cancelled")
     if log.exists():
-        return JobState("failed", last_line(log) or "the process ended without a word")
+        return JobState("failed", last_line(log) or "the process ended without a message")
     return JobState("absent")
 
 

@@ -61,7 +61,7 @@ def check_device(name: str, processes: int = 1) -> None:
     names = [device.name for device in devices if device.available]
     if name in ("auto", "cuda") and 1 < len(names) <= processes:
         raise UserError(
-            "processes", f"{processes} is more than the GPUs here, which are {len(names) - 1}; each needs one"
+            "processes", f"{processes} is more than the {len(names) - 1} GPUs here; every process needs one"
         )
     if name in ("auto", *names) or (name == "cuda" and len(names) > 1):
         return
@@ -90,7 +90,7 @@ def _gpus() -> tuple[list[Device], str]:
             _QUESTION, capture_output=True, text=True, timeout=PATIENCE_S, stdin=subprocess.DEVNULL, check=False
         )
     except subprocess.TimeoutExpired:
-        return [], f"the NVIDIA driver does not answer (nvidia-smi took more than {PATIENCE_S} s)"
+        return [], f"the NVIDIA driver does not respond (nvidia-smi took more than {PATIENCE_S} s)"
     except OSError as error:
         return [], f"nvidia-smi cannot be run ({error.strerror})"
     if answer.returncode:
@@ -106,7 +106,7 @@ def _visible(rows: list[list[str]], chosen: str | None) -> tuple[list[Device], s
     As in CUDA, an entry is a number or the beginning of a uuid, and the first that fits nothing ends the list.
     """
     if not rows:
-        return [], "the NVIDIA driver sees no GPU"
+        return [], "the NVIDIA driver found no GPU"
     if chosen is None:
         return [_gpu(number, *row) for number, row in enumerate(rows)], ""
     visible = []

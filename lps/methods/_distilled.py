@@ -27,10 +27,10 @@ class Distilled(Method):
         *,
         supervised_weight: Annotated[
             float,
-            "lambda: share of the two losses of labeled images, the rest is for those of all images",
+            "lambda: share of the two losses of labeled images; the rest is for the losses of all images",
             (0, 1),
             ParameterDocs(
-                "Labels", larger="labels count more, the images themselves less", paper="0.35 (SimGCD's code)"
+                "Labels", larger="labels count more and the images themselves less", paper="0.35 (SimGCD's code)"
             ),
         ] = 0.35,
         entropy_weight: Annotated[
@@ -45,25 +45,25 @@ class Distilled(Method):
         ] = 1.0,
         student_temperature: Annotated[
             float,
-            "tau_s: what divides the cosines of the classifier",
+            "tau_s: temperature of the classifier's cosines",
             (0.01, 10),
             ParameterDocs("Consistency", larger="predictions are less sharp", paper="0.1 (SimGCD's code)"),
         ] = 0.1,
         teacher_temperature_start: Annotated[
             float,
-            "tau_t: the same for the targets, in the first epoch",
+            "tau_t: temperature of the targets in the first epoch",
             (0.01, 10),
             ParameterDocs("Consistency", larger="targets are less sharp at first", paper="0.07 (SimGCD's code)"),
         ] = 0.07,
         teacher_temperature_end: Annotated[
             float,
-            "tau_t: the same once it has fallen",
+            "tau_t: temperature of the targets after its decrease",
             (0.01, 10),
             ParameterDocs("Consistency", larger="targets are less sharp later", paper="0.04 (SimGCD's code)"),
         ] = 0.04,
         teacher_share: Annotated[
             float,
-            "share of the run, at its start, in which the targets' temperature falls",
+            "share of the run, from its start, in which the targets' temperature decreases",
             (0, 1),
             ParameterDocs(
                 "Consistency", larger="targets become sharp more slowly", paper="30 of 200 epochs (SimGCD's code)"
@@ -74,7 +74,7 @@ class Distilled(Method):
             "tau_u: temperature of the contrast of all images",
             (0.01, 10),
             ParameterDocs(
-                "Contrast", larger="similarities count more evenly, near ones less", paper="1 (SimGCD's code)"
+                "Contrast", larger="similarities count more evenly and near images less", paper="1 (SimGCD's code)"
             ),
         ] = 1.0,
         supervised_temperature: Annotated[
@@ -82,20 +82,20 @@ class Distilled(Method):
             "tau: temperature of the contrast by label",
             (0.01, 10),
             ParameterDocs(
-                "Contrast", larger="similarities count more evenly, near ones less", paper="0.07 (SimGCD's code)"
+                "Contrast", larger="similarities count more evenly and near images less", paper="0.07 (SimGCD's code)"
             ),
         ] = 0.07,
         projection_width: Annotated[
             int | None,
             "width of the two hidden layers of the projection head; none: 2048, at most 4 times the features",
             (1, 16384),
-            ParameterDocs("Projection", larger="a head that can do more, and is slower"),
+            ParameterDocs("Projection", larger="a more powerful but slower head"),
         ] = None,
         projection_outputs: Annotated[
             int,
-            "outputs of the projection head, where the contrastive losses compare images",
+            "outputs of the projection head, used by the contrastive losses",
             (2, 65536),
-            ParameterDocs("Projection", larger="images are compared in more numbers"),
+            ParameterDocs("Projection", larger="images are compared in more dimensions"),
         ] = 256,
     ):
         super().__init__(network, classes)

@@ -65,7 +65,7 @@ class DS3L(Method):
         *,
         supervised_weight: Annotated[
             float,
-            "eta: factor on the cross-entropy of labeled rows",
+            "eta: weight of the cross-entropy of labeled images",
             (0, 100),
             ParameterDocs("Labels", larger="the labels count more", paper="0.5 (code, which divides by all rows)"),
         ] = 1.0,
@@ -73,14 +73,16 @@ class DS3L(Method):
             float,
             "c_max: weight of the consistency at the end of its ramp",
             (0, 1000),
-            ParameterDocs("Consistency", larger="both views of an image are predicted alike more", paper="10 (code)"),
+            ParameterDocs(
+                "Consistency", larger="predictions of both views of an image become more similar", paper="10 (code)"
+            ),
         ] = 10.0,
         virtual_lr: Annotated[
             float,
             "alpha: learning rate of the virtual step",
             (0, 100),
             ParameterDocs(
-                "Weights of images", larger="a weight is judged by what a larger step would do", paper="0.001 (code)"
+                "Weights of images", larger="weights are judged by the effect of a larger step", paper="0.001 (code)"
             ),
         ] = 1e-3,
         weight_lr: Annotated[
@@ -91,39 +93,37 @@ class DS3L(Method):
         ] = 6e-5,
         rejection: Annotated[
             Literal["confidence", "weight", "novel_share"],
-            "what is taken for novel; the least weight: of as many as are novel if all classes have one size",
+            "rule for novel predictions; lowest weight: as many images as are novel if all classes have equal size",
             ParameterDocs(
                 "Prediction",
                 words={
-                    "confidence": "too little confidence",
-                    "weight": "too little weight",
-                    "novel_share": "the least weight",
+                    "confidence": "low confidence",
+                    "weight": "low weight",
+                    "novel_share": "the lowest weight",
                 },
             ),
         ] = "confidence",
         threshold: Annotated[
             float,
-            "confidence that a seen class needs, where confidence decides",
+            "confidence needed for a seen class, if confidence decides",
             (0, 1),
-            ParameterDocs("Prediction", larger="more images are taken for novel"),
+            ParameterDocs("Prediction", larger="more images are predicted as novel"),
         ] = 0.95,
         weight_threshold: Annotated[
             float,
-            "weight that a seen class needs, where weight decides",
+            "weight needed for a seen class, if weight decides",
             (0, 1),
-            ParameterDocs("Prediction", larger="more images are taken for novel"),
+            ParameterDocs("Prediction", larger="more images are predicted as novel"),
         ] = 0.5,
         head: Annotated[
             Literal["linear", "network"],
             "kind of classifier",
-            ParameterDocs("Prediction", words={"linear": "linear (code)", "network": "as network.head says"}),
+            ParameterDocs("Prediction", words={"linear": "linear (code)", "network": "as set by network.head"}),
         ] = "linear",
         test_clusters: Annotated[
             Literal["training", "test"],
-            "whose clusters test images go to",
-            ParameterDocs(
-                "Prediction", words={"training": "the training images'", "test": "their own, of all test images"}
-            ),
+            "clusters that test images are assigned to",
+            ParameterDocs("Prediction", words={"training": "of the training images", "test": "of the test images"}),
         ] = "training",
     ):
         super().__init__(network, classes)

@@ -64,7 +64,7 @@ class DTC(Method):
         *,
         consistency: Annotated[
             Literal["auto", "PI", "Baseline", "TE", "TEP"],
-            "what a prediction has to agree with; automatic: the other view, with 100 classes or more the past",
+            "what predictions should agree with; automatic: the other view, or the past with 100 or more classes",
             ParameterDocs(
                 "Consistency",
                 words={
@@ -81,24 +81,24 @@ class DTC(Method):
             "w_max: weight of the consistency after its ramp",
             (0, 1000),
             ParameterDocs(
-                "Consistency", larger="predictions keep to the other view, or the past, more", paper="10 (code)"
+                "Consistency", larger="predictions stay closer to the other view or the past", paper="10 (code)"
             ),
         ] = 10.0,
         ramp_share: Annotated[
             float,
-            "T: share of the time after the warm-up in which this weight rises",
+            "T: share of the time after the warm-up in which this weight increases",
             (0, 1),
-            ParameterDocs("Consistency", larger="the weight rises more slowly", paper="5 of 100 epochs (code)"),
+            ParameterDocs("Consistency", larger="the weight increases more slowly", paper="5 of 100 epochs (code)"),
         ] = 0.05,
         average_decay: Annotated[
             float,
-            "TE, TEP: share of its past that an image's average keeps",
+            "TE, TEP: decay of an image's moving average",
             (0, 0.999),
             ParameterDocs("Consistency", larger="the average looks further back", paper="0.6 (code)"),
         ] = 0.6,
         target_interval: Annotated[
             int | None,
-            "epochs from one renewal of the targets to the next; none: 5, from 100 classes on 10",
+            "epochs between updates of the targets; none: 5, or 10 from 100 classes on",
             (1, 100000),
             ParameterDocs(
                 "Clusters", larger="targets stay the same for longer", paper="5 on CIFAR-10, 10 on CIFAR-100 (code)"
@@ -106,11 +106,11 @@ class DTC(Method):
         ] = None,
         supervised_share: Annotated[
             float,
-            "share of the run, at its start, that learns from labeled images",
+            "share of the run, from its start, that learns from labeled images",
             (0, 0.9),
             ParameterDocs(
                 "Stages",
-                larger="longer on the labels alone, shorter on the clusters",
+                larger="longer on labels only, shorter on clusters",
                 paper="180 epochs before 110 of clustering on CIFAR-10 (code)",
             ),
         ] = 0.3,
@@ -126,19 +126,19 @@ class DTC(Method):
         ] = 0.1,
         kl_reduction: Annotated[
             Literal["mean", "batchmean"],
-            "what the clustering loss is a mean over",
+            "what the clustering loss is averaged over",
             ParameterDocs(
-                "Variants of the paper", words={"mean": "images and clusters (code)", "batchmean": "images alone"}
+                "Variants of the paper", words={"mean": "images and clusters (code)", "batchmean": "images only"}
             ),
         ] = "mean",
         init_linear_from_pca: Annotated[
             bool,
-            "start A and b at the principal components; else at random (code)",
+            "start A and b at the principal components; otherwise random (code)",
             ParameterDocs("Variants of the paper"),
         ] = False,
         kmeans_restarts: Annotated[
             int,
-            "runs of k-means, of which the tightest counts",
+            "runs of k-means; the one with the tightest clusters is used",
             (1, 1000),
             ParameterDocs("Clusters", larger="slower; the first clusters are at least as tight", paper="20 (code)"),
         ] = 20,

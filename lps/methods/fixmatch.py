@@ -57,36 +57,36 @@ class FixMatch(Method):
             float,
             "lambda: weight of the pseudo-labeled strong views",
             (0, 100),
-            ParameterDocs("Pseudo-labels", larger="guesses count more beside the labels", paper="1 (code)"),
+            ParameterDocs("Pseudo-labels", larger="guesses count more relative to labels", paper="1 (code)"),
         ] = 1.0,
         threshold: Annotated[
             float,
-            "t: confidence that a seen class needs, in training and in prediction",
+            "t: confidence needed for a seen class, in training and in prediction",
             (0, 1),
             ParameterDocs(
                 "Pseudo-labels",
-                larger="fewer guesses are learned from, and more images are taken for novel",
+                larger="fewer guesses are learned from, and more images are predicted as novel",
                 paper="0.95 (code)",
             ),
         ] = 0.95,
         rejection: Annotated[
             Literal["confidence", "closed_set_argmax"],
-            "what is taken for novel; where nothing is, every image gets a seen class",
+            "rule for novel predictions; nothing: every image gets a seen class",
             ParameterDocs(
-                "Prediction", words={"confidence": "what stays below the threshold", "closed_set_argmax": "nothing"}
+                "Prediction", words={"confidence": "images below the threshold", "closed_set_argmax": "nothing"}
             ),
         ] = "confidence",
         head: Annotated[
             Literal["linear", "network"],
             "kind of classifier",
-            ParameterDocs("Prediction", words={"linear": "linear (code)", "network": "as network.head says"}),
+            ParameterDocs("Prediction", words={"linear": "linear (code)", "network": "as set by network.head"}),
         ] = "linear",
         use_average: Annotated[
-            bool, "predict with the moving average of the weights, else with the weights", ParameterDocs("Prediction")
+            bool, "predict with the moving average of the weights instead of the weights", ParameterDocs("Prediction")
         ] = True,
         average_decay: Annotated[
             float,
-            "share of the moving average that a step keeps",
+            "decay of the moving average per step",
             (0, 0.999999),
             ParameterDocs(
                 "Prediction", larger="the average looks further back", paper="0.999 (code)", needs="use_average"
@@ -94,10 +94,8 @@ class FixMatch(Method):
         ] = 0.999,
         test_clusters: Annotated[
             Literal["training", "test"],
-            "whose clusters test images go to",
-            ParameterDocs(
-                "Prediction", words={"training": "the training images'", "test": "their own, of all test images"}
-            ),
+            "clusters that test images are assigned to",
+            ParameterDocs("Prediction", words={"training": "of the training images", "test": "of the test images"}),
         ] = "training",
     ):
         super().__init__(network, classes)

@@ -59,41 +59,45 @@ class GCD(Method):
         *,
         supervised_weight: Annotated[
             float,
-            "lambda: share of the supervised contrastive loss, the rest is unsupervised",
+            "lambda: share of the supervised contrastive loss; the rest is unsupervised",
             (0, 1),
             ParameterDocs(
-                "Contrast", larger="labels shape the features more, the images themselves less", paper="0.35 (code)"
+                "Contrast", larger="labels shape the features more and the images themselves less", paper="0.35 (code)"
             ),
         ] = 0.35,
         unsupervised_temperature: Annotated[
             float,
             "tau_u: temperature of the loss over all images",
             (0.01, 10),
-            ParameterDocs("Contrast", larger="similarities count more evenly, near ones less", paper="1 (code)"),
+            ParameterDocs("Contrast", larger="similarities count more evenly and near images less", paper="1 (code)"),
         ] = 1.0,
         supervised_temperature: Annotated[
             float,
             "tau: temperature of the loss over labeled images",
             (0.01, 10),
-            ParameterDocs("Contrast", larger="similarities count more evenly, near ones less", paper="0.07 (code)"),
+            ParameterDocs(
+                "Contrast", larger="similarities count more evenly and near images less", paper="0.07 (code)"
+            ),
         ] = 0.07,
         projection_width: Annotated[
             int | None,
             "width of the two hidden layers of the projection head; none: 2048, at most 4 times the features",
             (1, 16384),
-            ParameterDocs("Projection", larger="a head that can do more, and is slower", paper="2048 (code)"),
+            ParameterDocs("Projection", larger="a more powerful but slower head", paper="2048 (code)"),
         ] = None,
         projection_outputs: Annotated[
             int,
-            "outputs of the projection head, where the losses compare images",
+            "outputs of the projection head, used by the losses",
             (2, 65536),
             ParameterDocs(
-                "Projection", larger="images are compared in more numbers", paper="65536, after a layer of 256 (code)"
+                "Projection",
+                larger="images are compared in more dimensions",
+                paper="65536, after a layer of 256 (code)",
             ),
         ] = 256,
         kmeans_restarts: Annotated[
             int,
-            "runs of semi-supervised k-means, of which the tightest counts",
+            "runs of semi-supervised k-means; the one with the tightest clusters is used",
             (1, 1000),
             ParameterDocs(
                 "Prediction",
@@ -103,20 +107,18 @@ class GCD(Method):
         ] = 10,
         kmeans_iterations: Annotated[
             int,
-            "most rounds of one run of semi-supervised k-means",
+            "largest number of rounds of one run of semi-supervised k-means",
             (1, 10000),
             ParameterDocs(
                 "Prediction",
-                larger="slower; centres come nearer to where they settle",
+                larger="slower; centres converge further",
                 paper="10 in the program, 200 in the scripts (code)",
             ),
         ] = 200,
         test_clusters: Annotated[
             Literal["training", "test"],
-            "whose clusters test images go to",
-            ParameterDocs(
-                "Prediction", words={"training": "the training images'", "test": "their own, of all test images"}
-            ),
+            "clusters that test images are assigned to",
+            ParameterDocs("Prediction", words={"training": "of the training images", "test": "of the test images"}),
         ] = "training",
     ):
         super().__init__(network, classes)

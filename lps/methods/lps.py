@@ -68,35 +68,37 @@ class LPS(Method):
             "C: factor of the adaptive margin",
             (0, 1000),
             ParameterDocs(
-                "The brake",
+                "Margin",
                 larger="classes that are guessed too often are held back more",
                 paper="10; tried 1 to 20",
                 needs="use_margin",
             ),
         ] = 10.0,
         use_margin: Annotated[
-            bool, "adaptive margin; without it plain cross-entropy (ablation w/o L_AM)", ParameterDocs("The brake")
+            bool, "adaptive margin; without it plain cross-entropy (ablation w/o L_AM)", ParameterDocs("Margin")
         ] = True,
         threshold_seen: Annotated[
             float,
-            "lambda_seen: confidence that a label of a seen class needs",
+            "lambda_seen: confidence needed for a pseudo-label of a seen class",
             (0, 1),
             ParameterDocs(
-                "Thresholds", larger="fewer guesses of seen classes are learned from, and surer ones", paper="0.95"
+                "Thresholds", larger="fewer but more confident guesses of seen classes are learned from", paper="0.95"
             ),
         ] = 0.95,
         threshold_novel_start: Annotated[
             float,
-            "lambda_novel: confidence that a novel label needs in the first epoch",
+            "lambda_novel: confidence needed for a novel pseudo-label in the first epoch",
             (0, 1),
-            ParameterDocs("Thresholds", larger="novel classes begin later, from surer guesses", paper="0.4"),
+            ParameterDocs("Thresholds", larger="novel classes start later, from more confident guesses", paper="0.4"),
         ] = 0.4,
         threshold_novel_end: Annotated[
             float,
-            "lambda_novel: confidence that a novel label needs in the last epoch",
+            "lambda_novel: confidence needed for a novel pseudo-label in the last epoch",
             (0, 1),
             ParameterDocs(
-                "Thresholds", larger="fewer novel guesses count late, and surer ones", paper="0.8; tried 0.7 to 0.9"
+                "Thresholds",
+                larger="late in training, fewer but more confident novel guesses count",
+                paper="0.8; tried 0.7 to 0.9",
             ),
         ] = 0.8,
         pseudo_label_weight: Annotated[
@@ -104,21 +106,23 @@ class LPS(Method):
             "eta1: weight of the pseudo-label contrastive loss",
             (0, 100),
             ParameterDocs(
-                "Contrast", larger="images that share a guess are drawn together more", paper="1; tried 0.6 to 1.4"
+                "Contrast", larger="images with the same guess are pulled together more", paper="1; tried 0.6 to 1.4"
             ),
         ] = 1.0,
         unsupervised_weight: Annotated[
             float,
             "eta2: weight of the unsupervised contrastive loss",
             (0, 100),
-            ParameterDocs("Contrast", larger="unsure images are kept apart more", paper="1; tried 0.6 to 1.4"),
+            ParameterDocs(
+                "Contrast", larger="images without a confident guess are pushed apart more", paper="1; tried 0.6 to 1.4"
+            ),
         ] = 1.0,
         temperature: Annotated[
             float,
             "tau: temperature of both contrastive losses",
             (0.01, 10),
             ParameterDocs(
-                "Contrast", larger="similarities count more evenly, near ones less", paper="0.4; tried 0.2 to 0.6"
+                "Contrast", larger="similarities count more evenly and near images less", paper="0.4; tried 0.2 to 0.6"
             ),
         ] = 0.4,
         entropy_weight: Annotated[
@@ -138,7 +142,7 @@ class LPS(Method):
         ] = "epoch",
         kl_direction: Annotated[
             Literal["uniform_to_est", "est_to_uniform"],
-            "which way the distance in the margin is measured",
+            "direction of the KL divergence in the margin",
             ParameterDocs(
                 "Variants of the paper",
                 words={"uniform_to_est": "prior ‖ estimate (code)", "est_to_uniform": "estimate ‖ prior (text)"},
@@ -159,14 +163,15 @@ class LPS(Method):
         ] = "cosine_logits",
         contrast_normalizer: Annotated[
             Literal["batch", "subset"],
-            "what the unsupervised contrast is divided by",
+            "denominator of the unsupervised contrast",
             ParameterDocs(
-                "Variants of the paper", words={"batch": "all rows (code)", "subset": "the unsure ones (text)"}
+                "Variants of the paper",
+                words={"batch": "all rows (code)", "subset": "only rows without a confident guess (text)"},
             ),
         ] = "batch",
         contrast_variant: Annotated[
             Literal["in", "out"],
-            "where the mean over images with the same guess is taken",
+            "position of the mean over images with the same guess",
             ParameterDocs(
                 "Variants of the paper",
                 words={"in": "inside the logarithm (code, text)", "out": "outside the logarithm"},
@@ -174,7 +179,7 @@ class LPS(Method):
         ] = "in",
         weak_views: Annotated[
             Literal["2", "1"],
-            "weak views of every image",
+            "number of weak views per image",
             ParameterDocs("Variants of the paper", words={"2": "two (code)", "1": "one (text)"}),
         ] = "2",
     ):

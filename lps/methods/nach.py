@@ -61,21 +61,21 @@ class NACH(Method):
         *,
         threshold_seen: Annotated[
             float,
-            "lambda_seen: confidence that a label of a seen class needs",
+            "lambda_seen: confidence needed for a pseudo-label of a seen class",
             (0, 1),
             ParameterDocs(
-                "Thresholds", larger="fewer guesses are learned from, and surer ones", paper="0.95 (others' code)"
+                "Thresholds", larger="fewer but more confident guesses are learned from", paper="0.95 (others' code)"
             ),
         ] = 0.95,
         gap_scale: Annotated[
             float,
-            "s: how much less a novel label needs per unit of the confidence gap",
+            "s: decrease of the novel threshold per unit of the confidence gap",
             (0, 100),
             ParameterDocs("Thresholds", larger="lagging novel classes need less confidence", paper="2 (others' code)"),
         ] = 2.0,
         gap_cap: Annotated[
             float,
-            "c: how much less a novel label needs at most",
+            "c: largest decrease of the novel threshold",
             (0, 1),
             ParameterDocs(
                 "Thresholds",
@@ -85,7 +85,7 @@ class NACH(Method):
         ] = 0.5,
         gap_start: Annotated[
             float,
-            "g: confidence gap of the first epoch, when none is measured yet",
+            "g: confidence gap in the first epoch, before one is measured",
             (-1, 1),
             ParameterDocs(
                 "Thresholds",
@@ -97,19 +97,21 @@ class NACH(Method):
             int | None,
             "a pair passes if closer than the neighbour's k-th labeled neighbour; none: 2 up to ten classes, 1 above",
             (1, 1000),
-            ParameterDocs("Pairs", larger="more pairs pass, doubtful ones too", paper="1 or 2 (others' code)"),
+            ParameterDocs("Pairs", larger="more pairs pass, including doubtful ones", paper="1 or 2 (others' code)"),
         ] = None,
         pairwise_weight: Annotated[
             float,
             "eta1: weight of the loss of positive pairs",
             (0, 100),
-            ParameterDocs("Pairs", larger="images of a pair are predicted alike more", paper="1 (others' code)"),
+            ParameterDocs(
+                "Pairs", larger="predictions of the images of a pair become more similar", paper="1 (others' code)"
+            ),
         ] = 1.0,
         pseudo_label_weight: Annotated[
             float,
             "eta2: weight of the pseudo-label cross-entropy",
             (0, 100),
-            ParameterDocs("Pseudo-labels", larger="guesses count more beside the labels", paper="1 (others' code)"),
+            ParameterDocs("Pseudo-labels", larger="guesses count more relative to labels", paper="1 (others' code)"),
         ] = 1.0,
         entropy_weight: Annotated[
             float,

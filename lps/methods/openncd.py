@@ -65,21 +65,21 @@ class OpenNCD(Method):
         *,
         prototypes_per_class: Annotated[
             int,
-            "prototypes, as a multiple of the number of classes",
+            "number of prototypes, as a multiple of the number of classes",
             (1, 100),
-            ParameterDocs("Prototypes", larger="finer pieces of every class, slower", paper="5 (code)"),
+            ParameterDocs("Prototypes", larger="smaller parts of every class; slower", paper="5 (code)"),
         ] = 5,
         projection_width: Annotated[
             int,
-            "numbers that the projection head gives",
+            "outputs of the projection head",
             (2, 4096),
-            ParameterDocs("Prototypes", larger="images are compared in more numbers", paper="32 (code)"),
+            ParameterDocs("Prototypes", larger="images are compared in more dimensions", paper="32 (code)"),
         ] = 32,
         temperature: Annotated[
             float,
             "tau: temperature of the softmax over prototypes",
             (0.01, 10),
-            ParameterDocs("Prototypes", larger="an image is shared out among more prototypes", paper="0.1 (code)"),
+            ParameterDocs("Prototypes", larger="an image is assigned to more prototypes", paper="0.1 (code)"),
         ] = 0.1,
         votes: Annotated[
             int | None,
@@ -87,17 +87,17 @@ class OpenNCD(Method):
             (1, 100),
             ParameterDocs(
                 "Groups",
-                larger="an image connects more prototypes, less near ones too",
+                larger="an image connects more prototypes, including more distant ones",
                 paper="3 on CIFAR-10, 10 on CIFAR-100 (code)",
             ),
         ] = None,
         graph_weight: Annotated[
             float | None,
-            "share of common votes in the graph, the rest is cosine; none: 1 up to ten classes, 0.9 above",
+            "share of common votes in the graph; the rest is cosine similarity; none: 1 up to ten classes, 0.9 above",
             (0, 1),
             ParameterDocs(
                 "Groups",
-                larger="common images count more, nearness of prototypes less",
+                larger="common images count more and similarity of prototypes less",
                 paper="1 on CIFAR-10, 0.9 on CIFAR-100 (code)",
             ),
         ] = None,
@@ -106,12 +106,12 @@ class OpenNCD(Method):
             "share of the run after which prototypes are grouped",
             (0, 1),
             ParameterDocs(
-                "Groups", larger="groups and the labeled cross-entropy begin later", paper="epoch 5 of 150 (code)"
+                "Groups", larger="groups and the labeled cross-entropy start later", paper="epoch 5 of 150 (code)"
             ),
         ] = 0.0333,
         group_end: Annotated[
             float,
-            "share of the run after which groups stay as they are",
+            "share of the run after which groups are fixed",
             (0, 1),
             ParameterDocs("Groups", larger="groups may change for longer", paper="epoch 69 of 150 (code)"),
         ] = 0.4666,
@@ -119,7 +119,7 @@ class OpenNCD(Method):
             float,
             "eta1: weight of the group similarity of two views",
             (0, 100),
-            ParameterDocs("Groups", larger="both views of an image fall into one group more", paper="1 (code)"),
+            ParameterDocs("Groups", larger="both views of an image are more often in the same group", paper="1 (code)"),
         ] = 1.0,
         prior_weight: Annotated[
             float,
@@ -131,13 +131,13 @@ class OpenNCD(Method):
         ] = 10.0,
         cross_entropy_weight: Annotated[
             float,
-            "w: weight of the labeled cross-entropy, once grouped",
+            "w: weight of the labeled cross-entropy after grouping",
             (0, 100),
             ParameterDocs("Labels", larger="the labels count more", paper="1 (code)"),
         ] = 1.0,
         prediction: Annotated[
             Literal["nearest_prototype", "largest_group"],
-            "the class that an image gets",
+            "how an image gets its class",
             ParameterDocs(
                 "Variants of the paper",
                 words={

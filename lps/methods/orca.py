@@ -62,7 +62,7 @@ class ORCA(Method):
             "C: what the margin adds to a seen logit per unit of uncertainty",
             (0, 1000),
             ParameterDocs(
-                "The brake",
+                "Margin",
                 larger="seen classes are held back more while the network is unsure",
                 paper="10 (code)",
             ),
@@ -72,14 +72,14 @@ class ORCA(Method):
             "c: largest uncertainty that the margin takes into account",
             (0, 1),
             ParameterDocs(
-                "The brake", larger="a very unsure network holds the seen classes back more", paper="0.5 (code)"
+                "Margin", larger="a very unsure network holds the seen classes back more", paper="0.5 (code)"
             ),
         ] = 0.5,
         pairwise_weight: Annotated[
             float,
             "eta: weight of the loss of positive pairs",
             (0, 100),
-            ParameterDocs("Pairs", larger="images of a pair are predicted alike more", paper="1 (code)"),
+            ParameterDocs("Pairs", larger="predictions of the images of a pair become more similar", paper="1 (code)"),
         ] = 1.0,
         entropy_weight: Annotated[
             float,

@@ -62,7 +62,7 @@ class RankStats(Method):
             int,
             "k: how many of the largest features two images must share to be a pair",
             (1, 1000),
-            ParameterDocs("Pairs", larger="fewer images are taken for the same class, and surer ones", paper="5"),
+            ParameterDocs("Pairs", larger="fewer but more certain pairs count as the same class", paper="5"),
         ] = 5,
         consistency_weight: Annotated[
             float | None,
@@ -70,27 +70,27 @@ class RankStats(Method):
             (0, 1000),
             ParameterDocs(
                 "Consistency",
-                larger="both views of an image are predicted alike more",
+                larger="predictions of both views of an image become more similar",
                 paper="5 on CIFAR-10, 50 on CIFAR-100",
             ),
         ] = None,
         ramp_share: Annotated[
             float | None,
-            "T: share of the joint training in which this weight rises; none: 0.25 up to ten classes, 0.75 above",
+            "T: share of the joint training in which this weight increases; none: 0.25 up to ten classes, 0.75 above",
             (0, 1),
             ParameterDocs(
                 "Consistency",
-                larger="the weight rises more slowly",
+                larger="the weight increases more slowly",
                 paper="50 of 200 epochs on CIFAR-10, 150 on CIFAR-100",
             ),
         ] = None,
         supervised_share: Annotated[
             float,
-            "share of the run, at its start, that learns from labeled images alone",
+            "share of the run, from its start, that learns only from labeled images",
             (0, 0.9),
             ParameterDocs(
                 "Stages",
-                larger="longer on the labels alone, shorter on all images",
+                larger="longer on labels only, shorter on all images",
                 paper="100 epochs before 200 of joint training",
             ),
         ] = 0.0,

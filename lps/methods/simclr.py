@@ -41,19 +41,17 @@ class SimCLR(Method):
         *,
         restarts: Annotated[
             int,
-            "k-means runs from new random centres, of which the tightest counts",
+            "runs of k-means from new random centres; the one with the tightest clusters is used",
             (1, 1000),
             ParameterDocs("Prediction", larger="slower; clusters are at least as tight"),
         ] = 10,
         normalize: Annotated[
-            bool, "bring every feature vector to length 1 before k-means", ParameterDocs("Prediction")
+            bool, "normalize every feature vector to length 1 before k-means", ParameterDocs("Prediction")
         ] = True,
         test_clusters: Annotated[
             Literal["training", "test"],
-            "whose clusters test images go to",
-            ParameterDocs(
-                "Prediction", words={"training": "the training images'", "test": "their own, of all test images"}
-            ),
+            "clusters that test images are assigned to",
+            ParameterDocs("Prediction", words={"training": "of the training images", "test": "of the test images"}),
         ] = "training",
     ):
         super().__init__(network, classes)

@@ -49,7 +49,7 @@ class FeatureHead(nn.Module):
         axes = axes * axes.gather(1, axes.abs().argmax(dim=1, keepdim=True)).sign()
         spread = (sample @ axes.T).square().mean().sqrt()
         if spread <= least:
-            print("The features of all images are nearly equal; nothing can be learned of them.", flush=True)
+            print("The features of all images are nearly equal; nothing can be learned from them.", flush=True)
         scale = torch.maximum(spread, least)
         axes = axes / torch.where(scale > 0, scale, 1.0)
         self.projection.weight.copy_(axes)

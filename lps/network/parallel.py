@@ -34,14 +34,14 @@ def join(rank: int, count: int, processes: int, device: torch.device) -> None:
     for. A rank on a GPU takes the one of its own number.
     """
     if count != processes:
-        raise UserError("processes", f"{processes} is not the number that was started, which is {count}")
+        raise UserError("processes", f"{processes} differs from the number of started processes, {count}")
     if count == 1:
         return
     backend = "gloo"
     if device.type == "cuda":
         backend, local, gpus = "cpu:gloo,cuda:nccl", int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
         if local >= gpus:
-            raise UserError("processes", f"{processes} is more than the GPUs here, which are {gpus}; each needs one")
+            raise UserError("processes", f"{processes} is more than the {gpus} GPUs here; every process needs one")
         torch.cuda.set_device(local)
     dist.init_process_group(backend, rank=rank, world_size=count, timeout=_PATIENCE)
 

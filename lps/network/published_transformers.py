@@ -74,7 +74,7 @@ class PublishedTransformer(timm_transformers.VisionTransformer):
         if size % build.patch:
             near = max(1, round(size / build.patch)) * build.patch
             raise UserError(
-                "network.image_size", f"{size} is no multiple of the {build.patch} pixels of a patch; {near} is"
+                "network.image_size", f"{size} is not a multiple of the patch size, {build.patch} pixels; try {near}"
             )
         if (
             build.has_first_norm
@@ -132,8 +132,8 @@ def named(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     if not beginnings:
         raise UserError(
             "network.checkpoint",
-            "holds no vision transformer in a layout that is known (DINO, DINOv2, MAE, CLIP): a tensor"
-            f" {_PATCHES} or class_embedding is expected",
+            "has no vision transformer in a known layout (DINO, DINOv2, MAE, CLIP); expected a tensor"
+            f" {_PATCHES} or class_embedding",
         )
     start = min(beginnings, key=lambda words: ("teacher" not in words, "student" in words, len(words)))
     inside = {key.removeprefix(start): value for key, value in tensors.items() if key.startswith(start)}
@@ -161,15 +161,16 @@ def build_of(tensors: dict[str, Tensor], layout: str) -> Build:
         grid = math.isqrt(own["pos_embed"].shape[1] - 1)
     except (KeyError, ValueError, IndexError) as error:
         missing = f"{error.args[0]} is missing" if isinstance(error, KeyError) else "its tensors have other shapes"
-        raise UserError("network.checkpoint", f"holds no whole vision transformer: {missing}") from None
+        raise UserError("network.checkpoint", f"has an incomplete vision transformer: {missing}") from None
     sizes = {"width": width, "depth": max(numbers) + 1, "hidden": hidden, "patch": patch}
     sizes |= {"registers": registers, "grid": grid}
     for name, value in sizes.items():
         if value > _MOST[name]:
-            raise UserError("network.checkpoint", f"has a {name} of {value}; at most {_MOST[name]} is expected")
+            raise UserError("network.checkpoint", f"has a {name} of {value}; expected at most {_MOST[name]}")
     if channels != 3 or (width % 64 and width not in _HEADS) or not (width and patch and hidden and grid):
         raise UserError(
-            "network.checkpoint", f"is for {channels} channels and {width} wide; 3 and a multiple of 64 fit"
+            "network.checkpoint",
+            f"is for {channels} channels and {width} wide; expected 3 channels and a multiple of 64",
         )
     return Build(
         **sizes,
@@ -185,4 +186,4 @@ def _check_layout(own: dict[str, Tensor], layout: str) -> None:
     found = "clip" if "norm_pre.weight" in own else "dinov2" if "blocks.0.ls1.gamma" in own else "dino"
     if found != ("dino" if layout == "mae" else layout):
         words = {"clip": "CLIP (vit:clip)", "dinov2": "DINOv2 (vit:dinov2)", "dino": "DINO or MAE (vit:dino, vit:mae)"}
-        raise UserError("network.checkpoint", f"is laid out as those of {words[found]}, not as vit:{layout}")
+        raise UserError("network.checkpoint", f"has the layout of {words[found]}, not of vit:{layout}")

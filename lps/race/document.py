@@ -54,7 +54,7 @@ def as_bytes(runs: Sequence[Run]) -> bytes:
 def write(runs: Sequence[Run], to: Path) -> Path:
     """Write the file of the race of one to three runs; raises `UserError`, and leaves no part of it behind."""
     if not to.parent.is_dir():
-        raise UserError("to", f"{shown(to)} cannot be written (its folder does not exist)")
+        raise UserError("to", f"{shown(to)} cannot be written: its folder does not exist")
     text = as_bytes(runs)
     with as_user_error("to", f"{shown(to)} cannot be written"):
         write_whole(to, text, PUBLIC)

@@ -137,7 +137,7 @@ function raceOutcome(race) {
     const lost = best - end > RACE_LOST ? ` (after ${percent(best)} at epoch ${race.epochs[run[group].indexOf(best)]})` : "";
     return `${run.letter} ${percent(end)}${lost}`;
   }).join(", ");
-  const chance = race.runs.length > 1 ? " One run each: chance has its part." : "";
+  const chance = race.runs.length > 1 ? " One run each: some of this may be chance." : "";
   return `At the end novel ${told("novel")}; seen ${told("seen")}.${chance}`;
 }
 
@@ -300,7 +300,7 @@ function raceDrawCourse(canvas, race, course, run, height) {
   pen.textBaseline = "top";
   pen.fillStyle = colors.muted;
   pen.textAlign = "left";
-  const told = most > 0 ? `brake on seen, up to ${most.toFixed(1)}; accuracy` : "accuracy";
+  const told = most > 0 ? `margin on seen, up to ${most.toFixed(1)}; accuracy` : "accuracy";
   pen.fillText(told, 0, foot + 3, w - 6 * small);
   pen.textAlign = "right";
   pen.fillText(`epoch ${race.epochs[course.last]}`, w, foot + 3);
@@ -341,7 +341,7 @@ function raceDrawSide(canvas, race, course, run, now, isTaken, isOver) {
     if (isEstimate && !goals) raceLine(pen, colors.ink, 2.5, [7, 5], [0, floor - high(1 / count)], [w, floor - high(1 / count)]);
     goals?.forEach((share, k) => raceLine(pen, colors.ink, 2.5, [5, 3], [place(k), floor - high(share)], [place(k) + wide, floor - high(share)]));
   } else {
-    pen.fillText("the share of each class is first measured at the end of an epoch", 0, floor - 1.5 * small, w);
+    pen.fillText("class shares are first measured at the end of an epoch", 0, floor - 1.5 * small, w);
   }
   raceLine(pen, colors.muted, 1.5, [], [0, floor], [w, floor]);
   if (above) raceDrawCourse(canvas, race, course, run, above);
@@ -438,9 +438,9 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
       flag.addEventListener("click", () => rest(race.epochs.indexOf(epoch)));
       return flag;
     }));
-    const steps = course.hasSteps ? " KL, guesses and the numbers of the brake are means over a few steps each, and follow their marks by one; guesses are those of unlabeled images." : "";
-    const left = race.left_out ? ` ${race.left_out} epochs in between are left out.` : "";
-    find(".race-rule").textContent = `Every number, and every mark at rest, is a measurement; while a mark travels to the next one, its number is hidden. A quarter of the time is shared evenly by all epochs, the rest goes where seen and novel accuracy and the estimate move.${steps}${left}`;
+    const steps = course.hasSteps ? " KL, guesses and margins are means over a few steps, shown one step late; guesses are those for unlabeled images." : "";
+    const left = race.left_out ? ` ${race.left_out} epochs in between are not shown.` : "";
+    find(".race-rule").textContent = `Marks show measurements; between epochs they are only animated and their numbers are hidden. The race runs slower where accuracy and the estimate change most.${steps}${left}`;
     measure();
   }
 
@@ -536,10 +536,10 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
     put(texts.gap, knows ? (now.seen === null || now.novel === null ? "–" : (100 * (now.seen - now.novel)).toFixed(1).replace("-", "−")) : "");
     put(texts.guesses, now.guesses === null ? "" : `${(100 * now.guesses).toFixed(0)} % seen`);
     const { seen, novel } = now.brake;
-    let words = `no brake: ${run.method} has no margin`;
-    if (run.margins) words = seen === null ? "brake" : `brake ${seen.toFixed(1)} on seen`;
+    let words = `no margin: ${run.method} has none`;
+    if (run.margins) words = seen === null ? "margin" : `margin ${seen.toFixed(1)} on seen`;
     if (run.margins && novel !== null) words += `, ${novel.toFixed(1)} on novel`;
-    if (run.margins && course.margin && run.margins.every((row) => !row || row.every((x) => !x))) words = "brake off";
+    if (run.margins && course.margin && run.margins.every((row) => !row || row.every((x) => !x))) words = "margin off";
     if (run.taken && raceShows(run, isTaken) === run.taken && run.taken !== run.shares) words = `${run.margins || run.shares ? `${words}; bars` : "no margin, no estimate; bars"}: images taken for each class`;
     put(texts.brake, run.last ? words : "");
     put(texts.kl, now.kl === null ? "" : `KL ${now.kl.toFixed(2)}`);

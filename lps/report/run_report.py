@@ -35,12 +35,12 @@ _BASELINES = {f"accuracy/{name}": f"baseline/kmeans/{name}" for name in ("seen",
 _BASELINES["nmi/novel"] = "baseline/kmeans/nmi"
 _CURVES = ("accuracy/novel", "accuracy/seen", "accuracy/all", "kl")
 _ABOUT_CURVES = (
-    "Each line is the mean of n runs at each epoch, its band goes from the lowest to the highest. As recorded while "
-    "training: protocol orca, seen accuracy by method."
+    "Each line is the mean of n runs at each epoch, its band is the range from lowest to highest. As recorded during "
+    "training: protocol orca, seen accuracy as each method defines it."
 )
 _MISSING = "–"
-_FOOTER = "Made by LPS Studio. This file holds everything that it shows and asks for nothing from elsewhere."
-_ORACLE = "the best epoch by accuracy on all unlabeled images: an oracle, since it uses hidden labels"
+_FOOTER = "Made by LPS Studio. This file is complete and works offline."
+_ORACLE = "the best epoch by accuracy on all unlabeled images (an oracle: it uses hidden labels)"
 _WITHHELD = "the best epoch by accuracy on labeled images whose label was withheld from training"
 
 
@@ -61,7 +61,7 @@ def check_name(name: str) -> None:
         said = "reports are HTML; compare --format latex writes the tables, and charts are saved as SVG"
         raise UserError("to", f"{shorten(name)}: {said}")
     if ending not in ("html", "htm"):
-        raise UserError("to", f"{shorten(name)} does not end as a report does; expected .html")
+        raise UserError("to", f"{shorten(name)} is not a report file; expected a name that ends in .html")
 
 
 def of(runs: Sequence[Run], scoring: Scoring, now: datetime | None = None) -> str:
@@ -86,13 +86,13 @@ def of_run(run: Run, now: datetime | None = None) -> str:
     config, past, found = run.config(), EventLog(run.events).read(), summarize(run)
     method = catalog.method_info(config.method)
     sections = [
-        Section("What was run", [Facts(_facts(run, config, past)), *_notes(run)]),
+        Section("Setup", [Facts(_facts(run, config, past)), *_notes(run)]),
         Section("Numbers", _numbers(run, past, found)),
         Section("Pace", _pace(config, past)),
         Section("Classes", _classes(run, past)),
         Section("Loss and pseudo-labels", _losses(config, past)),
         Section(
-            "How to make it again", _again([config], provenance.shareable(config), threads=past.start.get("threads"))
+            "How to reproduce it", _again([config], provenance.shareable(config), threads=past.start.get("threads"))
         ),
     ]
     about = [f"{method.title} on {config.dataset}, seed {config.seed} · {run.id}", date(now)]
@@ -221,7 +221,7 @@ def _numbers(run: Run, past: History, found: dict) -> list[Block]:
     rows = [[_with_unit(name), *(_number(name, one.get(name)) for one in (last, best, before))] for name in names]
     heads = ["", f"Last, epoch {past.last_epoch}", f"Best, epoch {best['epoch']}" if best else "Best", "k-means before"]
     notes = ["On the unlabeled images, under the default protocol.", f"Best: {best_by}."]
-    notes.append("k-means before: of the start features, before training.")
+    notes.append("k-means before: k-means on the start features, before training.")
     if any(name.startswith("test/") for name in names) and run_scores.course(run).test_clusters(run.config()) == "test":
         rows = [[f"{row[0]}‡" if row[0].startswith("Test images") else row[0], *row[1:]] for row in rows]
         notes.append(sentence(run_scores.ABOUT_CLUSTERED_APART))
@@ -287,7 +287,9 @@ def _losses(config: Config, past: History) -> list[Block]:
     epochs, blocks = _epochs(config, past), []
     if any(name.startswith("loss/") for name in past.epochs):
         figure = line_charts.losses(past, epochs, LIGHT)
-        blocks.append(Chart("Loss terms", figure, "The terms of the loss over the epochs", "As they enter the sum."))
+        blocks.append(
+            Chart("Loss terms", figure, "The terms of the loss over the epochs", "Weighted as in the total loss.")
+        )
     if any(name.startswith("pseudo_label/") for name in past.epochs):
         alt = "Share and confidence of confident pseudo-labels over the epochs"
         blocks.append(
@@ -312,7 +314,7 @@ def _classes(run: Run, past: History) -> list[Block]:
     if estimated is not None and len(estimated) == len(names):
         top, prior = float(np.nanmax(estimated)), past.vector("class/prior", epoch)
         figure = class_bars.class_distribution(estimated, seen, names, LIGHT, top, prior)
-        alt = f"Estimated class distribution at epoch {epoch}, beside the prior"
+        alt = f"Estimated class distribution at epoch {epoch}, compared with the prior"
         blocks.append(Chart("Estimated class distribution", figure, alt, f"Epoch {epoch}; dashed: the prior."))
     if accuracy is not None and len(accuracy) == len(names):
         figure = class_bars.class_accuracy(accuracy, seen, names, LIGHT)
@@ -340,7 +342,7 @@ def _confusion(run: Run, split: Split, targets: np.ndarray, names: list[str]) ->
         clean_line(_cluster_title(int(ids[i]), said.names.get(int(ids[i])) or defaults.get(int(ids[i])))) for i in order
     ]
     figure = confusion.figure(counts[order], rows, names, split.classes.seen, LIGHT)
-    alt = f"How many images of every class each cluster holds at epoch {epochs[-1]}"
+    alt = f"Images of every class in each cluster at epoch {epochs[-1]}"
     note = f"Epoch {epochs[-1]}; clusters by their matched class{_by_a_person(said)}."
     return [Chart("Confusion matrix", figure, alt, note)]
 
@@ -354,7 +356,7 @@ def _by_a_person(said: naming.Naming) -> str:
         "corrected": said.moved or said.wrong or said.nothing or said.rejected,
     }
     words = [word for word, what in done.items() if what]
-    return f", as a person has {' and '.join(words)} them" if words else ""
+    return f", as {' and '.join(words)} by a user" if words else ""
 
 
 def _cluster_title(cluster: int, name: str | None) -> str:
@@ -376,14 +378,14 @@ def of_comparison(
     methods = list(dict.fromkeys(catalog.method_info(group.config.method).title for group in groups))
     sets = list(dict.fromkeys(group.config.dataset for group in groups))
     settings = {group.label: provenance.shareable(group.config) for group in groups}  # the commands tell the seeds
-    table = Code("The table, where these runs are", group_tables.command(groups, scoring))
+    table = Code("The table, on the machine of these runs", group_tables.command(groups, scoring))
     sections = [
         Section("Compared runs", [Facts(_about_comparison(groups, members, scoring))]),
         Section("Numbers", numbers(groups)),
         Section("Curves", curves(groups)),
         Section("Settings that differ", _differences(groups)),
         Section("Every run", [_run_table(groups), *left_out_table(left_out)]),
-        Section("How to make it again", _again([m.config for m in members], settings, [table])),
+        Section("How to reproduce it", _again([m.config for m in members], settings, [table])),
     ]
     names = ", ".join(methods) if len(methods) <= 4 else f"{len(methods)} methods"
     about = [f"{counted(len(members), 'run')} in {counted(len(groups), 'group')}", date(now)]
@@ -399,7 +401,7 @@ def _about_comparison(groups: Sequence[Group], members: Sequence[Scored], scorin
         ("Data set", "; ".join(catalog.dataset_info(name).summary for name in sets)),
         ("Methods", ", ".join(dict.fromkeys(catalog.method_info(group.config.method).title for group in groups))),
         ("Seeds", ", ".join(map(str, seeds))),
-        ("Splits", ", ".join(splits) + "; numbers of different splits do not compare" * (len(splits) > 1)),
+        ("Splits", ", ".join(splits) + "; numbers of different splits cannot be compared" * (len(splits) > 1)),
         ("Protocol", f"{scoring.protocol}: {PROTOCOLS[scoring.protocol]}"),
         ("Scored", f"{run_scores.IMAGES[scoring.images]}, at {run_scores.SELECTIONS[scoring.select]}"),
         ("Seen accuracy", group_tables.SEEN_WORDS[scoring.seen].lower()),
@@ -437,7 +439,7 @@ def _difference_table(groups: Sequence[Group]) -> list[Block]:
     places = {row: place for place, row in enumerate(held.rows)}
     bold = frozenset((places[row], columns.index(column) + 2) for row, column in held.bold)
     notes = [sentence(note) for note in [*differences.about(held), *differences.sentences(held)]]
-    heads = ["Group", "Against", *(HEADS[column][0] for column in columns), "Seeds"]
+    heads = ["Group", "Baseline", *(HEADS[column][0] for column in columns), "Seeds"]
     return [Table("Differences, points", heads, score_tables.difference_rows(held), notes, bold, words=2)]
 
 
@@ -462,10 +464,10 @@ def curves(groups: Sequence[Group]) -> list[Block]:
 
 def _differences(groups: Sequence[Group]) -> list[Block]:
     if len(groups) == 1:
-        return [Words(["There is one group: its runs differ only in the seed."])]
+        return [Words(["There is only one group: its runs differ only in the seed."])]
     table = group_tables.settings_table(groups)
     rows = table.astype(str).to_numpy().tolist()
-    notes = ["A setting that only some methods have is listed where a run has changed it."]
+    notes = ["A setting that only some methods have is listed if a run has changed it."]
     return [Table("", list(table), rows, notes, words=len(table.columns))]
 
 
@@ -473,8 +475,8 @@ def _run_table(groups: Sequence[Group]) -> Table:
     heads = ["Run", "Group", "Seed", "Epoch", *(head for head, _ in HEADS.values()), "Remark"]
     rows = []
     for group in groups:
-        rows += [_run_row(group.label, m, "" if m.is_complete else "did not reach its end") for m in group.members]
-        rows += [_run_row(group.label, m, "another run of the seed counts") for m in group.replaced]
+        rows += [_run_row(group.label, m, "" if m.is_complete else "ended early") for m in group.members]
+        rows += [_run_row(group.label, m, "not used: another run has the same seed") for m in group.replaced]
     return Table("", heads, rows, words=2)
 
 
@@ -497,14 +499,17 @@ def _again(configs: Sequence[Config], settings: dict, more: Sequence[Block] = ()
     commands = "\n".join(dict.fromkeys(map(provenance.train_command, configs)))
     said = []
     if threads and configs[0].threads is None:
-        said.append(f"The run used {_count(threads, 'thread')}; another number rounds differently (--set threads=N).")
+        said.append(
+            f"The run used {_count(threads, 'thread')}; a different number gives slightly different results "
+            "(--set threads=N)."
+        )
     if any(config.flat()[key] for config in configs for key in provenance.PATHS):
-        said.append("/path/to/ replaces folders of the training machine.")
+        said.append("/path/to/ stands for folders of the training machine.")
     about = provenance.versions() | ({"commit": found} if (found := provenance.commit()) else {})
     return [
         Code("Commands" if "\n" in commands else "Command", commands),
         *([Words(said)] if said else []),
         *more,
-        Code("Versions where this report was written", "\n".join(f"{name} {text}" for name, text in about.items())),
+        Code("Versions on the machine of this report", "\n".join(f"{name} {text}" for name, text in about.items())),
         Code("All settings as JSON", json.dumps(settings, indent=2, allow_nan=False), is_folded=True),
     ]

@@ -61,14 +61,14 @@ def of(known: SweepRecord, root: Path, scoring: Scoring, now: datetime | None = 
     groups = group_tables.sorted_groups(scored)
     sheet = sweep_charts.sheet_of(asked)
     sections = [
-        Section("What was run", [Facts(_facts(known, told, groups, scoring))]),
+        Section("Setup", [Facts(_facts(known, told, groups, scoring))]),
         *([_paper_section(sheet, scored, scoring)] if sheet else []),
         Section("Groups of runs" if sheet else "Numbers", _numbers(groups)),
         Section("Curves", run_report.curves(groups) if groups else []),
         Section("Settings", _settings([one.config for one in told if one.config])),
         Section("Hardware, time and cost", _cost(told)),
         Section("Every run", [_run_table(told), *run_report.left_out_table(left_out)]),
-        Section("How to make it again", _again(asked, known, told)),
+        Section("How to reproduce it", _again(asked, known, told)),
     ]
     title = f"{sheet.preset.title} ({sheet.preset.place}), {asked.scale} scale" if sheet else f"Sweep {known.name}"
     about = [f"{known.name} · {counted(len(items), 'run')}, {len(finished)} finished", run_report.date(now)]
@@ -120,7 +120,7 @@ def _paper_section(sheet: PaperTable, scored: Sequence[Scored], scoring: Scoring
     blocks += [Words([run_report.sentence(note) for note in grid.notes])]
     blocks += [Chart(words, figure, alt) for words, figure, alt in sweep_charts.figures(sheet, groups, LIGHT)]
     blocks.append(Code("LaTeX", preset_tables.latex(grid, sheet.asked.command()), True))
-    return Section(f"{sheet.preset.place} of the paper, filled", blocks)
+    return Section(f"{sheet.preset.place} of the paper, filled with these runs", blocks)
 
 
 def _grid_tables(grid: Grid) -> list[Block]:
@@ -154,7 +154,7 @@ def _settings(configs: Sequence[Config]) -> list[Block]:
     blocks: list[Block] = []
     if differing:
         rows = [list(row) for row in dict.fromkeys(tuple(_text(own, key) for key in differing) for own in settings)]
-        notes = ["– stands where a method has no such setting."]
+        notes = ["– means that a method has no such setting."]
         blocks.append(Table("Settings that differ", differing, rows, notes, words=len(differing)))
     rows = [[key, text_of(value)] for key, value in shared.items()]
     return [*blocks, Table("Settings that all runs share", ["Setting", "Value"], rows, words=2)]
@@ -185,7 +185,7 @@ def _cost(told: Sequence[_Told]) -> list[Block]:
     ]
     rows += [("LPS Studio", _counted(told, "lps")), ("Commit", _counted(told, "commit"))]
     total = f"{estimated(sum(timed))} in {counted(len(timed), 'run')}, pretraining included" if timed else _MISSING
-    rows += [("Time of the runs", f"{total}; one after another, whatever ran side by side" if timed else total)]
+    rows += [("Time of the runs", f"{total}; summed over runs, even if some ran at the same time" if timed else total)]
     rows += [("Training", f"{estimated(trained)} of training and evaluation in finished runs" if trained else _MISSING)]
     size = sum(costs.folder_bytes(one.run.folder) for one in told if one.run)
     return [Facts([*rows, ("Disk", data_size(size)), *_speeds(told)])]
@@ -238,9 +238,9 @@ def _again(asked, known: SweepRecord, told: Sequence[_Told]) -> list[Block]:
         blocks.append(Code("The whole sweep", _shareable_command(asked.command(known.name), configs)))
     blocks.append(Code("Its table", cli_args.command("compare", tag=known.tag)))
     single = "\n".join(dict.fromkeys(map(provenance.train_command, configs)))
-    blocks.append(Code("Every run by itself", single, is_folded=asked is not None))
+    blocks.append(Code("Single runs", single, is_folded=asked is not None))
     about = provenance.versions() | ({"commit": found} if (found := provenance.commit()) else {})
-    blocks.append(Code("Versions where this report was written", "\n".join(f"{k} {v}" for k, v in about.items())))
+    blocks.append(Code("Versions on the machine of this report", "\n".join(f"{k} {v}" for k, v in about.items())))
     settings = {one.label: provenance.shareable(one.config) for one in told if one.config}
     return [*blocks, Code("All settings as JSON", json.dumps(settings, indent=2, allow_nan=False), True)]
 
@@ -261,4 +261,4 @@ def find(known: Sequence[SweepRecord], tag: str) -> SweepRecord:
         if one.tag == tag:
             return one
     names = ", ".join(one.tag for one in known[:20]) or "none yet"
-    raise UserError("tag", f"{shorten(tag)} is on no run here; choices: {names}")
+    raise UserError("tag", f"{shorten(tag)} has no runs here; choices: {names}")

@@ -31,7 +31,7 @@ _KINDS = {  # folder beside the runs -> what its jobs are called, and the ending
     ".models": ("Model export", ".zip"),
 }
 _PROGRESS = ".progress.json"
-_NOTHING_KEPT = "the next one begins anew"
+_NOTHING_KEPT = "the next one starts from the beginning"
 _RECENT_S = 86_400.0  # a job that ended longer ago is not listed
 _PATIENCE_S = 10.0  # from the request that a job shall end to its end by force
 _TICK_S = 1.0  # between two records of progress
@@ -158,9 +158,9 @@ class BackgroundJob:
 def kept_in_words(config: Config) -> str:
     """What is kept of a cancelled job on `config`: not its result, but maybe what that is made of."""
     if config.features == "stored":
-        return "the features computed so far are kept"
+        return "the features computed so far are saved"
     if config.network_start == "simclr" and config.pretrain_epochs:
-        return "what was pretrained is kept"
+        return "the pretraining so far is saved"
     return _NOTHING_KEPT
 
 
@@ -188,7 +188,7 @@ def find(root: Path, name: str) -> BackgroundJob | None:
 def cancel(job: BackgroundJob) -> None:
     """End a working job; its `kept` says what is kept. Raises `UserError` where it is over."""
     if not job.is_working:
-        raise UserError("job", f"{shorten(job.id)} is over already")
+        raise UserError("job", f"{shorten(job.id)} has already ended")
     background.cancel(job.path)
 
 
@@ -269,7 +269,7 @@ def at_work(config: Config, path: Path, is_begun: bool, show: Show = silent) -> 
     with _usable(path):
         lock = None if is_begun else claim(path.with_suffix(".lock"))
     if lock is None and not is_begun:
-        raise UserError("job", f"{path.stem} is under way already; python -m lps queue shows it, or cancels it")
+        raise UserError("job", f"{path.stem} is already running; show or cancel it with python -m lps queue")
     try:
         with _usable(path):
             if not is_begun:

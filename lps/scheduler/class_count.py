@@ -68,7 +68,7 @@ def read(path: Path) -> ClassCount | None:
     try:
         stored = json.loads(read_small(path))
         if not _is_count(stored):
-            raise ValueError("it is no count")
+            raise ValueError("it is not a class count")
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:

@@ -61,7 +61,7 @@ def _enter(run: Run, token: str) -> tuple[int, int] | None:
     """The number of the attempt that this job makes, and the run's lock; None where the run is not this job's."""
     lock = claim(run.lock, _LOCK_PATIENCE_S)
     if lock is None:
-        print(f"{run.id}: another process works on this run", file=sys.stderr)
+        print(f"{run.id}: another process is working on this run", file=sys.stderr)
         return None
     with locked(run.folder):
         wish, begun = run.wish(), run.begun_attempt()
@@ -103,12 +103,12 @@ class _JobAttempt(Attempt):
             return ending | {"kind": "", "reason": f"the job was cancelled in {self.place.TITLE}"}
         idle = self._idle()
         if idle >= _MOST_IDLE:
-            said = f"interrupted {idle} times in a row without a step in between; it needs more time"
+            said = f"interrupted {idle} times in a row without a training step; it needs a longer time limit"
             return ending | {"reason": said}
         # Where nobody can be asked, what the place says of the job later on is the run's state.
         self._ask_again(idle)
         self.goes_back = fate == "going"
-        return ending | {"reason": f"interrupted by {self.place.TITLE}; it goes on from its checkpoint"}
+        return ending | {"reason": f"interrupted by {self.place.TITLE}; it continues from its checkpoint"}
 
     def fate(self) -> str:
         """What becomes of the job after its SIGTERM, as `Executor.own_fate` says."""

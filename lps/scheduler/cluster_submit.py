@@ -70,7 +70,7 @@ def _hand_over(runs: list[Run], options: Options, trainer: Sequence[str], about:
     except BackendUnavailable as silence:
         if silence.is_open:
             raise _Open(options.place, f"it is unknown whether the cluster accepted the job: {silence}") from None
-        raise UserError(options.place, f"the job was not taken: {silence}") from None
+        raise UserError(options.place, f"job submission failed: {silence}") from None
 
 
 def _wish(run: Run, place: str, about: dict, earlier: dict[Run, tuple[dict, dict]]) -> None:
@@ -117,9 +117,7 @@ def end(run: Run, kill: bool) -> None:
         if job:
             place.cancel(job, waiting_only=not kill)
     except BackendUnavailable as silence:
-        said = (
-            f"{executors.title(on)} could not be told to end the job ({silence}); the run itself will obey when it can"
-        )
+        said = f"{executors.title(on)} could not cancel the job ({silence}); the run will stop itself when it can"
         raise UserError(on, said) from None
 
 

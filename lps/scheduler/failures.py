@@ -44,7 +44,8 @@ def _tenth_of_lr(config: Config) -> dict:
 ADVICE = {
     "config": Advice(
         "A setting does not work",
-        "The settings contradict each other, the data set or this machine, which showed only when the run began.",
+        "The settings do not fit each other, the data set or this machine. This was only detected when the run "
+        "started.",
         "Launch a copy and change the setting that the reason names.",
         COPY,
         "Copy the run and fix the setting",
@@ -52,14 +53,14 @@ ADVICE = {
     "data": Advice(
         "The data cannot be used",
         "The files of the data set are missing, incomplete or not what the data set expects.",
-        "Put the files right and resume, or launch a copy that points to other ones.",
+        "Fix the files and resume, or launch a copy with other data.",
         COPY,
         "Copy and choose the data",
     ),
     "out_of_memory": Advice(
         "Memory ran out",
-        "Images, network and both views of a batch do not fit into the memory of the device together.",
-        "Launch a copy with half the batch; fewer other programs on the device help too.",
+        "Images, network and both views of a batch together do not fit into the memory of the device.",
+        "Launch a copy with half the batch size, or close other programs on the device.",
         COPY,
         "Copy with half the batch",
         _half_batch,
@@ -67,7 +68,7 @@ ADVICE = {
     "diverged": Advice(
         "Training diverged",
         "The loss became infinite or NaN; the learning rate is probably too large.",
-        "Launch a copy with a tenth of the learning rate; a resumed run would take the same steps again.",
+        "Launch a copy with a tenth of the learning rate; a resumed run would diverge again.",
         COPY,
         "Copy with a smaller learning rate",
         _tenth_of_lr,
@@ -81,29 +82,29 @@ ADVICE = {
     ),
     "io_error": Advice(
         "A file could not be written or read",
-        "The folder of the runs is read-only, belongs to somebody else, was moved, or its disk has a fault.",
+        "The runs folder is read-only, belongs to another user, was moved, or its disk has a fault.",
         "Fix the problem named in the reason (python -m lps doctor checks for it), then resume.",
         RESUME,
         "Resume",
     ),
     "device": Advice(
         "The GPU was lost",
-        "The driver reported a fault, the GPU was taken away, or another program brought it down.",
-        "Look at the GPU with nvidia-smi and resume; a copy on the CPU runs without it.",
+        "The driver reported a fault, the GPU was taken away, or another program crashed it.",
+        "Check the GPU with nvidia-smi and resume, or launch a copy on the CPU.",
         RESUME,
         "Resume",
     ),
     "killed": Advice(
         "The run was killed",
-        "The process did not end itself. Everything up to its last checkpoint is kept.",
+        "Another process or the system killed it. Everything up to the last checkpoint is saved.",
         "Resume: the run continues from the last checkpoint.",
         RESUME,
         "Resume",
     ),
     "bug": Advice(
         "An error in the program",
-        "Something happened that the program does not expect; the log has the details.",
-        "Resume once, in case it was chance. If it comes again, launch a copy with other settings and report the log.",
+        "An unexpected error occurred; the log has the details.",
+        "Resume once. If it happens again, launch a copy with other settings and report the log.",
         RESUME,
         "Resume",
     ),

@@ -114,7 +114,7 @@ def check_wish(retries: int | None, priority: int | None, on: job_options.Option
             continue
         check(number)
         if on is not None:
-            raise UserError(name, f"{number} has no meaning {executors.AWAY[on.place].INSTEAD[name]}; leave it out")
+            raise UserError(name, f"{number} cannot be used {executors.AWAY[on.place].INSTEAD[name]}; remove it")
 
 
 def resume(run: Run, trainer=TRAINER, *, retries: int | None = None) -> State:
@@ -198,7 +198,7 @@ def pump(root: Path, trainer=TRAINER) -> list[Run]:
         return started
     except OSError as error:
         place = f"{shown(error.filename)}: " if error.filename else ""
-        said = f"no run can be started from {shorten(str(root))} ({place}{refusal(error)})"
+        said = f"no run can be started in {shorten(str(root))} ({place}{refusal(error)})"
         raise UserError("runs", said) from None
     finally:
         if turn is not None:
@@ -405,11 +405,9 @@ def _check_place(config: Config, on: job_options.Options | None = None) -> None:
         check_device(config.device, config.processes)
     elif config.processes % on.parts:
         said = f"{config.processes} cannot be shared evenly among {counted(on.parts, 'part')} of a job"
-        raise UserError("processes", f"{said}; a run on several nodes has as many on each")
+        raise UserError("processes", f"{said}; a run on several nodes needs the same number on each")
     elif config.device != "cpu" and on.gpus and on.gpus < config.processes:
-        raise UserError(
-            f"{on.place} gpus", f"{on.gpus} is fewer than the processes, {config.processes}; each needs one"
-        )
+        raise UserError(f"{on.place} gpus", f"{on.gpus} is fewer than the {config.processes} processes; each needs one")
 
 
 def _first_attempt(run: Run) -> int:

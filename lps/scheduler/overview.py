@@ -20,8 +20,8 @@ from lps.store.runs import Run, State
 from lps.wording import counted
 
 _LEFT_ALONE = (
-    "what looked after it was ended, and it could not be started again here; open a page of the dashboard or call "
-    "python -m lps queue, as the user whose runs they are"
+    "its background process ended and could not be restarted; open a page of the dashboard or run python -m lps "
+    "queue as the owner of the runs"
 )
 
 
@@ -130,8 +130,8 @@ def look(root: Path, now: float | None = None, known: KnownCosts | None = None) 
 def still_in_words(root: Path) -> str:
     """Why a queue that nobody tends stands still, and what to do."""
     if found := run_slots.blocked_by(root):
-        return f"the queue stands still, since no run can be started ({found}); take it away"
-    return f"the queue stands still: {_LEFT_ALONE}"
+        return f"the queue is blocked because no run can be started ({found}); remove it"
+    return f"the queue is blocked: {_LEFT_ALONE}"
 
 
 def suggested_cpu_slots(found: QueueSnapshot) -> int:
@@ -151,9 +151,9 @@ def suggestion_in_words(found: QueueSnapshot) -> str:
     """ "Suggested: 4, since this machine has 8 cores and its runs take up to 2 (threads)." """
     number, threads, cores = suggested_cpu_slots(found), _most_threads(found), devices.available_cores()
     if threads < cores:
-        return f"Suggested: {number}, since this machine has {cores} cores and its runs take up to {threads} (threads)."
+        return f"Suggested: {number}, because this machine has {cores} cores and its runs use up to {threads} threads."
     if cores == 1:
-        return "Suggested: 1, since this machine has 1 core."
+        return "Suggested: 1, because this machine has 1 core."
     return (
         f"Suggested: 1, since a run takes all {cores} cores here; with threads=1, {cores} runs fit beside each other."
     )
@@ -247,22 +247,19 @@ def end_in_words(found: QueueSnapshot, now: float) -> str:
         return found.still
     if not found.switch.paused or not waiting:
         return _end_in_words(found, now, "done", len(found.going) + waiting)
-    rest = "when the rest will be done is open while the queue is paused"
-    if not found.going:
-        return rest.replace("the rest", "it")
-    return f"{_end_in_words(found, now, 'what runs is done', len(found.going))}; {rest}"
+    rest = "waiting runs start when the queue resumes"
+    return f"{_end_in_words(found, now, 'running runs done', len(found.going))}; {rest}" if found.going else rest
 
 
 def _end_in_words(found: QueueSnapshot, now: float, what: str, count: int) -> str:
     if found.ends is None:
-        subject = "what runs" if what != "done" else "it"
         like = "it" if count == 1 else "these"
-        return f"when {subject} will be done is not known before a run like {like} has finished"
+        return f"end unknown until a run like {like} has finished"
     left = found.ends.after(now)
     when, span = clock(found.end, now), f"in about {costs.span_in_words(left)}"
     if found.unknown:
         runs = counted(found.unknown, "run")
-        return f"{what} at {when} at the earliest ({span}): how long {runs} will take is not known yet"
+        return f"{what} at {when} at the earliest ({span}): the duration of {runs} is not known yet"
     if costs.is_wide(left):
         return f"{what} {span}"
     return f"{what} at about {when} ({span})"

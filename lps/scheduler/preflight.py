@@ -53,8 +53,8 @@ def notices(config: Config) -> list[str]:
     hidden = images.class_names[images.num_classes // 2 :]
     named = ", ".join(hidden[:_SHOWN]) + ", ..." * (len(hidden) > _SHOWN)
     return [
-        f"There is no folder unlabeled, so {len(hidden)} of the {images.num_classes} classes count as novel, and their "
-        f"labels are hidden from training: {named} (split.num_seen and split.seen_classes choose)."
+        f"There is no folder unlabeled, so {len(hidden)} of the {images.num_classes} classes count as novel, and "
+        f"their labels are hidden from training: {named}. Change this with split.num_seen or split.seen_classes."
     ]
 
 
@@ -75,19 +75,19 @@ def _crowding(config: Config) -> list[str]:
         return []
     said, pixels = [], sources.of(config).pixels
     if pixels.nbytes > datasets.ON_DEVICE:
+        place = "in their file on the disk" if isinstance(pixels, np.memmap) else "in main memory"
         said.append(
-            f"The pictures take {data_size(pixels.nbytes)}: they are not copied to the GPU but stay "
-            f"{'in their file on the disk' if isinstance(pixels, np.memmap) else 'in main memory'}, and each step "
-            f"fetches its own, {data_size(pixels.nbytes / len(pixels) * config.batch_size)}."
+            f"The pictures take {data_size(pixels.nbytes)}: they stay {place} instead of on the GPU, and each step "
+            f"copies its own, {data_size(pixels.nbytes / len(pixels) * config.batch_size)}."
         )
     needed = _pretraining_bytes(config, *pixels.shape[1:3])
     room = max((gpu.bytes or 0 for gpu in gpus), default=0)
     if needed and room and needed > room:
-        precision = "" if config.precision != "fp32" else ", precision bf16 about half as much"
+        precision = "" if config.precision != "fp32" else ", precision bf16 about half"
         said.append(
             f"A step of pretraining takes about {data_size(needed)} of a GPU's memory, which is "
-            f"{data_size(room)} here: a smaller pretrain.batch_size takes less{precision}, "
-            "and start weights from a file (network.start) need none of it."
+            f"{data_size(room)} here. A smaller pretrain.batch_size needs less{precision}; start weights from a file "
+            "(network.start) need no pretraining."
         )
     return said
 
@@ -121,7 +121,8 @@ def shortage(configs: Sequence[Config], root: Path) -> str:
     if needed > left:
         about = f"about {data_size(needed)}, and {data_size(left)} are free in {place}"
         return (
-            f"The disk is too small: {what} will write {about}. Without more it ends as disk_full and can be resumed."
+            f"The disk is too small: {what} will write {about}. Without more space it ends as disk_full and can be "
+            "resumed."
         )
     if left < LITTLE and None in found:
         return f"Only {data_size(left)} are free in {place}, and how much {what} will write is unknown."

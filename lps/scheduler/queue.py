@@ -181,7 +181,7 @@ def check_retries(number: int) -> int:
 
 
 def check_priority(number: int) -> int:
-    return _check_whole("priority", number, -MOST_PRIORITY, MOST_PRIORITY, "; higher ones go first")
+    return _check_whole("priority", number, -MOST_PRIORITY, MOST_PRIORITY, "; higher priorities start first")
 
 
 def check_cpu_slots(number: int, name: str = "slots") -> int:
@@ -271,11 +271,11 @@ def read_switch(root: Path) -> Switch:
         return Switch()
     stored = Run(Path(root)).read_json(SWITCH)
     since, slots = stored.get("time"), stored.get("cpu_slots")
-    damaged = Switch(problem=f"{SWITCH} is damaged and was left out of account: the queue goes on")
+    damaged = Switch(problem=f"{SWITCH} is damaged and was ignored: the queue is not paused")
     if type(stored.get("paused")) is not bool:
         return damaged
     if versions.is_newer("queue", stored.get("version")):
-        return Switch(problem=f"{SWITCH} was made by a newer LPS Studio and was left out of account: the queue goes on")
+        return Switch(problem=f"{SWITCH} was made by a newer LPS Studio and was ignored: the queue is not paused")
     if slots is not None and not (type(slots) is int and 1 <= slots <= MOST_CPU_SLOTS):
         return damaged
     return Switch(stored["paused"], number(since, 0.0), cpu_slots=slots)
@@ -288,7 +288,7 @@ def _change(run: Run, edit: Callable[[DesiredState], DesiredState]) -> None:
     with turn(run.root), run.changing():
         if not run.waiting_attempt() or is_held(run.lock):
             state = state_in_words(run)
-            raise UserError("run", f"{run.id} is {state}; only runs that wait have a place in the queue")
+            raise UserError("run", f"{run.id} is {state}; only waiting runs are in the queue")
         wish = run.wish()
         if (changed := edit(wish)) != wish:
             write(run, changed)

@@ -75,8 +75,8 @@ def blocked_by(root: Path) -> str:
     folder = Path(root) / ".slots"
     for path in (folder, Path(root) / ".sched.lock", Path(root) / ".waker.lock", *sorted(folder.glob("*.lock"))):
         if path.is_symlink():
-            return f"{shown(str(path))}: it is a link, which is not followed"
-    return f"{shown(str(folder))}: it is no folder" if os.path.lexists(folder) and not folder.is_dir() else ""
+            return f"{shown(str(path))}: it is a link, and links are not followed"
+    return f"{shown(str(folder))}: it is not a folder" if os.path.lexists(folder) and not folder.is_dir() else ""
 
 
 def let_go(slots: Mapping[Slot, int]) -> None:

@@ -107,7 +107,7 @@ class Attempt:
             return False
         try:
             if self._want() in ("stop", "kill"):
-                ending = {"state": "stopped", "reason": "cancelled before it began"}
+                ending = {"state": "stopped", "reason": "cancelled before it started"}
             else:
                 sweep(self.run.folder)
                 self._record_start(None)
@@ -220,9 +220,9 @@ class Attempt:
         """See to a stop; kill at once on request, or where the folder has gone."""
         want = self._want()
         if not self._is_whole():
-            self._force("the run's folder or a part of it was removed or moved while it was going")
+            self._force("the run's folder or a part of it was removed or moved during the run")
         elif want == "kill":
-            self._force("ended at once by request, without a checkpoint of the last steps")
+            self._force("ended by request without a checkpoint of the last steps")
         elif want == "stop":
             self._press_on()
 
@@ -234,7 +234,7 @@ class Attempt:
         wake(self.process.pid)
         grace = self.run.grace_s()
         if time.monotonic() >= self.stopped_at + grace:
-            self._force(f"did not stop within {grace:g} s and was ended by force")
+            self._force(f"did not stop within {grace:g} s and was killed")
 
     def _is_whole(self) -> bool:
         """Whether the folder is there with all that it had before.
@@ -271,7 +271,7 @@ def _runner_failure(error: Exception) -> dict:
     """Kind and reason of an attempt that the runner itself could not carry out."""
     number = error.errno if isinstance(error, OSError) else None
     if number in (errno.ENOSPC, errno.EDQUOT):
-        return {"kind": "disk_full", "reason": "no space left to carry out the run; free some and resume"}
+        return {"kind": "disk_full", "reason": "no space left for the run; free some space and resume"}
     kind = "io_error" if number in (errno.EIO, errno.EROFS, errno.ESTALE) else "bug"
     return {"kind": kind, "reason": clean_line(f"the runner stopped: {error}", 500)}
 
@@ -301,7 +301,7 @@ def classify(
     if event == "fail":
         reason = clean_line(last.get("reason") or "no reason was given", 500)
         return end | {"kind": clean_line(last.get("failure") or "bug"), "reason": reason}
-    kind, who = (PREEMPTED, "ended by a signal from outside") if foreign else ("", "stopped by request")
+    kind, who = (PREEMPTED, "ended by a signal") if foreign else ("", "stopped by request")
     if forced or (event == "stop" and code == 0):
         is_obedience = stop_asked or not forced
         return end | {"state": "stopped", "kind": kind if is_obedience else "", "reason": forced or who}
@@ -312,10 +312,10 @@ def classify(
         about = {"kind": "out_of_memory" if is_starved else "killed", "reason": _signal_in_words(killer, starved)}
         return end | about
     if code == 0:
-        return end | {"kind": "bug", "reason": "the training process ended without saying how (exit code 0)"}
+        return end | {"kind": "bug", "reason": "the training process ended without a result (exit code 0)"}
     if told := _DISK_FAILURE.search(output):  # it could not even write an event
         return end | {"kind": told[1], "reason": clean_line(told[2], 500)}
-    said = last_error(output) or f"the training process ended with exit code {code} and left no message"
+    said = last_error(output) or f"the training process ended with exit code {code} without a message"
     return end | {"kind": "config" if code == 2 else "bug", "reason": said}
 
 
@@ -327,9 +327,9 @@ def _signal_in_words(number: int, starved: bool | None) -> str:
         name = "unknown"
     cause = "a user or the system ended it"
     if number in _BREAKDOWNS:
-        cause = "most likely a library or a driver has a fault"
+        cause = "most likely a fault in a library or driver"
     elif number == signal.SIGKILL and starved:
-        cause = "the machine, or the part of it that the run may use, ran out of memory"
+        cause = "the machine, or the run's memory limit, ran out of memory"
     elif number == signal.SIGKILL and starved is None:
         cause = "most likely the machine ran out of memory"
     return f"the training process was killed by signal {number} ({name}); {cause}"

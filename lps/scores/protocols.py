@@ -14,9 +14,9 @@ from lps.scores.metrics import accuracy_by_size, class_accuracy, contingency, ma
 PROTOCOLS = {
     "orca": "seen: agreement; novel: own matching; all: one matching over everything",
     "gcd_v1": "seen and novel: own matching each; all: their weighted mean",
-    "gcd_v2": "one matching over everything, read off on seen and on novel images",
-    "gcd_v2_balanced": "as gcd_v2, but means over classes instead of images",
-    "strict": "as orca, but a novel image predicted as a seen class is wrong, and the other way round",
+    "gcd_v2": "one matching over all images, evaluated on seen and on novel images",
+    "gcd_v2_balanced": "like gcd_v2, but averaged over classes instead of images",
+    "strict": "like orca, but a novel image predicted as a seen class is wrong, and vice versa",
 }
 _NAN = float("nan")
 

@@ -22,8 +22,8 @@ _LITE0_STAGES = ("stem", *(f"layer{number}" for number in range(1, 8)))
 LAST_BUT_ONE = "last_but_one"  # for `network.freeze_until`: all but the last stage, whatever it is called
 RESIDUAL = re.compile(r"(wide_)?resne(x)?t[0-9]+")
 ABOUT_LABELS = (  # of a run whose weights know classes that its data set may call new
-    "These weights were trained with ImageNet's labels; a class that ImageNet knows is not new to them. Good for own"
-    " pictures and demonstrations, never for the paper's tables"
+    "These weights were trained with ImageNet's labels, so a class of ImageNet is not new to them. Use them for your"
+    " own pictures and for demonstrations, never for the paper's tables"
 )
 _LABELED = re.compile(r"(?<!mim_)(?<!mae_)in[0-9]+k")  # in timm's tags: ImageNet, but for its pictures alone
 _REGISTERED = re.compile(r"^@register_model\(.*\)\n(?:@.*\n)*def (\w+)\(", re.MULTILINE)
@@ -64,7 +64,8 @@ def preparation(name: str, size: int | None = None) -> Preparation | None:
     if torchvision_name(name) is not None:
         return Preparation(size, *_IMAGENET)
     raise BadSetting(
-        "network.image_size", f"{name} takes pictures as they are; choose none, and a side by dataset.image_size"
+        "network.image_size",
+        f"{name} uses pictures at the size of the data set; choose none, and set the size with dataset.image_size",
     )
 
 
@@ -128,7 +129,7 @@ def check_stage(name: str, last_frozen: str, known: tuple[str, ...] | None) -> N
     """Raise `UserError` where `network.freeze_until` is neither "none", "last_but_one" nor a stage of `name`."""
     if known is not None and last_frozen not in ("none", *known, LAST_BUT_ONE):
         choices = ", ".join(("none", *known, LAST_BUT_ONE))
-        raise BadSetting("network.freeze_until", f"{shorten(last_frozen)} is no stage of {name}; choices: {choices}")
+        raise BadSetting("network.freeze_until", f"{shorten(last_frozen)} is not a stage of {name}; choices: {choices}")
 
 
 def check_start(name: str, start: str, checkpoint: str | None) -> None:
@@ -137,13 +138,15 @@ def check_start(name: str, start: str, checkpoint: str | None) -> None:
         raise BadSetting("network.checkpoint", "is missing; network.start=checkpoint needs the path of a file")
     if start != "checkpoint" and checkpoint:
         raise BadSetting(
-            "network.start", f"{start} does not read network.checkpoint; choose checkpoint, or leave the file out"
+            "network.start", f"{start} does not use network.checkpoint; choose checkpoint, or remove the file"
         )
     if layout(name) and start != "checkpoint":
-        raise BadSetting("network.start", f"{start} is not possible with {name}, which a file makes; choose checkpoint")
+        raise BadSetting(
+            "network.start", f"{start} is not possible with {name}, whose weights come from a file; choose checkpoint"
+        )
     if start == "simclr" and usual_start(name):
         raise BadSetting(
-            "network.start", f"simclr would begin {name} without its weights; choose published, checkpoint or random"
+            "network.start", f"simclr would train {name} without its weights; choose published, checkpoint or random"
         )
     if start == "published" and not usual_start(name) and torchvision_name(name) is None:
         raise BadSetting(
@@ -181,7 +184,7 @@ def check_tokens(name: str, tokens: str) -> None:
     """Raise `UserError` where features of tokens are asked for and the backbone has none; of timm's it alone knows."""
     if tokens != "class" and not (layout(name) or timm_name(name) or is_torchvision_transformer(name)):
         raise BadSetting(
-            "network.tokens", f"{tokens} is not possible with {name}, which is no vision transformer; choose class"
+            "network.tokens", f"{tokens} is not possible with {name}, which is not a vision transformer; choose class"
         )
 
 

@@ -171,7 +171,7 @@ def _read_at(folder: Path, name: str, changed: int) -> MethodInfo | DatasetInfo 
         reason = str(error)
     except (Exception, SystemExit) as error:  # somebody's file may do anything
         reason = complaint(error)
-    return f"{path.name} is not written as lps/{path.parent.name}/__init__.py asks ({reason})"
+    return f"{path.name} does not follow the form in lps/{path.parent.name}/__init__.py ({reason})"
 
 
 def complaint(error: BaseException) -> str:
@@ -209,7 +209,7 @@ def _described(path: Path) -> MethodInfo:
         _check_import(node)
     kinds = [node for node in tree.body if isinstance(node, ast.ClassDef) and "Method" in _bases(node)]
     if len(kinds) != 1:
-        raise UserError("class", f"{len(kinds)} are derived from Method; expected one")
+        raise UserError("class", f"{len(kinds)} are subclasses of Method; expected one")
     (kind,) = kinds
     inits = [item.args for item in kind.body if isinstance(item, ast.FunctionDef) and item.name == "__init__"]
     parameters = [
@@ -232,9 +232,7 @@ def _parent(tree: ast.Module, bases: set[str]) -> MethodInfo | None:
 def _check_import(node: ast.stmt) -> None:
     """Refuse a statement of a file that importing it cannot carry out, as far as that shows without doing so."""
     if not isinstance(node, _PLAIN):
-        raise UserError(
-            f"line {node.lineno}", "is carried out by the import; expected constants, functions and a class"
-        )
+        raise UserError(f"line {node.lineno}", "runs code on import; expected only constants, functions and a class")
     names = [item.name for item in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
     for module in [node.module] if isinstance(node, ast.ImportFrom) else names:
         parts = module.split(".")

@@ -50,16 +50,16 @@ class Config:
     seed: int = _setting(0, "seed of weights, batches and views", minimum=0, maximum=2**31 - 1)
     device: str = _setting("auto", "auto, cpu, cuda or cuda:N")
     epochs: int = _setting(
-        200, "passes over the labeled images", minimum=1, maximum=MOST_EPOCHS, larger="slower, mostly better"
+        200, "passes over the labeled images", minimum=1, maximum=MOST_EPOCHS, larger="slower, usually better"
     )
-    batch_size: int = _setting(512, "images of one step, labeled and unlabeled together", minimum=2, maximum=65_536)
+    batch_size: int = _setting(512, "images per step, labeled and unlabeled together", minimum=2, maximum=65_536)
     optimizer: str = _setting("sgd", "update rule", choices=("sgd", "adam"), words={"sgd": "SGD", "adam": "Adam"})
     lr: float = _setting(
         0.1,
         "learning rate at the start",
         minimum=1e-8,
         maximum=100,
-        larger="faster, until it no longer settles",
+        larger="faster learning, until training becomes unstable",
     )
     momentum: float = _setting(0.9, "momentum of SGD", minimum=0, maximum=0.9999)
     weight_decay: float = _setting(5e-4, "weight decay", minimum=0, maximum=1, larger="smaller weights")
@@ -71,13 +71,13 @@ class Config:
     )
     precision: str = _setting(
         "auto",
-        "of training steps; auto: bf16 on a GPU, fp32 on a CPU",
+        "numeric precision of training steps; auto: bf16 on a GPU, fp32 on a CPU",
         choices=("auto", "fp32", "bf16"),
         words={"auto": "automatic", "fp32": "32 bits", "bf16": "16 bits (bf16)"},
     )
     views: str = _setting(
         "digits",
-        "augmentations fit for a kind of picture",
+        "augmentations for a kind of picture",
         choices=("digits", "grey", "cifar", "imagenet", "gcd", "vectors"),
         words={
             "grey": "grey pictures",
@@ -87,10 +87,10 @@ class Config:
             "vectors": "own embeddings (noise and dropout)",
         },
     )
-    processes: int = _setting(1, "training processes of one run, each on a GPU of its own", minimum=1, maximum=64)
+    processes: int = _setting(1, "training processes of one run, one GPU each", minimum=1, maximum=64)
     threads: int | None = _setting(
         None,
-        "CPU threads of all processes together; none: all cores",
+        "CPU threads, shared by all processes; none: all cores",
         minimum=1,
         maximum=1024,
         kind="int",
@@ -100,7 +100,7 @@ class Config:
     dataset_path: str | None = _setting(None, "file or folder of the data set", kind="str", optional=True)
     dataset_image_size: int | None = _setting(
         None,
-        "side in pixels to which pictures are brought; none: the data set's own",
+        "side in pixels to which pictures are resized; none: the data set's default",
         minimum=8,
         maximum=1024,
         kind="int",
@@ -108,7 +108,7 @@ class Config:
     )
     dataset_images_per_class: int | None = _setting(
         None,
-        "at most so many images of every class, drawn by split.seed; none: all",
+        "largest number of images per class, drawn with split.seed; none: all",
         minimum=1,
         maximum=10_000_000,
         kind="int",
@@ -117,8 +117,8 @@ class Config:
 
     dataset_decisions: str | None = _setting(
         None,
-        "what was decided about the pictures (python -m lps audit): the name of a state, 0 for nothing of it; "
-        "unset: all that was decided so far",
+        "decisions about pictures (python -m lps audit): the name of a state, or 0 for none; unset: all decisions so "
+        "far",
         kind="str",
         optional=True,
     )
@@ -135,35 +135,36 @@ class Config:
         "how labels are drawn",
         choices=("bernoulli", "stratified", "exact"),
         words={
-            "bernoulli": "each image by chance",
+            "bernoulli": "each image independently",
             "stratified": "the same share of each class",
-            "exact": "exactly the share of all seen images, as GCD draws them",
+            "exact": "exactly the share of all seen images, as in GCD",
         },
     )
     split_imbalance: float = _setting(
         1.0,
-        "how many times as many training images the largest class keeps as the smallest one, on an exponential curve; "
-        "1: all images are kept",
+        "ratio of training images of the largest class to the smallest class, on an exponential curve; 1: all images "
+        "are kept",
         minimum=1,
         maximum=100_000,
-        larger="class sizes differ more, and fewer images are used",
+        larger="class sizes differ more and fewer images are used",
     )
     split_imbalance_order: str = _setting(
         "permuted",
-        "which classes of an imbalanced split are large, drawn by split.seed",
+        "which classes of an imbalanced split are large, drawn with split.seed",
         choices=("permuted", "seen", "novel"),
         words={"permuted": "any class", "seen": "seen classes first", "novel": "novel classes first"},
     )
     split_labeled_imbalance: float = _setting(
         1.0,
-        "the same for the labeled images of the seen classes, whose other labels are withheld; 1: labels as drawn",
+        "the same ratio for labeled images of seen classes, whose other labels are withheld; 1: all drawn labels are "
+        "kept",
         minimum=1,
         maximum=100_000,
-        larger="the numbers of labels differ more, and there are fewer of them",
+        larger="label counts differ more and fewer labels are used",
     )
     split_num_novel: int | None = _setting(
         None,
-        "novel classes to look for; none: those that the data set has",
+        "novel classes to look for; none: the number in the data set",
         minimum=1,
         maximum=100_000,
         kind="int",
@@ -171,21 +172,21 @@ class Config:
     )
     split_validation_ratio: float = _setting(
         0.0,
-        "share of the labeled images whose label is withheld, to choose the epoch by",
+        "share of labeled images whose label is withheld to choose the epoch",
         minimum=0,
         maximum=0.9,
     )
     split_test_ratio: float = _setting(
-        0.0, "share of the images set aside for testing, where the data set brings none", minimum=0, maximum=0.9
+        0.0, "share of images set aside for testing, if the data set has no test images", minimum=0, maximum=0.9
     )
     split_confirmed: str | None = _setting(
         None,
-        "labels that a person gave to clusters of another run (python -m lps train-on), by the name of their file; "
-        "unset: none",
+        "labels that a user gave to clusters of another run (python -m lps train-on): the name of their file; unset: "
+        "none",
         kind="str",
         optional=True,
     )
-    split_seed: int = _setting(0, "seed of the split, the same for every run seed", minimum=0, maximum=2**31 - 1)
+    split_seed: int = _setting(0, "seed of the split, independent of the run's seed", minimum=0, maximum=2**31 - 1)
 
     prior: str = _setting(
         "uniform",
@@ -231,8 +232,8 @@ class Config:
     )
     network_start: str = _setting(
         "simclr",
-        "weights to begin with: own SimCLR pretraining, a checkpoint file, the backbone's published ones (torchvision:"
-        " the same, of its models alone), or random",
+        "start weights: own SimCLR pretraining, a checkpoint file, published weights of the backbone (torchvision: the"
+        " same, only for its models), or random",
         choices=("simclr", "checkpoint", "published", "torchvision", "random"),
         words={
             "simclr": "own SimCLR",
@@ -247,7 +248,7 @@ class Config:
     )
     network_continues: str | None = _setting(
         None,
-        "weights of another run to begin with (python -m lps train-on), by the name of their file; unset: none",
+        "start weights from another run (python -m lps train-on): the name of their file; unset: none",
         kind="str",
         optional=True,
     )
@@ -255,18 +256,19 @@ class Config:
     network_cosine_scale: float = _setting(10.0, "factor on the cosine logits", minimum=0.1, maximum=1000)
     network_freeze_until: str = _setting(
         "none",
-        "last stage that is not trained: none, last_but_one to train the last stage alone, or of residual networks"
-        " stem, layer1, layer2, layer3, layer4",
+        "last frozen stage: none, last_but_one to train only the last stage, or for residual networks stem, layer1,"
+        " layer2, layer3, layer4",
     )
     network_frozen_batchnorm: str = _setting(
         "train",
         "batch norm of frozen stages: train as in the original code, or eval",
         choices=("train", "eval"),
-        words={"train": "goes on learning", "eval": "stays as it is"},
+        words={"train": "keeps learning", "eval": "stays fixed"},
     )
     network_image_size: int | None = _setting(
         None,
-        "side in pixels to which the backbone's pictures are brought; none: its own, or as the data set has them",
+        "side in pixels to which pictures are resized for the backbone; none: the backbone's default, or the size of "
+        "the data set",
         minimum=16,
         maximum=1024,
         kind="int",
@@ -285,26 +287,26 @@ class Config:
         "live: the network sees pictures; stored: its features of a few views are computed once, a head learns on them",
         choices=("live", "stored"),
     )
-    features_weak_views: int = _setting(3, "weak views of every picture that are stored", minimum=1, maximum=64)
-    features_strong_views: int = _setting(3, "strong views of every picture that are stored", minimum=1, maximum=64)
+    features_weak_views: int = _setting(3, "stored weak views per picture", minimum=1, maximum=64)
+    features_strong_views: int = _setting(3, "stored strong views per picture", minimum=1, maximum=64)
     features_seed: int = _setting(0, "seed of the stored views, shared by all runs", minimum=0, maximum=2**31 - 1)
     features_noise: float = _setting(
         0.5,
-        "of own embeddings: noise of weak and strong views, in standard deviations of each number",
+        "own embeddings: noise of weak and strong views, in standard deviations per dimension",
         minimum=0,
         maximum=100,
         larger="views of one item differ more",
     )
     features_dropout: float = _setting(
         0.1,
-        "of own embeddings: share of the numbers of a strong view that are replaced by their mean",
+        "own embeddings: share of dimensions of a strong view that are replaced by their mean",
         minimum=0,
         maximum=0.99,
-        larger="strong views tell less of the item",
+        larger="strong views keep less of the item",
     )
-    features_width: int = _setting(256, "numbers that the head leaves of stored features", minimum=1, maximum=4096)
+    features_width: int = _setting(256, "output dimensions of the head on stored features", minimum=1, maximum=4096)
     features_hidden: int = _setting(
-        512, "hidden units of the head on stored features; 0: a linear one", minimum=0, maximum=65_536
+        512, "hidden units of the head on stored features; 0: a linear head", minimum=0, maximum=65_536
     )
 
     pretrain_epochs: int = _setting(
@@ -322,7 +324,7 @@ class Config:
     pretrain_warmup_steps: int = _setting(10, "steps of linear warm-up", minimum=0, maximum=1_000_000)
     pretrain_projector_width: int | None = _setting(
         None,
-        "hidden units of SimCLR's projection head; none: as many as features",
+        "hidden units of SimCLR's projection head; none: the number of features",
         minimum=1,
         maximum=65_536,
         kind="int",
@@ -330,7 +332,7 @@ class Config:
     )
     pretrain_projector_outputs: int | None = _setting(
         None,
-        "outputs of SimCLR's projection head; none: as many as features",
+        "outputs of SimCLR's projection head; none: the number of features",
         minimum=1,
         maximum=65_536,
         kind="int",
@@ -343,7 +345,7 @@ class Config:
 
     snapshot_images: int | None = _setting(
         2000,
-        "unlabeled images whose features every snapshot keeps, for maps of them; none: all",
+        "unlabeled images whose features every snapshot stores, for maps; none: all",
         minimum=1,
         maximum=10_000_000,
         kind="int",
@@ -447,7 +449,8 @@ def parameters(method: str) -> dict[str, Parameter]:
     """All settings of a run of `method`: the protocol's, then the method's own; raises `UserError`."""
     shared, own = protocol_parameters(), catalog.method_info(method).parameters
     if taken := shared.keys() & own.keys():
-        raise BadSetting("method", f"{method} has {', '.join(sorted(taken))} of its own, the name of a shared setting")
+        names = ", ".join(sorted(taken))
+        raise BadSetting("method", f"{method} has {names} as own settings, but these names belong to shared settings")
     return shared | own
 
 
@@ -477,7 +480,7 @@ def _check_recipe(values: Mapping[str, object], method: str) -> None:
     known = parameters(method) if method else protocol_parameters()
     for key, value in values.items():
         if key not in known:
-            raise BadSetting("RECIPE", f"{shorten(key)} is no setting; choices: {', '.join(known)}")
+            raise BadSetting("RECIPE", f"{shorten(key)} is not a setting; choices: {', '.join(known)}")
         known[key].check(value)
 
 
@@ -495,7 +498,7 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
     known = parameters(method)
     for key in values:
         if key not in known:
-            raise BadSetting(shorten(key).strip("'\""), f"is no setting of {method}; choices: {', '.join(known)}")
+            raise BadSetting(shorten(key).strip("'\""), f"is not a setting of {method}; choices: {', '.join(known)}")
     dataset = protocol_parameters()["dataset"].check(values.get("dataset", "digits"))
     catalog.check_dataset(dataset)
     usual = {key: p.default for key, p in known.items()} | (
@@ -579,7 +582,7 @@ def parse_settings(texts: list[str], method: str) -> dict[str, object]:
         if not equals or not key:
             raise BadSetting("--set", f"{shorten(text)} is not of the form name=value")
         if key not in known:
-            raise BadSetting(shorten(key).strip("'\""), f"is no setting of {method}; choices: {', '.join(known)}")
+            raise BadSetting(shorten(key).strip("'\""), f"is not a setting of {method}; choices: {', '.join(known)}")
         if key in typed:
             raise BadSetting(key, f"is set twice, to {shorten(typed[key])} and to {shorten(value)}; name it once")
         typed[key], values[key] = value, known[key].parse(value)
@@ -594,7 +597,7 @@ def seen_class_ids(text: str) -> list[int] | None:
     if not all(part.isascii() and part.isdigit() and len(part) <= 9 for part in ids):
         raise BadSetting("split.seen_classes", f"{shorten(text)} is not first, random, or class ids such as 0,3,5")
     if len(set(map(int, ids))) != len(ids):
-        raise BadSetting("split.seen_classes", f"{shorten(text)} names a class twice; name each seen class once")
+        raise BadSetting("split.seen_classes", f"{shorten(text)} has a class twice; list each seen class once")
     return [int(part) for part in ids]
 
 
@@ -604,12 +607,12 @@ def check_seen(ids: Sequence[int] | None, count: int | None, known: int, most: i
     most: how many may be seen.
     """
     if ids and max(ids) >= known:
-        raise BadSetting("split.seen_classes", f"names class {max(ids)}; the classes are 0 to {known - 1}")
+        raise BadSetting("split.seen_classes", f"includes class {max(ids)}; the classes are 0 to {known - 1}")
     count = count or (len(ids) if ids else None)
     if count is not None and not 1 <= count <= most:
         raise BadSetting(
             "split.num_seen",
-            f"{count} of {known} classes seen; expected 1 to {most}, so that some are left to discover",
+            f"{count} of {known} classes seen; expected 1 to {most}, so that at least one class is novel",
         )
 
 
@@ -625,7 +628,7 @@ def _check_together(chosen: dict[str, object]) -> None:
     if chosen["features"] == "stored" and chosen["network.start"] == "simclr":
         raise BadSetting(
             "network.start",
-            "simclr trains a backbone, and stored features are those of one that is trained; choose published,"
+            "simclr cannot be combined with stored features, which need a trained backbone; choose published,"
             " checkpoint or random, or features=live",
         )
     ids = seen_class_ids(chosen["split.seen_classes"])
@@ -633,7 +636,7 @@ def _check_together(chosen: dict[str, object]) -> None:
     if (ids or count) and (known := catalog.dataset_info(chosen["dataset"]).classes):
         check_seen(ids, count, known, known if chosen["split.num_novel"] else known - 1)
     if ids is not None and count not in (None, len(ids)):
-        raise BadSetting("split.num_seen", f"{count} does not fit the {len(ids)} classes of split.seen_classes")
+        raise BadSetting("split.num_seen", f"{count} does not match the {len(ids)} classes of split.seen_classes")
     device = chosen["device"]
     ordinal = device.removeprefix("cuda:")
     if device not in ("auto", "cpu", "cuda") and not (
@@ -644,9 +647,11 @@ def _check_together(chosen: dict[str, object]) -> None:
     _check_prior(chosen)
     for key in ("split.confirmed", "network.continues"):
         if chosen[key] is not None and not _DIGEST.fullmatch(chosen[key]):
-            raise BadSetting(key, f"{shorten(chosen[key])} is no name of a file; expected 12 digits and letters a to f")
+            raise BadSetting(
+                key, f"{shorten(chosen[key])} is not the name of a file; expected 12 digits and letters a to f"
+            )
     if chosen["network.continues"] and not chosen["split.confirmed"]:
-        raise BadSetting("network.continues", "has a meaning only with split.confirmed; leave it out")
+        raise BadSetting("network.continues", "can only be used with split.confirmed; remove it")
 
 
 def _check_prior(chosen: Mapping[str, object]) -> None:
@@ -675,4 +680,6 @@ def _check_processes(processes: int, device: str, method: catalog.MethodInfo) ->
     if processes > 1 and not method.distributes:
         raise BadSetting("processes", f"{processes} is not possible with {method.title}; choose 1")
     if processes > 1 and device.startswith("cuda:"):
-        raise BadSetting("device", f"{device} is one GPU for {processes} processes; choose auto, cuda or cpu")
+        raise BadSetting(
+            "device", f"{device} is a single GPU, but {processes} processes need one each; choose auto, cuda or cpu"
+        )

@@ -66,7 +66,7 @@ def check(value: str | None) -> None:
     if value not in (None, NOTHING) and not is_state:
         raise BadSetting(
             SETTING,
-            f"{shorten(value)} is no state of decisions; expected {NOTHING} or {_DIGITS} hexadecimal digits",
+            f"{shorten(value)} is not a state of decisions; expected {NOTHING} or {_DIGITS} hexadecimal digits",
         )
 
 
@@ -98,7 +98,7 @@ def _refused_as_setting(path: Path) -> Iterator[None]:
     try:
         yield
     except UnreadableJournal as error:
-        message = f"{shorten(str(path), 200)} {error.reason}; {NOTHING} does without it"
+        message = f"{shorten(str(path), 200)} {error.reason}; choose {NOTHING} to ignore the decisions"
         raise BadSetting(SETTING, message) from None
 
 
@@ -148,7 +148,9 @@ def at(dataset: str, source: str | None, state: str | None) -> Decided:
     said = add_up(found[:last])
     if said.state != state:
         raise BadSetting(
-            SETTING, f"{state} is not among the decisions of {shorten(str(path), 200)}; {NOTHING} does without them"
+            SETTING,
+            f"{state} is not among the decisions of {shorten(str(path), 200)}; choose {NOTHING} to ignore "
+            "all decisions",
         )
     return said
 
@@ -172,7 +174,7 @@ def take_back(dataset: str, source: str | None, number: int) -> Decided:
     held = [place for place, _ in standing(entries(path))]
     if number not in held:
         known = ", ".join(map(str, held[-20:])) or "none"
-        raise UserError("undo", f"{shorten(number)} is no decision that holds; choices: {known}")
+        raise UserError("undo", f"{shorten(number)} is not a current decision; choices: {known}")
     return _append(path, {"undo": number})
 
 
@@ -195,6 +197,6 @@ def words(entry: Mapping) -> str:
     """A decision as people read it: "2 pictures left out: cat/1.jpg, cat/2.jpg"."""
     pictures = [clean_line(str(key)) for key in entry["pictures"]]
     label = clean_line(entry.get("label", "")) or "of unknown class"
-    done = {"leave out": "left out", "relabel": f"labeled {label}", "ignore": "found right"}[entry["do"]]
+    done = {"leave out": "left out", "relabel": f"labeled {label}", "ignore": "kept as it is"}[entry["do"]]
     named = ", ".join(pictures[:3]) + ", …" * (len(pictures) > 3)
     return f"{counted(len(pictures), 'picture')} {done}: {named}"

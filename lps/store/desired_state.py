@@ -46,7 +46,7 @@ class DesiredState:
     def to_json(self) -> dict:
         """Raises `UserError` for an attempt that nobody could read afterwards."""
         if self.attempt >= LARGEST:
-            raise UserError("attempt", f"{self.attempt} is more than any run has had: a file of the run is damaged")
+            raise UserError("attempt", f"{self.attempt} is too large an attempt number: a file of the run is damaged")
         usual = asdict(DesiredState()) | {"order": self.time}
         return {k: v for k, v in asdict(self).items() if k in _ALWAYS or v != usual[k]}
 
@@ -77,7 +77,7 @@ def is_sound(stored: Mapping) -> bool:
 def in_words(wish: DesiredState, now: float | None = None) -> str:
     """Why a run that is asked for does not begin though its turn may have come; "" where it simply waits."""
     if wish.held:
-        return "held by an earlier version; retry it in the queue to start it"
+        return "put on hold by an earlier version; retry it in the queue to start it"
     if (time.time() if now is None else now) < wish.not_before:
         return f"again at {time.strftime('%H:%M', time.localtime(wish.not_before))} ({_retry_in_words(wish)})"
     return f"starts again after a crash ({_retry_in_words(wish)})" if wish.retried else ""

@@ -22,7 +22,7 @@ from lps.wording import counted
 
 LABELS, WEIGHTS = "confirmed.npz", "start"
 CONTINUES = "network.continues"
-_CURE = "bring it back from a copy of the run's folder, or make such a run again with python -m lps train-on"
+_CURE = "restore it from a copy of the run's folder, or create such a run again with python -m lps train-on"
 _ARRAYS = "images given names rows parent epoch rule threshold pictures named decisions".split()
 
 
@@ -30,7 +30,7 @@ def write(folder: Path, confirmed: Confirmed, weights: Path | None) -> None:
     """Put both files into the folder of a new run; weights: a checkpoint, to which a second name is given."""
     write_arrays(folder / LABELS, **{name: np.array(getattr(confirmed, name)) for name in _ARRAYS})
     if weights is not None:
-        with as_user_error(CONTINUES, f"the checkpoint {weights.name} of {weights.parent.parent.name} cannot be had"):
+        with as_user_error(CONTINUES, f"the checkpoint {weights.name} of {weights.parent.parent.name} cannot be read"):
             _take(weights, folder / f"{WEIGHTS}.pt")
 
 
@@ -64,7 +64,7 @@ def _read_file(path: Path, wanted: str) -> Confirmed:
         threshold=float(stored["threshold"]),
     )  # fmt: skip
     if not is_whole or found.digest != wanted:
-        raise UserError(LABELS, f"is damaged (its labels are not those of {SETTING}={shorten(wanted)}); {_CURE}")
+        raise UserError(LABELS, f"is damaged (its labels do not match {SETTING}={shorten(wanted)}); {_CURE}")
     return found
 
 
@@ -106,7 +106,7 @@ def in_words(run: Run) -> str:
     if told is None:
         return ""
     said = f"trained on from {told.parent[-6:]} with {counted(told.named, 'name')}, {counted(told.pictures, 'picture')}"
-    return f"{said}, {'from its weights' if run.config().network_continues else 'afresh'}"
+    return f"{said}, {'from its weights' if run.config().network_continues else 'from its start weights'}"
 
 
 def _told(run: Run) -> Confirmed | None:
@@ -130,10 +130,13 @@ def bringing(config: Config, runs: Iterable[Run]) -> Callable[[Path], None]:
             weights = weights or run.folder / f"{WEIGHTS}.pt"
     if config.split_confirmed and labels is None:
         raise UserError(
-            SETTING, f"{config.split_confirmed} is in no run here; python -m lps train-on makes such labels"
+            SETTING,
+            f"{config.split_confirmed} was not found in any run here; create such labels with python -m lps train-on",
         )
     if config.network_continues and weights is None:
         raise UserError(
-            CONTINUES, f"{config.network_continues} is in no run here; python -m lps train-on makes such starts"
+            CONTINUES,
+            f"{config.network_continues} was not found in any run here; create such start weights with "
+            "python -m lps train-on",
         )
     return lambda folder: write(folder, labels, weights)

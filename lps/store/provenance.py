@@ -97,4 +97,4 @@ def other_version(run: Run) -> str:
     made = str(machine_of(run).get("lps", ""))
     if made in ("", lps.__version__):
         return ""
-    return f"Trained with LPS Studio {made}, this is {lps.__version__}: a repeated run may give other numbers."
+    return f"Trained with LPS Studio {made}; this is {lps.__version__}. A repeated run may give different numbers."

@@ -52,7 +52,7 @@ def create_run(
             made = [run for run in list_runs(root) if token and run.id.endswith(f"-s{config.seed}-{tail}")]
             return made[0] if made else _make_folder(root, config, name, tail, bring)
     except OSError as error:
-        said = blocked_by(root) or f"{shorten(str(root))} cannot hold a new run ({refusal(error)})"
+        said = blocked_by(root) or f"{shorten(str(root))} cannot be used for a new run ({refusal(error)})"
         raise UserError("runs", said) from None
 
 
@@ -142,8 +142,8 @@ def find_run(root: Path, text: str, by_path: bool = True) -> Run:
     if len(found) == 1:
         return found[0]
     if found:
-        raise UserError("run", f"{shorten(text)} fits {len(found)} runs: {', '.join(run.id for run in found[:5])}")
-    some = ", ".join(run.id for run in runs[:3]) or "none yet"
+        raise UserError("run", f"{shorten(text)} matches {len(found)} runs: {', '.join(run.id for run in found[:5])}")
+    some = ", ".join(run.id for run in runs[:3]) or "no runs yet"
     raise UserError("run", f"{shorten(text)} is not in {shown(root)}; newest runs: {some}")
 
 
@@ -239,10 +239,10 @@ def restore_run(root: Path, text: str) -> Run:
         some = ", ".join(item.id for item in found[:3]) or "nothing"
         raise UserError("run", f"{shorten(text)} is not in the trash of {root}; it has {some}")
     if len(ids) > 1:
-        raise UserError("run", f"{shorten(text)} fits {len(ids)} deleted runs: {', '.join(ids[:5])}")
+        raise UserError("run", f"{shorten(text)} matches {len(ids)} deleted runs: {', '.join(ids[:5])}")
     run = Run(root / ids[0])
     if os.path.lexists(run.folder):
-        raise UserError("run", f"{run.id} is there already; the deleted one stays in the trash")
+        raise UserError("run", f"{run.id} is already here; the deleted run stays in the trash")
     with as_user_error("run", f"{run.id} cannot be restored"):
         named[0].folder.rename(run.folder)
         sync_folder(root)

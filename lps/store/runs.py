@@ -131,7 +131,7 @@ class Run:
     def check_writable(self) -> None:
         """Raises `UserError` for a recording."""
         if self.is_recorded:
-            raise UserError("run", f"{self.title} is a recording and stays as it is; launch a copy to have your own")
+            raise UserError("run", f"{self.title} is a recording and read-only; launch a copy to get your own run")
 
     def config(self) -> Config:
         """What was asked; raises `UserError` where the file is missing or damaged, or the run of a newer program."""
@@ -143,8 +143,8 @@ class Run:
             return config
         except FileNotFoundError:
             if not os.path.isdir(self.folder):
-                raise UserError("run", f"{clean_line(self.id)} was deleted meanwhile") from None
-            raise UserError("config.json", "is missing: this folder is no run") from None
+                raise UserError("run", f"{clean_line(self.id)} was deleted in the meantime") from None
+            raise UserError("config.json", "is missing: this folder is not a run") from None
         except OSError as error:
             raise UserError("config.json", f"cannot be read ({error.strerror})") from None
         except UnicodeDecodeError:
@@ -177,7 +177,7 @@ class Run:
         """
         found = {name: self._damage_to(name) for name in ("meta.json", "want.json")}
         if not is_own_file(self.lock):
-            found["lock"] = "is no file of its own: nothing can be done with the run until it is removed"
+            found["lock"] = "is not a regular file: the run cannot be changed until it is removed"
         return [f"{name} {words}" for name, words in found.items() if words]
 
     def _damage_to(self, name: str) -> str:
@@ -186,12 +186,16 @@ class Run:
             return ""
         stored = self.read_json(name)
         if name == "want.json":
-            return "" if desired_state.is_sound(stored) else "is damaged: the last request to the run is unknown"
+            return (
+                ""
+                if desired_state.is_sound(stored)
+                else "is damaged: the last request (start, stop, resume) is unknown"
+            )
         try:
             versions.check(name, stored.get("version"), name)
         except UserError as error:
             return str(error).partition(": ")[2]
-        return "" if _is_sound_meta(stored) else "is damaged: name, note and tags cannot all be read"
+        return "" if _is_sound_meta(stored) else "is damaged: name, note or tags cannot be read"
 
     def keep_damaged(self, name: str) -> None:
         """Give a damaged `meta.json` or `want.json` a second name, before it is replaced; raises `OSError`.
@@ -214,7 +218,7 @@ class Run:
                 yield
         except OSError as error:
             if not self.folder.is_dir():
-                raise UserError("run", f"{self.id} is not there any more") from None
+                raise UserError("run", f"{self.id} no longer exists") from None
             raise UserError("run", f"{self.id} cannot be changed ({refusal(error)})") from None
 
     def write_meta(
@@ -232,7 +236,7 @@ class Run:
                 versions.check("meta.json", version)
             meta = self.meta()
             if rev not in (None, meta["rev"]):
-                raise UserError("rev", f"{shorten(rev)} is not {meta['rev']}: another user saved other texts meanwhile")
+                raise UserError("rev", f"{shorten(rev)} is not {meta['rev']}: another user has changed the texts since")
             if name is not None:
                 meta["name"] = clean_line(name)
             if notes is not None:
@@ -327,9 +331,7 @@ class Run:
         step, grace = self.stop_s(), self.grace_s()
         if _SLACK * step <= _least_grace_s():
             return ""
-        return (
-            f"a step takes up to {step:.0f} s, and the one under way is let finish; ended by force after {grace:.0f} s"
-        )
+        return f"waiting for the current step to finish (up to {step:.0f} s); killed after {grace:.0f} s"
 
     def _state_elsewhere(self, wish: DesiredState, started: int, ended: State) -> State:
         """The state of a run whose lock is not held as far as is seen from here: its own records, then its executor.
@@ -361,14 +363,14 @@ class Run:
         for path in (self.events, self.log, self.folder / "progress.json"):
             with contextlib.suppress(OSError):
                 times.append(path.stat().st_mtime)
-        return f"last news {ago(time.time() - max(times))}" if times else "no news from the run yet"
+        return f"last record {ago(time.time() - max(times))}" if times else "no record from the run yet"
 
     def _crash_reason(self) -> str:
         recorded = self.read_json("process.json").get("boot_id")
         if recorded and recorded != boot_id():
-            return "the machine was restarted while the run was going"
+            return "the machine restarted while the run was active"
         if disk.free(self.folder) < _NO_SPACE:
-            return "it ended without a record, and the disk is full: free some space and resume"
+            return "it ended without a record and the disk is full; free some space and resume"
         return "the run's processes were killed"
 
 
@@ -394,7 +396,7 @@ def _alive(started: int, wanted: int, word) -> State:
 
 
 def _cancelled(attempt: int) -> State:
-    return State("stopped", "cancelled before it began", attempt=attempt)
+    return State("stopped", "cancelled before it started", attempt=attempt)
 
 
 def _ended(record: dict) -> State:

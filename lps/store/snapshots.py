@@ -109,7 +109,7 @@ def read_snapshot(folder: Path, epoch: int, thinned: bool = False) -> Snapshot:
     found = Snapshot(**read_arrays(path, required, optional=("test_predicted",), thinned=few))
     pairs = ((found.predicted, found.confidence), (found.features, found.feature_index))
     if any(len(one) != len(other) for one, other in pairs):
-        raise UserError(path.name, "is damaged (its arrays do not fit together)")
+        raise UserError(path.name, "is damaged (its arrays are inconsistent)")
     return found
 
 
@@ -134,11 +134,11 @@ def check_ids(name: str, predicted: np.ndarray, ids: np.ndarray, classes: Classe
     What is counted by pairs of ids takes memory by the square of the largest one.
     """
     if predicted.shape != ids.shape or predicted.dtype.kind not in "iu":
-        raise UserError(name, f"does not hold one class id for each of the {len(ids)} {images} images")
+        raise UserError(name, f"does not have one class id for each of the {len(ids)} {images} images")
     most = max(_MOST_IDS, classes.total)
     if len(predicted) and not 0 <= predicted.min() <= predicted.max() < most:
         found = f"{predicted.min()} to {predicted.max()}"
-        raise UserError(name, f"holds class ids from {found}; expected 0 to {most - 1}")
+        raise UserError(name, f"has class ids from {found}; expected 0 to {most - 1}")
 
 
 def stored_epochs(run: Run) -> list[int]:
@@ -146,7 +146,7 @@ def stored_epochs(run: Run) -> list[int]:
     if epochs := snapshot_epochs(run.snapshots):
         return epochs
     if read_recent(run.events, 1).epoch:
-        raise UserError("snapshots", "are gone, or were not brought along: no epoch's predictions are in the folder")
+        raise UserError("snapshots", "were not found: the folder has no predictions of any epoch")
     raise UserError("snapshots", NOT_YET)
 
 
@@ -179,15 +179,15 @@ def read_arrays(path: Path, names, optional=(), thinned: Sequence[str] = ()) -> 
                 rows = kept_rows(shape[0], math.prod(shape[1:]))
                 arrays |= {name: stored.read(name) if rows is None else stored.rows(name, rows) for name in thinned}
     except FileNotFoundError:
-        raise UserError(path.name, "is not there yet") from None
+        raise UserError(path.name, "does not exist yet") from None
     except OSError as error:
         raise UserError(path.name, f"cannot be read ({refusal(error)})") from None
     except KeyError:
-        raise UserError(path.name, "is damaged (it lacks arrays that such a file has)") from None
+        raise UserError(path.name, "is damaged (arrays are missing)") from None
     except UserError:
         raise
     except Exception:  # a damaged archive fails in any layer, with any error
-        raise UserError(path.name, "is damaged (it cannot be read as arrays)") from None
+        raise UserError(path.name, "is damaged (its arrays cannot be read)") from None
     return arrays
 
 
@@ -196,7 +196,9 @@ def _check_head(file_name: str, name: str, head: ArrayHead) -> int:
     kinds, most, width = _FORMS.get(name, (head.dtype.kind, head.shape, head.dtype.itemsize))
     dtype, shape = head.dtype, head.shape
     if dtype.hasobject or dtype.kind not in kinds or len(shape) != len(most) or dtype.itemsize > width:
-        raise UserError(file_name, f"is damaged ({name} has another form: {shorten(f'{dtype} {shape}')})")
+        raise UserError(
+            file_name, f"is damaged ({name} has an unexpected type or shape: {shorten(f'{dtype} {shape}')})"
+        )
     if any(side > limit for side, limit in zip(shape, most)):
         raise UserError(file_name, f"is damaged ({name} has the shape {shape}; expected at most {most})")
     return head.size if name != "features" else math.prod(shape) * 4  # they are worked with as float32
@@ -210,4 +212,4 @@ def _check_split(arrays: dict[str, np.ndarray]) -> None:
     held += [(arrays[name].reshape(1), 1, MOST_CLASSES + 1) for name in ("seen", "total") if name in arrays]
     is_outside = any(len(values) and not (least <= values.min() and values.max() < end) for values, least, end in held)
     if is_outside or len(arrays["class_names"]) < classes:
-        raise UserError("split.npz", "is damaged (its numbers do not fit together)")
+        raise UserError("split.npz", "is damaged (its numbers are inconsistent)")

@@ -63,7 +63,7 @@ def read(run: Run, split: Split, targets: np.ndarray) -> Images:
     except (OSError, ValueError, Unreadable):
         raise UserError(FILE, "is damaged") from None
     if len(targets) > _MOST_SHOWN:
-        raise UserError(FILE, f"stands beside {len(targets):,} images; expected at most {_MOST_SHOWN:,}")
+        raise UserError(FILE, f"has {len(targets):,} images; expected at most {_MOST_SHOWN:,}")
     pixels = np.full((len(targets), *tiles.shape[1:]), _GREY, np.uint8)
     pixels[split.training] = tiles
     labels = np.where(targets < 0, -1, split.class_order[targets])
@@ -84,10 +84,10 @@ def _tiles(path: Path, moment: int, count: int) -> np.ndarray:
     side, rest = divmod(width, ACROSS)
     tall, more = divmod(height, max(rows, 1))
     if rest or more or not 0 < side <= SIDE or not 0 < tall <= SIDE or count > MOST:
-        raise ValueError("not a sheet of so many pictures")
+        raise ValueError("the size of the sheet does not match the number of pictures")
     with Image.open(io.BytesIO(data), formats=("WEBP",)) as image:
         sheet = np.asarray(image.convert("RGB"))
     if sheet.shape != (height, width, 3):
-        raise ValueError("not what its head says")
+        raise ValueError("the file does not match its header")
     tiles = sheet.reshape(rows, tall, ACROSS, side, 3).swapaxes(1, 2).reshape(-1, tall, side, 3)
     return tiles[:count]

@@ -20,7 +20,7 @@ from lps.settings.edit_log import Decided, Key
 from lps.wording import counted
 
 FOLDER = ".audits"
-KINDS = {"duplicate": "Near duplicates", "stranger": "Far from everything", "label": "Labels that neighbours deny"}
+KINDS = {"duplicate": "Near duplicates", "stranger": "Outliers", "label": "Labels that differ from their neighbours"}
 _COLOURED = ("cifar", "imagenet", "gcd")  # views of coloured pictures
 _SHIPPED = {
     "features": "stored",
@@ -53,10 +53,13 @@ class Doubt:
     def words(self) -> str:
         """What is wrong, for a person."""
         if self.kind == "stranger":
-            return f"{self.score:.1f} standard deviations farther from others than usual"
+            return f"{self.score:.1f} standard deviations farther from other pictures than average"
         if self.kind == "label":
             share = f"{100 * self.score:.0f} %"
-            return f"labeled {self.label}; of the nearest labeled pictures {share} are {self.other} and none is that"
+            return (
+                f"labeled {self.label}; of the nearest labeled pictures, {share} are {self.other} and none is "
+                f"{self.label}"
+            )
         across = f", across {' and '.join(self.parts)}" if len(self.parts) > 1 else ""
         return f"{len(self.pictures)} alike{across}{', with different labels' if self.labels > 1 else ''}"
 
@@ -107,14 +110,14 @@ def read(path: Path) -> Audited | None:
         stored = json.loads(data)
         findings = tuple(map(_finding, stored["findings"]))
         if len({(finding.kind, finding.pictures[0]) for finding in findings}) < len(findings):
-            raise ValueError("one stands there twice")
+            raise ValueError("one is listed twice")
         return Audited(int(stored["count"]), findings, _totals(stored["total"]))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         reason = refusal(error) if isinstance(error, OSError) else shorten(str(error))
         raise UserError(
-            path.name, f"the findings are damaged ({reason}); delete {shown(path)} and look again"
+            path.name, f"the findings are damaged ({reason}); delete {shown(path)} and check again"
         ) from None
 
 
@@ -124,10 +127,10 @@ def _finding(stored: dict) -> Doubt:
     texts = (found.label, found.other, *found.parts)
     is_whole = found.pictures and all(type(key) in (str, int) for key in found.pictures)
     if found.kind not in KINDS or not is_whole or not all(isinstance(text, str) for text in texts):
-        raise ValueError("no finding")
+        raise ValueError("not a finding")
     is_number = type(found.score) in (int, float) and abs(found.score) < _LARGEST_SCORE
     if not is_number or type(found.labels) is not int:
-        raise ValueError("no number")
+        raise ValueError("not a number")
     return found
 
 
@@ -181,15 +184,18 @@ def decide(config: Config, do: str, pictures: Sequence[Key], *, label: str = "",
     if lost := [key for key in pictures if key not in known]:
         named = keys[0] if images.file_names else "the number of an image"
         expected = f"{len(keys):,} pictures; expected one such as {named}"
-        raise UserError("pictures", f"{shorten(lost[0])} is none of its {expected}")
+        raise UserError("pictures", f"{shorten(lost[0])} is not one of its {expected}")
     if do == "relabel" and label not in (*images.class_names, edit_log.UNKNOWN):
-        raise UserError("label", f"{shorten(label)} is no class of it; choices: {_some(images.class_names)}")
+        raise UserError("label", f"{shorten(label)} is not one of its classes; choices: {_some(images.class_names)}")
     tests = set(keys[len(keys) - images.num_test :])
     if do == "relabel" and label == edit_log.UNKNOWN and tests & set(pictures):
-        raise UserError("label", "of a test picture cannot be unknown; leave the picture out")
+        raise UserError("label", "of a test picture cannot be unknown; leave out the picture instead")
     left = known - said_of(config).left_out
     if do == "leave out" and not left - set(pictures):
-        raise UserError("pictures", f"cannot all be left out; {counted(len(left), 'picture')} would be the last")
+        raise UserError(
+            "pictures",
+            f"cannot all be left out; {counted(len(left), 'picture')} would be removed and none would be left",
+        )
     return edit_log.record(
         looked.dataset, looked.dataset_path, do, list(dict.fromkeys(pictures)), label=label, why=why, of=of
     )

@@ -227,7 +227,10 @@ def few_labels(count: int, seen: int) -> str:
     if count >= max(_ENOUGH_LABELS, _LABELS_A_CLASS * seen):
         return ""
     error = f"{50 / math.sqrt(max(count, 1)):.0f} %"
-    return f"caution: {count} labels of {seen} classes are few; accuracies may be {error} off, and so may be the number"
+    return (
+        f"caution: {count} labels of {seen} classes are few; accuracies may be off by {error}, and the number may "
+        "be wrong too"
+    )
 
 
 def _training_features(

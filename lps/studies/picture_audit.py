@@ -27,7 +27,8 @@ def look(config: Config, root: Path, is_begun: bool = False, show: Show = silent
     images = sources.of(config)
     if len(images.labels) > MOST:
         raise UserError(
-            "pictures", f"{len(images.labels):,} are more than {MOST:,}; dataset.images_per_class takes a part of them"
+            "pictures",
+            f"{len(images.labels):,} are more than {MOST:,}; use a part of them with dataset.images_per_class",
         )
     preflight.check(config)
     with at_work(config, path, is_begun, show) as progress:

@@ -127,7 +127,7 @@ def notes(sheet: PaperTable, groups: Mapping, scoring: Sequence[str] = ("orca", 
     said += _incomparable(sheet, scoring)
     said += score_tables.notes_on_labels({_name(cell): cell.config for cell in sheet.all_cells})
     if any(cell.row is not None and paper.doubts(cell.row) for cell in sheet.all_cells):
-        said.append("† the paper's three numbers do not fit each other or stand twice (see Compare)")
+        said.append("† the paper's three numbers are inconsistent or duplicated (see Compare)")
     return said
 
 
@@ -148,7 +148,7 @@ def _incomparable(sheet: PaperTable, scoring: Sequence[str]) -> list[str]:
         return []
     shared = [reason for reason in told[0] if all(reason in why for why in told)]
     if len(told) == len(reasons) and shared:
-        return [f"not comparable with the paper, whose numbers stand there for orientation: {'; '.join(shared)}"]
+        return [f"not comparable with the paper, whose numbers are only shown for orientation: {'; '.join(shared)}"]
     by_reason: dict[str, list[str]] = {}
     for label, why in reasons.items():
         if why:

@@ -19,8 +19,8 @@ from lps.store.runs import TAG_LIMIT
 from lps.studies.sweep_records import PREFIX
 
 SCALES = {
-    "demo": "scikit-learn's digits, a small network, 40 epochs unless set otherwise: two CPU cores will do",
-    "paper": "the paper's data sets, networks, epochs and batches: a GPU and days",
+    "demo": "scikit-learn's digits, a small network, 40 epochs unless set otherwise: two CPU cores are enough",
+    "paper": "the paper's data sets, networks, epochs and batches: needs a GPU and days",
 }
 SEEDS = (0, 1, 2)  # the paper's numbers are means of three runs
 _ACCURACIES = ("seen", "novel", "all")
@@ -151,12 +151,12 @@ _NO_NUMBERS = "The paper's tables have numbers for {} only; the other values are
 PRESETS = {
     preset.name: preset
     for preset in (
-        Preset("table1", "Main comparison", "Table 1", "All ten systems with a tenth and with half of the labels.",
+        Preset("table1", "Main comparison", "Table 1", "All ten systems with 10 % and with 50 % of the labels.",
                _main(), ("cifar10", "cifar100", "imagenet100")),
         Preset("nmi", "NMI of novel classes", "Table 2", "Normalized mutual information on images of novel classes.",
                tuple(_methods(("ORCA", "NACH", "LPS"), {}, "table2_nmi_novel")), measures=("nmi",), by_ratio=True),
         Preset("finetuning", "Fine-tuning with and without freezing", "Table 3 and supplement",
-               "The whole network trained, beside the same with the first three stages frozen.", _fine_tuning()),
+               "Training the whole network compared with freezing the first three stages.", _fine_tuning()),
         Preset("ablation", "Ablation", "Table 4", "LPS without each of its parts: margin (plain cross-entropy), both "
                "contrastive losses, entropy.", _ablation()),
         Preset("eta1", "Weight of the pseudo-label contrastive loss", "supplement, eta1", _HALF_LABELED,
@@ -300,7 +300,7 @@ def sheet(asked: PresetRequest) -> PaperTable:
             raise UserError("dataset", f"{shorten(name)} is not in {chosen.name} at this scale; choices: "
                               f"{', '.join(known)}")  # fmt: skip
     if not asked.seeds or len(set(asked.seeds)) < len(asked.seeds):
-        raise UserError("seeds", f"{', '.join(map(str, asked.seeds)) or 'none'}: name at least one, and each once")
+        raise UserError("seeds", f"{', '.join(map(str, asked.seeds)) or 'none'}: expected at least one seed, each once")
     for seed in asked.seeds:
         protocol_parameters()["seed"].check(seed)
     blocks = tuple(block for block in blocks if not asked.datasets or block.dataset in asked.datasets)
@@ -316,13 +316,13 @@ def _check_fixed(asked: PresetRequest, lines: Sequence[Line], blocks: Sequence[B
     known = {key: None for line in lines for key in parameters(str(line.settings.get("method", "lps")))}
     for name in asked.fixed:
         if name in _OUTSIDE:
-            raise UserError(name, f"cannot be set by name here; {_OUTSIDE[name]} says it")
+            raise UserError(name, f"cannot be set by name here; use {_OUTSIDE[name]}")
         if name in own:
-            raise UserError(name, f"is what the preset {asked.preset} varies; leave it out")
+            raise UserError(name, f"is varied by the preset {asked.preset}; remove it")
         if name not in known:
-            raise UserError(shorten(name).strip("'\""), f"is no setting of its methods; choices: {', '.join(known)}")
+            raise UserError(shorten(name).strip("'\""), f"is not a setting of its methods; choices: {', '.join(known)}")
         if name == "dataset.path" and _path_owner(blocks) is None:
-            raise UserError(name, "is of one data set; choose it with --dataset")
+            raise UserError(name, "applies to one data set; choose it with --dataset")
 
 
 def _path_owner(blocks: Sequence[Block]) -> str | None:

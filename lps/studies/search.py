@@ -170,7 +170,10 @@ def checked(request: Request) -> Request:
     if not 1 <= len(seeds) == len(request.seeds) <= _MOST_SEEDS:
         raise UserError("seeds", f"{shorten(list(request.seeds))} are not 1 to {_MOST_SEEDS} different whole numbers")
     if request.prune and any(dimension.name == "epochs" for dimension in request.space):
-        raise UserError("epochs", "cannot be searched while hopeless runs are stopped, which compares epoch by epoch")
+        raise UserError(
+            "epochs",
+            "cannot be searched while poor trials are stopped early, because trials are compared epoch by epoch",
+        )
     return request
 
 
@@ -208,7 +211,7 @@ def find_search(root: Path, name: str) -> Search:
     search = next((search for search in found if search.name == name), None)
     if search is None:
         names = ", ".join(search.name for search in found[:20]) or "none yet"
-        raise UserError("search", f"{shorten(name)} is not beside the runs in {shown(root)}; choices: {names}")
+        raise UserError("search", f"{shorten(name)} is not a search in {shown(root)}; choices: {names}")
     return search
 
 
@@ -240,7 +243,7 @@ def ask(request: Request, root: Path) -> Search:
             asked = versions.stamped("search.json", kept | request.as_json())
             write_json(search.folder / "search.json", asked)
     except OSError as error:
-        said = blocked_by(search.root) or f"{shorten(str(root))} cannot hold a search ({error.strerror})"
+        said = blocked_by(search.root) or f"{shorten(str(root))} cannot store a search ({error.strerror})"
         raise UserError("runs", said) from None
     return search
 
@@ -251,10 +254,10 @@ def _check_same(before: Request, now: Request) -> None:
     for key in ("objective", "space", "seeds", "prune", "sampler_seed"):
         if then[key] != asked[key]:
             what = key.replace("_", " ")
-            raise UserError("name", f"{now.name} is a search with another {what}; choose another one")
+            raise UserError("name", f"{now.name} is an existing search with another {what}; choose another name")
     other = next((key for key in then["base"] if then["base"][key] != asked["base"].get(key)), None)
     if other:
-        raise UserError("name", f"{now.name} is a search with another {other}; choose another one")
+        raise UserError("name", f"{now.name} is an existing search with another {other}; choose another name")
 
 
 def extend(search: Search, trials: int | None = None, parallel: int | None = None) -> Request:
@@ -285,7 +288,7 @@ def begin(search: Search) -> bool:
         command = lps_command("search", search.name, "--resume", "--runs", str(search.root), "--lock", str(lock))
         detach(command, search.log, lock)
     except OSError as error:
-        raise UserError("search", f"{search.name} cannot be begun ({refusal(error)})") from None
+        raise UserError("search", f"{search.name} cannot be started ({refusal(error)})") from None
     finally:
         if lock is not None:
             os.close(lock)
@@ -341,7 +344,7 @@ def open_study(search: Search, *, create: bool = False):
     except OSError as error:
         raise UserError("search", f"{search.journal.name} cannot be read ({error.strerror})") from None
     except Exception as error:  # Optuna takes every line for its own, and may stumble over anything in one
-        reason = str(error)[:200] or "a line of it is none of Optuna's"
+        reason = str(error)[:200] or "one line is not from Optuna"
         raise UserError("search", f"{search.journal.name} of {search.name} is damaged ({reason})") from None
 
 
@@ -353,4 +356,4 @@ def _check_trials(study) -> None:
             raise ValueError(f"the runs of trial {trial.number} are {shorten(runs)}")
         numbers += [trial.value] if trial.state.name == "COMPLETE" else []
         if not all(type(number) in (int, float) and math.isfinite(number) for number in numbers):
-            raise ValueError(f"a value of trial {trial.number} is no number")
+            raise ValueError(f"a value of trial {trial.number} is not a number")

@@ -47,13 +47,13 @@ def carry_out(
     load_optuna()
     held = lock if lock is not None else claim(search.lock)
     if held is None:
-        raise UserError("search", f"{search.name} is being carried out by another process")
+        raise UserError("search", f"{search.name} is already running in another process")
     try:
         request = search.request()
         _mend(search)
         return Driver(search, request, open_study(search, create=True), say, trainer).drive(pause_s)
     except OSError as error:
-        raise UserError("search", f"{search.name} cannot go on ({error.strerror or error})") from None
+        raise UserError("search", f"{search.name} cannot continue ({error.strerror or error})") from None
     finally:
         os.close(held)
 
@@ -120,7 +120,7 @@ class Driver:
         while True:
             courses = [course for course in courses if not self._advance(course)]
             if self.failures >= _PATIENCE:
-                why = f"{self.failures} trials failed one after another; the last one: {self.last_failure}"
+                why = f"{self.failures} trials failed in a row; the last one: {self.last_failure}"
                 raise UserError("search", why)
             if self.search.is_stopping():
                 self._pause(courses)
@@ -144,7 +144,7 @@ class Driver:
         """The trials that an earlier driver left under way."""
         left = [trial for trial in self.study.get_trials(deepcopy=False) if trial.state.name == "RUNNING"]
         if left:
-            self.say(f"taking up {counted(len(left), 'trial')} under way")
+            self.say(f"resuming {counted(len(left), 'unfinished trial')}")
         return [self._course(self._trial_again(frozen)) for frozen in left]
 
     def _next(self) -> ActiveTrial:
@@ -238,7 +238,7 @@ class Driver:
             course.run.write_meta(drop=[PRUNED])
         value = self._measure(course, *measured[-1]) if measured else None
         if value is None:
-            return self._fail(course, f"{course.run.id} has finished without a value of {self.objective.title}")
+            return self._fail(course, f"{course.run.id} finished without a value of {self.objective.title}")
         course.finished.append(value)
         if len(course.finished) < len(self.request.seeds):
             course.run = None
@@ -279,7 +279,7 @@ class Driver:
             return False
         epochs = course.evaluations()[-1:]
         reason = f"stopped after epoch {epochs[0][0]}: " if epochs else ""
-        self._end(course, None, f"{reason}worse than half of the finished trials at that point")
+        self._end(course, None, f"{reason}worse than the median of the finished trials at that epoch")
         return True
 
     def _recover(self, course: ActiveTrial, state: State) -> bool:
@@ -340,7 +340,7 @@ class Driver:
             if course.run is not None and course.is_own and not course.run.state().is_over:
                 course.trial.set_user_attr("paused", True)
                 launcher.stop(course.run)
-        words = f"{counted(len(courses), 'trial')} under way"
+        words = f"{counted(len(courses), 'trial')} running"
         self.say(f"stopped with {words}; start the same search again to continue")
 
 

@@ -35,21 +35,21 @@ OBJECTIVES = {
         Objective(
             "balanced",
             "withheld accuracy x evenness",
-            "Accuracy on withheld labels of seen classes, times how evenly all images spread over the classes: novel "
-            "classes that get swallowed cost, without a look at their labels. It takes classes to be about equally "
-            "large; two novel classes that trade images go unnoticed.",
+            "Accuracy on withheld labels of seen classes, times how evenly all images spread over the classes. It "
+            "penalizes runs whose seen classes absorb novel ones, without using their labels. It assumes classes of "
+            "about equal size, and does not notice two novel classes that swap images.",
         ),
         Objective(
             "validation",
             "withheld accuracy",
-            "Accuracy on withheld labels of seen classes. It says nothing of novel classes: a run that discovers none "
-            "can be the best.",
+            "Accuracy on withheld labels of seen classes. It ignores novel classes: a run that discovers none can be "
+            "the best.",
         ),
         Objective(
             "oracle",
             "accuracy on all (oracle: uses the hidden labels)",
-            "Oracle: uses the hidden labels. Accuracy on all unlabeled images, which nobody has outside a benchmark; "
-            "what it finds is an upper bound and no result to report.",
+            "Oracle: uses the hidden labels. Accuracy on all unlabeled images, which is unknown outside a benchmark. "
+            "The result is an upper bound; do not report it.",
             hidden=True,
         ),
     )
@@ -73,7 +73,7 @@ def prepared(config: Config, objective: Objective, is_asked: bool) -> Config:
     if is_asked:
         raise UserError(
             "split.validation_ratio",
-            f"0 withholds no labels, and the objective {objective.name} is measured on such; expected more than 0",
+            f"0 withholds no labels, but the objective {objective.name} needs some; expected more than 0",
         )
     return configure(config.flat() | {"split.validation_ratio": _VALIDATION_RATIO})
 

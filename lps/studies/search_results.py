@@ -138,9 +138,9 @@ def caution(result: Result) -> str:
     trials, settings = len(result.complete), len(result.request.space)
     rest = f"{counted(trials, 'finished trial')}; pruned ones are left out"
     if trials < FEWEST:
-        return f"Importance needs {FEWEST} finished trials at least; there are {trials}."
+        return f"Importance needs at least {FEWEST} finished trials; there are {trials}."
     if trials < _FEW * settings:
-        return f"From {rest}. So few for {counted(settings, 'setting')} make it a guess, not a finding."
+        return f"From {rest}. For {counted(settings, 'setting')} this is only a rough estimate."
     return f"From {rest}."
 
 

@@ -56,7 +56,7 @@ def read_space(texts: Sequence[str], method: str) -> tuple[Dimension, ...]:
     if not found:
         raise UserError("space", f"is empty; {_HELP}, as in margin_scale=1..10")
     if len(found) > _MOST_DIMENSIONS:
-        raise UserError("space", f"{len(found)} settings are more than {_MOST_DIMENSIONS}; leave the least likely out")
+        raise UserError("space", f"{len(found)} settings are more than {_MOST_DIMENSIONS}; remove some")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
         raise UserError(twice, "is searched twice; choose one range")
@@ -82,7 +82,7 @@ def _searched(name: str, method: str) -> Parameter:
         return known[name]
     if name in parameters(method):
         raise UserError(name, "cannot be searched: runs that differ in it do not compare; use --set")
-    raise UserError(shorten(name).strip("'\""), f"is no setting of {method}; choices: {', '.join(known)}")
+    raise UserError(shorten(name).strip("'\""), f"is not a setting of {method}; choices: {', '.join(known)}")
 
 
 def _of_choices(parameter: Parameter, values: str) -> Dimension:
@@ -90,7 +90,7 @@ def _of_choices(parameter: Parameter, values: str) -> Dimension:
     choices = tuple(dict.fromkeys(parameter.parse(text) for text in texts if text))
     if not all(texts) or not 2 <= len(choices) <= _MOST_CHOICES:
         least = f"2 to {_MOST_CHOICES} different choices, or a range LOW..HIGH"
-        raise UserError(parameter.name, f"{shorten(values)} is nothing to choose from; expected {least}")
+        raise UserError(parameter.name, f"{shorten(values)} is too few or too many choices; expected {least}")
     return Dimension(parameter.name, parameter.kind, choices=choices)
 
 
@@ -98,12 +98,12 @@ def _of_range(parameter: Parameter, values: str) -> Dimension:
     ends, colon, scale = values.partition(":")
     low, _, high = (part.strip() for part in ends.partition(".."))
     if colon and scale.strip() != "log":
-        raise UserError(parameter.name, f"{shorten(scale)} is no scale; choices: log, or nothing after the range")
+        raise UserError(parameter.name, f"{shorten(scale)} is not a scale; choices: log, or nothing after the range")
     low, high = parameter.parse(low), parameter.parse(high)
     if low is None or high is None or not low < high:
-        raise UserError(parameter.name, f"{shorten(values)} has no room; expected LOW..HIGH with LOW below HIGH")
+        raise UserError(parameter.name, f"{shorten(values)} is empty; expected LOW..HIGH with LOW below HIGH")
     if colon and low <= 0:
-        raise UserError(parameter.name, f"{shorten(values)} cannot be walked in factors; log needs LOW above 0")
+        raise UserError(parameter.name, f"{shorten(values)} cannot be logarithmic; log needs LOW above 0")
     return Dimension(parameter.name, parameter.kind, low, high, bool(colon))
 
 

@@ -13,8 +13,8 @@ from lps.settings.config import Config, configure, parameters, protocol_paramete
 
 MODES = {
     "grid": "every combination",
-    "list": "the first values together, then the second ones, ...",
-    "random": "some combinations of the grid, drawn by a seed",
+    "list": "all first values together, then all second values, ...",
+    "random": "random combinations of the grid, drawn with a seed",
 }
 MOST_RUNS = 2000
 ASKED_ELSEWHERE = {"dataset": "--dataset", "method": "--method", "seed": "--seeds"}
@@ -102,7 +102,9 @@ def combinations(
     if mode not in MODES:
         raise UserError("mode", f"{shorten(mode)} is not one of {', '.join(MODES)}")
     if (samples is None) == (mode == "random"):
-        raise UserError("samples", "say how many with --mode random" if samples is None else "need --mode random")
+        raise UserError(
+            "samples", "needs a number of combinations with --mode random" if samples is None else "need --mode random"
+        )
     if mode == "random":
         return _drawn({name: tuple(dict.fromkeys(values)) for name, values in varied.items()}, samples, sample_seed)
     if mode == "list":
@@ -115,7 +117,7 @@ def _side_by_side(varied: Mapping[str, tuple[str, ...]]) -> list[dict[str, str]]
     lengths = {name: len(values) for name, values in varied.items()}
     if len(set(lengths.values())) > 1:
         counts = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise UserError("vary", f"--mode list takes the values side by side and needs as many of each; {counts}")
+        raise UserError("vary", f"--mode list combines values in order and needs the same number of each; {counts}")
     return [dict(zip(varied, values)) for values in zip(*varied.values())] if varied else [{}]
 
 
@@ -180,20 +182,18 @@ def redundant(layout: SweepSpec) -> list[str]:
         without = [catalog.method_info(m).title for m in layout.methods if not (name in known[m] and matters(name, m))]
         switches = {known[m][name].told.needs for m in layout.methods if name in known[m]}
         if len(parsed) == 1:
-            said.append(f"{name} has one value, so it does not vary")
+            said.append(f"{name} has only one value, so it does not vary")
         elif layout.mode != "list" and len(set(parsed)) < len(parsed):
-            said.append(f"{name} has a value twice: {', '.join(texts)}; each makes its runs once")
+            said.append(f"{name} has a value twice: {', '.join(texts)}; duplicates are ignored")
         if without and len(parsed) > 1:
-            said.append(f"{name} means nothing to {', '.join(without)}: one run for all its values")
+            said.append(f"{name} is not used by {', '.join(without)}: one run for all its values")
         for switch in switches if len(parsed) > 1 else ():
             if "false" in (*layout.varied.get(switch, ()), layout.fixed.get(switch)):
-                said.append(f"{name} means nothing where {switch} is false: its runs there differ in nothing else")
+                said.append(f"{name} is not used if {switch} is false: these runs do not differ")
     rows = list(zip(*layout.varied.values())) if layout.mode == "list" else []
     if len(set(rows)) < len(rows):
-        said.append(f"{len(rows) - len(set(rows))} of the {len(rows)} combinations repeat another one")
-    return said + [
-        f"{name}={text} is what it is anyway" for name, text in layout.fixed.items() if _is_usual(layout, name)
-    ]
+        said.append(f"{len(rows) - len(set(rows))} of the {len(rows)} combinations are duplicates")
+    return said + [f"{name} is already {text}" for name, text in layout.fixed.items() if _is_usual(layout, name)]
 
 
 def _is_usual(layout: SweepSpec, name: str) -> bool:
@@ -222,7 +222,7 @@ def _check_names(layout: SweepSpec) -> None:
         if name not in known:
             methods = ", ".join(layout.methods)
             raise UserError(
-                shorten(name).strip("'\""), f"is no setting of {methods}; choices: {', '.join(map(str, known))}"
+                shorten(name).strip("'\""), f"is not a setting of {methods}; choices: {', '.join(map(str, known))}"
             )
         if name in layout.fixed and name in layout.varied:
             raise UserError(name, "is both set and varied; choose one")
@@ -230,7 +230,9 @@ def _check_names(layout: SweepSpec) -> None:
 
 def check_size(count: int) -> None:
     if count > MOST_RUNS:
-        raise UserError("sweep", f"{count:,} runs are more than {MOST_RUNS:,}; leave values out or draw some of them")
+        raise UserError(
+            "sweep", f"{count:,} runs are more than {MOST_RUNS:,}; remove values or draw random combinations"
+        )
 
 
 def _assignment(text: str, option: str) -> tuple[str, str]:

@@ -237,8 +237,8 @@ def staying_in_words(items: Sequence[Item], on: job_options.Options | None) -> s
         return ""
     where = " and ".join(f"in {executors.title(name)}" if name else "on this machine" for name in sorted(set(staying)))
     if len(staying) == 1:
-        return f"1 of them waits {where} and stays there; to move it, stop it and start the sweep again"
-    return f"{len(staying)} of them wait {where} and stay there; to move them, stop them and start the sweep again"
+        return f"1 run already waits {where} and stays there; to move it, stop it and start the sweep again"
+    return f"{len(staying)} runs already wait {where} and stay there; to move them, stop them and start the sweep again"
 
 
 def _note(sweep: Sweep, root: Path, runs: Sequence[Run]) -> None:
@@ -247,7 +247,7 @@ def _note(sweep: Sweep, root: Path, runs: Sequence[Run]) -> None:
         _tag(run, sweep.tag)
     if not sweep.asked:
         return
-    with as_user_error("runs", f"{shorten(str(root))} cannot hold a sweep"):
+    with as_user_error("runs", f"{shorten(str(root))} cannot store a sweep"):
         sweep_records.write(root, sweep.name, sweep.asked)
 
 
@@ -278,18 +278,18 @@ def tagged(root: Path, tag: str) -> list[Run]:
     if not runs:
         known = sorted({tag for run in list_runs(root) for tag in run.meta()["tags"]})
         raise UserError(
-            "tag", f"{shorten(tag)} is on no run in {shown(root)}; choices: {', '.join(known[:20]) or 'none yet'}"
+            "tag", f"{shorten(tag)} has no runs in {shown(root)}; choices: {', '.join(known[:20]) or 'none yet'}"
         )
     return runs
 
 
 def _turn(root: Path) -> int:
     """The lock under which a sweep is started."""
-    with as_user_error("runs", f"{shorten(str(root))} cannot hold a new run"):
+    with as_user_error("runs", f"{shorten(str(root))} cannot store a new run"):
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
         turn = claim(root / ".sweeps.lock", _START_PATIENCE_S)
     if turn is None:
-        raise UserError("sweep", "another one is still being started; try again in a minute")
+        raise UserError("sweep", "another sweep is still being started; try again in a minute")
     return turn
 
 

@@ -61,7 +61,7 @@ class Filter:
         end, found = time.monotonic() + _MOST_S, []
         for entry in entries:
             if time.monotonic() > end:
-                raise UserError("filter", f"its expressions take more than {_MOST_S:.0f} s; take simpler ones")
+                raise UserError("filter", f"its regular expressions take more than {_MOST_S:.0f} s; use simpler ones")
             if self.fits(entry):
                 found.append(entry)
         return found
@@ -143,7 +143,7 @@ class _Reader:
     def _inside(self) -> Test:
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise UserError("filter", f"more than {_DEEPEST} brackets within one another at position {self._next.at}")
+            raise UserError("filter", f"more than {_DEEPEST} nested brackets at position {self._next.at}")
         self._place += 1
         test = self._either()
         if self._next.text != ")":
@@ -162,7 +162,7 @@ class _Reader:
         self._place += 1
         value = self._next
         if value.kind not in ("word", "text"):
-            self._refuse(f"what {name.key} is compared with")
+            self._refuse(f"a value to compare {name.key} with")
         self._place += 1
         sign = operator.text.replace("==", "=")
         test = self._expression(name, value) if "~" in sign else _compared(name, sign.replace("!=", "="), value)
@@ -195,10 +195,12 @@ class _Reader:
 
     def _refuse(self, expected: str) -> NoReturn:
         token = self._next
-        what = f"{shorten(token.text)} at position {token.at}" if token.text else f"it ends at position {token.at}"
+        what = (
+            f"{shorten(token.text)} at position {token.at}" if token.text else f"the filter ends at position {token.at}"
+        )
         if token.kind == "wrong" and token.text in "\"'":
-            raise UserError("filter", f"the text that begins at position {token.at} has no second {token.text}")
-        raise UserError("filter", f"{what}, where {expected} was expected")
+            raise UserError("filter", f"the text at position {token.at} has no closing {token.text}")
+        raise UserError("filter", f"{what}; expected {expected}")
 
 
 def _keyword(token: _Token) -> str:
@@ -239,11 +241,13 @@ def _compared_with(name: Name, sign: str, text: str, at: int) -> Test:
 def _equal(name: Name, sign: str, text: str, at: int) -> Test:
     """Of texts: one of several is enough, and `tag=` nothing is a run without tags."""
     if sign != "=":
-        raise UserError("filter", f"{name.key} is no number: = != ~ !~ were expected before position {at}, not {sign}")
+        raise UserError("filter", f"{name.key} is not a number; expected = != ~ !~ before position {at}, not {sign}")
     wanted = text.casefold()
     choices = ("true", "false") if name.kind == "flag" else name.choices
     if choices and wanted not in (*(choice.casefold() for choice in choices), "none"):
-        raise UserError("filter", f"{shorten(text)} at position {at} is no {name.key}: {', '.join(choices)}")
+        raise UserError(
+            "filter", f"{shorten(text)} at position {at} is not a {name.key}; choices: {', '.join(choices)}"
+        )
 
     def test(entry: RunRow) -> bool:
         found = name.read(entry)
@@ -264,12 +268,14 @@ def _span(name: Name, text: str, at: int) -> tuple[float, float]:
         number = float("nan")
     if number != number:
         what = "a day such as 2026-11-22" if name.kind == "date" else "a number"
-        raise UserError("filter", f"{shorten(text)} at position {at} is not {what}, which {name.key} is compared with")
+        raise UserError("filter", f"{shorten(text)} at position {at} is not {what}, as {name.key} needs")
     if name.kind != "percent":
         return number, number
     if 0 < abs(number) < 1 and "%" not in text:
         meant = f"{100 * number:g} or {text}%"
-        raise UserError("filter", f"{text} at position {at} may be a fraction, and {name.key} is in percent: {meant}")
+        raise UserError(
+            "filter", f"{text} at position {at} may be a fraction, but {name.key} is in percent: use {meant}"
+        )
     return number / 100, number / 100
 
 
@@ -283,11 +289,11 @@ def _pattern(token: _Token) -> tuple[re.Pattern, int]:
     simple = re.sub(r"\\[^1-9]|\[\^?\]?(?:\\.|[^\]\\])*\]", "x", text)  # escapes and classes are one letter each
     if re.search(r"\(\?|\\[1-9]|\)[*+{]", simple):
         raise UserError(
-            "filter", f"{where} repeats a group or looks around: . [] | * + ? {{}} and plain groups are known"
+            "filter", f"{where} repeats a group or looks around; only . [] | * + ? {{}} and plain groups can be used"
         )
     length = _length(simple)
     if length < _TEXT[0]:
-        raise UserError("filter", f"{where} can match in too many ways; take fewer of * + ? {{}} |")
+        raise UserError("filter", f"{where} can match in too many ways; use fewer of * + ? {{}} |")
     try:
         return re.compile(text, re.IGNORECASE), length
     except (re.error, OverflowError, RecursionError) as error:

@@ -118,8 +118,8 @@ class Vocabulary:
         if len(ending) == 1:
             return self._exact(ending[0])
         close = ending or get_close_matches(text, {*FIELDS, *SHORT, *self._settings, *self._measured}, 3)
-        guess = f"; is {' or '.join(close)} meant?" if close else ""
-        raise UserError("name", f"no field ({', '.join(FIELDS)}), setting or measurement{guess}")
+        guess = f"; did you mean {' or '.join(close)}?" if close else ""
+        raise UserError("name", f"not a field ({', '.join(FIELDS)}), setting or measurement{guess}")
 
     def _exact(self, key: str) -> Name | None:
         if key in FIELDS:

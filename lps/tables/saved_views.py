@@ -41,7 +41,7 @@ class SavedViews:
         """Keep `value` under a name, in place of what had it; gives the name as it is kept. Raises `UserError`."""
         called = clean_line(name, _LONGEST_NAME + 1)
         if not called or len(called) > _LONGEST_NAME:
-            raise UserError("name", f"{shorten(name)} is no name of 1 to {_LONGEST_NAME} characters")
+            raise UserError("name", f"{shorten(name)} is not a name of 1 to {_LONGEST_NAME} characters")
         self._change(lambda stored: stored | {called: value})
         return called
 
@@ -55,7 +55,7 @@ class SavedViews:
             with locked(self.root):
                 changed = change(self._stored())
                 if len(changed) > MOST:
-                    raise UserError(self.kind, f"{MOST} are kept already; delete one first")
+                    raise UserError(self.kind, f"{MOST} views are already saved; delete one first")
                 write_json(self.root / self.name, versions.stamped(self.kind, {"kept": changed}))
 
     def _stored(self) -> dict[str, object]:

@@ -11,8 +11,8 @@ from lps.files.atomic import read_checked, write_checked
 
 _ASIDE = "damaged-"  # begins the names of those that could not be used
 DAMAGED = "is damaged"
-_UNFIT = "is that of another training, with other settings or by another version,"
-FOREIGN = "has the right checksum but is no file of weights alone, as if another program had written it,"
+_UNFIT = "belongs to another training, with other settings or another version,"
+FOREIGN = "has the right checksum but is not a file of weights only, as if another program had written it,"
 
 
 def save(folder: Path, name: str, state: dict) -> Path:

@@ -31,5 +31,5 @@ def load(method: Method, stored: dict[str, Tensor], rows: Tensor) -> int:
             own.copy_(there)
             used += 1
         elif name.startswith("network.backbone."):
-            raise UserError("network.continues", f"does not fit the network: {name} is missing, or has another shape")
+            raise UserError("network.continues", f"does not match the network: {name} is missing or has another shape")
     return used

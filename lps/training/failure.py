@@ -14,7 +14,7 @@ from lps.store.runs import Run
 _DISK_ERRORS = {
     getattr(errno, f"E{name}") for name in "IO ROFS STALE ACCES PERM NODEV NXIO NOENT NOTDIR ISDIR LOOP INVAL".split()
 }
-CHANGED = "its images or labels differ from those that this run started with; restore them and resume, or launch a copy"
+CHANGED = "its images or labels have changed since the run started; restore them and resume, or launch a copy"
 
 
 class Diverged(Exception):
@@ -24,7 +24,7 @@ class Diverged(Exception):
 def explain_end(run: Run, error: Exception) -> tuple[str, str]:
     """As `explain`; where the folder is gone, nothing else is the reason."""
     if not run.folder.is_dir():
-        return "io_error", "the run's folder was deleted while it was going"
+        return "io_error", "the run's folder was deleted during the run"
     return explain(error)
 
 
@@ -36,15 +36,15 @@ def explain(error: Exception) -> tuple[str, str]:
     if isinstance(error, Diverged):
         return "diverged", str(error)
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
-        return "out_of_memory", "the device ran out of memory; a smaller batch_size needs less"
+        return "out_of_memory", "the device ran out of memory; use a smaller batch_size"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         if isinstance(error, disk.TooSmall):
             what = f"{Path(error.filename).name} ({error.in_words()})"
         else:
             what = error.filename or "the run"
-        return "disk_full", f"no space left for {what}; free some and resume"
+        return "disk_full", f"no space left for {what}; free some space and resume"
     if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
-        return "io_error", f"{error.filename or 'a file of the run'}: {refusal(error)}; mend that and resume"
+        return "io_error", f"{error.filename or 'a file of the run'}: {refusal(error)}; fix it and resume"
     if isinstance(error, torch.AcceleratorError):
         return "device", f"the GPU failed: {first_line}"
     return "bug", f"{type(error).__name__}: {first_line}"

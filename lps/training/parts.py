@@ -53,7 +53,7 @@ def here() -> Part:
         number, parts = -1, 0
     if not 0 <= number < parts:
         told = " and ".join(f"{name}={os.environ.get(name, '')}" for name in names)
-        raise UserError("processes", f"{told} is no place among the machines of a run")
+        raise UserError("processes", f"{told} is not an index of the run's machines")
     return Part(number, parts, os.environ.get("LPS_MEETING", ""))
 
 

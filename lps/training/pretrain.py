@@ -124,7 +124,7 @@ def train_simclr(
         if not math.isfinite(values["pretrain/loss"]):
             work.discard()
             raise UserError(
-                "pretrain.lr", f"{config.pretrain_lr:g} is too much: the SimCLR loss is no longer a finite number"
+                "pretrain.lr", f"{config.pretrain_lr:g} is too large: the SimCLR loss is no longer a finite number"
             )
         work.next_epoch()
         if work.is_time_to_look():

@@ -114,7 +114,7 @@ def test_too_few_pictures_are_refused_in_a_sentence(count):
 
 def test_too_many_pictures_are_refused_before_anything_is_computed(monkeypatch):
     monkeypatch.setattr(audits, "MOST", 20)
-    with pytest.raises(UserError, match="images_per_class takes a part"):
+    with pytest.raises(UserError, match="dataset.images_per_class"):
         looked(np.zeros((21, 3)), np.zeros(21, np.int64))
 
 

@@ -220,7 +220,7 @@ def test_predictions_that_do_not_fit_are_refused(run, predicted):
     run.snapshots.mkdir()
     ids = np.array(predicted, np.int16)
     write_snapshot(run.snapshots, 1, Snapshot(ids, np.zeros(len(ids), np.float16), np.zeros((0, 2)), np.zeros(0, int)))
-    with pytest.raises(UserError, match="epoch-0001.npz: holds? |does not hold"):
+    with pytest.raises(UserError, match="epoch-0001.npz: has |does not have"):
         clusters.read_assignment(run, 1, split_of(3))
 
 
@@ -230,5 +230,5 @@ def test_predictions_are_read_back(run):
     write_snapshot(run.snapshots, 1, Snapshot(ids, np.ones(3, np.float16), np.zeros((0, 2)), np.zeros(0, int)))
     found = clusters.read_assignment(run, 1, split_of(3))
     assert found.predicted.tolist() == [2, 0, 1] and found.confidence.dtype == np.float32
-    with pytest.raises(UserError, match="is not there yet"):
+    with pytest.raises(UserError, match="does not exist yet"):
         clusters.read_assignment(run, 2, split_of(3))

@@ -69,7 +69,7 @@ def test_a_run_without_predictions_has_the_scores_that_it_recorded(tmp_path, sel
 @pytest.mark.parametrize("how", [("gcd_v1", "last", "default"), ("orca", "last", "matched")])
 def test_other_scores_of_a_run_without_predictions_are_refused_with_the_reason(tmp_path, how):
     bare = without_predictions(make_run(tmp_path / "one", epochs=2), tmp_path)
-    with pytest.raises(UserError, match="snapshots: are gone"):
+    with pytest.raises(UserError, match="snapshots: were not found"):
         score_run(bare, *how)
     new = make_run(tmp_path, "queued")
     with pytest.raises(UserError, match="no epoch has been evaluated yet"):
@@ -115,12 +115,12 @@ def test_a_seed_counts_once_and_the_newest_run_of_it():
         (group,) = group_runs(order)
         assert group.mean("all") == pytest.approx(0.85) and [m.config.seed for m in group.members] == [0, 1]
         assert [member.run.id for member in group.replaced] == [old]
-    assert "LPS: seed 0 was run more than once, its newest finished run counts" in score_tables.notes([group])
+    assert "LPS: seed 0 was run more than once; its newest finished run is used" in score_tables.notes([group])
     unfinished = [replace(runs[0], is_complete=False), runs[1]]
     assert group_runs(unfinished)[0].mean("all") == pytest.approx(0.2)  # what was broken off replaces nothing
     neither = group_runs([replace(run, is_complete=False) for run in unfinished])[0]
     assert neither.mean("all") == pytest.approx(0.8)
-    assert "LPS: seed 0 was run more than once, its newest run counts" in score_tables.notes([neither])
+    assert "LPS: seed 0 was run more than once; its newest run is used" in score_tables.notes([neither])
 
 
 def test_an_explicit_pretraining_seed_that_is_the_runs_own_changes_nothing():
@@ -236,17 +236,17 @@ def test_damage_is_one_sentence_with_the_runs_name(tmp_path):
     run = make_run(tmp_path, epochs=2)
     last = run.snapshots / "epoch-0002.npz"
     for predicted, words in [
-        (np.zeros(3, np.int16), "does not hold one class id for each of the"),
-        (np.full(len(read_split(run.folder)[0].unlabeled), -1, np.int16), "holds class ids from -1 to -1"),
-        (np.full(len(read_split(run.folder)[0].unlabeled), 30_000, np.int16), "holds class ids from 30000"),
-        (np.zeros(len(read_split(run.folder)[0].unlabeled)), "predicted has another form"),
+        (np.zeros(3, np.int16), "does not have one class id for each of the"),
+        (np.full(len(read_split(run.folder)[0].unlabeled), -1, np.int16), "has class ids from -1 to -1"),
+        (np.full(len(read_split(run.folder)[0].unlabeled), 30_000, np.int16), "has class ids from 30000"),
+        (np.zeros(len(read_split(run.folder)[0].unlabeled)), "predicted has an unexpected type or shape"),
     ]:
         write_arrays(last, predicted=predicted)
         fails(run, words)
     last.write_bytes(b"PK broken")
     fails(run, "epoch-0002.npz: is damaged")
     (run.folder / "split.npz").unlink()
-    fails(run, "split.npz: is not there yet")
+    fails(run, "split.npz: does not exist yet")
     fails(make_run(tmp_path, "queued"), "no epoch has been evaluated yet")
     (run.folder / "config.json").write_text("{")
     fails(run, "config.json")
@@ -264,7 +264,7 @@ def test_odd_numbers_of_time_do_not_count(tmp_path):
 def test_a_run_that_did_not_reach_its_end_is_noted(tmp_path):
     groups = group_runs([score_run(make_run(tmp_path, epochs=3)), score_run(make_run(tmp_path, "stopped", seed=1))])
     notes = score_tables.notes(groups)
-    assert any("seed 1 did not reach its end, scored at epoch 8 of 20" in note for note in notes)
+    assert any("seed 1 ended early, scored at epoch 8 of 20" in note for note in notes)
     assert not any("seed 0 did" in note for note in notes)
 
 
@@ -378,7 +378,7 @@ def test_the_row_that_others_are_held_against_can_be_named(tmp_path, capsys):
     assert against("--against", runs[1].id).count("LPS, margin_scale=20") == 2
     assert main([*where, "--against", "orca"]) == 2
     said = capsys.readouterr().err
-    assert "against: 'orca' is no row of this table and no run in it; choices: " in said
+    assert "against: 'orca' is not a row or a run of this table; choices: " in said
     assert "LPS, margin_scale=20" in said
 
 
@@ -445,7 +445,7 @@ def test_the_counterpart_of_an_ablation(own, expected):
         ({"split_rule": "stratified"}, "split.rule=stratified"),
         (
             {"network_name": "resnet50", "network_start": "published"},
-            "start weights that were trained with labels of ImageNet",
+            "start weights trained with ImageNet's labels",
         ),
         ({"dataset_images_per_class": 10}, "dataset.images_per_class=10"),
     ],
@@ -481,7 +481,7 @@ def test_the_notes_on_the_paper_read_well():
         "79.1 †"
     )
     assert score_tables.notes_on_paper([published, doubted]) == [
-        "† GCD, paper: the same three numbers stand at 10 % labels"
+        "† GCD, paper: the table has the same three numbers at 10 % labels"
     ]
     assert score_tables.notes_on_paper([published, digits[0]])[0] == f"LPS: {shared}"
     assert score_tables.paper_cell(digits[0]) == "-"
@@ -557,7 +557,7 @@ def test_runs_whose_test_images_were_clustered_otherwise_are_told_apart():
     own = [replace(m, images="test", test_clusters="test") for m in of_seeds("simclr", mean=0.99)]
     others = [replace(m, images="test") for m in of_seeds("simclr", mean=0.5)]
     groups = group_runs([*own, *others])
-    assert [g.label for g in groups] == ["SimCLR, test images clustered by themselves", "SimCLR"]
+    assert [g.label for g in groups] == ["SimCLR, test images clustered separately", "SimCLR"]
     assert differences.best(groups) == set() and not differences.hold(groups).found
 
 

@@ -103,10 +103,10 @@ def test_of_groups_that_share_some_seeds_a_large_gap_is_found(shared):
         ((0.5, 0.52, 0.51), (0.9, 0.91, 0.92), "lower", ""),
         ((0.9, 0.8, 0.85), (0.85, 0.85, 0.8), "not distinguishable with 3 seeds", "97"),
         ((0.9, 0.8, 0.9), (0.8, 0.9, 0.8999), "not distinguishable with 3 seeds", "over 1,000"),
-        ((0.9,), (0.5,), "one seed tells nothing of chance", ""),
-        ((0.9,), (0.5, 0.6), "one seed tells nothing of chance", ""),
+        ((0.9,), (0.5,), "one seed: chance cannot be ruled out", ""),
+        ((0.9,), (0.5, 0.6), "one seed: chance cannot be ruled out", ""),
         ((0.9, 0.8), (0.9, 0.8), "the same with all 2 seeds", ""),
-        ((0.9, 0.8), (0.8, 0.7), "apart by the same with all 2 seeds, so nothing is known of chance", ""),
+        ((0.9, 0.8), (0.8, 0.7), "the same difference with all 2 seeds, so chance cannot be estimated", ""),
     ],
 )
 def test_what_is_said_of_a_difference_and_how_many_seeds_it_would_take(first, second, words, seeds):
@@ -153,7 +153,10 @@ def test_what_is_beyond_zero_alone_but_not_among_many_says_so():
     many = [run for k in range(1, 9) for run in runs_of(values=(0.8, 0.82, 0.8101, 0.8052), temperature=0.1 * k + 0.5)]
     alone, among = hold(group_runs([*usual, *low])), hold(group_runs([*usual, *low, *many]))
     assert verdict(alone.found[1, "all"]) == "lower" and (1, "all") in alone.bold
-    assert verdict(among.found[1, "all"]) == "distinguishable by itself, not among 9 comparisons"
+    assert (
+        verdict(among.found[1, "all"])
+        == "distinguishable as a single comparison, but not after correction for 9 comparisons"
+    )
     assert (1, "all") not in among.bold and needed(among.found[1, "all"]) == ""
 
 
@@ -161,7 +164,7 @@ def test_a_sentence_a_row_tells_what_these_seeds_cannot():
     groups = group_runs([*runs_of(values=(0.9, 0.8, 0.85)), *runs_of("orca", (0.85, 0.85, 0.8))])
     assert differences.sentences(hold(groups)) == [
         "ORCA against LPS: the same with all 3 seeds: seen, novel, NMI, gap",
-        "ORCA against LPS: not distinguishable with 3 seeds: all (it would take 97)",
+        "ORCA against LPS: not distinguishable with 3 seeds: all (it would need 97)",
     ]
     said = " ".join(differences.about(hold(groups)))
     assert "seed by seed" in said and "80 of 100" in said and "Holm" not in said

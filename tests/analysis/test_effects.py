@@ -313,7 +313,7 @@ def test_a_setting_that_follows_from_another_is_left_out():
     ]
     found, left_out = importance(runs, "novel")
     assert [item.setting for item in found] == ["temperature"]
-    assert left_out.keys() == {"margin_scale", "lr"} and "follow from" in left_out["lr"]
+    assert left_out.keys() == {"margin_scale", "lr"} and "determined by" in left_out["lr"]
     assert effects.associations(runs)[0][2] == pytest.approx(1)
 
 

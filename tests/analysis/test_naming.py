@@ -219,7 +219,7 @@ def test_an_entry_with_a_key_is_there_once_and_taken_back_by_it_alone(run):
         naming.take_back(run, 3, "window-1-decision-1")
         naming.record(run, 3, [assign([5], 7)], key="window-1-decision-1")  # sent again, late
     assert naming.at(naming.read_entries(run), 3).moved == {6: 7} and len(naming.read_entries(run)) == 3
-    assert naming.undo(run, 3) == "1 image put in cluster 7"
+    assert naming.undo(run, 3) == "1 image moved to cluster 7"
 
 
 def test_what_is_said_may_depend_on_what_others_said_meanwhile(run):
@@ -258,7 +258,7 @@ def test_what_somebody_added_meanwhile_is_not_taken_back_unseen(run):
     naming.record(run, 3, [name(1, "cat")])
     naming.record(run, 3, [name(2, "dog")])
     for take_back in (lambda: naming.undo(run, 3, seen=1), lambda: naming.restore(run, 3, 0, seen=1)):
-        with pytest.raises(UserError, match="meanwhile was said: cluster 2 named dog; look again"):
+        with pytest.raises(UserError, match="there is a newer change: cluster 2 named dog"):
             take_back()
     assert naming.undo(run, 3, seen=2) == "cluster 2 named dog"
 
@@ -299,7 +299,7 @@ def test_a_damaged_file_is_reported_and_never_written_over(run, content):
         lambda: naming.record(run, 1, [name(1, "a")]),
         lambda: naming.undo(run, 1),
     ):
-        with pytest.raises(UserError, match="names.json: is damaged and was left as it is"):
+        with pytest.raises(UserError, match="names.json: is damaged and was not changed"):
             act()
     assert (run.folder / "names.json").read_bytes() == content
 
@@ -353,7 +353,7 @@ def test_a_number_that_is_none_is_damage_to_whoever_writes(run, number):
     (run.folder / "names.json").write_text(before := f'{{"version": 1, "entries": [{entries}]}}')
     assert naming.at(naming.read_entries(run), 3).names == {1: "cat"}
     for act in (lambda: naming.record(run, 1, [name(1, "a")]), lambda: naming.undo(run, 3)):
-        with pytest.raises(UserError, match="names.json: is damaged and was left as it is"):
+        with pytest.raises(UserError, match="names.json: is damaged and was not changed"):
             act()
     assert (run.folder / "names.json").read_text() == before
 

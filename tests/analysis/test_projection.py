@@ -157,7 +157,7 @@ def test_snapshot_of_another_split_is_refused(tmp_path):
     found = snapshots.read_snapshot(run.snapshots, 2)
     shorter = snapshots.Snapshot(found.predicted[1:], found.confidence[1:], found.features, found.feature_index)
     snapshots.write_snapshot(run.snapshots, 2, shorter)
-    with pytest.raises(UserError, match="does not hold one class id for each of the"):
+    with pytest.raises(UserError, match="does not have one class id for each of the"):
         points.table(run, 2)
 
 

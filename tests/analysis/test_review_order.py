@@ -90,10 +90,10 @@ def test_there_are_always_five_suggestions_and_examples_of_each(run):
 def test_features_of_strange_images_are_damage(run, tmp_path):
     own = make_run(tmp_path, epochs=2)
     snapshot = snapshots.read_snapshot(own.snapshots, 2)
-    with pytest.raises(UserError, match=r"split.npz: is not there yet"):
+    with pytest.raises(UserError, match=r"split.npz: does not exist yet"):
         review_order.read_desk(make_run(tmp_path, "queued"), 2)
     snapshots.write_snapshot(
         own.snapshots, 2, type(snapshot)(**{**vars(snapshot), "feature_index": snapshot.feature_index + 5000})
     )
-    with pytest.raises(UserError, match=r"epoch-0002.npz: holds no features of the unlabeled images"):
+    with pytest.raises(UserError, match=r"epoch-0002.npz: has no features of the unlabeled images"):
         review_order.read_desk(own, 2)

@@ -136,7 +136,7 @@ def test_an_eye_hides_a_run_in_all_charts_and_a_pin_keeps_its_colour_in_the_addr
             arg=[plot(key), gone],
         )
     page.wait_for_url(f"**off={gone}*")
-    pin = row(page, kept).get_by_role("button", name="Keep the colour of margin scale 5, seed 2")
+    pin = row(page, kept).get_by_role("button", name="Pin the colour of margin scale 5, seed 2")
     pin.press("Enter")
     page.wait_for_url(f"**pin={kept}*")
     assert f"off={gone}" in page.url and eye.get_attribute("aria-checked") == "false"
@@ -186,7 +186,7 @@ def test_a_view_is_kept_and_opened_with_its_filter(runs, open_page):
     page.get_by_role("textbox", name="Save view as").fill("with margin")
     page.keyboard.press("Enter")
     wait_for_run(page)
-    page.get_by_role("button", name="Keep", exact=True).click()
+    page.get_by_role("button", name="Save view", exact=True).click()
     page.get_by_role("button", name="with margin", exact=True).wait_for()
     again = open_page("runs")
     again.get_by_role("button", name="Views", exact=True).click()

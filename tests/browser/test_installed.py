@@ -31,7 +31,7 @@ def test_lps_app_opens_home_and_finishes_the_demo(chromium, tmp_path, monkeypatc
     before, port, runs = files(package), free_port(), home / ".local" / "share" / "lps-studio" / "runs"
     command = [str(programs / "lps"), "app", "--port", str(port), "--no-browser"]
     with Server(command, port, tmp_path / "log", elsewhere, HOME=str(home)).answering() as server:
-        assert server.await_line(r"Runs are kept in (.+)\n") == str(runs)
+        assert server.await_line(r"Runs are stored in (.+)\n") == str(runs)
         page = chromium.new_page()
         page.goto(server.await_line(r"LPS Studio: (\S+)"))
         page.get_by_role("button", name="Start the demo").click(timeout=60_000)

@@ -97,7 +97,7 @@ def test_a_teacher_comes_from_home_to_what_the_margin_does(open_page):
     race = page.locator(".lps-race")
     race.wait_for()
     expect(race).not_to_have_attribute("data-at", race.get_attribute("data-at"))
-    hand.click(page.get_by_role("link", name="What the brake does"))
+    hand.click(page.get_by_role("link", name="See the margin"))
     strength = page.get_by_role("slider", name="Strength of the margin, C").first
     strength.wait_for()
     before = strength.input_value()
@@ -116,7 +116,7 @@ def test_a_researcher_has_the_best_of_sixty_runs_and_its_figure(sixty_runs, open
     page.get_by_text("Tick rows to open").wait_for()
     hand.click(page.get_by_role("link", name="What a setting does"))
     answer = page.get_by_text(re.compile(r"margin_scale=5 has the highest novel accuracy: \d+\.\d %, 95 % interval"))
-    expect(answer).to_contain_text("3 seeds. Every other value is distinguishable from it.")
+    expect(answer).to_contain_text("3 seeds. Its difference from every other value is distinguishable from chance.")
     wait_for_run(page)
     chart = page.locator(".js-plotly-plot").first
     chart.hover()

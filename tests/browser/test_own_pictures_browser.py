@@ -43,7 +43,7 @@ def test_from_a_folder_to_labeled_pictures(open_page, studio, tmp_path):
 
     hand.click(page.get_by_role("button", name="Start"))
     wait_for_address(page, "/live")
-    page.get_by_text(re.compile("the clusters still change|novel clusters? found")).first.wait_for(timeout=TRAIN_MS)
+    page.get_by_text(re.compile("they still change|novel clusters? found")).first.wait_for(timeout=TRAIN_MS)
     page.locator(".lps-frames img").first.wait_for()  # drawn after the words, by a server that trains beside
     page.get_by_role("button", name="Name the clusters").wait_for(timeout=TRAIN_MS)
     page.get_by_text("3 novel clusters").first.wait_for()

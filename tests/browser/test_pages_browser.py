@@ -58,7 +58,7 @@ def test_effects_shows_a_curve_and_turns_to_another_measure(visit):
     plot(page, "effect_curves").wait_for()
     points = "() => document.querySelector('.st-key-effect_curves .lps-plot')._fullData.map(t => t.x?.length ?? 0)"
     assert 3 in page.evaluate(points)  # one point a value
-    page.get_by_role("combobox", name=re.compile("Measured")).click()
+    page.get_by_role("combobox", name=re.compile("Measurement")).click()
     page.get_by_role("option", name=re.compile("Gap")).click()
     wait_for_address(page, "measure=gap")
     wait_for_run(page)

@@ -231,7 +231,7 @@ def depth(page, lane: int, share: float) -> float:
 
 def test_the_brake_presses_by_step_and_then_on_each_class(open_file):
     page = open_file("#at=0.5")
-    assert readings(page)["brake"] == "brake 6.0 on seen, 1.0 on novel"
+    assert readings(page)["brake"] == "margin 6.0 on seen, 1.0 on novel"
     seen, novel = depth(page, 0, 0.2), depth(page, 0, 0.7)
     assert seen > 2 * novel > 0 and depth(page, 1, 0.2) == 0
     page.keyboard.press("Shift+ArrowRight")
@@ -288,7 +288,7 @@ def test_the_end_is_told_in_a_sentence(open_file, runs):
         lost = f" (after {percent(max(novel))} at epoch {novel.index(max(novel)) + 1})"
         assert f"{run['letter']} {percent(novel[-1])}" in said
         assert (lost in said) == (max(novel) - novel[-1] > 0.05)
-    assert said.startswith("At the end novel A ") and said.endswith("One run each: chance has its part.")
+    assert said.startswith("At the end novel A ") and said.endswith("One run each: some of this may be chance.")
 
 
 def test_at_the_end_the_whole_course_is_drawn_with_the_brake_as_it_was_measured(open_file, runs):

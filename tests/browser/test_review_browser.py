@@ -32,7 +32,7 @@ def said(run) -> naming.Naming:
 def written(page, count: int) -> None:
     """Until so many decisions of this window are written."""
     page.wait_for_function(
-        "(count) => document.querySelector('.lps-deck-counts').textContent.match(`^${count} decided.*All written`)",
+        "(count) => document.querySelector('.lps-deck-counts').textContent.match(`^${count} decided.*All saved`)",
         arg=count,
     )
 

@@ -85,5 +85,5 @@ def test_a_run_is_renamed_and_deleted_from_its_row(open_page, runs):
     page.get_by_role("button", name="More").click()
     page.get_by_text("Delete", exact=True).click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-    expect(page.get_by_text("None yet.")).to_be_visible()
+    expect(page.get_by_text("No runs yet.")).to_be_visible()
     assert not run.folder.exists()

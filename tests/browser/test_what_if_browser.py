@@ -136,7 +136,7 @@ def test_a_slider_trains_again_beside_what_was_and_the_address_says_it(open_page
     now = page.locator("polyline.lps-whatif-now.lps-whatif-novel")
     curve = now.get_attribute("points")
     assert len(curve.split()) == 21
-    page.get_by_label("Novel classes, of 10").focus()
+    page.get_by_label("Novel classes (of 10)").focus()
     page.keyboard.press("ArrowLeft")
     page.wait_for_function("(old) => document.querySelector('.lps-whatif-said').textContent !== old", arg=first)
     assert "Before, with novel classes 5: seen" in ended(page)

@@ -193,7 +193,7 @@ def test_runs_are_given_as_run_folder_or_path(runs):
 
 
 @pytest.mark.parametrize("call, words", [
-    (lambda run: figures.pace("/nowhere/at/all"), "run: '/nowhere/at/all' is no folder"),
+    (lambda run: figures.pace("/nowhere/at/all"), "run: '/nowhere/at/all' is not a folder"),
     (lambda run: figures.measurement(run, "nothing"), "name: 'nothing' was not measured by "),
     (lambda run: figures.class_accuracy(run, 99), "epoch: 99 of "),
     (lambda run: figures.cluster_sizes(run, 99), "epoch: 99 has no stored predictions; choices: 1, 2"),
@@ -201,12 +201,12 @@ def test_runs_are_given_as_run_folder_or_path(runs):
     (lambda run: figures.image_confidence(run, 10**9), "image: 1000000000 is not an unlabeled image of "),
     (lambda run: figures.map_of_features(run, 4, "tsne"), "method: there is no 'tsne' map of epoch 4"),
     (lambda run: figures.intervals([run], "/"), "against: "),
-    (lambda run: figures.setting_curves([run], "nothing"), "setting: 'nothing' is no setting of these runs"),
+    (lambda run: figures.setting_curves([run], "nothing"), "setting: 'nothing' is not a setting of these runs"),
     (lambda run: figures.setting_curves([run], "lr", judge="me"), "scoring: judge is not one of protocol, select"),
-    (lambda run: figures.curves([]), "runs: hold no run"),
+    (lambda run: figures.curves([]), "runs: have no run"),
     (lambda run: figures.curves([run], band="wide"), "band: 'wide' is not one of range, std, interval, none"),
-    (lambda run: figures.sweep_curve("nothing", root=run.root), "name: 'nothing' is no sweep of a preset in "),
-    (lambda run: figures.search_history("nothing", root=run.root), "search: 'nothing' is not beside the runs in "),
+    (lambda run: figures.sweep_curve("nothing", root=run.root), "name: 'nothing' is not a sweep of a preset in "),
+    (lambda run: figures.search_history("nothing", root=run.root), "search: 'nothing' is not a search in "),
 ])  # fmt: skip
 def test_what_cannot_be_drawn_is_one_sentence(runs, call, words):
     with pytest.raises(ConfigError) as error:

@@ -52,7 +52,7 @@ def test_a_run_from_the_first_command_to_the_trash(lps, tmp_path):
     "arguments, words",
     [
         (["train", "--set", "lr=abc"], "lr: 'abc' is not a number"),
-        (["launch", "--set", "speed=1"], "speed: is no setting of lps; choices: "),
+        (["launch", "--set", "speed=1"], "speed: is not a setting of lps; choices: "),
         (["train", "--method", "lsp"], "method: 'lsp' is not one of "),
         (["train", "--dataset", "../x"], "dataset: '../x' is not one of "),
         (["train", "--seed", "-1"], "seed: -1 is not a whole number from 0"),
@@ -100,7 +100,7 @@ def test_an_empty_folder_says_what_to_do(tmp_path, capsys):
         (["train", "--set", "=1"], "--set: '=1' is not of the form name=value"),
         (["queue", "slots", "9" * 20], f"slots: {'9' * 20} is not a whole number from 1 to 1024"),
         (["launch", "--priority", "9" * 30], f"priority: {'9' * 30} is not a whole number from -1000 to 1000"),
-        (["project", "RUN", "--all", "--epoch", "2"], "epoch: 2 has no meaning with --all"),
+        (["project", "RUN", "--all", "--epoch", "2"], "epoch: 2 cannot be combined with --all"),
         (["export", "RUN", "--to", "archive", "--into", "FILE"], "into: 'FILE' is a file, where a folder should be"),
     ],
 )

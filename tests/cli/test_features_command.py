@@ -30,7 +30,7 @@ def test_features_are_made_listed_used_and_deleted(tmp_path, capsys):
     capsys.readouterr()
     (line, total) = lps(capsys, "--runs", tmp_path).out.splitlines()
     assert line.startswith(f"{key}  digits_resnet at its own pixels; 200 pictures x 64, 7 views; 1 MB in ")
-    assert " ms a view; used by 1 run" in line and total.startswith("1 store, 1 MB in ")
+    assert " ms per view;  used by 1 run" in line and total.startswith("1 store, 1 MB in ")
     (told,) = json.loads(lps(capsys, "list", "--json", "--runs", tmp_path).out)
     assert told["key"] == key and told["pictures"] == 200 and told["runs"] == 1 and told["bytes"] > 7 * 200 * 64 * 2
     assert lps(capsys, "check", key[-6:]).out == "7 views as written\n"
@@ -48,7 +48,7 @@ def test_what_cannot_be_made_or_deleted_is_said_in_a_line(capsys):
     )
     assert "features: '' is the key of none" in lps(capsys, "delete", "", code=2).err
     assert "network.start: simclr" in lps(capsys, "make", "--set", "network.start=simclr", code=2).err
-    assert "features: cannot be set by --set here" in lps(capsys, "make", "--set", "features=live", code=2).err
+    assert "features: cannot be set with --set here" in lps(capsys, "make", "--set", "features=live", code=2).err
 
 
 def test_a_store_whose_facts_are_damaged_is_listed_without_them(tmp_path, monkeypatch, capsys):

@@ -104,7 +104,7 @@ def test_a_run_that_waits_there_is_cancelled(run, place):
     (place / "full").touch()
     begin(run)
     assert (run.state().name, run.state().reason) == ("queued", "job 0 waits in the folder: the machine is full")
-    assert launcher.stop(run).reason == "cancelled before it began"
+    assert launcher.stop(run).reason == "cancelled before it started"
     assert json.loads((place / "0.json").read_text())["state"] == "cancelled" and not run.log.exists()
 
 
@@ -115,7 +115,7 @@ def test_a_machine_that_is_taken_away_lets_the_run_go_on_later(run, place):
     os.kill(run.read_json("process.json")["runner_pid"], signal.SIGTERM)
     until(lambda: run.ended_attempt() == 1)
     ending = run.read_json("exit.json")
-    assert ending["kind"] == "preempted" and ending["reason"].startswith("interrupted by the folder; it goes on")
+    assert ending["kind"] == "preempted" and ending["reason"].startswith("interrupted by the folder; it continues")
     assert until(lambda: run.state().name == "queued")
     (place / "full").unlink()
     state = launcher.wait(run, PATIENCE_S)
@@ -127,7 +127,7 @@ def test_a_job_that_is_lost_is_a_crash(run, place):
     begin(run)
     os.kill(json.loads((place / "0.json").read_text())["pid"], signal.SIGKILL)
     state = until(lambda: state if (state := run.state()).is_over else None)
-    words = "job 0 ended as LOST and the run left no record, before the run's process began"
+    words = "job 0 ended as LOST and the run left no record, before the run's process started"
     assert (state.name, state.reason) == ("crashed", words)
 
 
@@ -140,17 +140,17 @@ def test_several_runs_are_handed_over_together(tmp_path, place):
 
 def test_what_the_place_refuses_is_one_sentence_and_leaves_the_run_as_it_was(run, place, capsys):
     (place / "closed").touch()
-    with pytest.raises(UserError, match="^folder_place: the job was not taken: the folder is closed$"):
+    with pytest.raises(UserError, match="^folder_place: job submission failed: the folder is closed$"):
         launcher.launch(run, TRAINER, on=PLAIN)
     assert not (run.folder / "want.json").exists() and not (run.folder / RECORD).exists()
-    with pytest.raises(UserError, match="^retries: 2 has no meaning in a folder, which has none; leave it out$"):
+    with pytest.raises(UserError, match="^retries: 2 cannot be used in a folder, which has none; remove it$"):
         launcher.launch(run, TRAINER, on=PLAIN, retries=2)
     words = ["launch", "--runs", str(run.root), "--on", "folder_place", "--folder_place"]
     assert main([*words, "cpus=9"]) == 2
     assert "folder_place cpus: 9 is more than the 8 of the machine" in capsys.readouterr().err
     assert main([*words, "gpus=1"]) == 2
-    assert "folder_place: 'gpus' is no option; choices: cpus" in capsys.readouterr().err
-    with pytest.raises(UserError, match="^on: 'mars' is no place; choices: .*folder_place"):
+    assert "folder_place: 'gpus' is not an option; choices: cpus" in capsys.readouterr().err
+    with pytest.raises(UserError, match="^on: 'mars' is not a known place; choices: .*folder_place"):
         api.launch(runs=run.root, on={"place": "mars"})
     with pytest.raises(UserError, match="^folder_place cpus: 9 is more"):
         api.launch(runs=run.root, on={"place": "folder_place", "cpus": 9})
@@ -174,9 +174,9 @@ def test_a_place_that_falls_silent_makes_no_end_of_a_run(run, place):
 def test_a_place_that_another_version_knows_is_left_alone(run):
     """Else the queue of this machine would start what goes on there."""
     write_json(run.folder / "want.json", {"want": "run", "attempt": 1, "time": 1.0, "on": "mars"})
-    assert run.state().name == "unknown" and "this program knows no place mars; choices: " in run.state().reason
+    assert run.state().name == "unknown" and "mars is not a known place; choices: " in run.state().reason
     assert launcher.pump(run.root, TRAINER) == [] and executors.title("mars") == "mars"
-    with pytest.raises(UserError, match="^mars: mars could not be told .*this program knows no place mars"):
+    with pytest.raises(UserError, match="^mars: mars could not cancel the job .*mars is not a known place"):
         launcher.stop(run)
 
 

@@ -159,7 +159,7 @@ def test_a_run_in_parts_asks_for_as_many_tasks(cluster, texts, places):
 
 
 def test_on_several_nodes_a_run_has_one_part_on_each():
-    with pytest.raises(UserError, match="slurm tasks: cannot be given together with nodes"):
+    with pytest.raises(UserError, match="slurm tasks: cannot be combined with nodes"):
         read_options(["nodes=2", "tasks=4"])
 
 
@@ -174,7 +174,7 @@ def test_processes_that_cannot_be_shared_evenly_are_refused_before_anything_is_w
 def test_each_process_of_a_run_needs_a_gpu_of_its_job(cluster, tmp_path):
     cluster.say("sbatch", "7\n")
     make = [create_run(tmp_path / "runs", configure({"processes": 3, "device": device})) for device in ("auto", "cpu")]
-    with pytest.raises(UserError, match="^slurm gpus: 2 is fewer than the processes, 3; each needs one$"):
+    with pytest.raises(UserError, match="^slurm gpus: 2 is fewer than the 3 processes; each needs one$"):
         launcher.launch(make[0], on=read_options(["gpus=a100:2"]))
     assert not cluster.calls("sbatch") and not (make[0].folder / "want.json").exists()
     launcher.launch(make[0], on=read_options(["gpus=3"]))
@@ -282,7 +282,7 @@ def test_a_refusal_names_what_there_is_and_leaves_the_run_as_it_was(cluster, run
     cluster.say("sinfo", "low\nhigh*\nlow\n")
     with pytest.raises(UserError) as caught:
         launcher.launch(run, on=read_options(["partition=x"]))
-    words = "slurm: the job was not taken: Batch job submission failed: Invalid partition; choices: high, low"
+    words = "slurm: job submission failed: Batch job submission failed: Invalid partition; choices: high, low"
     assert str(caught.value) == words
     assert not (run.folder / "want.json").exists() and not (run.folder / RECORD).exists()
 
@@ -293,14 +293,14 @@ def test_a_submission_without_an_answer_may_have_been_taken(cluster, run, monkey
     cluster.say("sbatch", sleep=20)
     cluster.say("squeue", "")
     with pytest.raises(
-        UserError, match="it is unknown whether the cluster accepted the job: sbatch does not answer within 0.3 s"
+        UserError, match="it is unknown whether the cluster accepted the job: sbatch did not respond within 0.3 s"
     ):
         launcher.launch(run, on=read_options([]))
     about = run.read_json(RECORD)
     time.sleep(0.3)
     assert run.state().name == "stopped" and "cut off" in run.state().reason
     cluster.say("squeue", f"12|PENDING|Priority||{about['name']}\n")
-    assert run.state().reason == "job 12 waits in SLURM: others are before it (Priority)"
+    assert run.state().reason == "job 12 waits in SLURM: other jobs are ahead (Priority)"
 
 
 def test_many_runs_are_one_array_and_know_their_place(cluster, tmp_path):
@@ -347,9 +347,7 @@ def test_resuming_a_stopped_job_goes_back_to_the_cluster(cluster, run):
 def test_what_only_this_machines_queue_has_is_refused_for_a_cluster(cluster, run, more):
     cluster.say("sbatch", "12\n")
     for launch in (launcher.launch, lambda one, **how: launcher.launch_all([one], **how)):
-        with pytest.raises(
-            UserError, match=f"^{next(iter(more))}: . has no meaning on a cluster, which .*leave it out"
-        ):
+        with pytest.raises(UserError, match=f"^{next(iter(more))}: . cannot be used on a cluster, which .*remove it"):
             launch(run, on=read_options([]), **more)
     command = ["launch", "--runs", str(run.root), "--on", "slurm", *(f"--{k}={v}" for k, v in more.items())]
     assert main(command) == 2 and list_runs(run.root) == [run], "no folder is made"
@@ -363,11 +361,11 @@ def test_a_sweep_says_what_stays_where_it_waits(cluster, tmp_path, monkeypatch, 
     words = ["sweep", "--runs", str(tmp_path / "runs"), "--set", "device=cpu", "--seeds"]
     assert main([*words, "0,1"]) == 0 and "stay" not in capsys.readouterr().err
     assert main([*words, "0,1,2", "--on", "slurm"]) == 0
-    said = "2 of them wait on this machine and stay there; to move them, stop them and start the sweep again"
+    said = "2 runs already wait on this machine and stay there; to move them, stop them and start the sweep again"
     assert said in capsys.readouterr().err
     assert sorted(run.wish().on for run in list_runs(tmp_path / "runs")) == ["", "", "slurm"]
     assert main([*words, "2", "--dry-run"]) == 0
-    assert "1 of them waits in SLURM and stays there" in capsys.readouterr().err
+    assert "1 run already waits in SLURM and stays there" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------------------------------------------- answers
@@ -385,7 +383,7 @@ def test_lines_about_jobs():
 
 @pytest.mark.parametrize("line", ["slurm_load_jobs error", "x|RUNNING||n|a", "7|RUNNING|n", "7|||n|a", "\x1b[2J"])
 def test_other_lines_are_no_answer(line):
-    with pytest.raises(BackendUnavailable, match="no line about a job"):
+    with pytest.raises(BackendUnavailable, match="not a line about a job"):
         read_jobs(line)
 
 
@@ -443,10 +441,10 @@ def test_a_task_that_was_cancelled_before_it_began_is_shown_as_its_array(cluster
 @pytest.mark.parametrize(
     "plan, words",
     [
-        ({"sleep": 20}, "squeue does not answer within 0.3 s"),
+        ({"sleep": 20}, "squeue did not respond within 0.3 s"),
         ({"code": 1, "err": "slurm_load_jobs error: Unable to contact slurm controller\n"}, "Unable to contact"),
         ({"code": 1}, "exit code 1"),
-        ({"out": "garbage\n"}, "no line about a job"),
+        ({"out": "garbage\n"}, "not a line about a job"),
     ],
 )
 def test_a_cluster_that_does_not_answer_is_asked_again_behind_the_readers_back(cluster, monkeypatch, plan, words):
@@ -480,21 +478,21 @@ def test_a_missing_squeue_is_one_sentence(cluster):
     [
         ("PENDING|Resources|", False, "queued", "job 7 waits in SLURM: the nodes are busy (Resources)"),
         ("PENDING|QOSMaxJobsPerUserLimit|", False, "queued", "job 7 waits in SLURM (QOSMaxJobsPerUserLimit)"),
-        ("PENDING|BeginTime|", True, "queued", "it may begin in a moment"),
+        ("PENDING|BeginTime|", True, "queued", "it may start soon"),
         ("CONFIGURING|None|n1", False, "starting", "job 7 of SLURM on n1"),
         ("RUNNING|None|n1", False, "starting", "job 7 of SLURM on n1"),
         ("RUNNING|None|n1", True, "running", "job 7 of SLURM on n1"),
         ("SUSPENDED|None|n1", True, "running", "job 7 of SLURM on n1"),
         ("COMPLETING|None|n1", True, "stopping", "job 7 of SLURM ends on n1"),
-        ("CANCELLED|None|", False, "stopped", "was cancelled in SLURM, before the run's process began"),
+        ("CANCELLED|None|", False, "stopped", "was cancelled in SLURM, before the run's process started"),
         ("CANCELLED|None|n1", True, "stopped", "job 7 was cancelled in SLURM"),
-        ("OUT_OF_MEMORY|None|n1", True, "failed", "more memory than SLURM gave it"),
+        ("OUT_OF_MEMORY|None|n1", True, "failed", "more memory than requested"),
         ("TIMEOUT|None|n1", True, "crashed", "time limit"),
         ("NODE_FAIL|None|n1", True, "crashed", "the node failed on n1"),
         ("FAILED|None|n1", True, "crashed", "job 7 ended as FAILED on n1 and the run left no record"),
         ("COMPLETED|None|n1", True, "crashed", "job 7 ended as COMPLETED on n1 and the run left no record"),
         ("A_NEW_STATE|None|n1", True, "crashed", "job 7 ended as A_NEW_STATE"),
-        (None, True, "crashed", "SLURM does not know 7 any more, and the run left no record"),
+        (None, True, "crashed", "SLURM no longer knows job 7, and the run left no record"),
     ],
 )
 def test_the_state_of_a_run_whose_lock_is_not_seen_is_what_the_cluster_says(cluster, run, line, begun, state, words):
@@ -550,7 +548,7 @@ def test_a_cluster_that_does_not_answer_makes_no_end_of_a_run(cluster, run):
     state = run.state()
     assert state.name == "unknown" and state.is_alive and not state.is_over
     assert re.fullmatch(
-        r"unknown since \d\d:\d\d: slurm_load_jobs error: Unable to contact slurm controller; last news 4 min ago",
+        r"unknown since \d\d:\d\d: slurm_load_jobs error: Unable to contact slurm controller; last record 4 min ago",
         state.reason,
     )
     with pytest.raises(UserError, match="is unknown; only stopped"):
@@ -560,7 +558,7 @@ def test_a_cluster_that_does_not_answer_makes_no_end_of_a_run(cluster, run):
 def test_the_way_there_and_what_was_never_handed_over(cluster, run):
     record(run, job=None)
     cluster.say("squeue", "")
-    assert run.state().reason == "it is being handed over to SLURM" and run.state().name == "queued"
+    assert run.state().reason == "it is being submitted to SLURM" and run.state().name == "queued"
     record(run, job=None, time=time.time() - 3600)
     slurm.board._asked = float("-inf")
     assert run.state().name == "stopped" and "resume does it again" in run.state().reason
@@ -581,7 +579,7 @@ def test_a_waiting_job_is_cancelled_by_its_own_id_and_a_running_one_left_to_its_
     cluster.say("squeue", "7_2|PENDING|None||a.t\n7_3|PENDING|None||a.t\n")
     launcher.stop(run)
     assert [call["argv"] for call in cluster.calls("scancel")] == [["scancel", "7_2"]]
-    assert run.state().reason == "cancelled before it began"
+    assert run.state().reason == "cancelled before it started"
     record(run)
     write_json(run.folder / "process.json", {"attempt": 1})
     cluster.say("squeue", "7|RUNNING|None|n|a.t\n")
@@ -596,7 +594,7 @@ def test_a_stop_that_the_cluster_cannot_be_told_of_stays_a_wish(cluster, run):
     cluster.say(
         "scancel", code=1, err="scancel: error: Kill job error on job id 7: Unable to contact slurm controller\n"
     )
-    with pytest.raises(UserError, match="^slurm: SLURM could not be told to end the job .* will obey when it can$"):
+    with pytest.raises(UserError, match="^slurm: SLURM could not cancel the job .* will stop itself when it can$"):
         launcher.stop(run)
     assert run.wish().want == "stop" and run.wish().on == "slurm"
 

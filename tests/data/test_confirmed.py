@@ -62,12 +62,12 @@ def test_no_truth_of_an_unlabeled_image_has_a_part_in_it():
 def test_what_does_not_fit_is_refused():
     base = split()
     for images in (base.labeled[:2], base.validation[:2], [len(LABELS)]):
-        with pytest.raises(UserError, match="names images that are not unlabeled here"):
+        with pytest.raises(UserError, match="lists images that are not unlabeled here"):
             added(base, LABELS, 6, confirmed(images, [3] * len(images)))
-    with pytest.raises(UserError, match="gives classes that are not among the 5 seen ones"):
+    with pytest.raises(UserError, match="has classes that are not among the 5 seen classes"):
         added(base, LABELS, 6, confirmed(some_unlabeled(), [3, 4, 5, 3]))
     free = np.setdiff1d(base.unlabeled, base.validation)
-    with pytest.raises(UserError, match="leaves 6 unlabeled images for 7 classes; let fewer pictures count"):
+    with pytest.raises(UserError, match="leaves 6 unlabeled images for 7 classes; label fewer pictures"):
         added(base, LABELS, 6, confirmed(free, [3] * len(free)))
 
 

@@ -112,7 +112,7 @@ def test_numbers_mean_nothing_in_another_file(tmp_path):
     write(np.arange(30) % 3)
     say(configure(config), "leave out", [0])
     write(np.arange(30) % 2)
-    with pytest.raises(UserError, match="dataset.decisions: was decided about other pictures than are there now"):
+    with pytest.raises(UserError, match="dataset.decisions: was made for other pictures"):
         sources.of(configure(config))
     assert len(sources.of(configure(config | {"dataset.decisions": "0"})).labels) == 30
 
@@ -120,7 +120,7 @@ def test_numbers_mean_nothing_in_another_file(tmp_path):
 def test_a_class_that_is_gone_is_said(animals, tmp_path):
     say(asked(animals), "relabel", [12], label="dog")
     (tmp_path / "animals/dog").rename(tmp_path / "animals/wolf")
-    with pytest.raises(UserError, match="gives pictures the label 'dog', which is no class now"):
+    with pytest.raises(UserError, match="gives pictures the label 'dog', which is not a class any more"):
         sources.of(asked(animals))
 
 

@@ -134,7 +134,7 @@ def test_the_second_process_waits_for_the_first_and_tells_how_far_it_is(capsys):
     os.close(lock)
     waiting.join(60)
     assert is_right(result[0][0]) and result[0][1][0] == ("plain", 256)
-    assert "another process is making the same features" in capsys.readouterr().out
+    assert "another process is creating the same features" in capsys.readouterr().out
 
 
 def make_once(key):
@@ -187,7 +187,7 @@ def test_a_store_is_deleted_whole_and_not_while_it_is_made():
     store, _ = make("a")
     lock = claim(store.lock)
     assert feature_store.kept()[0].is_written
-    with pytest.raises(UserError, match="features: a is being made; stop the run that makes it first"):
+    with pytest.raises(UserError, match="features: a is being computed; stop the run that computes it first"):
         feature_store.delete(store)
     os.close(lock)
     feature_store.delete(store)
@@ -277,7 +277,7 @@ def test_what_is_no_store_or_file_of_its_own_is_neither_followed_nor_waited_for(
         make("a")
     assert {path: path.read_bytes() for path in before} == before
     kind, words = explain(error.value)
-    assert kind == "io_error" and str(feature_store.home() / "a") in words and words.endswith("mend that and resume")
+    assert kind == "io_error" and str(feature_store.home() / "a") in words and words.endswith("fix it and resume")
 
 
 def test_a_link_to_nowhere_in_a_store_does_not_hide_it_from_the_list():

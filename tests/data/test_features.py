@@ -188,7 +188,7 @@ def test_features_that_are_nearly_equal_give_bounded_weights_and_a_sentence(feat
 def test_simclr_pretraining_is_refused_and_the_shipped_backbone_is_what_follows():
     assert configure({"features": "stored"}).network_name == "efficientnet_lite0"
     assert configure({"features": "stored"}).network_start == "published"
-    with pytest.raises(UserError, match="network.start: simclr trains a backbone, and stored features are"):
+    with pytest.raises(UserError, match="network.start: simclr cannot be combined with stored features"):
         config(**{"network.start": "simclr"})
 
 
@@ -200,7 +200,9 @@ def test_values_that_are_not_finite_are_refused_in_a_sentence(monkeypatch):
 
     backbones_of = backbones.of
     monkeypatch.setattr(backbones, "of", spoiled)
-    with pytest.raises(UserError, match="features: digits_resnet gives values that are not finite; use other weights"):
+    with pytest.raises(
+        UserError, match="features: digits_resnet outputs values that are not finite; use other weights"
+    ):
         made(config())
     assert feature_store.kept()[0].rows == {"plain": 0}
 

@@ -195,7 +195,7 @@ def test_hand_picked_classes_come_first_and_unknown_truth_is_unlabeled():
     "settings_, words",
     [
         ({"split.num_seen": 8}, "8 of 8 classes seen; expected 1 to 7"),
-        ({"split.seen_classes": "1,8"}, "names class 8; the classes are 0 to 7"),
+        ({"split.seen_classes": "1,8"}, "includes class 8; the classes are 0 to 7"),
         ({"split.labeled_ratio": 1e-6}, "without a labeled image"),
         ({"split.seen_classes": "0,1,2,3,4,5,6,7"}, "8 of 8 classes seen"),
     ],
@@ -246,7 +246,7 @@ def test_a_class_with_one_label_keeps_it():
     assert (labels[split.labeled] == 1).sum() == 1 and (labels[split.labeled] == 0).sum() == 5
     ones = np.array([0, 1, 2, 3] * 3)
     few = configure({"split.rule": "stratified", "split.labeled_ratio": 0.1, "split.validation_ratio": 0.5})
-    with pytest.raises(UserError, match=r"split\.validation_ratio: 0\.5 of one labeled image"):
+    with pytest.raises(UserError, match=r"split\.validation_ratio: 0\.5 is not possible"):
         open_world_split(ones, NAMES[:4], few)
 
 
@@ -265,7 +265,7 @@ def test_unknown_images_make_all_known_classes_seen():
     labels = np.where(np.arange(200) < 60, np.arange(200) % 4, -1)
     split = open_world_split(labels, NAMES[:4], configure({"split.num_novel": 3, "split.labeled_ratio": 1.0}))
     assert split.classes == Classes(4, 7) and split.labeled.tolist() == list(range(60))
-    with pytest.raises(UserError, match=r"split\.num_novel: none is given, and all 4 classes are seen"):
+    with pytest.raises(UserError, match=r"split\.num_novel: none is not set, and all 4 classes are seen"):
         open_world_split(labels, NAMES[:4], configure())
     with pytest.raises(UserError, match=r"split\.num_novel: 140 unlabeled images are left for 204 classes"):
         open_world_split(labels, NAMES[:4], configure({"split.num_novel": 200, "split.labeled_ratio": 1.0}))

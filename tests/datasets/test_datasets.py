@@ -100,7 +100,7 @@ WRONG = [
     (changed(y_train=lambda y: y.astype(float)), "y_train is float64 of the shape"),
     (changed(y_train=lambda y: np.eye(3, dtype=int)[y]), r"y_train is int64 of the shape \(8, 3\)"),
     (changed(y_train=lambda y: y - 1), "y_train holds -2; expected -1"),
-    (changed(y_train=lambda y: 0 * y - 1), "y_train knows no class"),
+    (changed(y_train=lambda y: 0 * y - 1), "y_train has no known class"),
     (changed(y_train=lambda y: y.astype(int) * 10**12), "y_train holds -1000000000000; expected -1"),
     (changed(y_train=[0, 1, 2, 0, 0, 1, 2, 10**12]), "y_train holds 1000000000000; expected class ids"),
     (changed(y_train=[0, 2, 2, 0, 0, 2, 2, 0]), r"class 1 \(bee\) has no image in y_train"),
@@ -108,7 +108,7 @@ WRONG = [
     (changed(class_names=["ant", "bee", "cow", "dog"]), r"class 3 \(dog\) has no image"),
     (changed(class_names=[1, 2, 3]), "class_names is int64 of the shape"),
     (changed(y_test=[0, 1, 3]), "y_test holds 3; y_train ends at 2"),
-    (changed(x_train=lambda x: x[:0], y_train=lambda y: y[:0]), "x_train holds no image"),
+    (changed(x_train=lambda x: x[:0], y_train=lambda y: y[:0]), "x_train has no images"),
 ]
 
 
@@ -125,7 +125,7 @@ def test_files_that_are_no_archive_and_damaged_ones(tmp_path, good):
         sources.load("arrays")
     with pytest.raises(UserError, match="does not exist"):
         sources.load("arrays", str(tmp_path / "none.npz"))
-    with pytest.raises(UserError, match="is no file"):
+    with pytest.raises(UserError, match="is not a file"):
         sources.load("arrays", str(tmp_path))
     (tmp_path / "text.npz").write_text("hello")
     with pytest.raises(UserError, match="is not a .npz file"):
@@ -146,14 +146,14 @@ def test_no_objects_are_unpacked_and_no_header_is_believed(tmp_path, good):
             return os.mkdir, (str(tmp_path / "sprung"),)
 
     objects = good | {"class_names": np.array([Trap(), 2, 3], object)}
-    with pytest.raises(UserError, match="class_names holds Python objects"):
+    with pytest.raises(UserError, match="class_names has Python objects"):
         sources.load("arrays", save(tmp_path / "objects.npz", objects))
     assert not (tmp_path / "sprung").exists()
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (10**12, 32, 32, 3)})
     with zipfile.ZipFile(save(tmp_path / "bomb.npz", {"y_train": good["y_train"]}), "a") as archive:
         archive.writestr("x_train.npy", header.getvalue())
-    with pytest.raises(UserError, match="x_train is not as long as its header says"):
+    with pytest.raises(UserError, match="x_train does not have the length in its header"):
         sources.load("arrays", str(tmp_path / "bomb.npz"))
 
 
@@ -281,9 +281,9 @@ def test_what_cannot_be_used_is_listed(animals):
     assert {name for name in reasons if "again" not in name} == {
         "cat/3.png", "cat/4.png", "cat/empty.jpg", "cat/photo.heic", "readme.txt", "dog/lost.png", "dog/pipe.png",
     }  # fmt: skip
-    assert "cannot be decoded" in reasons["cat/4.png"] and "known kind" in reasons["cat/photo.heic"]
-    assert "no regular file" in reasons["dog/pipe.png"] and "known kind" in reasons["readme.txt"]
-    assert "taken already" in reasons["dog/again"]
+    assert "cannot be decoded" in reasons["cat/4.png"] and "known format" in reasons["cat/photo.heic"]
+    assert "not a regular file" in reasons["dog/pipe.png"] and "known format" in reasons["readme.txt"]
+    assert "already read" in reasons["dog/again"]
     assert np.bincount(images.labels[images.labels >= 0])[0] == 2  # a cat that is broken does not move the others
     assert len(images.pixels) == len(images.labels) == len(images.file_names)
 
@@ -336,7 +336,7 @@ def test_a_failure_leaves_nothing_half_made(animals, cache, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(store.Writer, "add", fail)
-    with pytest.raises(UserError, match=r"cannot be kept in .*No space left.*LPS_CACHE"):
+    with pytest.raises(UserError, match=r"cannot be stored in .*No space left.*LPS_CACHE"):
         sources.load("folder", str(animals), 16)
     assert not list(cache.glob("pictures/*/*"))
 
@@ -344,7 +344,7 @@ def test_a_failure_leaves_nothing_half_made(animals, cache, monkeypatch):
 def test_a_disk_that_is_too_small_is_noticed_first(animals, monkeypatch):
     monkeypatch.setattr(store.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
     monkeypatch.setattr(pictures, "decode", lambda *_: pytest.fail("decoded"))
-    with pytest.raises(UserError, match="cannot be kept in .*GB are needed"):
+    with pytest.raises(UserError, match="cannot be stored in .*GB are needed"):
         sources.load("folder", str(animals), 16)
 
 
@@ -353,7 +353,7 @@ def test_folders_that_make_no_data_set(tmp_path, animals):
         with pytest.raises(UserError, match=f"dataset.path: .*{sentence}.*expected a folder"):
             sources.load("folder", path)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="has no class; expected one sub-folder a class"):
+    with pytest.raises(UserError, match="has no classes; expected one sub-folder per class"):
         sources.load("folder", str(tmp_path / "empty"))
     (animals / "eel").mkdir()
     with pytest.raises(UserError, match="class 'eel' has no picture"):
@@ -499,7 +499,7 @@ def test_lists_and_folders_that_do_not_fit(tmp_path):
     for text, sentence in (
         (names[:99], "names 99 classes in 99 lines"),
         (names[:99] + names[:1], "names 99 classes in 100 lines"),
-        (names[:99] + ["../train"], "names '../train', which is no folder"),
+        (names[:99] + ["../train"], "names '../train', which is not a folder"),
     ):
         (tmp_path / "classes.txt").write_text("\n".join(text))
         with pytest.raises(UserError, match=sentence):
@@ -608,7 +608,7 @@ def test_a_download_is_checked_and_unpacked(tmp_path, monkeypatch, noise, cache,
     with pytest.raises(UserError, match="could not be downloaded .*corrupted"):  # the checksum is of the real one
         sources.fetch("cifar10")
     monkeypatch.setattr(theirs.CIFAR10, "tgz_md5", md5(archive))
-    with pytest.raises(UserError, match="CIFAR-10 is not on this machine yet; .*--fetch cifar10"):
+    with pytest.raises(UserError, match="CIFAR-10 is not on this machine; .*--fetch cifar10"):
         sources.load("cifar10")
     sources.fetch("cifar10")
     assert np.array_equal(sources.load("cifar10").pixels, pixels)
@@ -620,9 +620,9 @@ def test_a_download_is_checked_and_unpacked(tmp_path, monkeypatch, noise, cache,
 @pytest.mark.parametrize("name", "cifar10 cifar100 mnist fashion_mnist stl10 svhn".split())
 def test_without_files_and_network_there_is_one_sentence(name, tmp_path, monkeypatch):
     title = catalog.dataset_info(name).title
-    with pytest.raises(UserError, match=f"{title} is not on this machine yet; .*--fetch {name}.* dataset.path"):
+    with pytest.raises(UserError, match=f"{title} is not on this machine; .*--fetch {name}.* dataset.path"):
         sources.load(name)
-    with pytest.raises(UserError, match=f"does not hold {title}"):
+    with pytest.raises(UserError, match=f"does not contain {title}"):
         sources.load(name, str(tmp_path))
     with pytest.raises(UserError, match="is no folder"):
         sources.load(name, str(tmp_path / "no"))
@@ -704,8 +704,8 @@ def test_every_recipe_can_be_asked_for(name):
 def test_an_unlabeled_folder_without_pictures_and_equal_class_names_are_refused(animals, tmp_path, good):
     for path in sorted((animals / "unlabeled").rglob("*")):
         path.unlink()
-    with pytest.raises(UserError, match="unlabeled.* has no picture; fill it, or remove it"):
+    with pytest.raises(UserError, match="unlabeled.* has no pictures; add some or remove it"):
         sources.load("folder", str(animals), 16)
     names = np.array(["same"] * (int(good["y_train"].max()) + 1))
-    with pytest.raises(UserError, match="class_names holds a name twice"):
+    with pytest.raises(UserError, match="class_names has a name twice"):
         sources.load("arrays", save(tmp_path / "twice.npz", good | {"class_names": names}))

@@ -207,31 +207,31 @@ WRONG = [
     ("cub", edited("image_class_labels.txt", "1 1\n", "1 201\n"), "holds the class '201'; expected 1 to 200"),
     ("cub", edited("image_class_labels.txt", "1 1\n", "1 0\n"), "holds the class '0'; expected 1 to 200"),
     ("cub", edited("image_class_labels.txt", "1 1\n", "1 one\n"), "holds the class 'one'; expected 1 to 200"),
-    ("cub", edited("image_class_labels.txt", "1 1\n", ""), "has 599 pictures and images.txt 600; both must name"),
-    ("cub", edited("image_class_labels.txt", "1 1\n", "2 1\n"), "names 599 ids in 600 lines; each must be once"),
+    ("cub", edited("image_class_labels.txt", "1 1\n", ""), "has 599 pictures and images.txt 600; both must list"),
+    ("cub", edited("image_class_labels.txt", "1 1\n", "2 1\n"), "names 599 ids in 600 lines; expected each id once"),
     ("cub", edited("train_test_split.txt", "1 1\n", "1 2\n"), "train_test_split.txt holds '2'; expected 1"),
     ("cub", edited("images.txt", "1 001", "1001"), "images.txt has '1001.* in line 1; expected two words"),
-    ("cub", edited("images.txt", "001.Black_footed_Albatross/0", "../../x"), "names .* lies outside of the data set"),
+    ("cub", edited("images.txt", "001.Black_footed_Albatross/0", "../../x"), "names .* is outside the data set"),
     ("cub", filled("images.txt", ""), "images.txt in .* is empty"),
     ("cub", filled("images.txt", b"\xff\xfe\0\0" * 100), "dataset.path: "),
     ("cub", edited("classes.txt", "1 001.Black_footed_Albatross\n", ""), "classes.txt names 199 classes; expected 200"),
-    ("cub", edited("classes.txt", "Black_footed", "Blue_footed"), "names 'Blue_footed_Albatross', which is no class"),
-    ("cub", edited("classes.txt", "Black_footed", "Laysan"), "names 'Laysan_Albatross', which stands there twice"),
+    ("cub", edited("classes.txt", "Black_footed", "Blue_footed"), "Blue_footed_Albatross', which is not a class"),
+    ("cub", edited("classes.txt", "Black_footed", "Laysan"), "names 'Laysan_Albatross', which is listed twice"),
     *(
         ("fgvc_aircraft", without(f"data/images_variant_{part}.txt"), f"has no data/images_variant_{part}.txt; .*get")
         for part in ("trainval", "test")
     ),
     ("fgvc_aircraft", without("data/images"), "300 of 300 pictures are missing"),
     ("fgvc_aircraft", without("data/images/0000007.jpg"), "1 of 300 pictures are missing .*0000007.jpg"),
-    ("fgvc_aircraft", edited("data/images_variant_test.txt", " 707-320", " 808"), "holds '808', which is none of its"),
-    ("fgvc_aircraft", edited("data/images_variant_test.txt", "0000200", "0000003"), "0000003.jpg' stands in .* and in"),
-    ("fgvc_aircraft", edited("data/images_variant_trainval.txt", "0000000", "../0"), "lies outside of the data set"),
+    ("fgvc_aircraft", edited("data/images_variant_test.txt", " 707-320", " 808"), "808', which is not one of its"),
+    ("fgvc_aircraft", edited("data/images_variant_test.txt", "0000200", "0000003"), "0000003.jpg' is in both"),
+    ("fgvc_aircraft", edited("data/images_variant_trainval.txt", "0000000", "../0"), "is outside the data set"),
     *(
         ("stanford_cars", without(f"devkit/{name}.mat"), f"has no devkit/{name}.mat; .*get Stanford Cars from")
         for name in ("cars_meta", "cars_train_annos", "cars_test_annos_withlabels")
     ),
     ("stanford_cars", without("cars_train"), "392 of 588 pictures are missing"),
-    ("stanford_cars", filled(TRAINING, "hello"), "is damaged or no MATLAB file"),
+    ("stanford_cars", filled(TRAINING, "hello"), "is damaged or not a MATLAB file"),
     ("stanford_cars", matlab(TRAINING, other=1), "has no annotations"),
     ("stanford_cars", matlab(TRAINING, annotations=np.arange(9)), "has no fname or class"),
     (
@@ -242,7 +242,7 @@ WRONG = [
     ("stanford_cars", matlab(TRAINING, annotations=annotations([0], [196])), "the class '197'; expected 1 to 196"),
     ("stanford_cars", matlab(TRAINING, annotations=annotations([0], [0])), "has no readable picture"),
     ("stanford_cars", matlab("devkit/cars_meta.mat", class_names=NAMED[:, :195]), "names 195 classes; expected 196"),
-    ("stanford_cars", matlab("devkit/cars_meta.mat", class_names=np.arange(196)), "names '0', which is no class"),
+    ("stanford_cars", matlab("devkit/cars_meta.mat", class_names=np.arange(196)), "names '0', which is not a class"),
     ("herbarium19", without("small-train"), "has no small-train; .*get Herbarium 19 from www.kaggle.com"),
     ("herbarium19", without("small-train/682"), "small-train has 682 folders; expected 683.*get Herbarium 19 from"),
     ("herbarium19", without("small-train/17/1.jpg"), "small-train/'17' has no picture"),
@@ -400,7 +400,7 @@ def test_the_usual_settings_are_those_of_the_authors_scripts():
     "values, sentence",
     [
         ({"simgcd": {"entropy_weight": -1.0}}, "entropy_weight"),
-        ({"simgcd": {"beauty": 1.0}}, "'beauty' is no setting"),
+        ({"simgcd": {"beauty": 1.0}}, "'beauty' is not a setting"),
         ({"nobody": {}}, "'nobody' is not one of"),
         ([], "RECIPE_BY_METHOD: is \\[\\], not of type dict"),
     ],

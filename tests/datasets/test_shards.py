@@ -104,7 +104,7 @@ def test_damaged_members_and_shards_are_listed_and_the_rest_is_used(home):
     parquet.write_table(pyarrow.table({"text": ["a"]}), home / "e.parquet")
     images = sources.load("shards", str(home), 8)
     skipped = dict(images.skipped)
-    assert skipped["a.tar/a/5.png"] == "holds no picture of a known kind"
+    assert skipped["a.tar/a/5.png"] == "is not a picture of a known format"
     assert "1 pictures before that are used" in skipped["b.tar"] or "2 pictures before" in skipped["b.tar"]
     assert "not a tar file" in skipped["c.tar"] and "is damaged" in skipped["d.parquet"]
     assert "no column of image bytes" in skipped["e.parquet"] and len(skipped) == 5

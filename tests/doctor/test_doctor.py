@@ -130,7 +130,7 @@ def test_a_package_that_cannot_be_imported(root):
     method = Fake(root, answer={"said": {"torch": "", "lps.methods.lps": "NameError: x"}, "cuda": {}})
     assert found(environment.imports, method, PROBLEM) == [("methods/lps.py", "cannot be imported: NameError: x")]
     hung = Fake(root, answer=subprocess.TimeoutExpired("python", 1))
-    assert found(environment.imports, hung, PROBLEM) == [("imports", "could not be tried (TimeoutExpired)")]
+    assert found(environment.imports, hung, PROBLEM) == [("imports", "could not be tested (TimeoutExpired)")]
 
 
 def test_imports_are_really_tried(root):
@@ -147,16 +147,16 @@ def test_a_package_that_crashes_the_interpreter(root, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "gpus, cuda, level, says",
     [
-        ([devices.Device("cuda:0", "", False, "the NVIDIA driver sees no GPU")], {}, PROBLEM, "none: the NVIDIA"),
+        ([devices.Device("cuda:0", "", False, "the NVIDIA driver found no GPU")], {}, PROBLEM, "none: the NVIDIA"),
         ([ABSENT], {}, NOTE, "none: no NVIDIA driver found"),
-        ([GPU], {"built": "", "available": False, "error": ""}, PROBLEM, "this torch was built without it"),
+        ([GPU], {"built": "", "available": False, "error": ""}, PROBLEM, "this torch was built without CUDA"),
         (
             [GPU],
             {"built": "12.8", "available": False, "error": "driver too old"},
             PROBLEM,
             "12.8 does not work: driver",
         ),
-        ([GPU], {"built": "12.8", "available": False, "error": ""}, PROBLEM, "12.8 does not work: torch sees no GPU"),
+        ([GPU], {"built": "12.8", "available": False, "error": ""}, PROBLEM, "12.8 does not work: torch finds no GPU"),
         ([GPU], {"built": "12.8", "available": True, "error": ""}, OK, "H, 80 GiB"),
     ],
 )
@@ -282,7 +282,7 @@ def test_a_process_of_a_run_that_is_over(root):
     try:
         _until(lambda: runs_folder.orphaned(Fake(root)))
         assert found(runs_folder.leftovers, Fake(root), PROBLEM) == [
-            ("processes", f"process {left.pid} belongs to {run.id}, which is over")
+            ("processes", f"process {left.pid} belongs to {run.id}, which has ended")
         ]
         lock = claim(run.lock)
         assert found(runs_folder.leftovers, Fake(root), PROBLEM) == []
@@ -312,7 +312,7 @@ def test_a_draft_of_a_killed_upload_is_listed_with_its_size(root, tmp_path, monk
     draft.mkdir(parents=True)
     (draft / "1.png").write_bytes(bytes(3 << 20))
     ((about, says),) = found(runs_folder.leftovers, Fake(root), NOTE)
-    assert about == "leftovers" and says.startswith("1 unfinished folder of killed processes (3 MB), such as ")
+    assert about == "leftovers" and says.startswith("1 unfinished folder left by killed processes (3 MB), such as ")
     with draft_folder(tmp_path / "pictures", "upload") as held:
         assert str(held) not in str(found(runs_folder.leftovers, Fake(root), NOTE))
 
@@ -345,7 +345,7 @@ def test_runs_that_are_not_well(root):
 def test_data_sets_here_and_not_here(root, tmp_path, monkeypatch):
     monkeypatch.setenv("LPS_CACHE", str(tmp_path / "cache"))
     ((_, here),), ((_, absent),) = (found(runs_folder.data, Fake(root), level) for level in (OK, NOTE))
-    assert here == "here: digits" and "cifar10" in absent
+    assert here == "available: digits" and "cifar10" in absent
     batches = tmp_path / "cache" / "downloads" / "cifar10" / "cifar-10-batches-py"
     batches.mkdir(parents=True)
     for name in ("data_batch_1", "test_batch", "batches.meta"):
@@ -390,7 +390,7 @@ def test_a_check_that_fails_stops_no_other(root, monkeypatch):
     monkeypatch.setattr(examine, "CHECKS", (examine.Check("broken", broken), examine.Check("clock", runs_folder.clock)))
     first, second = examine.examine(Fake(root))
     assert (
-        first == doctor_finding.Diagnostic(PROBLEM, "broken", "could not be looked at (surprise)")
+        first == doctor_finding.Diagnostic(PROBLEM, "broken", "could not be checked (surprise)")
         and second.about == "clock"
     )
 
@@ -427,5 +427,5 @@ def test_without_psutil_the_doctor_notes_it_and_lists_unfinished_folders(root, m
     later = Fake(root, now=lambda: time.time() + 2 * 3600)
     unfinished, processes = sorted(findings_of(runs_folder.leftovers, later), key=lambda finding: finding.says)
     assert unfinished.level == processes.level == NOTE
-    assert "1 unfinished folder" in unfinished.says and "could not be looked at" in processes.says
+    assert "1 unfinished folder" in unfinished.says and "could not be checked" in processes.says
     assert [finding.level for finding in findings_of(runs_folder.file_system, Fake(root))] == [NOTE]

@@ -24,7 +24,7 @@ def test_sub_folders_are_listed_without_hidden_ones_and_links(home):
 
 @pytest.mark.parametrize("where", ["home/way out", "home/../disk", "disk", "/"])
 def test_what_lies_elsewhere_is_refused_until_it_is_allowed(home, monkeypatch, where):
-    with pytest.raises(UserError, match="is not below .*; LPS_FOLDERS=FOLDER"):
+    with pytest.raises(UserError, match="is not inside .*; set LPS_FOLDERS=FOLDER"):
         browsing.allowed(home.parent / where)
     monkeypatch.setenv("LPS_FOLDERS", f"{home.parent / 'disk'}:/")
     assert browsing.allowed(home.parent / where).is_dir() and home.parent / "disk" in browsing.roots()

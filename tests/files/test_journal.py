@@ -79,9 +79,7 @@ def test_an_entry_that_cannot_be_read_is_passed_over_and_kept_or_damage(tmp_path
     (tmp_path / name).write_text(text)
     strict = Journal(tmp_path / name, lambda entry: "own" not in entry, nullcontext)
     for act in (strict.entries, lambda: strict.append(lambda _: {"say": 2})):
-        with pytest.raises(
-            UnreadableJournal, match=f"{name}: is damaged and was left as it is .entry 2 cannot be read"
-        ):
+        with pytest.raises(UnreadableJournal, match=f"{name}: is damaged and was not changed .entry 2 cannot be read"):
             act()
     assert (tmp_path / name).read_text() == text
     lenient = Journal(tmp_path / name, strict.is_own, nullcontext, skips_unknown=True)

@@ -351,7 +351,7 @@ def test_links_with_odd_values(page, root):
 
 
 @pytest.mark.parametrize(
-    "page, key, words", [("sweeps", "sweep", "no sweep called"), ("search", "search", "no search")]
+    "page, key, words", [("sweeps", "sweep", "No sweep is called"), ("search", "search", "No search")]
 )
 def test_links_to_what_is_not_there(page, key, words, root):
     at = visit(page)

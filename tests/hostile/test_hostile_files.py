@@ -234,7 +234,7 @@ def test_every_reader_takes_a_link_or_pipe_for_no_file(run, replace):
     assert read_recent(run.events) == Recent() and summarize(run)["epochs"] == 0
     assert log_tail(run) == api.Run(run.folder).log() == "" and background.last_line(run.log) == ""
     for read in (lambda: read_split(run.folder), lambda: read_snapshot(run.snapshots, 3)):
-        with pytest.raises(UserError, match=r"npz: cannot be read \(it is (no regular file|a link, which .*)\)$"):
+        with pytest.raises(UserError, match=r"npz: cannot be read \(it is (not a regular file|a link, .*)\)$"):
             read()
     with pytest.raises(OSError):
         end_of_events(run.events)
@@ -293,7 +293,7 @@ def started(monkeypatch) -> list[int]:
 def test_a_link_in_place_of_a_lock_of_the_queue_is_not_followed(root, started, name, target):
     (root / name).parent.mkdir(exist_ok=True)
     (root / name).symlink_to(root.parent / target)
-    with pytest.raises(UserError, match=f"no run can be started from .*{name}: it is a link, which is not followed"):
+    with pytest.raises(UserError, match=f"no run can be started in .*{name}: it is a link, and links are not followed"):
         launcher.pump(root)
     assert not started
     (root / name).unlink()
@@ -312,8 +312,8 @@ def test_a_run_whose_lock_is_a_link_waits_and_the_others_go_on(root, started, ca
     run.lock.unlink()
     run.lock.symlink_to(root.parent / target)
     assert [other.config().seed for other in launcher.pump(root)] == started == [1]
-    assert main(["list", "--runs", str(root)]) == 0 and "lock is no file of its own" in capsys.readouterr().out
-    assert main(["delete", run.id, "--runs", str(root)]) == 2 and "is not followed" in capsys.readouterr().err
+    assert main(["list", "--runs", str(root)]) == 0 and "lock is not a regular file" in capsys.readouterr().out
+    assert main(["delete", run.id, "--runs", str(root)]) == 2 and "are not followed" in capsys.readouterr().err
 
 
 def test_folders_of_a_run_that_are_links_are_not_written_into(run, tmp_path):

@@ -106,7 +106,7 @@ def test_a_best_trial_whose_settings_do_not_go_together_is_told(tmp_path, monkey
     monkeypatch.setenv("LPS_RUNS", str(tmp_path))
     hostile_records.make_search(tmp_path, network="no_such_network")
     page = visit("search", search="hostile")
-    assert "These settings do not go together: network.name:" in shown(page)
+    assert "These settings cannot be combined: network.name:" in shown(page)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_folders_that_no_search_is_called_by_are_not_searches(tmp_path, monkeypa
     monkeypatch.setenv("LPS_RUNS", str(tmp_path))
     for name in made[:4]:
         page = visit("search", search=name)
-        assert "There is no search called" in shown(page)
+        assert "No search is called" in shown(page)
 
 
 @pytest.mark.parametrize("command", ["sweep --dry-run", "search --space lr=0.01..0.1", "compare --tag"])

@@ -197,7 +197,7 @@ def test_what_torch_saves_passes(tmp_path, version):
 )
 def test_a_file_without_names_says_so(tmp_path, value):
     torch.save(value, tmp_path / "a.pt")
-    with pytest.raises(UserError, match="holds no tensors by name; a state dict is expected"):
+    with pytest.raises(UserError, match="has no named tensors; expected a state dict"):
         read_tensors(tmp_path / "a.pt")
 
 

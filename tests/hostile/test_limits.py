@@ -124,13 +124,13 @@ def class_names(run: Run, count: int) -> None:
 WRONG = {
     "a class id of 30,000": (
         lambda run: change(run, "predicted", lambda ids: np.append(ids[:-1], 30_000).astype(np.int16)),
-        "holds class ids from 0 to 30000; expected 0 to 999; it was left out",
+        "has class ids from 0 to 30000; expected 0 to 999; it was left out",
     ),
     "no features": (no_features, ""),
     "features without width": (lambda run: change(run, "features", lambda features: features[:, :0]), ""),
     "features in float64": (
         lambda run: change(run, "features", lambda features: features.astype(float) * 1e300),
-        "features has another form: 'float64 (1000, 64)'",
+        "features has an unexpected type or shape: 'float64 (1000, 64)'",
     ),
     "features that are not finite": (lambda run: change(run, "features", lambda f: np.full_like(f, np.inf)), ""),
     "30,000 classes": (
@@ -471,7 +471,7 @@ def test_a_recording_without_maps_is_shown_by_its_features_or_says_that_there_ar
         no_features(run)
     for page in ("live", "projection", "pace"):
         words = words_of(visit(page, run=run.id))
-        assert ("holds no features of images" in words) == (not features and page != "pace"), page
+        assert ("has no features" in words) == (not features and page != "pace"), page
 
 
 @pytest.mark.parametrize("value", [2**63, -(2**70), 2**999, 1.7e308, -1e101], ids=lambda value: f"{float(value):.0e}")

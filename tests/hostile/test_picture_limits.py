@@ -36,7 +36,7 @@ def test_links_that_loop_are_followed_once(tmp_path):
     (tmp_path / "cat" / "in").symlink_to(tmp_path / "f0")
     listing = Listing(tmp_path)
     assert listing.add(tmp_path / "cat", 0) == 1
-    assert {reason for _, reason in listing.skipped} == {"is a link to a folder whose pictures are taken already"}
+    assert {reason for _, reason in listing.skipped} == {"is a link to a folder that was already read"}
 
 
 def test_a_folder_that_is_too_deep_is_left_out_in_a_sentence(tmp_path):
@@ -55,7 +55,7 @@ def test_a_folder_that_is_too_deep_is_left_out_in_a_sentence(tmp_path):
         assert listing.add(tmp_path / "cat", 0) == 1
     finally:  # not left to pytest, which takes it for a folder that Python can remove
         subprocess.run(["rm", "-rf", tmp_path / "cat"], check=True)
-    assert [reason for _, reason in listing.skipped] == [f"lies more than {DEEPEST} folders deep"]
+    assert [reason for _, reason in listing.skipped] == [f"is more than {DEEPEST} folders deep"]
 
 
 def test_a_head_that_is_too_deep_is_one_sentence(tmp_path, monkeypatch):
@@ -170,7 +170,9 @@ def test_a_file_of_any_length_is_no_picture(tmp_path):
 
 def test_a_picture_that_python_would_read_pixel_by_pixel_is_refused_where_it_is_large(tmp_path):
     (tmp_path / "x.ppm").write_bytes(b"P6 3000 3000 100\n" + bytes(9 << 20))
-    with pytest.raises(Unreadable, match="3000 x 3000 pixels stored in a slow way; expected at most 4,000,000"):
+    with pytest.raises(
+        Unreadable, match="3000 x 3000 pixels in a format that decodes slowly; expected at most 4,000,000"
+    ):
         decode(tmp_path / "x.ppm", 8)
 
 
@@ -198,7 +200,7 @@ def test_arrays_that_memory_has_no_room_for_are_refused_before_they_are_unpacked
     assert len(arrays.load(str(tmp_path / "c.npz")).pixels) == 100, "piece by piece"
     np.savez(tmp_path / "f.npz", x_train=np.zeros((100, 80, 80), np.uint8, order="F"), **labels)
     monkeypatch.setattr(ArrayFile, "read", lambda *_: pytest.fail("it was unpacked"))
-    said = r"x_train takes 1 MB of memory since it lies column by column \(Fortran order\), and 1 MB are free"
+    said = r"x_train takes 1 MB of memory because it is stored in Fortran order, and 1 MB are free"
     with pytest.raises(UserError, match=said):
         arrays.load(str(tmp_path / "f.npz"))
     monkeypatch.setattr(arrays, "LARGE", 1 << 30)

@@ -244,7 +244,7 @@ def test_the_command_prints_json(monkeypatch, capsys):
 def test_a_device_that_is_not_there_is_one_sentence(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["benchmarks", "--only", "machine", "--device", "cuda:99"])
     assert command.main() == 2
-    assert capsys.readouterr().err.startswith("device: cuda:99 is not here")
+    assert capsys.readouterr().err.startswith("device: cuda:99 is not available")
 
 
 def test_natural_pictures_are_scored_by_three_ways_on_the_same_features(tmp_path):

@@ -44,7 +44,7 @@ def test_strings_of_scripts_are_listed_without_comments_and_code():
         ("lps/ui/home/page.py", "Two short runs learn to sort digits"),  # a page
         ("lps/ui/shared/run_actions.py", "Saves a checkpoint first"),  # the help of a button
         ("lps/cli/training.py", "train in the foreground"),  # the command line
-        ("lps/datasets/folder.py", "has no picture; fill it, or remove it"),  # an error
+        ("lps/datasets/folder.py", "has no pictures; add some or remove it"),  # an error
         ("lps/ui/review/deck.js", "All pictures are decided"),  # a part in the browser
     ],
 )

@@ -88,7 +88,7 @@ def test_the_folder_has_names_and_an_example_that_needs_nothing_of_ours(tmp_path
     assert told["classes"][usual]["name"] == "=often" and told["classes"][(usual + 1) % 10]["name"] is None
     card = (folder / "card.md").read_text()
     assert "=often" in card and "| withheld labels |" not in card and "python -m lps train --dataset digits" in card
-    assert "no weights of others are in it" in card and str(tmp_path) not in card + json.dumps(told)
+    assert "without weights of others" in card and str(tmp_path) not in card + json.dumps(told)
     pictures = saved(tmp_path / "new", digits(run)[:6])
     files = sorted(map(str, pictures.iterdir()))
     code = "import sys; sys.modules['lps'] = sys.modules['torch'] = None; import runpy; sys.argv = sys.argv[1:]; "
@@ -103,7 +103,7 @@ def test_the_folder_has_names_and_an_example_that_needs_nothing_of_ours(tmp_path
     with zipfile.ZipFile(tmp_path / "model.zip") as archive:
         assert sorted(archive.namelist()) == sorted(f"model-{run.id[-6:]}/{name}" for name in model_folder.FILES)
     assert [path.name for path in tmp_path.glob("model*")] == ["model.zip"]
-    with pytest.raises(UserError, match="exists already"):
+    with pytest.raises(UserError, match="already exists"):
         model_folder.write(run, folder)
 
 
@@ -123,7 +123,7 @@ def test_what_cannot_leave_says_why_and_writes_nothing(tmp_path, monkeypatch, ca
     assert main(["export", run.id, "--to", "model", "--runs", str(run.root)]) == 2
     assert "model needs onnx and onnxscript: python -m pip install -r requirements-onnx.txt" in capsys.readouterr().err
     assert main(["export", "--to", "model", "--runs", str(run.root)]) == 2
-    assert "model is for runs that are named" in capsys.readouterr().err
+    assert "model needs the runs by name" in capsys.readouterr().err
 
 
 def test_a_command_that_is_ended_leaves_no_draft(tmp_path, monkeypatch):

@@ -81,7 +81,7 @@ def test_a_folder_of_picture_files_is_read_as_the_data_set_folder_reads_it(tmp_p
     rows = [found.files.index(sources.of(run.config()).file_names[image]) for image in split.unlabeled]
     assert np.array_equal(found.predicted[rows], read_snapshot(run.snapshots, 2).predicted)
     (animals / "cat" / "000.png").unlink()
-    with pytest.raises(UserError, match="not those that this run was trained with"):
+    with pytest.raises(UserError, match="differ from those of the training"):
         predict(run, animals)
 
 
@@ -113,7 +113,7 @@ def test_what_is_far_from_everything_is_none_of_these():
     away, _ = none_of_these.nearest(np.eye(8, dtype=np.float32)[4:6], points)
     assert (away.mean(axis=1) > limit).all()
     assert "measured on 200 training images" in found.in_words(limit)
-    assert "how many pictures of other kinds it finds is not known" in found.in_words(limit)
+    assert "how many pictures of other classes it rejects is not known" in found.in_words(limit)
     assert "of 20 withheld labels" in found.in_words(limit)
 
 
@@ -199,7 +199,7 @@ def test_damaged_arrays_are_one_sentence(live, tmp_path, spoil):
     told = json.loads(arrays["about"].tobytes())
     spoil(told)
     np.savez(path, **arrays | {"about": np.frombuffer(json.dumps(told).encode(), np.uint8)})
-    with pytest.raises(UserError, match="it holds no predictions.; predict again"):
+    with pytest.raises(UserError, match="it has no predictions.; predict again"):
         prediction_files.read(path)
 
 
@@ -216,7 +216,7 @@ def test_a_folder_has_copies_by_class_and_the_originals_stay(live, tmp_path, cap
     rows = list(csv.DictReader((tmp_path / "out" / prediction_files.TABLE).open()))
     assert {path.parent.name for path in copies} == {row["name"] for row in rows} and len(rows) == 8
     assert main([*asked, "--to", str(tmp_path / "out")]) == 2
-    assert "exists already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
 
 
 def test_pictures_out_of_an_array_are_written_as_files(live, tmp_path):
@@ -250,9 +250,9 @@ def test_pictures_of_another_kind_are_one_sentence(live, tmp_path):
     assert "expected uint8" in as_user_error(live, np.zeros((2, 8, 8)))
     assert "does not exist; expected a folder" in as_user_error(live, tmp_path / "nothing")
     (tmp_path / "empty").mkdir()
-    assert "has no picture in it" in as_user_error(live, tmp_path / "empty")
+    assert "has no pictures" in as_user_error(live, tmp_path / "empty")
     (tmp_path / "a.txt").write_text("a")
-    assert "is a file of another kind" in as_user_error(live, tmp_path / "a.txt")
+    assert "is another kind of file" in as_user_error(live, tmp_path / "a.txt")
     (tmp_path / "a.npz").write_text("a")
     assert "pictures: " in as_user_error(live, tmp_path / "a.npz")
     np.savez(tmp_path / "b.npz", y=np.zeros(3))
@@ -267,12 +267,12 @@ def test_files_that_cannot_be_used_are_left_out_by_name(live, tmp_path, capsys):
     found = predict(live, folder)
     reasons = dict(found.skipped)
     assert set(reasons) == {"broken.png", "note.txt", "colours.png"} and len(found.files) == 3
-    assert "has colours" in reasons["colours.png"]
+    assert "is in colour" in reasons["colours.png"]
     assert main(["predict", live.id, str(folder), "--runs", str(live.root)]) == 0
     assert "3 files left out" in capsys.readouterr().err
     for path in folder.glob("0*.png"):
         path.unlink()
-    assert "are none that can be used: " in as_user_error(live, folder)
+    assert "none can be used: " in as_user_error(live, folder)
 
 
 def test_a_run_without_weights_says_why(own, tmp_path):
@@ -283,16 +283,16 @@ def test_a_run_without_weights_says_why(own, tmp_path):
         path.write_bytes(path.read_bytes()[:-20])
     assert "is damaged" in as_user_error(own, with_both)
     shutil.rmtree(own.checkpoints)
-    assert "its checkpoints are gone" in as_user_error(own, with_both)
+    assert "its checkpoints were deleted" in as_user_error(own, with_both)
     archive = archives.pack(own, tmp_path / "out", light=True)
     (brought,) = imports.import_runs(archive, tmp_path / "elsewhere")
-    assert "brought here without checkpoints; export it again without --light" in as_user_error(brought.run, with_both)
+    assert "imported without checkpoints; export it again without --light" in as_user_error(brought.run, with_both)
     shutil.copytree(tmp_path / "kept", own.checkpoints)
     state = checkpoints.load(own.checkpoints, sound.stem)
     state["method"].popitem()
     for path in own.checkpoints.glob("*.pt"):
         checkpoints.save(own.checkpoints, path.stem, state)
-    assert "of another version of its method or backbone" in as_user_error(own, with_both)
+    assert "to another version of its method or backbone" in as_user_error(own, with_both)
     assert "has not trained yet" in as_user_error(create_run(tmp_path / "runs", own.config()), with_both)
     (own.folder / "recorded.json").write_text("{}")
     assert "is a recording, which has no weights" in as_user_error(own, with_both)
@@ -303,7 +303,7 @@ def test_another_data_set_than_the_run_had_is_noticed(own, monkeypatch):
     pixels = whole.pixels.copy()
     pixels[0] ^= 1
     monkeypatch.setattr(sources, "of", lambda config: type(whole)(pixels, whole.labels, whole.class_names))
-    assert "not those that this run was trained with" in as_user_error(own, whole.pixels[:2])
+    assert "differ from those of the training" in as_user_error(own, whole.pixels[:2])
 
 
 def test_only_the_newest_weights_count_and_all_training_pictures_are_compared_with(trained_run, monkeypatch):

@@ -110,7 +110,9 @@ def test_what_a_person_took_out_is_not_labeled(run):
     assert planned.confirmed.images.tolist() == members(run, 7)[4:].tolist() and planned.confirmed.named == 1
     assert not np.isin(view(run)[0].validation, planned.confirmed.images).any()
     told = planned.notices()[-1]
-    assert told.startswith("4 pictures that you took out of a class stay unlabeled; the run may put them there again")
+    assert told.startswith(
+        "4 pictures that you took out of a class stay unlabeled; the run may put them into the class again"
+    )
 
 
 def test_a_dissolved_cluster_is_continued_by_no_class(run):
@@ -134,9 +136,9 @@ def test_a_cluster_without_a_name_is_merged_into_one_that_has_one(run):
 @pytest.mark.parametrize(
     "unnamed, words",
     [
-        ({7: None}, "cluster: 7 has a name or is not there; without a name are 5, 6, 8, 9"),
-        ({99: None}, "cluster: 99 has a name or is not there"),
-        ({8: 9}, "cluster: 9 has no name, so nothing is merged into it; names have 0, 1, 2, 3, 4, 7"),
+        ({7: None}, "cluster: 7 has a name or does not exist; clusters without a name: 5, 6, 8, 9"),
+        ({99: None}, "cluster: 99 has a name or does not exist"),
+        ({8: 9}, "cluster: 9 has no name, so nothing can be merged into it; clusters with a name: 0, 1, 2, 3, 4, 7"),
     ],
 )
 def test_only_clusters_without_a_name_are_dissolved_or_merged(run, unnamed, words):
@@ -157,7 +159,7 @@ def test_a_name_without_a_picture_that_counts_waits(run):
     say(run, name(7, "seven"), name(8, "eight"), {"do": "assign", "images": some, "to": 7})
     planned = training_on.plan(run, rule="looked-at", from_weights=False)
     assert planned.new == ("seven",) and planned.waiting == ("eight",) and planned.looked_for == 4
-    assert planned.notices() == ["No picture of eight counts as labeled, so the class stays novel."]
+    assert planned.notices() == ["eight gets no labeled picture, so the class stays novel."]
 
 
 def test_a_cluster_without_an_image_waits_too(run):
@@ -175,7 +177,7 @@ def test_one_class_is_looked_for_even_where_all_have_names(run):
     planned = training_on.plan(run, rule="all", from_weights=False)
     assert (planned.novel, planned.looked_for) == (0, 1)
     assert planned.notices() == [
-        "Every cluster has a name; the run looks for one more class all the same, but spreads no guesses over all "
+        "Every cluster has a name; the run still looks for one more class, but spreads no guesses over all "
         "classes (entropy_weight=0, use_margin=false)."
     ]
     assert planned.config.hyperparameters["entropy_weight"] == 0 and not planned.config.hyperparameters["use_margin"]
@@ -188,12 +190,12 @@ def test_one_class_is_looked_for_even_where_all_have_names(run):
     "how, words",
     [
         ({"rule": "some"}, "labels: 'some' is not one of all, confident, looked-at"),
-        ({"threshold": 1.5}, "confidence: 1.5 is no share; expected 0 to 1"),
-        ({"epoch": 2}, "names: are there none of epoch 2"),
+        ({"threshold": 1.5}, "confidence: 1.5 is not a share; expected 0 to 1"),
+        ({"epoch": 2}, "names: do not exist at epoch 2"),
         ({"epoch": 9}, "epoch: 9 has no snapshot"),
         ({"rule": "looked-at"}, "no picture was put in a named cluster by itself; choose confident or all"),
-        ({"changes": {"split.seed": 3}}, "split.seed: is that of the run before"),
-        ({"changes": {"network.name": "resnet50"}}, "network.name: is that of the run before"),
+        ({"changes": {"split.seed": 3}}, "split.seed: is fixed to that of the first run"),
+        ({"changes": {"network.name": "resnet50"}}, "network.name: is fixed to that of the first run"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(run, how, words):
@@ -212,11 +214,11 @@ def test_a_confidence_that_nothing_reaches(run, monkeypatch):
 
 
 def test_without_weights_or_names(run):
-    with pytest.raises(UserError, match="names: are there none of epoch 3; name clusters on the page Clusters"):
+    with pytest.raises(UserError, match="names: do not exist at epoch 3; name clusters on the page Clusters"):
         training_on.plan(run)
     say(run, name(7, "seven"))
     shutil.rmtree(run.checkpoints)
-    with pytest.raises(UserError, match="are gone: it has no checkpoint; train on afresh"):
+    with pytest.raises(UserError, match="were not found: it has no checkpoint"):
         training_on.plan(run, rule="all")
 
 
@@ -281,7 +283,7 @@ def test_settings_that_name_such_labels_find_them_in_a_run_here(run, tmp_path, m
     again = create_run(run.root, configure(child.config().flat() | {"seed": 4}))
     assert inherited.read(again).digest == inherited.read(child).digest
     assert (again.folder / "start.pt").read_bytes() == (child.folder / "start.pt").read_bytes()
-    with pytest.raises(UserError, match="split.confirmed: .* is in no run here"):
+    with pytest.raises(UserError, match="split.confirmed: .* was not found in any run here"):
         create_run(tmp_path / "elsewhere", child.config())
 
 
@@ -296,7 +298,7 @@ def test_damaged_labels_are_told(run, monkeypatch, damage):
         inherited.write(child.folder, other, None)
     else:
         path.write_bytes(damage)
-    with pytest.raises(UserError, match="confirmed.npz: is damaged.*; bring it back from a copy of the run's folder"):
+    with pytest.raises(UserError, match="confirmed.npz: is damaged.*; restore it from a copy of the run's folder"):
         inherited.read(child)
     child.checkpoints.mkdir(exist_ok=True)
     checkpoints.save(child.checkpoints, "step-00000093", {"method": {}, "epoch": EPOCH, "step": 0})
@@ -329,7 +331,7 @@ def test_on_the_command_line(run, capsys):
         ["9", "72"],
     ]
     assert main(["name", run.id, "99=x", "--undo", *here]) == 2
-    assert "cluster: 99 is none of epoch 3; choices: 0, 1" in capsys.readouterr().err
+    assert "cluster: 99 is not a cluster of epoch 3; choices: 0, 1" in capsys.readouterr().err
     assert naming.at(naming.read_entries(run), EPOCH).names == {7: "seven", 5: "five"}
     assert main(["train-on", run.id, "--dry-run", "--labels", "all", "--afresh", *here]) == 0
     assert "2 names → 2 new seen classes" in capsys.readouterr().err

@@ -150,7 +150,7 @@ def test_a_folder_that_may_not_be_read_is_one_sentence(run, tmp_path, monkeypatc
             with pytest.raises(UserError, match="^pictures: .*new.* cannot be read"):
                 look()
     monkeypatch.setattr(os, "stat", forbidden)
-    with pytest.raises(UserError, match="cannot be read, since a folder above it may not be entered"):
+    with pytest.raises(UserError, match="cannot be read because you have no access to a folder above it"):
         new_pictures.check(str(folder))
 
 

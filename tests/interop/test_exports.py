@@ -106,7 +106,7 @@ def test_pictures_of_shards_become_png_files(tmp_path):
 def test_nothing_is_written_over(tmp_path, there):
     target = tmp_path / "out"
     {"file": target.touch, "folder": target.mkdir, "link": lambda: target.symlink_to("nowhere")}[there]()
-    with pytest.raises(UserError, match="exists already"):
+    with pytest.raises(UserError, match="already exists"):
         write_folder(target, some(), images())
     assert os.listdir(tmp_path) == ["out"]
 
@@ -119,14 +119,14 @@ def test_a_folder_that_appears_meanwhile_is_left_alone(tmp_path, monkeypatch):
         (tmp_path / "out").mkdir()
 
     monkeypatch.setattr(class_folders, "_fill", slowly)
-    with pytest.raises(UserError, match="exists already"):
+    with pytest.raises(UserError, match="already exists"):
         write_folder(tmp_path / "out", some(), images())
     assert os.listdir(tmp_path) == ["out"] and not os.listdir(tmp_path / "out")
 
 
 def test_a_file_that_is_gone_leaves_nothing_half_written(tmp_path):
     (tmp_path / "0.png").touch()
-    with pytest.raises(UserError, match="1.png' is not there any more"):
+    with pytest.raises(UserError, match="1.png' no longer exists"):
         write_folder(tmp_path / "out", some(), images(tuple(f"{i}.png" for i in range(5))), tmp_path)
     assert os.listdir(tmp_path) == ["0.png"]
 
@@ -153,7 +153,7 @@ def test_an_archive_comes_in_small_pieces_or_not_at_all(tmp_path):
     pieces = label_files.as_zip(some(), images(files), tmp_path, "mine")
     assert max(map(len, pieces)) < 2 << 20
     (tmp_path / "4.jpg").unlink()
-    with pytest.raises(UserError, match="4.jpg' is not there any more"):
+    with pytest.raises(UserError, match="4.jpg' no longer exists"):
         label_files.as_zip(some(), images(files), tmp_path, "mine")
 
 
@@ -231,7 +231,7 @@ def test_a_folder_can_be_trained_on(run, tmp_path):
 
 @pytest.mark.parametrize(
     "more, words",
-    [(["--epoch", "9"], "epoch: 9 has no snapshot"), (["--links"], "links: are made in folders only; leave it out")],
+    [(["--epoch", "9"], "epoch: 9 has no snapshot"), (["--links"], "links: can only be made in folders; remove it")],
 )
 def test_errors_are_one_line(run, tmp_path, capsys, more, words):
     assert main(["export", run.id, "--runs", str(run.root), "--to", str(tmp_path / "x.csv"), *more]) == 2

@@ -103,13 +103,13 @@ def test_the_same_again_changes_nothing_and_other_results_are_refused(original, 
     capsys.readouterr()
     assert main(["import", str(path), "--runs", str(root)]) == 0
     said = capsys.readouterr()
-    assert "there already, with the same results" in said.err and said.out == f"{run.folder}\n"
+    assert "already here, with the same results" in said.err and said.out == f"{run.folder}\n"
     assert files(run.folder) == before
     with run.events.open("a") as file:
         file.write('{"kind":"finish","step":1,"epoch":9,"time":1.0,"values":{}}\n')
     assert main(["import", str(path), "--runs", str(root), "--json"]) == 2
     said = capsys.readouterr()
-    assert "is there already with other results" in said.err and json.loads(said.out) == []
+    assert "is already here with other results" in said.err and json.loads(said.out) == []
     assert [run.id for run in list_runs(root)] == [original.id]
 
 
@@ -127,7 +127,7 @@ def test_a_conflict_on_the_last_run_leaves_the_others_out(tmp_path, root):
     (there,) = imports.import_runs(last.folder, root)
     with there.run.events.open("a") as file:
         file.write('{"kind":"finish","step":1,"epoch":9,"time":1.0,"values":{}}\n')
-    with pytest.raises(UserError, match=f"{last.id} is there already with other results"):
+    with pytest.raises(UserError, match=f"{last.id} is already here with other results"):
         imports.import_runs(packed, root)
     assert [run.id for run in list_runs(root)] == [last.id] and not list((root / ".incoming").iterdir())
 
@@ -142,7 +142,7 @@ def test_runs_that_cannot_all_be_placed_are_taken_back(tmp_path, root, monkeypat
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", refuse)
-    as_user_error(as_tar(tmp_path / "in", tmp_path / "in.tgz"), root, "cannot hold another run .No space left")
+    as_user_error(as_tar(tmp_path / "in", tmp_path / "in.tgz"), root, "cannot store another run .No space left")
 
 
 def test_one_bad_path_does_not_stop_the_others(original, tmp_path, root, capsys):
@@ -150,7 +150,7 @@ def test_one_bad_path_does_not_stop_the_others(original, tmp_path, root, capsys)
     bad.write_bytes(b"PK nothing")
     assert main(["import", str(bad), str(good), "--runs", str(root)]) == 2
     said = capsys.readouterr()
-    assert said.out.strip().endswith(original.id) and "is damaged or no archive" in said.err
+    assert said.out.strip().endswith(original.id) and "is damaged or not an archive" in said.err
 
 
 def test_checkpoints_travel_unopened_and_damaged_ones_stay_behind(tmp_path, root):
@@ -189,10 +189,10 @@ def test_damage_that_does_no_harm_is_told(tmp_path, root):
         ("stopped", "stopped", "stopped by request"),
         ("failed", "failed", "not finite"),
         ("crashed", "crashed", "had not ended on sample when it was copied"),
-        ("running", "crashed", "had not ended on sample when it was copied: it was going on there, or had crashed"),
+        ("running", "crashed", "had not ended on sample when it was copied: it was running there or had crashed"),
         ("stopping", "crashed", "had not ended on sample when it was copied"),
-        ("starting", "stopped", "had not begun on another machine when it was copied"),
-        ("queued", "stopped", "had not begun on another machine when it was copied"),
+        ("starting", "stopped", "had not started on another machine when it was copied"),
+        ("queued", "stopped", "had not started on another machine when it was copied"),
     ],
 )
 def test_nothing_goes_on_here(tmp_path, root, state, becomes, words, monkeypatch):
@@ -237,9 +237,9 @@ def test_what_a_light_archive_left_out_comes_with_a_full_one(tmp_path, root):
     first.run.write_meta(notes="mine")
     with held(first.run):
         (busy,) = imports.import_runs(full, root)
-    assert busy.notes == ("lacks 2 checkpoints, 1 snapshot; import it again once it is over",)
+    assert busy.notes == ("lacks 2 checkpoints, 1 snapshot; import it again after it ends",)
     (again,) = imports.import_runs(full, root)
-    assert not again.is_new and again.notes == ("has been given what it lacked: 2 checkpoints, 1 snapshot",)
+    assert not again.is_new and again.notes == ("missing files were added: 2 checkpoints, 1 snapshot",)
     assert files(first.run.checkpoints) == files(run.checkpoints) and 1 in snapshot_epochs(first.run.snapshots)
     assert first.run.meta()["notes"] == "mine"
     (third,) = imports.import_runs(full, root)
@@ -260,7 +260,7 @@ def test_start_weights_of_another_machine_are_nowhere_here(tmp_path, root):
     write_json(run.folder / "config.json", json.loads((run.folder / "config.json").read_text()) | weights)
     (found,) = imports.import_runs(run.folder, root)
     assert found.run.config().network_checkpoint == f"{imports.ELSEWHERE}/weights.pt"
-    assert "start weights lie elsewhere" in found.notes[0] and found.run.state().name == "finished"
+    assert "start weights are on another machine" in found.notes[0] and found.run.state().name == "finished"
     (again,) = imports.import_runs(run.folder, root)
     assert not again.is_new and not again.notes
 
@@ -299,7 +299,7 @@ def test_a_place_of_another_machine_means_nothing_here(tmp_path, root):
     (other,) = imports.import_runs(run.folder, tmp_path / "b", dataset_path=str(tmp_path))
     assert other.run.config().dataset_path == str(tmp_path) and not other.notes
     (same,) = imports.import_runs(run.folder, root, dataset_path=str(tmp_path))
-    assert not same.is_new and same.notes == (f"its data set is taken from {str(tmp_path)!r} from now on",)
+    assert not same.is_new and same.notes == (f"its data set is now read from {str(tmp_path)!r}",)
     assert found.run.config().dataset_path == str(tmp_path), "the advice of the first import can be followed"
     for place in (None, str(tmp_path)):
         (again,) = imports.import_runs(run.folder, root, dataset_path=place)
@@ -327,7 +327,7 @@ def test_hostile_names_are_refused(tmp_path, root, name, kind):
             member = tarfile.TarInfo(name.replace("\x00", "\x01"))
             member.size = 1
             archive.addfile(member, io.BytesIO(b"x"))
-    as_user_error(path, root, "is no safe name of a file|no archive")
+    as_user_error(path, root, "is not a safe file name|not an archive")
     assert sorted(os.listdir(tmp_path)) in ([path.name], [path.name, "runs"])
 
 
@@ -360,7 +360,7 @@ def test_what_is_no_file_is_refused(tmp_path, root, kind):
         member = tarfile.TarInfo(f"{ID}/config.json")
         member.type, member.linkname = kind, "/etc/passwd"
         archive.addfile(member)
-    as_user_error(tmp_path / "bad.tar", root, "is no regular file")
+    as_user_error(tmp_path / "bad.tar", root, "is not a regular file")
 
 
 def test_a_link_in_a_zip_is_refused(tmp_path, root):
@@ -368,7 +368,7 @@ def test_a_link_in_a_zip_is_refused(tmp_path, root):
     about.external_attr = 0o120777 << 16
     with zipfile.ZipFile(tmp_path / "bad.zip", "w") as archive:
         archive.writestr(about, "/etc/passwd")
-    as_user_error(tmp_path / "bad.zip", root, "is no regular file")
+    as_user_error(tmp_path / "bad.zip", root, "is not a regular file")
 
 
 def test_a_link_in_a_zip_that_is_called_like_a_folder_is_refused(tmp_path, root):
@@ -376,7 +376,7 @@ def test_a_link_in_a_zip_that_is_called_like_a_folder_is_refused(tmp_path, root)
     about.external_attr = 0o120777 << 16
     with zipfile.ZipFile(tmp_path / "bad.zip", "w") as archive:
         archive.writestr(about, "/etc")
-    as_user_error(tmp_path / "bad.zip", root, "is no regular file")
+    as_user_error(tmp_path / "bad.zip", root, "is not a regular file")
 
 
 def test_links_and_pipes_in_a_folder_are_not_followed(tmp_path, root):
@@ -421,7 +421,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, root, form):
             member.size = size
             archive.addfile(member, io.BytesIO(bytes(size)))
     assert path.stat().st_size < 200_000
-    as_user_error(path, root, "unpacks to more than 200 times its size at .*: a bomb")
+    as_user_error(path, root, "unpacks to more than 200 times its size at .*: a zip bomb")
 
 
 def test_more_than_allowed_is_refused_by_what_it_says(tmp_path, root):
@@ -442,7 +442,7 @@ def test_a_list_of_attributes_is_no_hiding_place(tmp_path, root):
     with tarfile.open(tmp_path / "bad.tar.gz", "w:gz", format=tarfile.GNU_FORMAT) as archive:
         member = tarfile.TarInfo("x" * (64 << 20))
         archive.addfile(member)
-    as_user_error(tmp_path / "bad.tar.gz", root, "holds more than its members say")
+    as_user_error(tmp_path / "bad.tar.gz", root, "has more data than its members declare")
 
 
 def test_a_list_of_members_is_no_hiding_place(tmp_path, root):
@@ -461,7 +461,7 @@ def test_parts_that_lie_over_one_another_are_refused(tmp_path, root):
     struct.pack_into("<I", data, second + 20, 4000)  # says that it is as long as the first one
     struct.pack_into("<I", data, second + 42, 0)
     (tmp_path / "bad.zip").write_bytes(data)
-    as_user_error(tmp_path / "bad.zip", root, "lie over one another|Overlapped|no archive")
+    as_user_error(tmp_path / "bad.zip", root, "entries that overlap|Overlapped|not an archive")
 
 
 def npz(members: dict[str, bytes]) -> bytes:
@@ -481,11 +481,11 @@ def npy(shape, data=b"", dtype="<i8") -> bytes:
 @pytest.mark.parametrize(
     "content, words",
     [
-        (npz({"labeled.npy": npy((5_000_000_000_000,))}), "is not the array that it says it is"),
+        (npz({"labeled.npy": npy((5_000_000_000_000,))}), "does not match its header"),
         (npz({"labeled.npy": npy((64 << 20,), bytes(64 << 20), "|i1")}), "200 times its size"),
-        (npz({"labeled.npy": npy((1,), b"x" * 8, "|O")}), "something else than numbers"),
-        (npz({"labeled.npy": npy((0, 2**62, 2**62), b"x")}), "is not the array that it says it is"),
-        (npz({"../labeled.npy": npy((0,))}), "is no safe name of a file"),
+        (npz({"labeled.npy": npy((1,), b"x" * 8, "|O")}), "values other than numbers"),
+        (npz({"labeled.npy": npy((0, 2**62, 2**62), b"x")}), "does not match its header"),
+        (npz({"../labeled.npy": npy((0,))}), "is not a safe file name"),
         (npz({"labeled.npy": b"\x93NUMPY\x01\x00\xff\xff" + b"(" * 65_000}), "is damaged"),
         (b"not a zip", "is damaged"),
     ],
@@ -543,11 +543,11 @@ def test_a_snapshot_that_does_not_fit_is_left_out(tmp_path, root, changed):
     [
         (lambda f: (f / "config.json").unlink(), "config.json: of .* is missing"),
         (lambda f: (f / "config.json").write_text('{"method": "gone"}'), "method: 'gone' is not one of"),
-        (lambda f: (f / "config.json").write_text('{"seed": 7}'), "is that of another run"),
+        (lambda f: (f / "config.json").write_text('{"seed": 7}'), "belongs to another run"),
         (lambda f: (f / "config.json").write_bytes(b"\xff\xfe"), "config.json: of .* is missing or damaged"),
-        (lambda f: (f / "config.json").write_bytes(b" " * (2 << 20)), "config.json of 2 MB, more than any run's"),
+        (lambda f: (f / "config.json").write_bytes(b" " * (2 << 20)), "config.json of 2 MB, more than any run has"),
         (lambda f: (f / "events.jsonl").write_bytes(b"x" * (5 << 20) + b"\n"), "has a line of more than 4 MB"),
-        (lambda f: (f / "events.jsonl").write_bytes(b"no event\n" * 9), "holds 9 lines that are no events, and 0"),
+        (lambda f: (f / "events.jsonl").write_bytes(b"no event\n" * 9), "has 9 lines that are not events, and 0"),
         (lambda f: (f / "split.npz").unlink(), "split.npz: of .* is missing"),
     ],
 )
@@ -563,7 +563,7 @@ def test_a_copy_that_breaks_off_leaves_nothing(original, tmp_path, root, monkeyp
     whole = path.read_bytes()
     for share in (0.1, 0.5, 0.9):
         path.write_bytes(whole[: int(share * len(whole))])
-        as_user_error(path, root, "damaged or no archive|holds no run")  # an .npz inside ends as an archive does
+        as_user_error(path, root, "damaged or not an archive|has no run")  # an .npz inside ends as an archive does
     path.write_bytes(whole)
     monkeypatch.setattr(imports, "check", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -597,7 +597,7 @@ def test_what_holds_no_run_is_said(tmp_path, root, kind):
         as_zip({"readme.txt": b"hello"}, path)
     elif kind != "missing":
         path.write_bytes(b"" if kind == "empty" else b"hello, world\n" * 100)
-    as_user_error(path, root, "holds no run|is no run and holds none|no archive|cannot be read")
+    as_user_error(path, root, "has no run|is not a run and has no runs|not an archive|cannot be read")
 
 
 def test_runs_that_cannot_be_written_to_are_a_sentence(original, tmp_path):

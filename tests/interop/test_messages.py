@@ -75,7 +75,7 @@ def collapsed(run):
 def test_nobody_is_told_unless_somebody_is_named(run, monkeypatch, capsys):
     monkeypatch.delenv(notifications.SETTING, raising=False)
     assert not notifications.send(run.root, SOME) and not (run.root / notifications.SENT).exists()
-    assert main(["notify"]) == 0 and "nobody" in capsys.readouterr().err
+    assert main(["notify"]) == 0 and "no channel" in capsys.readouterr().err
 
 
 def test_the_end_of_a_run_is_told_once_by_its_runner_without_a_name_or_a_path(run, hook, tmp_path):
@@ -114,7 +114,7 @@ def test_more_than_ten_an_hour_are_held_back_and_counted(run, hook, monkeypatch)
     assert sent == [True] * notifications.MOST + [False] * 3 and len(hook) == notifications.MOST
     now = notifications.time.time()
     monkeypatch.setattr(notifications.time, "time", lambda: now + notifications.PERIOD_S + 1)
-    assert notifications.send(run.root, SOME) and "3 messages before this one held back" in hook[-1]["message"]
+    assert notifications.send(run.root, SOME) and "3 messages before this one not sent" in hook[-1]["message"]
     assert notifications.send(run.root, SOME) and "held back" not in hook[-1]["message"]
 
 
@@ -136,7 +136,7 @@ def test_a_receiver_that_is_away_fails_nothing(run, monkeypatch):
 @pytest.mark.parametrize("address", ["nonsense://me:secret@host", "secret", "json://"])
 def test_an_address_that_means_nothing_is_one_sentence_without_its_secrets(monkeypatch, address, capsys):
     monkeypatch.setenv(notifications.SETTING, address)
-    with pytest.raises(UserError, match="^LPS_NOTIFY: address 1 .* is none that Apprise knows") as caught:
+    with pytest.raises(UserError, match="^LPS_NOTIFY: address 1 .* is not known to Apprise") as caught:
         notifications.receivers()
     assert "secret" not in str(caught.value).split("; expected")[0]
     assert main(["notify", "--test"]) == 2
@@ -175,7 +175,7 @@ def test_the_desktop_is_told_by_its_own_program(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv(notifications.SETTING, "desktop://")
     assert main(["notify"]) == 0 and capsys.readouterr().err == "desktop\n"
     assert main(["notify", "--test"]) == 0
-    assert "LPS Studio: a test|Messages of runs arrive here.|" in (tmp_path / "said").read_text()
+    assert "LPS Studio: a test|Notifications about runs arrive here.|" in (tmp_path / "said").read_text()
 
 
 class Everything(socketserver.StreamRequestHandler):

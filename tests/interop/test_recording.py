@@ -180,7 +180,7 @@ def test_only_finished_runs_are_recorded(tmp_path):
 
 
 def test_a_name_is_given_once(source, recorded):
-    with pytest.raises(UserError, match="is recorded in .* already"):
+    with pytest.raises(UserError, match="is already recorded in .*"):
         record(source, recorded.root, "Another name")
     assert list_runs(recorded.root) == [recorded]
 
@@ -188,7 +188,7 @@ def test_a_name_is_given_once(source, recorded):
 def test_a_start_from_a_file_of_this_machine_is_refused(tmp_path):
     settings = {"network.start": "checkpoint", "network.checkpoint": "weights.pt"}
     run = sample_runs.make_run(tmp_path / "runs", "finished", epochs=2, settings=settings)
-    with pytest.raises(UserError, match="network.checkpoint: names a file of this machine"):
+    with pytest.raises(UserError, match="network.checkpoint: is a file of this machine"):
         record(run, tmp_path / "to")
 
 
@@ -206,7 +206,7 @@ def test_nothing_changes_a_recording(recorded):
         lambda: launcher.stop(recorded, kill=True),
     ]
     for change in changes:
-        with pytest.raises(UserError, match="stays as it is"):
+        with pytest.raises(UserError, match="read-only"):
             change()
     assert digest(recorded.folder) == before
 
@@ -237,7 +237,7 @@ def test_on_the_command_line(source, recorded, tmp_path, monkeypatch, capsys):
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["id"], row["name"], row["state"], row["epochs"]) == (source.id, "Shown", "finished", EPOCHS)
     assert __main__.main(["rename", source.id, "x", "--runs", str(tmp_path / "none")]) == 2
-    assert "stays as it is" in capsys.readouterr().err
+    assert "read-only" in capsys.readouterr().err
     assert __main__.main(["record", source.id, source.id, "--to", str(tmp_path), "--name", "One", *own]) == 2
     assert "one name for 2 runs" in capsys.readouterr().err
 

@@ -132,7 +132,7 @@ def test_a_folder_of_somebody_else_stays(runs, tmp_path, capsys):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "events.csv").write_text("my own")
     assert main(["export", "--runs", str(runs[0].root), "--to", "csv", "--into", str(tmp_path / "mine")]) == 2
-    assert "exists and is no export; choose another folder" in capsys.readouterr().err
+    assert "already exists and is not an export; choose another folder" in capsys.readouterr().err
     assert [path.read_text() for path in (tmp_path / "mine").iterdir()] == ["my own"]
     with pytest.raises(UserError, match="into: .* was not written"):
         event_tables.export(runs, tmp_path / "mine" / "events.csv" / "out", "csv")
@@ -158,12 +158,15 @@ def test_without_pyarrow_it_is_one_sentence(runs, tmp_path, capsys, monkeypatch)
 @pytest.mark.parametrize(
     "options, words",
     [
-        (["--to", "csv", "--links"], "links: has no meaning for --to csv"),
-        (["--to", "csv", "--epoch", "1"], "epoch: has no meaning for --to csv"),
-        (["--to", "parquet", "--follow"], "follow: has no meaning for --to parquet"),
-        (["--to", "tensorboard", "--light"], "light: has no meaning for --to tensorboard"),
-        (["--to", "labels.csv"], "to: 'labels.csv' is for the labels of one run; or one of tensorboard, csv, parquet"),
-        (["--to", "csv", "--runs", "/nowhere"], "export: no run has begun in /nowhere"),
+        (["--to", "csv", "--links"], "links: cannot be used with --to csv"),
+        (["--to", "csv", "--epoch", "1"], "epoch: cannot be used with --to csv"),
+        (["--to", "parquet", "--follow"], "follow: cannot be used with --to parquet"),
+        (["--to", "tensorboard", "--light"], "light: cannot be used with --to tensorboard"),
+        (
+            ["--to", "labels.csv"],
+            "to: 'labels.csv' exports the labels of exactly one run; other choices: tensorboard, csv, parquet",
+        ),
+        (["--to", "csv", "--runs", "/nowhere"], "export: no run has started in /nowhere"),
     ],
 )
 def test_options_that_mean_nothing_are_said(runs, options, words, capsys):

@@ -293,7 +293,7 @@ def test_a_file_that_says_something_else_is_voided_and_not_removed(tmp_path):
 def test_two_exports_at_once_do_not_mix(run, tmp_path):
     bridge = Bridge(run, tmp_path)
     bridge.update()
-    with pytest.raises(UserError, match="is being written by another export"):
+    with pytest.raises(UserError, match="is in use by another export"):
         tensorboard.export([run], tmp_path)
     bridge.close()
     assert tensorboard.export([run], tmp_path) and scalars(bridge.folder) == expected(run)
@@ -302,7 +302,7 @@ def test_two_exports_at_once_do_not_mix(run, tmp_path):
 def test_a_folder_of_somebody_else_stays(run, tmp_path):
     (tmp_path / run.id).mkdir()
     (tmp_path / run.id / "mine").touch()
-    with pytest.raises(UserError, match="exists and is no export"):
+    with pytest.raises(UserError, match="already exists and is not an export"):
         tensorboard.export([run], tmp_path)
     assert [path.name for path in (tmp_path / run.id).iterdir()] == ["mine"]
 

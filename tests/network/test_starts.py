@@ -144,10 +144,10 @@ def test_files_that_are_no_checkpoints_are_one_sentence(tmp_path):
         whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],
     ):
         path.write_bytes(damaged)
-        assert "is damaged or no checkpoint of PyTorch" in sentence(path)
+        assert "is damaged or not a PyTorch checkpoint" in sentence(path)
     for empty in ([1, 2], {"epoch": 3}, {}, 7):
         torch.save(empty, path)
-        assert "holds no tensors by name" in sentence(path)
+        assert "has no named tensors" in sentence(path)
 
 
 class Program:
@@ -160,7 +160,7 @@ def test_a_file_with_a_program_is_not_run(tmp_path, monkeypatch):
     for content in ({"state_dict": SOURCE, "more": Program()}, {"accuracy": np.float64(0.5)}):
         for zipped in (True, False):
             torch.save(content, tmp_path / "a.pt", _use_new_zipfile_serialization=zipped)
-            assert "holds more than tensors" in sentence(tmp_path / "a.pt")
+            assert "has more than tensors" in sentence(tmp_path / "a.pt")
     assert not (tmp_path / "made").exists()
 
 
@@ -212,7 +212,7 @@ def test_published_weights_are_loaded_under_our_names(shelf, monkeypatch):
 def test_check_looks_at_pictures_and_stages_too():
     with pytest.raises(UserError, match="Expected 224 but got 32"):
         start_weights.check(configure({"network.name": "torchvision:vit_b_32"}), 3, 32, 32)
-    with pytest.raises(UserError, match="network.freeze_until: 'layer1' is no stage"):
+    with pytest.raises(UserError, match="network.freeze_until: 'layer1' is not a stage"):
         start_weights.check(
             configure({"network.name": "torchvision:mobilenet_v2", "network.freeze_until": "layer1"}), 3, 32, 32
         )

@@ -199,12 +199,10 @@ def sentence(path, layout, state, side=24):
 
 def test_files_that_do_not_fit_are_one_sentence(tmp_path):
     path, whole = tmp_path / "a.pt", published_layouts.dino()
-    assert "holds no vision transformer in a layout that is known" in sentence(
-        path, "dino", {"fc.weight": torch.ones(3)}
-    )
+    assert "has no vision transformer in a known layout" in sentence(path, "dino", {"fc.weight": torch.ones(3)})
     clip = published_layouts.clip()
-    assert "is laid out as those of CLIP (vit:clip), not as vit:dinov2" in sentence(path, "dinov2", clip)
-    assert "as those of DINOv2 (vit:dinov2), not as vit:mae" in sentence(path, "mae", published_layouts.dinov2())
+    assert "has the layout of CLIP (vit:clip), not of vit:dinov2" in sentence(path, "dinov2", clip)
+    assert "the layout of DINOv2 (vit:dinov2), not of vit:mae" in sentence(path, "mae", published_layouts.dinov2())
     assert "blocks.0.mlp.fc1.weight is missing" in sentence(
         path, "dino", {k: v for k, v in whole.items() if "mlp" not in k}
     )
@@ -216,7 +214,7 @@ def test_files_that_do_not_fit_are_one_sentence(tmp_path):
         path, "dino", whole | {"blocks.999.norm1.bias": torch.ones(3)}
     )
     assert "for 4 channels" in sentence(path, "dino", whole | {"patch_embed.proj.weight": torch.ones(WIDTH, 4, 8, 8)})
-    assert "network.image_size: 20 is no multiple of the 8 pixels of a patch; 16 is" in sentence(
+    assert "network.image_size: 20 is not a multiple of the patch size, 8 pixels; try 16" in sentence(
         path, "dino", whole, 20
     )
     giant = {"patch_embed.proj.weight": torch.ones(1).expand(4096, 3, 64, 64), "a": torch.ones(1).expand(1 << 40)}
@@ -228,9 +226,12 @@ def test_files_that_do_not_fit_are_one_sentence(tmp_path):
     [
         ({"network.name": "vit:dinov3"}, "'vit:dinov3' is not one of .* close to it: vit:dinov2"),
         ({"network.name": "vit:dino"}, "network.checkpoint: is missing"),
-        ({"network.name": "vit:dino", "network.start": "random"}, "vit:dino, which a file makes; choose checkpoint"),
+        (
+            {"network.name": "vit:dino", "network.start": "random"},
+            "vit:dino, whose weights come from a file; choose checkpoint",
+        ),
         ({"network.name": "timm:../x"}, "'timm:../x' is not one of"),
-        ({"network.name": "resnet50", "network.tokens": "mean"}, "which is no vision transformer; choose class"),
+        ({"network.name": "resnet50", "network.tokens": "mean"}, "which is not a vision transformer; choose class"),
         ({"network.name": "timm:resnet18", "network.start": "simclr"}, "without its weights; choose published"),
     ],
 )
@@ -330,9 +331,9 @@ def test_models_of_timm_are_what_goes_into_their_classifier(name, monkeypatch):
     assert features.shape == (2, ours.num_features) and len(ours.stages()) > 1
     assert start_weights.digest(config) != start_weights.digest(configure(config.flat() | {"seed": 1}))
     monkeypatch.setattr(timm, "create_model", lambda *a, **k: (_ for _ in ()).throw(OSError("no route")))
-    with pytest.raises(UserError, match="timm's weights of .* could not be had"):
+    with pytest.raises(UserError, match="timm's weights of .* could not be downloaded"):
         start_weights.load(configure({"network.name": f"timm:{name}"}), ours)
-    with pytest.raises(UserError, match="'test_vat' is no model of timm"):
+    with pytest.raises(UserError, match="'test_vat' is not a model of timm"):
         backbones.build("timm:test_vat", 3)
 
 

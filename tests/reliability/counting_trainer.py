@@ -78,4 +78,6 @@ if __name__ == "__main__":
     try:
         sys.exit(main(Path(sys.argv[1])))
     except OSError as error:  # as lps.training.loop says it, where not even an event can be written
-        sys.exit(f"{'disk_full' if error.errno == errno.ENOSPC else 'io_error'}: no space left; free some and resume")
+        sys.exit(
+            f"{'disk_full' if error.errno == errno.ENOSPC else 'io_error'}: no space left; free some space and resume"
+        )

@@ -142,7 +142,7 @@ def trainer_killed(scene: Scene) -> None:
 def trainer_told_to_end(scene: Scene) -> None:
     """By somebody else than this program, as a shutdown does."""
     scene.kill(scene.trainer, number=signal.SIGTERM)
-    scene.expect("stopped", "preempted", "ended by a signal from outside")
+    scene.expect("stopped", "preempted", "ended by a signal")
 
 
 def trainer_breaks_down(scene: Scene) -> None:
@@ -177,7 +177,7 @@ def trainer_hangs(scene: Scene) -> None:
     began = time.monotonic()
     until(lambda: scene.run.state().is_over)
     scene.seconds.append(max(0.0, time.monotonic() - began - GRACE_S))
-    scene.expect("stopped", words=f"did not stop within {GRACE_S:g} s and was ended by force")
+    scene.expect("stopped", words=f"did not stop within {GRACE_S:g} s and was killed")
     scene.check(scene.run.read_json("exit.json")["forced"] is True, "the record does not say that it was forced")
 
 
@@ -207,7 +207,7 @@ def machine_restarted(scene: Scene) -> None:
     """All processes are gone, and the kernel says that it is another time."""
     scene.kill(scene.runner, scene.trainer)
     write_json(scene.run.folder / "process.json", scene.run.read_json("process.json") | {"boot_id": "another"})
-    scene.expect("crashed", "killed", "the machine was restarted while the run was going")
+    scene.expect("crashed", "killed", "the machine restarted while the run was active")
 
 
 def workers_of_a_trainer_left(scene: Scene) -> None:

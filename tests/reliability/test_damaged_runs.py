@@ -92,7 +92,7 @@ def assert_told(run, capsys):
 def test_what_numpy_says_of_a_damaged_file_is_not_shown(run):
     for content in (b"PK\x03\x04 broken", b"\x93NUMPY\x01\x00garbage", b"", b"\x80\x04K\x01."):
         (run.folder / "split.npz").write_bytes(content)
-        with pytest.raises(UserError, match=r"^split.npz: is damaged \(it cannot be read as arrays\)$"):
+        with pytest.raises(UserError, match=r"^split.npz: is damaged \(its arrays cannot be read\)$"):
             snapshots.read_split(run.folder)
 
 
@@ -115,7 +115,7 @@ def test_arrays_that_do_not_fit_together_are_damage(run):
 
 def test_a_text_for_a_deleted_run_is_refused_in_a_sentence(run):
     shutil.rmtree(run.folder)
-    with pytest.raises(UserError, match=f"^run: {run.id} is not there any more$"):
+    with pytest.raises(UserError, match=f"^run: {run.id} no longer exists$"):
         run.write_meta(name="x")
 
 

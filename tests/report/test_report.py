@@ -196,9 +196,9 @@ def test_only_what_a_person_did_to_clusters_is_said(tmp_path):
     assert "by their matched class." in run_report.of_run(run) and "a person" not in run_report.of_run(run)
     (*_, epoch) = snapshot_epochs(run.snapshots)
     naming.record(run, epoch, [{"do": "name", "id": 7, "name": "sevens"}])
-    assert "by their matched class, as a person has named them." in run_report.of_run(run)
+    assert "by their matched class, as named by a user." in run_report.of_run(run)
     naming.record(run, epoch, [{"do": "merge", "id": 8, "into": 7}])
-    assert "as a person has named and merged them." in run_report.of_run(run)
+    assert "as named and merged by a user." in run_report.of_run(run)
 
 
 def test_the_size_that_is_told_is_about_that_of_a_report(runs):
@@ -216,7 +216,7 @@ def test_the_table_of_a_comparison_is_that_of_compare(several, runs):
         assert expected in several.rows
     for note in score_tables.notes(groups, scoring=False):
         assert note[1:] in several.text
-    assert "did not reach its end" in several.text and score_tables.table(run_report.group_tables.sorted_groups(
+    assert "ended early" in several.text and score_tables.table(run_report.group_tables.sorted_groups(
         [run_scores.score_run(run) for run in runs]), "latex") in several.text  # fmt: skip
     best = [attributes for tag, attributes in several.elements if tag == "td" and "best" in attributes["class"]]
     held = differences.hold(groups)
@@ -389,7 +389,7 @@ def test_the_command_writes_the_file(runs, tmp_path, capsys):
 @pytest.mark.parametrize("name", ["x.pdf", "html", "x", "x.tex.gz", "tex"])
 def test_a_name_that_promises_another_kind_of_file_is_refused(runs, tmp_path, capsys, name):
     assert main(["report", runs[0].id, "--runs", str(runs[0].root), "--to", str(tmp_path / name)]) == 2
-    said = f"to: {name!r} does not end as a report does; expected .html"
+    said = f"to: {name!r} is not a report file; expected a name that ends in .html"
     assert said in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 

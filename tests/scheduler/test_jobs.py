@@ -133,14 +133,14 @@ def test_the_queue_of_this_machine_leaves_it_alone(root, monkeypatch):
     launcher.launch_all([run], TRAINER, on=HELD)
     assert run.state().name == "queued" and "JobHeldUser" in run.state().reason and run.wish().retries == 3
     assert launcher.pump(root, TRAINER) == [] and waiting_runs(root) == [] and not queue.has_future(root)
-    with pytest.raises(UserError, match="only runs that wait"):
+    with pytest.raises(UserError, match="only waiting runs"):
         queue.put_first(run)
     assert not (run.folder / "process.json").exists()
 
 
 def test_a_waiting_job_is_cancelled_and_resumed(root):
     run = submitted(make(root), HELD)
-    assert launcher.stop(run).name == "stopped" and run.state().reason == "cancelled before it began"
+    assert launcher.stop(run).name == "stopped" and run.state().reason == "cancelled before it started"
     until(lambda: not squeue())
     first = job_of(run)
     launcher.resume(run, TRAINER)
@@ -160,7 +160,7 @@ def test_a_stop_lets_the_training_process_write_its_checkpoint(root):
 def test_a_kill_ends_a_deaf_training_process(root):
     run = at_work(submitted(make(root, "hang")))
     launcher.stop(run, kill=True)
-    assert "ended at once by request" in over(run, "stopped").reason
+    assert "ended by request without a checkpoint" in over(run, "stopped").reason
     until(lambda: not squeue())
 
 
@@ -170,7 +170,7 @@ def test_a_job_cancelled_in_the_cluster_is_no_interruption(root):
     assert over(run, "stopped").reason == "the job was cancelled in SLURM" and kinds(run)[-1] == "stop"
     waiting = submitted(make(root), HELD)
     subprocess.run(["scancel", job_of(waiting)], check=True)
-    reason = f"job {job_of(waiting)} was cancelled in SLURM, before the run's process began"
+    reason = f"job {job_of(waiting)} was cancelled in SLURM, before the run's process started"
     assert over(waiting, "stopped").reason == reason
 
 
@@ -200,10 +200,10 @@ def test_a_killed_runner_is_a_crash_that_can_be_resumed(root):
 def test_what_the_cluster_refuses_leaves_the_run_as_it_was(root, option, words):
     run = make(root)
     before = sorted(path.name for path in run.folder.iterdir())
-    with pytest.raises(UserError, match=f"the job was not taken: .*{words}"):
+    with pytest.raises(UserError, match=f"job submission failed: .*{words}"):
         launcher.launch(run, TRAINER, on=read_options([option]))
     assert sorted(path.name for path in run.folder.iterdir()) == before
-    with pytest.raises(UserError, match=f"no job like this is taken: .*{words}"):
+    with pytest.raises(UserError, match=f"the cluster does not accept such a job: .*{words}"):
         slurm.check(read_options([option]))
     stopped = submitted(make(root), HELD)
     launcher.stop(stopped)
@@ -287,7 +287,7 @@ def test_a_time_limit_is_an_interruption_too(root):
     """A job that is told of the end of its time goes back by itself; SLURM may tell it up to a minute early."""
     run = at_work(submitted(make(root, "wait"), read_options(["partition=low", "time=1"])))
     record = until(lambda: run.read_json("exit.json"), 90)
-    assert (record["state"], record["kind"]) == ("stopped", "preempted") and "goes on" in record["reason"]
+    assert (record["state"], record["kind"]) == ("stopped", "preempted") and "continues" in record["reason"]
     until(lambda: run.state().name == "queued")
     launcher.stop(run)
 
@@ -349,7 +349,7 @@ def test_the_end_of_one_task_is_not_that_of_the_others(root):
     launcher.stop(runs[0])
     over(runs[0], "stopped")
     assert at_work(runs[2]).state().name == "running" and runs[1].state().name == "running"
-    assert runs[3].state().reason == "cancelled before it began"
+    assert runs[3].state().reason == "cancelled before it started"
     subprocess.run(["scancel", job_of(runs[1]).partition("_")[0]], check=True)
     assert [over(run, "stopped").reason for run in runs[1:3]] == ["the job was cancelled in SLURM"] * 2
 
@@ -448,14 +448,14 @@ def test_a_cluster_that_does_not_answer(root, monkeypatch):
     subprocess.run(["scontrol", "shutdown", "slurmctld"], check=True, timeout=60)
     try:
         state = until(lambda: state if (state := waiting.state()).name == "unknown" else None)
-        assert state.is_alive and "squeue" in state.reason and state.reason.endswith("no news from the run yet")
+        assert state.is_alive and "squeue" in state.reason and state.reason.endswith("no record from the run yet")
         assert finished.state().name == "finished" and running.state().name == "running", "their own records say so"
         monkeypatch.setattr("lps.store.runs.is_held", lambda path: False)  # seen from another node
-        assert "last news" in running.state().reason and running.state().name == "unknown"
-        with pytest.raises(UserError, match="could not be told"):
+        assert "last record" in running.state().reason and running.state().name == "unknown"
+        with pytest.raises(UserError, match="could not cancel"):
             launcher.stop(running)
         assert launcher.wait(running, PATIENCE).name == "stopped", "the wish was enough"
-        with pytest.raises(UserError, match="was not taken|was taken"):
+        with pytest.raises(UserError, match="submission failed|accepted the job"):
             launcher.launch(make(root), TRAINER, on=LOW)
     finally:
         subprocess.run([SETUP], check=True, timeout=120)

@@ -176,7 +176,7 @@ def test_a_long_step_is_let_finish_and_the_state_says_how_long_that_may_take(roo
     monkeypatch.setenv("LPS_STOP_GRACE", "0.2")
     run = running(root, "step", told_s=3, for_s=1)
     state = launcher.stop(run)
-    said = "a step takes up to 3 s, and the one under way is let finish; ended by force after 9 s"
+    said = "waiting for the current step to finish (up to 3 s); killed after 9 s"
     assert (state.name, state.reason) == ("stopping", said)
     assert over(run, "stopped").reason == "stopped by request" and not run.read_json("exit.json")["forced"]
 
@@ -185,7 +185,7 @@ def test_a_step_that_takes_longer_than_all_before_is_ended_by_force_and_so_at_an
     monkeypatch.setenv("LPS_STOP_GRACE", "0.2")
     run = running(root, "step", told_s=0.2, for_s=60)
     launcher.stop(run)
-    assert over(run, "stopped").reason == "did not stop within 0.6 s and was ended by force"
+    assert over(run, "stopped").reason == "did not stop within 0.6 s and was killed"
     run = running(root, "step", told_s=1000, for_s=60)
     launcher.stop(run)
     assert launcher.stop(run, kill=True).reason == ""
@@ -328,7 +328,7 @@ def test_after_a_restart_of_the_machine_the_reason_says_so(root):
     os.kill(pids(run)[0], signal.SIGKILL)
     over(run, "crashed")
     write_json(run.folder / "process.json", run.read_json("process.json") | {"boot_id": "another"})
-    assert run.state().reason == "the machine was restarted while the run was going"
+    assert run.state().reason == "the machine restarted while the run was active"
 
 
 def test_leftovers_of_a_killed_runner_are_ended_before_the_next_start(root):
@@ -390,7 +390,7 @@ def test_sigterm_to_the_runner_is_a_stop_and_starts_nothing_new(root):
     os.kill(waker_of(root), signal.SIGTERM)
     os.kill(pids(first)[0], signal.SIGTERM)
     state = over(first, "stopped")
-    assert (state.kind, state.reason) == ("preempted", "ended by a signal from outside")
+    assert (state.kind, state.reason) == ("preempted", "ended by a signal")
     until(lambda: not is_held(first.lock))
     assert second.state().name == "queued" and starts(root) == [first.id]
     launcher.pump(root, TRAINER)
@@ -446,7 +446,7 @@ def test_runs_wait_for_their_slot_in_order(root, monkeypatch):
     first = running(root)
     rest = [go(make(root, "exclusive")) for _ in range(3)]
     assert [queue.position(run) for run in (first, *rest)] == [None, 0, 1, 2]
-    assert launcher.stop(rest[1]) == rest[1].state() and rest[1].state().reason == "cancelled before it began"
+    assert launcher.stop(rest[1]) == rest[1].state() and rest[1].state().reason == "cancelled before it started"
     assert waiting_runs(root) == [rest[0], rest[2]]
     with monkeypatch.context() as patch:  # a pump that looked at the queue before the cancel, with a slot free
         patch.setenv("LPS_CPU_SLOTS", "2")
@@ -635,7 +635,7 @@ def test_a_runner_that_was_suspended_before_its_first_record_is_woken_to_stop(ro
     run = go(make(root))
     assert not (run.folder / "process.json").exists()
     launcher.stop(run)
-    assert over(run, "stopped").reason == "cancelled before it began"
+    assert over(run, "stopped").reason == "cancelled before it started"
 
 
 def test_a_waker_that_was_suspended_before_its_first_record_is_woken_by_whoever_looks(root, monkeypatch):
@@ -695,7 +695,7 @@ def test_a_foreign_sigterm_is_not_called_a_request(root, asked_too):
         launcher.stop(run)
     os.kill(pids(run)[1], signal.SIGTERM)
     state = over(run, "stopped")
-    expected = ("", "stopped by request") if asked_too else ("preempted", "ended by a signal from outside")
+    expected = ("", "stopped by request") if asked_too else ("preempted", "ended by a signal")
     assert (state.kind, state.reason) == expected
 
 
@@ -773,7 +773,7 @@ def test_an_attempt_is_judged_by_its_own_events(root):
     over(run, "stopped")
     launcher.resume(run, (sys.executable, "-c", "pass"))
     state = over(run, "failed")
-    assert state.attempt == 2 and "without saying how" in state.reason
+    assert state.attempt == 2 and "without a result" in state.reason
 
 
 def test_delete_is_refused_while_alive(root):
@@ -784,7 +784,7 @@ def test_delete_is_refused_while_alive(root):
     over(run, "stopped")
     delete_run(run)
     assert list_runs(root) == [] and len(list((root / ".trash").iterdir())) == 1
-    with pytest.raises(UserError, match="not there any more"):
+    with pytest.raises(UserError, match="no longer exists"):
         launcher.stop(run)
     with pytest.raises(UserError, match="already deleted"):
         delete_run(run)
@@ -861,7 +861,7 @@ def test_on_cpus_one_slot_is_enough_for_several_processes(root):
 
 def test_more_processes_than_gpus_are_refused_before_the_queue(root, two_gpus):
     run = create_run(root, configure({"device": "cuda", "processes": 3}))
-    with pytest.raises(UserError, match="^processes: 3 is more than the GPUs here, which are 2; each needs one$"):
+    with pytest.raises(UserError, match="^processes: 3 is more than the 2 GPUs here; every process needs one$"):
         launcher.launch(run, TRAINER)
     assert not (run.folder / "want.json").exists()
 

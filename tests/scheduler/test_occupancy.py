@@ -91,11 +91,11 @@ def test_what_is_of_unknown_length_makes_the_end_the_earliest_one(root, alive):
 def test_where_nothing_is_known_no_end_is_said(root):
     asked(root, 1, 2)
     found = overview.look(root, NOW)
-    words = "when it will be done is not known before a run like these has finished"
+    words = "end unknown until a run like these has finished"
     assert found.end is None and overview.end_in_words(found, NOW) == words
     queue.set_paused(root, True)
     found = overview.look(root, NOW)
-    assert overview.end_in_words(found, NOW) == "when it will be done is open while the queue is paused"
+    assert overview.end_in_words(found, NOW) == "waiting runs start when the queue resumes"
 
 
 def test_a_paused_queue_promises_the_end_of_what_runs_alone(root, alive):
@@ -108,8 +108,7 @@ def test_a_paused_queue_promises_the_end_of_what_runs_alone(root, alive):
     hour = time.strftime("%H:%M", time.localtime(NOW + 30))
     assert found.end == NOW + 30 and all(item.start is None is item.end for item in found.waiting)
     assert overview.end_in_words(found, NOW) == (
-        f"what runs is done at about {hour} (in about 30 s); when the rest will be done is open while the queue is "
-        "paused"
+        f"running runs done at about {hour} (in about 30 s); waiting runs start when the queue resumes"
     )
 
 
@@ -220,7 +219,7 @@ def test_a_queue_that_nobody_looks_after_promises_no_time(root, monkeypatch):
     assert not launcher.is_tended(root)
     found = overview.look(root, NOW)
     assert (found.is_tended, found.end) == (False, None) and all(item.start is None for item in found.waiting)
-    assert overview.end_in_words(found, NOW).startswith("the queue stands still")
+    assert overview.end_in_words(found, NOW).startswith("the queue is blocked")
     lock = claim(root / ".waker.lock")
     assert overview.look(root, NOW).is_tended and overview.look(root, NOW).end == NOW + 50
     os.close(lock)

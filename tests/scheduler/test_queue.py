@@ -119,7 +119,9 @@ def test_runs_asked_for_at_the_same_moment_can_be_put_first(root):
 @pytest.mark.parametrize("number", [1001, -1001, 1.5, True, "1", None])
 def test_a_priority_is_a_whole_number(root, number):
     (run,) = asked(root, 1)
-    with pytest.raises(UserError, match="^priority: .* is not a whole number from -1000 to 1000; higher ones go first"):
+    with pytest.raises(
+        UserError, match="^priority: .* is not a whole number from -1000 to 1000; higher priorities start first"
+    ):
         queue.set_priority(run, number)
 
 
@@ -129,7 +131,7 @@ def test_only_what_waits_can_be_moved(root):
     for word, happen in reasons.items():
         happen()
         for act in (queue.put_first, queue.retry_now, lambda run: queue.set_priority(run, 1)):
-            with pytest.raises(UserError, match=f"^run: {run.id} is {word}; only runs that wait have a place"):
+            with pytest.raises(UserError, match=f"^run: {run.id} is {word}; only waiting runs are in"):
                 act(run)
     assert not (run.folder / "want.json").exists()
 
@@ -172,7 +174,10 @@ def test_a_run_that_an_earlier_version_held_keeps_its_place_and_is_passed_over(r
     queue.set_priority(runs[0], 5)  # leaves it held
     assert names(root, runs) == "abc" and [queue.position(run) for run in runs] == [0, 0, 1]
     state = runs[0].state()
-    assert (state.name, state.reason) == ("queued", "held by an earlier version; retry it in the queue to start it")
+    assert (state.name, state.reason) == (
+        "queued",
+        "put on hold by an earlier version; retry it in the queue to start it",
+    )
     launcher.pump(root)
     assert [name for name, _ in started] == [runs[1].id, runs[2].id]
     again(runs[0])
@@ -204,7 +209,7 @@ def test_a_paused_queue_starts_nothing_and_goes_on(root, started):
 def test_a_damaged_queue_file_pauses_nothing_and_is_said(root, started, text):
     asked(root, 1)
     (root / queue.SWITCH).write_text(text, encoding="utf-8")
-    assert queue.read_switch(root).problem == ".queue.json is damaged and was left out of account: the queue goes on"
+    assert queue.read_switch(root).problem == ".queue.json is damaged and was ignored: the queue is not paused"
     launcher.pump(root)
     assert len(started) == 1
     queue.set_paused(root, False)
@@ -238,7 +243,7 @@ def test_a_cancelled_run_leaves_the_line(root, started):
     runs = asked(root, 3)
     assert launcher.stop(runs[1]).name == "stopped"
     assert names(root, runs) == "ac"
-    with pytest.raises(UserError, match="is stopped; only runs that wait"):
+    with pytest.raises(UserError, match="is stopped; only waiting runs"):
         queue.put_first(runs[1])
 
 
@@ -494,7 +499,7 @@ def test_a_recording_is_neither_launched_nor_stopped_nor_moved(root, started):
         lambda r: launcher.launch_all([r]),
     )
     for act in acts:
-        with pytest.raises(UserError, match="is a recording and stays as it is"):
+        with pytest.raises(UserError, match="is a recording and read-only"):
             act(run)
     assert not (run.folder / "want.json").exists() and started == []
 
@@ -540,13 +545,13 @@ def test_the_queue_in_words_and_as_json(root, started, lps):
     lines = out.splitlines()
     assert lines[0] == "cpu-0  free" and lines[1].startswith("3 waiting, 1 of them held; paused since ")
     assert [line.split()[:2] for line in lines[2:5]] == [[str(n), run.id] for n, run in enumerate(runs, 1)]
-    assert "held by an earlier version" in lines[3]
+    assert "put on hold by an earlier version" in lines[3]
     told = json.loads(lps("queue", "--json")[1])
     assert [item["run"] for item in told["waiting"]] == [run.id for run in runs]
     assert [item["held"] for item in told["waiting"]] == [False, True, False]
     assert told["paused"] and told["slots"] == [{"slot": "cpu-0", "free": True}] and told["unknown"] == 0
     (root / queue.SWITCH).write_text("{")
-    assert lps("queue")[2] == ".queue.json is damaged and was left out of account: the queue goes on\n"
+    assert lps("queue")[2] == ".queue.json is damaged and was ignored: the queue is not paused\n"
     assert started == [(runs[0].id, 1), (runs[2].id, 1)]
 
 
@@ -574,9 +579,9 @@ def test_an_empty_queue_in_words(root, lps):
         (["queue", "sideways"], "'priority', 'cancel', 'retry')\n"),
         (["queue", "priority", "{run}", "high"], "'high' is not a whole number"),
         (["queue", "priority", "{run}", "5000"], "priority: 5000 is not a whole number from -1000 to 1000"),
-        (["queue", "cancel", "{over}"], "is finished and does not wait"),
+        (["queue", "cancel", "{over}"], "is finished and not waiting"),
         (["queue", "retry", "{over}"], "is finished; only stopped, failed and crashed runs can be resumed"),
-        (["queue", "first", "{over}"], "is finished; only runs that wait have a place in the queue"),
+        (["queue", "first", "{over}"], "is finished; only waiting runs are in the queue"),
         (["launch", "--retries", "9"], "retries: 9 is not a whole number from 0 to 3"),
         (["sweep", "--retries", "-1"], "retries: -1 is not a whole number from 0 to 3"),
     ],
@@ -594,8 +599,10 @@ def test_a_stop_that_takes_long_is_told_with_the_way_to_cut_it_short(root, lps):
     write_json(run.folder / "progress.json", {"stop_s": 70})
     code, out, said = lps("stop", run.id)
     assert (code, out) == (0, "") and run.wish().want == "stop"
-    assert "a step takes up to 70 s" in said and said.endswith(f"python -m lps stop --kill {run.id} ends it at once\n")
-    assert "ended by force after 210 s" in lps("list")[1]
+    assert "the current step to finish (up to 70 s)" in said and said.endswith(
+        f"python -m lps stop --kill {run.id} ends it now\n"
+    )
+    assert "killed after 210 s" in lps("list")[1]
     assert lps("stop", "--kill", run.id) == (0, "", "") and run.wish().want == "kill"
     os.close(lock)
 
@@ -603,7 +610,7 @@ def test_a_stop_that_takes_long_is_told_with_the_way_to_cut_it_short(root, lps):
 def test_stopping_what_is_over_says_so(root, lps):
     (run,) = asked(root, 1)
     end(run, state="finished")
-    assert lps("stop", run.id) == (0, "", f"{run.id} is finished already; there is nothing to stop\n")
+    assert lps("stop", run.id) == (0, "", f"{run.id} is already finished; there is nothing to stop\n")
     assert run.wish().want == "run"
 
 
@@ -622,7 +629,7 @@ def test_a_queue_that_cannot_be_started_again_is_said_to_stand_still(root, lps, 
     asked(root, 1)
     monkeypatch.setattr(launcher, "pump", lambda *_: [])
     code, out, _ = lps("queue")
-    assert code == 0 and "the queue stands still" in out and "python -m lps queue" in out
+    assert code == 0 and "the queue is blocked" in out and "python -m lps queue" in out
     assert json.loads(lps("queue", "--json")[1])["stands_still"] is True
     queue.set_paused(root, True)
     assert json.loads(lps("queue", "--json")[1])["stands_still"] is False

@@ -29,9 +29,7 @@ def test_the_shipped_weights_are_judged_without_torch(monkeypatch):
     assert config.network_name == "efficientnet_lite0"
     start_check.ask(config)
     monkeypatch.setattr(shipped, "PACKAGE", "no_such_package")
-    with pytest.raises(
-        UserError, match="no weights of efficientnet_lite0 are installed; .* no-such-package brings them"
-    ):
+    with pytest.raises(UserError, match="the weights of efficientnet_lite0 are not installed; .* no-such-package"):
         start_check.ask(config)
 
 

@@ -28,7 +28,7 @@ def place(tmp_path, monkeypatch):
 def test_a_broken_method_is_named_with_its_reason(place, name):
     with pytest.raises(UserError) as caught:
         catalog.method_info(name)
-    assert str(caught.value).startswith(f"method: {name}.py is not written as lps/methods/__init__.py asks (")
+    assert str(caught.value).startswith(f"method: {name}.py does not follow the form in lps/methods/__init__.py (")
     assert METHODS[name][1] in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -36,7 +36,7 @@ def test_a_broken_method_is_named_with_its_reason(place, name):
 def test_a_broken_data_set_is_named_with_its_reason(place, name):
     with pytest.raises(UserError) as caught:
         configure({"dataset": name})
-    assert str(caught.value).startswith(f"dataset: {name}.py is not written as lps/datasets/__init__.py asks (")
+    assert str(caught.value).startswith(f"dataset: {name}.py does not follow the form in lps/datasets/__init__.py (")
     assert DATASETS[name][1] in str(caught.value) and "\n" not in str(caught.value)
 
 

@@ -57,7 +57,7 @@ def test_facts_may_be_annotated(described):
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(described, body):
-    with pytest.raises(UserError, match=r"method: toy\.py is not written as"):
+    with pytest.raises(UserError, match=r"method: toy\.py does not follow the form"):
         described(body)
 
 
@@ -65,7 +65,7 @@ def test_a_hyperparameter_may_not_take_the_name_of_a_shared_setting(described, m
     info = described(INIT.format(name="momentum"))
     with monkeypatch.context() as patched:
         patched.setattr(catalog, "method_info", lambda name: info)
-        with pytest.raises(UserError, match="method: toy has momentum of its own"):
+        with pytest.raises(UserError, match="method: toy has momentum as own settings"):
             config.parameters("toy")
     fine = described(INIT.format(name="weight"))
     assert fine.parameters["weight"].default == 0.5

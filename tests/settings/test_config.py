@@ -43,7 +43,9 @@ def test_several_processes_where_method_and_device_allow_it():
     assert configure({"processes": 2, "device": "cuda"}).processes == 2
     with pytest.raises(UserError, match="^processes: 2 is not possible with DS3L; choose 1$"):
         configure({"processes": 2, "method": "ds3l"})
-    with pytest.raises(UserError, match="^device: cuda:1 is one GPU for 2 processes; choose auto, cuda or cpu$"):
+    with pytest.raises(
+        UserError, match="^device: cuda:1 is a single GPU, but 2 processes need one each; choose auto, cuda or cpu$"
+    ):
         configure({"processes": 2, "device": "cuda:1"})
 
 
@@ -97,14 +99,14 @@ def test_any_typed_text_is_taken_or_named(name, text):
     "texts, words",
     [
         (["lr"], "'lr' is not of the form name=value"),
-        (["speed=1"], "speed: is no setting of lps; choices: dataset, method"),
+        (["speed=1"], "speed: is not a setting of lps; choices: dataset, method"),
         (["epochs=1.5"], "epochs: '1.5' is not a whole number from 1 to 100000"),
         (["lr=nan"], "lr: nan is not a number from 1e-08 to 100"),
         (["use_margin=perhaps"], "use_margin: 'perhaps' is not true or false"),
         (["kl_direction=left"], "'left' is not one of uniform_to_est, est_to_uniform"),
         (["device=gpu"], "'gpu' is not auto, cpu, cuda or cuda:N"),
-        (["split.seen_classes=0,0"], "names a class twice"),
-        (["split.seen_classes=0,1", "split.num_seen=3"], "3 does not fit the 2 classes"),
+        (["split.seen_classes=0,0"], "has a class twice"),
+        (["split.seen_classes=0,1", "split.num_seen=3"], "3 does not match the 2 classes"),
     ],
 )
 def test_messages(texts, words):

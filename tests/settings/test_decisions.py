@@ -47,7 +47,7 @@ def test_what_is_taken_back_stays_in_the_file_and_brings_the_earlier_state():
     assert len(entries(path_of("digits", None))) == 4 and standing(entries(path_of("digits", None))) == []
     assert at("digits", None, first.state).left_out == {3}
     for number in (1, 7, 3):
-        with pytest.raises(UserError, match=f"undo: {number} is no decision that holds; choices: none"):
+        with pytest.raises(UserError, match=f"undo: {number} is not a current decision; choices: none"):
             take_back("digits", None, number)
 
 
@@ -77,13 +77,15 @@ def test_the_next_run_takes_it_and_a_stored_one_keeps_its_own(tmp_path):
 
 @pytest.mark.parametrize("value", ["", "1", "0123456789ag", "0123456789abc", "../0123456789", "A123456789ab"])
 def test_what_is_no_state_is_refused(value):
-    with pytest.raises(UserError, match="dataset.decisions: .* is no state of decisions; expected 0 or 12"):
+    with pytest.raises(UserError, match="dataset.decisions: .* is not a state of decisions; expected 0 or 12"):
         configure({"dataset.decisions": value})
 
 
 def test_a_state_that_is_not_known_here_is_refused():
     record("digits", None, "leave out", [3])
-    with pytest.raises(UserError, match="000000000000 is not among the decisions of .*; 0 does without them"):
+    with pytest.raises(
+        UserError, match="000000000000 is not among the decisions of .*; choose 0 to ignore all decisions"
+    ):
         at("digits", None, "000000000000")
 
 
@@ -109,7 +111,9 @@ def test_a_damaged_file_is_one_sentence_and_stays_as_it_is(data, tmp_path):
     path.parent.mkdir()
     path.write_bytes(data)
     for attempt in (lambda: newest("digits", None), lambda: record("digits", None, "leave out", [1]), configure):
-        with pytest.raises(UserError, match="is damaged and was left as it is .*; 0 does without it") as caught:
+        with pytest.raises(
+            UserError, match="is damaged and was not changed .*; choose 0 to ignore the decisions"
+        ) as caught:
             attempt()
         assert len(str(caught.value)) < 500
     assert path.read_bytes() == data

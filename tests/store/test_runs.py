@@ -166,7 +166,7 @@ def test_foreign_empty_and_damaged_folders_are_listed_with_a_reason(tmp_path, ru
     assert damaged.state().name == "unreadable"
     assert {r.id for r in list_runs(root)} == {run.id, damaged.id, "pictures"}
     assert list_runs(root)[-1].id == "pictures"
-    assert Run(root / "pictures").state().reason == "config.json: is missing: this folder is no run"
+    assert Run(root / "pictures").state().reason == "config.json: is missing: this folder is not a run"
     assert list_runs(root / "nowhere") == []
     with pytest.raises(UserError, match="is a file, where a folder should be"):
         list_runs(root / "a file")
@@ -238,7 +238,7 @@ def test_a_half_made_folder_is_never_seen(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(run_folders, "write_whole", fail)
-    with pytest.raises(UserError, match="cannot hold a new run .the disk is full."):
+    with pytest.raises(UserError, match="cannot be used for a new run .the disk is full."):
         create_run(tmp_path, CONFIG)
     assert list_runs(tmp_path) == [] and list((tmp_path / ".incoming").iterdir()) == []
     (tmp_path / "file").touch()
@@ -305,7 +305,7 @@ def test_find_run(run):
             find_run(run.root, text)
     tail = f"s0-{run.id[-6:]}"
     (run.root / f"20260101-000000-digits-other-{tail}").mkdir()
-    with pytest.raises(UserError, match="fits 2 runs"):
+    with pytest.raises(UserError, match="matches 2 runs"):
         find_run(run.root, tail)
     assert other in list_runs(run.root)
 
@@ -591,7 +591,7 @@ def test_a_folder_of_runs_below_a_file_is_told_and_one_that_is_not_there_yet_is_
 def test_a_run_that_was_deleted_meanwhile_is_called_so(run):
     delete_run(run)
     for act in (run.config, lambda: launcher.launch(run, ("false",))):
-        with pytest.raises(UserError, match=f"^run: {run.id} was deleted meanwhile$"):
+        with pytest.raises(UserError, match=f"^run: {run.id} was deleted in the meantime$"):
             act()
 
 
@@ -599,7 +599,7 @@ def test_an_attempt_beyond_all_counting_is_refused_and_not_written(run, monkeypa
     monkeypatch.setattr(launcher, "pump", lambda *_: [])
     write(run, (2**53 - 1, "stop"), None, None)
     before = (run.folder / "want.json").read_bytes()
-    with pytest.raises(UserError, match="^attempt: 9007199254740992 is more than any run has had"):
+    with pytest.raises(UserError, match="^attempt: 9007199254740992 is too large an attempt number"):
         launcher.resume(run)
     assert (run.folder / "want.json").read_bytes() == before
 

@@ -84,5 +84,5 @@ def test_a_sheet_beside_very_many_images_takes_no_memory(recorded):
     """Those without a picture would be grey ones of 3 kB each."""
     split, targets = read_split(recorded.folder)
     many = np.concatenate([targets, np.full(2_000_000, -1)])
-    with pytest.raises(UserError, match=r"stands beside 2,\d{3},\d{3} images; expected at most 50,000"):
+    with pytest.raises(UserError, match=r"has 2,\d{3},\d{3} images; expected at most 50,000"):
         thumbnails.read(recorded, split, many)

@@ -64,7 +64,7 @@ def test_refusals_are_sentences_and_move_nothing(run):
         restore_run(run.root, run.id)
     delete_run(run)
     run.folder.mkdir()
-    with pytest.raises(UserError, match="is there already"):
+    with pytest.raises(UserError, match="is already here"):
         restore_run(run.root, run.id)
     run.folder.rmdir()
     for name in ("../x", "", "zz", other.id):

@@ -164,7 +164,7 @@ def test_a_count_tells_how_far_it_is_and_how_long_it_goes_on(root):
         assert background_jobs.find(root, count.id[-6:]).id == background_jobs.find(root, count.id).id == count.id
         assert count.title == "Class count of digits, seed 0" and configure(count.settings).dataset == "digits"
         with (
-            pytest.raises(UserError, match="under way already"),
+            pytest.raises(UserError, match="already running"),
             background_jobs.at_work(config, class_count.path_of(config, root), False),
         ):
             pass
@@ -278,7 +278,7 @@ def test_a_count_that_is_cancelled_ends_between_two_numbers(root, monkeypatch):
         search(config, root, None, print)
     path = class_count.path_of(config, root)
     assert background.standing(path).state == "cancelled" and class_count.read(path) is None and len(tried) <= 4
-    with pytest.raises(UserError, match="is over already"):
+    with pytest.raises(UserError, match="has already ended"):
         background_jobs.cancel(background_jobs.jobs(root)[0])
     with background_jobs.at_work(config, class_count.path_of(config, root), False) as progress:
         progress.check()  # another try is not cancelled

@@ -74,17 +74,17 @@ def test_the_command_finds_decides_lists_and_takes_back(root, pictures, capsys):
     labels = sources.of(small(pictures)).labels
     assert len(labels) == 51 and labels[4] == 0
     assert main([*task, "--undo", "1"]) == 0 and "1 picture labeled 0: 5" in capsys.readouterr().out
-    assert main([*task, "--undo", "1"]) == 2 and "is no decision that holds; choices: 2" in capsys.readouterr().err
+    assert main([*task, "--undo", "1"]) == 2 and "is not a current decision; choices: 2" in capsys.readouterr().err
     assert main([*task, "--decided"]) == 0 and "dataset.decisions=" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("option, sentence", [
-    (["--leave-out", "52"], "pictures: 52 is none of its 52 pictures; expected one such as the number of an image"),
-    (["--leave-out", "cat.jpg"], "pictures: 'cat.jpg' is none of its 52"),
-    (["--relabel", "5=dog"], "label: 'dog' is no class of it; choices: 0, 1"),
+    (["--leave-out", "52"], "pictures: 52 is not one of its 52 pictures; expected one such as the number of an image"),
+    (["--leave-out", "cat.jpg"], "pictures: 'cat.jpg' is not one of its 52"),
+    (["--relabel", "5=dog"], "label: 'dog' is not one of its classes; choices: 0, 1"),
     (["--relabel", "5"], "relabel: '5' is not of the form PICTURE=CLASS"),
-    (["--relabel", "51="], "label: of a test picture cannot be unknown; leave the picture out"),
-    (["--undo", "3"], "undo: 3 is no decision that holds; choices: none"),
+    (["--relabel", "51="], "label: of a test picture cannot be unknown; leave out the picture instead"),
+    (["--undo", "3"], "undo: 3 is not a current decision; choices: none"),
 ])  # fmt: skip
 def test_what_cannot_be_decided_is_one_sentence_and_nothing_is_written(root, pictures, capsys, option, sentence):
     assert main(["audit", pictures, "--runs", str(root), *words(small(pictures)), *option]) == 2
@@ -93,11 +93,13 @@ def test_what_cannot_be_decided_is_one_sentence_and_nothing_is_written(root, pic
 
 def test_what_is_neither_data_set_nor_path_is_refused(root, capsys):
     assert main(["audit", "no-such-thing", "--runs", str(root)]) == 2
-    assert "dataset: 'no-such-thing' is no data set, folder or .npz file; data sets: " in capsys.readouterr().err
+    assert "dataset: 'no-such-thing' is not a data set, folder or .npz file; data sets: " in capsys.readouterr().err
 
 
 def test_the_last_pictures_cannot_be_left_out(root, pictures):
-    with pytest.raises(UserError, match="pictures: cannot all be left out; 52 pictures would be the last"):
+    with pytest.raises(
+        UserError, match="pictures: cannot all be left out; 52 pictures would be removed and none would be left"
+    ):
         audits.decide(small(pictures), "leave out", list(range(52)))
 
 
@@ -143,7 +145,9 @@ def test_stored_features_are_computed_once_for_a_look_a_count_and_the_runs(root,
 
 def test_too_many_pictures_are_refused_before_anything_is_made(root, pictures, monkeypatch):
     monkeypatch.setattr(picture_audit, "MOST", 50)
-    with pytest.raises(UserError, match="pictures: 52 are more than 50; dataset.images_per_class takes a part"):
+    with pytest.raises(
+        UserError, match="pictures: 52 are more than 50; use a part of them with dataset.images_per_class"
+    ):
         look(small(pictures), root)
     assert not root.exists()
 
@@ -171,7 +175,7 @@ def test_damaged_findings_are_one_sentence(root, pictures, text):
     path = audits.path_of(small(pictures), root)
     path.parent.mkdir(parents=True)
     path.write_text(text)
-    with pytest.raises(UserError, match="the findings are damaged .*; delete .* and look again"):
+    with pytest.raises(UserError, match="the findings are damaged .*; delete .* and check again"):
         audits.read(path)
 
 

@@ -113,7 +113,7 @@ def test_settings_for_all_runs_reach_those_that_have_them():
     assert {cell.config.dataset for cell in path.all_cells if cell.config.dataset_path} == {"imagenet100"}
     one = sheet(PresetRequest("C", "paper", datasets=("cifar10",), fixed={"dataset.path": "/x"}))
     assert all(cell.config.dataset_path == "/x" for cell in one.all_cells)
-    with pytest.raises(UserError, match=r"dataset\.path: is of one data set"):
+    with pytest.raises(UserError, match=r"dataset\.path: applies to one data set"):
         sheet(PresetRequest("C", "paper", fixed={"dataset.path": "/x"}))
 
 

@@ -82,7 +82,7 @@ def test_grid_is_every_combination_once():
 def test_list_takes_values_side_by_side_and_demands_as_many():
     axes = {"lr": ("0.1", "0.2"), "epochs": ("7", "8")}
     assert combinations(axes, "list") == [{"lr": "0.1", "epochs": "7"}, {"lr": "0.2", "epochs": "8"}]
-    with pytest.raises(UserError, match="needs as many of each; lr has 3, margin_scale has 2, epochs has 2"):
+    with pytest.raises(UserError, match="needs the same number of each; lr has 3, margin_scale has 2, epochs has 2"):
         combinations(AXES, "list")
 
 
@@ -109,7 +109,7 @@ def test_every_place_of_a_grid_is_found_without_writing_it_down():
     "options, words",
     [
         (("spiral",), "mode: 'spiral' is not one of grid, list, random"),
-        (("random",), "samples: say how many with --mode random"),
+        (("random",), "samples: needs a number of combinations with --mode random"),
         (("grid", 3), "samples: need --mode random"),
         (("random", 13), "samples: 13 is not a whole number from 1 to 12"),
         (("random", 0), "samples: 0 is not a whole number from 1 to 12"),
@@ -139,17 +139,17 @@ def test_methods_seeds_and_values_are_crossed_and_equal_runs_laid_out_once():
     [
         (
             SweepSpec(methods=("lps", "orca"), varied={"temperature": ("0.3", "0.4")}),
-            "temperature means nothing to ORCA",
+            "temperature is not used by ORCA",
         ),
         (SweepSpec(varied={"lr": ("0.1", "0.10", "0.2")}), "lr has a value twice: 0.1, 0.10, 0.2"),
-        (SweepSpec(varied={"lr": ("0.1",)}), "lr has one value, so it does not vary"),
+        (SweepSpec(varied={"lr": ("0.1",)}), "lr has only one value, so it does not vary"),
         (
             SweepSpec(varied={"margin_scale": ("1", "5"), "use_margin": ("true", "false")}),
-            "margin_scale means nothing where use_margin is false",
+            "margin_scale is not used if use_margin is false",
         ),
-        (SweepSpec(fixed={"use_margin": "false"}, varied={"margin_scale": ("1", "5")}), "where use_margin is false"),
+        (SweepSpec(fixed={"use_margin": "false"}, varied={"margin_scale": ("1", "5")}), "if use_margin is false"),
         (SweepSpec(varied={"lr": ("1", "1", "2"), "epochs": ("3", "3", "4")}, mode="list"), "1 of the 3 combinations"),
-        (SweepSpec(fixed={"epochs": "40"}), "epochs=40 is what it is anyway"),
+        (SweepSpec(fixed={"epochs": "40"}), "epochs is already 40"),
     ],
 )
 def test_what_is_asked_for_in_vain_is_said(layout, words):
@@ -197,7 +197,7 @@ def test_what_was_typed():
 
 @pytest.mark.parametrize(
     "text, words",
-    [("split.seen_classes=0,1,999999999", "names class 999999999; the classes are 0 to 9"),
+    [("split.seen_classes=0,1,999999999", "includes class 999999999; the classes are 0 to 9"),
      ("split.num_seen=12", "12 of 10 classes seen; expected 1 to 9")],
 )  # fmt: skip
 def test_classes_that_a_data_set_has_not_are_refused_before_they_are_laid_out(text, words):
@@ -319,21 +319,24 @@ def command(root, *arguments):
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (["--vary", "speed=1"], "speed: is no setting of lps; choices: "),
-        (["--method", "lps,orca", "--set", "speed=1"], "speed: is no setting of lps, orca; choices: "),
+        (["--vary", "speed=1"], "speed: is not a setting of lps; choices: "),
+        (["--method", "lps,orca", "--set", "speed=1"], "speed: is not a setting of lps, orca; choices: "),
         (["--vary", "lr=0.1,x"], "lr: 'x' is not a number from"),
         (["--vary", "lr=0.1,,0.2"], "lr: '0.1,,0.2' has an empty value"),
         (["--vary", "lr"], "--vary: 'lr' is not of the form name=value"),
         (["--set", "lr=0.1", "--set", "lr=0.2"], "lr: is set twice, to '0.1' and to '0.2'; name it once"),
         (["--preset", "tabel1"], "preset: 'tabel1' is not one of table1, nmi, finetuning, ablation,"),
         (["--preset", "C", "--scale", "big"], "scale: 'big' is not one of demo, paper"),
-        (["--scale", "demo"], "scale: is a preset's; say which one with --preset"),
-        (["--preset", "C", "--method", "orca"], "--method: goes without --preset: C says itself what it varies"),
-        (["--preset", "C", "--vary", "lr=1,2"], "--vary: goes without --preset"),
-        (["--preset", "C", "--set", "margin_scale=3"], "margin_scale: is what the preset C varies; leave it out"),
-        (["--preset", "C", "--set", "speed=3"], "speed: is no setting of its methods; choices: "),
+        (["--scale", "demo"], "scale: needs a preset; choose one with --preset"),
+        (
+            ["--preset", "C", "--method", "orca"],
+            "--method: cannot be combined with --preset: C defines its own variations",
+        ),
+        (["--preset", "C", "--vary", "lr=1,2"], "--vary: cannot be combined with --preset"),
+        (["--preset", "C", "--set", "margin_scale=3"], "margin_scale: is varied by the preset C; remove it"),
+        (["--preset", "C", "--set", "speed=3"], "speed: is not a setting of its methods; choices: "),
         (["--preset", "C", "--dataset", "mnist"], "dataset: 'mnist' is not in C at this scale; choices: digits"),
-        (["--preset", "C", "--seeds", "0,0"], "seeds: 0, 0: name at least one, and each once"),
+        (["--preset", "C", "--seeds", "0,0"], "seeds: 0, 0: expected at least one seed, each once"),
         (["--vary", "lr=1", "--set", "lr=1"], "lr: is both set and varied"),
         (["--vary", "seed=1,2"], "seed: cannot be set or varied by name; use --seeds"),
         (["--set", "method=orca"], "method: cannot be set or varied by name; use --method"),
@@ -342,7 +345,7 @@ def command(root, *arguments):
         (["--method", "lps,lsp"], "method: 'lsp' is not one of "),
         (["--dataset", "x"], "dataset: 'x' is not one of "),
         (["--vary", "split.num_seen=5,10"], "split.num_seen: 10 of 10 classes seen"),
-        (["--vary", "split.seen_classes=0,1|2,99"], "split.seen_classes: names class 99"),
+        (["--vary", "split.seen_classes=0,1|2,99"], "split.seen_classes: includes class 99"),
         (["--mode", "best"], "mode: 'best' is not one of grid, list, random"),
         (["--mode", "random", "--samples", "2"], "samples: 2 is not a whole number from 1 to 1"),
         (["--samples", "x"], "argument --samples: 'x' is not a whole number"),
@@ -423,7 +426,7 @@ sys.exit(main(["sweep", "--set", "device=cpu", "--seeds", "0,1", "--wait", "--ru
     until(lambda: run.log.exists() and b"doing" in run.log.read_bytes())
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130 and "2 runs go on or wait for their turn" in err and "Traceback" not in err
+    assert process.returncode == 130 and "2 runs are still running or in the queue" in err and "Traceback" not in err
     assert len(out.splitlines()) == 2 and run.state().name == "running" and len(waiting_runs(root)) == 1
 
 
@@ -435,10 +438,10 @@ def test_compare_takes_the_runs_of_a_sweep(root, capsys, monkeypatch):
     for run in (runs[0], runs[2]):
         run.write_meta(tags=["sweep:C"])
     assert main(["compare", "--tag", "sweep:C", "--runs", str(root)]) == 0
-    assert compared == [runs[0].id] and "1 of 2 runs are not finished and left out" in capsys.readouterr().err
+    assert compared == [runs[0].id] and "1 of 2 runs are not finished and were left out" in capsys.readouterr().err
     for arguments, words in (
-        (["--tag", "sweep:D"], "tag: 'sweep:D' is on no run in"),
-        (["--tag", "sweep:C", runs[0].id], "tag: stands for the names of the runs"),
+        (["--tag", "sweep:D"], "tag: 'sweep:D' has no runs in"),
+        (["--tag", "sweep:C", runs[0].id], "tag: cannot be combined with names of runs"),
     ):
         assert main(["compare", *arguments, "--runs", str(root)]) == 2
         assert words in capsys.readouterr().err

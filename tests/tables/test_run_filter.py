@@ -78,23 +78,23 @@ def test_it_finds(text, places):
 @pytest.mark.parametrize(
     "text, words",
     {
-        "lrr>0.05": "'lrr' at position 1 is no field (name, id, state, tag, note, alarm, epoch, launched)",
-        "lr>abc": "'abc' at position 4 is not a number, which lr is compared with",
-        "novel>0.8": "0.8 at position 7 may be a fraction, and accuracy/novel is in percent: 80 or 0.8%",
-        "schedule=cosin": "'cosin' at position 10 is no schedule: constant, cosine",
-        "state=done": "'done' at position 7 is no state: queued, starting",
-        "use_margin=maybe": "no use_margin: true, false",
-        "method<lps": "method is no number: = != ~ !~ were expected before position 8, not <",
-        "(method=lps": "it ends at position 12, where and, or, or ) was expected",
-        "method=lps)": "')' at position 11, where and, or, or the end was expected",
-        "lr=": "it ends at position 4, where what lr is compared with was expected",
-        "and lr=1": "'and' at position 1, where a name, a word or ( was expected",
-        "lr>1 or": "it ends at position 8, where a name, a word or ( was expected",
-        'name="x': 'the text that begins at position 6 has no second "',
+        "lrr>0.05": "'lrr' at position 1 is not a field (name, id, state, tag, note, alarm, epoch, launched)",
+        "lr>abc": "'abc' at position 4 is not a number, as lr needs",
+        "novel>0.8": "0.8 at position 7 may be a fraction, but accuracy/novel is in percent: use 80 or 0.8%",
+        "schedule=cosin": "'cosin' at position 10 is not a schedule; choices: constant, cosine",
+        "state=done": "'done' at position 7 is not a state; choices: queued, starting",
+        "use_margin=maybe": "not a use_margin; choices: true, false",
+        "method<lps": "method is not a number; expected = != ~ !~ before position 8, not <",
+        "(method=lps": "the filter ends at position 12; expected and, or, or )",
+        "method=lps)": "')' at position 11; expected and, or, or the end",
+        "lr=": "the filter ends at position 4; expected a value to compare lr with",
+        "and lr=1": "'and' at position 1; expected a name, a word or (",
+        "lr>1 or": "the filter ends at position 8; expected a name, a word or (",
+        'name="x': 'the text at position 6 has no closing "',
         "launched>yesterday": "is not a day such as 2026-11-22",
         "name~[": "is not a regular expression",
         "x" * 501: "501 characters are more than 500",
-        "(" * 21 + "a" + ")" * 21: "more than 20 brackets within one another at position 21",
+        "(" * 21 + "a" + ")" * 21: "more than 20 nested brackets at position 21",
     }.items(),
 )
 def test_what_is_wrong_is_one_sentence_with_its_place(text, words):
@@ -133,7 +133,7 @@ def test_the_slowest_that_is_taken_is_over_soon(pattern):
 
 def test_expressions_over_many_runs_are_given_up(monkeypatch):
     monkeypatch.setattr(run_filter, "_MOST_S", -1.0)
-    with pytest.raises(UserError, match="take simpler ones"):
+    with pytest.raises(UserError, match="use simpler ones"):
         found("name~x")
     assert found("lr>0.1") == [2]
 
@@ -164,9 +164,9 @@ def test_the_same_on_the_command_line_and_in_python(tmp_path, capsys):
     assert main(["compare", "--runs", str(tmp_path), "--format", "csv", "--filter", "lr=0.05"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
     assert main(["compare", "--runs", str(tmp_path), "--filter", "lr>9"]) == 2
-    assert "'lr>9' fits none of 2 runs" in capsys.readouterr().err
+    assert "'lr>9' matches none of 2 runs" in capsys.readouterr().err
     assert main(["list", "--runs", str(tmp_path), "--filter", "lrr>9"]) == 2
-    assert "is lr meant?" in capsys.readouterr().err
+    assert "did you mean lr?" in capsys.readouterr().err
 
 
 def test_a_name_that_only_some_methods_have_is_known_and_the_end_of_a_key_does():
@@ -178,5 +178,5 @@ def test_a_name_that_only_some_methods_have_is_known_and_the_end_of_a_key_does()
     assert difference.key == "accuracy/novel - accuracy/seen" and difference.kind == "percent"
     with pytest.raises(UserError, match="expected two numbers"):
         Vocabulary().find("novel - state")
-    with pytest.raises(UserError, match="is batch_size or pretrain.batch_size meant"):
+    with pytest.raises(UserError, match="did you mean batch_size or pretrain.batch_size"):
         Vocabulary().find("batch_sise")

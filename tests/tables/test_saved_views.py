@@ -23,7 +23,7 @@ def test_a_view_is_kept_replaced_and_dropped(tmp_path):
 
 @pytest.mark.parametrize("name", ["", " \n", "x" * 61])
 def test_what_is_no_name_is_refused(tmp_path, name):
-    with pytest.raises(UserError, match="is no name of 1 to 60 characters"):
+    with pytest.raises(UserError, match="is not a name of 1 to 60 characters"):
         saved_views.views(tmp_path).put(name, VIEW)
 
 
@@ -52,6 +52,6 @@ def test_there_is_an_end_to_it(tmp_path, monkeypatch):
     shelf = saved_views.views(tmp_path)
     for name in "ab":
         shelf.put(name, VIEW)
-    with pytest.raises(UserError, match="2 are kept already"):
+    with pytest.raises(UserError, match="2 views are already saved"):
         shelf.put("c", VIEW)
     assert list(shelf.read()) == ["a", "b"]

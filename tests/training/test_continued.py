@@ -111,5 +111,5 @@ def test_rows_of_the_classifier_go_to_the_classes_that_continue_them(parent):
     assert torch.equal(rows[5], there[6]) and torch.equal(rows[6], there[5]) and torch.equal(rows[8], there[8])
     assert torch.equal(rows[7], before[7]) and torch.equal(rows[9], before[9])
     short = {name: value for name, value in stored.items() if "backbone" not in name}
-    with pytest.raises(UserError, match="network.continues: does not fit the network: network.backbone"):
+    with pytest.raises(UserError, match="network.continues: does not match the network: network.backbone"):
         continued.load(method, short, torch.arange(10))

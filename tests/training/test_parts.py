@@ -96,7 +96,7 @@ def test_a_part_that_still_waits_is_ended_by_a_signal(run):
 def test_a_place_that_does_not_exist_is_one_sentence(monkeypatch, part, count):
     monkeypatch.setenv("LPS_PART", part)
     monkeypatch.setenv("LPS_PARTS", count)
-    with pytest.raises(UserError, match="is no place among the machines of a run"):
+    with pytest.raises(UserError, match="is not an index of the run's machines"):
         parts.here()
 
 

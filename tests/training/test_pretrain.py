@@ -289,7 +289,7 @@ def test_kill_9_of_a_real_process_and_another_that_was_waiting(tmp_path):
     until(lambda: list(tmp_path.glob(".pretrained/*.partial/step-*.json")))
     first.send_signal(signal.SIGSTOP)  # alive, but it gets no further before the other one is there
     second = subprocess.Popen(command, **about)
-    assert "waiting for them" in second.stdout.readline()
+    assert "waiting for it" in second.stdout.readline()
     first.send_signal(signal.SIGKILL)
     first.wait()
     out, _ = second.communicate(timeout=300)

@@ -347,7 +347,7 @@ def test_a_checkpoint_that_is_no_weights_is_passed_over_in_its_own_words(finishe
     newest = sorted(run.checkpoints.glob("step-*.pt"))[-1]
     write_checked(newest, b"\x80\x02].")  # an empty list, and its checksum is right
     assert training.train(run) == 0
-    assert f"checkpoint {newest.stem} has the right checksum but is no file of weights" in capsys.readouterr().out
+    assert f"checkpoint {newest.stem} has the right checksum but is not a file of weights" in capsys.readouterr().out
     assert [event["kind"] for event in read_events(run.events)[0] if event["kind"] == "fail"] == []
     assert numbers(run) == numbers(finished)
 
@@ -369,7 +369,7 @@ def test_a_checkpoint_of_another_training_is_passed_over_in_its_own_words(finish
         state["epoch"] = "two" if how == "type" else 10**6
     checkpoints.save(run.checkpoints, name, state)
     assert training.train(run) == 0
-    assert f"checkpoint {name} is that of another training" in capsys.readouterr().out
+    assert f"checkpoint {name} belongs to another training" in capsys.readouterr().out
     assert [event["kind"] for event in read_events(run.events)[0] if event["kind"] == "fail"] == []
     assert numbers(run) == numbers(finished)
 
@@ -394,7 +394,7 @@ def test_other_data_than_the_run_began_with_are_refused(tmp_path, changed):
     assert training.train(run) == 1
     last = history(run)[-1]
     assert last["kind"] == "fail" and last["failure"] == "data"
-    assert "differ from those that this run started with" in last["reason"]
+    assert "have changed since the run started" in last["reason"]
     assert {p: p.read_bytes() for p in run.folder.rglob("*") if p.suffix in (".npz", ".pt")} == before
 
 
@@ -417,8 +417,8 @@ def test_a_disk_that_is_too_small_is_told_before_anything_is_written(finished, t
     last = history(run)[-1]
     assert before or name == "split.npz"
     assert (last["kind"], last["failure"]) == ("fail", "disk_full")
-    sizes = r"[0-9.,]+ (MB|bytes) are needed and [0-9.,]+( MB)? free"
-    assert re.fullmatch(rf"no space left for {re.escape(name)} \({sizes}\); free some and resume", last["reason"])
+    sizes = r"[0-9.,]+ (MB|bytes) are needed, but only [0-9.,]+( MB| are) free"
+    assert re.fullmatch(rf"no space left for {re.escape(name)} \({sizes}\); free some space and resume", last["reason"])
     assert {p: p.read_bytes() for p in before} == before and not list(run.folder.rglob(f"*{name}*"))
     monkeypatch.undo()
     assert training.train(run) == 0
@@ -442,7 +442,7 @@ def test_when_every_checkpoint_is_damaged_the_run_begins_again_and_ends(finished
             "diverged",
             "try an lr below 100",
         ),
-        ({"device": "cuda:7"}, "config", "cuda:7 is not here"),
+        ({"device": "cuda:7"}, "config", "cuda:7 is not available"),
         ({"split.labeled_ratio": 0.0001}, "config", "without a labeled image"),
     ],
 )

@@ -210,7 +210,7 @@ def test_no_method_and_no_path_is_forgotten(beyond, method, path):
 @pytest.mark.parametrize(
     "options, environment, sentence",
     [
-        (["--server.address", "0.0.0.0"], {}, "server.allowedHosts: must name what this machine is called"),
+        (["--server.address", "0.0.0.0"], {}, "server.allowedHosts: must be the host name of this machine"),
         (["--server.address", "0.0.0.0", "--server.allowedHosts", "*"], {}, "server.allowedHosts: '*' is not a host"),
         (["--server.address", "::", "--server.allowedHosts", "a:80"], {}, "server.allowedHosts: 'a:80' is not a host"),
         ([], {"LPS_TOKEN": "short"}, "LPS_TOKEN: is not 32 or more letters and digits"),
@@ -226,7 +226,7 @@ def test_an_open_server_does_not_start(tmp_path, options, environment, sentence)
 
 def test_a_token_that_cannot_be_kept_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"^runs: the access token cannot be kept in .* \(Not a directory\)$"):
+    with pytest.raises(UserError, match=r"^runs: the access token cannot be saved in .* \(Not a directory\)$"):
         guard.keep("a" * 64, tmp_path / "file" / "runs" / ".token")
 
 
@@ -350,7 +350,7 @@ def test_loopback_addresses(address):
 @pytest.mark.parametrize("address", ["", "0.0.0.0", "::", "10.0.0.1", "192.168.1.2", "127.0.0.1.evil.example", "gpu7"])
 def test_all_other_addresses_need_a_name_and_get_a_token(address):
     assert not addresses.is_loopback(address)
-    with pytest.raises(UserError, match="must name"):
+    with pytest.raises(UserError, match="must be the host name"):
         guard.door(address, ["localhost", "127.0.0.1"])
     first, second = (guard.door(address, ["gpu7"]).token for _ in range(2))
     assert len(first) == 64 and first != second

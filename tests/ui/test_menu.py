@@ -23,9 +23,9 @@ routing.show(lambda: st.title("This is mine"))
 BROKEN = {
     "no syntax": ("TITLE = ", "pages/mine.py cannot be read (invalid syntax (<unknown>, line 1))"),
     "no text": (b"\xff\xfe\x00", "pages/mine.py cannot be read ('utf-8' codec can't decode"),
-    "nothing said": ("", "pages/mine.py lacks TITLE, expected a constant such as those of pages/live.py"),
+    "nothing said": ("", "pages/mine.py lacks TITLE; expected a constant as in pages/live.py"),
     "computed": (PAGE.replace("28", "len(ICON)"), "pages/mine.py cannot be read (malformed node"),
-    "a kind": (PAGE.replace("28", '"first"'), "pages/mine.py has PLACE = 'first', expected int"),
+    "a kind": (PAGE.replace("28", '"first"'), "pages/mine.py has PLACE = 'first'; expected int"),
     "an icon": (
         PAGE.replace("star", "nothing_such"),
         "pages/mine.py has ICON = ':material/nothing_such:', exp",
@@ -121,7 +121,7 @@ def test_a_broken_file_is_listed_with_its_reason(folder, text, reason):
 
 def test_a_name_that_no_address_has_is_refused(folder):
     (folder / "my page.py").write_text(PAGE)
-    assert "is no name of a page, expected letters, digits and _ alone" in menu.entries()[-1].broken
+    assert "is not a page name; expected only letters, digits and _" in menu.entries()[-1].broken
 
 
 def test_links_to_a_broken_page_lead_to_its_reason(folder, monkeypatch):

@@ -120,7 +120,7 @@ def test_where_nothing_novel_was_found_the_sentence_says_so(root):
     here = predictions.view(run, 3)
     seen = [cluster for cluster in here.clusters if cluster.id in here.defaults]
     said = found.sentence(replace(here, clusters=seen))
-    assert "all are in classes that you labeled or named; there is no novel cluster." in said
+    assert "all are in classes that you labeled or named; no novel cluster is left." in said
 
 
 def test_while_it_trains_novel_clusters_come_first_and_nothing_is_judged(root, monkeypatch):
@@ -130,7 +130,7 @@ def test_while_it_trains_novel_clusters_come_first_and_nothing_is_judged(root, m
         at = visit("live", run=[run.id])
     order = [cluster.id for cluster in found.in_order(predictions.view(run, points.epochs(run)[-1]), is_over=False)]
     assert sorted(order) == list(range(10)) and all(cluster >= 5 for cluster in order[:5])
-    assert "the clusters still change" in words_of(at) and not at.text_input and "doubtful" not in words_of(at)
+    assert "they still change" in words_of(at) and not at.text_input and "doubtful" not in words_of(at)
     assert any(button.label == "See all clusters" for button in at.button)
 
 

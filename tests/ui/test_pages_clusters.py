@@ -144,7 +144,7 @@ def test_without_truth_and_pictures(open_page, tmp_path):
     assert table(app)["Known labels"].fillna("–").tolist() == ["–", "1 of 1: cat", "1 of 1: dog", "–"]
     assert [list(flags) for flags in table(app)["Flags"]] == [[], [], [], ["empty"]]
     assert len(shown(app)) == 12 and heads(app)["sheet"]["mime"] == ""
-    assert "6 with the label you gave" in words_of(app)
+    assert "6 with your label" in words_of(app)
     app = open_page(tmp_path, cluster=1, order="wrong")
     assert shown(app) == [4], "id 1 stands for the seen class dog, and image 4 is known to be a cat"
     assert tile_words(app, 4).endswith("label: cat") and "The known label, written below" in words_of(app)
@@ -224,7 +224,7 @@ def test_a_cluster_that_no_class_is_left_for_says_so(stored):
     columns = page.columns(replace(here, clusters=clusters))
     assert data_table.data(columns, clusters).loc[0, "Matched class"] == "none"
     said = page.class_account(here, left_over)
-    assert said.startswith("Matched with no class") and "Most frequent class **7**, 100 %." in said
+    assert said.startswith("Not matched with any class") and "Most frequent class **7**, 100 %." in said
 
 
 def look_of(heading, run):
@@ -235,8 +235,8 @@ def look_of(heading, run):
 def test_flags_are_explained_where_they_are_shown(open_page, run):
     make_mixed(run)
     app = open_page(run.root, cluster=7)
-    assert "**Part of a class**: its most frequent class" in words_of(app)
-    assert "**Mixes classes**: it holds a third" in words_of(open_page(run.root, cluster=8))
+    assert "**Part of a class**: another cluster has the same most frequent class" in words_of(app)
+    assert "**Mixes classes**: it has at least a third" in words_of(open_page(run.root, cluster=8))
     assert list(table(app).loc[7, "Flags"])[0] == "split", "what is shown has other words; the keys stay"
     column = look_of("Flags", run)
     assert [option["label"] for option in column["type_config"]["options"]] == [t for t, _ in FLAGS.values()]
@@ -362,7 +362,7 @@ def test_training_on_is_offered_once_a_cluster_has_a_name(open_page, run, monkey
     app = open_page(run.root, cluster=7)
     assert not app.button(key="train_on").disabled
     app.button(key="train_on").click().run()
-    assert not app.exception and "it has no checkpoint; train on afresh" in words_of(app)
+    assert not app.exception and "it has no checkpoint; start from its start weights" in words_of(app)
     app.button(key="train_on").click()
     app.session_state["train_on_start"] = "afresh"
     app.run()
@@ -408,10 +408,10 @@ def test_clusters_are_merged_and_rejected(open_page, run):
     assert 9 not in table(app).index and "Cluster 7 (with 9)" in words_of(app)
     assert np.isnan(table(app).loc[7, "Stability"]), "the network never had this cluster"
     assert app.dataframe[0].proto.placeholder == "–"
-    assert "merged or split off have none" in look_of("Stability", run)["help"]
+    assert "merged or split off have no value" in look_of("Stability", run)["help"]
     assert set(app.query_params["cluster"]) == {"7"}
     app.button(key="reject").click().run()
-    assert said(run).rejected == {7} and table(app).loc[7, "Name"] == "(no class)" and "rejected" in words_of(app)
+    assert said(run).rejected == {7} and table(app).loc[7, "Name"] == "(not a class)" and "rejected" in words_of(app)
     app.button(key="reject").click().run()
     assert said(run).rejected == frozenset()
     assert "Cluster 7 (with 9)" in words_of(open_page(run.root, cluster=9)), "an old link leads to where it went"
@@ -481,7 +481,7 @@ def test_predictions_that_changed_after_they_were_named(open_page, run):
 
 def test_damaged_names_are_said_to_be_damaged(open_page, run):
     (run.folder / "names.json").write_text("{")
-    assert "names.json: is damaged and was left as it is" in words_of(open_page(run.root))
+    assert "names.json: is damaged and was not changed" in words_of(open_page(run.root))
 
 
 # ---------------------------------------------------------------------------------------------------- to export
@@ -642,8 +642,8 @@ def test_a_cluster_is_split_after_a_look_at_its_parts(open_page, run):
     app = open_page(run.root, run=run.id, cluster=7)
     before = predictions.view(run, 6)
     app.segmented_control[-1].set_value(3).run()
-    assert [button.label for button in app.button if button.key == "take_parts"] == ["Split it so"]
-    assert "1 image become" not in words_of(app) and "become a cluster of their own" in words_of(app)
+    assert [button.label for button in app.button if button.key == "take_parts"] == ["Apply this split"]
+    assert "1 image become" not in words_of(app) and "become a new cluster" in words_of(app)
     app.button(key="take_parts").click().run()
     after = predictions.view(run, 6)
     assert not app.exception and said(run).split_off == [10, 11]

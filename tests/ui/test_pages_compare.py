@@ -94,7 +94,7 @@ def test_one_run(open_page, tmp_path):
     run = make_run(tmp_path, epochs=3)
     app = open_page(tmp_path)
     assert list(numbers(app)["Group"]) == ["LPS"] and "1 run in 1 group: " in words_of(app)
-    assert "one run each, so no spread" in words_of(app) and "There is one group" in words_of(app)
+    assert "one run each, so no spread" in words_of(app) and "only one group" in words_of(app)
     assert legend(app) == {"LPS (n = 1)"}
     assert run.id[-6:] in [block.value for block in app.code][-1]
 
@@ -114,9 +114,9 @@ def test_a_run_whose_snapshots_are_gone_is_compared_by_what_it_recorded(open_pag
     app = open_page(tmp_path, run=[run.id])
     accuracy = 100 * summarize(run)["last"]["accuracy/all"]
     assert numbers(app)["All"].tolist() == pytest.approx([accuracy])
-    assert "its predictions are gone" in words_of(app) and "evaluated yet" not in words_of(app)
+    assert "the predictions were deleted" in words_of(app) and "evaluated yet" not in words_of(app)
     app = open_page(tmp_path, run=[run.id], protocol="strict")
-    assert "snapshots: are gone" in words_of(app) and "evaluated yet" not in words_of(app)
+    assert "snapshots: were not found" in words_of(app) and "evaluated yet" not in words_of(app)
 
 
 def test_every_state_at_once(open_page, tmp_path):
@@ -125,7 +125,7 @@ def test_every_state_at_once(open_page, tmp_path):
         app = open_page(tmp_path, run=[run.id for run in runs.values()])
         said = words_of(app)
         assert "config.json: is not JSON" in said and "config.json: is missing" in said
-        assert "no epoch has been evaluated yet" in said and "did not reach its end, scored at epoch 8 of 20" in said
+        assert "no epoch has been evaluated yet" in said and "ended early, scored at epoch 8 of 20" in said
         assert "seed 0 was run more than once" in said
         assert len(app.multiselect(key="compared_runs").value) == len(runs)
 
@@ -234,7 +234,7 @@ def groups_of(made) -> dict[str, run_groups.Group]:
 
 
 def differing(app) -> pd.DataFrame:
-    return next(table for table in tables(app) if "Seeds it takes" in table)
+    return next(table for table in tables(app) if "Seeds needed" in table)
 
 
 def test_every_group_is_held_against_the_usual_one_with_what_the_seeds_can_say(open_page, made):
@@ -245,7 +245,7 @@ def test_every_group_is_held_against_the_usual_one_with_what_the_seeds_can_say(o
     mine = differences.of_groups(groups["LPS, use_margin=false"], groups["LPS, use_margin=true"], "novel")
     assert table.loc["LPS, use_margin=false", "Novel"] == differences.cell(mine)
     assert table.loc["LPS, use_margin=false", "Seeds"] == "2" and table.loc["GCD", "Seen"] == "-"
-    assert table.loc["LPS, use_margin=false", "Novel: what can be said"].lower() == differences.verdict(mine)
+    assert table.loc["LPS, use_margin=false", "Novel: result"].lower() == differences.verdict(mine)
     assert "Are the differences significant?" in words_of(app) and "nothing is bold" in words_of(app)
     assert charts_of(app)["against_intervals"]["alt"].startswith(
         "Novel: difference from LPS, use_margin=true, with 95 % intervals"
@@ -268,7 +268,7 @@ def test_the_papers_value_stands_beside_a_run_that_is_comparable(open_page, tmp_
     make_run(tmp_path, epochs=40, written=2, settings=settings | {"method": "gcd"})
     app = open_page(tmp_path)
     assert set(numbers(app)["Paper"]) == {"90.2 / 93.4 / 92.4", "78.4 / 79.7 / 79.1 †"}
-    assert "† GCD, paper: the same three numbers stand at 10 % labels" in words_of(app)
+    assert "† GCD, paper: the table has the same three numbers at 10 % labels" in words_of(app)
     monkeypatch.setattr(paper, "DATASETS", {})
     assert set(numbers(open_page(tmp_path))["Paper"]) == {"-"}
 

@@ -80,7 +80,7 @@ def test_no_run_has_finished(root):
 def test_one_run_says_what_to_vary(root):
     make(root, margin_scale=5.0)
     app = visit("effects")
-    assert "There is one run: vary a setting" in words_of(app)
+    assert "There is one run. Vary a setting" in words_of(app)
     command = app.code[0].value
     assert command.startswith("python -m lps sweep --vary margin_scale=0,2,5,10,20 --seeds 0,1,2")
     assert "--set epochs=2" in command and "--set margin_scale=5" in command
@@ -107,7 +107,7 @@ def test_runs_that_have_not_finished_are_left_out_and_said(root):
     with held(running):
         app = visit("effects")
     said = words_of(app)
-    assert "running; it counts once it has finished" in said and "stopped; only finished runs count" in said
+    assert "running; it is included once it has finished" in said and "stopped; only finished runs are included" in said
     assert "2 runs are left out" in said
     assert app.selectbox(key="picked_setting").options == ["margin_scale · 2 values"]
 
@@ -127,22 +127,22 @@ def test_many_runs_of_two_splits_and_two_methods(root):
     app = visit("effects", split=app.query_params["split"])
     table = next(element.value for element in app.dataframe if "Seeds" in element.value)
     assert table["margin_scale"].tolist() == ["5", "10"] and table["n"].tolist() == [1, 1]
-    assert "so no spread is known" in words_of(app)
+    assert "so the spread is unknown" in words_of(app)
     app = visit("effects", method="gcd")
-    assert "of GCD there is no such table" in words_of(app)
+    assert "none for GCD" in words_of(app)
 
 
 def test_values_and_ablations_are_held_against_the_usual_ones(root):
     make_grid(root, seeds=(0, 1))
     make(root, use_margin=False)
     app = visit("effects")
-    (setting,) = (element.value for element in app.dataframe if "Seeds it takes" in element.value)
+    (setting,) = (element.value for element in app.dataframe if "Seeds needed" in element.value)
     assert list(setting["Group"]) == ["margin_scale=5"]
     assert "difference from margin_scale=10" in charts_of(app)["against_intervals"]["alt"]
     app = visit("effects", view="ablation")
-    (ablated,) = (element.value for element in app.dataframe if "Seeds it takes" in element.value)
+    (ablated,) = (element.value for element in app.dataframe if "Seeds needed" in element.value)
     assert list(ablated["Group"]) == ["Without margin"]
-    assert ablated["Novel: what can be said"].tolist() == ["One seed tells nothing of chance"]
+    assert ablated["Novel: result"].tolist() == ["One seed: chance cannot be ruled out"]
     assert "difference from Full LPS" in charts_of(app)["ablated_intervals"]["alt"]
 
 
@@ -198,24 +198,24 @@ def test_an_empty_cell_launches_exactly_one_run_with_its_settings(root):
     assert {run.id for run in list_runs(root)} == before, "looking starts nothing"
     wanted = configure(SHORT | {"margin_scale": 10.0, "temperature": 0.2})
     app.button(key="missing_cell").click().run()
-    assert not app.exception and "1 run on its way." in words_of(app)
+    assert not app.exception and "1 run in progress." in words_of(app)
     for _ in range(2):  # the clicks that were on their way when the first one was answered
         app.session_state[missing_runs.ASKED] = (wanted,)
         app.run()
-        assert "exist already" in words_of(app)
+        assert "already exist" in words_of(app)
     (run,) = [run for run in list_runs(root) if run.id not in before]
     assert run.config() == wanted
     assert run.state().name == "queued" and run.meta()["tags"] == ["sweep:effects"]
     app = visit("effects", rows="margin_scale", cell=["10", "0.2"])
     assert "1 run exists and is queued" in words_of(app) and "missing_cell" not in keys_of(app)
-    assert "1 on their way" in words_of(visit("effects"))
+    assert "1 in progress" in words_of(visit("effects"))
 
 
 def test_an_empty_cell_gets_the_seeds_of_the_others_and_a_run_that_broke_off_goes_on(root):
     make_grid(root, seeds=(0, 2))
     make(root, 2, state="stopped", margin_scale=10.0, temperature=0.2)
     app = visit("effects", rows="margin_scale", cell=["10", "0.2"])
-    assert "**2 runs** would start" in words_of(app) and "1 run that was stopped goes on" in words_of(app)
+    assert "**2 runs** would start" in words_of(app) and "1 run that was stopped is resumed" in words_of(app)
     app.button(key="missing_cell").click().run()
     made = [run for run in list_runs(root) if run.config().flat()["temperature"] == 0.2]
     wanted = [run for run in made if run.config().flat()["margin_scale"] == 10.0]
@@ -286,7 +286,7 @@ def test_no_line_passes_over_a_value_that_was_not_run_and_it_can_be_started(root
     seen = next(t for t in charts_of(app)["effect_curves"]["data"] if t["name"] == "Seen")
     assert array(seen["x"]) == [0, 5, 10, 20] and np.isnan(array(seen["y"])[2]) and not seen["connectgaps"]
     said = words_of(app)
-    assert "Not run here, though elsewhere: 10; no line passes over it" in said and "other backgrounds" in said
+    assert "Only run with other settings: 10." in said and "differ in other settings" in said
     app.button(key="missing_curve").click().run()
     (run,) = [run for run in list_runs(root) if run.state().name == "queued"]
     assert run.config() == configure(SHORT)
@@ -457,7 +457,7 @@ def test_the_ablation_marks_what_is_missing_and_starts_it_with_one_click(root):
     assert off == {(key, seed) for key in ("pseudo_label_weight", "unsupervised_weight") for seed in (0, 1)}
     app = visit("effects", view="ablation")
     table = next(element.value for element in app.dataframe if "Variant" in element.value).set_index("Variant")
-    assert table.loc["Without pseudo-label contrast", "Novel"] == "on its way" and not keys_of(app)
+    assert table.loc["Without pseudo-label contrast", "Novel"] == "in progress" and not keys_of(app)
 
 
 def test_full_methods_have_tables_of_their_own(root):
@@ -480,7 +480,7 @@ def test_the_best_value_is_told_with_its_interval_and_what_these_seeds_can_say(r
             make(root, seed, margin_scale=c, lucky=c == 5)
     words = words_of(visit("effects"))
     found = re.search(r"\*\*margin_scale=5\*\* has the highest novel accuracy: ([\d.]+) %, 95 % interval ([\d.]+) to "
-                      r"([\d.]+), 3 seeds\. Every other value is distinguishable from it\.", words)  # fmt: skip
+                      r"([\d.]+), 3 seeds\. Its difference from every other value", words)  # fmt: skip
     assert found and float(found[2]) < float(found[1]) < float(found[3])
     gap = words_of(visit("effects", measure="gap"))
     assert "margin_scale=5** has the smallest gap" in gap.replace("Gap", "gap") and "points, 95 %" in gap

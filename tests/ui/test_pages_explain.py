@@ -105,11 +105,12 @@ def slider(app, label: str):
 QUESTIONS = [
     "What if?",
     "What if, with real pictures?",
-    "What does the model believe?",
-    "How far is that from a fair share?",
+    "Which classes does the model guess?",
+    "How far is this from equal shares?",
     "How much is each class held back?",
 ]
-QUESTIONS += ["What does that do to one image?", "When is a guess believed?", "What is training made of?"]
+QUESTIONS += ["How does this change the training of one image?", "When does a guess become a pseudo-label?"]
+QUESTIONS += ["Which terms does the loss have?"]
 
 
 def test_without_any_run_the_page_teaches_with_presets(open_page, tmp_path):
@@ -120,9 +121,9 @@ def test_without_any_run_the_page_teaches_with_presets(open_page, tmp_path):
     assert all(figure["alt"] for figure in figures.values())
     np.testing.assert_allclose(bars(figures["explain_shares"]), distribution.mixture(0.75, 0.1, 0.35))
     assert "From a run" not in str(app.segmented_control) and "example distributions" in words_of(app)
-    assert "Nobody tells LPS the true shares" in words_of(app)
+    assert "does not know the true shares" in words_of(app)
     assert figures["explain_shares"]["layout"]["xaxis"]["ticktext"] == [f"{g}{i}" for g in "SN" for i in range(1, 6)]
-    assert "LPS adds up four terms" in words_of(app) and "with its usual settings" in words_of(app)
+    assert "LPS minimizes the sum of four terms" in words_of(app) and "with default settings" in words_of(app)
     for term in objective.LPS_TERMS:
         shown = formula_of(term, distribution.usual_settings())
         assert shown.latex in formulas(app) and shown.numbers in captions(app)
@@ -154,7 +155,7 @@ def test_presets(open_page, tmp_path, preset):
 def test_sliders_move_the_distribution_and_stand_in_the_address(open_page, tmp_path):
     app = open_page(tmp_path)
     slider(app, "All seen").set_value(90).run()
-    slider(app, "Unevenness among the novel").set_value(0).run()
+    slider(app, "Imbalance among novel").set_value(0).run()
     shares = bars(charts_of(app)["explain_shares"])
     np.testing.assert_allclose(shares, distribution.mixture(0.9, 0.1, 0))
     assert app.query_params["seen"] == "90" and app.query_params["novel_uneven"] == "0"
@@ -307,7 +308,7 @@ def test_a_term_without_weight_is_switched_off_and_not_counted(open_page, tmp_pa
         (trace,) = charts_of(app)["explain_terms"]["data"]
         assert trace["y"] == ["Adaptive<br>margin", "Pseudo-label<br>contrast", "Unsupervised<br>contrast", "Total"]
     else:
-        assert "LPS adds up 3 of its 4 terms" in words
+        assert "LPS minimizes the sum of 3 of its 4 terms" in words
 
 
 def without_entropy(values: dict) -> dict:
@@ -331,7 +332,7 @@ def test_the_formulas_of_a_run_follow_its_settings(open_page, tmp_path):
 def test_unreadable_settings_are_not_passed_off_as_those_of_the_run(open_page, made, tmp_path):
     run = make_run(tmp_path, epochs=2)
     (run.folder / "config.json").write_text("{")
-    assert "the formulas below are those of LPS with its usual ones" in words_of(open_page(tmp_path, run=run.id))
+    assert "the formulas below are those of LPS with default settings" in words_of(open_page(tmp_path, run=run.id))
 
 
 def test_terms_of_other_methods_have_no_formula_of_lps(open_page, made):
@@ -371,7 +372,7 @@ def test_a_run_of_lps_without_its_margin(open_page, made):
 
 def test_a_run_of_another_method_with_a_class_distribution(open_page, made):
     app = open_page(root_of(made), run=made["orca"].id, epoch="1")
-    assert "ORCA has a margin of another kind" in words_of(app)
+    assert "ORCA uses a different kind of margin" in words_of(app)
     recorded = history(made["orca"]).vector("pi_hat", 1)
     np.testing.assert_allclose(bars(charts_of(app)["explain_shares"]), recorded, rtol=1e-5)
     assert "The whole objective of ORCA" in [box.label for box in app.expander]
@@ -380,7 +381,7 @@ def test_a_run_of_another_method_with_a_class_distribution(open_page, made):
 def test_a_run_of_another_method_without_anything(open_page, made):
     app = open_page(root_of(made), run=made["gcd"].id)
     words = words_of(app)
-    assert "GCD has no margin" in words and "GCD asks for no confidence" in words
+    assert "GCD has no margin" in words and "GCD has no confidence threshold" in words
     assert "GCD estimates no class distribution" in words
     np.testing.assert_allclose(bars(charts_of(app)["explain_shares"]), distribution.mixture(0.75, 0.1, 0.35))
 

@@ -49,14 +49,14 @@ def press(at: AppTest, label: str, question: str, run) -> None:
 
 def test_without_runs_it_says_what_to_do(root):
     at = visit()
-    assert "None yet. The demo" in texts(at)
+    assert "No runs yet. The run of the demo" in texts(at)
     assert [button.label for button in at.button] == ["Start the demo"]
     assert list(root.iterdir()) == []
 
 
 def test_a_missing_folder_of_runs_is_an_empty_one(root):
     root.rmdir()
-    assert "None yet" in texts(visit())
+    assert "No runs yet" in texts(visit())
 
 
 def test_one_click_makes_two_runs_and_turns_to_their_race(root):
@@ -178,7 +178,7 @@ def test_delete_asks_first_and_moves_to_the_trash(root):
     assert run.folder.exists() and ".trash" in texts(at)
     press(at, "Delete", "delete", run)
     assert not run.folder.exists() and len(list((root / ".trash").iterdir())) == 1
-    assert "None yet" in texts(at)
+    assert "No runs yet" in texts(at)
 
 
 def test_a_copy_opens_the_form(root):

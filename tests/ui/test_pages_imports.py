@@ -75,16 +75,16 @@ def test_a_run_comes_in_and_is_chosen(root, original, archive, by):
         original.id if by.endswith("folder") else archive.name
     )
     assert at.query_params["run"] == run.id and left_behind(root) == []
-    assert ":material/check_circle: 1 run came in." in [element.value for element in at.markdown]
+    assert ":material/check_circle: 1 run imported." in [element.value for element in at.markdown]
     at.button(key="import_seen").click().run()
-    assert not any("came in" in element.value for element in at.markdown)
+    assert not any("imported" in element.value for element in at.markdown)
 
 
 def test_what_is_there_already_is_said(root, original, archive):
     imports.import_runs(archive, root)
     at = ask(open_dialog(), archive)
-    assert ":material/check_circle: 1 was there already." in [element.value for element in at.markdown]
-    assert any("there already, with the same results" in said for said in words(at.caption))
+    assert ":material/check_circle: 1 was already here." in [element.value for element in at.markdown]
+    assert any("already here, with the same results" in said for said in words(at.caption))
 
 
 def test_notes_of_the_command_are_those_of_the_page(root, original, tmp_path, capsys):
@@ -103,15 +103,15 @@ def test_notes_of_the_command_are_those_of_the_page(root, original, tmp_path, ca
         assert any(f"{note}." in caption for caption in words(at.caption)), note
 
 
-@pytest.mark.parametrize("kind", ["no archive", "a bomb", "a hostile name", "another run's settings"])
+@pytest.mark.parametrize("kind", ["not an archive", "a zip bomb", "a hostile name", "another run's settings"])
 def test_what_the_command_refuses_the_page_refuses_in_the_same_words(root, original, tmp_path, capsys, kind):
     path = tmp_path / "evil.zip"
-    if kind == "no archive":
+    if kind == "not an archive":
         path.write_bytes(b"not at all")
     else:
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
             name = {"a hostile name": "../../x/config.json"}.get(kind, f"{original.id}/log.txt")
-            out.writestr(name, bytes(64 << 20) if kind == "a bomb" else b"{}")
+            out.writestr(name, bytes(64 << 20) if kind == "a zip bomb" else b"{}")
     assert main(["import", str(path), "--runs", str(tmp_path / "other")]) == 2
     sentence = capsys.readouterr().err.strip().partition(f"lps: {str(path)!r}: ")[2]
     at = ask(open_dialog(), path)
@@ -121,9 +121,9 @@ def test_what_the_command_refuses_the_page_refuses_in_the_same_words(root, origi
 
 def test_nothing_and_two_things_are_asked_about(root, original, archive):
     at = ask(open_dialog())
-    assert words(at.error) == ["import: choose an archive or name a path"]
+    assert words(at.error) == ["import: choose an archive or enter a path"]
     at = ask(at, archive, str(original.folder))
-    assert words(at.error) == ["import: choose an archive or name a path, not both"] and not list_runs(root)
+    assert words(at.error) == ["import: choose an archive or enter a path, not both"] and not list_runs(root)
 
 
 def test_a_second_click_says_the_same(root, archive, monkeypatch):
@@ -131,7 +131,7 @@ def test_a_second_click_says_the_same(root, archive, monkeypatch):
     monkeypatch.setattr(dialog.st, "query_params", {})
     for _ in range(2):
         dialog._remember(dialog.bring_in(uploaded(archive.read_bytes()), "", ""))
-        assert dialog.count_in_words(dialog.st.session_state[dialog.CAME]) == "1 run came in."
+        assert dialog.count_in_words(dialog.st.session_state[dialog.CAME]) == "1 run imported."
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_full_disk_and_a_folder_that_cannot_be_made_are_one_sentence(root, mon
     assert left_behind(root) == []
     root.rename(root.with_name("moved"))
     root.write_text("a file")
-    with pytest.raises(UserError, match=r"^runs: .* cannot hold another run"):
+    with pytest.raises(UserError, match=r"^runs: .* cannot store another run"):
         dialog.bring_in(uploaded(b"data"), "", "")
 
 

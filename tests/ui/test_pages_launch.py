@@ -98,7 +98,7 @@ def test_the_view_is_kept_in_the_address_and_for_the_visit(root):
 def test_settings_stand_under_their_headings_with_symbol_range_and_words(root):
     at = whole_form()
     said = texts(at)
-    places = [said.index(f"**{head}**") for head in ("The brake", "Thresholds", "Contrast", "Variants of the paper")]
+    places = [said.index(f"**{head}**") for head in ("Margin", "Thresholds", "Contrast", "Variants of the paper")]
     assert places == sorted(places)
     plain = words_of(at)
     assert "eta_{1}$: weight of the pseudo" in plain and "Paper: 10; tried 1 to 20" in plain
@@ -113,7 +113,7 @@ def test_every_setting_of_a_method_stands_below_its_heading():
     said = [element.value for element in at.main if element.type in ("markdown", "caption")]
     turns = (
         "**Prototypes**",
-        "Numbers that",
+        "Outputs of the",
         "**Groups**",
         "Nearest prot",
         "**Labels**",
@@ -260,9 +260,9 @@ def test_class_sizes_are_asked_for_and_shown_as_bars(root):
 def test_no_class_or_every_class_seen_is_no_split(root):
     at = whole_form(set=["split.seen_classes=1,2"])
     at.pills(key="split_picks").set_value([]).run()
-    assert "Pick at least one class" in texts(at) and start(at).disabled
+    assert "Choose at least one class" in texts(at) and start(at).disabled
     at.pills(key="split_picks").set_value(list(range(10))).run()
-    assert "so that some are left to discover" in texts(at).replace("\\", "") and start(at).disabled
+    assert "so that at least one class is novel" in texts(at).replace("\\", "") and start(at).disabled
 
 
 def test_numbers_that_a_slider_does_not_have_are_typed(root):
@@ -346,10 +346,10 @@ def test_half_labeled_pictures_ask_first_how_many_kinds_they_may_be(root, tmp_pa
     (more,) = [box for box in at.expander if box.label.startswith("More")]
     inside = {field.key for field in more.text_input}
     assert "set:split.num_novel" not in inside and "set:split.seed" in inside
-    assert "expected how many others to look for" in texts(at) and start(at).disabled
+    assert "expected the number of novel classes" in texts(at) and start(at).disabled
     type_into(at, "set:split.num_novel", "3")
     assert not start(at).disabled and "**3 novel**" in texts(at)
-    assert "2 seen" in texts(at) and "to be found among 160 unlabeled images of unknown class" in texts(at)
+    assert "2 seen" in texts(at) and "to find among 160 unlabeled images of unknown class" in texts(at)
 
 
 def test_the_number_of_novel_classes_is_searched_and_taken_over(root, monkeypatch):
@@ -379,12 +379,12 @@ def test_a_count_under_way_is_seen_after_a_reload_with_its_time_left_and_can_be_
             assert bar.value == 40 and "clustering" in bar.text and "about 3 min left" in bar.text, page
             assert "accuracy on labels" not in texts(at)
         at = whole_form(seeds="3")
-        assert [link for link in at.get("page_link") if link.proto.label == "1 other count is under way"]
+        assert [link for link in at.get("page_link") if link.proto.label == "1 other count is running"]
         at = visit("queue")
         next(button for button in at.button if button.label == "Cancel").click().run()
         assert progress.should_stop() and not at.exception
         assert [button for button in visit("queue").button if button.label == "Ending"]
-    assert "The search was cancelled; what was pretrained is kept" in texts(whole_form())
+    assert "The search was cancelled; the pretraining so far is saved" in texts(whole_form())
     assert "cancelled" in texts(visit("queue"))
     class_count.write(
         class_count.path_of(config, root), class_count.ClassCount((6, 7), (0.8, 0.9), (0.1, 0.2), 0.01, 7, 5)
@@ -399,7 +399,7 @@ def test_broken_files_stop_no_form_and_launch_names_them(root, tmp_path, monkeyp
         assert not at.exception
     if page == "launch":
         told = texts(at).replace("\\", "")
-        assert all(f"{name}.py is not written as" in told.lower() for name in [*DATASETS, *METHODS])
+        assert all(f"{name}.py does not follow the form" in told.lower() for name in [*DATASETS, *METHODS])
 
 
 def test_where_the_usual_data_set_and_method_are_broken_the_form_begins_with_others(root, tmp_path, monkeypatch):
@@ -449,9 +449,9 @@ def test_what_was_found_is_decided_by_a_click_and_taken_back(root, found):
     press(at, "Leave out the copy")
     assert "the next runs leave out 1 picture" in said(at) and "1 picture left out: 10" in said(at)
     assert "3.0 standard deviations" in said(at)
-    press(at, "Right as it is")
+    press(at, "Keep as it is")
     press(at, "Label it 9")
-    assert "leave out 1 picture and label 1 picture otherwise" in said(at)
+    assert "leave out 1 picture and relabel 1 picture" in said(at)
     assert "All findings among 1,797 pictures are decided" in said(at)
     start(at).click().run()
     (run,) = list_runs(root)
@@ -459,9 +459,9 @@ def test_what_was_found_is_decided_by_a_click_and_taken_back(root, found):
     assert len(labels) == 1796 and labels[4] == 9 and run.config().dataset_decisions
     at = whole_form()
     for _ in range(3):
-        press(at, "Take back")
+        press(at, "Undo")
     assert "next runs" not in said(at)
-    assert "Labeled 4; of the nearest labeled pictures 90 % are 9 and none is that" in said(at)
+    assert "Labeled 4; of the nearest labeled pictures, 90 % are 9 and none is 4" in said(at)
     assert len(sources.of(run.config()).labels) == 1796
 
 
@@ -472,12 +472,12 @@ def test_a_check_under_way_shows_how_far_it_is_and_is_cancelled(root, found):
         progress.tell("features", 0.4, Span.about(180.0))
         at = whole_form()
         (button,) = [button for button in at.button if button.label == "Cancel"]
-        assert button.help == "What was pretrained is kept"  # pictures without colours need pretraining
+        assert button.help == "The pretraining so far is saved"  # pictures without colours need pretraining
         (bar,) = [bar.proto for bar in at.get("progress") if "Data check" in bar.proto.text]
         assert bar.value == 40 and "looking at pictures" in bar.text and "about 3 min left" in bar.text
         press(at, "Cancel")
         assert progress.should_stop()
-    assert "The check was cancelled; what was pretrained is kept" in texts(whole_form())
+    assert "The check was cancelled; the pretraining so far is saved" in texts(whole_form())
 
 
 def test_a_check_of_coloured_pictures_keeps_features_where_it_is_cancelled(root):
@@ -486,9 +486,9 @@ def test_a_check_of_coloured_pictures_keeps_features_where_it_is_cancelled(root)
     path = root / audits.FOLDER / "cifar10-0.json"
     with background_jobs.at_work(config, path, is_begun=False):
         work = background_jobs.job_at(path, time.time())
-    assert work.kept == background_jobs.kept_in_words(config) == "the features computed so far are kept"
+    assert work.kept == background_jobs.kept_in_words(config) == "the features computed so far are saved"
     random = configure({"network.start": "random"})
-    assert background_jobs.kept_in_words(random) == "the next one begins anew"
+    assert background_jobs.kept_in_words(random) == "the next one starts from the beginning"
 
 
 def test_damaged_findings_and_decisions_are_said_on_the_page(root, found):
@@ -503,4 +503,4 @@ def test_damaged_findings_and_decisions_are_said_on_the_page(root, found):
     edit_log.folder().mkdir()
     edit_log.path_of("digits", None).write_text("{")
     at = whole_form()
-    assert not at.exception and "s damaged and was left as it is" in texts(at) and start(at).disabled
+    assert not at.exception and "s damaged and was not changed" in texts(at) and start(at).disabled

@@ -99,12 +99,12 @@ def test_a_stop_that_takes_long_is_explained_and_can_be_cut_short(visit, tmp_pat
     write_json(run.folder / "progress.json", run.read_json("progress.json") | {"stop_s": 70})
     with held(run):
         app = visit(tmp_path, "live", run=[run.id])
-        said = "a step takes up to 70 s, and the one under way is let finish; ended by force after 210 s"
+        said = "waiting for the current step to finish (up to 70 s); killed after 210 s"
         assert f"stopping after a checkpoint: {said}" in app.get("progress")[0].proto.text.replace("\\", "")
-        button = next(button for button in app.button if button.label == "End at once")
+        button = next(button for button in app.button if button.label == "End now")
         app = button.click().run()
         assert run.wish().want == "kill" and not app.exception
-        assert "End at once" not in [button.label for button in app.button]
+        assert "End now" not in [button.label for button in app.button]
 
 
 def test_a_measurement_that_nobody_has_heard_of_shows_up(visit, tmp_path):
@@ -141,7 +141,7 @@ def test_weights_that_know_imagenets_classes_are_told_where_the_run_is_shown(vis
 
 
 def test_all_is_explained(visit, made):
-    assert "All needs one matching" in words_of(visit(made["finished"].root, "live", run=[made["finished"].id]))
+    assert "All uses one matching" in words_of(visit(made["finished"].root, "live", run=[made["finished"].id]))
 
 
 def test_a_run_that_is_over_has_kept_no_log(visit, tmp_path):

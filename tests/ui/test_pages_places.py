@@ -91,7 +91,7 @@ def test_a_misfit_is_a_sentence_beside_its_field_and_nothing_is_handed_over(root
 
 def test_what_the_cluster_refuses_is_said_before_a_folder_is_made(root, handed_over, monkeypatch):
     def refuse(options):
-        raise UserError("slurm", "no job like this is taken: no <b>such</b> account")
+        raise UserError("slurm", "the cluster does not accept such a job: no <b>such</b> account")
 
     monkeypatch.setattr(slurm, "check", refuse)
     at = choose_slurm()
@@ -121,9 +121,9 @@ def test_a_device_that_this_machine_lacks_is_no_obstacle_there(root, handed_over
             "Job 7 waits in SLURM: the nodes are busy (Resources).",
         ),
         (
-            slurm.BackendUnavailable("squeue does not answer within 5 s"),
+            slurm.BackendUnavailable("squeue did not respond within 5 s"),
             "Unknown",
-            "squeue does not answer within 5 s; no news",
+            "squeue did not respond within 5 s; no record",
         ),
     ],
 )

@@ -71,7 +71,7 @@ def test_from_a_folder_to_names_and_reasons(run, pictures):
     assert [one.label for one in at.expander] == ["1 file left out"]
     none = int(words_of(at).split("pictures**, ")[1].split(" of them")[0])
     at.slider(key="predict_keep").set_value(100).run()
-    assert "0 of them none of these" in words_of(at) and "however far" in words_of(at)
+    assert "0 of them none of these" in words_of(at) and "even if it is far" in words_of(at)
     at.slider(key="predict_keep").set_value(50).run()
     assert int(words_of(at).split("pictures**, ")[1].split(" of them")[0]) >= none
     assert "python -m lps predict" in "".join(one.value for one in at.code)
@@ -116,8 +116,12 @@ def test_what_cannot_be_predicted_is_one_sentence_and_the_button_stays(run, tmp_
     (tmp_path / "home" / "empty").mkdir()
     at = visit("predict", run=run.id, folder=str(tmp_path / "home" / "empty"))
     button(at, "Predict these pictures").click().run()
-    assert "has no picture in it." in words_of(at) and button(at, "Predict these pictures")
-    for folder, words in (("/", "is not below"), (str(tmp_path / "home"), "is your whole home"), ("", "Each picture")):
+    assert "has no pictures." in words_of(at) and button(at, "Predict these pictures")
+    for folder, words in (
+        ("/", "is not inside"),
+        (str(tmp_path / "home"), "is your home folder"),
+        ("", "Each picture"),
+    ):
         at = visit("predict", run=run.id, folder=folder)
         assert not at.exception and words in words_of(at)
 
@@ -149,7 +153,7 @@ def test_pictures_from_the_browser_are_kept_beside_the_others(run, monkeypatch):
     at.file_uploader(key="predict_files_0").upload("three.png", data.getvalue(), "image/png").run()
     assert not at.exception and "**1 picture**" in words_of(at)
     (kept,) = own_pictures.folders(own_pictures.home_of_new())
-    assert f"{kept.name}, kept by LPS Studio" in words_of(at) and ".new" not in words_of(at)
+    assert f"{kept.name}, saved by LPS Studio" in words_of(at) and ".new" not in words_of(at)
     assert at.query_params["folder"] == str(kept) and own_pictures.folders() == []
     button(at, "Other pictures").click().run()
     assert button(at, kept.name) and "folder" not in at.query_params
@@ -206,7 +210,7 @@ def test_a_prediction_is_a_job_that_is_listed_and_can_be_cancelled(run, pictures
         (bar,) = [bar.proto for bar in at.get("progress") if bar.proto.text.startswith(":small[Prediction of")]
         assert not at.exception and bar.value == 25 and "predicting" in bar.text
         background_jobs.cancel(job)
-        with pytest.raises(background_jobs.Cancelled, match="the next one begins anew"):
+        with pytest.raises(background_jobs.Cancelled, match="the next one starts from the beginning"):
             progress.check()
     finally:
         os.close(lock)

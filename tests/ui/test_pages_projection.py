@@ -133,7 +133,7 @@ def test_taken_up_are_those_above_the_threshold_of_the_predicted_group(run):
         row = row_of[image]
         group = "seen" if found.predicted[row] < split.classes.seen else "novel"
         passes = float(found.confidence[row]) >= limits[group]
-        assert groups[f"Taken up as {group}" if passes else "Not sure enough"][place]
+        assert groups[f"Pseudo-label: {group}" if passes else "Not confident"][place]
 
 
 def test_without_a_truth_nothing_asks_for_one(blind, open_page, monkeypatch):
@@ -154,7 +154,7 @@ def test_every_colour_of_a_run_without_truth(blind, open_page, key):
 def test_neighbours_are_told_and_can_be_missing(run, open_page):
     image = int(points.table(run, 3)["image"].iloc[0])
     said = [caption.value for caption in open_page(run, image=str(image)).caption]
-    assert any("of 12 have its prediction" in words for words in said)
+    assert any("of 12 have the same prediction" in words for words in said)
     labeled = int(points.partition(run).split.labeled[0])
     assert points.neighbours(run, 3, labeled, 5) is None
 
@@ -168,7 +168,7 @@ def test_a_map_that_cannot_be_begun_is_a_sentence(open_page, tmp_path):
         app = open_page(own, map="umap", epoch="2")
         next(button for button in app.button if button.label == label).click().run()
         assert not app.exception
-        assert "cannot be computed (it is a link, which is not followed)" in app.error[0].value.replace("\\", "")
+        assert "cannot be computed (it is a link, and links are not followed)" in app.error[0].value.replace("\\", "")
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
@@ -317,7 +317,7 @@ def test_points_that_do_not_fit_fade(run):
 
 def test_selected_images_are_put_in_a_cluster_that_is_there(open_page, run):
     app = open_page(run, where="predicted:7")
-    box = next(box for box in app.selectbox if box.label == "Put them in")
+    box = next(box for box in app.selectbox if box.label == "Move to")
     box.set_value(3).run()
     said = naming.at(naming.read_entries(run), 3)
     assert not app.exception and {said.root(to) for to in said.moved.values()} == {3} and not said.confirmed

@@ -112,7 +112,7 @@ def test_many_runs_are_one_table_in_the_order_of_the_queue(root, alive):
     assert rows(at)[:3] == ["LPS on digits, seed 30", "LPS on digits, seed 1", "LPS on digits, seed 2"]
     assert list(frame["Place"]) == list(range(1, 31)) and list(frame["Priority"][:2]) == [7, 0]
     waits = frame["Waits for"].fillna("–")
-    assert list(waits[:3]) == ["–", "held by an earlier version; retry it in the queue to start it", "–"]
+    assert list(waits[:3]) == ["–", "put on hold by an earlier version; retry it in the queue to start it", "–"]
     assert "Takes" not in frame and "Retries" not in frame  # nothing stands in them
     assert len(at.button) < 15  # no widget a row
 
@@ -156,7 +156,7 @@ def test_a_damaged_switch_is_one_sentence_and_the_line_is_there(root, text):
     asked(root, 1)
     (root / queue.SWITCH).write_text(text)
     at = visit("queue")
-    assert len(at.warning) == 1 and "damaged and was left out of account" in at.warning[0].value
+    assert len(at.warning) == 1 and "damaged and was ignored" in at.warning[0].value
     assert len(rows(at)) == 1
 
 
@@ -187,7 +187,7 @@ def test_a_held_run_is_retried_and_a_run_is_cancelled(root):
     at = press(ticked(runs[1]), "queue_now")
     assert not runs[1].wish().held and at.button(key="queue_now").disabled
     at = press(at, "queue_cancel")
-    assert runs[1].state().reason == "cancelled before it began" and seeds(root) == [1, 3]
+    assert runs[1].state().reason == "cancelled before it started" and seeds(root) == [1, 3]
     assert at.session_state["queue_chosen"] == []
 
 
@@ -213,7 +213,7 @@ def test_what_began_meanwhile_is_not_stopped_by_a_click_on_its_old_row(root, ali
     alive(runs[0], "cpu-0")
     at = press(at, "queue_cancel")
     assert runs[0].state().name == "running"
-    assert "is running now and was not cancelled" in at.error[0].value.replace("\\", "")
+    assert "was not cancelled because it is running now" in at.error[0].value.replace("\\", "")
     assert not press(at, "queue_switch").error  # said once
 
 
@@ -290,15 +290,15 @@ def test_a_queue_whose_folder_or_lock_is_a_link_stands_still_and_says_why(root, 
     (root / name).parent.mkdir(exist_ok=True)
     (root / name).symlink_to(tmp_path / "elsewhere")
     app = visit("queue")
-    assert f"{name}: it is a link, which is not followed" in words(app).replace("\\", "")
+    assert f"{name}: it is a link, and links are not followed" in words(app).replace("\\", "")
     assert "Takes" not in app.dataframe[0].value and "Starts" not in app.dataframe[0].value
     assert main(["queue", "--runs", str(root)]) == 0
     said = capsys.readouterr().out
-    assert "it is a link, which is not followed); take it away" in said and "takes about" not in said
+    assert "it is a link, and links are not followed); remove it" in said and "takes about" not in said
 
 
 def test_a_queue_that_stands_still_promises_no_time(root, monkeypatch):
     asked(root, 1)
     monkeypatch.setattr(launcher, "is_tended", lambda root: False)
     said = words(visit("queue"))
-    assert "The queue stands still" in said and "done at" not in said
+    assert "The queue is blocked" in said and "done at" not in said

@@ -163,7 +163,7 @@ def test_settings_that_vary_are_columns_and_any_column_can_be_chosen_moved_and_p
     at.button(key="column_left").click().run()
     at.button(key="column_pin").click().run()
     assert heads(at) == ["Name", "kl", "lr", "Novel"] and list_of(at, "pinned") == ["kl"]
-    next(button for button in at.button if button.label == "The usual ones").click().run()
+    next(button for button in at.button if button.label == "Default columns").click().run()
     assert "State" in heads(at) and "columns" not in at.query_params and not at.exception
     assert heads(visit("runs", columns=["no such", "lr"])) == ["Name", "lr"]
 
@@ -283,7 +283,7 @@ def test_one_run_can_be_what_the_others_are_held_against(root, shelved):
 def test_two_chosen_runs_stand_beside_one_another(root, shelved):
     at = visit("runs", run=[shelved["finished"].id, shelved["unlucky"].id])
     table = at.dataframe[1].value
-    assert list(table["What"]) == ["use_margin"] and sorted(table.iloc[0, 2:4]) == ["false", "true"]
+    assert list(table["Setting or fact"]) == ["use_margin"] and sorted(table.iloc[0, 2:4]) == ["false", "true"]
     numbers = at.dataframe[2].value.set_index("Measurement")
     first, second, difference = numbers.loc["accuracy/novel"]
     assert difference == pytest.approx(second - first) and abs(difference) > 5

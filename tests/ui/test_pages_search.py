@@ -73,7 +73,7 @@ def test_a_click_begins_what_stood_there_once(root, begun):
     request = begun[0].request()
     assert request.trials == 7 and request.space[0].low == 2 and request.objective == "balanced"
     assert request.base.split_validation_ratio == 0.2 and request.prune
-    assert app.query_params["search"] == "mine" and "Not begun" in words_of(app)
+    assert app.query_params["search"] == "mine" and "Not started" in words_of(app)
     app.run()
     assert len(begun) == 1 and len(list_searches(root)) == 1
 
@@ -92,7 +92,7 @@ def test_the_command_beside_the_button_means_the_same(root, begun):
 @pytest.mark.parametrize(
     "key, text, words",
     [
-        ("search_margin_scale_low", "50", "has no room; expected LOW..HIGH"),
+        ("search_margin_scale_low", "50", "is empty; expected LOW..HIGH"),
         ("search_margin_scale_low", "many", "'many' is not a number from 0 to 1000"),
         ("search_margin_scale_high", "5000", "5000.0 is not a number from 0 to 1000"),
         ("search_lr_low", "0", "is not a number from 1e-08 to 100"),
@@ -153,7 +153,7 @@ def test_what_a_search_has_found(root, hunted):
     result = read(hunted)
     words = words_of(app)
     assert f"Best so far: {result.best.value:.4f}" in words and f"in trial {result.best.number}" in words
-    assert "withheld accuracy" in words and "says nothing of novel classes" in words
+    assert "withheld accuracy" in words and "ignores novel classes" in words
     table = app.dataframe[0].value
     assert list(table["Trial"]) == [5, 4, 3, 2, 1, 0] and list(table["Value"]) == [t.value for t in result.trials[::-1]]
     assert [link for link in table["Run"]] == [f"live?run={t.runs[0]}" for t in result.trials[::-1]]
@@ -165,7 +165,7 @@ def test_what_a_search_has_found(root, hunted):
 def test_what_mattered_and_every_setting(root, hunted):
     app = visit("search", search="hunt")
     assert "search_importance_hunt" in charts_of(app)
-    assert "From 6 finished trials" in words_of(app) and "a guess, not a finding" in words_of(app)
+    assert "From 6 finished trials" in words_of(app) and "only a rough estimate" in words_of(app)
     slices = {"search_slice_hunt_lr", "search_slice_hunt_margin_scale", "search_parallel_hunt"}
     assert slices <= set(charts_of(app))
 
@@ -176,7 +176,7 @@ def test_the_list_has_every_search_and_a_damaged_one(root, begun):
     words = words_of(visit("search"))
     assert "0 of 4 trials" in words and "search: two cannot be read" in words
     assert "search: two cannot be read" in words_of(visit("search", search="two"))
-    assert "There is no search called three here" in words_of(visit("search", search="three"))
+    assert "No search is called three" in words_of(visit("search", search="three"))
 
 
 def test_an_interrupted_search_goes_on_with_a_click_and_a_finished_one_can_have_more(root, hunted, begun):
@@ -224,7 +224,7 @@ def test_an_oracle_is_labelled_on_its_page_and_in_the_list(root):
     found = asked(root, objective="oracle")
     assert "oracle: uses the hidden labels" in words_of(visit("search"))
     page = words_of(visit("search", search="hunt"))
-    assert "Oracle: uses the hidden labels" in page and "no result to report" in page
+    assert "Oracle: uses the hidden labels" in page and "do not report it" in page
     assert found.request().objective == "oracle"
 
 

@@ -71,7 +71,7 @@ def test_an_empty_page_lays_out_the_ablation_and_starts_nothing(root):
     at = visit("sweeps")
     assert "15 runs: 15 new" in plain(at) and "No sweep has been started yet" in plain(at)
     preview, table = (frame.value for frame in at.dataframe)
-    assert len(preview) == 15 and set(preview["What becomes of it"]) == {"new"}
+    assert len(preview) == 15 and set(preview["Status"]) == {"new"}
     assert table.loc["w/o R_Entropy", ("Paper: CIFAR-10", "Novel")] == "55.4"
     assert "--preset ablation --scale demo --seeds 0,1,2" in at.code[0].value
     assert not list_runs(root) and not (root / ".sweeps").exists()
@@ -89,7 +89,7 @@ def test_what_waits_on_this_machine_is_not_said_to_be_handed_over(root, monkeypa
     assert "2 exist already" in plain(at) and not at.info
     at.segmented_control(key="place:on").set_value("slurm").run()
     (said,) = at.info
-    assert said.value.startswith("2 of them wait on this machine and stay there; to move them, stop them")
+    assert said.value.startswith("2 runs already wait on this machine and stay there; to move them, stop them")
 
 
 @pytest.mark.slow
@@ -142,9 +142,9 @@ def test_an_own_layout_is_a_grid_a_list_or_a_draw(root):
     assert (
         "18 runs: 18 new" in plain(at) and "--vary margin_scale=1,5,10 --vary use_margin=true,false" in at.code[0].value
     )
-    assert "margin_scale means nothing where use_margin is false" in plain(at)
+    assert "margin_scale is not used if use_margin is false" in plain(at)
     at.segmented_control(key="picked_mode").set_value("list").run()
-    assert "takes the values side by side" in plain(at)
+    assert "combines values in order" in plain(at)
     at.segmented_control(key="picked_mode").set_value("random").run()
     at.number_input(key="sweep_samples").set_value(4).run()
     assert "12 runs: 12 new" in plain(at) and "--mode random --samples 4" in at.code[0].value
@@ -160,8 +160,8 @@ def test_existing_runs_are_recognised_before_anything_starts(root):
     at.multiselect(key="sweep_fixed").set_value(["epochs"]).run()
     at.text_input(key="fix:epochs").set_value("2").run()
     assert "3 runs: 1 new, 1 exists already, 1 continues where it stopped" in plain(at)
-    told = at.dataframe[0].value["What becomes of it"].tolist()
-    assert told == ["exists: finished, used as it is", "goes on: stopped", "new"]
+    told = at.dataframe[0].value["Status"].tolist()
+    assert told == ["exists (finished), not run again", "resumes: stopped", "new"]
 
 
 # ---------------------------------------------------------------------------------------------------- one sweep
@@ -179,7 +179,7 @@ def test_one_sweep_in_the_middle(root):
         table = at.dataframe[0].value
         assert table.loc["w/o L_AM", ("digits", "n")] == "2/3" and table.loc["LPS", ("digits", "n")] == "1/3"
         labels = {button.label for button in at.button}
-        assert {"Stop them", "Go on with 6"} <= labels
+        assert {"Stop all", "Resume 6"} <= labels
         downloads = {element.proto.label for element in at.get("download_button")}
         assert downloads == {f"Report ({take_away.about_report()})", "Table, LaTeX", "Table, CSV"}
 
@@ -216,7 +216,7 @@ def test_a_finished_sweep_and_a_list_of_several(root):
 
 def test_a_sweep_that_is_not_there_is_said(root):
     at = visit("sweeps", sweep="no such")
-    assert "There is no sweep called no such here" in plain(at)
+    assert "No sweep is called no such" in plain(at)
 
 
 def test_a_curve_is_drawn_beside_the_papers(root):

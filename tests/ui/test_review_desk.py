@@ -117,7 +117,7 @@ def test_one_that_cannot_be_is_refused_and_the_others_are_written(run):
     bad.append({"key": "window-1-d", "image": image, "do": "new", "name": " "})
     answer = decide(run, *bad, assign(image, 3, "window-1-e"))
     assert answer["done"] == ["window-1-e"] and set(answer["refused"]) == {decision["key"] for decision in bad}
-    assert answer["refused"]["window-1-a"] == "to: 99 is no cluster of this epoch"
+    assert answer["refused"]["window-1-a"] == "to: 99 is not a cluster of this epoch"
     assert said(run).moved == {image: 3}
 
 
@@ -143,5 +143,5 @@ def test_what_cannot_be_written_at_all_is_kept_by_the_browser(run):
     (run.folder / naming.FILE).write_bytes(b"{")
     for what in ("cards", "decisions"):
         status, answer = post(run, what, {"decisions": [assign(900, 3, "window-1-a")]})
-        assert status == 409 and answer.startswith(b"names.json: is damaged and was left as it is")
+        assert status == 409 and answer.startswith(b"names.json: is damaged and was not changed")
     assert post(run, "cards", {}, epoch=9)[0] == 409 and post(run, "anything", {})[0] == 404

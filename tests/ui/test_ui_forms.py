@@ -70,7 +70,7 @@ def test_bad_seeds_are_a_sentence_at_the_field(text):
         ("schedule", "linear", "'linear' is not one of cosine, constant"),
         ("threads", "many", 'or "none"'),
         ("dataset.path", "a\x00b", "is not a line of text"),
-        ("split.seen_classes", "0,0", "names a class twice"),
+        ("split.seen_classes", "0,0", "has a class twice"),
         ("split.num_seen", "0", "0 is not a whole number"),
         ("device", "tpu", "'tpu' is not auto, cpu, cuda or cuda:N"),
     ],
@@ -140,10 +140,10 @@ def test_data_set_method_and_seed_among_the_settings_of_a_link_choose_these():
         ({"set": ["method=../lps"]}, "is not a method"),
         ({"dataset": ["cats"]}, "'cats' is not a dataset"),
         ({"method": ["../lps"]}, "is not a method"),
-        ({"set": ["nonsense=1"]}, "is no setting"),
-        ({"set": ["nonsense"]}, "is no setting"),
-        ({"set": ["schedule=linear"]}, "is no setting"),
-        ({"set": ["use_margin=maybe"]}, "is no setting"),
+        ({"set": ["nonsense=1"]}, "is not a setting"),
+        ({"set": ["nonsense"]}, "is not a setting"),
+        ({"set": ["schedule=linear"]}, "is not a setting"),
+        ({"set": ["use_margin=maybe"]}, "is not a setting"),
     ],
 )
 def test_a_link_that_means_nothing_is_said_and_left_out(query, words):

@@ -22,8 +22,8 @@ from lps.errors import UserError, shorten
 NAME, TITLE = "slurm", "SLURM"
 COMMANDS = ("sbatch", "squeue", "scancel")
 INSTEAD = {
-    "retries": "on a cluster, which starts again by itself what it interrupted or lost with a node",
-    "priority": "on a cluster, which has an order of its own (--slurm qos=NAME)",
+    "retries": "on a cluster, which restarts interrupted runs itself",
+    "priority": "on a cluster, which has its own priorities (--slurm qos=NAME)",
 }
 PATIENCE_S = 5.0  # for one question; a controller that is down lets squeue try for longer
 _NOTICE_S = 120  # before its time limit a job gets SIGTERM, so that it writes a checkpoint and is queued again
@@ -47,7 +47,7 @@ def check(options: Options) -> None:
     try:
         _call([*_sbatch(options), "--test-only", *options.arguments()], jobs.SUBMIT_PATIENCE_S, "#!/bin/sh\n")
     except BackendUnavailable as silence:
-        raise UserError("slurm", f"no job like this is taken: {silence}{_choices(str(silence))}") from None
+        raise UserError("slurm", f"the cluster does not accept such a job: {silence}{_choices(str(silence))}") from None
 
 
 # ---------------------------------------------------------------------------------------------------- options
@@ -56,7 +56,7 @@ _NAMES = r"[A-Za-z0-9][A-Za-z0-9_.@+-]*"
 _TIME = r"[0-9]+|[0-9]+:[0-9]{2}(:[0-9]{2})?|[0-9]+-[0-9]{1,2}(:[0-9]{2}){0,2}"
 _GPUS = rf"({_NAMES}:)?[1-9][0-9]{{0,3}}"
 _UNTIL = "time limit of a job; the run continues in another job"
-_PARTS = "parts of one run on one node; else one part a node"
+_PARTS = "parts of one run on one node; default: one part per node"
 _RESERVED = (
     "array chdir deadline dependency error export export-file help input job-name kill-on-invalid-dep no-requeue nodes "
     "ntasks ntasks-per-node open-mode output parsable quiet requeue signal test-only usage verbose version wait wrap"
@@ -71,24 +71,24 @@ def _check_extra(text: str) -> None:
     # sbatch takes the beginning of a name for the name.
     taken = next((word for word in _RESERVED if word.startswith(name)), None)
     if taken:
-        raise UserError("extra", f"--{taken} cannot be given; the run's own job depends on it")
+        raise UserError("extra", f"--{taken} cannot be set because the run's job sets it")
 
 
-_EXTRA = {"label": "Further options of sbatch", "check": _check_extra, "is_list": True}
+_EXTRA = {"label": "More options of sbatch", "check": _check_extra, "is_list": True}
 _COUNT = {"pattern": "[0-9]+", "minimum": 1}
 _CPUS = _COUNT | {"example": "8", "maximum": 4096, "label": "CPU cores"}
 _AT_ONCE = _COUNT | {"example": "4", "maximum": 10_000, "label": "Runs at a time"}
 OPTIONS = {
     one.parameter.name: one
     for one in (
-        option("partition", "str", "--partition=", "which queue", rf"{_NAMES}(,{_NAMES})*", "gpu or gpu,long"),
+        option("partition", "str", "--partition=", "partition (queue)", rf"{_NAMES}(,{_NAMES})*", "gpu or gpu,long"),
         option("time", "str", "--time=", _UNTIL, _TIME, "90, 2:00:00, 1-12"),
         option("gpus", "str", "--gres=gpu:", "number of GPUs, or kind:number", _GPUS, "2 or a100:2", label="GPUs"),
         option("cpus", "int", "--cpus-per-task=", "number of CPU cores", **_CPUS),
         option("memory", "str", "--mem=", "memory of the node", r"[1-9][0-9]*[KMGT]?", "16G"),
-        option("account", "str", "--account=", "who pays", _NAMES, "lab1"),
-        option("qos", "str", "--qos=", "class of service", _NAMES, "high", label="Quality of service"),
-        option("nodes", "int", None, "machines that share one run", **_COUNT, example="2", maximum=1024),
+        option("account", "str", "--account=", "account to charge", _NAMES, "lab1"),
+        option("qos", "str", "--qos=", "quality of service", _NAMES, "high", label="Quality of service"),
+        option("nodes", "int", None, "nodes per run", **_COUNT, example="2", maximum=1024),
         option("tasks", "int", None, _PARTS, **_COUNT, example="2", maximum=1024),
         option("at_once", "int", None, "runs of a sweep at a time", **_AT_ONCE),
         option("extra", "str", "", "more options of sbatch", "(?s).*", "--constraint=a100", **_EXTRA),
@@ -100,9 +100,7 @@ def read_options(texts: Sequence[str]) -> Options:
     """The options in texts NAME=VALUE; a later one replaces an earlier one, `extra` adds up. Raises `UserError`."""
     options = job_options.read(NAME, OPTIONS, texts)
     if options.nodes > 1 and options.get("tasks"):
-        raise UserError(
-            "slurm tasks", "cannot be given together with nodes: on several nodes a run has one part on each"
-        )
+        raise UserError("slurm tasks", "cannot be combined with nodes: on several nodes, a run has one part per node")
     return options
 
 
@@ -126,9 +124,9 @@ class SlurmJob(Job):
     ENDINGS: ClassVar = {
         "CANCELLED": ("stopped", "", "job {job} was cancelled in SLURM"),
         "REVOKED": ("stopped", "", "job {job} was cancelled in SLURM"),
-        "OUT_OF_MEMORY": ("failed", "out_of_memory", "job {job} used more memory than SLURM gave it; ask for more"),
-        "TIMEOUT": ("crashed", "killed", "job {job} came to its time limit before it could write a record"),
-        "DEADLINE": ("crashed", "killed", "job {job} came to its deadline before it could write a record"),
+        "OUT_OF_MEMORY": ("failed", "out_of_memory", "job {job} used more memory than requested; request more"),
+        "TIMEOUT": ("crashed", "killed", "job {job} reached its time limit before it could write a record"),
+        "DEADLINE": ("crashed", "killed", "job {job} reached its deadline before it could write a record"),
         "NODE_FAIL": ("crashed", "killed", "the node failed{where}"),
         "BOOT_FAIL": ("crashed", "killed", "the node did not start{where}"),
         "PREEMPTED": ("crashed", "killed", "job {job} was preempted and not queued again"),
@@ -144,15 +142,15 @@ class SlurmJob(Job):
 
 
 REASONS = {
-    "Priority": "others are before it",
+    "Priority": "other jobs are ahead",
     "Resources": "the nodes are busy",
-    "BeginTime": "it may begin in a moment",
+    "BeginTime": "it may start soon",
     "Dependency": "it depends on another job",
-    "JobHeldUser": "it is held; scontrol release lets it go",
-    "JobHeldAdmin": "an administrator holds it",
-    "PartitionTimeLimit": "its time limit is more than the partition allows, so it will not begin",
-    "PartitionNodeLimit": "it asks for more than the partition allows, so it will not begin",
-    "JobArrayTaskLimit": "as many of its sweep run as may at a time",
+    "JobHeldUser": "it is on hold; release it with scontrol release",
+    "JobHeldAdmin": "an administrator has put it on hold",
+    "PartitionTimeLimit": "its time limit exceeds that of the partition, so it will not start",
+    "PartitionNodeLimit": "it requests more than the partition allows, so it will not start",
+    "JobArrayTaskLimit": "the largest number of this sweep's runs is already running",
 }
 
 
@@ -191,7 +189,7 @@ def read_jobs(said: str) -> list[tuple[Job, str]]:
     for line in said.splitlines():
         parts = line.strip().split("|", 4)
         if len(parts) != 5 or not re.fullmatch(r"[0-9]+(_[0-9]+|_\[.*\])?(\+[0-9]+)?", parts[0]) or not parts[1]:
-            raise BackendUnavailable(f"squeue said {shorten(line)}, which is no line about a job")
+            raise BackendUnavailable(f"squeue said {shorten(line)}, which is not a line about a job")
         found.append((SlurmJob(parts[0], parts[1], "" if parts[2] == "None" else parts[2], parts[3]), parts[4]))
     return found
 
@@ -233,7 +231,7 @@ def submit(options: Options, name: str, script: str, output: str, tasks: int = 0
     answer = _call([*command, *options.arguments()], jobs.SUBMIT_PATIENCE_S, script)
     found = re.fullmatch(r"([0-9]+)(;[^;\s]*)?", answer.strip(), re.ASCII)
     if not found:
-        raise BackendUnavailable(f"sbatch gave no job id but {shorten(answer)}", is_open=True)
+        raise BackendUnavailable(f"sbatch returned no job id: {shorten(answer)}", is_open=True)
     return found[1]
 
 
@@ -340,7 +338,7 @@ def _call(command: Sequence[str], patience_s: float, text: str = "") -> str:
             env=_environment(),
         )
     except subprocess.TimeoutExpired:
-        raise BackendUnavailable(f"{command[0]} does not answer within {patience_s:g} s", is_open=True) from None
+        raise BackendUnavailable(f"{command[0]} did not respond within {patience_s:g} s", is_open=True) from None
     except OSError as error:
         raise BackendUnavailable(f"{command[0]} cannot be run ({error.strerror})") from None
     if answer.returncode:

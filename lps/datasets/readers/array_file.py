@@ -78,7 +78,7 @@ class ArrayFile:
             with self._archive.open(f"{name}.npy") as stream:
                 head = read_head(stream)
             if not head.dtype.hasobject and head.start + head.size != self.unpacked_size(name):
-                raise WrongSize(f"{name} is not as long as its header says")
+                raise WrongSize(f"{name} does not have the length in its header")
             self._heads[name] = head
         return self._heads[name]
 
@@ -110,7 +110,7 @@ class ArrayFile:
         """The given rows (ascending) of an array; the others are never in memory together."""
         head = self.head(name)
         if len(rows) and rows[-1] >= head.shape[0]:
-            raise ValueError(f"{name} is shorter than the array that it goes with")
+            raise ValueError(f"{name} is shorter than its array")
         chosen = np.empty((len(rows), *head.shape[1:]), head.dtype)
         start = 0
         for piece in self.pieces(name):
@@ -131,14 +131,14 @@ def opened(
     if path is None:
         raise UserError("dataset.path", f"is missing; expected {expected}")
     if not os.path.isfile(path):  # which, unlike a Path, takes a name of any length
-        what = "is no file" if os.path.exists(path) else "does not exist"
+        what = "is not a file" if os.path.exists(path) else "does not exist"
         raise UserError("dataset.path", f"{quoted(path)} {what}; expected {expected}")
     try:
         with open(path, "rb") as file, ArrayFile(file) as stored:
             heads = {name: stored.head(name) for name in names if name in stored.names}
             if objects := [name for name, head in heads.items() if head.dtype.hasobject]:
                 raise UserError(
-                    "dataset.path", f"{objects[0]} holds Python objects; expected numbers (or texts of fixed width)"
+                    "dataset.path", f"{objects[0]} has Python objects; expected numbers (or texts of fixed width)"
                 )
             check(heads)
             size = sum(map(stored.unpacked_size, heads))
@@ -160,13 +160,13 @@ def read_head(stream: BinaryIO) -> ArrayHead:
     """The head of an `.npy` file; raises `ValueError` for what is none."""
     read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(npy.read_magic(stream))
     if read is None:
-        raise ValueError("an array of another version")
+        raise ValueError("an array of an unknown version")
     try:
         shape, by_columns, dtype = read(stream, max_header_size=_LONGEST_HEAD)
     except (MemoryError, RecursionError, SyntaxError, TypeError, tokenize.TokenError):  # NumPy reads it as Python
         raise ValueError("the head of an array cannot be read") from None
     if any(side < 0 for side in shape):
-        raise ValueError("an array has a negative side")
+        raise ValueError("an array has a negative dimension")
     return ArrayHead(shape, dtype, by_columns and len(shape) > 1, stream.tell())
 
 

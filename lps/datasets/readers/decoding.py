@@ -93,9 +93,9 @@ def _opened(source: Source, size: int) -> Iterator[tuple[Image.Image, tuple[int,
     except Unreadable:
         raise
     except FileNotFoundError:
-        raise Unreadable("is gone") from None
+        raise Unreadable("was not found") from None
     except UnidentifiedImageError:
-        raise Unreadable("holds no picture of a known kind") from None
+        raise Unreadable("is not a picture of a known format") from None
     except MemoryError:
         raise Unreadable("does not fit in memory") from None
     except Exception:  # a damaged file can make a decoder fail in any way
@@ -142,8 +142,8 @@ def _needed(source: Source, size: int) -> int:
             pixels = _checked_pixels(*image.size)
             if pixels > _MOST_SLOW and any(tile[0] in _SLOW for tile in image.tile):
                 raise Unreadable(
-                    f"has {image.width} x {image.height} pixels stored in a slow way; expected at most "
-                    f"{_MOST_SLOW:,} of that kind: save it as PNG"
+                    f"has {image.width} x {image.height} pixels in a format that decodes slowly; expected at "
+                    f"most {_MOST_SLOW:,}: save it as PNG"
                 )
             aside = _aside(image, length)
             image.draft(None, (2 * size, 2 * size))
@@ -152,7 +152,7 @@ def _needed(source: Source, size: int) -> int:
 
 def _checked_pixels(width: int, height: int) -> int:
     if width * height > Image.MAX_IMAGE_PIXELS:  # Pillow itself stops at twice as many
-        raise Unreadable(f"has {width} x {height} pixels, more than Pillow takes for safe")
+        raise Unreadable(f"has {width} x {height} pixels, more than Pillow considers safe")
     return width * height
 
 

@@ -71,11 +71,11 @@ class Listing:
     def _walk(self, folder: Path | os.DirEntry, depth: int) -> Iterator[tuple[str, os.stat_result]]:
         """Picture files below `folder`, sorted; every folder once, however many links lead to it, and not too deep."""
         if depth > DEEPEST:
-            self.skip(folder, f"lies more than {DEEPEST} folders deep")
+            self.skip(folder, f"is more than {DEEPEST} folders deep")
             return
         here = _identity(folder)
         if here in self._folders:
-            self.skip(folder, "is a link to a folder whose pictures are taken already")
+            self.skip(folder, "is a link to a folder that was already read")
             return
         self._folders.add(here)
         yield from self._pictures(scan(folder), depth)
@@ -92,9 +92,9 @@ class Listing:
                 if depth and stat.S_ISDIR(about.st_mode):
                     yield from self._walk(path, depth + 1)
                 elif not stat.S_ISREG(about.st_mode):
-                    self.skip(path, "is no regular file")
+                    self.skip(path, "is not a regular file")
                 elif name[name.rfind(".") :].lower() not in ENDINGS:
-                    self.skip(path, "is no picture of a known kind")
+                    self.skip(path, "is not a picture of a known format")
                 else:
                     yield self._name(path), about
             except OSError as error:

@@ -57,8 +57,8 @@ def kept(source: tuple, content: str, make: Callable[[Writer], Images], space: i
     except OSError as error:
         raise UserError(
             "dataset.path",
-            f"its decoded pictures cannot be kept in {quoted(home)} ({error.strerror or error}); "
-            "name a folder with room in the environment variable LPS_CACHE",
+            f"its decoded pictures cannot be stored in {quoted(home)} ({error.strerror or error}); "
+            "set LPS_CACHE to a folder with enough space",
         ) from None
 
 
@@ -70,7 +70,7 @@ def _write(home: Path, folder: Path, make: Callable[[Writer], Images], space: in
     for old in home.iterdir():  # other contents, and what a killed process left; who maps them still has them
         shutil.rmtree(old, ignore_errors=True)
     if os.path.lexists(folder):
-        raise OSError(0, f"{folder.name} is in the way; remove it")
+        raise OSError(0, f"{folder.name} blocks the folder; remove it")
     if shutil.disk_usage(home).free < space:
         raise OSError(0, f"{space / 1e9:.1f} GB are needed")
     fresh = home / f".{folder.name}.tmp"
@@ -129,7 +129,7 @@ def _read_array(path: Path, shape: tuple[int, ...]) -> np.ndarray:
     with open_regular(path) as file:
         np.lib.format.read_magic(file)
         if np.lib.format.read_array_header_1_0(file) != (shape, False, np.dtype(np.int64)):
-            raise ValueError("it is another array")
+            raise ValueError("it is a different array")
         return np.frombuffer(file.read(8 * math.prod(shape)), np.int64).reshape(shape).copy()
 
 

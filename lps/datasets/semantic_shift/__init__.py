@@ -110,7 +110,7 @@ class Download:
             data = file.read(_LONGEST_LIST + 1)
         if len(data) > _LONGEST_LIST:
             raise UserError(
-                "dataset.path", f"{name} is longer than {_LONGEST_LIST >> 20} MiB; it is no list of pictures"
+                "dataset.path", f"{name} is longer than {_LONGEST_LIST >> 20} MiB, too long for a list of pictures"
             )
         return data
 
@@ -131,7 +131,7 @@ class Download:
         found = dict(pairs)
         if len(found) < len(pairs):
             raise UserError(
-                "dataset.path", f"{name} names {len(found):,} ids in {len(pairs):,} lines; each must be once"
+                "dataset.path", f"{name} names {len(found):,} ids in {len(pairs):,} lines; expected each id once"
             )
         return found
 
@@ -166,7 +166,7 @@ class Download:
         for name in names:
             parts = PurePosixPath(name).parts
             if name.startswith("/") or ".." in parts or "\0" in name:
-                raise UserError("dataset.path", f"a list names {shorten(name)}, which lies outside of the data set")
+                raise UserError("dataset.path", f"a list names {shorten(name)}, which is outside the data set")
         absent = [name for name in names if not (root / name).is_file()]
         if absent:
             raise UserError(
@@ -192,7 +192,7 @@ def labels_of_numbers(dataset: str, names: Mapping[int, str], where: str) -> lis
     for number in sorted(names):
         label = labels.get(plain_name(names[number]))
         if label is None or label in found:
-            words = "stands there twice" if label is not None else "is no class of the benchmark"
+            words = "is listed twice" if label is not None else "is not a class of the benchmark"
             raise UserError("dataset.path", f"{where} names {shorten(names[number])}, which {words}")
         found.append(label)
     return found

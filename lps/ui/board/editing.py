@@ -42,10 +42,10 @@ def _choose(place: str, chart: BoardChart, words: Mapping[str, str], groupings: 
     ys = {chart.y: chart.y} | dict(words)
     xs = {**boards.OVER, chart.x: boards.OVER.get(chart.x, chart.x), **words}
     by = {chart.by: chart.by} | dict(groupings)
-    st.selectbox("What", list(ys), format_func=lambda name: words.get(name, name), key=f"{place}_y", **then)
+    st.selectbox("Measurement", list(ys), format_func=lambda name: words.get(name, name), key=f"{place}_y", **then)
     st.selectbox("Over", list(xs), format_func=lambda name: xs.get(name, name), key=f"{place}_x", **then)
     about = "Draws the mean of the runs of a group, with a band of ± one standard deviation"
-    st.selectbox("A line for", list(by), format_func=lambda k: by.get(k, k), key=f"{place}_by", help=about, **then)
+    st.selectbox("A line per", list(by), format_func=lambda k: by.get(k, k), key=f"{place}_by", help=about, **then)
     about = "Weight of earlier values; the recorded line stays visible, faint"
     st.slider("Smoothing", 0.0, boards.MOST_SMOOTH, step=0.01, key=f"{place}_smooth", help=about, **then)
     st.segmented_control("Axes", list(_LOGS), format_func=_LOGS.get, key=f"{place}_log", required=True, **then)

@@ -72,9 +72,9 @@ def _board(find: str) -> None:
         st.info("No runs match. Remove a filter above.", icon=":material/filter_alt_off:")
         return
     if by and not st.query_params.get_all("chart"):
-        alike = "but for the seed" if by == grouping.EVERYTHING else f"in {by}"
-        about = f"{counted(len(shown.entries), 'run')}: a line is the mean of those that are alike {alike}."
-        st.caption(escape.markdown(f"{about} Under Change, a line can be each run."))
+        alike = "except for the seed" if by == grouping.EVERYTHING else f"in {by}"
+        about = f"{counted(len(shown.entries), 'run')}: each line is the mean of the runs that are equal {alike}."
+        st.caption(escape.markdown(f"{about} Press Change to draw a line per run."))
     look = theme.palette(), run_list.pinned()
     lines = [board_charts.lines_of_runs(chart, shown.entries, shown.histories, *look) for chart in charts]
     with st.container(key="board"):
@@ -132,7 +132,7 @@ def _shown(find: str) -> Shown:
 
 def _groupings(entries: Sequence[RunRow]) -> dict[str, str]:
     """What lines can be means of: option -> words."""
-    first = {"": "Each run", grouping.EVERYTHING: "All but the seed", "method": "Method", "tag": "Tag"}
+    first = {"": "Each run", grouping.EVERYTHING: "All settings but the seed", "method": "Method", "tag": "Tag"}
     return first | {key: key for key in columns.varying(entries)}
 
 
@@ -191,7 +191,8 @@ def _show_values(charts: Sequence[BoardChart], shown: Shown) -> None:
     columns = [_column(head, table[head]) for head in table]
     data_table.show(columns, table.index, "Last and best value of every run")
     st.caption(
-        "Best is the highest value; for losses, KL, gap, conflict, time and memory the lowest. Fractions in percent."
+        "Best is the highest value, or the lowest for losses, KL, gap, conflict, time and memory. Fractions are in "
+        "percent."
     )
 
 

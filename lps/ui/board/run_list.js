@@ -142,7 +142,7 @@ function refresh(root) {
     row.eye.title = isOff ? "Show in all charts" : "Hide in all charts";
     row.name.setAttribute("aria-label", `${name}: ${text}${isOff ? ", hidden" : ""}`);
     row.pin.setAttribute("aria-pressed", String(root.pinned.has(key)));
-    row.pin.setAttribute("aria-label", `Keep the colour of ${name}`);
+    row.pin.setAttribute("aria-label", `Pin the colour of ${name}`);
     row.pin.title = root.pinned.has(key) ? "Click to release the pinned colour" : "Pin this colour";
     row.colors = colors;
     row.swatch.style.background = `light-dark(${colors[0]}, ${colors[1]})`;

@@ -38,7 +38,7 @@ def show(here: View, images: Images | None) -> None:
             icon=":material/download:",
         )
         if images is not None:
-            about = "One sub-folder a class with its pictures, and the table; rejected images go to unlabeled"
+            about = "One sub-folder per class with its pictures, and the table; rejected images go to unlabeled"
             take_away.offer_file("Download ZIP", downloads.address(here.run, here.epoch), "folder_zip", about)
         links = False
         if files:
@@ -67,7 +67,7 @@ def _account(found: Labels, here: View) -> str:
     called = {*here.said.names, *here.defaults}
     named = sum(c in called for c, source in zip(found.cluster.tolist(), found.sources) if source == "predicted")
     given = counts["labeled"] + counts["withheld"]
-    said = [f"{counted(len(found.images), 'image')}: {given:,} with the label you gave"]
+    said = [f"{counted(len(found.images), 'image')}: {given:,} with your label"]
     said.append(f"{named:,} predicted in clusters with a name")
     said.append(f"{counts['predicted'] - named:,} in clusters without one")
     said += [f"{counts['rejected']:,} rejected"] if counts["rejected"] else []

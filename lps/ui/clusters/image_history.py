@@ -20,8 +20,9 @@ from lps.wording import counted
 
 _PICTURE = 256  # pixels
 HELPS = {
-    "Confidence": "Confidence in the predicted id. For most methods it is the probability of that id. For methods that "
-    "cluster features it says how much closer the image is to its own cluster's centre than to the next one",
+    "Confidence": "Confidence in the predicted id. For most methods it is the probability of that id. For methods "
+    "that cluster features it measures how much closer the image is to the centre of its own cluster than to the "
+    "next centre",
     "Predicted": "The id that the network predicted, before your merges and splits",
 }
 

@@ -45,7 +45,7 @@ def _show_other_names(here: View, epoch: int) -> None:
         st.markdown(f"You named clusters at epoch {epoch}, but not at this one.", width="stretch")
         go, take = (here.run, epoch), (here, epoch)
         st.button(f"Go to epoch {epoch}", key="go_to_names", on_click=_go, args=go, icon=":material/arrow_back:")
-        words = "Gives each name to the cluster of this epoch that has most of the images"
+        words = "Gives each name to the cluster that has most of its images at this epoch"
         st.button("Copy the names", key="carry_names", on_click=_carry, args=take, icon=":material/redo:", help=words)
 
 
@@ -62,7 +62,7 @@ def _carry(here: View, epoch: int) -> None:
         if steps:
             name_field.record(here, steps)
         if lost:
-            words = f"No cluster of this epoch continues {', '.join(lost)}; epoch {epoch} still has it."
+            words = f"No cluster of this epoch matches {', '.join(lost)}; epoch {epoch} still has it."
             st.session_state[_NOTE] = words
 
 
@@ -111,7 +111,7 @@ def _ask_merge(here: View, cluster: int, version: int) -> None:
         index=None,
         format_func=lambda other: others.get(other, str(other)),
         key=f"merge {version} {cluster}",
-        placeholder="Choose the cluster that it belongs to",
+        placeholder="Choose a cluster",
         on_change=_merge,
         args=(here, cluster, f"merge {version} {cluster}"),
     )
@@ -122,7 +122,7 @@ def _show_verdicts(here: View, cluster: int, ticked: tuple[int, ...]) -> None:
     with st.container(horizontal=True, gap="small"):
         rejected = cluster in here.said.rejected
         st.button(
-            "It is a class" if rejected else "No class",
+            "Is a class" if rejected else "Not a class",
             key="reject",
             icon=":material/undo:" if rejected else ":material/block:",
             help="Images of a rejected cluster get no label",
@@ -135,7 +135,7 @@ def _show_verdicts(here: View, cluster: int, ticked: tuple[int, ...]) -> None:
             key="split",
             icon=":material/call_split:",
             disabled=not ticked,
-            help="Makes a new cluster of the ticked images",
+            help="Moves the ticked images to a new cluster",
             on_click=_split,
             args=(here, ticked),
         )

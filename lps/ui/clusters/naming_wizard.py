@@ -13,7 +13,7 @@ _mount = st.components.v2.component("lps_naming_wizard", html="", js=_SCRIPT, is
 def offer(cluster: int) -> None:
     """The switch; while it is on, the field for the name has the keyboard as soon as another cluster is shown."""
     words = "Opens the next unnamed cluster after each name"
-    st.toggle("Name one after the other", key=KEY, bind="query-params", help=words)
+    st.toggle("Name one by one", key=KEY, bind="query-params", help=words)
     if is_on():
         _mount(key="naming_wizard", data=cluster)
 

@@ -39,7 +39,7 @@ _MATCHING = (
 
 def main() -> None:
     """The whole page."""
-    words = "No run has predictions yet; the first epoch of training makes them."
+    words = "No run has predictions yet. The first epoch of training makes them."
     runs = page_head.begin_with("Clusters", points.epochs, words, ":material/category:")
     if runs:
         show(runs)
@@ -173,7 +173,7 @@ def _share(here: View, class_id: int, share: float) -> str:
 
 def _shown_name(here: View, cluster: int) -> str:
     if cluster in here.said.rejected:
-        return "(no class)"
+        return "(not a class)"
     return here.said.names.get(cluster) or here.defaults.get(cluster, "")
 
 
@@ -198,13 +198,13 @@ def columns(here: View) -> list[Column]:
     """The columns of the clusters: of true classes only where enough is known; elsewhere the labels that are known."""
     percent = "%.0f %%"
     marks = "\n\n".join(f"**{title}**: {words}" for title, words in FLAGS.values())
-    overlap = "Overlap with the same cluster in earlier epochs (images in both over images in either), "
-    overlap += f"mean over the {clusters.WINDOW} epochs before. Clusters that you merged or split off have none"
-    about_matched = f"{_MATCHING}. Per cent: its share of the cluster"
+    overlap = "Overlap with the same cluster in earlier epochs (images in both divided by images in either), "
+    overlap += f"mean over the last {clusters.WINDOW} epochs. Clusters that you merged or split off have no value"
+    about_matched = f"{_MATCHING}. The percentage is its share of the cluster"
     about_second = "Second most frequent true class and its share"
-    about_known = "The most frequent class among its images of known class, and how many of these have it"
+    about_known = "The most frequent class among its images of known class, and how many of them have this class"
     about_confidence = f"Mean over its images. {image_history.HELPS['Confidence']}"
-    about_nearest = "The cluster with the most similar mean features, and the cosine"
+    about_nearest = "The cluster with the most similar mean features, and the cosine similarity"
     flags = {"options": list(FLAGS), "color": [_FLAG_COLORS[name] for name in FLAGS]}
     bar = {"min_value": 0, "max_value": 100, "format": percent}
     classes = {"hidden": not any(c.is_trusted for c in here.clusters)}
@@ -270,8 +270,8 @@ def _show_confusion(here: View, chosen: int) -> None:
     titles = {here.clusters[i].id: title for i, title in zip(order, rows)}
     _pick_cell(titles, dict(enumerate(here.split.class_names[:width])), (chosen, column))
     st.caption(
-        "Colour: share of the cluster. Left of the dotted line are seen classes, right of it novel ones. "
-        "Click a cell, or choose it above, to see its images. Clusters are in the order of their matched classes.",
+        "Colour: share of the cluster. Seen classes are left of the dotted line, novel classes right of it. Click a "
+        "cell, or choose it above, to see its images. Clusters are sorted by their matched class.",
         help=_MATCHING,
     )
     if clicked is not None and 0 <= clicked < counts.size:
@@ -345,7 +345,7 @@ def _show_sheet(here: View, chosen: int, images: Images | None) -> tuple[int, ..
     start = (number - 1) * PAGE
     st.caption(
         f"{start + 1:,}–{start + len(ids):,} of {counted(len(rows), 'image')}, with the network's confidence. Click "
-        "one to open it; tick the round mark in its corner to choose it, with Shift a whole row."
+        "an image to open it. Tick the circle in its corner to choose it; hold Shift to choose a range."
     )
     if done.clicked is not None and done.clicked != url_fields.number("image"):
         url_fields.set_number("image", done.clicked)
@@ -378,7 +378,7 @@ def class_account(here: View, about: Cluster) -> str:
     of = "of its images" if about.known == about.size else "of its images of known class"
     said = f"Matched class {_bold_share(here, about.matched, about.matched_share)} {of}."
     if about.matched < 0:
-        said = f"Matched with no class: other clusters fit the classes better. Shares are {of}."
+        said = f"Not matched with any class: other clusters fit the classes better. Shares are {of}."
     if about.majority != about.matched:
         said += f" Most frequent class {_bold_share(here, about.majority, about.purity)}."
     return said

@@ -13,7 +13,7 @@ def ask(here: View, cluster: int, ticked: tuple[int, ...], say: Callable[[View, 
     acts = {
         "Right": (":material/check:", {"do": "assign", "images": images, "to": cluster}, "They belong in this cluster"),
         "Not this": (":material/close:", {"do": "wrong", "images": images, "id": cluster}, "They get no label"),
-        "Nothing": (":material/hide_image:", {"do": "nothing", "images": images}, "They show no class at all"),
+        "Nothing": (":material/hide_image:", {"do": "nothing", "images": images}, "They show none of the classes"),
     }
     with st.container(horizontal=True, gap="small"):
         for label, (icon, step, words) in acts.items():

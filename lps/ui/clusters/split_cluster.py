@@ -43,7 +43,7 @@ def _show_parts(here: View, cluster: int, ids: np.ndarray, features: np.ndarray,
     for part in range(count):
         rows = np.flatnonzero(parts == part)
         first = ids[rows[mixtures.typical(features[rows], _SHOWN)]].tolist()
-        words = "stay in the cluster" if part == 0 else "become a cluster of their own"
+        words = "stay in the cluster" if part == 0 else "become a new cluster"
         st.caption(f"{counted(len(rows), 'image')} {words}")
         tiles = [Tile(image, "", f"Image {image} of part {part + 1}") for image in first]
         alt = f"The most typical images of part {part + 1}"
@@ -52,7 +52,7 @@ def _show_parts(here: View, cluster: int, ids: np.ndarray, features: np.ndarray,
         st.caption(f"{counted(left, 'image')} whose features are not stored stay in the cluster.")
     moved = [ids[parts == part].tolist() for part in range(1, count) if (parts == part).any()]
     take = {"on_click": _split, "args": (here, moved), "type": "primary", "icon": ":material/call_split:"}
-    st.button("Split it so", key="take_parts", disabled=not moved, **take)
+    st.button("Apply this split", key="take_parts", disabled=not moved, **take)
 
 
 def _split(here: View, moved: list[list[int]]) -> None:

@@ -18,7 +18,7 @@ from lps.ui.server import routing
 from lps.ui.shared import escape, select, take_away
 
 _RULES = {"all": "All", "confident": "Confident", "looked-at": "Looked at"}
-_STARTS = {"weights": "From its weights", "afresh": "Afresh"}
+_STARTS = {"weights": "From its final weights", "afresh": "From its start weights"}
 _KEEP, _DISSOLVE, _MERGE = "Keep as novel", "Dissolve", "Merge into"
 _VISIT = "train_on_visit"
 
@@ -37,7 +37,11 @@ def show(here: View) -> None:
         )
         why = "Starts a new run. Its labels are those of this run plus the clusters you named."
         st.caption(
-            why if is_ready else "Name a cluster first." if not here.run.is_recorded else "A recording has no names."
+            why
+            if is_ready
+            else "Name a cluster first."
+            if not here.run.is_recorded
+            else "Recordings have no cluster names."
         )
     if pressed:
         st.session_state[_VISIT] = secrets.token_hex(8)
@@ -98,7 +102,7 @@ def _ask_unnamed(here: View) -> dict[int, int | None]:
             "Cluster": [str(c.id) for c in free],
             "Pictures": [c.size for c in free],
             "Mixed": ["yes" if "mixed" in c.flags else "" for c in free],
-            "What becomes of it": [_usual_fate(here, c) for c in free],
+            "In the new run": [_usual_fate(here, c) for c in free],
         }
     )
     st.markdown("Clusters without a name")
@@ -108,13 +112,13 @@ def _ask_unnamed(here: View) -> dict[int, int | None]:
         width="stretch",
         disabled=["Cluster", "Pictures", "Mixed"],
         column_config={
-            "What becomes of it": st.column_config.SelectboxColumn(options=[_KEEP, _DISSOLVE, *targets], required=True)
+            "In the new run": st.column_config.SelectboxColumn(options=[_KEEP, _DISSOLVE, *targets], required=True)
         },
         key=f"train_on_unnamed_{here.run.id}_{here.epoch}",
-    )["What becomes of it"]
+    )["In the new run"]
     st.caption(
         "A dissolved cluster is not a class of the new run: its pictures stay unlabeled and can join other classes. "
-        "This is the default for clusters that look mixed and for those you marked as no class."
+        "This is the default for clusters that look mixed and for those that you marked as not a class."
     )
     return {c.id: targets.get(answer) for c, answer in zip(free, answers) if answer != _KEEP}
 

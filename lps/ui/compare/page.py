@@ -87,7 +87,7 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
     states = {run.id: run.state().name for run in runs}
     usual = usual_choice(runs, states)
     chosen = select.picked(runs)
-    about = f"The {len(usual)} newest finished runs of one split" if len(usual) > 1 else "The only finished run"
+    about = f"The {len(usual)} newest finished runs of the same split" if len(usual) > 1 else "The only finished run"
     with st.container(horizontal=True, gap="small"):
         url_fields.draw(
             st.multiselect,
@@ -127,7 +127,7 @@ def _split_settings(flat: dict[str, object]) -> dict[str, object]:
 def _show_runs(groups: list[Group]) -> None:
     """Every run of every group, with a link to its own page."""
     rows = [(group.label, member, "") for group in groups for member in group.members]
-    why = "another run of the seed counts"
+    why = "not used: another run has the same seed"
     rows += [(group.label, member, why) for group in groups for member in group.replaced]
     with st.expander(f"Every run ({len(rows)})"):
         data_table.show(_run_columns(), rows, "Every run of every group with its scores")
@@ -155,8 +155,8 @@ def _shown_score(member: Scored, key: str) -> float:
 
 
 def _remark(member: Scored, why: str) -> str:
-    told = "as recorded while training; the predictions were deleted" if member.is_told else ""
-    return "; ".join(filter(None, [why or ("" if member.is_complete else "did not reach its end"), told]))
+    told = "as recorded during training; the predictions were deleted" if member.is_told else ""
+    return "; ".join(filter(None, [why or ("" if member.is_complete else "ended early"), told]))
 
 
 # ---------------------------------------------------------------------------------------------------- curves
@@ -173,9 +173,7 @@ def _show_curves(scored: Sequence[Scored]) -> None:
         return
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         name = url_fields.choose(st.selectbox, "curve", "Measurement", measures, width=270)
-        by = url_fields.choose(
-            st.selectbox, "by", "One curve for each", groupings([m.config for m in scored]), width=230
-        )
+        by = url_fields.choose(st.selectbox, "by", "One curve per", groupings([m.config for m in scored]), width=230)
         band = url_fields.choose(st.segmented_control, "band", "Band", _BAND_WORDS, required=True)
     members = curve_groups(scored, by)
     tables = {label: curve_table([histories[m.run.id] for m in own], name, band) for label, own in members.items()}
@@ -192,11 +190,11 @@ def _show_curves(scored: Sequence[Scored]) -> None:
 
 def _about_curves(name: str, members: dict, tables: dict[str, pd.DataFrame], band: str) -> list[str]:
     """What the lines and bands are, and where they are not what they seem."""
-    words = {"range": "The band goes from the lowest to the highest.", "std": "The band is ± one standard deviation."}
-    words["interval"] = f"The band is the {INTERVAL} of each mean by itself; whether two differ is shown above."
+    words = {"range": "The band is the range from lowest to highest.", "std": "The band is ± one standard deviation."}
+    words["interval"] = f"The band is the {INTERVAL} of each mean. The table above shows whether two means differ."
     said = ["Each line is the mean of n runs at each epoch.", words.get(band, "")]
     if name.startswith(("accuracy/", "nmi/", "ari/")):
-        said.append("As recorded while training: protocol orca, seen accuracy by method.")
+        said.append("As recorded during training: protocol orca; seen accuracy as each method defines it.")
     pooled = [label for label, own in members.items() if len({run_groups.identity(member) for member in own}) > 1]
     if pooled:
         said.append(f"Groups that average over different settings: {escape.markdown(' · '.join(pooled))}.")
@@ -205,7 +203,7 @@ def _about_curves(name: str, members: dict, tables: dict[str, pd.DataFrame], ban
         said.append(f"Not recorded by {escape.markdown(' · '.join(silent))}.")
     fewer = [label for label, table in tables.items() if len(table) and table["count"].min() < len(members[label])]
     if fewer:
-        said.append(f"Not every epoch has all runs of {escape.markdown(' · '.join(fewer))}.")
+        said.append(f"Some epochs lack runs of {escape.markdown(' · '.join(fewer))}.")
     return list(filter(None, said))
 
 
@@ -216,13 +214,13 @@ def _show_differences(groups: list[Group]) -> None:
     """The settings in which the groups differ, and no others."""
     st.subheader("Settings that differ", anchor=False)
     if len(groups) == 1:
-        st.caption("There is one group: its runs differ only in the seed.")
+        st.caption("There is only one group: its runs differ only in the seed.")
         return
     table = settings_table(groups)
     columns = [Column(head, table[head]) for head in table if head != "Group"]
     columns.insert(0, Column("Group", table["Group"], "text", pinned=True, width=width(groups)))
     data_table.show(columns, groups, "The settings in which the groups differ", most=len(groups))
-    st.caption("A setting that only some methods have is listed where a run has changed it.")
+    st.caption("A setting that only some methods have is listed if a run has changed it.")
 
 
 # ---------------------------------------------------------------------------------------------------- to take away
@@ -246,7 +244,7 @@ def _show_downloads(groups: list[Group], reference: Group | None, report: Callab
 
 def _show_texts(groups: list[Group], scoring: Scoring, reference: Group | None) -> None:
     """The tables in each form, and the command that prints it, to copy."""
-    st.subheader("To copy", anchor=False)
+    st.subheader("Copy", anchor=False)
     for tab, form in zip(st.tabs([word for word, _ in _FILES.values()]), _FILES):
         text = score_tables.table(groups, form, reference)
         tab.code(text, language=None, wrap_lines=True, height="content" if text.count("\n") <= _MOST_LINES else 360)
@@ -255,11 +253,11 @@ def _show_texts(groups: list[Group], scoring: Scoring, reference: Group | None) 
 
 def _show_published() -> None:
     """Table 1 of the paper with what speaks against its numbers."""
-    with st.expander("What the paper reports"):
+    with st.expander("Numbers of the paper"):
         data_table.show(_published_columns(), published(), "Table 1 of the LPS paper")
         st.caption(
-            "Table 1 of the LPS paper, means of three runs. Where seen accuracy is matched, All cannot exceed the "
-            "weighted mean of seen and novel; the last column says where it does."
+            "Table 1 of the LPS paper, means of three runs. If seen accuracy is matched, All cannot exceed the "
+            "weighted mean of seen and novel; the last column marks where it does."
         )
 
 

@@ -22,9 +22,7 @@ def show(scored: Sequence[Scored], waiting: Sequence[Config]) -> None:
     found = ablation.tables(scored)
     if not found:
         method = catalog.method_info(scored[0].config.method).title
-        st.caption(
-            f"The parts of LPS are switched off one by one; of {escape.markdown(method)} there is no such table."
-        )
+        st.caption(f"This table switches off the parts of LPS one by one; there is none for {escape.markdown(method)}.")
         return
     table = _pick_table(found)
     on_their_way = waiting_rows(table, waiting)
@@ -58,7 +56,7 @@ def _columns(on_their_way: set[str]) -> list[Column]:
     """The columns of the variants; one without a run says so."""
 
     def cell(row: ablation.Variant, measure: str) -> str:
-        lack = "on its way" if row.name in on_their_way else "not run"
+        lack = "in progress" if row.name in on_their_way else "not run"
         return score_tables.cell(row.group, measure) if row.group else lack
 
     about_paper = "Seen / novel / all of the same experiment in the LPS paper"

@@ -81,9 +81,9 @@ def _against(setting: str, ranked: list[Group], second: object, measure: str) ->
     """What can be said of the first of these groups against the others, each comparison by itself."""
     found = [differences.of_groups(ranked[0], other, measure) for other in ranked[1:]]
     if all(one is not None and one.is_distinguishable_alone for one in found):
-        return "Every other value is distinguishable from it."
+        return "Its difference from every other value is distinguishable from chance."
     name = _named(setting, second)
     if found[0] is None:
-        return f"It does not compare with the next, {name}."
+        return f"It cannot be compared with the next, {name}."
     held = escape.markdown(differences.cell(found[0]))
-    return f"Against the next, {name}: {held} points, {differences.verdict(found[0])}."
+    return f"Compared with the next, {name}: {held} points, {differences.verdict(found[0])}."

@@ -16,7 +16,7 @@ def pick_background(found: Sequence[Background], name: str) -> Background:
     words = background_words(found)
     if len(found) > 1:
         named = {background.id: text for background, text in zip(found, words)}
-        label = f"Everything else ({len(found)} backgrounds)"
+        label = f"Other settings ({counted(len(found), 'combination')})"
         chosen = url_fields.choose(st.selectbox, name, label, named, width=420)
         return next(background for background in found if background.id == chosen)
     st.caption(f"All other settings are equal: {escape.markdown(words[0])}.")

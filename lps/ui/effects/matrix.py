@@ -92,8 +92,8 @@ def _show_cells(
         if marked is None:
             is_are = "is" if len(empty) == 1 else "are"
             words = f"{len(background.groups)} of {len(pairs)} cells have runs, {len(empty)} {is_are} empty"
-            words += f", {len(on_their_way)} on their way." if on_their_way else "."
-            st.markdown(f"{words} Click one, or choose it above." if empty else words)
+            words += f", {len(on_their_way)} in progress." if on_their_way else "."
+            st.markdown(f"{words} Click a cell, or choose it above." if empty else words)
             return
         pair = rows.values[marked[0]], columns.values[marked[1]]
         about = effects.in_words(dict(zip(background.settings, pair)))
@@ -102,7 +102,7 @@ def _show_cells(
         configs = effects.missing(background, pair, effects.usual_seeds(background.groups.values()))
         if configs:
             missing_runs.offer(
-                "cell", about, configs, "Launch it" if len(configs) == 1 else f"Launch {len(configs)} runs"
+                "cell", about, configs, "Launch 1 run" if len(configs) == 1 else f"Launch {len(configs)} runs"
             )
 
 

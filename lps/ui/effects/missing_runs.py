@@ -38,9 +38,9 @@ def show_started() -> None:
     if not items:
         return
     fresh = [item for item in items if item.action != "exists"]
-    words = f"{counted(len(fresh), 'run')} on {'its' if len(fresh) == 1 else 'their'} way."
+    words = f"{counted(len(fresh), 'run')} in progress."
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
-        st.markdown(words if fresh else "These runs exist already, so nothing was started.", width="stretch")
+        st.markdown(words if fresh else "These runs already exist, so nothing was started.", width="stretch")
         runs = [item.run.id for item in items]
         label, icon = "Watch them live", ":material/show_chart:"
         st.page_link("pages/live.py", label=label, icon=icon, query_params={"run": runs}, width="content")
@@ -74,9 +74,11 @@ def _sentence(about: str, items: Sequence[Item], cost: str = "") -> str:
     method = method_info(items[0].config.method).title
     what = escape.markdown(f"{method} with {about}")
     said = [f"**{counted(len(left), 'run')}** would start: {what}, {_seeds(left)};"]
-    said = [*said, f"everything else as in the others.{cost}"] if left else [f"**{escape.markdown(about)}**:"]
+    said = (
+        [*said, f"all other settings are as in the other runs.{cost}"] if left else [f"**{escape.markdown(about)}**:"]
+    )
     for action, one, many in (
-        ("resumed", "that was {} goes on", "that were {} go on"),
+        ("resumed", "that was {} is resumed", "that were {} are resumed"),
         ("exists", "exists and is {}", "exist and are {}"),
     ):
         states = Counter(item.state.name for item in items if item.action == action)

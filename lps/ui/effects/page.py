@@ -67,7 +67,7 @@ def main() -> None:
     scoring = _pick_scoring()
     scored = _score(chosen, scoring)
     if not scored:
-        st.info("None of the finished runs can be scored this way; see the reasons above.", icon=":material/tune:")
+        st.info("None of the finished runs can be scored this way. The reasons are above.", icon=":material/tune:")
         return
     varied = effects.varied(member.config for member in scored)
     if not varied:
@@ -117,9 +117,9 @@ def _show_bars(scored: Sequence[Scored], found: Sequence[MainEffect], measure: s
     seeds = sorted({item.seeds for item in found})
     number = "–".join(map(str, dict.fromkeys([seeds[0], seeds[-1]])))
     st.caption(
-        f"{MEASURES[measure]}, mean difference of runs that are equal in everything else, over n = {number} "
-        f"{'seed' if seeds[-1] == 1 else 'seeds'}. Of a setting with several values, the pair with the largest "
-        "difference; its interval is corrected for the number of pairs."
+        f"{MEASURES[measure]}, mean difference between runs that are equal in all other settings, over n = {number} "
+        f"{'seed' if seeds[-1] == 1 else 'seeds'}. For a setting with several values, the pair with the largest "
+        "difference is shown; its interval is corrected for the number of pairs."
     )
 
 
@@ -148,7 +148,7 @@ def _pick(runs: Sequence[Run]) -> Chosen | None:
         usual = sorted(by_method, key=lambda name: (-_variety(by_method[name]), name != "lps", name))
         named = {name: f"{catalog.method_info(name).title} · {counted(len(by_method[name]), 'run')}" for name in usual}
         method = url_fields.choose(st.selectbox, "method", "Method", named, width=200)
-        measure = url_fields.choose(st.selectbox, "measure", "Measured", MEASURES, width=220)
+        measure = url_fields.choose(st.selectbox, "measure", "Measurement", MEASURES, width=220)
     here = [run for run in splits[key] if configs[run].method == method]
     finished = {run: configs[run] for run in here if states[run].name == "finished"}
     others = {run: (configs[run], states[run]) for run in here if states[run].name != "finished"}
@@ -193,14 +193,15 @@ def _score(chosen: Chosen, scoring: Scoring) -> list[Scored]:
     kept, foreign = effects.one_split(scored)
     left_out += [(member.run, f"its split is {member.split}, not {kept[0].split}") for member in foreign]
     replaced = set(member.run.id for member in kept) - set(m.run.id for m in run_groups.newest_of_seeds(kept)[0])
-    left_out += [(m.run, "another run of its seed counts") for m in kept if m.run.id in replaced]
+    left_out += [(m.run, "not used: another run has the same seed") for m in kept if m.run.id in replaced]
     left_out += [(run, _standing(state)) for run, (_, state) in chosen.others.items()]
     scores.show_left_out(left_out)
     return kept
 
 
 def _standing(state: State) -> str:
-    return f"{state.name}; {'it counts once it has finished' if state.is_moving else 'only finished runs count'}"
+    why = "it is included once it has finished" if state.is_moving else "only finished runs are included"
+    return f"{state.name}; {why}"
 
 
 # ---------------------------------------------------------------------------------------------------- nothing to see
@@ -244,8 +245,8 @@ def _show_unvaried(scored: Sequence[Scored]) -> None:
     """What to do where all runs have the same settings."""
     one = len(scored) == 1
     words = "There is one run" if one else f"All {len(scored)} runs differ in nothing but the seed"
-    words += ": vary a setting to see what it does."
-    page_head.offer_launch(words, ":material/tune:", "Launch one with another value")
+    words += ". Vary a setting to see its effect."
+    page_head.offer_launch(words, ":material/tune:", "Launch a run with another value")
     config = scored[0].config
     flat, usual = config.flat(), config.defaults()
     changed = [key for key in flat if key not in run_scores.REPEATED and flat[key] != usual.get(key)]
@@ -300,18 +301,18 @@ def _about_curves(
     """What the points, bars and holes are, and whether the paper's curve is there."""
     counts = sorted({len(group.members) for group in groups.values()})
     number = "–".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
-    spread = f"Each point is the mean of n = {number} seeds, the bar ± one standard deviation, small dots single runs."
-    said = [spread if counts[-1] > 1 else "Each point is one run, so no spread is known."]
+    spread = f"Each point is the mean of n = {number} seeds, each bar ± one standard deviation, each small dot one run."
+    said = [spread if counts[-1] > 1 else "Each point is one run, so the spread is unknown."]
     if len(groups) == 1:
         said.append("No two runs differ in this setting alone, so there is no effect to see yet.")
     lacking = [value for value in axis.values if value not in groups]
     if lacking:
         values = escape.markdown(", ".join(map(effect_charts.in_short, lacking)))
-        said.append(f"Not run here, though elsewhere: {values}; no line passes over it.")
+        said.append(f"Only run with other settings: {values}. The line has a gap there.")
     if num_backgrounds > 1:
-        said.append("Runs of other backgrounds are not mixed in; choose them above.")
+        said.append("Runs that differ in other settings are not included; choose them above.")
     if shown.kind == "places":
-        said.append("The values are drawn at equal distances.")
+        said.append("The values are evenly spaced.")
     elif shown.kind == "log":
         said.append("The axis is logarithmic.")
     if reasons:
@@ -354,7 +355,7 @@ def _show_all(scored: Sequence[Scored], varied: Mapping[str, list], measure: str
     except UserError as error:
         found, left_out, trouble = [], {}, error
     _show_lines(scored, varied, measure, [name for item in found for name in item.setting.split(", ")])
-    st.markdown(f"**What goes with {MEASURES[measure].lower()}**")
+    st.markdown(f"**Settings that go with {MEASURES[measure].lower()}**")
     if trouble:
         st.caption(escape.markdown(f"Importance {str(trouble).removeprefix('importance: ')}."))
         return
@@ -382,8 +383,8 @@ def _show_lines(
     code = code_of("setting_lines", [member.run for member in kept], list(axes), measure, **scoring)
     plot(figure, "effect_parallel", alt, code=code)
     st.caption(
-        f"One line a run; the stronger its colour, the higher its {MEASURES[measure].lower()}. Drag along an axis to "
-        "keep only the lines through that part; drag a name to move its axis."
+        f"One line per run; the stronger its colour, the higher its {MEASURES[measure].lower()}. Drag along an axis "
+        "to filter runs; drag a name to move its axis."
     )
 
 
@@ -406,18 +407,18 @@ def _about_importance(scored: Sequence[Scored], left_out: Mapping[str, str]) -> 
     """What the bars are, and what they are not."""
     associated = effects.associations(scored)
     said = [
-        "Share of the variance between setups (means over seeds) that a setting adds to all other settings, in a "
-        "linear model of main effects (type III sum of squares). The mark is what a setting adds on average if "
-        "nothing has an effect. Effects that depend on another setting do not show. These shares describe the runs "
-        "here, not others."
+        "Share of the variance between setups (means over seeds) that a setting explains beyond all other settings, "
+        "in a linear model of main effects (type III sum of squares). The mark is the share that a setting gets on "
+        "average if no setting has an effect. Interactions between settings are not shown. The shares describe only "
+        "these runs."
     ]
     if not associated and not left_out:
-        said.append("The settings were varied independently: a share well beyond its mark is an effect in these runs.")
+        said.append("The settings were varied independently: a share well above its mark is an effect in these runs.")
     for one, other, strength in associated[:_MOST_ASSOCIATED]:
         pair = f"{escape.markdown(one)} and {escape.markdown(other)}"
         said.append(
-            f"{pair} were varied together (Cramer's V {strength:.2f}): what they share is counted for neither, so a "
-            "short bar does not mean that a setting does nothing."
+            f"{pair} were varied together (Cramer's V {strength:.2f}): their shared effect is counted for neither, "
+            "so a short bar does not mean that a setting has no effect."
         )
     for settings in effects.changed_together([member.config for member in scored]):
         said.append(f"Always changed together, so they count as one: {escape.markdown(', '.join(settings))}.")

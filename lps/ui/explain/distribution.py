@@ -21,11 +21,11 @@ from lps.ui.shared.plot import code_of, plot
 MADE_UP_SEEN = 5
 MADE_UP = (*(f"S{i}" for i in range(1, 6)), *(f"N{i}" for i in range(1, 6)))  # classes of a distribution made by hand
 PRESETS = {  # share of the seen classes, unevenness within the seen and within the novel ones, all in percent
-    "leaning": ("Leans to seen", (75, 10, 35)),
+    "leaning": ("Biased to seen", (75, 10, 35)),
     "balanced": ("Balanced", (50, 0, 0)),
     "collapsed": ("Collapsed onto seen", (98, 10, 20)),
-    "one": ("One novel class takes all", (45, 0, 85)),
-    "unequal": ("Right, but classes are unequal", (60, 30, 30)),
+    "one": ("One novel class dominates", (45, 0, 85)),
+    "unequal": ("Correct, unequal classes", (60, 30, 30)),
 }
 _RIGHT = "unequal"  # the preset whose shares, as it begins, are those that the classes really have
 _FROM_RUN = "run"
@@ -110,7 +110,7 @@ def _pick_source(words: dict[str, str]) -> str:
         "picked_from",
         source,
         _choose_source,
-        "What the model believes",
+        "Predicted shares",
         list(words),
         format_func=lambda word: words.get(word, word),
         required=True,
@@ -129,7 +129,7 @@ def _choose_source(source: str) -> None:
 
 def _by_hand(preset: str) -> ClassEstimate:
     usual = PRESETS[preset][1]
-    labels = ("All seen classes together", "Unevenness among the seen", "Unevenness among the novel")
+    labels = ("All seen classes together", "Imbalance among seen", "Imbalance among novel")
     limits = ((1, 99), (0, 100), (0, 100))
     values = [
         url_sliders.dial(label, name, *limit, value, 1, format="%d %%")
@@ -173,7 +173,7 @@ def _why_nothing(past: History, method: str) -> str:
     if not past.last_epoch:
         return "This run has recorded no epoch yet. Until then, you see an example distribution."
     name = escape.markdown(title(method))
-    return f"{name} estimates no class distribution in this epoch, so a made-up one stands here."
+    return f"{name} estimates no class distribution in this epoch, so this is an example."
 
 
 def show_epochs(run: Run, past: History, place: str) -> int | None:
@@ -283,7 +283,7 @@ def _type_values(belief: ClassEstimate) -> ClassEstimate:
             column_config={"Share %": number},
             height="content",
         )
-        st.caption("Rescaled to a sum of 100 %.")
+        st.caption("The values are rescaled to a sum of 100 %.")
     typed = edited["Share %"].to_numpy(np.float64)
     if edited.equals(table) or not np.isfinite(typed).all() or typed.min() < 0 or typed.sum() <= 0:
         return belief
@@ -299,14 +299,16 @@ def _show(belief: ClassEstimate) -> None:
     st.markdown(words)
     figure = explain_charts.shares(belief.shares, belief.seen, belief.names, theme.palette(), prior=belief.prior)
     figure.update_layout(uirevision=str(belief.run and belief.run.id))
-    alt = f"Share of the model's guesses that each of {belief.classes} classes gets, beside the prior"
+    alt = f"Share of the model's guesses for each of {belief.classes} classes, compared with the prior"
     code = code_of("guessed_shares", belief.run, belief.epoch) if belief.is_recorded else ""
     plot(figure, "explain_shares", alt, code=code)
-    more = " Classes are sorted by share; hover shows which." if belief.classes > explain_charts.SORTED_FROM else ""
+    more = (
+        " Classes are sorted by share; hover to see their names." if belief.classes > explain_charts.SORTED_FROM else ""
+    )
     if belief.prior is not None:
         st.caption(f"Dashed: the prior of this run.{more}")
         return
     st.caption(
-        "Dashed: the prior, an equal share for every class. Nobody tells LPS the true shares, so where classes differ "
-        f"in size this target is only a rough one.{more}"
+        "Dashed: the prior, an equal share for every class. LPS does not know the true shares, so if classes differ "
+        f"in size this target is only approximate.{more}"
     )

@@ -61,7 +61,7 @@ def _pick_prior(belief: ClassEstimate) -> np.ndarray | None:
     offered = {name: words for name, words in _PRIORS.items() if name == "equal" or shares[name] is not None}
     if len(offered) == 1:
         return None
-    picked = url_fields.choose(st.segmented_control, "prior", "The prior is", offered, required=True)
+    picked = url_fields.choose(st.segmented_control, "prior", "Prior", offered, required=True)
     return shares.get(picked)
 
 
@@ -84,16 +84,13 @@ def divergence_formula(pi_hat: np.ndarray, prior: np.ndarray, direction: str, va
 def _why(belief: ClassEstimate, both: dict[str, float], prior: np.ndarray | None) -> str:
     first, second = both[margin_math.PRIOR_FIRST], both[margin_math.ESTIMATE_FIRST]
     if max(first, second) < 0.0005:
-        return "Both are 0: the predicted shares equal the prior. Both grow with the distance from the prior."
+        return "Both are 0: the predicted shares equal the prior. Both grow as the shares move away from the prior."
     starved = int(np.argmin(belief.shares))
     share = f"{belief.shares[starved]:.1%}" if belief.shares[starved] >= 0.0005 else "less than 0.1%"
-    least = (
-        "" if prior is not None else f", the second one stops at log {belief.classes} = {np.log(belief.classes):.2f}"
-    )
+    least = "" if prior is not None else f"; the second is at most log {belief.classes} = {np.log(belief.classes):.2f}"
     return (
-        f"0 would mean a perfect match. The first one grows without limit when a class is **starved** "
-        f"(the rarest here: {_name(belief, starved)} with {share}){least}. "
-        "So the first one notices a vanishing class long before the second."
+        "0 means a perfect match. The first one grows without limit when a class is **starved** (the rarest here: "
+        f"{_name(belief, starved)} with {share}){least}. So the first one reacts to a vanishing class much earlier."
     )
 
 
@@ -105,9 +102,11 @@ def _compare_with_record(belief: ClassEstimate, value: float, direction: str, pr
     recorded = belief.past.column(column)
     if belief.epoch not in recorded.index:
         return
-    text = f"The run recorded {recorded.loc[belief.epoch]:.3f}: it takes the KL of every batch and averages those."
+    text = f"The run recorded {recorded.loc[belief.epoch]:.3f}: it averages the KL of all batches."
     if recorded.loc[belief.epoch] > value:
-        text += f" Batches are uneven by chance, so this is more than the {value:.3f} of the epoch's mean distribution."
+        text += (
+            f" Batches are uneven by chance, so this is larger than the {value:.3f} of the epoch's mean distribution."
+        )
     st.caption(text)
 
 
@@ -133,8 +132,9 @@ def show_margins(belief: ClassEstimate, divergence: float) -> np.ndarray:
         if recorded is not None:
             mark = "Line" if belief.classes > explain_charts.SORTED_FROM else "Rings"
             st.caption(
-                f"{mark}: what the run recorded, the mean over its batches. These are uneven by chance, and early on "
-                "they change within an epoch, so their margins are usually larger than those of the mean distribution."
+                f"{mark}: recorded by the run, averaged over its batches. Batches are uneven by chance, and early in "
+                "training their shares change within an epoch, so their margins are usually larger than those of the "
+                "mean distribution."
             )
     return values
 
@@ -147,11 +147,11 @@ def _say_whose_margin(belief: ClassEstimate) -> None:
     if belief.method == "lps":
         words = "This run had no margin. Below are the margins that LPS would have used."
     elif belief.method == "":
-        words = "The settings of this run cannot be read. Below is what LPS would make of its class distribution."
+        words = "The settings of this run cannot be read. Below is what LPS would compute from its class distribution."
     elif belief.past.vector("margin", belief.epoch or 0) is not None:
-        words = f"{name} has a margin of another kind. Below is what LPS would make of its class distribution."
+        words = f"{name} uses a different kind of margin. Below is what LPS would compute from its class distribution."
     else:
-        words = f"{name} has no margin. Below is what LPS would make of its class distribution."
+        words = f"{name} has no margin. Below is what LPS would compute from its class distribution."
     st.info(words, icon=":material/info:")
 
 
@@ -179,23 +179,21 @@ def sign_words(belief: ClassEstimate, values: np.ndarray, sureness: float) -> st
     """What the sign of the margin means, with the largest and the smallest margin at hand."""
     most, least = int(np.argmax(values)), int(np.argmin(values))
     if values[most] < 0.005:
-        return (
-            "Every margin is 0: nothing is held back, and training is plain cross-entropy. "
-            "That is where LPS wants to arrive."
-        )
+        return "Every margin is 0: no class is held back, and training is plain cross-entropy. This is the goal of LPS."
     left = margin_math.pull_left(sureness, values)
     keeps = {k: f"{left[k]:.0%}" if left[k] >= 0.005 else "less than 1%" for k in (most, least)}
     held = ": it is **held back**" if left[least] - left[most] >= _EVEN else ""
     text = (
-        f"The margin is **added** to the right class while training, so an image looks better learned than it is. "
+        "The margin is **added** to the logit of the right class during training, so an image looks better learned "
+        "than it is. "
         f"{_name(belief, most)} gets +{values[most]:.2f} and keeps {keeps[most]} of its "
         f"pull, the force with which training moves it towards the right answer{held}. "
     )
     if left[least] - left[most] < _EVEN:
-        return text + "The others keep about as much: no class has a clear advantage."
+        return text + "The other classes keep about as much: no class has a clear advantage."
     return text + (
-        f"{_name(belief, least)} gets +{values[least]:.2f} and keeps {keeps[least]}: it can **catch up**. "
-        "As the shares even out, KL and with it every margin goes to 0."
+        f"{_name(belief, least)} gets +{values[least]:.2f} and keeps {keeps[least]}: it can **catch up**. As the "
+        "shares become equal, KL and all margins go to 0."
     )
 
 
@@ -216,8 +214,8 @@ def show_image(belief: ClassEstimate, values: np.ndarray) -> None:
     _show_charts(belief, values, logits, target, sure)
     st.latex(_image_formula(sure, margin, margin_math.probabilities(logits, target, margin)[target]))
     st.caption(
-        "The paper writes the margin as a negative number and subtracts it, which is the same. It stands in the "
-        "training loss alone; when the model names an image afterwards, nothing is added."
+        "The paper writes the margin as a negative number and subtracts it, which is the same. It is only part of "
+        "the training loss; nothing is added when the model classifies an image later."
     )
 
 
@@ -254,7 +252,7 @@ def _show_charts(belief: ClassEstimate, values: np.ndarray, logits: np.ndarray, 
             f"How training moves the logits of an image of {name}, with and without the margin",
         )
     with third:
-        _title("Pull that is left", "for an image of each class")
+        _title("Remaining pull", "for an image of each class")
         left = margin_math.pull_left(sure, values)
         figure = explain_charts.pulls(left, belief.shares, belief.seen, belief.names, colors)
         plot(figure, "explain_pulls", "Share of the pull towards the right class that each class keeps")

@@ -31,31 +31,30 @@ LPS_TERMS = ("adaptive_margin", "pseudo_label_contrastive", "unsupervised_contra
 _TERMS = {
     "adaptive_margin": _Term(
         "Adaptive margin",
-        "Names images: labeled ones, and those whose guess passes. The margin brakes the classes that run ahead.",
+        "Classifies labeled images and those whose guess passes. The margin holds back classes that are learned "
+        "faster.",
     ),
     "pseudo_label_contrastive": _Term(
         "Pseudo-label contrast",
-        "Pulls images with the same label, given or guessed, together, and those with different labels apart.",
+        "Pulls images with the same label (given or guessed) together and pushes images with different labels apart.",
     ),
     "unsupervised_contrastive": _Term(
         "Unsupervised contrast",
-        "For images whose guess does not pass: two views of an image belong together, whatever it shows.",
+        "For images whose guess does not pass: pulls two views of the same image together.",
     ),
     "entropy": _Term(
-        "Entropy", "Keeps all classes in use. Without it, a few classes can swallow everything. Lowest at equal use."
+        "Entropy", "Keeps all classes in use. Without it, a few classes can absorb all images. Lowest at equal use."
     ),
-    "cross_entropy": _Term("Cross-entropy", "Names the labeled images."),
+    "cross_entropy": _Term("Cross-entropy", "Classifies the labeled images."),
     "pairwise": _Term("Pairs", "Similar images should get the same class."),
-    "pseudo_label": _Term("Pseudo-labels", "Names the images whose guess passes the threshold."),
-    "logit_adjusted": _Term("Pseudo-labels, adjusted", "Names confident images; frequent classes count for less."),
+    "pseudo_label": _Term("Pseudo-labels", "Classifies the images whose guess passes the threshold."),
+    "logit_adjusted": _Term("Pseudo-labels, adjusted", "Classifies confident images; frequent classes count less."),
     "consistency": _Term("Consistency", "Two views of an image should get the same class."),
     "supervised_contrastive": _Term("Supervised contrast", "Pulls labeled images of one class together."),
     "clustering": _Term("Clustering", "Sharpens the current clusters."),
 }
 _OF_OTHERS = {  # terms that are called alike in other methods and do something else there
-    "unsupervised_contrastive": _Term(
-        "Unsupervised contrast", "Two views of an image belong together, whatever it shows."
-    )
+    "unsupervised_contrastive": _Term("Unsupervised contrast", "Pulls two views of the same image together.")
 }
 _WEIGHTS = {  # hyperparameters that switch a term off when they are 0, in whatever method has them
     "pseudo_label_contrastive": ("pseudo_label_weight",),
@@ -86,8 +85,8 @@ def show_objective(belief: ClassEstimate) -> None:
         working = {name: value for name, value in terms.items() if name not in off}
         st.markdown(_summary(belief, epoch, working, total) + _off_words(off))
         st.caption(
-            "Each bar starts where the previous one ends. Training lowers the total; a negative term lowers it too. "
-            "All values are means over the batches of the epoch."
+            "Each bar starts where the previous one ends. Training minimizes the total. All values are means over "
+            "the batches of the epoch."
         )
     with right:
         if working:
@@ -96,7 +95,9 @@ def show_objective(belief: ClassEstimate) -> None:
             described = ", ".join(f"{name} {value:.2f}" for name, value in bars.items())
             plot(figure, "explain_terms", f"Terms of the objective in epoch {epoch}: {described}; total {total:.2f}")
     if belief.method == "":
-        st.caption("The settings of this run cannot be read; the formulas below are those of LPS with its usual ones.")
+        st.caption(
+            "The settings of this run cannot be read; the formulas below are those of LPS with default settings."
+        )
     elif belief.method != "lps":
         _show_formula(belief.method)
     values = {name: value for name, value in terms.items() if name != "rest"}
@@ -107,10 +108,8 @@ def _show_planned(belief: ClassEstimate) -> None:
     """The terms of LPS before there is a number, with the settings of the run where it is one of LPS."""
     off = switched_off(dict.fromkeys(LPS_TERMS), belief.settings)
     count = f"{len(LPS_TERMS) - len(off)} of its {len(LPS_TERMS)} terms" if off else "four terms"
-    whose = "the settings of this run" if belief.method == "lps" else "its usual settings"
-    st.markdown(
-        f"LPS adds up {count} and makes the sum as small as it can. Here they are with {whose}.{_off_words(off)}"
-    )
+    whose = "the settings of this run" if belief.method == "lps" else "default settings"
+    st.markdown(f"LPS minimizes the sum of {count}. They are shown with {whose}.{_off_words(off)}")
     if belief.method not in ("", "lps"):
         _show_formula(belief.method)
     _show_cards(dict.fromkeys(LPS_TERMS), off, belief.settings)
@@ -204,17 +203,17 @@ def _show_formula(method: str) -> None:
     with st.expander(f"The whole objective of {escape.markdown(title(method))}"):
         for formula in form.formulas(objective):
             st.latex(formula)
-        st.caption("With its usual settings.")
+        st.caption("With default settings.")
 
 
 def _term(name: str) -> _Term:
     if name == "rest":
-        return _Term("Rest", "The rest of the total, which no recorded term explains.")
+        return _Term("Rest", "The part of the total that no recorded term explains.")
     return _TERMS.get(name) or _Term(name.replace("_", " ").capitalize(), "A term that only this method has.")
 
 
 def _show_hint() -> None:
     """Where the numbers would come from."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption("With a run chosen above, every term has its value here.", width="content")
+        st.caption("Choose a run above to see the value of every term.", width="content")
         st.page_link("pages/home.py", label="Start the demo", icon=":material/play_arrow:")

@@ -22,28 +22,28 @@ def show(runs: list[Run]) -> None:
     """All of it. runs may be empty."""
     st.markdown(
         "Some classes come with labels (:blue[**seen**]), others must be discovered (:orange[**novel**]). A model "
-        "learns the seen ones faster and then takes novel images for seen ones. LPS notices that in the model's own "
-        "guesses and holds back the classes that run ahead. Move the sliders and see how."
+        "learns the seen classes faster and then takes novel images for seen ones. LPS detects this in the model's "
+        "own guesses and holds back the faster classes. Move the sliders to see how."
     )
     _ask("What if?")
     plane.show()
     _ask("What if, with real pictures?")
     what_if.show()
-    _ask("What does the model believe?")
+    _ask("Which classes does the model guess?")
     belief = distribution.choose(runs)
     if not runs:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption("These are example distributions. Choose a run to see its own.", width="content")
             st.page_link("pages/home.py", label="Start the demo", icon=":material/play_arrow:")
-    _ask("How far is that from a fair share?")
+    _ask("How far is this from equal shares?")
     divergence = margin.show_divergence(belief)
     _ask("How much is each class held back?")
     values = margin.show_margins(belief, divergence)
-    _ask("What does that do to one image?")
+    _ask("How does this change the training of one image?")
     margin.show_image(belief, values)
-    _ask("When is a guess believed?")
+    _ask("When does a guess become a pseudo-label?")
     thresholds.show_thresholds(belief)
-    _ask("What is training made of?")
+    _ask("Which terms does the loss have?")
     objective.show_objective(belief)
     _follow(belief)
 

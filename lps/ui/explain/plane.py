@@ -26,11 +26,11 @@ _WORLD = {
     "epochs": 20,
 }  # fmt: skip
 _ABOUT = (
-    "Novel points are right by the best matching of novel ids to novel classes. Over 40 sets of points that nothing "
-    "here was chosen on, C = 10 against no margin: 78 % against 44 % of the novel points with an entropy weight of "
-    "0.25 (23 to 46 points more, 95 % interval), 78 % against 76 % with a weight of 1 (5 fewer to 9 more: not "
-    "distinguishable), 44 % against 33 % without the entropy term (4 to 18 more). Margin and entropy term do one "
-    "job; what they do for pictures, the runs tell."
+    "Novel points count as correct by the best matching of novel ids to novel classes. On 40 fresh sets of points, "
+    "C = 10 compared with no margin: 78 % against 44 % of the novel points at entropy weight 0.25 (23 to 46 points "
+    "more, 95 % interval), 78 % against 76 % at weight 1 (5 fewer to 9 more: not distinguishable), and 44 % against "
+    "33 % without the entropy term (4 to 18 more). Margin and entropy term do a similar job here. To see their effect "
+    "on pictures, compare runs."
 )
 _TONES = ("color-mix(in oklab, {}, var(--ink) {}%)", (0, 20, 36))
 
@@ -50,9 +50,10 @@ def show() -> None:
     """The race with its two sliders."""
     st.markdown(
         "**A simulation in the plane, not your run.** Your browser trains a small classifier on 400 made-up points "
-        "with the loss of LPS: three seen classes (circles; half of them labeled, with a frame) and two novel ones "
-        "between them (diamonds). A point has the colour of what it is taken for: a :blue[blue] diamond has been "
-        "swallowed. The upright marks on the bars are the same start without the margin."
+        "with the loss of LPS: three seen classes (circles; half of them labeled, with a frame) and two novel "
+        "classes between them (diamonds). The colour of a point is its prediction: a :blue[blue] diamond is a novel "
+        "point that was taken for a seen class. The vertical marks on the bars show the same start without the "
+        "margin."
     )
     _mount(key="plane", data=settings())
     st.caption(_ABOUT)
@@ -63,7 +64,7 @@ def _html() -> str:
     classes, seen, own = _WORLD["total"], _WORLD["seen"], settings()
     tones = "".join(f'<i class="lps-plane-tone" style="color: {_tone(k)}"></i>' for k in range(classes))
     brakes = '<i class="lps-plane-is-seen"></i>' * seen + '<i class="lps-plane-is-novel"></i>' * (classes - seen)
-    alt = "400 points in the plane, and what the classifier takes each part of it for"
+    alt = "400 points in the plane, and the classifier's prediction for each region"
     return f"""<div class="lps-plane"><div class="lps-plane-body">
 <canvas class="lps-plane-canvas" role="img" aria-label="{alt}"></canvas>
 <div class="lps-plane-side">
@@ -72,7 +73,7 @@ def _html() -> str:
 {_bar("guesses", "Guesses that go to seen classes (dashed: fair)", '<div class="lps-plane-fair"></div>')}
 <div><div class="lps-plane-kl"></div>
 <div class="lps-plane-brakes" role="img" aria-label="Margin of every class">{brakes}</div>
-<div class="lps-plane-quiet">The brake: margin of every class</div></div>
+<div class="lps-plane-quiet">Margin of every class</div></div>
 {dial("lps-plane-strength", "Strength of the margin, C", (0, 20, 1), own["margin_scale"])}
 {dial("lps-plane-entropy", "Weight of the entropy term", (0, 1, 0.05), own["entropy_weight"])}
 <div class="lps-plane-buttons"><button class="lps-plane-play" type="button">Play</button>

@@ -31,7 +31,9 @@ def show_thresholds(belief: ClassEstimate) -> None:
     asked = _of_run(belief) if has_epochs else {}
     if has_epochs and not asked:
         name = escape.markdown(title(belief.method))
-        st.info(f"{name} asks for no confidence. Below are the thresholds that LPS would use.", icon=":material/info:")
+        st.info(
+            f"{name} has no confidence threshold. Below are the thresholds that LPS would use.", icon=":material/info:"
+        )
     if not asked:
         _show_usual(belief.settings)
         return
@@ -111,8 +113,8 @@ def _words_of(now: dict[str, float], when: str) -> str:
     )
     if now["novel"] < now["seen"]:
         text += (
-            "Nobody ever told the model a novel class, so it is less sure of those; with one bar for all, hardly any "
-            "would pass. The bar rises as the guesses get better."
+            "The model has no labels of novel classes, so it is less sure of them; with one threshold for all, "
+            "hardly any would pass. The thresholds rise as the guesses get better."
         )
     return text
 
@@ -126,7 +128,7 @@ def _plot(asked, passed, now: float, end: float, view: str) -> None:
         "Confidence thresholds of seen and novel predictions over the run, and the shares that pass",
     )
     if any(len(values) for values in passed.values()):
-        st.caption("Solid: the confidence asked for. Dotted: share of the guesses that reach it, in training.")
+        st.caption("Solid: the threshold. Dotted: share of the guesses that reach it during training.")
 
 
 # ---------------------------------------------------------------------------------------------------- who passes
@@ -151,7 +153,7 @@ def _show_passing(run: Run, epoch: int, now: dict[str, float]) -> None:
     if not groups:
         return
     plot(explain_charts.passing(groups, theme.palette()), "explain_passing", _described(groups))
-    st.caption(f"{purity_words(groups)} Measured after the epoch, on the plain images.")
+    st.caption(f"{purity_words(groups)} Measured after the epoch, on images without augmentation.")
 
 
 def passing(run: Run, epoch: int, now: dict[str, float]) -> dict[str, Adoption]:
@@ -160,7 +162,7 @@ def passing(run: Run, epoch: int, now: dict[str, float]) -> dict[str, Adoption]:
     try:
         found = path.stat()
     except OSError:
-        raise UserError("snapshot", f"that of epoch {epoch} was not kept") from None
+        raise UserError("snapshot", f"the snapshot of epoch {epoch} was not saved") from None
     return _passing(str(run.folder), epoch, (found.st_mtime_ns, found.st_size), tuple(sorted(now.items())))
 
 
@@ -180,9 +182,7 @@ def _passing(folder: str, epoch: int, stamp, thresholds: tuple) -> dict[str, Ado
 
 def purity_words(groups: dict[str, Adoption]) -> str:
     """How many of the passing guesses are right."""
-    known = [
-        f"{found.purity:.1%} of those called {group}" for group, found in groups.items() if found.purity is not None
-    ]
+    known = [f"{found.purity:.1%} of {group} guesses" for group, found in groups.items() if found.purity is not None]
     return f"Of the guesses that pass, {' and '.join(known)} are right." if known else "The true classes are not known."
 
 

@@ -28,7 +28,7 @@ _DIALS = (  # name in the address and for the script, words, (lowest, highest, s
     ("margin_scale", "C: how strongly the margin holds classes back", (0, 20, 1)),
     ("temperature", "τ: temperature of the contrastive terms", (0.1, 1, 0.05)),
     ("entropy_weight", "Entropy term: its weight", (0, 1, 0.05)),
-    ("novel", "Novel classes, of 10", (1, 8, 1)),
+    ("novel", "Novel classes (of 10)", (1, 8, 1)),
 )
 
 
@@ -40,9 +40,9 @@ def settings() -> dict[str, float]:
 def show() -> None:
     """The sliders, the curves and the recorded runs."""
     st.markdown(
-        "**Real training, in your browser, of a linear head on stored features of 1,797 handwritten digits; not the "
-        "paper's network, and not your run.** Move a slider: the browser trains again from the same start, and what "
-        "the setting before gave stays as pale lines. First the pale lines are LPS without its margin."
+        "**Your browser trains a linear head on stored features of 1,797 handwritten digits. This is not the paper's "
+        "network and not your run.** Move a slider to train again from the same start; the pale lines show the "
+        "previous setting. At first they show LPS without its margin."
     )
     _mount(key="what_if", data={"settings": settings(), "pictures": digit_features.packed(), "runs": _recorded()})
     st.caption(_ABOUT)

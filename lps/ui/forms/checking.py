@@ -62,16 +62,15 @@ def show(config: Config | None) -> None:
 def _show_effect(said: Decided) -> None:
     """What the next runs do otherwise than the files say."""
     parts = [f"leave out {counted(len(said.left_out), 'picture')}"] if said.left_out else []
-    parts += [f"label {counted(len(said.labels), 'picture')} otherwise"] if said.labels else []
+    parts += [f"relabel {counted(len(said.labels), 'picture')}"] if said.labels else []
     if parts:
         st.caption(f":material/rule: With your decisions below, the next runs {' and '.join(parts)}.")
 
 
 def _offer(config: Config, standing: background.JobState) -> None:
     about = (
-        "Looks for near duplicates, also between those with labels and those for tests, for pictures far from "
-        "everything and for labels that all neighbours deny. Nothing is changed before you decide, and your files "
-        "never are."
+        "Looks for near duplicates (also between pictures for training and for tests), for outliers, and for labels "
+        "that differ from those of all similar pictures. Nothing changes until you decide, and your files never change."
     )
     kept = background_jobs.kept_in_words(audits.looked_at(config))
     questions.offer(
@@ -144,7 +143,7 @@ def _frame(images: Images, key: Key, row: int) -> Frame:
 
 def _choices(finding: Doubt, here: Sequence[Key]) -> list[tuple[str, str, str, list[Key], str]]:
     """(label, icon, what to do, with which pictures, the new label) of every button."""
-    right = ("Right as it is", ":material/check:", "ignore", list(finding.pictures), "")
+    right = ("Keep as it is", ":material/check:", "ignore", list(finding.pictures), "")
     if finding.kind == "duplicate":
         kept = audits.kept_of(finding)
         copies = [key for key in here if key != kept]
@@ -179,7 +178,7 @@ def _show_decisions(config: Config) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             when = ago(max(0.0, time.time() - entry.get("time", time.time())))
             st.markdown(f":small[{escape.markdown(edit_log.words(entry))} :gray[· {when}]]", width="stretch")
-            st.button("Take back", key=f"check_undo:{number}", icon=":material/undo:", type="tertiary",
+            st.button("Undo", key=f"check_undo:{number}", icon=":material/undo:", type="tertiary",
                       on_click=lambda number=number: _try(lambda: audits.take_back(config, number)))  # fmt: skip
     if len(held) > _DECISIONS:
         st.caption(f"and {len(held) - _DECISIONS:,} older ones: python -m lps audit {config.dataset} --decided")

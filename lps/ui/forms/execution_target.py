@@ -107,18 +107,18 @@ def show(several: bool = False) -> None:
     for name, option in fitting.items():
         if option.is_list:
             about = {"placeholder": option.example, "height": 80}
-            _ask(st.text_area, name, kept.get(name, ""), f"{_label(option)}, one a line", **about)
+            _ask(st.text_area, name, kept.get(name, ""), f"{_label(option)}, one per line", **about)
             fields.say(place.errors.get(name))
     words = "one array of jobs" if several else "one job"
     st.caption(
-        f"Submitted as {words}; a run that is preempted, or comes to its time limit, goes on from its checkpoint."
+        f"Submitted as {words}. A run that is preempted or reaches its time limit continues from its checkpoint."
     )
 
 
 def _ask_option(on: str, name: str, option: Option) -> None:
     text, known = st.session_state.get(_KEPT, {}).get(name, ""), _known(on, name)
     if known and text in ("", *known):
-        usual = f"Usual one ({known[0]})"
+        usual = f"Default ({known[0]})"
         _ask(st.selectbox, name, text, _label(option), ["", *known], format_func=lambda word: word or usual)
     else:
         _ask(st.text_input, name, text, _label(option), placeholder="Cluster default")

@@ -106,7 +106,7 @@ def show(parameter: Parameter, error: str | None) -> None:
                 "Reset",
                 icon=":material/undo:",
                 key=f"reset:{key}",
-                help=f"Back to {escape.markdown(parameter.shown(usual) if parameter.choices else usual)}",
+                help=f"Reset to {escape.markdown(parameter.shown(usual) if parameter.choices else usual)}",
                 type="tertiary",
                 on_click=lambda: keep(draft().without([key])),
             )
@@ -186,7 +186,7 @@ def show_formulas(method: MethodInfo, settings: Mapping[str, object]) -> None:
             st.latex(formula)
         for term in term_formulas.FORMULAS if method.name == "lps" and settings else ():
             found = term_formulas.formula_of(term, settings)
-            st.markdown(f"**{escape.markdown(form.label(term))}** as it stands below")
+            st.markdown(f"**{escape.markdown(form.label(term))}** is shown below")
             st.latex(found.latex)
             st.caption(f"{found.numbers} {found.letters}")
         for section in ("Citation", "Deviations"):
@@ -213,7 +213,7 @@ def choose_device(error: str | None, is_here: bool = True) -> None:
     asked = draft().text("device")
     labels |= {} if asked in labels else {asked: asked}
     missing = [f"{device.label}: {device.reason}" for device in found if not device.available]
-    missing += [] if is_here else ["What the job gets of its node; ask for a GPU below"]
+    missing += [] if is_here else ["The device of the job on its node. Request a GPU below"]
     with st.container(gap="xxsmall"):
         ask(st.selectbox, "device", "Device", asked, list(labels), format_func=labels.get)
         say(error, escape.markdown("; ".join(missing)))
@@ -319,7 +319,7 @@ def ask_seeds(kind: str, usual: str, about: str) -> str:
 
 def ask_name(kind: str, does: str, most: int) -> str:
     """The name of what is asked for. kind: as of `ask_seeds`; does: "covers", as said of it; most: letters."""
-    about = f"Its runs carry the tag {kind}:NAME. Without one it is called after what it {does}"
+    about = f"Its runs carry the tag {kind}:NAME. Without a name it is named after what it {does}"
     return url_fields.text("Name", f"{kind}_name", max_chars=most, placeholder="Automatic", help=about)
 
 
@@ -335,7 +335,7 @@ def ask_fixed(
 ) -> dict[str, str]:
     """Settings that all runs have alike: name -> text. name: of the box in the address; prefix: of its fields."""
     found = {}
-    chosen = url_fields.many(label, name, list(known), usual, placeholder="None: everything else as usual")
+    chosen = url_fields.many(label, name, list(known), usual, placeholder="None: everything else has its default")
     with grid(width):
         for key in chosen:
             with explained(known[key], errors):

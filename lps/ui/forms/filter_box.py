@@ -6,9 +6,9 @@ from lps.tables import run_filter
 from lps.tables.run_names import FIELDS
 
 _ABOUT = (
-    "Words are looked for in names, ids, notes, tags and states. Settings, measurements (at the newest epoch, "
-    f"accuracies in percent) and {', '.join(FIELDS)} are compared by = != < <= > >=, or searched by ~ for a regular "
-    "expression. and, or, not and brackets join; lps|orca is either; what holds spaces stands in quotes."
+    "Words are searched in names, ids, notes, tags and states. Compare settings, measurements (newest epoch, "
+    f"accuracies in percent) and {', '.join(FIELDS)} with = != < <= > >=, or match a regular expression with ~. "
+    "Combine conditions with and, or, not and brackets; lps|orca matches either. Put text with spaces in quotes."
 )
 
 

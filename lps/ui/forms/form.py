@@ -27,10 +27,10 @@ _LEADING = ("features", "network.name")  # other settings' defaults follow from 
 _MAXIMUM_SEEDS = 32
 _EFFORTS = {"stored": ["stored features"], "light": ["light"]}  # as a summary says them
 _LABELS = {
-    "split.rule": "Labels are drawn",
+    "split.rule": "Labels drawn",
     "split.seed": "Split seed",
     "split.imbalance": "Imbalance of the classes",
-    "split.imbalance_order": "Large classes are",
+    "split.imbalance_order": "Large classes",
     "split.labeled_imbalance": "Imbalance of the labels",
     "split.num_novel": "Novel classes to look for",
     "prior.every": "Epochs between estimates",
@@ -214,14 +214,12 @@ def parse_seeds(text: str) -> list[int]:
             )
         numbers = range(int(first), int(last if dash else first) + 1)
         if not 1 <= len(numbers) <= _MAXIMUM_SEEDS:
-            raise UserError(
-                "seed", f"{shorten(part)} is a range of {len(numbers)} seeds; expected 1 to {_MAXIMUM_SEEDS}"
-            )
+            raise UserError("seed", f"{shorten(part)} has {len(numbers)} seeds; expected 1 to {_MAXIMUM_SEEDS}")
         seeds.extend(numbers)
     if not seeds:
-        raise UserError("seed", "is empty; expected one or several whole numbers such as 0, 1, 2")
+        raise UserError("seed", "is empty; expected one or more whole numbers such as 0, 1, 2")
     if len(set(seeds)) != len(seeds):
-        raise UserError("seed", f"{shorten(text)} names a seed twice; each seed is one run")
+        raise UserError("seed", f"{shorten(text)} has a seed twice; every seed is one run")
     if len(seeds) > _MAXIMUM_SEEDS:
         raise UserError(
             "seed", f"{len(seeds)} seeds are {len(seeds)} runs; expected at most {_MAXIMUM_SEEDS} at a time"
@@ -283,7 +281,7 @@ def changed(draft: Draft, parts: list[str]) -> tuple[Draft, list[str]]:
         elif key in defaults(draft.dataset, draft.method, {}) and _fits_a_widget(parameters(draft.method)[key], text):
             draft = draft.with_text(key, text)
         else:
-            notices.append(f"{shorten(part)} is no setting of {draft.method}.")
+            notices.append(f"{shorten(part)} is not a setting of {draft.method}.")
     return draft, notices
 
 

@@ -31,7 +31,7 @@ def show(
         return
     if name:
         url_fields.put(word, None)  # or the form would remember the dead address
-        st.warning(markdown(f"There is no {word} called {name[:80]} here."), icon=":material/link_off:")
+        st.warning(markdown(f"No {word} is called {name[:80]}."), icon=":material/link_off:")
     try:
         form()
     except UserError as error:

@@ -40,7 +40,7 @@ def show_menu(shelf: SavedViews, label: str) -> None:
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
             about = f"The view {_USUAL} opens when you visit the page"
             st.text_input("Save view as", key="view_name", max_chars=60, help=about, width=220)
-            st.button("Keep", icon=":material/bookmark_add:", key="keep_view", on_click=_keep, args=(shelf,))
+            st.button("Save view", icon=":material/bookmark_add:", key="keep_view", on_click=_keep, args=(shelf,))
         error_toasts.show("kept")
         st.caption("Link to the current view")
         st.code(url_fields.link(), language=None, wrap_lines=True)
@@ -50,7 +50,7 @@ def _keep(shelf: SavedViews) -> None:
     query = {key: st.query_params.get_all(key) for key in st.query_params}
     with error_toasts.kept("kept"):
         if not query:
-            raise UserError("keep", "nothing to save: this is the default view. Filter or choose something first")
+            raise UserError("keep", "this is the default view; filter the list or change a choice before you save")
         shelf.put(st.session_state["view_name"], query)
 
 

@@ -38,8 +38,8 @@ def _adaptive_margin(settings: Settings) -> Formula:
         one = r"\ell(z,y)=-\log\frac{e^{z_y}}{\sum_{j}e^{z_j}}"
         numbers = "The margin is off, so this is plain cross-entropy."
     letters = (
-        rf"$l$: the $B_l$ labeled images of a batch, $u$: its $B_u$ others. $z^{{{first}}}$, $z^{{s}}$: logits of "
-        rf"{_view_words(first)} and of the strong view. $\hat y$: the guess in {_view_words(second)}."
+        rf"$l$: the $B_l$ labeled images of a batch, $u$: its $B_u$ other images. $z^{{{first}}}$, $z^{{s}}$: logits "
+        rf"of {_view_words(first)} and of the strong view. $\hat y$: the guess in {_view_words(second)}."
     )
     return Formula(rf"\begin{{aligned}}&{sums}\\&{one}\end{{aligned}}", numbers, letters)
 
@@ -57,8 +57,8 @@ def _pseudo_label_contrast(settings: Settings) -> Formula:
 def _unsupervised_contrast(settings: Settings) -> Formula:
     count = "2B" if settings["contrast_normalizer"] == "batch" else "|U|"
     letters = (
-        f"$a'$: the image of row $a$ in its other view ({_both_views(settings)}). $c$: every other of the $2B$ rows of "
-        "a batch. $U$: the rows whose guess does not pass."
+        f"$a'$: the image of row $a$ in its other view ({_both_views(settings)}). $c$: each of the other $2B-1$ rows "
+        "of a batch. $U$: the rows whose guess does not pass."
     )
     inner = r"\log" + _fraction("aa'", r"c\ne a")
     return _contrast(r"\eta_2", "unsupervised_weight", count, "U", inner, letters, settings)

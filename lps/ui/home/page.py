@@ -26,21 +26,21 @@ from lps.ui.shared.run_actions import LABELS, ask_name, label
 from lps.wording import ago, counted
 
 _ABOUT = (
-    "Some classes have labels (:blue[**seen**]), others appear only in the pictures without a label "
-    "(:orange[**novel**]). LPS Studio trains models that classify the first and discover the second, and shows how "
-    "fast they learn each."
+    "Some classes have labels (:blue[**seen**]); others appear only in pictures without labels (:orange[**novel**]). "
+    "LPS Studio trains models that classify the seen classes and discover the novel ones, and shows how fast they "
+    "learn both."
 )
 _FOR_TEACHERS = (
     "Two short runs learn to sort digits, one with the adaptive margin of LPS and one without it. You watch the "
     "margin keep seen and novel classes at one pace."
 )
 _FOR_PICTURES = (
-    "Bring a folder of pictures, some of them with labels. You get the unknown categories as clusters, name them, and "
-    "sort new pictures with the model."
+    "Bring a folder of pictures, some with labels. You get the unknown categories as clusters, name them, and sort "
+    "new pictures with the model."
 )
 _FOR_RESEARCH = (
-    "Train twelve methods on fixed splits and vary one setting at a time. You get differences with intervals, tables "
-    "and figures."
+    "Train twelve methods on fixed splits and vary one setting at a time. You get differences with confidence "
+    "intervals, tables and figures."
 )
 _PER_PAGE = 8
 _SPARKLINE, _NUMBER = 120, 44  # pixels
@@ -91,7 +91,7 @@ def main() -> None:
     _start_demo()
     words, picture = st.columns([5, 6], gap="large", vertical_alignment="center")
     with words:
-        st.title("Watch a model find classes nobody labeled", anchor=False)
+        st.title("Watch a model discover classes without labels", anchor=False)
         st.markdown(_ABOUT)
     with picture:
         recordings_gallery.show_pace()
@@ -175,7 +175,7 @@ def _show_nothing(hidden: int = 0) -> None:
     if hidden:
         st.caption("All runs are hidden. Open Runs to see them.")
     else:
-        st.caption("None yet. The demo's run will be listed here.")
+        st.caption("No runs yet. The run of the demo will be listed here.")
 
 
 def _show_question() -> None:

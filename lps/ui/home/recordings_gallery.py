@@ -21,9 +21,9 @@ def show(brief: bool = False) -> None:
         st.caption("The recordings that come with the program were not found.")
         return
     st.caption(
-        "Recorded runs that come with the program. Every page can show them; nobody can change them. The curves are "
-        ":blue[seen] and :orange[novel] accuracy over the epochs, up to 100 %, with the gap between them. Novel "
-        "accuracy counts the pictures of a class that share a cluster, whatever its name."
+        "Recorded runs that come with the program. Every page can show them; they are read-only. The curves are "
+        ":blue[seen] and :orange[novel] accuracy over the epochs, up to 100 %, with the gap between them. A novel "
+        "picture counts as correct if it is in the cluster that is matched with its class."
     )
     parts = recordings.cast()
     names = {run.id: name for name, run in parts.items()}
@@ -49,7 +49,7 @@ def show_pace() -> None:
     if dotted:
         alt += f", without the margin to {dotted[-1]:.0%}"
         words += f"Without the margin, novel accuracy is {100 * dotted[-1]:.0f} % instead of {100 * novel[-1]:.0f} % "
-        words += "in the end. This pair is among the clearest."
+        words += "at the end. This pair is one of the clearest."
     else:
         words += _sentence("lps", parts["lps"], parts)
     with st.container(key="gap-picture"):  # page.css keeps its room
@@ -124,14 +124,14 @@ def _plain(past: event_log.History) -> str:
 def _telling(part: str, run: Run, past: event_log.History, parts: dict[str, Run]) -> str:
     if part == "lps":
         behind, novel = 100 * past.column("accuracy/gap").max(), 100 * past.last("accuracy/novel")
-        return f"The novel classes keep up: never more than {behind:.0f} points behind, {novel:.0f} % novel in the end."
+        return f"The novel classes keep up: never more than {behind:.0f} points behind, {novel:.0f} % novel at the end."
     if part == "no_margin":
         idle, new = recordings.idle_piles(run)
-        words = f"No margin: {100 * past.last('accuracy/novel'):.0f} % novel in the end"
+        words = f"No margin: {100 * past.last('accuracy/novel'):.0f} % novel at the end"
         return f"{words}, {idle} of {new} new clusters are almost empty." if idle else f"{words}."
     if part == "no_entropy":
         empty = int((recordings.piles(run) == 0).sum())
-        return f"Clusters collapse: {empty} of {len(recordings.piles(run))} have no picture." * (empty > 0)
+        return f"Clusters collapse: {empty} of {len(recordings.piles(run))} are empty." * (empty > 0)
     if part in ("orca", "fixmatch"):
         lost, novel = recordings.swallowed(run)
         return f"The seen classes absorb {lost} of {novel} novel pictures."

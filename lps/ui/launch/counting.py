@@ -41,7 +41,7 @@ def show(config: Config | None) -> None:
     with st.expander("How many novel classes are there?", expanded=standing.state == "working"):
         if others:
             words = f"{counted(len(others), 'other count')} {'is' if len(others) == 1 else 'are'}"
-            st.page_link("pages/queue.py", label=f"{words} under way", icon=":material/pending_actions:")
+            st.page_link("pages/queue.py", label=f"{words} running", icon=":material/pending_actions:")
         if path is None:
             st.caption("The search can start once the settings above are valid.")
             return
@@ -62,8 +62,8 @@ def show(config: Config | None) -> None:
 def _offer(config: Config, standing: background.JobState) -> None:
     cancelled = f"The search was cancelled; {background_jobs.kept_in_words(config)}."
     about = (
-        "Clusters the start features with every number of classes and compares the clusters with the labels. If there "
-        "are no start weights yet, they are made first and kept for your runs."
+        "Clusters the features of the start weights with every number of classes and compares the clusters with the "
+        "labels. Start weights that do not exist yet are made first and saved for your runs."
     )
     questions.offer(
         "search", standing, cancelled, about, "Search", ":material/search:",
@@ -78,7 +78,7 @@ def _show_count(found: ClassCount) -> None:
     plot(_chart(found, theme.palette()), "class_count", alt)
     st.caption(
         f"**{found.in_words}**. Among the counts whose accuracy on the labels is within one standard error "
-        f"({100 * found.tolerance:.1f} points) of the best, this one has the best separated clusters.  \n"
+        f"({100 * found.tolerance:.1f} points) of the best, this count has the best separated clusters.  \n"
         "Too many: a class is split over two clusters; give both the same name, or merge them. Too few: two classes "
         "share a cluster and must be separated picture by picture. If unsure, choose one more."
     )

@@ -108,7 +108,7 @@ def _show_split(
         if split:
             splits.show_chips(config, split, theme.palette())
         else:
-            st.caption("The classes appear here once the split is possible.")
+            st.caption("The classes appear here once the split is valid.")
 
 
 def _show_chosen_method(draft: Draft) -> None:

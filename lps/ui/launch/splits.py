@@ -185,12 +185,12 @@ def _show_seen(
 
 def _show_picks(text: str, class_names: tuple[str, ...], errors: dict[str, str]) -> None:
     url_fields.draw(
-        st.pills, "split_picks", picked_classes(text, len(class_names)), _pick, "Pick the seen ones",
+        st.pills, "split_picks", picked_classes(text, len(class_names)), _pick, "Choose the seen classes",
         range(len(class_names)), selection_mode="multi",
         format_func=lambda class_id: escape.markdown(class_names[class_id]), label_visibility="collapsed", wrap=True,
     )  # fmt: skip
     misfit = errors.get("split.seen_classes") or errors.get("split.num_seen")
-    fields.say(misfit if text else "Pick at least one class")
+    fields.say(misfit if text else "Choose at least one class")
 
 
 def _show_count(total: int, usual: int, error: str | None) -> None:
@@ -199,10 +199,10 @@ def _show_count(total: int, usual: int, error: str | None) -> None:
     number = usual if text == "none" else int(text) if text.isascii() and text.isdigit() else 0
     most = max(total - 1, usual)
     if most < 2 or not 1 <= number <= most:
-        fields.type_into("split.num_seen", "How many are seen", error)
+        fields.type_into("split.num_seen", "Number of seen classes", error)
         return
     words = {"as_text": lambda value: "none" if value == usual else str(value)}
-    fields.ask(st.slider, "split.num_seen", "How many are seen", number, 1, most, **words)
+    fields.ask(st.slider, "split.num_seen", "Number of seen classes", number, 1, most, **words)
     fields.say(error)
 
 
@@ -313,10 +313,10 @@ def show_chips(config: Config, split: Preview, colors: Palette) -> None:
     if split.unlabeled_unknown:
         among = f"among {split.unlabeled_unknown:,}{' more' if split.novel else ''} unlabeled images of unknown class"
         count = "" if split.novel else f":orange[**{split.looked_for} novel**] "
-        st.markdown(f"{count}:gray[{'to be found ' if count else ''}{among}]")
-    apart = [f"{split.validation:,} of the unlabeled images are labeled ones whose label is withheld for validation"]
+        st.markdown(f"{count}:gray[{'to find ' if count else ''}{among}]")
+    apart = [f"{split.validation:,} of the unlabeled images have a label that is withheld for validation"]
     apart += [f"{counted(split.test, 'image')} set aside for testing"]
-    apart += [f"{counted(split.left_out, 'training image')} left out, so that class sizes fall as asked"]
+    apart += [f"{counted(split.left_out, 'training image')} left out to get the chosen class sizes"]
     apart = [words for count, words in zip((split.validation, split.test, split.left_out), apart) if count]
     if apart:
         st.caption("; ".join(apart) + ".")
@@ -333,4 +333,4 @@ def _show_counts(split: Preview, colors: Palette) -> None:
     figure = class_bars.class_counts(np.array(split.labeled_by_class), np.array(counts), len(split.seen), names, colors)
     alt = f"Training images of {counted(len(counts), 'class')}, from {max(counts):,} down to {min(counts):,}"
     plot(figure, "class_counts", alt)
-    st.caption("Training images of every class; the stroke says how many of them have a label.")
+    st.caption("Training images of every class; the line marks how many have a label.")

@@ -19,8 +19,10 @@ from lps.ui.pictures import points, predictions
 from lps.wording import share_of
 
 _WHY = "The classes of the unlabeled images are not known, so no accuracy can be measured on them."
-_WITHHELD = "Withheld labels: accuracy on images whose label was kept from training."
-_NONE_WITHHELD = "Another run with split.validation_ratio=0.1 would withhold some labels to measure one."
+_WITHHELD = "Withheld labels: accuracy on images whose label was withheld from training."
+_NONE_WITHHELD = (
+    "Start another run with split.validation_ratio=0.1 to withhold some labels and measure accuracy on them."
+)
 
 
 def shares(run: Run) -> pd.DataFrame:
@@ -59,7 +61,7 @@ def show_numbers(run: Run, past: History) -> None:
     shown.append(("KL", past.column("kl"), "{:.3f}".format))
     cards.show([(word, as_text(values.iloc[-1]), values) for word, values, as_text in shown if len(values)])
     more = _WITHHELD if len(past.column("accuracy/validation")) else _NONE_WITHHELD
-    st.caption(f"{_WHY} {more} Confident: share that counts as a pseudo-label.")
+    st.caption(f"{_WHY} {more} Confident: share of images that count as pseudo-labels.")
 
 
 def figure(run: Run, past: History, epochs: int, colors):

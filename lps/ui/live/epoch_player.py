@@ -86,7 +86,7 @@ def _show_play(token: str, playing: bool, epoch: int, last: int) -> None:
 
 def _show_way_back(last: int, move: Callable[[int, int], None]) -> None:
     options = {"icon": ":material/last_page:", "help": "Show each new epoch instead of the chosen one."}
-    st.button("Follow the newest", key="newest", on_click=move, args=(last, last), **options)
+    st.button("Follow latest epoch", key="newest", on_click=move, args=(last, last), **options)
 
 
 def _show_slider(token: str, epoch: int, last: int, length: int) -> None:

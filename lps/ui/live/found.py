@@ -43,14 +43,14 @@ def show(run: Run, state: State, past: History) -> None:
         st.caption(escape.markdown(f"{error}."))
     ordered = in_order(here, state.is_over)
     st.subheader(_headline(here, past), anchor=False)
-    st.markdown(sentence(here) if state.is_over else f"By epoch {here.epoch}; the clusters still change.")
+    st.markdown(sentence(here) if state.is_over else f"Clusters of epoch {here.epoch}; they still change.")
     with st.container(horizontal=True, gap="small"):
         _offer_ways_on(run, here, ordered, state.is_over)
     with st.grid(columns="auto", min_column_width=_CARD, gap="small"):
         for cluster in ordered[:_MOST]:
             _show_card(here, images, cluster, state.is_over)
     if len(ordered) > _MOST:
-        st.caption(f"{counted(len(ordered) - _MOST, 'more cluster')}: press See all clusters.")
+        st.caption(f"{counted(len(ordered) - _MOST, 'more cluster')} not shown: press See all clusters.")
 
 
 def _headline(here: View, past: History) -> str:
@@ -92,7 +92,7 @@ def sentence(here: View) -> str:
         said += f"{in_novel:,} are in :orange[**{counted(len(novel), 'novel cluster')}**], "
         said += f"{len(here.assigned) - in_novel:,} in classes that you labeled. "
     else:
-        said += "all are in classes that you labeled or named; there is no novel cluster. "
+        said += "all are in classes that you labeled or named; no novel cluster is left. "
     said += f"The mean confidence is {100 * float(np.mean(here.network.confidence)):.0f} %. "
     if doubtful:
         return f"{said}**{counted(doubtful, 'cluster')} {'is' if doubtful == 1 else 'are'} doubtful** and shown first."
@@ -113,7 +113,7 @@ def _show_card(here: View, images: Images | None, cluster: Cluster, is_over: boo
             link = {
                 "icon": ":material/open_in_full:",
                 "type": "tertiary",
-                "help": "Opens it on the page Clusters",
+                "help": "Opens this cluster on the page Clusters",
             }
             if st.button("Open", key=f"open:{here.run.id}:{cluster.id}", **link):
                 routing.turn_to("clusters", run=here.run.id, epoch=str(here.epoch), cluster=str(cluster.id))

@@ -194,7 +194,7 @@ def show_terms(run: Run, past: History) -> None:
     epochs, colors = planned_epochs(run, past), theme.palette()
     left, right = st.columns(2)
     with left:
-        st.markdown("**Loss terms**, as they enter the sum")
+        st.markdown("**Loss terms**, weighted as in the total loss")
         figure = line_charts.losses(past, epochs, colors)
         plot(_of(figure, run), "losses", "The terms of the loss over the epochs", code=code_of("losses", run))
     with right:
@@ -333,7 +333,9 @@ def _show_distribution(run: Run, past: History, epoch: int, names: list[str]) ->
     prior = past.vector("class/prior", epoch)
     figure = class_bars.class_distribution(estimated, past.seen, names, theme.palette(), top, prior)
     code = code_of("class_distribution", run, epoch)
-    plot(_of(figure, run), "pi_hat", f"Estimated class distribution at epoch {epoch}, beside the prior", code=code)
+    plot(
+        _of(figure, run), "pi_hat", f"Estimated class distribution at epoch {epoch}, compared with the prior", code=code
+    )
     link = {"query_params": {"run": run.id, "epoch": str(epoch)}, "icon": ":material/school:"}
     st.page_link("pages/explain.py", label="Explain this epoch", **link)
 
@@ -363,7 +365,7 @@ def _show_sizes(run: Run, past: History, epoch: int, names: list[str]) -> None:
         st.caption("Not recorded for this epoch.")
         return
     figure = class_bars.class_distribution(sizes, past.seen, names, theme.palette(), float(table.to_numpy().max()))
-    alt = f"Share of the images in every cluster at epoch {epoch}, beside equal ones"
+    alt = f"Share of the images in every cluster at epoch {epoch}, compared with equal shares"
     plot(_of(figure, run), "cluster_sizes", alt, code=code_of("cluster_sizes", run, at))
 
 

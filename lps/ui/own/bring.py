@@ -12,17 +12,17 @@ from lps.ui.pictures import folder_choice
 from lps.ui.server import uploads
 from lps.ui.shared import error_toasts, select
 
-_HOW = """animals/cat/1.jpg        a class
-animals/dog/2.jpg        another one
-animals/3.jpg            the rest"""
+_HOW = """animals/cat/1.jpg        labeled: cat
+animals/dog/2.jpg        labeled: dog
+animals/3.jpg            unlabeled"""
 
 
 def show(choose: Callable[[Path], None]) -> None:
     """All ways at once. choose: is told the folder, in a callback or before the page is drawn anew."""
     error_toasts.show("own")
     st.markdown(
-        "Sort some of your pictures into one folder a class, and leave the others, mixed as they are, beside these, or "
-        "in one called unlabeled. A model learns the classes that you sorted and looks for those that you did not."
+        "Sort some of your pictures into one folder per class. Leave the other pictures unsorted beside these "
+        "folders, or in a folder called unlabeled. A model learns your classes and looks for others."
     )
     st.code(_HOW, language=None)
     st.caption(
@@ -41,7 +41,7 @@ def _ask_for_files(choose: Callable[[Path], None]) -> None:
     kinds, number = sorted(ending.removeprefix(".") for ending in ENDINGS), folder_choice.number_of_uploader("own")
     files = st.file_uploader("Drop a folder", kinds, accept_multiple_files="directory", key=f"own_folder_{number}")
     archive = st.file_uploader(
-        "Or an archive of it, or a file of vectors",
+        "Or drop an archive of it, or a file of vectors",
         [*own_pictures.ARCHIVES, *own_pictures.UPLOADED_VECTORS],
         key=f"own_zip_{number}",
     )

@@ -115,8 +115,8 @@ def _ask_novel(folder: Path, config: Config | None, seen: FolderPreview) -> int 
     if not seen.unlabeled:
         why = "Every vector has a label" if is_vector_file(folder) else "Every picture lies in the folder of a class"
         st.info(
-            f"{why}: labels of half of the classes are hidden from training, and "
-            f"the model has to find those classes. A demonstration on your {_things(folder)}.",
+            f"{why}. As a demonstration on your {_things(folder)}, the labels of half of the classes are hidden "
+            "from training, and the model has to find these classes.",
             icon=":material/school:",
         )
         return None
@@ -133,7 +133,7 @@ def _ask_novel(folder: Path, config: Config | None, seen: FolderPreview) -> int 
         if found is not None:
             st.caption(suggestion(found))
         elif standing.state == "working":
-            questions.wait(path, "A suggestion follows in a moment.")
+            questions.wait(path, "A suggestion will appear shortly.")
         elif config is not None:
             questions.offer(
                 "search", standing, "The search was cancelled.",
@@ -152,8 +152,8 @@ def suggestion(found: class_count.ClassCount) -> str:
     """The suggested number and between which ones the true one may be."""
     least, most = (max(0, number - found.seen) for number in found.plausible)
     words = f"**{found.novel} suggested.** "
-    words += f"It may be anything from {least} to {most}. " if least < most else ""
-    return f"{words}Rather one too many: surplus clusters stay nearly empty, and two can be merged later."
+    words += f"{least} to {most} are plausible. " if least < most else ""
+    return f"{words}If unsure, choose one more: surplus clusters stay nearly empty, and you can merge clusters later."
 
 
 # ---------------------------------------------------------------------------------------------------- the start

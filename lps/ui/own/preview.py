@@ -34,7 +34,7 @@ def show(seen: FolderPreview) -> None:
     labeled, classes = sum(seen.counts[:-1]), len(seen.class_names)
     said = [f":blue[**{labeled:,} labeled**] in {counted(classes, 'class')}"]
     said += [f":orange[**{seen.unlabeled:,} unlabeled**]"] if seen.unlabeled else []
-    said += [f"{seen.test:,} for a last accuracy"] if seen.test else []
+    said += [f"{seen.test:,} for the final test"] if seen.test else []
     st.markdown(" · ".join(said))
     frames.show([_row(seen, row) for row in [*range(min(classes, _CLASSES)), -1] if seen.counts[row]], _SIZE)
     if classes > _CLASSES:

@@ -79,7 +79,7 @@ def _pick(runs: list[Run]) -> list[Run]:
     named = select.picked(runs)
     chosen = named[: comparable.MOST] or comparable.usual_choice(runs)
     if len(named) > comparable.MOST:
-        st.warning(f"At most {comparable.MOST} runs fit beside each other; the first {comparable.MOST} are shown.")
+        st.warning(f"At most {comparable.MOST} runs fit side by side; the first {comparable.MOST} are shown.")
     url_fields.draw(
         st.multiselect,
         "twin_runs",
@@ -89,7 +89,7 @@ def _pick(runs: list[Run]) -> list[Run]:
         list(by_id),
         format_func=lambda name: titles.label(by_id[name]),
         max_selections=comparable.MOST,
-        placeholder="Choose two to four runs of one split",
+        placeholder="Choose two to four runs of the same split",
         label_visibility="collapsed",
     )
     return chosen
@@ -104,7 +104,8 @@ def _agreeing(chosen: list[Run]) -> list[Run]:
             together.append(run)
             continue
         words = (
-            f"{titles.label(run)} is not shown beside {titles.label(chosen[0])}, because their images and labels are "
+            f"{titles.label(run)} cannot be compared with {titles.label(chosen[0])}, because their images and labels "
+            "are "
         )
         words += f"not the same: {reason}."
         st.warning(escape.markdown(words), icon=":material/call_split:")
@@ -121,7 +122,7 @@ def _suggest(run: Run, runs: list[Run]) -> None:
             st.page_link("pages/launch.py", label="Launch one", icon=":material/rocket_launch:")
         return
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.caption("Put beside it:", width="content")
+        st.caption("Compare with:", width="content")
         for partner in fitting:
             label = escape.markdown(titles.label(partner))
             ids = [run.id, partner.id]
@@ -154,7 +155,7 @@ def _show_course(lanes: list[_Lane]) -> None:
     length = max(1, *(lane.length for lane in lanes))
     ranges = pace_charts.tops([lane.past for lane in lanes])
     words = ":gray[all, KL; dotted: k-means before training; ▲: a mark; a click leads the race there]"
-    st.markdown(f"**Whole course** · :small[:blue[seen] · :orange[novel] · {words}]", help=line_charts.MATCHING)
+    st.markdown(f"**All epochs** · :small[:blue[seen] · :orange[novel] · {words}]", help=line_charts.MATCHING)
     for lane, column in zip(lanes, st.columns(len(lanes))):
         with column:
             _show_head(lane, [one.run for one in lanes])
@@ -205,9 +206,12 @@ def _show_differences(lanes: list[_Lane], length: int) -> None:
         st.empty()
         return
     which = f"{first.letter} minus " + (others[0].letter if len(others) == 1 else "each of the others")
-    st.markdown(f"**Difference** · :small[{which}, in points, where both have the epoch]")
-    words = {"novel": "Novel accuracy", "gap": "Size of the gap between seen and novel"}
-    means = {"novel": f"above zero {first.letter} finds more", "gap": f"below zero {first.letter} is more even"}
+    st.markdown(f"**Difference** · :small[{which}, in points, at epochs that both have]")
+    words = {"novel": "Novel accuracy", "gap": "Gap between seen and novel"}
+    means = {
+        "novel": f"above zero: {first.letter} finds more",
+        "gap": f"below zero: {first.letter} has the smaller gap",
+    }
     for place, name in zip(st.columns(2), words):
         key, in_size = f"accuracy/{name}", name == "gap"
         columns = {

@@ -26,10 +26,12 @@ def show(runs: list[Run]) -> None:
     """The race of the first three of `runs`, which share their split; those that have no lane are named."""
     racing, others = runs[: numbers.MOST], runs[numbers.MOST :]
     live_part.follow(lambda: racing, _are_going_on, _draw, _TICK_S)
-    words = "What the brake does, on points that your browser trains"
+    words = "See the margin in a small simulation"
     st.page_link("pages/explain.py", label=words, icon=":material/school:")
     for run in others:
-        st.caption(escape.markdown(f"The race shows at most three runs. {titles.label(run)} is in the curves below."))
+        st.caption(
+            escape.markdown(f"The race shows at most three runs. {titles.label(run)} is only in the curves below.")
+        )
 
 
 def offer(runs: list[Run]) -> None:
@@ -42,7 +44,7 @@ def offer(runs: list[Run]) -> None:
         key="take_race",
         on_click="ignore",
         icon=":material/download:",
-        help="The race as one HTML file, which opens without a network.",
+        help="The race as one HTML file that works offline.",
     )
 
 

@@ -75,9 +75,9 @@ def groups(run: Run, epoch: int, table: pd.DataFrame, key: str, colors: Palette)
     needed = _thresholds(run, epoch)
     passing = network.confidence[rows] >= np.where(called_seen, needed["seen"], needed["novel"])
     return [
-        ("Not sure enough", ~passing, colors.all),
-        ("Taken up as seen", passing & called_seen, colors.seen),
-        ("Taken up as novel", passing & ~called_seen, colors.novel),
+        ("Not confident", ~passing, colors.all),
+        ("Pseudo-label: seen", passing & called_seen, colors.seen),
+        ("Pseudo-label: novel", passing & ~called_seen, colors.novel),
     ]
 
 

@@ -34,12 +34,12 @@ def number_of_uploader(name: str) -> int:
 
 def say_where_kept() -> None:
     most = st.get_option("server.maxUploadSize")
-    st.caption(f"Kept in a folder of yours on the machine that does the work. A ZIP may have {most} MB.")
+    st.caption(f"Saved in a folder of yours on the server. A ZIP may have up to {most} MB.")
 
 
 def take(name: str, files: list, keep: Callable[[], Path], choose: Callable[[Path], None]) -> None:
     """Keep what was uploaded, tell `choose` the folder, and draw the page anew with an empty uploader."""
-    with st.spinner("Checking and keeping the pictures", show_time=True), error_toasts.kept(name):
+    with st.spinner("Checking and saving the pictures", show_time=True), error_toasts.kept(name):
         choose(keep())
     uploads.forget(files)
     st.session_state[f"{name}_uploads"] = number_of_uploader(name) + 1
@@ -82,7 +82,7 @@ def browse(
                 on_click=choose, args=(file,), help="Use this file of vectors",
             )  # fmt: skip
         if not inside and not files:
-            st.caption("No folders in here.")
+            st.caption("No sub-folders.")
     st.button(
         "Use this folder", icon=":material/check:", key=f"{name}_use", on_click=choose, args=(here,),
         disabled=browsing.is_home(here) or needs_folders and not inside, help=help,
@@ -112,7 +112,7 @@ def told(kept: Arrived) -> Path:
     if kept.left_out:
         names = escape.markdown(", ".join(kept.left_out[:_NAMED])) + ", …" * (len(kept.left_out) > _NAMED)
         rest = f"; {counted(len(kept.left_out), 'other file')} left out: {names}"
-    st.toast(f"{counted(kept.pictures, 'picture')} kept{rest}.", icon=":material/check_circle:")
+    st.toast(f"{counted(kept.pictures, 'picture')} saved{rest}.", icon=":material/check_circle:")
     return kept.folder
 
 

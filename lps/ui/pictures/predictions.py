@@ -68,8 +68,8 @@ def view(run: Run, epoch: int, *, is_thorough: bool = True) -> View:
     if (count := len(known.split.unlabeled)) > MOST_IMAGES:
         raise UserError(
             "clusters",
-            f"of {count:,} unlabeled images take too much memory for a page; expected at most {MOST_IMAGES:,}: "
-            "python -m lps export RUN --to labels.csv has all of them",
+            f"of {count:,} unlabeled images take too much memory for a page; expected at most {MOST_IMAGES:,}. Use "
+            "python -m lps export RUN --to labels.csv for all of them",
         )
     said = naming.at(naming.read_entries(run), epoch)
     defaults = labels.default_names(run, known.split)

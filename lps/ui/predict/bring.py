@@ -60,7 +60,7 @@ def _keep(files) -> Path:
         return folder_choice.told(own_pictures.keep_files(files, place))
     if len(files) > 1:
         raise UserError(
-            "pictures", f"come as files or as one archive; these are {len(files)} files with an archive among them"
+            "pictures", f"must be either picture files or one archive; these {len(files)} files include an archive"
         )
     with uploads.stored(archives[0], select.runs_root()) as path:
         return folder_choice.told(own_pictures.keep_archive(path, place))

@@ -16,16 +16,18 @@ def show(run: Run) -> None:
     """What it is, the button, how far it is, the file."""
     st.subheader("Export the model", anchor=False)
     st.caption(
-        "One folder that works without this program: the model as ONNX, from pictures to classes and none of these, "
-        "your names, a card with what it was trained on and how good it is, and an example of a few lines."
+        "One folder that works without this program: the model as ONNX (pictures in; classes or none of these out), "
+        "your names, a model card with its training data and accuracy, and a short example."
     )
     error_toasts.show("model")
     path = model_work.path_of(run)
     standing = background.standing(path)
     if standing.state == "done":
-        take_away.offer_file("Download ZIP", downloads.model_address(run), "deployed_code", "The folder as one file")
+        take_away.offer_file(
+            "Download ZIP", downloads.model_address(run), "deployed_code", "The folder as one ZIP file"
+        )
     elif standing.state == "working":
-        questions.wait(path, "It takes about a minute and continues if you leave this page.")
+        questions.wait(path, "This takes about a minute and continues if you leave this page.")
     else:
         if standing.state == "failed":
             st.error(escape.markdown(f"{standing.message.removeprefix('lps: ')}."), icon=":material/error:")

@@ -56,7 +56,7 @@ def main() -> None:
 def _show(run: Run, text: str | None) -> None:
     """Everything below the choice of the run."""
     if not text:
-        st.caption("Each one gets a class under the name that it has on Clusters, or none of these.")
+        st.caption("Each gets a class with its name from Clusters, or none of these.")
         bring.show(_choose, _takes_vectors(run))
         return
     try:
@@ -104,11 +104,11 @@ def _offer(run: Run, folder: Path, standing: background.JobState) -> None:
     if standing.state == "failed":
         st.error(escape.markdown(f"{standing.message.removeprefix('lps: ')}."), icon=":material/error:")
     elif standing.state == "cancelled":
-        st.caption("It was cancelled.")
+        st.caption("The prediction was cancelled.")
     seen_before = st.session_state.get(_SEEN) == (run.id, str(folder))
     if seen_before and standing.state not in ("failed", "cancelled"):
-        st.caption("The files, the names or the weights have changed since then.")
-    label = "Look again" if seen_before else f"Predict these {'vectors' if is_vector_file(folder) else 'pictures'}"
+        st.caption("The files, the names or the weights have changed since the last prediction.")
+    label = "Predict again" if seen_before else f"Predict these {'vectors' if is_vector_file(folder) else 'pictures'}"
     if st.button(label, icon=":material/image_search:", type="primary", key="predict_begin"):
         with error_toasts.kept("predict"):
             prediction_work.begin(run, folder)

@@ -82,7 +82,7 @@ def _ask_threshold(found: Predicted) -> float:
             words = found.trade_off.in_words(threshold)
             st.caption(f"{words[:1].upper()}{words[1:]}.")
         else:
-            st.caption("Every picture gets a class, however far it is from all classes.")
+            st.caption("Every picture gets a class, even if it is far from all classes.")
     return threshold
 
 
@@ -91,7 +91,7 @@ def _ask_threshold(found: Predicted) -> float:
 
 def _show_counts(found: Predicted, said: list[str], none: np.ndarray) -> None:
     count = len(found.files)
-    st.markdown(f"**{counted(count, 'picture')}**, {int(none.sum()):,} of them {NONE}; by epoch {found.epoch}")
+    st.markdown(f"**{counted(count, 'picture')}**, {int(none.sum()):,} of them {NONE} · model of epoch {found.epoch}")
     columns = [
         Column("Class", lambda row: row[0]),
         Column("Pictures", lambda row: row[1], "number", format="localized", width="small"),
@@ -100,7 +100,10 @@ def _show_counts(found: Predicted, said: list[str], none: np.ndarray) -> None:
     data_table.show(columns, Counter(said).most_common(), "Number of pictures of each class")
     if found.lost:
         names = escape.markdown(", ".join(found.lost))
-        st.caption(f"No cluster of epoch {found.epoch}, of the newest weights, continues what you called {names}.")
+        st.caption(
+            f"At epoch {found.epoch}, the epoch of the newest weights, no cluster matches the one that you "
+            f"named {names}."
+        )
 
 
 def _offer_files(run: Run, found: Predicted, threshold: float, path: Path) -> None:
@@ -138,11 +141,12 @@ def _show_kinds(found: Predicted, source: Path) -> None:
     for number, kind in enumerate(found.kinds[:_MOST_KINDS], 1):
         with st.container(border=True, gap="small"):
             st.markdown(
-                f":material/new_releases: **{_KIND} {number}**: {len(kind):,} pictures like each other and like "
-                "nothing that the run knows",
-                help="Farther from all training images than 80 % of known pictures are, and near each other. On 2,000 "
-                "pictures of CIFAR-10 nothing was proposed in 50 trials without an unknown class; one with 200 "
-                "pictures was in 80 % of 50 trials, one with 50 in 20 % (benchmarks/README.md).",
+                f":material/new_releases: **{_KIND} {number}**: {len(kind):,} pictures that are similar to each "
+                "other and to none of the run's classes",
+                help="Farther from all training images than 80 % of known pictures, and near each other. In 50 "
+                "trials each on 2,000 pictures of CIFAR-10, nothing was proposed without an unknown class; an "
+                "unknown class with 200 pictures was proposed in 80 % of trials, one with 50 pictures in 20 % "
+                "(benchmarks/README.md).",
             )
             first = list(kind[:_FIRST])
             seen = _thumbnails(str(source), looks(source), tuple(found.files[row] for row in first))
@@ -154,8 +158,9 @@ def _show_kinds(found: Predicted, source: Path) -> None:
     if found.kinds:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption(
-                "To teach it such a class: put these pictures (new_kind in the table) into the folder that it was "
-                "trained on, as a sub-folder with their name or among the unlabeled ones, and train again.",
+                "To teach the model this class, put these pictures (new_kind in the table) into its training folder, "
+                "either in a sub-folder with the name of the class or among the pictures without labels, and train "
+                "again.",
                 width="stretch",
             )
             st.page_link("pages/own.py", label="Add pictures", icon=":material/add_photo_alternate:")
@@ -165,7 +170,7 @@ def _choose_class(said: list[str], kinds: dict[str, tuple[int, ...]]) -> str:
     counts = Counter(said)
     words = {_ALL: f"{_ALL} ({len(said):,})"} | {name: f"{name} ({n:,})" for name, n in counts.most_common()}
     words |= {name: f"{name} ({len(kind):,})" for name, kind in kinds.items()}
-    return url_fields.choose(st.selectbox, "class", "Called", words, width=300)
+    return url_fields.choose(st.selectbox, "class", "Predicted class", words, width=300)
 
 
 def _show_table(found: Predicted, said: list[str], rows: list[int]) -> None:
@@ -228,7 +233,7 @@ def _show_one(run: Run, found: Predicted, row: int, said: str, source: Path) -> 
     words = f"Confidence {100 * found.confidence[row]:.0f} % for {name}, distance {found.distance[row]:.3f}"
     if said == NONE:
         why = (
-            "you marked this cluster as no class"
+            "you marked this cluster as not a class"
             if found.cluster[row] in found.rejected
             else "too far from all classes"
         )

@@ -127,7 +127,7 @@ def show(run: Run, epoch: int, table: pd.DataFrame, on_change: Callable[[Conditi
             _ask_number("below", "Confidence below", shown.below, 1, 100, "percent", "Any")
             _ask_number("image", "Around image", shown.image, 0, _LARGEST, "The number below the picture", "None")
             nearest = shown.nearest or _USUAL_NEAREST
-            about = "How many images of the most similar features; only with an image to be around"
+            about = "Number of most similar images; only used with an image above"
             _ask_number("nearest", "Nearest", nearest, 1, _MOST_NEAREST, about, "")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             take = {"on_click": _take, "args": (tuple(choices), on_change)}

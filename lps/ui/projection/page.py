@@ -32,7 +32,7 @@ _PLACE = "map"  # of refusals
 
 def main() -> None:
     """The whole page."""
-    words = "No run has recorded features yet; the first epoch of training does."
+    words = "No run has recorded features yet. The first epoch of training does."
     runs = page_head.begin_with("Projection", points.epochs, words, ":material/scatter_plot:")
     if runs:
         show(runs)
@@ -89,8 +89,8 @@ def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str
         done = explore(figure, "map", alt, selection.token(run), epoch, code)
         st.caption(
             f"Showing {len(table):,} of {split.pictures_in_words('image')}. "
-            f"{_meaning(method)} Click a point to see its image; draw around points with the lasso or the box (top "
-            "right) to see theirs."
+            f"{_meaning(method)} Click a point to see its image; select points with the lasso or box (top right) to "
+            "see their images."
         )
         filters.show(run, epoch, table, selection.choose)
         _offer_all(run, method, epoch)
@@ -121,8 +121,11 @@ def _pick_run_and_epoch(runs: list[Run]) -> tuple[Run, int]:
 
 def _meaning(method: str) -> str:
     if method == "pca":
-        return "The plane of largest variance at the newest epoch; every epoch is seen on the same plane."
-    return "Neighbours are meaningful, distances between groups are not. Each epoch starts from its neighbour's map."
+        return "The plane of largest variance at the newest epoch; every epoch is shown on this plane."
+    return (
+        "Neighbours are meaningful; distances between groups are not. The map of each epoch starts from that of "
+        "the epoch next to it."
+    )
 
 
 def _show_computation(run: Run, method: str, epoch: int) -> None:
@@ -153,7 +156,7 @@ def _show_computation(run: Run, method: str, epoch: int) -> None:
                 projection.start(run, method, epoch)
             st.rerun()
         _offer_all(run, method, epoch)
-    st.caption("It runs in a process of its own, takes up to a minute or two an epoch, and is stored with the run.")
+    st.caption("It runs in the background, takes up to two minutes per epoch, and is stored with the run.")
 
 
 def _offer_all(run: Run, method: str, epoch: int) -> None:
@@ -170,7 +173,7 @@ def _offer_all(run: Run, method: str, epoch: int) -> None:
     lacking = set(projection.spread(stored)) - set(projection.stored_epochs(run, method))
     if not lacking:
         return
-    about = f"Up to {projection.MOST_EPOCHS} epochs, evenly spread, each begun from the map of the nearest one"
+    about = f"Up to {projection.MOST_EPOCHS} evenly spread epochs; each starts from the map of the nearest epoch"
     words = f"Compute {len(lacking)} more epochs" if len(lacking) > 1 else "Compute one more epoch"
     if st.button(words, icon=":material/animation:", key="all_epochs", help=about):
         with error_toasts.kept(_PLACE):
@@ -246,8 +249,8 @@ def _show_neighbours(run: Run, epoch: int, table: pd.DataFrame, row: pd.Series) 
 
 def _about_neighbours(near: pd.DataFrame, row: pd.Series) -> str:
     """How many of them are taken for the same, and how many are the same. near: rows of `points.table`."""
-    said = f"{int((near['predicted'] == row['predicted']).sum())} of {len(near)} have its prediction"
+    said = f"{int((near['predicted'] == row['predicted']).sum())} of {len(near)} have the same prediction"
     known = near["truth"] >= 0
     if row["truth"] >= 0 and known.any():
-        said += f", {int((near['truth'] == row['truth'])[known].sum())} of {int(known.sum())} its true class"
-    return f"{said}. Below each: one minus the cosine of the features, and its prediction."
+        said += f", {int((near['truth'] == row['truth'])[known].sum())} of {int(known.sum())} the same true class"
+    return f"{said}. Below each picture: cosine distance of the features, and prediction."

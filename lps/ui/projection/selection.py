@@ -66,7 +66,7 @@ def show(run: Run, epoch: int, table: pd.DataFrame, chosen: np.ndarray) -> None:
     found = _counts(rows, names)
     left, right = st.columns([3, 5], gap="medium")
     with left:
-        alt = "How many of the selected images are of each class, in truth and by prediction"
+        alt = "Selected images by true class and by predicted class"
         data_table.show(_columns(found, len(rows)), found.index, alt, most=_ROWS)
     with right:
         _show_sheet(run, rows, names, images)
@@ -93,16 +93,16 @@ def _show_head(run: Run, epoch: int, rows: pd.DataFrame, names: tuple[str, ...],
                 mime="text/csv",
                 on_click="ignore",
                 icon=":material/download:",
-                help="Image, file, prediction, confidence and true class of each",
+                help="Image, file, prediction, confidence and true class of each selected image",
             )
             if not run.is_recorded:
                 st.button(
-                    "Make them a cluster",
+                    "Make a cluster",
                     key="lasso_split",
                     icon=":material/call_split:",
                     on_click=_split,
                     args=(run, epoch, rows["image"].tolist()),
-                    help="Split them off as a cluster without a name",
+                    help="Move these images to a new cluster without a name",
                 )
                 _ask_place(run, epoch, rows["image"].tolist())
             st.button("Clear", key="lasso_clear", icon=":material/close:", on_click=_clear)
@@ -111,7 +111,7 @@ def _show_head(run: Run, epoch: int, rows: pd.DataFrame, names: tuple[str, ...],
         where, at, cluster = made
         if (where, at) == (run.id, epoch):
             query = {"run": run.id, "epoch": str(epoch), "cluster": str(cluster)}
-            words = f"They are in cluster {cluster} now: look at it"
+            words = f"They are in cluster {cluster} now. Open it"
             st.page_link("pages/clusters.py", label=words, icon=":material/arrow_forward:", query_params=query)
 
 
@@ -146,7 +146,7 @@ def _columns(found: pd.DataFrame, total: int) -> list[Column]:
     columns = [Column("Class", found["Class"], "text", width=80)]
     if "True" in found:
         columns.append(Column("True", found["True"], "bar", help="Selected images of this true class", **bar))
-    about = "Selected images taken for this class"
+    about = "Selected images with this prediction"
     return [*columns, Column("Predicted", found["Predicted"], "bar", help=about, **bar)]
 
 
@@ -203,7 +203,7 @@ def _ask_place(run: Run, epoch: int, images: list[int]) -> None:
     clusters = {int(cluster): here.title(cluster) for cluster in here.ids}
     key = f"lasso_place {len(naming.read_entries(run))} {len(images)} {images[0]}"
     st.selectbox(
-        "Put them in",
+        "Move to",
         list(clusters),
         index=None,
         format_func=lambda cluster: clusters.get(cluster, cluster),

@@ -256,7 +256,7 @@ def _show_jobs(found: QueueSnapshot) -> None:
     if not found.jobs:
         return
     with st.container(border=True):
-        st.markdown("**Background jobs** :gray[take no slot and give way to runs]")
+        st.markdown("**Background jobs** :gray[need no slot and run at low priority]")
         for job in found.jobs[:_MOST_JOBS]:
             background_work.show_work(job)
 
@@ -274,7 +274,7 @@ def _show_waiting(found: QueueSnapshot, now: float) -> None:
         return
     ids = [item.run.id for item in found.waiting]
     kept = set(st.session_state.get("queue_chosen", []))
-    alt = "The waiting runs, in the order in which they start"
+    alt = "The waiting runs in their order of start"
     places = data_table.tick_rows(_columns(now), list(enumerate(found.waiting, 1)), "queue", ids, kept, _ROWS, alt)
     chosen = [found.waiting[place] for place in places]
     st.session_state["queue_chosen"] = [item.run.id for item in chosen]
@@ -283,9 +283,9 @@ def _show_waiting(found: QueueSnapshot, now: float) -> None:
 
 def _columns(now: float) -> list[Column]:
     """The columns of the waiting runs; a row is (place, run), in the order in which the runs start."""
-    about_wait = "What the run waits for besides a free slot"
+    about_wait = "What the run waits for, other than a free slot"
     about_time = "Estimated from similar runs at the current speed"
-    about_retries = "How often the run was started again after a crash, and how often it may be"
+    about_retries = "How often the run was restarted after a crash, and the limit"
     about_id = "The end of the run's id; every command accepts it"
     submitted = {"format": "YYYY-MM-DD HH:mm", "timezone": st.context.timezone}
 
@@ -337,7 +337,10 @@ def _show_actions(chosen: Sequence[QueuedJob], now: float) -> None:
         st.markdown(f"**{len(chosen)} selected**" if chosen else ":gray[Select rows]", width="content")
         words = "Start before all other waiting runs"
         _button("First", "queue_first", ":material/vertical_align_top:", words, runs[::-1], queue.put_first)
-        words = "Start as soon as a slot is free: a run that waits for its next try, or that an earlier version held"
+        words = (
+            "Start as soon as a slot is free, without waiting for the next retry. Also releases a run that an "
+            "earlier version put on hold"
+        )
         _button("Retry now", "queue_now", ":material/replay:", words, delayed, queue.retry_now)
         words = "Remove from the queue; the run can be resumed later"
         _button("Cancel", "queue_cancel", ":material/close:", words, runs, _cancel)
@@ -359,7 +362,7 @@ def _cancel(run: Run) -> None:
     if run.waiting_attempt() and run.state().name == "queued":
         launcher.stop(run)
     else:
-        raise UserError("run", f"{run.id} is {queue.state_in_words(run)} now and was not cancelled")
+        raise UserError("run", f"{run.id} was not cancelled because it is {queue.state_in_words(run)} now")
 
 
 def _try(acts: Sequence[Callable[[], object]]) -> None:

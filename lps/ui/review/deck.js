@@ -142,7 +142,7 @@ class Deck {
     if (!last) return;
     this.passed.delete(last.card.image);
     this.cards = [last.card, ...this.cards.filter((card) => card.image !== last.card.image)];
-    this.news = `Image ${last.card.image}: taken back`;
+    this.news = `Image ${last.card.image}: undone`;
     if (last.key) {
       this.count--;
       this.outbox.add({ key: newKey(), do: "undo", of: last.key, image: last.card.image, isNew: last.isNew });
@@ -183,7 +183,7 @@ class Deck {
   }
 
   reject() {
-    this.decide({ do: "nothing" }, "nothing of these");
+    this.decide({ do: "nothing" }, "none of these");
   }
 
   // ---------------------------------------------------------------- drawing
@@ -238,7 +238,7 @@ class Deck {
       const name = field.value.trim();
       if (name) this.decide({ do: "new", name }, name);
     };
-    form.append(field, list, part("give", "button", "Give it", { type: "submit" }));
+    form.append(field, list, part("give", "button", "Assign", { type: "submit" }));
     return form;
   }
 
@@ -258,10 +258,10 @@ class Deck {
 
   drawFoot() {
     const rate = this.seconds > 0 && this.count ? ` · ${(60 * this.count / this.seconds).toFixed(0)} a minute` : "";
-    const words = [`${this.count} decided here${rate}`];
-    if (this.isLoaded) words.push(`${this.confirmed} confirmed in all`, `${this.waiting} left`);
+    const words = [`${this.count} decided in this session${rate}`];
+    if (this.isLoaded) words.push(`${this.confirmed} confirmed in total`, `${this.waiting} left`);
     const late = this.outbox?.waiting.length ?? 0;
-    const saved = late ? `${late} not saved yet` : this.count ? "All written" : "";
+    const saved = late ? `${late} not saved yet` : this.count ? "All saved" : "";
     const lines = [part("news", "p", this.news), part("counts", "p", [...words, saved].filter(Boolean).join(" · "))];
     if (this.trouble) {
       const kept = late ? " Your decisions stay in this browser and are sent again later." : "";

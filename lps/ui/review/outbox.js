@@ -22,7 +22,7 @@ function left(start) {
 async function ask(address, what, about, options = {}) {
   const asked = { method: "POST", body: JSON.stringify(about), ...options };
   const answer = await fetch(`${address}/${what}`, asked).catch(() => {
-    throw new Error("The server does not answer.");
+    throw new Error("The server does not respond.");
   });
   if (!answer.ok) throw new Error((await answer.text()).trim().slice(0, 300));
   return answer;

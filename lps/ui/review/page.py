@@ -21,7 +21,7 @@ _MOST_MIXED = 3  # clusters that are offered
 
 def main() -> None:
     """The whole page."""
-    words = "No run has predictions yet; the first epoch of training makes them."
+    words = "No run has predictions yet. The first epoch of training makes them."
     runs = page_head.begin_with("Review", points.epochs, words, ":material/checklist:")
     if runs:
         _show(runs)
@@ -52,13 +52,13 @@ def _show_account(run: Run, epoch: int) -> None:
         st.page_link("pages/launch.py", label="Launch a copy", **link)
         return
     st.caption(
-        "Where the network and the most similar pictures disagree, your word helps most: those come first, and no two "
-        "alike after each other."
+        "Pictures on which the network and the most similar pictures disagree come first: your decisions help most "
+        "there. Similar pictures are never shown in a row."
     )
     with st.container(key="review_keys"):  # which a phone does not have (deck.css)
-        st.caption("Keys: 1 to 5 a class, N one by its name, X none, S skip, U undo.")
+        st.caption("Keys: 1 to 5 choose a class, N types a class name, X none of these, S skip, U undo.")
     where = {"run": run.id, "epoch": str(epoch)}
-    words = "Open your decisions on Clusters"
+    words = "See your decisions on Clusters"
     st.page_link("pages/clusters.py", label=words, icon=":material/arrow_forward:", query_params=where)
     _offer_splits(run, epoch, where)
 
@@ -71,7 +71,7 @@ def _offer_splits(run: Run, epoch: int, where: dict[str, str]) -> None:
         if not mixed:
             return
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.caption("These clusters look mixed. You can split them in two or three:", width="content")
+            st.caption("These clusters look mixed. You can split them into two or three:", width="content")
             for cluster in mixed[:_MOST_MIXED]:
                 label = escape.markdown(f"{here.name(cluster.id)}, {counted(cluster.size, 'picture')}")
                 address = where | {"cluster": str(cluster.id)}

@@ -29,17 +29,17 @@ def _show_sections(found: SideBySide, names: tuple[str, str], is_all: bool) -> N
         rows += [(title, row.what, row.first, row.second, not row.same) for row in told]
     same = sum(row.same for all_rows in found.sections.values() for row in all_rows)
     if not rows:
-        st.caption(f"They agree in all {same} settings and facts.")
+        st.caption(f"All {same} settings and facts are equal.")
         return
     columns = [
         Column("Of", lambda row: row[0], "text", width=110),
-        Column("What", lambda row: row[1], "text", pinned=True),
+        Column("Setting or fact", lambda row: row[1], "text", pinned=True),
         *(Column(head, lambda row, place=place: row[place]) for place, head in enumerate(_heads(names), 2)),
         Column("Differs", lambda row: row[4], hidden=not is_all),
     ]
     data_table.show(columns, rows, "Settings, program, hardware, data and split of both runs", most=len(rows))
     silent = [title for title, all_rows in found.sections.items() if all_rows and all(row.same for row in all_rows)]
-    st.caption(f"{same} are the same" + (f"; nothing differs under {', '.join(silent)}" if silent else "") + ".")
+    st.caption(f"{same} are equal" + (f"; no differences under {', '.join(silent)}" if silent else "") + ".")
 
 
 def _show_numbers(found: SideBySide, names: tuple[str, str]) -> None:

@@ -12,7 +12,7 @@ _COSTS = {
     "memory/host_gb": ("Memory", "{:.2f} GB", "Resident memory of the training process"),
     "memory/device_gb": ("GPU memory", "{:.2f} GB", "Memory that the training process has reserved on its GPU"),
     "throughput/images_per_s": ("Throughput", "{:,.0f} images/s", "Images of all views per second of training"),
-    "time/step_s": ("Step", "{:.3f} s", "Seconds a training step, mean of the newest epoch"),
+    "time/step_s": ("Step", "{:.3f} s", "Seconds per training step, mean of the newest epoch"),
 }
 
 

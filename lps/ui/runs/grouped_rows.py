@@ -107,7 +107,7 @@ def columns(
         about, groups = f"{name.key} at the newest epoch", [row.group.mean_and_std(name) for row in rows]
         means = [table.values([row.entry], name)[0] if row.entry else mean for row, (mean, _) in zip(rows, groups)]
         spreads = [None if row.entry else spread for row, (_, spread) in zip(rows, groups)]
-        found.append(Column(head, means, width=80, help=f"{about}; of a group the mean of its runs", **number))
+        found.append(Column(head, means, width=80, help=f"{about}; for a group, the mean of its runs", **number))
         found.append(Column(f"± {head}", spreads, width=70, help=f"Standard deviation of {about}", **number))
         if name.kind == "percent" and (held or against):
             found.append(Column(f"Δ {head}", _differences(rows, name, by, held, against)))

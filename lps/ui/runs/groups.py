@@ -21,7 +21,7 @@ from lps.wording import counted
 _ROWS = 14  # of a long table in sight
 _WIDTH = 210  # pixels of the names
 _FIRST = (EVERYTHING, "method", "dataset", "tag", "state", "seed")
-_WORDS = HEADS | {EVERYTHING: "Everything but the seed", "tag": "Tag"}
+_WORDS = HEADS | {EVERYTHING: "All settings but the seed", "tag": "Tag"}
 
 
 def pick(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name]:
@@ -105,7 +105,7 @@ def _draw(key: str, rows: Sequence[GroupedRow], places: list[int], shown: Sequen
     """The table with these rows ticked: Streamlit keeps positions, which are others once a group is opened."""
     if key in st.session_state and sorted(st.session_state[key]["selection"]["rows"]) != places:
         st.session_state[key] = {"selection": {"rows": places}}
-    alt = "Groups of runs, mean and standard deviation, and below an open group its runs"
+    alt = "Groups of runs with mean and standard deviation; an open group lists its runs"
     data_table.tick_places(shown, rows, key, places, _ROWS, alt)
 
 
@@ -152,7 +152,7 @@ def _show_standing(
 ) -> None:
     """How groups are opened, by keys too, what they are held against, and how to change that."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        about = f"{counted(len(found), 'group')}. A click on a name shows the runs, a tick chooses them."
+        about = f"{counted(len(found), 'group')}. Click a name to show its runs; tick it to choose them."
         st.caption(f"{len(whole)} of {about}" if whole else about, width="content")
         aimed = [one.id for one in whole or found]
         is_closed = not set(aimed) <= set(st.query_params.get_all("open"))
@@ -161,11 +161,11 @@ def _show_standing(
         st.button(label, key="open_groups", type="tertiary", icon=icon, on_click=_open, args=(aimed, is_closed))
         if held:
             called = grouped_rows.called(held, by)
-            words = f"Compared with {called}, paired by seed where nothing else differs; {INTERVAL}s"
+            words = f"Compared with {called}, paired by seed if only the seed differs; {INTERVAL}s"
             st.caption(escape.markdown(words), width="content")
-            st.button("Take back", key="held_back", type="tertiary", on_click=_hold, args=(None,))
+            st.button("Clear baseline", key="held_back", type="tertiary", on_click=_hold, args=(None,))
         elif len(whole) == 1:
-            words = "Hold others against it"
+            words = "Use as baseline"
             st.button(words, key="hold", type="tertiary", icon=":material/balance:", on_click=_hold, args=(whole[0],))
 
 

@@ -31,7 +31,7 @@ def show_button() -> None:
 @st.dialog("Import runs", width="medium")
 def _ask() -> None:
     most = st.get_option("server.maxUploadSize")
-    words = f"A .zip or .tar as `python -m lps export --to archive` makes it, up to {most} MB"
+    words = f"A .zip or .tar from `python -m lps export --to archive`, up to {most} MB"
     upload = st.file_uploader("Archive", _KINDS, key="import_file", help=words)
     path = st.text_input(
         "Or a path on this machine",
@@ -39,10 +39,10 @@ def _ask() -> None:
         placeholder="A run's folder, a folder of runs, or an archive of any size",
     )
     data = st.text_input(
-        "Where the data set lies on this machine",
+        "Path of the data set on this machine",
         key="import_data",
-        placeholder="Only for data sets with a path of their own",
-        help="Paths from elsewhere mean nothing here. Without one the run is shown without its images",
+        placeholder="Only for data sets that have a path",
+        help="Paths of another machine are not valid here. Without a path, the run is shown without its images",
     )
     st.caption("Only results are imported. Every file is checked, and nothing in the files is executed.")
     if st.button("Import", type="primary", key="import_start"):
@@ -59,7 +59,7 @@ def _ask() -> None:
 def bring_in(upload: BinaryIO | None, path: str, data: str) -> list[Imported]:
     """Import the upload, a file with a `name`, or what lies at `path`; raises `UserError`."""
     if (upload is None) == (not path):
-        raise UserError("import", "choose an archive or name a path" + ", not both" * bool(path))
+        raise UserError("import", "choose an archive or enter a path" + ", not both" * bool(path))
     root = select.runs_root()
     if path:
         return import_runs(Path(path), root, data or None)
@@ -87,17 +87,17 @@ def show_outcome() -> None:
             st.markdown(f":material/check_circle: {count_in_words(found)}", width="content")
             st.button("Dismiss", icon=":material/close:", type="tertiary", key="import_seen", on_click=_dismiss)
         for item in found:
-            notes = item.notes if item.is_new else ("there already, with the same results", *item.notes)
+            notes = item.notes if item.is_new else ("already here, with the same results", *item.notes)
             for words in notes:
                 st.caption(f"{escape.markdown(titles.label(item.run))}: {escape.markdown(words)}.")
 
 
 def count_in_words(found: list[Imported]) -> str:
-    """ "2 runs came in, 1 was there already."."""
+    """For example "2 runs imported, 1 was already here."."""
     new = sum(item.is_new for item in found)
     old = len(found) - new
-    said = [f"{counted(new, 'run')} came in"] if new else []
-    said += [f"{old} {'was' if old == 1 else 'were'} there already"] if old else []
+    said = [f"{counted(new, 'run')} imported"] if new else []
+    said += [f"{old} {'was' if old == 1 else 'were'} already here"] if old else []
     return f"{', '.join(said)}."
 
 

@@ -92,11 +92,11 @@ def pick_columns(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name
             list(offered),
             format_func=heading,
             accept_new_options=True,
-            help="Settings, measurements at the newest epoch, and all else that is known of a run. "
-            "Type novel - seen for the difference of two numbers",
+            help="Settings, measurements at the newest epoch, and other facts of a run. Type novel - seen for the "
+            "difference of two numbers",
         )
         _arrange(keys)
-        st.button("The usual ones", on_click=_forget_columns, disabled=not asked, icon=":material/restart_alt:")
+        st.button("Default columns", on_click=_forget_columns, disabled=not asked, icon=":material/restart_alt:")
     return shown
 
 

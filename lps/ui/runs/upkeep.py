@@ -24,8 +24,8 @@ def show_bar(chosen: Sequence[RunRow], total: int, base: RunRow | None) -> None:
     """How many are chosen, where they can be opened, and what can be done with them. base: see `table.show`."""
     if base:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.caption(f"Held against {escape.markdown(base.name)} (Δ, points)", width="content")
-            st.button("Take back", key="against_back", type="tertiary", on_click=_hold, args=(None,))
+            st.caption(f"Baseline: {escape.markdown(base.name)} (Δ, points)", width="content")
+            st.button("Clear baseline", key="against_back", type="tertiary", on_click=_hold, args=(None,))
     if not chosen:
         st.caption(f"{counted(total, 'run')}. Tick rows to open, name, tag, hide, stop, resume or delete them.")
         return
@@ -35,7 +35,7 @@ def show_bar(chosen: Sequence[RunRow], total: int, base: RunRow | None) -> None:
         for action, runs in _possible(chosen).items():
             _show_button(action, runs, len(chosen))
         if len(chosen) == 1 and chosen[0] is not base:
-            words, more = "Hold others against it", {"type": "tertiary", "icon": ":material/balance:"}
+            words, more = "Use as baseline", {"type": "tertiary", "icon": ":material/balance:"}
             st.button(words, key="hold_run", on_click=_hold, args=(chosen[0],), **more)
         with st.popover("Link", icon=":material/link:", type="tertiary"):
             st.caption("This table with these rows chosen")

@@ -23,7 +23,7 @@ _COLUMN = 195  # pixels, the least width of a field: four of them at 1280
 _BEGINNING = {"lps": ("margin_scale", "lr")}  # what is searched before anybody says so; of other methods the first ones
 _TITLES = {
     "balanced": "Withheld labels and even use of classes",
-    "validation": "Withheld labels alone",
+    "validation": "Withheld labels only",
     "oracle": "Oracle",
 }
 
@@ -54,14 +54,14 @@ def show() -> None:
     objective = _ask_objective()
     with fields.grid(_COLUMN):
         with st.container(gap="xxsmall"):
-            prune = url_fields.switch("Stop hopeless trials", "search_prune", True)
+            prune = url_fields.switch("Stop poor trials early", "search_prune", True)
             fields.say(
                 None, "Stops trials whose best value so far is below the median of the finished trials at that epoch"
             )
-        words = {"placeholder": "Automatic", "help": "Automatic: as many as there are slots"}
+        words = {"placeholder": "Automatic", "help": "Automatic: one per slot"}
         at_once = url_fields.whole("Trials at a time", "search_parallel", None, search.MOST_PARALLEL, **words)
         about = "Seed of the sampler"
-        draw = url_fields.whole("Seed of the draws", "search_draw", 0, 2**31 - 1, help=about)
+        draw = url_fields.whole("Seed of the random draws", "search_draw", 0, 2**31 - 1, help=about)
         name = fields.ask_name("search", "searches", 32)
     url_fields.remember("search_name")
     if errors:
@@ -102,7 +102,7 @@ def _ask_dimension(parameter: Parameter, dataset: str, method: str) -> str:
     usual = fields.usual_value(parameter, dataset, method)
     begun = suggested(parameter, usual)
     name, key = parameter.name, f"search_{parameter.name}"
-    st.markdown(f"**{escape.markdown(name)}** (usually {escape.markdown(text_of(usual))})")
+    st.markdown(f"**{escape.markdown(name)}** (default {escape.markdown(text_of(usual))})")
     if begun.choices:
         words = [text_of(choice) for choice in begun.choices]
         chosen = url_fields.many("Choices", key, words, words, st.pills, label_visibility="collapsed")
@@ -110,7 +110,7 @@ def _ask_dimension(parameter: Parameter, dataset: str, method: str) -> str:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         low = url_fields.text("From", f"{key}_low", text_of(begun.low), width=90)
         high = url_fields.text("To", f"{key}_high", text_of(begun.high), width=90)
-        about = "Logarithmic scale: as many draws from 0.001 to 0.01 as from 0.01 to 0.1"
+        about = "Logarithmic scale: values from 0.001 to 0.01 are as likely as from 0.01 to 0.1"
         log = url_fields.switch("Log", f"{key}_log", begun.log, help=about)
     return f"{name}={low}..{high}{':log' * log}"
 
@@ -125,7 +125,7 @@ def _ask_fixed(method: str, dataset: str, taken: set[str], errors: dict[str, str
 
 
 def _ask_objective() -> str:
-    st.subheader("What counts as good", anchor=False)
+    st.subheader("Objective", anchor=False)
     captions = [OBJECTIVES[name].words for name in _TITLES]
     name = url_fields.choose(
         st.radio, "objective", "Objective", _TITLES, captions=captions, label_visibility="collapsed"
@@ -159,10 +159,10 @@ def _cost_in_words(request: Request) -> str:
     span = search.estimate(request, select.runs_root())
     said = [f"{counted(runs, 'run')}, {at_once} at a time"]
     if span is None:
-        said.append("time unknown, since no run of this method on this data set has finished")
+        said.append("time unknown because no run of this method on this data set has finished")
     else:
         rounds = costs.at_a_time([span.times(1 / request.trials)] * request.trials, at_once)
-        said.append(f"at most about {costs.span_in_words(rounds)}, judged by finished and recorded runs")
+        said.append(f"at most about {costs.span_in_words(rounds)}, estimated from finished and recorded runs")
     if not OBJECTIVES[request.objective].hidden:
         said.append(f"{100 * request.base.split_validation_ratio:g} % of the labels are withheld from training")
     return "; ".join(said)

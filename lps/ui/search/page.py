@@ -26,7 +26,7 @@ _TICK_S = 2.0  # while a driver is at work
 _SEEDS = (0, 1, 2)  # with which the best settings are run again
 _SWEEP_ASKED = "search_best_asked"
 _STATES = {
-    "new": ("Not begun", "gray"),
+    "new": ("Not started", "gray"),
     "running": ("Running", "blue"),
     "stopping": ("Stopping", "orange"),
     "stopped": ("Stopped", "gray"),
@@ -121,8 +121,8 @@ def _show_head(one: Search, result: Result) -> None:
     if objective.hidden:
         st.warning(escape.markdown(objective.words), icon=":material/visibility:")
     else:
-        st.caption(escape.markdown(f"Counts as good: {objective.title}. {objective.words}"))
-    names = {"complete": "finished", "pruned": "stopped early", "failed": "failed", "running": "under way"}
+        st.caption(escape.markdown(f"Objective: {objective.title}. {objective.words}"))
+    names = {"complete": "finished", "pruned": "stopped early", "failed": "failed", "running": "running"}
     counts = [f"{result.count(state)} {word}" for state, word in names.items() if result.count(state)]
     words = " · ".join([f"{result.ended} of {counted(request.trials, 'trial')}", *counts])
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -142,7 +142,7 @@ def _show_actions(one: Search, result: Result) -> None:
             st.button("Stop the search", key="search_stop", icon=":material/stop_circle:", on_click=_stop,
                       args=(one,), help="Its runs save a checkpoint first. You can resume it later.")  # fmt: skip
         elif result.state in ("new", "stopped", "interrupted"):
-            st.button("Go on", key="search_resume", type="primary", icon=":material/play_circle:", on_click=_go_on,
+            st.button("Resume", key="search_resume", type="primary", icon=":material/play_circle:", on_click=_go_on,
                       args=(one, 0))  # fmt: skip
         elif result.state == "finished":
             st.button("10 more trials", key="search_more", icon=":material/add:", on_click=_go_on, args=(one, 10))
@@ -172,13 +172,13 @@ def _show_best(one: Search, result: Result) -> None:
         settings = ", ".join(f"{name}={_short(value)}" for name, value in best.values.items())
         st.markdown(f"**{label}: {best.value:.4f}** in trial {best.number} · {escape.markdown(settings)}")
         st.caption(
-            "One number of one search: settings that were picked as the best of many look better than they are. Run "
-            "them with several seeds before you believe it."
+            "The best of many trials looks better than it is. Run its settings with several seeds before you trust "
+            "this number."
         )
         try:
             link = launch_link(result, best)
         except UserError as error:
-            st.error(escape.markdown(f"These settings do not go together: {error}."), icon=":material/error:")
+            st.error(escape.markdown(f"These settings cannot be combined: {error}."), icon=":material/error:")
             return
         with st.container(horizontal=True, gap="small", vertical_alignment="center"):
             st.button(f"Run with seeds {', '.join(map(str, _SEEDS))}", key="search_best", on_click=_ask_best,
@@ -212,7 +212,7 @@ def _start_asked(one: Search) -> None:
     with error_toasts.kept("search"):
         result = search_results.read(one, with_importance=False)
         if number >= len(result.trials):
-            raise UserError("search", f"trial {number} is not there any more")
+            raise UserError("search", f"trial {number} was not found")
         settings = search_results.settings_of(result.request, result.trials[number])
         fixed, base = {key: text_of(value) for key, value in settings.items()}, result.request.base
         layout = SweepSpec((base.dataset,), (base.method,), _SEEDS, fixed)
@@ -251,13 +251,15 @@ def _show_history(one: Search, result: Result) -> None:
 
 
 def _show_importance(one: Search, result: Result) -> None:
-    st.markdown("**What mattered**")
+    st.markdown("**Which settings mattered**")
     shares = _importance(str(one.folder), one.identity, len(result.complete), one, result)
     if shares:
         alt = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
         figure = search_charts.importance(shares, theme.palette())
         plot(figure, f"search_importance_{one.name}", f"Importance: {alt}", code=_code("search_importance", one))
-    how = "fANOVA: how much of what the finished trials differ by goes with each setting over the whole space. "
+    how = (
+        "fANOVA: share of the variance between finished trials that each setting explains over the whole search space. "
+    )
     st.caption(f"{how * bool(shares)}{search_results.caution(result)}")
 
 
@@ -279,7 +281,7 @@ def _show_parallel(one: Search, result: Result) -> None:
     alt = f"{len(result.complete)} finished trials as lines through their settings"
     code = _code("search_lines", one)
     plot(search_charts.parallel(result, theme.palette()), f"search_parallel_{one.name}", alt, code=code)
-    st.caption("One line a finished trial, from its settings to its value; the thick one is the best.")
+    st.caption("One line per finished trial, from its settings to its value; the thick line is the best trial.")
 
 
 @st.cache_data(max_entries=16, show_spinner=False)

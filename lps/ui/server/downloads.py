@@ -104,7 +104,9 @@ def model(request: Request) -> Response:
         run = find_run(runs_root(), request.path_params["run"], by_path=False)
         path = model_work.path_of(run)
         if not path.is_file():
-            raise UserError("model", "was not made yet, or weights or names have changed since; Predict makes it")
+            raise UserError(
+                "model", "was not exported yet, or weights or names have changed since. Export it on the page Predict"
+            )
     except UserError as error:
         return PlainTextResponse(f"{error}.\n", 404)
     headers = {"cache-control": "no-store"}

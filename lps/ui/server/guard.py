@@ -87,7 +87,7 @@ def door(address: str, names: list[str], port: int | None = None, token: str = "
     if all(is_loopback(name) for name in lower):
         raise UserError(
             "server.allowedHosts",
-            f"must name what this machine is called where the server listens on {address or 'every interface'}, "
+            f"must be the host name of this machine when the server listens on {address or 'every interface'}, "
             "for example --server.allowedHosts gpu7.example.org",
         )
     return Door(lower, port, token or secrets.token_hex(32))
@@ -100,7 +100,7 @@ def _is_host_name(name: str) -> bool:
 
 def keep(token: str, path: Path) -> None:
     """Write the token where its owner alone can look it up; raises `UserError` where that cannot be done."""
-    with as_user_error("runs", f"the access token cannot be kept in {path}"):
+    with as_user_error("runs", f"the access token cannot be saved in {path}"):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_whole(path, token.encode() + b"\n")
         os.chmod(path, 0o600)
@@ -129,7 +129,9 @@ class Guard:
             return 403, [], reason
         listening = scope["server"][0] if scope.get("server") else ""
         if not self.door.token:
-            return None if is_loopback(listening) else (403, [], "This server is for this machine alone.")
+            return (
+                None if is_loopback(listening) else (403, [], "This server only accepts requests from its own machine.")
+            )
         query = parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
         shown = [value for name, value in query if name == TOKEN_PARAMETER]
         if scope["type"] == "http" and scope["method"] == "GET" and len(shown) == 1 and self._is_token(shown[0]):
@@ -175,9 +177,9 @@ def stranger(scope, door: Door) -> str:
     name, port = _split_host(hosts[0]) if len(hosts) == 1 else ("", None)
     own_ports = {scope["server"][1] if scope.get("server") else None, door.port} - {None}
     if name.lower() not in door.names or (_DEFAULT_PORTS[scheme] if port is None else port) not in own_ports:
-        return "This server does not go by that name: open the address that it printed when it started."
+        return "This server does not have that name. Open the address that it printed when it started."
     if origins and origins != [f"{scheme}://{hosts[0]}"]:
-        return "This request was sent by another page."
+        return "This request came from another site and was refused."
     return ""
 
 

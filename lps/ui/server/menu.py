@@ -142,7 +142,7 @@ def _constants(path: Path) -> dict[str, object]:
     """The constants of `_KINDS` by their names in lower case; raises `UserError`."""
     name = f"pages/{path.name}"
     if not path.stem.isidentifier():
-        raise UserError("page", f"{shorten(name)} is no name of a page, expected letters, digits and _ alone")
+        raise UserError("page", f"{shorten(name)} is not a page name; expected only letters, digits and _")
     try:
         body = ast.parse(path.read_text(encoding="utf-8")).body
         assigned = [node for node in body if isinstance(node, ast.Assign) and len(node.targets) == 1]
@@ -152,9 +152,9 @@ def _constants(path: Path) -> dict[str, object]:
         raise UserError("page", f"{name} cannot be read ({str(error).partition(chr(10))[0]})") from None
     for word, kind in _KINDS.items():
         if word not in told and word not in _OPTIONAL:
-            raise UserError("page", f"{name} lacks {word}, expected a constant such as those of pages/live.py")
+            raise UserError("page", f"{name} lacks {word}; expected a constant as in pages/live.py")
         if word in told and type(told[word]) is not kind:
-            raise UserError("page", f"{name} has {word} = {shorten(told[word])}, expected {kind.__name__}")
+            raise UserError("page", f"{name} has {word} = {shorten(told[word])}; expected {kind.__name__}")
     try:
         validate_material_icon(told["ICON"])
     except StreamlitAPIException:

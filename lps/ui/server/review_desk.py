@@ -51,12 +51,12 @@ async def answer(request: Request) -> Response:
     """To a POST of JSON: what was asked for, or one sentence."""
     act = {"cards": _cards, "decisions": _decide}.get(request.path_params["what"])
     if act is None:
-        return PlainTextResponse("There is nothing here.\n", 404)
+        return PlainTextResponse("Not found.\n", 404)
     body = b""
     async for piece in request.stream():
         body += piece
         if len(body) > _MOST_BYTES:
-            return PlainTextResponse(f"This is more than {_MOST_BYTES >> 20} MiB.\n", 413)
+            return PlainTextResponse(f"The request is larger than {_MOST_BYTES >> 20} MiB.\n", 413)
     try:
         asked = json.loads(body)
     except (ValueError, RecursionError):
@@ -143,9 +143,9 @@ def _card(row: int, desk: ReviewSession, doubts: Doubts, names: Mapping[int, str
 def _why(columns: Sequence[int], here: int, margin: float, names: Sequence[str]) -> str:
     """Why a picture is asked about."""
     if margin < 0:
-        return f"The pictures that are most like it are mostly in {names[0]}."
+        return f"The most similar pictures are mostly in {names[0]}."
     others = [name for column, name in zip(columns, names) if column != here]
-    return f"It may be {others[0]} as well." if others else "No other cluster is close."
+    return f"It may also be {others[0]}." if others else "No other cluster is close."
 
 
 def _sheet(images: Images | None, ids: Sequence[int], edge: int, side: int | None = None) -> tuple[dict, bytes]:
@@ -207,13 +207,13 @@ def _steps(decision: Mapping, desk: ReviewSession, defaults: Mapping[int, str], 
     """What a decision says of the clusters as they are now."""
     image = decision.get("image")
     if type(image) is not int or image not in desk.split.unlabeled:
-        raise UserError("image", f"{shorten(image)} is no unlabeled image of this run")
+        raise UserError("image", f"{shorten(image)} is not an unlabeled image of this run")
     ids = labels.cluster_ids(said, desk.network.predicted, desk.split.classes.total)
     kind, new, assign = decision.get("do"), said.next_id(int(ids.max()) + 1), {"do": "assign", "images": [image]}
     if kind == "assign":
         to = decision.get("to")
         if type(to) is not int or said.root(to) not in ids:
-            raise UserError("to", f"{shorten(to)} is no cluster of this epoch")
+            raise UserError("to", f"{shorten(to)} is not a cluster of this epoch")
         return [assign | {"to": said.root(to)}]
     if kind == "new":
         name = naming.clean_name(decision.get("name"))

@@ -132,7 +132,10 @@ def _life(door: guard.Door, address: str):
         link = _address_of(door, address)
         print(f"LPS Studio: {link}", flush=True)
         if not addresses.is_loopback(address) and not st.get_option("server.sslCertFile"):
-            print("Beware: others on the network can read along without --server.sslCertFile and --server.sslKeyFile.")
+            print(
+                "Warning: the connection is not encrypted. Set --server.sslCertFile and --server.sslKeyFile to "
+                "encrypt it."
+            )
         if not st.get_option("server.headless"):
             cli_util.open_browser(link)
         try:

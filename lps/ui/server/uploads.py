@@ -27,11 +27,11 @@ def stored(upload: BinaryIO, root: Path) -> Iterator[Path]:
     name = _STRANGE.sub("_", Path(upload.name).name)[-LONGEST_NAME:].lstrip(".") or "archive"
     place = root / ".incoming"
     with ExitStack() as stack:
-        with as_user_error("runs", f"{shorten(str(root))} cannot hold another run"):
+        with as_user_error("runs", f"{shorten(str(root))} cannot store another run"):
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
             folder = stack.enter_context(draft_folder(place, "upload"))
         if shutil.disk_usage(root).free < upload.seek(0, os.SEEK_END) + RESERVE:
-            raise UserError("runs", f"{shorten(str(root))} has too little space left for {name}")
+            raise UserError("runs", f"{shorten(str(root))} has too little free space for {name}")
         upload.seek(0)
         private = partial(os.open, mode=0o600)
         with as_user_error("runs", f"{name} cannot be written"), open(folder / name, "xb", opener=private) as file:

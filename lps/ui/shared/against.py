@@ -66,7 +66,7 @@ def _pick(groups: Sequence[Group], place: str, first: Group) -> tuple[Group, str
     words = {name: group.label for name, group in by_id.items()}
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         why = "Choose a baseline for its settings, not for its numbers: the best of many runs is partly luck"
-        name = url_fields.choose(st.selectbox, place, "Held against", words, width=330, help=why)
+        name = url_fields.choose(st.selectbox, place, "Baseline", words, width=330, help=why)
         order = {column: _NAMES[column] for column in ("novel", "seen", "all", "nmi", "gap")}
         column = url_fields.choose(st.segmented_control, f"{place}_of", "Difference in", order, required=True)
     return by_id[name], column
@@ -84,12 +84,12 @@ def _columns(held: Held, column: str) -> list[Column]:
     found = [held.found.get((row, column)) for row in held.rows]
     labels = [held.groups[row].label for row in held.rows]
     references = [held.references[row].label for row in held.rows]
-    about_seeds = "Seeds that would tell a difference of this size 80 times of 100, with size and spread as seen here"
+    about_seeds = "Seeds needed to detect this difference with 80 % power, at the spread measured here"
     columns = [
         Column("Group", labels, "text", pinned=True, width=scores.width(held.groups)),
-        Column(f"{_NAMES[column]}: what can be said", [_capital(differences.verdict(d)) if d else "" for d in found]),
-        Column("Seeds it takes", [differences.needed(d) if d else "" for d in found], help=about_seeds, width=110),
-        Column("Against", references, hidden=len(set(references)) == 1),
+        Column(f"{_NAMES[column]}: result", [_capital(differences.verdict(d)) if d else "" for d in found]),
+        Column("Seeds needed", [differences.needed(d) if d else "" for d in found], help=about_seeds, width=110),
+        Column("Baseline", references, hidden=len(set(references)) == 1),
     ]
     for key, head in _NAMES.items():
         cells = [differences.cell(held.found.get((row, key))) for row in held.rows]
@@ -105,7 +105,7 @@ def _about_others(held: Held, chosen: Group) -> list[str]:
     """That rows of another split are held against another group, and which have no difference."""
     said = []
     if any(reference is not chosen for reference in held.references):
-        said.append("groups of another split are held against the most usual one of their own")
+        said.append("groups of another split are compared with the most common group of their own split")
     silent = [
         group.label
         for row, group in enumerate(held.groups)

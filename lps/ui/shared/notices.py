@@ -120,11 +120,11 @@ def show_alarms(run: Run) -> None:
 def show_damages(run: Run) -> None:
     """A line for each file of texts or wishes that cannot be read, and how to come by a sound one."""
     mend = {
-        "meta.json": "Naming the run anew writes a sound one",
-        "want.json": "Stopping or resuming the run writes a sound one",
+        "meta.json": "Rename the run to write a new file; the damaged one is saved",
+        "want.json": "Stop or resume the run to write a new file; the damaged one is saved",
     }
     for words in run.damages():
-        what = "" if "newer" in words else f" {mend[words.split()[0]]}, and keeps this one beside it as damaged-…."
+        what = "" if "newer" in words else f" {mend[words.split()[0]]} beside it as damaged-…."
         st.warning(escape.markdown(f"{words}.{what}"), icon=":material/broken_image:")
 
 

@@ -17,7 +17,7 @@ LABELS = {  # label, icon
     "hide": ("Hide", ":material/visibility_off:"),
     "unhide": ("Show again", ":material/visibility:"),
     "stop": ("Stop", ":material/stop_circle:"),
-    "kill": ("End at once", ":material/cancel:"),
+    "kill": ("End now", ":material/cancel:"),
     "resume": ("Resume", ":material/play_circle:"),
     "delete": ("Delete", ":material/delete:"),
 }

@@ -30,7 +30,8 @@ def pick_scoring() -> Scoring:
             "Images",
             IMAGES_WORDS,
             required=True,
-            help="Unlabeled: those of the training images, as in the papers. Test: images that no model has trained on",
+            help="Unlabeled: the unlabeled training images, as in the papers. Test: images that no model was trained "
+            "on",
         )
         chosen = url_fields.choose(st.segmented_control, "select", "Epoch", SELECT_WORDS, required=True)
         defined = protocol.startswith("gcd")
@@ -40,7 +41,7 @@ def pick_scoring() -> Scoring:
         )
     said = [f"{PROTOCOLS[protocol]}."[:1].upper() + f"{PROTOCOLS[protocol]}."[1:]]
     if chosen == "oracle":
-        said.append(":orange[An oracle chose the epoch: the best accuracy on labels that you would not have.]")
+        said.append(":orange[An oracle chose the epoch: it is the best by labels that you would not have in practice.]")
     if chosen == "validation":
         said.append("The epoch is the best on labeled images whose label was withheld from training.")
     st.caption(" ".join(said))
@@ -118,8 +119,8 @@ def _columns(groups: Sequence[Group]) -> list[Column]:
         bold = [row for row in range(len(groups)) if (row, column) in winners]
         texts = [score_tables.cell(group, column) for group in groups]
         columns.append(Column(head, numbers, bold=bold, texts=texts, help=words))
-    about_n = "Runs: one for each seed, the newest finished one where it was run again"
+    about_n = "Runs: one per seed; if a seed was run again, the newest finished run"
     columns.append(Column("n", lambda group: len(group.members), "number", width=40, help=about_n))
-    about_paper = "Seen / novel / all of the same experiment in the LPS paper. †: its arithmetic is in doubt"
+    about_paper = "Seen / novel / all of the same experiment in the LPS paper. †: the paper's numbers do not add up"
     columns.append(Column("Paper", score_tables.paper_cell, "text", help=about_paper))
     return columns

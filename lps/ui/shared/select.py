@@ -33,7 +33,7 @@ def own_runs() -> list[Run]:
     try:
         runs = list_runs(runs_root())
     except UserError as error:
-        words = f"{escape.markdown(str(error))}. Set LPS_RUNS to another folder, or mend this one."
+        words = f"{escape.markdown(str(error))}. Set LPS_RUNS to another folder, or fix this one."
         st.error(words, icon=":material/folder_off:")
         st.stop()
     return sorted(runs, key=lambda run: RUN_ID.fullmatch(run.id) is None)
@@ -57,7 +57,7 @@ def show_hidden_switch() -> None:
     """A switch that brings hidden runs back to this page's choices, where there are any; as on the page Runs."""
     hidden = sum(run.meta()["hidden"] for run in own_runs())
     if hidden:
-        words = "Runs that were hidden on the page Runs"
+        words = "Include the runs that you hid on the page Runs"
         st.toggle(f"{hidden} hidden too", key=_HIDDEN, bind="query-params", width="content", help=words)
 
 

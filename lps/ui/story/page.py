@@ -75,7 +75,7 @@ def _scene() -> Scene:
 
 def main() -> None:
     """The whole page."""
-    reason = "the recordings that it is told with are not there"
+    reason = "its recordings were not found"
     if recordings.tell_a_story():
         try:
             show()
@@ -83,7 +83,7 @@ def main() -> None:
         except UserError as error:
             reason = str(error)
     st.title("Story")
-    st.info(escape.markdown(f"The story cannot be told: {reason}."), icon=":material/auto_stories:")
+    st.info(escape.markdown(f"The story cannot be shown: {reason}."), icon=":material/auto_stories:")
     st.page_link("pages/explain.py", label="Explain", icon=":material/arrow_forward:")
 
 
@@ -129,14 +129,14 @@ def _go(step: int) -> None:
 def _tell_groups(scene: Scene) -> str:
     kind = recordings.kind(scene.runs["lps"])
     return (
-        f"Here are {len(scene.names)} kinds of {kind}. For {scene.seen} of them somebody wrote down what they are: "
-        "these classes are :blue[**seen**]. About the others nobody said a word. They are :orange[**novel**]: the "
-        "model meets their pictures, but not their names, and is told nothing about any one of them."
+        f"Here are {len(scene.names)} kinds of {kind}. {scene.seen} of them have pictures with labels: these classes "
+        "are :blue[**seen**]. The others have no labels at all: they are :orange[**novel**]. The model meets "
+        "pictures of novel classes, but it does not know their names or which pictures belong to them."
     )
 
 
 def _draw_groups(scene: Scene) -> None:
-    for group, head in (("seen", "**Seen**: with a name"), ("novel", "**Novel**: without")):
+    for group, head in (("seen", "**Seen**: with labels"), ("novel", "**Novel**: without labels")):
         st.markdown(f":{'blue' if group == 'seen' else 'orange'}[{head}]")
         ids = [i for i in range(len(scene.names)) if scene.group(i) == group]
         columns = [_examples(scene, class_id) for class_id in ids]
@@ -163,8 +163,8 @@ def _tell_task(scene: Scene) -> str:
     novel = len(scene.names) - scene.seen
     return (
         f"{labeled:,} pictures of seen classes have a label. {unlabeled:,} more lie in one unsorted pile, seen and "
-        f"novel mixed. The model shall sort them onto {len(scene.names)} piles: {scene.seen} that have a name, and "
-        f"{novel} that it must find by itself. This is called *open-world semi-supervised learning*."
+        f"novel mixed. The model must sort them into {len(scene.names)} piles: {scene.seen} that have a name, and "
+        f"{novel} that it must discover. This is called *open-world semi-supervised learning*."
     )
 
 
@@ -172,20 +172,20 @@ def _note_beginning(scene: Scene) -> str:
     start = 100 * scene.past("lps").start["baseline/kmeans/all"]
     ends = {part: 100 * scene.past(part).last("accuracy/all") for part in ("lps", "fixmatch")}
     begins = (
-        "the same features, by a network that was trained with ImageNet's labels (*EfficientNet-Lite0*)"
+        "the same features, from a network that was trained with ImageNet's labels (*EfficientNet-Lite0*)"
         if recordings.are_features_stored(scene.runs["lps"])
         else "the same network, trained on these pictures without labels (*SimCLR*)"
     )
     return (
-        f"Every run here begins with {begins}. On them k-means, which only looks for groups, puts {start:.1f} % of the "
-        "pile into the right ones, but groups have no names. Training names the seen ones; then LPS is right about "
-        f"{ends['lps']:.1f} % of the pile, FixMatch about {ends['fixmatch']:.1f} %."
+        f"Every run here begins with {begins}. Before training, k-means groups {start:.1f} % of the pile correctly, "
+        "but its groups have no names. Training names the seen classes; after it, LPS is right about "
+        f"{ends['lps']:.1f} % of the pile and FixMatch about {ends['fixmatch']:.1f} %."
     )
 
 
 def _draw_task(scene: Scene) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        told = st.toggle("Tell which is which", key="story_told", help="The model never learns this")
+        told = st.toggle("Show the classes", key="story_told", help="The model never sees this")
         if told:
             st.caption(COLORS)
     pile = np.random.default_rng(_SEED).permutation(scene.split.unlabeled)[:PILE]
@@ -205,9 +205,9 @@ def _draw_task(scene: Scene) -> None:
 def _tell_swallowed(scene: Scene) -> str:
     lost, novel = recordings.swallowed(scene.runs["fixmatch"])
     return (
-        "FixMatch, a well-known recipe, learns from its own guesses once it is sure of them. At first a model can be "
-        "sure of seen classes only, so these explain everything. Each wrong guess that is learned makes the next one "
-        f"surer. In the end **{lost} of {novel}** novel pictures carry a seen name. LPS ends at "
+        "FixMatch, a well-known method, learns from its own confident guesses. At first a model can "
+        "only be sure of seen classes, so it takes novel pictures for seen ones. Each wrong guess that it learns "
+        f"makes the next one surer. At the end, **{lost} of {novel}** novel pictures have a seen name. With LPS it is "
         f"{recordings.swallowed(scene.runs['lps'])[0]}."
     )
 
@@ -215,19 +215,18 @@ def _tell_swallowed(scene: Scene) -> str:
 def _note_scoring(scene: Scene) -> str:
     novel = scene.past("fixmatch").last("accuracy/novel")
     return (
-        f"Other pages give FixMatch a novel accuracy of {100 * novel:.0f} % all the same. There, novel pictures with "
-        "the same guess form a group, even if the guess is a seen name, and groups are matched one to one with novel "
-        "classes afterwards, as fits best. It tells whether a class stays together, not whether it passes for a seen "
-        "one."
+        f"Other pages still show a novel accuracy of {100 * novel:.0f} % for FixMatch. They count novel pictures "
+        "with the same guess as a group, even if the guess is a seen name, and match these groups one to one with "
+        "novel classes. That measures whether a class stays together, not whether it is taken for a seen class."
     )
 
 
 def _draw_swallowed(scene: Scene) -> None:
-    st.markdown("Share of the :orange[**novel**] pictures under a seen name, over the epochs")
+    st.markdown("Share of the :orange[**novel**] pictures with a seen name, over the epochs")
     shares = {words: recordings.swallowed_by_epoch(scene.runs[part]) for part, words in _SWALLOWING.items()}
     figure = story_charts.swallowed(shares, theme.palette())
     plot(figure, "story_swallowed", "The share grows with FixMatch and falls to almost nothing with LPS")
-    st.markdown("Some that FixMatch took for seen classes")
+    st.markdown("Some pictures that FixMatch took for seen classes")
     frames.show(_mistaken(scene), _SIZE)
 
 
@@ -253,11 +252,11 @@ def _mistaken(scene: Scene, rows: int = 2, most: int = 7) -> list[tuple[str, lis
 def _tell_margin(scene: Scene) -> str:
     novel = {part: 100 * scene.past(part).last("accuracy/novel") for part in ("lps", "no_margin")}
     idle, new = recordings.idle_piles(scene.runs["no_margin"])
-    without = f", where {idle} of {new} new piles hold hardly a picture" if idle else ""
+    without = f", where {idle} of {new} new piles are almost empty" if idle else ""
     return (
         ":blue[Seen] classes are learned at once, :orange[novel] ones later: that is the **gap**. LPS counts its "
-        "guesses. A class that gets more of them is held back harder: this brake is the **margin**. In the end novel "
-        f"accuracy is {novel['lps']:.1f} % with it and {novel['no_margin']:.1f} % "
+        "guesses. The more guesses a class gets, the more LPS holds it back: that is the **margin**. At the end, "
+        f"novel accuracy is {novel['lps']:.1f} % with it and {novel['no_margin']:.1f} % "
         f"without{without}."
     )
 
@@ -265,9 +264,9 @@ def _tell_margin(scene: Scene) -> str:
 def _note_margin(scene: Scene) -> str:
     weight = scene.runs["lps"].config().hyperparameters["entropy_weight"]
     return (
-        f"Both runs weigh the entropy term, which comes two steps on, with {weight:g} instead of 1: at its full weight "
-        "it does nearly the same job, and the margin has little to do. One pair of runs shows how, not how surely: "
-        "*When the margin helps* has more, from 160 runs."
+        f"Both runs weight the entropy term (explained in two steps) with {weight:g} instead of 1: at its full "
+        "weight it does nearly the same job, and the margin has little left to do. One pair of runs is an example, "
+        "not evidence: *When the margin helps* compares 160 runs."
     )
 
 
@@ -289,10 +288,10 @@ def _tell_brake(scene: Scene) -> str:
     kl = scene.past("lps").column("kl")
     seen, novel = (line_charts.mean_margin(scene.past("lps"), group) for group in ("seen", "novel"))
     return (
-        "How uneven the guesses are is one number, the **KL divergence**; at 0, all classes get the same. It sets how "
-        f"hard the brake is pulled: in epoch {seen.index[0]} by {seen.iloc[0]:.2f} for :blue[seen] classes on average, "
-        f"{novel.iloc[0]:.2f} for :orange[novel] ones; {_at_last(seen, novel)}. KL goes from {kl.iloc[0]:.2f} to "
-        f"{kl.iloc[-1]:.2f}: the brake lets go by itself."
+        "The **KL divergence** measures how uneven the guesses are; at 0, all classes get the same share. The larger "
+        f"it is, the larger are the margins: in epoch {seen.index[0]} {seen.iloc[0]:.2f} for :blue[seen] classes on "
+        f"average, {novel.iloc[0]:.2f} for :orange[novel] ones; {_at_last(seen, novel)}. KL goes from "
+        f"{kl.iloc[0]:.2f} to {kl.iloc[-1]:.2f}, so the margin fades by itself."
     )
 
 
@@ -300,8 +299,8 @@ def _at_last(seen: pd.Series, novel: pd.Series) -> str:
     """How the mean margins of both groups end, in words."""
     epoch = alike_from(seen, novel)
     if epoch <= seen.index[-1]:
-        return f"from epoch {epoch} on, both about alike"
-    return f"at the end by {seen.iloc[-1]:.2f} and {novel.iloc[-1]:.2f}"
+        return f"from epoch {epoch} on, both are about equal"
+    return f"at the end {seen.iloc[-1]:.2f} and {novel.iloc[-1]:.2f}"
 
 
 def alike_from(seen: pd.Series, novel: pd.Series) -> int:
@@ -318,18 +317,18 @@ def _note_target(scene: Scene) -> str:
     )
     times = pile[scene.seen :].mean() / pile[: scene.seen].mean()
     return (
-        "The target is an equal share for every class, since nobody tells LPS the true ones. Labels and sure guesses "
-        "count together, and over all pictures the classes are nearly equal here "
-        f"({100 * trained.min():.1f} to {100 * trained.max():.1f} %), although in the pile alone novel ones are "
-        f"{times:.1f} times as large. Where classes differ, the target is only rough."
+        "The target is an equal share for every class, because LPS does not know the true shares. Labels and "
+        "confident guesses count together, and over all pictures the classes are nearly equal here "
+        f"({100 * trained.min():.1f} to {100 * trained.max():.1f} %), although novel classes are {times:.1f} times "
+        "as large in the unsorted pile. If classes differ in size, the target is only approximate."
     )
 
 
 def _draw_brake(scene: Scene) -> None:
-    st.markdown("**LPS**, the first epochs: what it measures and what it does, :blue[seen] and :orange[novel]")
+    st.markdown("**LPS**, the first epochs: KL, and the margins of :blue[seen] and :orange[novel] classes")
     figure = story_charts.brake(scene.past("lps"), theme.palette(), BEGINNING)
     plot(figure, "story_brake", "KL and margins fall over the first epochs")
-    st.caption("Both stay a little above 0: they are taken of one batch at a time, and batches are uneven by chance.")
+    st.caption("Both stay a little above 0: they are computed per batch, and batches are uneven by chance.")
 
 
 # ---------------------------------------------------------------------------------------------------- 6: collapse
@@ -341,9 +340,9 @@ def _tell_collapse(scene: Scene) -> str:
     novel = {part: scene.past(part).last("accuracy/novel") for part in ("lps", "no_entropy")}
     state = f"**{empty} piles stay empty**" if empty else "the piles become uneven"
     return (
-        "One more term of LPS, *entropy*, asks the model to use all its piles. Without it the easiest way is to put "
-        f"several new classes on one: here {state}, and the largest holds {largest} pictures. Novel accuracy ends at "
-        f"{100 * novel['no_entropy']:.1f} % instead of {100 * novel['lps']:.1f} %. This is called **collapse**."
+        "Another term of LPS, *entropy*, makes the model use all its piles. Without it, the model tends to put "
+        f"several novel classes on one pile: here {state}, and the largest pile has {largest} pictures. Novel accuracy "
+        f"ends at {100 * novel['no_entropy']:.1f} % instead of {100 * novel['lps']:.1f} %. This is called **collapse**."
     )
 
 
@@ -352,7 +351,7 @@ def _draw_collapse(scene: Scene) -> None:
     counts = {part: recordings.piles(scene.runs[part]) for part in ("no_entropy", "lps")}
     top = max(int(fair.max()), *(int(count.max()) for count in counts.values()))
     names = [scene.names[i] if i < scene.seen else recordings.pile_name(i, scene.seen) for i in range(len(fair))]
-    st.caption(f"{COLORS} {names[scene.seen]} to {names[-1]} have no name. Dashed: as many as there should be.")
+    st.caption(f"{COLORS} {names[scene.seen]} to {names[-1]} have no name. Dashed: the true number.")
     heads = {"no_entropy": "**Without entropy**: pictures on each pile", "lps": "**LPS**"}
     for part, words in heads.items():
         st.markdown(words)
@@ -366,9 +365,9 @@ def _draw_collapse(scene: Scene) -> None:
 def _tell_clusters(scene: Scene) -> str:
     right = scene.past("lps").last("accuracy/novel")
     return (
-        "Every dot is a picture, close to those that the model finds alike. Nobody told it where one :orange[novel] "
-        f"class ends and the next begins, and yet they came apart: {100 * right:.1f} % lie on the right pile. To the "
-        "model the piles are numbers. A few typical pictures tell you what each is, and you can name it."
+        "Every dot is a picture; similar pictures are close together. The model had no labels of :orange[novel] "
+        f"classes, and yet they are separated: {100 * right:.1f} % are on the right pile. To the model, piles are "
+        "only numbers. You can look at a few typical pictures of each pile and name it."
     )
 
 
@@ -379,8 +378,8 @@ def _draw_clusters(scene: Scene) -> None:
     table = points.table(run, epoch) if table is None else table
     figure = maps.projection(table, "group", theme.palette(), scene.seen, scene.names, height=300)
     figure.update_layout(margin={"t": 24, "b": 0})
-    plot(figure, "story_map", "Pictures as dots: every class, seen or novel, is an island of its own")
-    st.markdown("The surest pictures on each new pile")
+    plot(figure, "story_map", "Pictures as dots: every class, seen or novel, forms a separate group")
+    st.markdown("The most confident pictures on each new pile")
     frames.show(_typical(scene, run), _SIZE)
 
 
@@ -401,18 +400,18 @@ def _typical(scene: Scene, run: Run, most: int = 5) -> list[tuple[str, list[Fram
 
 def _tell_next(scene: Scene) -> str:
     return (
-        "You know what happens when a model meets classes without a name. Now change something: everything that you "
-        "have seen was a run of this program, minutes each on an ordinary computer, and each of these doors leads to a "
-        "form or a page that is filled in already."
+        "Now you know what happens when a model meets classes without names. Try it yourself: every run in this "
+        "story took minutes on an ordinary computer, and each link below opens a form or page that is already filled "
+        "in."
     )
 
 
 def _note_comparing(scene: Scene) -> str:
     weight = demo.SETTINGS["entropy_weight"]
     return (
-        "The first two doors repeat the recorded LPS run with one setting changed, the entropy term at "
-        f"{weight:g} of its weight, as the demo on Home does. Put yours beside *LPS (recorded)* on Race or Compare. "
-        "One run tells little of chance: give the form several seeds."
+        "The first two links repeat the recorded LPS run with one setting changed; like the demo on Home, they use "
+        f"an entropy weight of {weight:g}. Compare your run with *LPS (recorded)* on Race or Compare. One run may be "
+        "luck: enter several seeds in the form."
     )
 
 
@@ -420,16 +419,16 @@ def _draw_next(scene: Scene) -> None:
     runs = {part: run.id for part, run in scene.runs.items()}
     beside = {"run": [runs[part] for part in ("lps", "no_margin", "fixmatch")]}
     doors = [
-        ("No brake at all", "The margin switched off. Do new piles stay empty, and with how many of your seeds?",
+        ("No margin", "Switch the margin off. Do new piles stay empty, and with how many of your seeds?",
          "pages/launch.py", "Launch", form.link(form.Draft(texts=demo.texts(use_margin="false")))),
-        ("A stronger brake", "Three times the margin. Do the novel digits come sooner, or do the seen ones suffer?",
+        ("A larger margin", "Triple the margin. Are novel digits learned sooner, or do seen ones suffer?",
          "pages/launch.py", "Launch", form.link(form.Draft(texts=demo.texts(margin_scale="30")))),
-        ("Pull the brake yourself", "Move the shares, watch KL and margins.", "pages/explain.py", "Explain",
+        ("Change the shares yourself", "Move the sliders and watch KL and margins.", "pages/explain.py", "Explain",
          {"from": "run", "run": runs["lps"]}),
         ("Side by side", "The runs of this story as a race.", "pages/pace.py", "Race", beside),
-        ("Look into the piles", "Every picture, and when it changed its mind.", "pages/clusters.py", "Clusters",
+        ("Look into the piles", "Every picture, and when its prediction changed.", "pages/clusters.py", "Clusters",
          {"run": runs["lps"]}),
-        ("Own pictures", "A folder, some of it sorted, is enough.", "pages/own.py", "Add pictures", {}),
+        ("Own pictures", "All you need is a folder with some sorted pictures.", "pages/own.py", "Add pictures", {}),
     ]  # fmt: skip
     with st.grid(columns="auto", min_column_width=210, gap="small"):
         for title, words, page, label, query in doors:
@@ -444,9 +443,9 @@ STEPS: tuple[tuple[str, _Telling, Callable[[Scene], None]], ...] = (
     ("Some classes have a name, others do not", _tell_groups, _draw_groups),
     ("One unsorted pile", _tell_task, _draw_task),
     ("The seen classes swallow the novel ones", _tell_swallowed, _draw_swallowed),
-    ("A brake for those who run ahead", _tell_margin, _draw_margin),
-    ("It lets go by itself", _tell_brake, _draw_brake),
-    ("Without entropy, classes fall together", _tell_collapse, _draw_collapse),
+    ("The margin holds fast classes back", _tell_margin, _draw_margin),
+    ("The margin fades by itself", _tell_brake, _draw_brake),
+    ("Without entropy, classes merge", _tell_collapse, _draw_collapse),
     ("What it found", _tell_clusters, _draw_clusters),
     ("Your turn", _tell_next, _draw_next),
 )

@@ -25,15 +25,15 @@ from lps.ui.shared import escape, notices, select, take_away, url_fields
 from lps.ui.sweeps import table
 from lps.wording import counted, data_size
 
-_KINDS = {"preset": "A table of the paper", "own": "Own layout"}
+_KINDS = {"preset": "Table of the paper", "own": "Custom"}
 _SCALES = {"demo": "Demo, on digits", "paper": "The paper's"}
 _MODES = {"grid": "Grid", "list": "List", "random": "Random"}
-_ACTIONS = {"new": "new", "exists": "exists: {}, used as it is", "resumed": "goes on: {}"}
+_ACTIONS = {"new": "new", "exists": "exists ({}), not run again", "resumed": "resumes: {}"}
 _MOST_ROWS = 12  # of the preview that are seen at once
 HERE = ExecutionTarget(None, {})
 # Of the preview: what it takes stands beside the run, where a telephone still shows it.
 _COLUMNS = {"Run": st.column_config.TextColumn(width="medium")} | dict.fromkeys(
-    ("Time", "What becomes of it"), st.column_config.TextColumn(width="small")
+    ("Time", "Status"), st.column_config.TextColumn(width="small")
 )
 
 
@@ -134,7 +134,7 @@ def _checked(asked: SweepSpec | presets.PresetRequest, name: str, retries: int) 
 
 
 def _ask_seeds(errors: dict[str, str]) -> tuple[int, ...]:
-    text = fields.ask_seeds("sweep", "0, 1, 2", "Each run once per seed")
+    text = fields.ask_seeds("sweep", "0, 1, 2", "Every run is repeated for each seed")
     try:
         return tuple(form.parse_seeds(text))
     except UserError as error:
@@ -145,7 +145,7 @@ def _ask_seeds(errors: dict[str, str]) -> tuple[int, ...]:
 def _ask_retries() -> int:
     """How often; a cluster has its own way of doing it, so there is nothing to ask."""
     about, is_away = (
-        "How often a run restarts after its processes were killed",
+        "How often a run is restarted after a crash",
         not execution_target.read().is_here,
     )
     if is_away:
@@ -169,7 +169,7 @@ def _known(methods: list[str]) -> dict[str, Parameter]:
 
 def _ask_varied(known: Mapping[str, Parameter], dataset: str, errors: dict[str, str]) -> dict[str, tuple[str, ...]]:
     """The settings to vary with their values as texts."""
-    chosen = url_fields.many("Settings to vary", "sweep_vary", list(known), placeholder="None: seeds alone")
+    chosen = url_fields.many("Settings to vary", "sweep_vary", list(known), placeholder="None: only seeds")
     found = {}
     with fields.grid():
         for name in chosen:
@@ -188,7 +188,7 @@ def _values(parameter: Parameter, dataset: str) -> tuple[str, ...]:
             raise UserError(parameter.name, "choose at least one value")
         return texts
     usual = text_of(fields.usual_value(parameter, dataset))
-    text = url_fields.text(label, key, usual, help="V1, V2, ... or V1|V2 where values hold commas")
+    text = url_fields.text(label, key, usual, help="V1, V2, ... or V1|V2 if values contain commas")
     texts = sweep_layout.split_values(parameter.name, text)
     for value in texts:
         parameter.parse(value)
@@ -206,7 +206,7 @@ def _ask_mode(varied: Mapping[str, tuple[str, ...]]) -> tuple[str, int | None, i
     if len(varied) < 2:
         return "grid", None, 0
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        mode = url_fields.choose(st.segmented_control, "mode", "Combined as", _MODES, required=True)
+        mode = url_fields.choose(st.segmented_control, "mode", "Combine as", _MODES, required=True)
         if mode != "random":
             st.caption(f"{sweep_layout.MODES[mode][:1].upper()}{sweep_layout.MODES[mode][1:]}.")
             return mode, None, 0
@@ -226,8 +226,8 @@ def _show_places() -> None:
         return
     words = "one run at a time" if slots == 1 else f"{slots} runs at a time"
     st.caption(
-        f"On this machine: {words} on the CPU, one on each GPU; the others wait in the queue, which goes on when this "
-        "page is closed. The page Queue says how many at a time."
+        f"On this machine: {words} on the CPU, one on each GPU. The other runs wait in the queue, which continues "
+        "after you close this page. Change the number of slots on the page Queue."
     )
 
 
@@ -257,7 +257,7 @@ def _preview(draft: _SweepDraft) -> None:
     rows = [
         {
             "Run": item.label,
-            "What becomes of it": _ACTIONS[item.action].format(item.state.name if item.state else ""),
+            "Status": _ACTIONS[item.action].format(item.state.name if item.state else ""),
             "Time": times.get(item.config.to_json(), ""),
         }
         for item in wanted.items
@@ -272,7 +272,7 @@ def _preview(draft: _SweepDraft) -> None:
         alt="The runs of this sweep",
     )
     if isinstance(draft.asked, presets.PresetRequest):
-        with st.expander("The table that it fills, beside the paper's numbers", icon=":material/table:"):
+        with st.expander("The table that this sweep fills, next to the paper's numbers", icon=":material/table:"):
             sheet = presets.sheet(draft.asked)
             table.show_grid(preset_tables.grid(sheet, {}))
     take_away.show_command(execution_target.command(draft.asked.command(draft.name), place))
@@ -306,14 +306,14 @@ def _cost_in_words(estimate: Estimate, each: Sequence[Cost | None], slots: int) 
         at_once = costs.at_a_time((cost.span for cost in each if cost is not None), slots)
         at_once = f" (about {costs.span_in_words(at_once)} with {slots} at a time)" if slots > 1 else ""
         said.append(f"{share}about {costs.span_in_words(estimate.span)} one after another{at_once}")
-        said.append(f"{data_size(estimate.bytes)} of disk, judged by finished and recorded runs")
+        said.append(f"{data_size(estimate.bytes)} of disk, estimated from finished and recorded runs")
     if estimate.missing:
         kinds = ", ".join(estimate.unknown[:3]) + (
             f" and {len(estimate.unknown) - 3} more" * (len(estimate.unknown) > 3)
         )
         said.append(
-            f"time and disk of {counted(estimate.missing, 'run')} unknown, "
-            f"since none of {escape.markdown(kinds)} has finished"
+            f"time and disk of {counted(estimate.missing, 'run')} unknown because none of "
+            f"{escape.markdown(kinds)} has finished"
         )
     return "; ".join(said) + "."
 
@@ -335,7 +335,7 @@ def _offer_start(wanted: Sweep, draft: _SweepDraft, place: ExecutionTarget) -> N
         st.error(escape.markdown(str(error)), icon=":material/block:")
         return
     fresh = len(wanted.items) - wanted.count("exists")
-    label = f"Start {counted(fresh, 'run')}" if fresh else "Open it: all of it exists"
+    label = f"Start {counted(fresh, 'run')}" if fresh else "Open: all runs exist"
     icon = ":material/rocket_launch:"
     args = (draft.asked.kept(), wanted.name, draft.retries, place)
     st.button(label, key="sweep_start", type="primary", icon=icon, on_click=ask, args=args)

@@ -38,7 +38,7 @@ from lps.ui.shared import (
 from lps.ui.shared.data_table import Column
 from lps.ui.sweeps import form, table
 
-_UNKNOWN = "the plan of the sweep was not found, only its runs"
+_UNKNOWN = "the plan of the sweep was not found; only its runs are listed"
 _TICK_S = 3.0  # while a run moves
 _SCORING = Scoring("orca", "last", "default")
 _EXAMPLE = "python -m lps sweep --preset ablation --dry-run"
@@ -191,9 +191,9 @@ def remaining_in_words(now: SweepCourse) -> str:
     slots = min(run_slots.at_once([item.config for item in moving], select.runs_root()), len(moving))
     together = costs.at_a_time(filter(None, left), slots)
     if unknown == len(moving):
-        return "The remaining time is known after the first run has finished."
+        return "The remaining time can be estimated once the first run has finished."
     at_once = f" with {slots} at a time" if slots > 1 else ""
-    more = f", and {unknown} of which nothing is known yet" if unknown else ""
+    more = f", plus {unknown} of unknown duration" if unknown else ""
     return f"About {costs.span_in_words(together)} to go{at_once}{more}."
 
 
@@ -204,15 +204,15 @@ def _show_actions(now: SweepCourse) -> None:
         if moving:
             with st.popover(f"Stop all {len(moving)}", icon=":material/stop_circle:"):
                 st.markdown("Running runs save a checkpoint first. You can resume all of them later.")
-                st.button("Stop them", key="sweep_stop", on_click=_for_each, args=(moving, launcher.stop))
+                st.button("Stop all", key="sweep_stop", on_click=_for_each, args=(moving, launcher.stop))
         if now.left and now.asked is not None:
-            words = f"Go on with {now.left}" if now.states["missing"] < now.left else f"Start the missing {now.left}"
+            words = f"Resume {now.left}" if now.states["missing"] < now.left else f"Start the missing {now.left}"
             if st.button(words, key="sweep_resume", icon=":material/play_circle:"):
                 form.ask(now.asked.kept(), now.known.name, place=_usual_place(now))
                 st.rerun()
         elif now.left:
             broken = [item.run for item in now.items if item.state and item.state.name in sweeps.RESUMED]
-            st.button(f"Go on with {now.left}", key="sweep_resume", on_click=_for_each, args=(broken, launcher.resume))
+            st.button(f"Resume {now.left}", key="sweep_resume", on_click=_for_each, args=(broken, launcher.resume))
     error_toasts.show("sweep runs")
 
 
@@ -283,7 +283,7 @@ def _show_downloads(name: str) -> None:
             "Table, curves, every run, and the command to repeat it",
         ),
         "Table, LaTeX": ("tex", "application/x-tex", ":material/table:", "The table, with booktabs"),
-        "Table, CSV": ("csv", "text/csv", ":material/csv:", "One number a row, fractions"),
+        "Table, CSV": ("csv", "text/csv", ":material/csv:", "One number per row, as fractions"),
     }
     stem = "".join(c if c.isalnum() or c in "-_=." else "-" for c in name)
     with st.container(horizontal=True, gap="small"):
