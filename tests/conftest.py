@@ -84,6 +84,14 @@ def no_training_left_behind(request, monkeypatch):
 
 
 @pytest.fixture(autouse=True)
+def no_forks_for_weights(request, monkeypatch):
+    """A file of weights is first tried in a fork, which copies the tables of a gigabyte of memory; these rooms have
+    the tests of that, the others read hundreds of sound ones."""
+    if request.path.parent.name not in ("files", "hostile", "training", "reliability"):
+        monkeypatch.setattr("lps.files.limited.rehearse", lambda operation, size: None)
+
+
+@pytest.fixture(autouse=True)
 def one_thread():
     """A training inside this process leaves its number of threads to the tests after it."""
     if "torch" in sys.modules:

@@ -124,6 +124,7 @@ def check(found: dict, epochs: int) -> None:
     assert unexpected_waits(found, epochs) == []
 
 
+@pytest.mark.slow
 def test_lps_waits_for_nothing_in_a_step(rehearsals):
     check(rehearsals.of("lps", {}, [0]), 1)
 
