@@ -4,13 +4,17 @@ Order follows from (seed, epoch), noise from (seed, epoch, step). So a run resum
 generator. A `Batch` carries no targets of unlabeled images: label leakage cannot be written.
 """
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from lps.datasets.readers.store import digest_of
 
 if TYPE_CHECKING:  # batches read a split and settings, and need not know how they are made
     from lps.data.split import Split
@@ -37,13 +41,15 @@ class Pictures:
 
     pixels: on the device, or on the host where they are too many for it; there they may be a file that is mapped, laid
     out in any way. sizes: int64 (n, 2) beside them, height and width of images that were squeezed into squares; None
-    where they were not. rows: int64, which of these images are meant, in this order, beside them; None: all.
+    where they were not. rows: int64, which of these images are meant, in this order, beside them; None: all. file: what
+    holds the pixels, all of them and nothing else; None where no file does.
     """
 
     pixels: Tensor
     device: torch.device
     sizes: Tensor | None = None
     rows: Tensor | None = None
+    file: Path | None = None
 
     def __len__(self) -> int:
         return len(self.pixels if self.rows is None else self.rows)
@@ -102,6 +108,16 @@ class Pictures:
             digest.update(piece)
         if self.sizes is not None:
             digest.update((self.sizes if self.rows is None else self.sizes[self.rows]).cpu().numpy())
+
+    def digest(self) -> str:
+        """sha256 of what `feed` puts in; of pixels in a file it is remembered beside that."""
+
+        def compute() -> str:
+            found = hashlib.sha256()
+            self.feed(found)
+            return found.hexdigest()
+
+        return compute() if self.file is None or self.rows is not None else digest_of(self.file, compute)
 
     def _ids(self, piece: int = PIECE) -> Sequence[Tensor]:
         return torch.arange(len(self), device=self.home).split(piece)

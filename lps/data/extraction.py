@@ -92,7 +92,7 @@ class Extraction:
         flat = config.flat()
         network = {key: value for key, value in flat.items() if key.startswith("network.") and key not in _OF_TRAINING}
         self._about = network | {
-            "pictures": _digest(images),
+            "pictures": images.digest(),
             "shape": list(images.shape),
             "weights": _digest_of_weights(self._backbone),
             "prepared": str(backbone_names.preparation(config.network_name, config.network_image_size)),
@@ -135,12 +135,6 @@ def _passed(backbone: nn.Module, parts: list[Tensor]) -> Tensor:
 @torch.inference_mode()  # which a thread does not take over
 def _look(backbone: nn.Module, images: Tensor) -> Tensor:
     return backbone(arranged(images)).float()
-
-
-def _digest(images: Pictures) -> str:
-    found = hashlib.sha256()
-    images.feed(found)
-    return found.hexdigest()
 
 
 def _digest_of_weights(backbone: nn.Module) -> str:

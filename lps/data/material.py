@@ -1,9 +1,12 @@
 """What a run trains on, on the device it trains on: images, truth, split and batch plan."""
 
 import hashlib
+import os
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -20,6 +23,8 @@ from lps.errors import UserError
 from lps.settings import backbone_names
 from lps.settings.config import Config
 
+_MAPPED = 512 << 20  # bytes of pixels in a file from which on a run on a processor leaves them there
+
 
 @dataclass(frozen=True)
 class Material:
@@ -32,9 +37,21 @@ class Material:
 
     @cached_property
     def digest(self) -> str:
-        """A name for every pixel and label, and for which of them are used how; other data have another name."""
+        """A name for every pixel and label, and for which of them are used how; other data have another name.
+
+        Of pictures in a file it begins with "files-" and reads no pixel that was read before.
+        """
+        if getattr(self.images, "file", None) is None:
+            return self._digest(self.images.feed)
+        return "files-" + self._digest(lambda found: found.update(self.images.digest().encode()))
+
+    def has_digest(self, digest: object) -> bool:
+        """Whether `digest` is the name of these data, here or in an earlier version, which read every pixel."""
+        return digest == self.digest or (self.digest.startswith("files-") and digest == self._digest(self.images.feed))
+
+    def _digest(self, feed: Callable) -> str:
         found = hashlib.sha256(str(self.images.shape).encode())
-        self.images.feed(found)
+        feed(found)
         for ids in (self.truth, self.split.labeled, self.split.unlabeled, self.split.test, self.split.validation):
             found.update(np.ascontiguousarray(ids, np.int64).tobytes() + b"|")
         return found.hexdigest()
@@ -79,11 +96,17 @@ def pictures(images: Images, device: torch.device) -> Pictures:
     """
     if images.vectors is not None:
         return GivenVectors(_readable(images.vectors.values), device, about=images.vectors)
-    pixels = (
-        _on_device(images.pixels, device) if images.pixels.nbytes <= datasets.ON_DEVICE else _as_it_is(images.pixels)
-    )
+    file = _file_of(images.pixels)
+    most = min(_MAPPED, datasets.ON_DEVICE) if file and device.type == "cpu" else datasets.ON_DEVICE
+    pixels = _on_device(images.pixels, device) if images.pixels.nbytes <= most else _as_it_is(images.pixels)
     sizes = None if images.sizes is None else torch.from_numpy(images.sizes).to(pixels.device)
-    return Pictures(pixels, device, sizes)
+    return Pictures(pixels, device, sizes, file=file)
+
+
+def _file_of(pixels: np.ndarray) -> Path | None:
+    """The file that holds these pixels and nothing else, where they are mapped from one."""
+    name = getattr(pixels, "filename", None)
+    return Path(name) if name and os.path.exists(name) and os.path.getsize(name) == pixels.nbytes else None
 
 
 def _as_it_is(pixels: np.ndarray) -> Tensor:

@@ -4,7 +4,7 @@ The one place where class ids are renumbered, beside `lps.data.confirmed_labels`
 seen and the rest novel.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -65,6 +65,12 @@ class Split:
         if (found < 0).any():
             found[self.validation_rows] = -1
         return found
+
+    def part(self, kept: np.ndarray) -> "Split":
+        """The split of the images `kept` (ids, ascending) alone, which are numbered anew in this order."""
+        fields = ("labeled", "unlabeled", "test", "validation", "confirmed")
+        ids = {name: np.searchsorted(kept, np.intersect1d(getattr(self, name), kept)) for name in fields}
+        return replace(self, **ids)
 
     def pictures_in_words(self, noun: str = "picture") -> str:
         """ "248 unlabeled pictures (240 without a label, 8 with a withheld one)"."""

@@ -137,7 +137,7 @@ def load(run: Run) -> Trained:
         backbone = extraction.backbone_at_start(config, material.images)
         extraction.make_ready(backbone, material.images.device)
         material = replace(material, images=features.plain_alone(config, material.images))
-    if state.get("data", material.digest) != material.digest:
+    if "data" in state and not material.has_digest(state["data"]):
         raise UserError("dataset", _OTHER)
     method, _ = build(config, material)
     if not checkpoints.is_state_of(state.get("method"), method.state_dict()):

@@ -1,5 +1,7 @@
 """Evaluation: the network over all unlabeled images, in evaluation mode and without augmentation (transductive)."""
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -21,6 +23,7 @@ from lps.store.snapshots import Snapshot
 
 _PIXELS = 64 * 224 * 224  # of prepared pictures that are passed together; EfficientNet-Lite0 takes 0.9 GB for them
 _HALF = 65504  # the largest float16
+_MOST_JUDGED = 100_000  # images whose neighbours and clusters tell what the start features are worth
 
 
 def _piece(config: Config) -> int:
@@ -36,8 +39,8 @@ def infer_features(backbone: nn.Module, images: Pictures, config: Config) -> np.
     """Backbone features (n, d) float32 of the images."""
     plain = views_of(config)["plain"]
     backbone.eval()
-    parts = [backbone(arranged(part)) for part in images.all_seen(plain, _piece(config))]
-    return torch.cat(parts).float().cpu().numpy()
+    parts = ((backbone(arranged(part)),) for part in images.all_seen(plain, _piece(config)))
+    return _joined(parts, len(images))[0].cpu().numpy()
 
 
 @torch.inference_mode()
@@ -45,8 +48,21 @@ def infer(network: Network, images: Pictures, ids: np.ndarray, config: Config) -
     """Outputs of the network for the images `ids`, in their order, float32 on the device; shared out over the ranks."""
     plain = views_of(config)["plain"]
     network.eval()
-    parts = [network(part) for part in images.part(parallel.own_rows(ids)).all_seen(plain, _piece(config))]
-    return Outputs(*(parallel.gather(torch.cat(column).float(), len(ids)) for column in zip(*parts)))
+    own = images.part(parallel.own_rows(ids))
+    columns = _joined((network(part) for part in own.all_seen(plain, _piece(config))), len(own))
+    return Outputs(*(parallel.gather(column, len(ids)) for column in columns))
+
+
+def _joined(parts: Iterable[Sequence[Tensor]], count: int) -> list[Tensor]:
+    """Each column of the parts as one float32 tensor of `count` rows; what was joined is not there twice."""
+    columns: list[Tensor] = []
+    done = 0
+    for part in parts:
+        columns = columns or [column.new_empty((count, *column.shape[1:]), dtype=torch.float32) for column in part]
+        for column, values in zip(columns, part):
+            column[done : done + len(values)] = values
+        done += len(part[0])
+    return columns
 
 
 def inference(method: Method, material: Material, config: Config) -> Inference:
@@ -134,6 +150,17 @@ def sample_rows(truth: np.ndarray, seed: int, size: int | None) -> np.ndarray:
     shuffled = np.random.default_rng([seed, 3]).permutation(len(truth))
     by_class = shuffled[np.argsort(truth[shuffled], kind="stable")]
     return np.sort(by_class[np.linspace(0, len(truth) - 1, size).round().astype(int)])
+
+
+def start_quality(backbone: nn.Module, material: Material, config: Config) -> dict[str, float]:
+    """`baseline` of a run; of more than `_MOST_JUDGED` images by a sample, the same share of every class."""
+    images, truth, split = material.images, material.truth, material.split
+    if (split.judged(truth) < 0).all():
+        return {}
+    if len(truth) > _MOST_JUDGED:
+        kept = sample_rows(truth, split.seed, _MOST_JUDGED)
+        images, truth, split = images.part(kept), truth[kept], split.part(kept)
+    return baseline(infer_features(backbone, images, config), truth, split, config.seed)
 
 
 def baseline(features: np.ndarray, truth: np.ndarray, split: Split, seed: int) -> dict[str, float]:

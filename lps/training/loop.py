@@ -46,7 +46,7 @@ from lps.store.events import EventWriter
 from lps.store.runs import Run
 from lps.store.summary import criterion
 from lps.training import checkpoints, continued, ranks
-from lps.training.evaluate import baseline, evaluate, infer_features, inference
+from lps.training.evaluate import evaluate, inference, start_quality
 from lps.training.failure import CHANGED, Diverged, explain_end
 from lps.training.pretrain import pretrained_backbone
 from lps.training.step_trail import StepTrail
@@ -219,7 +219,7 @@ class RunTraining:
             print(f"resuming from checkpoint {name}", flush=True)
         else:
             state = checkpoints.load(self.run.checkpoints, _checkpoint_name(number))
-        if self.is_first and state.get("data", self.material.digest) != self.material.digest:
+        if self.is_first and "data" in state and not self.material.has_digest(state["data"]):
             raise UserError("dataset", CHANGED)
         self.method.load_state_dict(state["method"])
         self.optimizer.load_state_dict(state["optimizer"])
@@ -258,8 +258,7 @@ class RunTraining:
         parallel.equalise(self.method)
         if self.is_first:
             began = time.perf_counter()
-            features = infer_features(self.method.network.backbone, self.material.images, self.config)
-            values = baseline(features, self.material.truth, self.material.split, self.config.seed)
+            values = start_quality(self.method.network.backbone, self.material, self.config)
             self._log_start(values)
             self._start_s = time.perf_counter() - began  # what a method begins with is of this kind, and not begun yet
         return True

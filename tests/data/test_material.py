@@ -1,12 +1,16 @@
 """Where a run's pixels lie: on the device, or where they are; in any case once."""
 
+import os
+
 import numpy as np
 import pytest
 import torch
 
 from lps.data import material
 from lps.data.batches import Pictures
+from lps.data.split import open_world_split
 from lps.datasets import Images
+from lps.datasets.readers import store
 from lps.settings.config import configure
 
 CPU = torch.device("cpu")
@@ -67,3 +71,35 @@ def test_a_run_knows_its_pixels_again_wherever_they_lie(monkeypatch):
     here = digest()
     monkeypatch.setattr("lps.datasets.ON_DEVICE", 0)
     assert digest() == here
+
+
+def test_pixels_in_a_file_stay_there_on_a_processor_and_are_read_for_their_digest_once(mapped, monkeypatch):
+    monkeypatch.setattr(material, "_MAPPED", 0)
+    monkeypatch.setattr(store, "_SETTLED_NS", -1)
+    images = material.pictures(Images(mapped, np.zeros(30, np.int64), ("a",)), CPU)
+    in_memory = material.pictures(Images(PIXELS, np.zeros(30, np.int64), ("a",)), CPU)
+    assert images.pixels.data_ptr() == mapped.ctypes.data and images.file is not None and in_memory.file is None
+    assert images.digest() == in_memory.digest() != images.part(np.arange(3)).digest()
+    ids = torch.tensor([7, 2, 29])
+    assert torch.equal(images.taken(ids), in_memory.taken(ids))
+    monkeypatch.setattr(Pictures, "feed", lambda *_: pytest.fail("the pixels were read again"))
+    assert material.pictures(Images(mapped, np.zeros(30, np.int64), ("a",)), CPU).digest() == images.digest()
+    monkeypatch.undo()
+    changed = np.memmap(mapped.filename, np.uint8, "r+", shape=PIXELS.shape)
+    changed[0, 0, 0, 0] ^= 255
+    changed.flush()
+    os.utime(mapped.filename, ns=(1, 1))
+    assert material.pictures(Images(mapped, np.zeros(30, np.int64), ("a",)), CPU).digest() != in_memory.digest()
+
+
+def test_data_keep_the_name_that_earlier_versions_gave_them(mapped):
+    def of(pixels):
+        config = configure({"dataset": "digits", "device": "cpu"})
+        labels = np.arange(30) % 3
+        split = open_world_split(labels, ("a", "b", "c"), config)
+        return material.Material(material.pictures(Images(pixels, labels, ("a", "b", "c")), CPU), labels, split, None)
+
+    in_file, in_memory = of(mapped), of(PIXELS)
+    assert in_file.digest.startswith("files-") and in_file.has_digest(in_file.digest)
+    assert in_file.has_digest(in_memory.digest) and not in_memory.has_digest(in_file.digest)
+    assert not in_file.has_digest(None) and not in_file.has_digest("files-other")

@@ -253,3 +253,23 @@ def test_principal_axes_are_those_of_scikit_learn():
 def test_principal_axes_of_fewer_points_than_dimensions_are_orthonormal():
     _, axes = principal_axes(torch.randn(3, 8, generator=torch.Generator().manual_seed(0)), 6)
     assert torch.allclose(axes @ axes.T, torch.eye(6), atol=1e-5)
+
+
+def test_points_in_blocks_have_the_clusters_that_they_have_together(monkeypatch):
+    points, pinned, pins = torch.randn(300, 5), torch.randn(40, 5), torch.arange(40) % 2
+    expected = semi_supervised_kmeans(points, pinned, pins, 6, seed=1)
+    monkeypatch.setattr(clustering, "_BLOCK", 64)
+    found = semi_supervised_kmeans(points, pinned, pins, 6, seed=1)
+    assert torch.equal(found.ids, expected.ids) and torch.allclose(found.centres, expected.centres, atol=1e-5)
+    assert torch.allclose(found.distances, expected.distances, atol=1e-4)
+
+
+def test_of_many_points_the_restarts_see_a_sample_and_the_last_rounds_all(monkeypatch):
+    centres = 20 * torch.randn(5, 4)
+    own = torch.arange(2000) % 5
+    points, (pinned, pins) = centres[own] + torch.randn(2000, 4), (centres[:2], torch.arange(2))
+    expected = semi_supervised_kmeans(points, pinned, pins, 5, seed=0)
+    monkeypatch.setattr(clustering, "_MOST_TRIED", 200)
+    found = semi_supervised_kmeans(points, pinned, pins, 5, seed=0)
+    assert len(found.ids) == 2000 and found.inertia.item() == pytest.approx(expected.inertia.item(), rel=1e-4)
+    assert torch.equal(found.ids, semi_supervised_kmeans(points, pinned, pins, 5, seed=0).ids)

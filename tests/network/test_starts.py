@@ -250,6 +250,20 @@ def test_a_run_begins_with_the_weights_of_a_file(tmp_path, capsys):
     assert random[1]["values"]["baseline/knn/accuracy"] != told["baseline/knn/accuracy"]
 
 
+def test_of_many_images_a_sample_tells_what_the_start_is_worth(tmp_path, monkeypatch):
+    monkeypatch.setattr(evaluate, "_MOST_JUDGED", 400)
+    config = configure(TINY)
+    material = prepare(config)
+    seen = []
+    monkeypatch.setattr(evaluate, "baseline", lambda *given: seen.append(given) or baseline(*given))
+    network = backbone(5, "digits_resnet", 1)
+    told = evaluate.start_quality(network, material, config)
+    ((features, truth, split, _),) = seen
+    assert len(features) == len(truth) == 400 and 0 < told["baseline/kmeans/all"] <= 1
+    assert np.array_equal(np.sort(np.concatenate([split.labeled, split.unlabeled, split.test])), np.arange(400))
+    assert np.bincount(truth).min() >= 35  # of ten classes
+
+
 def test_features_are_not_clustered_where_there_is_no_truth_to_judge_by(monkeypatch):
     monkeypatch.setattr(evaluate, "kmeans", lambda *_: pytest.fail("clustered for nothing"))
     ids, nobody = np.arange(6), np.full(6, -1)

@@ -237,7 +237,7 @@ def test_what_a_method_does_between_two_epochs_is_told_beforehand(tmp_path, monk
 
 def test_what_a_method_does_before_its_first_step_is_told_by_what_k_means_took(tmp_path, monkeypatch):
     run, told = make_run(tmp_path, **{"epochs": 1, "pretrain.epochs": 0}), []
-    build, baseline = training.build, training.baseline
+    build, start_quality = training.build, training.start_quality
 
     def look_at_the_beginning(*arguments):
         method, optimizer = build(*arguments)
@@ -245,7 +245,7 @@ def test_what_a_method_does_before_its_first_step_is_told_by_what_k_means_took(t
         return method, optimizer
 
     monkeypatch.setattr(training, "build", look_at_the_beginning)
-    monkeypatch.setattr(training, "baseline", lambda *given: time.sleep(1.5) or baseline(*given))
+    monkeypatch.setattr(training, "start_quality", lambda *given: time.sleep(1.5) or start_quality(*given))
     assert training.train(run) == 0
     assert len(told) == 1 and 1.5 <= told[0] < 60
 

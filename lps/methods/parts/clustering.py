@@ -13,6 +13,8 @@ import torch.nn.functional as F
 from sklearn.cluster import KMeans
 from torch import Tensor
 
+_BLOCK = 1 << 17  # points whose distances to centres are made at once
+_MOST_TRIED = 1 << 18  # free points: of more, the restarts see a sample, and all of them its best centres
 _ROW = 1024  # numbers whose running sum one group of a GPU's threads takes
 _LOOKS = {False: 1, True: 16}  # rounds of k-means between two looks at whether it is over, on a host and on a GPU
 
@@ -67,23 +69,38 @@ def semi_supervised_kmeans(
 
     points: float32 (n, d), free to move; pinned: (m, d) and pins: int64 (m,), the cluster of each. Clusters with pinned
     points start at their mean, the others are drawn from the free points by greedy k-means++. Without pinned points
-    this is plain k-means.
+    this is plain k-means. Of more than `_MOST_TRIED` free points the restarts see a sample.
     """
     generator = torch.Generator().manual_seed(seed)
     held = _sums(pinned, pins, clusters)
+    if len(points) > _MOST_TRIED and restarts > 1:
+        rows = torch.randperm(len(points), generator=generator)[:_MOST_TRIED].sort().values.to(points.device)
+        tried = semi_supervised_kmeans(points[rows], pinned, pins, clusters, seed, restarts, iterations)
+        centres = _lloyd(points, held, tried.centres, iterations)
+        return Clusters(centres, squared_distances(points, centres), _inertia(points, pinned, pins, centres))
     free = (held[1] == 0).nonzero().flatten().tolist()
-    found = []
+    found, inertias = [], []
     for _ in range(restarts):
         centres = _lloyd(points, held, _first_centres(points, held, free, generator), iterations)
-        own = squared_distances(pinned, centres).gather(1, pins[:, None])
-        inertia = squared_distances(points, centres).amin(dim=1).sum() + own.sum()
-        found.append((centres, inertia / (len(points) + len(pinned))))
-    centres, inertia = found[int(torch.stack([inertia for _, inertia in found]).argmin())]
-    return Clusters(centres, squared_distances(points, centres), inertia)
+        found.append(centres)
+        inertias.append(_inertia(points, pinned, pins, centres))
+    best = int(torch.stack(inertias).argmin())
+    return Clusters(found[best], squared_distances(points, found[best]), inertias[best])
+
+
+def _inertia(points: Tensor, pinned: Tensor, pins: Tensor, centres: Tensor) -> Tensor:
+    """(): as `Clusters` has it."""
+    own = squared_distances(pinned, centres).gather(1, pins[:, None])
+    return (squared_distances(points, centres).amin(dim=1).sum() + own.sum()) / (len(points) + len(pinned))
 
 
 def squared_distances(points: Tensor, centres: Tensor) -> Tensor:
     """(n, k) squared Euclidean distances of (n, d) to (k, d), at least 0 where the expanded square rounds below."""
+    if len(points) > _BLOCK:
+        found = points.new_empty((len(points), len(centres)))
+        for part, place in zip(points.split(_BLOCK), found.split(_BLOCK)):
+            place.copy_(squared_distances(part, centres))
+        return found
     squares = points.square().sum(dim=1)[:, None] + centres.square().sum(dim=1)
     return (squares - 2 * points @ centres.T).clamp_min(0)
 
@@ -127,8 +144,12 @@ def principal_axes(points: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 def _sums(points: Tensor, ids: Tensor, clusters: int) -> tuple[Tensor, Tensor]:
     """Per cluster the sum of its points (k, d) and their number (k,); a matrix product, so that it repeats on a GPU."""
-    members = F.one_hot(ids, clusters).to(points.dtype)
-    return members.T @ points, members.sum(dim=0)
+    sums, counts = [], []
+    for part, own in zip(points.split(_BLOCK), ids.split(_BLOCK)):
+        members = F.one_hot(own, clusters).to(points.dtype)
+        sums.append(members.T @ part)
+        counts.append(members.sum(dim=0))
+    return sum(sums), sum(counts)
 
 
 def _first_centres(points: Tensor, held: tuple[Tensor, Tensor], free: list[int], generator: torch.Generator) -> Tensor:
@@ -193,7 +214,8 @@ def _lloyd(points: Tensor, held: tuple[Tensor, Tensor], centres: Tensor, iterati
 
 def _moved(points: Tensor, held: tuple[Tensor, Tensor], centres: Tensor) -> Tensor:
     """Means (k, d) of what is nearest to a centre or pinned to it; empty clusters get the farthest points."""
-    nearest, ids = squared_distances(points, centres).min(dim=1)
+    found = [squared_distances(part, centres).min(dim=1) for part in points.split(_BLOCK)]
+    nearest, ids = (torch.cat(column) for column in zip(*found))
     sums, counts = (free + fixed for free, fixed in zip(_sums(points, ids, len(centres)), held))
     farthest = points[nearest.topk(min(len(centres), len(points))).indices]
     empty = counts == 0
