@@ -11,6 +11,11 @@ a second:
     python -m benchmarks.scale                          10^3, 10^4, 10^5
     python -m benchmarks.scale --counts 1000000         a million
     python -m benchmarks.scale --dataset shards         the same pictures in tar files of 10,000
+    python -m benchmarks.scale --dataset shards --counts 1000000 --planted
+
+--planted leaves out what grows by the picture alone and takes hours: no JPEG is decoded, and in place of a backbone's
+features stand vectors of 128 numbers around one centre a class, written through the same store. The 100,001st picture
+is the first one again.
 
 The last column of the report is the exponent: log(CPU s of the largest / of the one before) / log(their counts).
 """
@@ -37,7 +42,8 @@ from benchmarks.report import section
 
 SIDE, CLASSES, SEEN = 32, 10, 5
 _LOOK_S = 0.05  # between two looks at the memory of a stage
-_MADE_AT_ONCE, _IN_SHARD = 2000, 10_000  # pictures
+_MADE_AT_ONCE, _IN_SHARD, _DIFFERENT = 2000, 10_000, 100_000  # pictures
+_WIDTH = 128  # numbers of a planted feature
 
 
 # ---------------------------------------------------------------------------------------------------- the pictures
@@ -64,11 +70,17 @@ def make_shards(target: Path, count: int) -> None:
     """The same pictures in tar shards, with one process a core."""
     target.mkdir()
     with ProcessPoolExecutor() as pool:
-        list(pool.map(partial(_make_shard, target, count), range(0, count, _IN_SHARD)))
+        list(pool.map(partial(_make_shard, target, count), range(0, min(count, _DIFFERENT), _IN_SHARD)))
+    for start in range(_DIFFERENT, count, _IN_SHARD):
+        shutil.copyfile(_shard(target, start % _DIFFERENT), _shard(target, start))
+
+
+def _shard(target: Path, start: int) -> Path:
+    return target / f"train-{start // _IN_SHARD:04d}.tar"
 
 
 def _make_shard(target: Path, count: int, start: int) -> None:
-    with tarfile.open(target / f"train-{start // _IN_SHARD:04d}.tar", "w") as archive:
+    with tarfile.open(_shard(target, start), "w") as archive:
         for number, label, content in _pictures(start, min(start + _IN_SHARD, count)):
             _add(archive, f"{number:07d}.jpg", content)
             if _is_labeled(number, label):
@@ -147,6 +159,30 @@ def features(path: Path) -> None:
     from lps.data import features
 
     features.make(_config(path), lambda done, total: None, lambda: False)
+
+
+def plant() -> None:
+    """Let no picture be decoded, and a feature follow from the class of its picture."""
+    from lps.data import sources
+    from lps.data.extraction import Extraction
+    from lps.datasets import shards
+
+    def decode(content: bytes, size: int) -> np.ndarray:
+        return np.full((size, size, 3), content[len(content) // 2], np.uint8)
+
+    def begin(extraction: Extraction):
+        files = sources.of(extraction._config).file_names
+        labels = np.array([int(Path(name).stem) % CLASSES for name in files])
+        centres = np.random.default_rng(1).normal(0, 1, (CLASSES, _WIDTH))
+
+        def compute(view: str, start: int, stop: int) -> bytes:
+            draw = np.random.default_rng([len(view), start])
+            some = centres[labels[start:stop]] + draw.normal(0, 1.5, (stop - start, _WIDTH))
+            return some.astype(np.float16).tobytes()
+
+        return _WIDTH, {"about": {}, "settings": {}}, compute
+
+    shards.decode, Extraction.begin = decode, begin
 
 
 def train(path: Path, method: str = "lps") -> None:
@@ -238,7 +274,7 @@ def disk_use(folder: Path) -> int:
     return int(found.stdout.split()[0])
 
 
-def go_through(home: Path, count: int, only: list[str]) -> list[dict]:
+def go_through(home: Path, count: int, only: list[str], more: list[str]) -> list[dict]:
     """A row a stage, for `count` pictures; home: a folder with the name of the data set."""
     path = home / f"{count}"
     environment = os.environ | {"LPS_CACHE": str(path / "cache"), "LPS_DECISIONS": str(path / "decisions")}
@@ -251,7 +287,7 @@ def go_through(home: Path, count: int, only: list[str]) -> list[dict]:
         print(f"{count:,} pictures made in {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
     rows = []
     for name in only:
-        command = [sys.executable, "-m", "benchmarks.scale", "--carry-out", name, str(path)]
+        command = [sys.executable, "-m", "benchmarks.scale", "--carry-out", name, str(path), *more]
         try:
             row = measure(command, environment)
         except subprocess.CalledProcessError as error:
@@ -286,13 +322,17 @@ def main() -> None:
     parser.add_argument("--dataset", choices=("folder", "shards"), default="folder")
     parser.add_argument("--home", type=Path, default=Path("/tmp/lps-scale"), help="where pictures and results lie")
     parser.add_argument("--only", nargs="+", choices=STAGES, default=list(STAGES), metavar="STAGE")
+    parser.add_argument("--planted", action="store_true", help="of shards: no decoding, features by class")
     parser.add_argument("--carry-out", nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.carry_out:
         name, path = asked.carry_out
+        if asked.planted and STAGES[name] in (start, features):
+            plant()
         STAGES[name](Path(path))
         return
-    rows = [row for count in asked.counts for row in go_through(asked.home / asked.dataset, count, asked.only)]
+    home, more = asked.home / asked.dataset, ["--planted"] * asked.planted
+    rows = [row for count in asked.counts for row in go_through(home, count, asked.only, more)]
     print(section(f"Scale: {asked.dataset}", "Each stage is a process of its own.", with_exponents(rows)))
 
 

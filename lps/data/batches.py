@@ -4,7 +4,6 @@ Order follows from (seed, epoch), noise from (seed, epoch, step). So a run resum
 generator. A `Batch` carries no targets of unlabeled images: label leakage cannot be written.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,8 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-
-from lps.datasets.readers.store import digest_of
 
 if TYPE_CHECKING:  # batches read a split and settings, and need not know how they are made
     from lps.data.split import Split
@@ -108,16 +105,6 @@ class Pictures:
             digest.update(piece)
         if self.sizes is not None:
             digest.update((self.sizes if self.rows is None else self.sizes[self.rows]).cpu().numpy())
-
-    def digest(self) -> str:
-        """sha256 of what `feed` puts in; of pixels in a file it is remembered beside that."""
-
-        def compute() -> str:
-            found = hashlib.sha256()
-            self.feed(found)
-            return found.hexdigest()
-
-        return compute() if self.file is None or self.rows is not None else digest_of(self.file, compute)
 
     def _ids(self, piece: int = PIECE) -> Sequence[Tensor]:
         return torch.arange(len(self), device=self.home).split(piece)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from lps.data import feature_store
 from lps.data.batches import Pictures, seeded
+from lps.data.material import digest_of_pictures
 from lps.data.vectors import GivenVectors
 from lps.data.views import views_of_pictures
 from lps.errors import UserError
@@ -92,7 +93,7 @@ class Extraction:
         flat = config.flat()
         network = {key: value for key, value in flat.items() if key.startswith("network.") and key not in _OF_TRAINING}
         self._about = network | {
-            "pictures": images.digest(),
+            "pictures": digest_of_pictures(images),
             "shape": list(images.shape),
             "weights": _digest_of_weights(self._backbone),
             "prepared": str(backbone_names.preparation(config.network_name, config.network_image_size)),

@@ -19,6 +19,7 @@ from lps.data.confirmed_labels import Confirmed, added
 from lps.data.split import Split, open_world_split
 from lps.data.vectors import GivenVectors
 from lps.datasets import Images
+from lps.datasets.readers.store import digest_of
 from lps.errors import UserError
 from lps.settings import backbone_names
 from lps.settings.config import Config
@@ -43,7 +44,7 @@ class Material:
         """
         if getattr(self.images, "file", None) is None:
             return self._digest(self.images.feed)
-        return "files-" + self._digest(lambda found: found.update(self.images.digest().encode()))
+        return "files-" + self._digest(lambda found: found.update(digest_of_pictures(self.images).encode()))
 
     def has_digest(self, digest: object) -> bool:
         """Whether `digest` is the name of these data, here or in an earlier version, which read every pixel."""
@@ -101,6 +102,17 @@ def pictures(images: Images, device: torch.device) -> Pictures:
     pixels = _on_device(images.pixels, device) if images.pixels.nbytes <= most else _as_it_is(images.pixels)
     sizes = None if images.sizes is None else torch.from_numpy(images.sizes).to(pixels.device)
     return Pictures(pixels, device, sizes, file=file)
+
+
+def digest_of_pictures(images: Pictures) -> str:
+    """sha256 of what `Pictures.feed` puts in; that of all pixels of a file is remembered beside it."""
+
+    def compute() -> str:
+        found = hashlib.sha256()
+        images.feed(found)
+        return found.hexdigest()
+
+    return compute() if images.file is None or images.rows is not None else digest_of(images.file, compute)
 
 
 def _file_of(pixels: np.ndarray) -> Path | None:
