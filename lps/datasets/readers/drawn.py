@@ -11,8 +11,8 @@ from PIL import Image, ImageDraw, ImageFont
 from lps.datasets.readers.decoding import Unreadable, decode
 
 SIDE = 144  # pixels: as many as a large picture keeps on a page
-_EDGE, _LINES, _LONGEST = 8, 7, 400  # pixels around a text, lines of it, characters that are looked at
-_LETTERS, _TALL = (14, 20), 14  # characters of a line for short and for long titles; pixels of a letter for these
+_EDGE, _LINES, _LONGEST = 7, 6, 400  # pixels around a text, lines of it, characters that are looked at
+_LETTERS, _TALL = (10, 14), 17  # characters of a line for short and for long titles; pixels of a letter for these
 _PAPER, _INK = (246, 246, 243), (38, 38, 36)
 
 

@@ -74,7 +74,7 @@ def draft_of(folder: Path, novel: int | None = None) -> Draft:
 
 def _show(folder: Path, seen: FolderPreview) -> None:
     st.caption(escape.markdown(own_pictures.in_words(folder)))
-    preview.show(seen)
+    preview.show(seen, is_vector_file(folder))
     config = _looked_at(folder)
     if config is not None and st.session_state.pop(_NEW, None) == str(folder):
         with error_toasts.kept("own"):

@@ -29,14 +29,17 @@ def of(folder: Path) -> FolderPreview:
         return look(str(folder), (embeddings if is_vector_file(folder) else folders).stamp(str(folder)))
 
 
-def show(seen: FolderPreview) -> None:
-    """A row of pictures a class, the unlabeled ones last."""
+def show(seen: FolderPreview, are_titles: bool) -> None:
+    """A row of pictures a class, the unlabeled ones last. are_titles: titles are drawn larger, to be read."""
     labeled, classes = sum(seen.counts[:-1]), len(seen.class_names)
     said = [f":blue[**{labeled:,} labeled**] in {counted(classes, 'class')}"]
     said += [f":orange[**{seen.unlabeled:,} unlabeled**]"] if seen.unlabeled else []
     said += [f"{seen.test:,} for the final test"] if seen.test else []
     st.markdown(" · ".join(said))
-    frames.show([_row(seen, row) for row in [*range(min(classes, _CLASSES)), -1] if seen.counts[row]], _SIZE)
+    frames.show(
+        [_row(seen, row) for row in [*range(min(classes, _CLASSES)), -1] if seen.counts[row]],
+        _KEPT if are_titles else _SIZE,
+    )
     if classes > _CLASSES:
         st.caption(f"and {counted(classes - _CLASSES, 'class')} more")
     left_out.show(seen.skipped)
