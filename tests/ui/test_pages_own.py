@@ -91,7 +91,7 @@ def test_a_link_alone_begins_nothing(root, pictures):
 
 
 @pytest.mark.parametrize("where, words", [
-    ("/", "is not inside"), ("{home}", "is your home folder"), ("{home}/none", "is no folder"),
+    ("/", "is not inside"), ("{home}", "is your home folder"), ("{home}/none", "is not a folder"),
     ("{home}/empty", "has no class"),
     ("{home}/shapes/disc", "has no class"), ("", ""),
 ])  # fmt: skip
