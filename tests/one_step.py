@@ -17,6 +17,7 @@ from lps.data.batches import Batch, training_batches
 from lps.data.material import Material, prepare
 from lps.data.views import FAMILIES
 from lps.methods import Method, Progress
+from lps.methods.parts import prior
 from lps.network import parallel
 from lps.settings import catalog
 from lps.settings.config import Config, configure
@@ -40,6 +41,7 @@ CASES |= {
     "dtc": ({"supervised_share": 0.25, "warmup_share": 0.25}, (0, 1, 2, 3)),
     "dtc with a past": ({"method": "dtc", "consistency": "TE", "supervised_share": 0.0}, (0, 3)),
     "openncd": ({"group_start": 0.25}, (0, 2)),
+    "lps with an estimated prior": ({"method": "lps", "prior": "estimated", "prior.every": 1}, (2,)),
 }
 del CASES["simclr"]  # trains nothing
 
@@ -60,8 +62,10 @@ def step(case: str) -> dict[str, torch.Tensor]:
     found = {}
     for epoch in CASES[case][1]:
         progress = Progress(epoch, EPOCHS, 0, material.plan.steps)
+        looked_at = inference(method, material, config)
         with torch.no_grad():
-            method.start_epoch(inference(method, material, config), progress)
+            method.start_epoch(looked_at, progress)
+        prior.refresh(method, looked_at, config, epoch)
         method.train()
         loss, measured = method.loss(first_batch(method, material, config, epoch), progress)
         optimizer.zero_grad()
