@@ -107,9 +107,8 @@ def blind_pace(history: History, shares: pd.DataFrame, names: list[str], epochs:
 @draws("accuracy/balanced", "accuracy/many", "accuracy/medium", "accuracy/few", "accuracy/std", "prior/error")
 def class_sizes(history: History, epochs: int, colors: Palette) -> go.Figure:
     """Accuracy of large, medium and small classes with the mean over classes, and the error of the prior."""
-    figure = stacked(
-        [Panel("Accuracy", 0.66, ".0%", (-0.02, 1.03)), Panel("Error of the prior", 0.3)], epochs, 330, colors
-    )
+    panels = [Panel("Accuracy", 0.66, ".0%", (-0.02, 1.03)), Panel("Error of the prior", 0.34)]
+    figure = stacked(panels, epochs, 420, colors)
     dashes = {"many": "solid", "medium": "dash", "few": "dot"}
     words = {"many": "Large classes", "medium": "Medium", "few": "Small"}
     for name, dash in dashes.items():

@@ -38,7 +38,7 @@ function raceCourse(race) {
   const top = (pick) => race.runs.reduce((most, run) => all(pick(run)).reduce((a, b) => Math.max(a, b), most), 0);
   return {
     last, moments, arrivals, seconds, hasSteps, leads,
-    share: top((run) => raceShows(run, false)) || 1, taken: top((run) => raceShows(run, true)) || 1,
+    share: top((run) => [...(raceShows(run, false) ?? []), ...(run.priors ?? [])]) || 1, taken: top((run) => raceShows(run, true)) || 1,
     margin: top((run) => [...(run.margins ?? []), ...(hasSteps ? Object.values(run.steps.brake).flat() : [])]),
     kl: top((run) => [run.kl, hasSteps ? run.steps.kl : null].flat(2)) || 1,
     truth: race.truth && race.truth.slice(0, race.classes.seen).reduce((sum, share) => sum + share, 0),

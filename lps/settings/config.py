@@ -204,7 +204,8 @@ class Config:
     )
     prior_every: int = _setting(
         10,
-        "epochs between two estimates of the prior, for prior=estimated and prior=confident",
+        "epochs between two estimates of the prior; with prior=given and prior=oracle, between two assignments of the "
+        "novel shares to novel ids, by how often these are predicted",
         minimum=1,
         maximum=MOST_EPOCHS,
         larger="the estimate is older, and less time is spent on it",

@@ -353,6 +353,20 @@ def test_confident_predictions_speak_for_all_unlabeled_images():
     assert method.class_prior[0] > method.class_prior[3] > 0
 
 
+@pytest.mark.parametrize("name", ["given", "oracle"])
+def test_known_novel_shares_go_to_the_ids_that_are_predicted_most(name):
+    _, looked_at = _four_heaps()
+    shares = torch.tensor([0.3, 0.1, 0.1, 0.2, 0.3])
+    method = _Believing([0] * 9 + [2] * 5 + [3] + [4] * 3, torch.ones(18), Classes(2, 5))
+    method.class_prior = shares.clone()
+    settings = {"prior": name, "prior.every": 2} | ({"prior.shares": "0.3 0.1 0.1 0.2 0.3"} if name == "given" else {})
+    for epoch in (0, 3):  # no predictions yet; not due
+        prior.refresh(method, looked_at, configure(settings), epoch)
+        assert torch.equal(method.class_prior, shares)
+    prior.refresh(method, looked_at, configure(settings), 4)
+    torch.testing.assert_close(method.class_prior, torch.tensor([0.3, 0.1, 0.3, 0.1, 0.2]))
+
+
 # ---------------------------------------------------------------------------------------------------------- whole runs
 
 UNEQUAL_DIGITS = {"split.imbalance": 4.0, "split.rule": "stratified"}

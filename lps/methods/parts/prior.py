@@ -1,10 +1,14 @@
-r"""Estimates of the class prior q (classes,) that a method's `class_prior` holds, made anew every few epochs.
+r"""The class prior q (classes,) that a method's `class_prior` holds, brought up to date every few epochs.
 
 Where q stands in the losses: `negative_entropy_of_mean`, `kl_from_prior`, and the Deviations of each method. What a run
 begins with, and the priors that never change: `lps.data.class_shares`.
 
 Each estimate counts n_k images of class k among N and adds one to each class, so that no share is 0:
 q_k = (n_k + 1) / (N + K).
+
+Given and true shares stay as they are, but nobody tells a model which of its novel ids is which class: the largest
+novel share goes to the novel id that is predicted most often, and so on. Of all ways to share them out this one has the
+least total variation from the predictions.
 """
 
 import numpy as np
@@ -24,19 +28,32 @@ _RESTARTS = 3  # of k-means
 
 @torch.no_grad()
 def refresh(method: Method, inference: Inference, config: Config, epoch: int) -> None:
-    """Replace the method's prior where the config wants an estimate and `epoch` (0-based) is due for one.
+    """Bring the method's prior up to date in every epoch (0-based) that `prior.every` divides.
 
-    Due is every epoch that `prior.every` divides. The first one has clusters already, but no predictions to believe.
+    The first epoch has clusters already, but no predictions to believe.
     """
-    if config.prior not in ("estimated", "confident") or epoch % config.prior_every:
+    if epoch % config.prior_every or config.prior in ("uniform", "labeled"):
         return
     if config.prior == "estimated":
-        counts = cluster_counts(method, inference)
+        _replace(method, cluster_counts(method, inference))
+    elif epoch > 0 and config.prior == "confident":
+        _replace(method, confident_counts(method, inference, config.prior_confidence))
     elif epoch > 0:
-        counts = confident_counts(method, inference, config.prior_confidence)
-    else:
-        return
+        seen, total = method.classes.seen, method.classes.total
+        method.class_prior[seen:] = _by_rank(
+            method.class_prior[seen:], method.predict(inference).ids.bincount(minlength=total)[seen:total]
+        )
+
+
+def _replace(method: Method, counts: Tensor) -> None:
     method.class_prior.copy_((counts + 1) / (counts.sum() + len(counts)))
+
+
+def _by_rank(shares: Tensor, counts: Tensor) -> Tensor:
+    """The shares (k,) in the order of the counts (k,): the largest where the largest count is."""
+    found = torch.empty_like(shares)
+    found[counts.argsort(descending=True, stable=True)] = shares.sort(descending=True).values
+    return found
 
 
 def cluster_counts(method: Method, inference: Inference) -> Tensor:

@@ -140,6 +140,8 @@ def show_numbers(run: Run, past: History) -> None:
         return
     shown = [(word, f"accuracy/{name}", lambda value: f"{100 * value:.1f} %") for name, word in _NUMBERS.items()]
     shown += [("Gap, points", "accuracy/gap", lambda value: f"{100 * value:+z.1f}"), ("KL", "kl", "{:.3f}".format)]
+    if len(past.column("accuracy/few")):
+        shown.append(("Mean over classes", "accuracy/balanced", lambda value: f"{100 * value:.1f} %"))
     columns = [(word, past.column(name), as_text) for word, name, as_text in shown]
     cards.show([(word, as_text(values.iloc[-1]) if len(values) else "–", values) for word, values, as_text in columns])
     if len(past.column("accuracy/all")):
