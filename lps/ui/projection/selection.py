@@ -108,10 +108,10 @@ def _show_head(run: Run, epoch: int, rows: pd.DataFrame, names: tuple[str, ...],
             st.button("Clear", key="lasso_clear", icon=":material/close:", on_click=_clear)
     st.caption(summary(rows, points.partition(run).split.classes.seen))
     if made := st.session_state.get("lasso_made"):
-        where, at, cluster = made
+        where, at, cluster, called = made
         if (where, at) == (run.id, epoch):
             query = {"run": run.id, "epoch": str(epoch), "cluster": str(cluster)}
-            words = f"They are in cluster {cluster} now. Open it"
+            words = escape.markdown(f"They are in {called} now. Open it")
             st.page_link("pages/clusters.py", label=words, icon=":material/arrow_forward:", query_params=query)
 
 
@@ -137,7 +137,9 @@ def _counts(rows: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
     classes = classes.iloc[order]
     words = [names[class_id] if class_id >= 0 else "unknown or none" for class_id in classes.index]
     found = classes.assign(Class=words)[["Class", "True", "Predicted"]].reset_index(drop=True)
-    return found if (rows["truth"] >= 0).any() else found.drop(columns="True")
+    if (rows["truth"] >= 0).any():
+        return found
+    return found[found["Predicted"] > 0].drop(columns="True").reset_index(drop=True)
 
 
 def _columns(found: pd.DataFrame, total: int) -> list[Column]:
@@ -235,7 +237,8 @@ def _split(run: Run, epoch: int, images: list[int], into: int | str | None = Non
     except (UserError, OSError) as error:
         st.session_state[_ERROR] = str(error)
         return
-    st.session_state["lasso_made"] = (run.id, epoch, new if cluster is None else cluster)
+    called = f"cluster {new}" if into is None else into if isinstance(into, str) else here.name(into)
+    st.session_state["lasso_made"] = (run.id, epoch, new if cluster is None else cluster, called)
 
 
 def _cluster_called(here: predictions.View, name: str) -> int | None:

@@ -1,13 +1,17 @@
 """Which runs go on from which: the family of one run as a graph, oldest on the left; a click opens a run on Live."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import streamlit as st
 
 from lps.analysis.run_index import RunRow
 from lps.charts.palette import Palette
+from lps.errors import UserError
 from lps.store import inherited, titles
+from lps.ui.pictures import points
 from lps.ui.shared import theme
+from lps.wording import share_of
 
 _MOST = 40  # runs in a graph
 
@@ -27,10 +31,12 @@ def show(entry: RunRow, entries: Sequence[RunRow]) -> None:
 def _about(entry: RunRow) -> str:
     """Name and id of a run, and how it does on images whose class it was not told."""
     last, lines = entry.measured.recent, [entry.name, titles.short_id(entry.run.id)]
-    for key, words in (("accuracy/novel", "novel"), ("accuracy/validation", "of withheld labels right")):
-        value = last.number(key)
-        if value is not None:
-            lines.append(f"{100 * value:.0f} % {words}")
+    if (novel := last.number("accuracy/novel")) is not None:
+        lines.append(f"{100 * novel:.0f} % novel")
+    elif (right := last.number("accuracy/validation")) is not None:
+        with suppress(UserError):  # its split cannot be read
+            withheld = len(points.partition(entry.run).split.validation)
+            lines.append(f"{share_of(right, withheld)} withheld labels right")
     return "\n".join(lines)
 
 
