@@ -71,18 +71,25 @@ def class_counts(labeled: np.ndarray, all_of: np.ndarray, seen: int, names: list
 def _class_bars(values: np.ndarray, seen: int, names: list[str], colors: Palette, hover: str) -> go.Figure:
     figure = go.Figure(layout=layout_of(260, colors))
     ids = np.arange(len(values))
-    for group, members in (("seen", ids < seen), ("novel", ids >= seen)):
-        figure.add_trace(
-            go.Bar(
-                x=ids[members],
-                y=np.asarray(values, np.float32)[members],
-                name=group.capitalize(),
-                marker={"color": getattr(colors, group), "line_width": 0},
-                text=[plain(names[i]) for i in ids[members]],
-                textposition="none",
-                hovertemplate="%{text}<br>" + hover + "<extra>" + group + "</extra>",
-            )
-        )
+    add_bars(figure, np.asarray(values, np.float32), ids, seen, names, colors, hover)
     figure.update_layout(bargap=0.22, hovermode="closest", showlegend=False, margin={"l": 44, "r": 28, "t": 8})
     figure.update_xaxes(showgrid=False, range=[-0.6, len(ids) - 0.4])
     return name_bars(figure, names, ids[:: max(1, -(-len(ids) // 20))])
+
+
+def add_bars(
+    figure: go.Figure, values: np.ndarray, standing: np.ndarray, seen: int, names, colors: Palette, hover: str
+) -> None:
+    """A bar for each class in the order `standing`, in the colours of seen and novel classes."""
+    for group, members in (("seen", standing < seen), ("novel", standing >= seen)):
+        figure.add_trace(
+            go.Bar(
+                x=np.flatnonzero(members),
+                y=values[standing[members]],
+                name=group.capitalize(),
+                marker={"color": getattr(colors, group), "line_width": 0},
+                text=[plain(names[i]) for i in standing[members]],
+                textposition="none",
+                hovertemplate="%{text}<br>" + hover + f"<extra>{group}</extra>",
+            )
+        )

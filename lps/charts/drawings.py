@@ -32,12 +32,7 @@ def sparkline(seen: list[float | None], novel: list[float | None], epochs: int, 
             lines.append(_curve(across, down, colour, width=1.8))
             lines.append(f'<circle cx="{across[-1]:.1f}" cy="{down[-1]:.1f}" r="2.4" fill="{colour}"/>')
     base = f'<path d="M{edge} {height - 1}H{width - edge}" stroke="#8090a0" stroke-opacity="0.35"/>'
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
-        + base
-        + "".join(lines)
-        + "</svg>"
-    )
+    return _svg(width, height, base, *lines)
 
 
 def gap(seen: list[float], novel: list[float], palette: Palette, without: Sequence[float] = ()) -> str:
@@ -62,11 +57,7 @@ def gap(seen: list[float], novel: list[float], palette: Palette, without: Sequen
     for name, y in down.items():
         parts.append(_curve(x, y, getattr(palette, name), width=2.6))
         parts.append(f'<circle cx="{x[-1]:.1f}" cy="{y[-1]:.1f}" r="4" fill="{getattr(palette, name)}"/>')
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
-        + "".join(parts)
-        + "</svg>"
-    )
+    return _svg(width, height, *parts)
 
 
 def labeled_gap(seen: list[float], novel: list[float], palette: Palette, without: Sequence[float] = ()) -> str:
@@ -92,11 +83,12 @@ def labeled_gap(seen: list[float], novel: list[float], palette: Palette, without
     if len(without):
         parts.append(at_end("Novel without margin", without, palette.novel, 18))
     inner = gap(seen, novel, palette, without).replace("<svg ", f'<svg x="{left}" y="{top}" ', 1)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 400 170" width="400" height="170">{inner}'
-        + "".join(parts)
-        + "</svg>"
-    )
+    return _svg(400, 170, inner, *parts)
+
+
+def _svg(width: int, height: int, *parts: str) -> str:
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
+    return f"{head}{''.join(parts)}</svg>"
 
 
 def _down(values: np.ndarray, height: float, edge: float) -> np.ndarray:

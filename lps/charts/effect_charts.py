@@ -9,11 +9,11 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lps.analysis import run_groups, score_tables
-from lps.analysis.effects import Importance, is_number, scale
+from lps.analysis.effects import Importance, scale
 from lps.analysis.main_effects import MainEffect
 from lps.analysis.paper import Row
 from lps.analysis.run_groups import Group
-from lps.analysis.run_scores import Scored
+from lps.analysis.run_scores import Scored, is_number
 from lps.charts import figures
 from lps.charts.palette import Palette, with_alpha
 from lps.scores import estimates
@@ -351,28 +351,18 @@ def importance(found: Sequence[Importance], colors: Palette) -> go.Figure:
     items = list(reversed(found))
     names = [figures.plain(item.setting) for item in items]
     labels = [f"{name} · {item.share:.0%}" for name, item in zip(names, items)]
-    places = np.arange(len(items))
     figure = figures.blank(_BAR * len(items) + 76, colors)
     hover = [f"{name}, {item.values} values<br>{item.share:.1%}" for name, item in zip(names, items)]
-    figure.add_trace(
-        go.Bar(
-            x=np.array([item.share for item in items]),
-            y=places,
-            orientation="h",
-            name="Share",
-            marker={"color": colors.right, "line_width": 0},
-            hovertext=hover,
-            hovertemplate="%{hovertext}<extra></extra>",
-        )
-    )
+    shares = np.array([item.share for item in items])
+    figures.add_side_bars(figure, shares, labels, "Share", colors, hovertext=hover)
     marker = {"symbol": "line-ns-open", "size": 18, "color": colors.ink, "line": {"width": 2, "color": colors.ink}}
     chance = np.array([item.chance for item in items])
     hover = "if nothing has an effect: %{x:.0%} on average<extra></extra>"
-    figure.add_trace(go.Scatter(x=chance, y=places, mode="markers", marker=marker, name="Chance", hovertemplate=hover))
-    figure.update_yaxes(tickvals=places, ticktext=labels, showgrid=False, fixedrange=True)
+    figure.add_trace(
+        go.Scatter(x=chance, y=np.arange(len(items)), mode="markers", marker=marker, name="Chance", hovertemplate=hover)
+    )
     figure.update_xaxes(range=[0, 1.02], tickvals=[0, 0.25, 0.5, 0.75, 1], tickformat=".0%", fixedrange=True)
-    room = 16 + 7 * max(map(len, labels), default=0)
-    return figure.update_layout(bargap=0.4, hovermode="closest", margin={"l": room, "r": 30, "t": 34, "b": 32})
+    return figure.update_layout(hovermode="closest", margin={"r": 30, "t": 34, "b": 32})
 
 
 def main_effects(found: Sequence[MainEffect], colors: Palette) -> go.Figure:
@@ -384,29 +374,11 @@ def main_effects(found: Sequence[MainEffect], colors: Palette) -> go.Figure:
     reach = np.array([100 * item.half_width for item in items])  # NaN draws no interval
     hover = [f"{name}<br>{in_points(item)}<br>{counted(item.contexts, 'context')}" for name, item in zip(names, items)]
     figure = figures.blank((_BAR + 12) * len(items) + 76, colors)
-    figure.add_trace(
-        go.Bar(
-            x=points,
-            y=np.arange(len(items)),
-            orientation="h",
-            name="Main effect",
-            marker={"color": colors.right, "line_width": 0},
-            error_x={
-                "array": reach,
-                "color": colors.ink,
-                "thickness": 1.5,
-                "width": 5,
-                "visible": has_interval,
-            },
-            hovertext=hover,
-            hovertemplate="%{hovertext}<extra></extra>",
-        )
-    )
-    figure.update_yaxes(tickvals=np.arange(len(items)), ticktext=names, showgrid=False, fixedrange=True)
+    bar = {"array": reach, "color": colors.ink, "thickness": 1.5, "width": 5, "visible": has_interval}
+    figures.add_side_bars(figure, points, names, "Main effect", colors, error_x=bar, hovertext=hover)
     title = {"text": "Points", "font": {"size": 12}}
     figure.update_xaxes(title=title, fixedrange=True, zeroline=True, zerolinecolor=colors.muted)
-    room = 16 + 7 * max((len(line) for name in names for line in name.split("<br>")), default=0)
-    return figure.update_layout(bargap=0.4, hovermode="closest", margin={"l": room, "r": 30, "t": 14, "b": 48})
+    return figure.update_layout(hovermode="closest", margin={"r": 30, "t": 14, "b": 48})
 
 
 def in_points(effect: MainEffect) -> str:

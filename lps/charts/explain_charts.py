@@ -83,18 +83,7 @@ def pulls(left: np.ndarray, distribution: np.ndarray, seen: int, names: list[str
 
 def _class_bars(values, standing, seen: int, names, colors: Palette, height: int, hover: str) -> go.Figure:
     figure = blank(height, colors)
-    for group, members in (("seen", standing < seen), ("novel", standing >= seen)):
-        figure.add_trace(
-            go.Bar(
-                x=np.flatnonzero(members),
-                y=np.asarray(values, np.float64)[standing[members]],
-                name=group.capitalize(),
-                marker={"color": getattr(colors, group), "line_width": 0},
-                text=[plain(names[i]) for i in standing[members]],
-                textposition="none",
-                hovertemplate="%{text}<br>" + hover + f"<extra>{group}</extra>",
-            )
-        )
+    class_bars.add_bars(figure, np.asarray(values, np.float64), standing, seen, names, colors, hover)
     return _named(figure, [names[i] for i in standing])
 
 

@@ -35,17 +35,25 @@ class Panel:
     rangemode: str = "tozero"
 
 
-def name_bars(
-    figure: go.Figure, names: Sequence[str], places: Sequence[int], abreast: int = _LETTERS_ABREAST
-) -> go.Figure:
+def name_bars(figure: go.Figure, names: Sequence[str], places: Sequence[int]) -> go.Figure:
     """Class names below the bars at `places`; upright, and the figure as much higher, where they do not fit abreast."""
     short = {i: names[i] if len(names[i]) <= LONGEST_NAME else names[i][: LONGEST_NAME - 1] + "…" for i in places}
     longest = max(map(len, short.values()), default=0)
-    is_upright = sum(len(name) + 1 for name in short.values()) > abreast
+    is_upright = sum(len(name) + 1 for name in short.values()) > _LETTERS_ABREAST
     below = round(14 + 7.4 * longest) if is_upright else _FLAT_NAMES
     text = [plain(name) for name in short.values()]
     figure.update_xaxes(tickvals=list(places), ticktext=text, tickangle=-90 if is_upright else 0)
     return figure.update_layout(margin_b=below, height=figure.layout.height + below - _FLAT_NAMES)
+
+
+def add_side_bars(figure: go.Figure, values: np.ndarray, labels: list[str], name: str, colors: Palette, **more) -> None:
+    """Bars to the right, the first at the bottom, with room for their labels on the left. more: of the trace."""
+    places, marker = np.arange(len(labels)), {"color": colors.right, "line_width": 0}
+    look = {"orientation": "h", "name": name, "marker": marker, "hovertemplate": "%{hovertext}<extra></extra>"} | more
+    figure.add_trace(go.Bar(x=values, y=places, **look))
+    figure.update_yaxes(tickvals=places, ticktext=labels, showgrid=False, fixedrange=True)
+    longest = max((len(line) for label in labels for line in label.split("<br>")), default=0)
+    figure.update_layout(bargap=0.4, margin_l=16 + 7 * longest)
 
 
 def set_frame(figure: go.Figure, low: np.ndarray, high: np.ndarray) -> None:

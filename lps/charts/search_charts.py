@@ -103,20 +103,10 @@ def importance(shares: dict[str, float], colors: Palette) -> go.Figure:
     items = list(reversed(shares.items()))
     labels = [f"{figures.plain(name)} · {share:.0%}" for name, share in items]
     figure = figures.blank(_BAR * len(items) + 60, colors)
-    figure.add_trace(
-        go.Bar(
-            x=np.array([share for _, share in items]),
-            y=np.arange(len(items)),
-            orientation="h",
-            marker={"color": colors.right, "line_width": 0},
-            name="Share",
-            hovertemplate="%{x:.1%}<extra></extra>",
-        )
-    )
-    figure.update_yaxes(tickvals=np.arange(len(items)), ticktext=labels, showgrid=False, fixedrange=True)
+    hover = {"hovertemplate": "%{x:.1%}<extra></extra>"}
+    figures.add_side_bars(figure, np.array([share for _, share in items]), labels, "Share", colors, **hover)
     figure.update_xaxes(range=[0, 1.02], tickvals=[0, 0.25, 0.5, 0.75, 1], tickformat=".0%", fixedrange=True)
-    room = 16 + 7 * max(map(len, labels), default=0)
-    return figure.update_layout(bargap=0.4, showlegend=False, margin={"l": room, "r": 30, "t": 10, "b": 32})
+    return figure.update_layout(showlegend=False, margin={"r": 30, "t": 10, "b": 32})
 
 
 def _add_points(
