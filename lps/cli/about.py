@@ -3,7 +3,6 @@
 from dataclasses import asdict
 
 from lps.cli._parser import Commands, print_json
-from lps.data import sources
 from lps.settings import catalog
 
 
@@ -36,6 +35,8 @@ def _list_methods(options) -> None:
 
 def _list_datasets(options) -> None:
     if options.fetch:
+        from lps.data import sources
+
         sources.fetch(options.fetch)
         return
     infos = [catalog.dataset_info(name) for name in catalog.dataset_names()]

@@ -4,16 +4,11 @@ import argparse
 import os
 import time
 
-from lps.cli._follow import CountBar
 from lps.cli._parser import LIGHT, Commands, add_settings, print_json, say
 from lps.cli.training import checked_config, wait_without_spinning
-from lps.data import sources
-from lps.datasets.readers.vector_files import is_vector_file
 from lps.errors import UserError, shorten
 from lps.files.atomic import clean_line
-from lps.scheduler import background_jobs
-from lps.settings import catalog, edit_log
-from lps.studies import audits
+from lps.settings import catalog
 from lps.wording import ago, counted
 
 _SHOWN = 20  # findings of a kind that are printed
@@ -44,6 +39,9 @@ def _audit(options) -> int | None:
     config = checked_config(options, {"split.num_novel": 1})
     if options.decided or options.undo is not None or options.leave_out or options.relabel or options.ignore:
         return _decide(options, config)
+    from lps.cli._follow import CountBar
+    from lps.scheduler import background_jobs
+    from lps.studies import audits
     from lps.studies.picture_audit import look
 
     background_jobs.end_when_cancelled(audits.path_of(config, options.runs))
@@ -57,6 +55,9 @@ def _audit(options) -> int | None:
 
 def _dataset(what: str) -> tuple[str, list[str]]:
     """(data set, settings) of its name, of a folder, or of a file with arrays or vectors."""
+    from lps.data import sources
+    from lps.datasets.readers.vector_files import is_vector_file
+
     if what in catalog.dataset_names():
         return what, []
     if os.path.isdir(what) or is_vector_file(what):
@@ -68,6 +69,8 @@ def _dataset(what: str) -> tuple[str, list[str]]:
 
 
 def _decide(options, config) -> None:
+    from lps.studies import audits
+
     if options.undo is not None:
         audits.take_back(config, options.undo)
     for do, texts in (("leave out", options.leave_out), ("ignore", options.ignore)):
@@ -85,19 +88,29 @@ def _decide(options, config) -> None:
         print_json([{"number": number, **entry} for number, entry in held])
         return
     for number, entry in held:
-        print(f"{number:4}  {ago(max(0.0, time.time() - entry.get('time', 0.0))):>12}  {edit_log.words(entry)}")
+        print(f"{number:4}  {ago(max(0.0, time.time() - entry.get('time', 0.0))):>12}  {_words(entry)}")
     state = audits.said_of(config).state
     print(f"the next runs have dataset.decisions={state}" if state else "the next runs use all pictures unchanged")
 
 
+def _words(entry) -> str:
+    from lps.settings.edit_log import words
+
+    return words(entry)
+
+
 def _key(config, text: str):
     """A picture as decisions call it: its file, or its number where pictures are no files."""
+    from lps.data import sources
+
     keys, _ = sources.origin(config)
     is_number = isinstance(keys[0], int) and text.isascii() and text.isdigit() and len(text) < 16
     return int(text) if is_number else text
 
 
 def _print_found(options, config, found) -> None:
+    from lps.studies import audits
+
     said = audits.said_of(config)
     left = [finding for finding in found.findings if audits.is_open(finding, said)]
     if options.json:

@@ -5,22 +5,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lps.analysis import ledger, run_groups
-from lps.analysis.run_groups import Group
-from lps.analysis.run_scores import Scored, check_scoring, score_all
-from lps.analysis.score_tables import table
 from lps.cli._parser import Commands, add_filter, filtered, print_json, say
 from lps.errors import UserError, shorten, shown
 from lps.files.atomic import PUBLIC, as_user_error, write_whole
 from lps.store.run_folders import find_run, list_runs
 from lps.store.runs import Run
 from lps.store.titles import label
-from lps.studies import sweep_records
-from lps.studies.sweep_records import PREFIX
-from lps.studies.sweeps import tagged
-from lps.tables.side_by_side import beside
 from lps.wording import counted, data_size
+
+if TYPE_CHECKING:
+    from lps.analysis.run_groups import Group
 
 
 def add(commands: Commands) -> None:
@@ -62,23 +58,29 @@ def _add_scoring(sub: argparse.ArgumentParser) -> None:
 
 
 def _compare_runs(options) -> None:
+    from lps.analysis.run_groups import group_runs
+    from lps.analysis.run_scores import check_scoring
+    from lps.analysis.score_tables import table
+
     check_scoring(options.protocol, options.select, options.seen, options.images)
     scored = _scored(_chosen(options), options.protocol, options.select, options.seen, options.images)
     if not scored:
         raise UserError("compare", "none of these runs can be scored this way")
-    groups = run_groups.group_runs(scored)
+    groups = group_runs(scored)
     print(table(groups, options.format, _reference(groups, options)), end="")
 
 
-def _scored(runs: list[Run], *how: str) -> list[Scored]:
-    """The runs that can be scored; says why others cannot."""
+def _scored(runs: list[Run], *how: str) -> list:
+    """The scores of the runs that have some; says why others have none."""
+    from lps.analysis.run_scores import score_all
+
     scored, left_out = score_all(runs, *how)
     for run, reason in left_out:
         say(f"left out: {run.id}: {reason}")
     return scored
 
 
-def _reference(groups: Sequence[Group], options) -> Group | None:
+def _reference(groups: "Sequence[Group]", options) -> "Group | None":
     """The group that `--against` names; None where nobody asked."""
     asked = options.against
     if asked is None:
@@ -102,7 +104,11 @@ def _write_report(options) -> None:
     except ModuleNotFoundError as error:
         needed = "plotly pandas jinja2"
         raise UserError("report", f"needs {error.name}, which is not installed: pip install {needed}") from None
-    check_scoring(options.protocol, options.select, options.seen, options.images)
+    from lps.analysis import run_scores
+    from lps.studies import sweep_records
+    from lps.studies.sweep_records import PREFIX
+
+    run_scores.check_scoring(options.protocol, options.select, options.seen, options.images)
     _check_folder(options.to)
     scoring = run_report.Scoring(options.protocol, options.select, options.seen, options.images)
     run_report.check_name(options.to.name)
@@ -128,10 +134,13 @@ def _write(to: Path, content: bytes) -> None:
 
 
 def _write_ledger(options) -> None:
+    from lps.analysis import ledger
+    from lps.analysis.run_groups import group_runs
+
     if options.to is not None:
         _check_folder(options.to)
     runs = [find_run(options.runs, text) for text in options.ids] or _finished(options.runs)
-    found = ledger.lines(run_groups.group_runs(_scored(runs)))
+    found = ledger.lines(group_runs(_scored(runs)))
     text = {"markdown": ledger.markdown, "csv": ledger.csv_text}[options.format](found)
     if options.to is None:
         print(text, end="")
@@ -157,6 +166,8 @@ def _chosen(options) -> list[Run]:
 
 def _tagged(options) -> list[Run]:
     """The finished runs with the tag that was asked for; says how many others have it."""
+    from lps.studies.sweeps import tagged
+
     if not options.tag:
         return []
     if options.ids:
@@ -182,6 +193,8 @@ def _write_replay(options) -> None:
 
 
 def _show_differences(options) -> None:
+    from lps.tables.side_by_side import beside
+
     pair = find_run(options.runs, options.first), find_run(options.runs, options.second)
     found = beside(*pair)
     sections = found.sections if options.all else found.differing()

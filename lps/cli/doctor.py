@@ -3,10 +3,7 @@
 from dataclasses import asdict
 
 from lps.cli._parser import Commands, print_json, say
-from lps.doctor import examine
-from lps.doctor.diagnostic import NOTE, PROBLEM, Machine
 from lps.errors import UserError
-from lps.interop import notifications
 from lps.wording import counted
 
 _MARKS = {"ok": "ok     ", "note": "note   ", "problem": "PROBLEM"}
@@ -20,26 +17,31 @@ def add(commands: Commands) -> None:
 
 def doctor(options) -> int:
     """Exit code 1 where there is a problem."""
+    from lps.doctor import diagnostic as doctor_finding
+    from lps.doctor import examine as examination
+
     findings = []
-    for finding in examine.examine(Machine(options.runs)):
+    for finding in examination.examine(doctor_finding.Machine(options.runs)):
         findings.append(finding)
         if not options.json:
             print(f"{_MARKS[finding.level]} {finding.about}: {finding.says}", flush=True)
             if finding.mend:
                 print(f"        -> {finding.mend}", flush=True)
-    problems = sum(finding.level == PROBLEM for finding in findings)
+    problems = sum(finding.level == doctor_finding.PROBLEM for finding in findings)
     if options.json:
         print_json({"problems": problems, "findings": [asdict(finding) for finding in findings]})
     elif problems:
         print(f"\n{counted(problems, 'problem')}")
     else:
-        notes = sum(finding.level == NOTE for finding in findings)
+        notes = sum(finding.level == doctor_finding.NOTE for finding in findings)
         worth = f", {counted(notes, 'note')}" if notes else ""
         print(f"\nno problems{worth}")
     return 1 if problems else 0
 
 
 def _notify(options) -> None:
+    from lps.interop import notifications
+
     everybody = notifications.receivers()
     kinds = ", ".join(notifications.kinds())
     if not kinds:

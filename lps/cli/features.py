@@ -10,9 +10,6 @@ from lps.cli._parser import Commands, Parser, add_settings, print_json, say
 from lps.data import feature_store
 from lps.data.feature_store import StoredEntry
 from lps.errors import UserError, shown
-from lps.scheduler.costs import events_head
-from lps.settings.config import configure, parse_settings
-from lps.store.run_folders import list_runs
 from lps.wording import counted, data_size, duration
 
 
@@ -70,6 +67,9 @@ def _as_json(kept: StoredEntry, runs: int) -> dict:
 
 def _users(root: Path) -> Counter:
     """How many runs below `root` trained on the features of each key."""
+    from lps.scheduler.costs import events_head
+    from lps.store.run_folders import list_runs
+
     found = Counter()
     for run in list_runs(root):
         config = run.config_if_readable()
@@ -81,6 +81,8 @@ def _users(root: Path) -> Counter:
 
 def _make(options) -> int:
     """Ctrl-C ends it after the present piece; what is done stays."""
+    from lps.settings.config import configure, parse_settings
+
     for text in options.settings:
         if text.partition("=")[0].strip() in ("dataset", "features"):
             raise UserError(text.partition("=")[0].strip(), "cannot be set with --set here")

@@ -1,11 +1,7 @@
 """Say what clusters are, and train on with it: `name`, `train-on`."""
 
-from lps.analysis import labels, naming
-from lps.cli import _follow
 from lps.cli._parser import Commands, add_settings, print_json, say
 from lps.errors import UserError, shorten
-from lps.inference import training_on
-from lps.scheduler import start_check, submit
 from lps.settings.config import parse_settings
 from lps.store.run_folders import find_run
 
@@ -46,6 +42,8 @@ def add(commands: Commands) -> None:
 
 
 def _name(options) -> None:
+    from lps.analysis import labels, naming
+
     run = find_run(options.runs, options.run)
     found = labels.look(run, options.epoch)
     steps = [{"do": "merge", "id": cluster, "into": into} for cluster, into in options.merge]
@@ -64,6 +62,8 @@ def _name(options) -> None:
 
 
 def _named(text: str, found) -> dict:
+    from lps.analysis import naming
+
     number, equals, name = text.partition("=")
     if not equals or not (number.isascii() and number.isdigit() and len(number) <= _DIGITS):
         raise UserError("name", f"{shorten(text)} is not CLUSTER=NAME, such as 7=zebra")
@@ -82,6 +82,9 @@ def _show(found, as_json: bool) -> None:
 
 
 def _train_on(options) -> int | None:
+    from lps.inference import training_on
+    from lps.scheduler import start_check, submit
+
     run = find_run(options.runs, options.run)
     planned = training_on.plan(
         run,
@@ -98,7 +101,9 @@ def _train_on(options) -> int | None:
     submit.check([planned.config], judge=start_check.check)
     made = training_on.begin(planned, name=options.name)
     if options.wait:
-        state = _follow.follow(made)
+        from lps.cli._follow import follow
+
+        state = follow(made)
         say(f"{state.name}{': ' + state.reason if state.reason else ''}")
     if options.json:
         confirmed = planned.confirmed

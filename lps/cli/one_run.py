@@ -4,11 +4,10 @@ import argparse
 
 from lps.cli._parser import Commands, add_filter, filtered, print_json, say
 from lps.errors import UserError, shorten, shown
-from lps.scheduler import failures, launcher
-from lps.store.events_tail import read_recent
 from lps.store.run_folders import delete_run, find_run, list_runs, recorded_runs, restore_run
-from lps.store.summary import summarize
 from lps.wording import counted
+
+_SHOWN = 8  # numbers of a list
 
 
 def add(commands: Commands) -> None:
@@ -31,6 +30,9 @@ def add(commands: Commands) -> None:
 
 
 def list_all(options) -> None:
+    from lps.scheduler import launcher
+    from lps.store.events_tail import read_recent
+
     launcher.tend(options.runs)
     rows, runs = [], recorded_runs() if options.recorded else list_runs(options.runs)
     for run in filtered(runs, options.filter):
@@ -50,6 +52,9 @@ def list_all(options) -> None:
 
 
 def show(options) -> None:
+    from lps.scheduler import launcher
+    from lps.store.summary import summarize
+
     launcher.tend(options.runs)
     run = find_run(options.runs, options.run)
     state = run.state()
@@ -82,6 +87,8 @@ def show(options) -> None:
 
 def _advice(run, state) -> dict[str, str]:
     """For a run that failed or crashed: the likely cause, what to do, and the command that does it."""
+    from lps.scheduler import failures
+
     if state.name not in ("failed", "crashed"):
         return {}
     advice = failures.advise(state.kind)
@@ -89,12 +96,14 @@ def _advice(run, state) -> dict[str, str]:
     return {"cause": advice.cause, "remedy": advice.remedy, "command": failures.command(run.id, advice, config)}
 
 
-def _shorten(values: list, limit: int = 8) -> str:
-    shown = ", ".join("null" if v is None else f"{v:.4g}" for v in values[:limit])
-    return f"[{shown}{', ...' if len(values) > limit else ''}]"
+def _shorten(values: list) -> str:
+    shown = ", ".join("null" if v is None else f"{v:.4g}" for v in values[:_SHOWN])
+    return f"[{shown}{', ...' if len(values) > _SHOWN else ''}]"
 
 
 def stop(options) -> None:
+    from lps.scheduler import launcher
+
     run = find_run(options.runs, options.run)
     before = run.state()
     after = launcher.stop(run, kill=options.kill)
@@ -105,6 +114,8 @@ def stop(options) -> None:
 
 
 def _resume(options) -> None:
+    from lps.scheduler import launcher
+
     run = find_run(options.runs, options.run)
     launcher.resume(run)
     print(run.folder)

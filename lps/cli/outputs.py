@@ -5,12 +5,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from lps.analysis.projection import project, project_all
 from lps.cli._parser import Commands, print_json, say
 from lps.errors import UserError, shorten, shown
-from lps.interop import archives, event_tables, imports, label_files, recording, tensorboard
-from lps.scheduler import background_jobs
-from lps.settings.backbone_names import ABOUT_LABELS
 from lps.store.run_folders import blocked_by, find_run, list_runs
 from lps.store.runs import Run
 
@@ -67,6 +63,8 @@ def add(commands: Commands) -> None:
 
 
 def _make_projection(options) -> None:
+    from lps.analysis.projection import project, project_all
+
     if options.all and options.epoch is not None:
         raise UserError("epoch", f"{options.epoch} cannot be combined with --all, which chooses the epochs itself")
     asked = find_run(options.runs, options.run), options.method, options.epoch
@@ -90,14 +88,13 @@ def _export_runs(options) -> None:
     if options.to == "tensorboard":
         _export_to_tensorboard(runs, into, options.epoch)
     else:
-        is_archive = options.to == "archive"
-        paths = (archives.pack(run, into, options.light) for run in runs)
-        for path in paths if is_archive else event_tables.export(runs, into, options.to):
+        for path in _written(runs, into, options):
             print(path)
 
 
 def _export_models(runs: list[Run], into: Path, result: Path | None) -> None:
     from lps.inference import model_folder
+    from lps.scheduler import background_jobs
 
     if result is not None:
         background_jobs.end_when_cancelled(result)
@@ -130,9 +127,12 @@ def _check_export(options) -> None:
 
 
 def _export_labels(options) -> None:
+    from lps.interop.label_files import export
+    from lps.settings.backbone_names import ABOUT_LABELS
+
     to = Path(options.to)
     run = find_run(options.runs, options.ids[0])
-    labels = label_files.export(run, to, options.epoch, options.links)
+    labels = export(run, to, options.epoch, options.links)
     say(f"labels of epoch {labels.epoch}")
     if run.config().rests_on_labels:
         say(f"{ABOUT_LABELS}.")
@@ -140,6 +140,8 @@ def _export_labels(options) -> None:
 
 
 def _export_to_tensorboard(runs: list[Run], into: Path, epoch: int | None) -> None:
+    from lps.interop import tensorboard
+
     for folder, missing in tensorboard.export(runs, into, epoch).items():
         if missing:
             say(f"{folder.name}: no images in the projector: {missing}")
@@ -148,33 +150,49 @@ def _export_to_tensorboard(runs: list[Run], into: Path, epoch: int | None) -> No
 
 
 def _follow(runs: list[Run], root: Path, into: Path) -> None:
+    from lps.interop import tensorboard
+
     say(f"press Ctrl-C to end; view it with: tensorboard --logdir {shown(into)}")
     for bridge in tensorboard.follow(runs, root, into):
         print(bridge.folder, flush=True)
 
 
+def _written(runs: list[Run], into: Path, options) -> list[Path]:
+    if options.to == "archive":
+        from lps.interop import archives
+
+        return [archives.pack(run, into, options.light) for run in runs]
+    from lps.interop import event_tables
+
+    return event_tables.export(runs, into, options.to)
+
+
 def _record_runs(options) -> None:
+    from lps.interop.recording import record
+
     if options.name and len(options.ids) > 1:
         many = f"is one name for {len(options.ids)} runs; record them one by one"
         raise UserError("name", f"{shorten(options.name)} {many}")
     if said := blocked_by(options.to):
         raise UserError("to", said)
     for run in [find_run(options.runs, text) for text in options.ids]:
-        print(recording.record(run, options.to, options.name, options.thumbnails).folder)
+        print(record(run, options.to, options.name, options.thumbnails).folder)
 
 
 def _import_paths(options) -> int:
+    from lps.interop.imports import as_json, import_runs
+
     if not 0 < options.most_gb <= _MOST_GB:
         raise UserError("most-gb", f"{options.most_gb:g} is not a number above 0, up to {_MOST_GB}")
     found, code = [], 0
     for path in options.paths:
         try:
-            found += imports.import_runs(path, options.runs, options.dataset_path, int(options.most_gb * 1e9))
+            found += import_runs(path, options.runs, options.dataset_path, int(options.most_gb * 1e9))
         except UserError as error:  # the others may still be fine
             print(f"lps: {shorten(str(path), 200)}: {error}", file=sys.stderr)
             code = 2
     if options.json:
-        print_json([imports.as_json(item) for item in found])
+        print_json([as_json(item) for item in found])
         return code
     for item in found:
         for note in item.notes:

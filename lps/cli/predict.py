@@ -11,13 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from lps.cli._parser import Commands, say
-from lps.data import sources
 from lps.errors import UserError, shown
-from lps.files.atomic_folder import refuse_existing
-from lps.inference import prediction_files
-from lps.inference.predicted import NONE, check_share
-from lps.interop import notifications
-from lps.scheduler import background_jobs
 from lps.store.run_folders import blocked_by, find_run
 from lps.wording import counted
 
@@ -48,6 +42,7 @@ def add(commands: Commands) -> None:
 
 def _predict(options) -> int | None:
     from lps.inference import new_pictures, prediction_files
+    from lps.inference.predicted import check_share
     from lps.inference.prediction import predict
 
     check_share(options.keep)
@@ -78,7 +73,9 @@ def _predict(options) -> int | None:
 
 
 def _predict_for_a_page(run, pictures: str, result: Path) -> int | None:
+    from lps.inference import prediction_files
     from lps.inference.prediction import predict
+    from lps.scheduler import background_jobs
 
     progress = background_jobs.progress_of(result)
 
@@ -95,7 +92,9 @@ def _predict_for_a_page(run, pictures: str, result: Path) -> int | None:
 
 def _watch(run, pictures: str, options) -> int:
     """Look until somebody ends it; the table is written anew with every picture that arrives."""
+    from lps.inference import prediction_files
     from lps.inference.watching import Watch
+    from lps.interop import notifications
 
     if not _SHORTEST_S <= options.every <= _LONGEST_S:
         raise UserError("every", f"{options.every:g} is not between {_SHORTEST_S:g} and {_LONGEST_S:g} seconds")
@@ -120,6 +119,8 @@ def _watch(run, pictures: str, options) -> int:
 
 def _check_place(to: Path, is_table: bool) -> None:
     """Raises `UserError` where nothing can be written later on."""
+    from lps.files.atomic_folder import refuse_existing
+
     if not is_table:
         refuse_existing(to)
     if said := blocked_by(to.absolute().parent):
@@ -128,6 +129,8 @@ def _check_place(to: Path, is_table: bool) -> None:
 
 def _tell(found, threshold: float) -> None:
     """What was found, and by which rule; what was left out."""
+    from lps.inference.predicted import NONE
+
     none = found.is_none(threshold)
     counts = Counter(name for name, is_none in zip(found.names(), none.tolist()) if not is_none)
     for name, count in [*counts.most_common(), (NONE, int(none.sum()))]:
@@ -146,6 +149,8 @@ def _tell(found, threshold: float) -> None:
 
 def _files(run) -> tuple[str, ...]:
     """The files of the run's own pictures; () where they are no files."""
+    from lps.data import sources
+
     return sources.of(run.config()).file_names
 
 

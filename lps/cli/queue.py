@@ -6,13 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from lps.cli._parser import Commands, Parser, any_whole, print_json, say
-from lps.errors import UserError
 from lps.files.atomic import clean_line
-from lps.scheduler import background_jobs, launcher, overview, queue, run_slots
-from lps.scheduler.costs import span_in_words
-from lps.scheduler.overview import clock, left_in_words
-from lps.store import desired_state
-from lps.store.run_folders import find_run, subfolders
 
 _REMOVED = {  # actions of earlier versions, with what to use instead
     "up": "first or priority N",
@@ -37,13 +31,7 @@ def add(commands: Commands) -> None:
     slots = _action(actions, "slots", _set_slots, words)
     slots.register("type", int, any_whole)
     slots.add_argument("number", type=int, nargs="?", metavar="N", help="a whole number; LPS_CPU_SLOTS overrides it")
-    _action(
-        actions,
-        "first",
-        lambda options: _change(options, queue.put_first),
-        "start a waiting run before all others",
-        run=True,
-    )
+    _action(actions, "first", _put_first, "start a waiting run before all others", run=True)
     priority = _action(
         actions, "priority", _set_priority, "set the priority of a waiting run; higher ones start first", run=True
     )
@@ -70,6 +58,8 @@ def _action(actions, name: str, act, help: str, *, run: bool = False) -> argpars
 
 
 def show(options) -> None:
+    from lps.scheduler import launcher, overview
+
     launcher.tend(options.runs)
     now = time.time()
     found = overview.look(options.runs, now)
@@ -84,15 +74,28 @@ def show(options) -> None:
         print(words)
 
 
+def _put_first(options) -> None:
+    from lps.scheduler import queue
+
+    _change(options, queue.put_first)
+
+
 def _refuse_removed(options) -> None:
+    from lps.errors import UserError
+
     raise UserError("queue", f"{options.action} was removed; use {_REMOVED[options.action]}")
 
 
 def _set_priority(options) -> None:
+    from lps.scheduler import queue
+
     _change(options, lambda run: queue.set_priority(run, options.number))
 
 
 def _cancel(options) -> None:
+    from lps.errors import UserError
+    from lps.scheduler import background_jobs, launcher, queue
+
     if job := background_jobs.find(options.runs, options.run):
         background_jobs.cancel(job)
         return
@@ -104,6 +107,8 @@ def _cancel(options) -> None:
 
 
 def _retry(options) -> None:
+    from lps.scheduler import launcher, queue
+
     run = _run(options)
     if run.waiting_attempt():
         _change(options, queue.retry_now)
@@ -113,6 +118,9 @@ def _retry(options) -> None:
 
 
 def _set_slots(options) -> None:
+    from lps.scheduler import launcher, overview, queue, run_slots
+    from lps.store.run_folders import subfolders
+
     subfolders(options.runs)  # raises where it cannot be read
     if options.number is not None:
         queue.set_cpu_slots(options.runs, options.number)
@@ -125,6 +133,9 @@ def _set_slots(options) -> None:
 
 
 def _set_paused(options, paused: bool) -> None:
+    from lps.scheduler import launcher, queue
+    from lps.store.run_folders import subfolders
+
     subfolders(options.runs)  # raises where it cannot be read
     queue.set_paused(options.runs, paused)
     if not paused:
@@ -133,12 +144,16 @@ def _set_paused(options, paused: bool) -> None:
 
 def _change(options, change) -> None:
     """Change the wish of a run, then start what may start now."""
+    from lps.scheduler import launcher
+
     run = _run(options)
     change(run)
     launcher.pump(run.root)
 
 
 def _run(options):
+    from lps.store.run_folders import find_run
+
     return find_run(options.runs, options.run)
 
 
@@ -146,6 +161,8 @@ def _run(options):
 
 
 def _slots_in_words(found, now: float) -> list[str]:
+    from lps.scheduler.overview import clock, left_in_words
+
     lines = []
     width = max((len(name) for name in [*found.slots, "..."]), default=0)
     run_width = max((len(item.run.id) for item in found.going), default=0)
@@ -167,6 +184,8 @@ def _slots_in_words(found, now: float) -> list[str]:
 
 def _jobs_in_words(found) -> list[str]:
     """Working background jobs; they take no slot."""
+    from lps.scheduler.overview import left_in_words
+
     lines = []
     for job in found.working:
         share = "" if job.share is None else f"{100 * job.share:.0f} % of this phase, "
@@ -176,6 +195,10 @@ def _jobs_in_words(found) -> list[str]:
 
 
 def _line_in_words(found, now: float) -> list[str]:
+    from lps.scheduler.costs import span_in_words
+    from lps.scheduler.overview import clock
+    from lps.store import desired_state
+
     counts = [f"{len(found.waiting)} waiting"] + [f"{found.held} of them on hold"] * bool(found.held)
     paused = f"; paused since {clock(found.switch.since, now)}" if found.switch.paused else ""
     lines = [", ".join(counts) + paused]

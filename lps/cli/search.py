@@ -6,12 +6,7 @@ from pathlib import Path
 
 from lps.cli._parser import Commands, add_settings, add_task, print_json, say
 from lps.errors import UserError, shorten, shown
-from lps.scheduler.costs import span_in_words
-from lps.scheduler.preflight import crowding, shortage
 from lps.settings import cli_args
-from lps.studies import search as searches
-from lps.studies import search_driver, search_results
-from lps.studies.search_driver import in_words
 from lps.wording import counted
 
 
@@ -57,6 +52,8 @@ def add(commands: Commands) -> None:
 
 
 def search(options) -> int:
+    from lps.studies import search as searches
+
     if options.list:
         return _list(options)
     if options.search and not options.space:
@@ -90,6 +87,9 @@ def search(options) -> int:
 
 def _known(found, options) -> int:
     """Show, stop or go on with a search that there is."""
+    from lps.studies import search as searches
+    from lps.studies import search_results
+
     if options.stop:
         searches.wish(found, "stop")
         return 0
@@ -103,6 +103,9 @@ def _known(found, options) -> int:
 
 
 def _carry_out(found, options) -> int:
+    from lps.studies import search as searches
+    from lps.studies import search_driver, search_results
+
     if options.background:
         if not searches.begin(found):
             say(f"{found.name} is already running")
@@ -129,6 +132,10 @@ def _way_on(name: str, runs: Path) -> str:
 
 
 def _say_request(request, root) -> None:
+    from lps.scheduler.costs import span_in_words
+    from lps.scheduler.preflight import crowding, shortage
+    from lps.studies import search as searches
+
     objective = searches.objective_of(request.objective)
     say(f"{counted(request.trials, 'trial')} of {', '.join(item.text for item in request.space)}")
     say(f"objective {request.objective}: {objective.words}")
@@ -145,6 +152,9 @@ def _say_request(request, root) -> None:
 
 
 def _list(options) -> int:
+    from lps.studies import search as searches
+    from lps.studies import search_results
+
     rows = []
     for found in searches.list_searches(options.runs):
         try:
@@ -175,6 +185,8 @@ def _row(name: str, result) -> dict:
 
 def _as_json(result) -> dict:
     """Everything that is known of a search."""
+    from lps.studies import search_results
+
     best = result.best
     again = search_results.sweep_command(result.request, best) if best else ""
     objective = {"name": result.objective.name, "title": result.objective.title, "words": result.objective.words}
@@ -198,6 +210,9 @@ def _trial(trial) -> dict:
 
 
 def _show(result) -> None:
+    from lps.studies import search_results
+    from lps.studies.search_driver import in_words
+
     counts = ", ".join(f"{result.count(state)} {state}" for state in ("complete", "pruned", "failed", "running"))
     print(
         f"{result.request.name}: {result.state}, {result.ended} of {counted(result.request.trials, 'trial')} ({counts})"

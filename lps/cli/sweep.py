@@ -5,12 +5,6 @@ from dataclasses import asdict
 
 from lps.cli._parser import Commands, add_place, add_settings, place, print_json, say
 from lps.errors import UserError, shown
-from lps.scheduler import launcher, start_check
-from lps.scheduler.costs import span_in_words
-from lps.scheduler.preflight import crowding, shortage
-from lps.store.summary import summarize
-from lps.studies import presets, sweep_layout, sweeps
-from lps.studies.sweeps import from_kept, staying_in_words
 from lps.wording import counted, data_size
 
 
@@ -48,7 +42,11 @@ def _add_layout(sub: argparse.ArgumentParser) -> None:
 
 
 def sweep(options) -> int:
+    from lps.scheduler import launcher
+
     launcher.check_wish(options.retries, None)
+    from lps.studies import sweeps
+
     if options.list_presets:
         return _list_presets(options.json)
     asked, on = _asked(options), place(options)
@@ -72,6 +70,8 @@ def sweep(options) -> int:
 
 def _tell(wanted, options, on) -> int:
     """What would be started; ends with what stands in the way of it, if anything does."""
+    from lps.studies import sweeps
+
     estimate = sweeps.estimate(wanted, options.runs)
     say(_sweep_in_words(wanted, estimate, on))
     if options.json:
@@ -85,6 +85,8 @@ def _tell(wanted, options, on) -> int:
 
 def _say_what_is_large(wanted, options, here: bool) -> None:
     """What the runs may find too little of: the disk, and the GPUs where they go to those of this machine."""
+    from lps.scheduler.preflight import crowding, shortage
+
     configs = [item.config for item in wanted.items if item.action != "exists"]
     for words in filter(None, (shortage(configs, options.runs), *(crowding(configs) if here else ()))):
         say(words)
@@ -92,6 +94,9 @@ def _say_what_is_large(wanted, options, here: bool) -> None:
 
 def _check(configs, here: bool = True) -> None:
     """Everything that has to be there before a run folder is made; raises `UserError`."""
+    from lps.scheduler import start_check
+    from lps.studies import sweeps
+
     sweeps.check(configs, here, start_check.check)
 
 
@@ -102,6 +107,8 @@ def _as_json(wanted, estimate) -> dict:
 
 def _asked(options):
     """The layout or the preset that was typed."""
+    from lps.studies import presets, sweep_layout
+
     if options.preset is None:
         if options.scale is not None:
             raise UserError("scale", "needs a preset; choose one with --preset")
@@ -120,6 +127,8 @@ def _asked(options):
 
 
 def _list_presets(as_json: bool) -> int:
+    from lps.studies import presets
+
     rows = []
     for preset in presets.PRESETS.values():
         row = {"name": preset.name, "title": preset.title, "place": preset.place}
@@ -139,6 +148,10 @@ def _list_presets(as_json: bool) -> int:
 
 def _sweep_in_words(wanted, estimate, on) -> str:
     """How many runs there are and what becomes of them; which of them stay where they wait; what they will cost."""
+    from lps.scheduler.costs import span_in_words
+    from lps.studies import sweep_layout
+    from lps.studies.sweeps import from_kept, staying_in_words
+
     counts = ", ".join(f"{wanted.count(a)} {a}" for a in ("new", "exists", "resumed") if wanted.count(a))
     lines = [f"{wanted.tag}: {counted(len(wanted.items), 'run')} ({counts})"]
     lines += [staying] if (staying := staying_in_words(wanted.items, on)) else []
@@ -155,6 +168,9 @@ def _sweep_in_words(wanted, estimate, on) -> str:
 
 def _await(items) -> int:
     """Say how every run ended as it ends; 1 where one did not finish, 130 after Ctrl-C."""
+    from lps.store.summary import summarize
+    from lps.studies import sweeps
+
     ended = []
     try:
         for item in sweeps.watch(items):

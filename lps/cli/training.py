@@ -6,16 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from lps.cli import _follow
 from lps.cli._parser import LIGHT, Commands, add_place, add_settings, add_task, any_whole, place, print_json, say
-from lps.data import sources
 from lps.errors import UserError, shown
-from lps.scheduler import background_jobs, class_count, launcher, preflight, start_check, submit
-from lps.scheduler.preflight import crowding, shortage
-from lps.settings.backbone_names import ABOUT_LABELS
 from lps.settings.config import Config, configure, parse_settings, protocol_parameters
 from lps.store.runs import Run
-from lps.training import ranks
 from lps.wording import counted
 
 
@@ -42,6 +36,8 @@ def add(commands: Commands) -> None:
 def _train_here(options) -> int:
     if options.folder:  # the training process itself, started by the runner
         wait_without_spinning()
+        from lps.training import ranks
+
         run = Run(options.folder)
         if not run.folder.is_dir():
             raise UserError("run", f"{shown(run.folder)} is not a folder of a run")
@@ -50,14 +46,18 @@ def _train_here(options) -> int:
         from lps.training.loop import train
 
         return train(run)
+    from lps.cli._follow import follow
+
     run = _begin(options)
-    state = _follow.follow(run)
+    state = follow(run)
     say(f"{state.name}{': ' + state.reason if state.reason else ''}")
     print(run.folder)
     return 0 if state.name in ("finished", "stopped") else 1
 
 
 def _launch_run(options) -> None:
+    from lps.scheduler import launcher
+
     launcher.check_wish(options.retries, options.priority)
     on = place(options)
     launcher.check_wish(options.retries, options.priority, on)
@@ -77,10 +77,12 @@ def pretrain(options) -> int:
 def _count_classes(options) -> int | None:
     wait_without_spinning()
     config = checked_config(options, {"split.num_novel": 1})
+    from lps.cli._follow import CountBar
+    from lps.scheduler import background_jobs, class_count
     from lps.studies.class_search import search
 
     background_jobs.end_when_cancelled(class_count.path_of(config, options.runs))
-    show = background_jobs.silent if options.begun else _follow.CountBar()
+    show = background_jobs.silent if options.begun else CountBar()
     try:
         found = search(config, options.runs, options.most, say, options.begun, show)
     except background_jobs.Cancelled as error:
@@ -108,6 +110,10 @@ def wait_without_spinning() -> None:
 
 
 def _begin(options, **wish) -> Run:
+    from lps.scheduler import submit
+    from lps.scheduler.preflight import crowding, shortage
+    from lps.settings.backbone_names import ABOUT_LABELS
+
     here = wish.get("on") is None
     config = checked_config(options, here=here)
     for words in (shortage([config], options.runs), *(crowding([config]) if here else ())):
@@ -123,6 +129,8 @@ def checked_config(options, usual: Mapping[str, object] = MappingProxyType({}), 
 
     here: whether the run is for this machine.
     """
+    from lps.scheduler import start_check, submit
+
     for text in options.settings:
         name = text.partition("=")[0].strip()
         if name in ("dataset", "method"):
@@ -139,6 +147,9 @@ def checked_config(options, usual: Mapping[str, object] = MappingProxyType({}), 
 
 def _tell_skipped(config: Config) -> None:
     """Which files of a data set could not be used, and what else a person may not expect of it."""
+    from lps.data import sources
+    from lps.scheduler import preflight
+
     for line in preflight.notices(config):
         say(line)
 
