@@ -16,14 +16,14 @@ import numpy as np
 
 from lps.analysis import paper, run_groups
 from lps.analysis.run_groups import Group
-from lps.analysis.run_scores import REPEATED, Scored
+from lps.analysis.run_scores import REPEATED, Scored, is_number
 from lps.errors import UserError
 from lps.settings import catalog
 from lps.settings.config import Config, configure
 from lps.settings.defaults import count_unusual, sort_key
 
-_MEASURES = ("novel", "seen", "all", "gap")
 _DECADES = 100.0  # positive values whose largest is at least so many times the smallest want a log axis
+_LEAST_ASSOCIATION = 0.3  # of two settings, as Cramer's V
 _FEWEST_SETUPS = 8  # different setups that shares of variance need
 _FOLLOWS = "its values are determined by other settings, so its effect cannot be separated from theirs"
 _OUTSIDE = ("dataset", "method")  # no settings of an effect, nor is anything of these groups:
@@ -170,10 +170,6 @@ def ordered(values: Iterable) -> list:
     return sorted(values, key=sort_key)
 
 
-def is_number(value) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
 def scale(values: Sequence) -> str:
     """How values lie on an axis: "linear"; "log" where they span decades; "places" where neither can show them."""
     if not all(is_number(value) for value in values):
@@ -249,11 +245,11 @@ def importance(scored: Sequence[Scored], column: str) -> tuple[list[Importance],
     return sorted(found, key=lambda item: -item.share), left_out
 
 
-def associations(scored: Sequence[Scored], least: float = 0.3) -> list[tuple[str, str, float]]:
+def associations(scored: Sequence[Scored]) -> list[tuple[str, str, float]]:
     """(setting, setting, Cramer's V) of settings that were varied together, the strongest first.
 
     V is 0 where every value of one meets every value of the other equally often, and 1 where one follows from the
-    other. Pairs below `least` are left out.
+    other. Pairs below `_LEAST_ASSOCIATION` are left out.
     """
     levels = _levels(list({run_groups.identity(member): member.config for member in scored}.values()))
     found = []
@@ -262,7 +258,7 @@ def associations(scored: Sequence[Scored], least: float = 0.3) -> list[tuple[str
         np.add.at(counts, (levels[one], levels[other]), 1)
         expected = counts.sum(1, keepdims=True) * counts.sum(0) / counts.sum()
         strength = math.sqrt(((counts - expected) ** 2 / expected).sum() / counts.sum() / (min(counts.shape) - 1))
-        if strength >= least:
+        if strength >= _LEAST_ASSOCIATION:
             found.append((one, other, strength))
     return sorted(found, key=lambda item: -item[2])
 

@@ -191,7 +191,6 @@ def markdown(found: Sequence[Claim]) -> str:
     shown = [head for head in HEADS if head not in ("made by", "on")]
     cells = [line.cells() for line in found]
     rows = [[score_tables.markdown(line[head]) for head in shown] for line in cells]
-    table = ["| " + " | ".join(row) + " |" for row in [shown, ["---"] * len(shown), *rows]]
     made = [f"- {score_tables.markdown(c['method'])} ({c['on']}): `{c['made by']}`" for c in cells if c["made by"]]
     return "\n".join(
         [
@@ -205,8 +204,7 @@ def markdown(found: Sequence[Claim]) -> str:
             "",
             f"{counted(len(found), 'line')}: {counts}.",
             "",
-            *table,
-            "",
+            score_tables.markdown_table(shown, rows, len(shown)),
             *(["How the runs were made:", "", *made, ""] if made else []),
         ]
     )

@@ -42,9 +42,9 @@ def elsewhere(features: np.ndarray, here: np.ndarray, count: int) -> np.ndarray:
 
 def split(features: np.ndarray, count: int) -> np.ndarray:
     """int (m,): the part, 0 to count - 1, that each of the features (m, d) of a cluster goes to; the largest is 0."""
-    labels, _ = _parted(_leading(features)[None], count)
-    order = np.argsort(-np.bincount(labels[0], minlength=count), kind="stable")
-    return np.argsort(order)[labels[0]]
+    labels = _parted(_leading(features), count)
+    order = np.argsort(-np.bincount(labels, minlength=count), kind="stable")
+    return np.argsort(order)[labels]
 
 
 def typical(features: np.ndarray, count: int) -> np.ndarray:
@@ -70,22 +70,18 @@ def _leading(features: np.ndarray) -> np.ndarray:
     return (left * sizes)[:, :_DIRECTIONS]
 
 
-def _parted(points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """(parts int (sets, m), squared distances to their centres (sets,)): k-means on each of the sets (sets, m, d).
-
-    It begins with parts of equal size along the first direction.
-    """
-    ranks = points[:, :, 0].argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
-    labels, distances = ranks * count // max(1, points.shape[1]), np.zeros(points.shape[:2])
+def _parted(points: np.ndarray, count: int) -> np.ndarray:
+    """int (m,): the part of each of the points (m, d) by k-means, which begins with parts of equal size along the first
+    direction."""
+    labels = points[:, 0].argsort(kind="stable").argsort(kind="stable") * count // max(1, len(points))
     for _ in range(_ROUNDS):
-        member = (labels[:, :, None] == np.arange(count)).astype(points.dtype)
-        sizes = member.sum(axis=1)[:, :, None]
-        centers = member.transpose(0, 2, 1) @ points / np.maximum(sizes, 1)
-        squares = (points**2).sum(axis=2)[:, :, None] + (centers**2).sum(axis=2)[:, None]
-        away = squares - 2 * points @ centers.transpose(0, 2, 1)
-        away[np.broadcast_to(sizes.transpose(0, 2, 1) == 0, away.shape)] = np.inf
-        moved, distances = away.argmin(axis=2), away.min(axis=2)
+        member = (labels[:, None] == np.arange(count)).astype(points.dtype)
+        sizes = member.sum(axis=0)
+        centers = member.T @ points / np.maximum(sizes, 1)[:, None]
+        away = (points**2).sum(axis=1)[:, None] + (centers**2).sum(axis=1) - 2 * points @ centers.T
+        away[:, sizes == 0] = np.inf
+        moved = away.argmin(axis=1)
         if (moved == labels).all():
             break
         labels = moved
-    return labels, np.maximum(distances, 0).sum(axis=1)
+    return labels

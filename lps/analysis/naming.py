@@ -150,14 +150,6 @@ def _images_of(step: Mapping) -> list[int]:
     return images
 
 
-def _rejected(naming: Naming, step: Mapping) -> Naming:
-    return replace(naming, rejected=naming.rejected | {_own(naming, step)})
-
-
-def _accepted(naming: Naming, step: Mapping) -> Naming:
-    return replace(naming, rejected=naming.rejected - {_own(naming, step)})
-
-
 _ACTS = {
     "name": _named,
     "merge": _merged,
@@ -165,8 +157,8 @@ _ACTS = {
     "assign": _assigned,
     "wrong": _wrong,
     "nothing": _nothing,
-    "reject": _rejected,
-    "accept": _accepted,
+    "reject": lambda naming, step: replace(naming, rejected=naming.rejected | {_own(naming, step)}),
+    "accept": lambda naming, step: replace(naming, rejected=naming.rejected - {_own(naming, step)}),
     "unname": _unnamed,
 }
 

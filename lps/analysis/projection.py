@@ -262,11 +262,11 @@ def progress(run: Run, method: str, epoch: int) -> background.JobState:
     return background.standing(_path(run, method, epoch))
 
 
-def start_all(run: Run, method: str, epoch: int, command: tuple[str, ...] = ()) -> None:
+def start_all(run: Run, method: str, epoch: int) -> None:
     """As `start`, for maps of many epochs (`project_all`)."""
     asked = ("project", str(run.folder.resolve()), "--method", method, "--epoch", str(epoch), "--all")
     path = _all_path(run, method, snapshot_epochs(run.snapshots))
-    _begin(path, command or background.lps_command(*asked))
+    _begin(path, background.lps_command(*asked))
 
 
 def progress_all(run: Run, method: str) -> background.JobState:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from lps.analysis import run_groups
-from lps.data.split import Split
 from lps.errors import UserError
 from lps.settings.config import Config
 from lps.settings.parameters import text_of
@@ -52,11 +51,7 @@ def _short_label(
     return ", ".join(titles.without_paths(parts)) or titles.title(run)
 
 
-def _split_of(run: Run) -> tuple[Split, np.ndarray]:
-    return read_split(run.folder)
-
-
-def split_difference(first: Run, other: Run, read: Callable = _split_of) -> str:
+def split_difference(first: Run, other: Run, read: Callable = lambda run: read_split(run.folder)) -> str:
     """Why the images or labels of two runs are not the same, in words; "" where they are the same.
 
     Where both splits are stored they decide, so that a default and the same value written out are no difference.

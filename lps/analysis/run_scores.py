@@ -222,7 +222,7 @@ def _told_scores(run: Run, select: str) -> Scored:
     epoch = max(found, key=lambda epoch: (_number(found[epoch].get(by)), epoch))
     matched = not catalog.method_info(config.method).seen_is_aligned
     values = [found[epoch].get(name) for name in _TOLD_NAMES]
-    scores = Scores(*(float(value) if _is_number(value) else math.nan for value in values), matched)
+    scores = Scores(*(float(value) if is_number(value) else math.nan for value in values), matched)
     digest, complete = _split_digest(split, truth), run.state().name == "finished"
     past = course(run)
     told = {"select": select, "split": digest, "is_complete": complete, "is_told": True}
@@ -285,12 +285,12 @@ def course(run: Run) -> Course:
     return Course(seconds, start, on_gpu)
 
 
-def _is_number(value) -> bool:
+def is_number(value) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _number(value) -> float:
-    return float(value) if _is_number(value) else 0.0
+    return float(value) if is_number(value) else 0.0
 
 
 def resolved_differences(members: Sequence[Scored]) -> dict[str, list[str]]:

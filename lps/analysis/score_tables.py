@@ -162,15 +162,15 @@ def difference_rows(held: Held, escape=str, bold=str) -> list[list[str]]:
 
 
 def _markdown(groups: Sequence[Group], held: Held) -> str:
-    text = _markdown_table(HEADS, _rows(groups, markdown, "**{}**".format), 1)
+    text = markdown_table(HEADS, _rows(groups, markdown, "**{}**".format), 1)
     text += _markdown_notes([*about_marks(groups), *notes(groups)])
     if held.found:
-        text += "\n" + _markdown_table(_DIFFERENCE_HEADS, difference_rows(held, markdown, "**{}**".format), 2)
+        text += "\n" + markdown_table(_DIFFERENCE_HEADS, difference_rows(held, markdown, "**{}**".format), 2)
         text += _markdown_notes([*differences.about(held), *differences.sentences(held)])
     return text
 
 
-def _markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int) -> str:
+def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int) -> str:
     """words: how many of the first columns are text."""
     lines = [heads, ["---"] * words + ["---:"] * (len(heads) - words), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
@@ -220,8 +220,9 @@ def _csv(groups: Sequence[Group], held: Held) -> str:
         how = [first.protocol, first.images, first.select, group.seen_is_matched, first.precision, first.test_clusters]
         about = [tables.line_cell(group.label), *how, len(group.members), seeds]
         shown = ["" if math.isnan(number) else f"{number:.6g}" for number in numbers]
-        paper_cells = [*_paper_fractions(row), tables.line_cell("; ".join(reasons))]
-        rows.append([*about, *shown, *paper_cells, *_difference_cells(held, i)])
+        percent = (row.seen, row.novel, row.all) if row else (None, None, None)
+        fractions = ["" if value is None else f"{value / 100:.6g}" for value in percent]
+        rows.append([*about, *shown, *fractions, tables.line_cell("; ".join(reasons)), *_difference_cells(held, i)])
     return tables.csv_text(rows)
 
 
@@ -246,11 +247,6 @@ def _difference_values(difference: Difference | None) -> list[float | int | bool
     numbers = [None if math.isnan(v) else v for v in (difference.mean, difference.low, difference.high)]
     lacking = difference.seeds_needed if differences.needed(difference) else None
     return [*numbers, difference.is_distinguishable, lacking]
-
-
-def _paper_fractions(row: paper.Row | None) -> list[str]:
-    percent = (row.seen, row.novel, row.all) if row else (None, None, None)
-    return ["" if value is None else f"{value / 100:.6g}" for value in percent]
 
 
 def _json(groups: Sequence[Group], held: Held) -> str:

@@ -84,7 +84,8 @@ def read(place: str, table: Mapping[str, Option], texts: Sequence[str]) -> Optio
         name, equals, value = str(text).partition("=")
         name = name.strip()
         if not equals:
-            raise UserError(place, f"{shorten(text)} is not of the form NAME=VALUE, such as {_example(table)}")
+            example = next((f"{key}={option.example.partition(' or ')[0]}" for key, option in table.items()), "a=b")
+            raise UserError(place, f"{shorten(text)} is not of the form NAME=VALUE, such as {example}")
         if name not in table:
             raise UserError(place, f"{shorten(name)} is not an option; choices: {', '.join(table)}")
         try:
@@ -94,7 +95,3 @@ def read(place: str, table: Mapping[str, Option], texts: Sequence[str]) -> Optio
         given[name] = (*given.get(name, ()), value) if table[name].is_list else value
     lists_last = sorted(given, key=lambda name: table[name].is_list)
     return Options(place, tuple((table[name], given[name]) for name in lists_last))
-
-
-def _example(table: Mapping[str, Option]) -> str:
-    return next((f"{name}={option.example.partition(' or ')[0]}" for name, option in table.items()), "a=b")

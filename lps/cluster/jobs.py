@@ -172,10 +172,6 @@ class Board:
         ids = [job] if job else [i for i in self._ids.get(name, []) if "_" not in i or i.endswith(f"_{task}")]
         return next((found for i in ids if (found := self._jobs.get(i) or self._gone.get(i))), None)
 
-    def last_seen(self, job: str) -> Job | None:
-        """A job in the newest answer."""
-        return self._jobs.get(job)
-
     def _refresh(self, now: float) -> None:
         """Ask, unless somebody has while we waited for our turn; raises `BackendUnavailable`."""
         if self._asked >= now:

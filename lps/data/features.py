@@ -2,7 +2,7 @@
 
 `StoredFeatures` takes the place of `lps.data.batches.Pictures`: the same steps draw, of every image, one of the views
 that are kept of it. Evaluation sees the plain one. What `network.name` names is at work only while a store is made; a
-run trains a head on its features (`lps.network.head`).
+run trains a head on its features (`lps.network.network`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -89,11 +89,6 @@ def read_checked(path: Path) -> bytes | None:
     return data if hashlib.sha256(data).hexdigest() == record.get("sha256") else None
 
 
-def sync_folder(folder: Path) -> None:
-    """Wait until the disk knows the folder's entries."""
-    disk.sync_folder(folder)
-
-
 def write_json(path: Path, value: dict) -> None:
     """Replace `path` by a JSON object, as `write_whole` does; raises `ValueError` for non-finite numbers."""
     write_whole(path, json.dumps(value, allow_nan=False, indent=1).encode() + b"\n")

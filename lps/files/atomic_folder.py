@@ -16,7 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lps.errors import UserError, shorten
-from lps.files.atomic import as_user_error, read_small, sync_folder, write_json
+from lps.files import disk
+from lps.files.atomic import as_user_error, read_small, write_json
 from lps.files.locks import is_file_at, locked
 
 MARK = "export.json"  # says that a folder was exported and may be exported again
@@ -98,7 +99,7 @@ def new_folder(target: Path, fill: Callable[[Path], None]) -> Path:
             with locked(target.parent):
                 refuse_existing(target)
                 draft.rename(target)
-        sync_folder(target.parent)
+        disk.sync_folder(target.parent)
     return target
 
 
@@ -126,7 +127,7 @@ def draft_of(target: Path, about: dict) -> Iterator[Path]:
             write_json(draft / MARK, about)
             with locked(target.parent):
                 _put(draft, target)
-        sync_folder(target.parent)
+        disk.sync_folder(target.parent)
     except OSError as error:
         raise UserError("into", f"{shorten(str(target))} was not written ({error.strerror or error})") from None
 

@@ -65,16 +65,14 @@ def is_held(path: Path) -> bool:
 
 
 @contextmanager
-def turn(
-    path: Path, should_stop: Callable[[], bool], tell: Callable[[], None], what: str, *, patience: float = 1.0
-) -> Iterator[bool]:
+def turn(path: Path, should_stop: Callable[[], bool], tell: Callable[[], None], what: str) -> Iterator[bool]:
     """Whether the lock on `path` is ours inside the `with`; waits as long as another process lives that holds it.
 
     While it waits it calls `tell` again and again, and gives False where `should_stop` says so. what: what the other
     one makes, for a line that says who is waited for. The file is gone afterwards.
     """
     disk.make_folder(path.parent)
-    descriptor = claim(path, patience)
+    descriptor = claim(path)
     if descriptor is None:
         print(f"another process is creating the same {what}; waiting for it", flush=True)
     while descriptor is None:
@@ -83,7 +81,7 @@ def turn(
             return
         tell()
         disk.make_folder(path.parent)  # somebody may be tidying up
-        descriptor = claim(path, patience)
+        descriptor = claim(path)
     try:
         yield True
     finally:

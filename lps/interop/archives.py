@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lps.errors import UserError, shorten
-from lps.files.atomic import sync_folder
+from lps.files import disk
 from lps.files.atomic_folder import draft_folder
 from lps.store.run_folders import blocked_by
 from lps.store.runs import RUN_ID, Run
@@ -52,7 +52,7 @@ def pack(run: Run, into: Path, light: bool = False) -> Path:
             file.flush()
             os.fsync(file.fileno())
             os.replace(draft / path.name, path)
-        sync_folder(into)
+        disk.sync_folder(into)
     except OSError as error:
         said = blocked_by(into) or f"{shorten(str(path))} was not written ({error.strerror or error})"
         raise UserError("into", said) from None

@@ -17,19 +17,9 @@ from pathlib import Path
 
 from lps.analysis import naming
 from lps.errors import UserError, shorten
-from lps.files import versions
-from lps.files.atomic import (
-    SMALL_FILE,
-    as_user_error,
-    clean_line,
-    read_small,
-    refusal,
-    sync_folder,
-    write_json,
-    write_whole,
-)
+from lps.files import disk, versions
+from lps.files.atomic import SMALL_FILE, as_user_error, clean_line, read_small, refusal, write_json, write_whole
 from lps.files.atomic_folder import draft_folder
-from lps.files.disk import create, make_folder
 from lps.files.locks import claim, is_held, locked
 from lps.files.untrusted_files import MOST_BYTES, UntrustedFile, entries
 from lps.files.versions import MOST_ARRAYS, MOST_LINE, MOST_NAMES
@@ -110,7 +100,7 @@ def _incoming(root: Path) -> Iterator[Path]:
     with ExitStack() as stack:
         try:
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
-            make_folder(place)
+            disk.make_folder(place)
             if is_new:
                 stack.callback(_remove_empty, root, place)
             folder = stack.enter_context(draft_folder(place, "import"))
@@ -208,7 +198,7 @@ def _place(drafts: list[Path], root: Path, notes: dict[str, list[str]]) -> list[
             for draft in moved:
                 (root / draft.name).rename(draft)
             raise UserError("runs", f"{shorten(str(root))} cannot store another run ({error.strerror})") from None
-        sync_folder(root)
+        disk.sync_folder(root)
     for draft in drafts:
         run, is_new = Run(root / draft.name), draft in moved
         found.append(Imported(run, is_new, tuple(notes[run.id]) if is_new else _add_later(Run(draft), run)))
@@ -254,9 +244,9 @@ def _add_files(draft: Run, run: Run) -> tuple[str, ...]:
         return (f"lacks {counts}; import it again after it ends",)
     try:
         for name in names:
-            make_folder((run.folder / name).parent)
+            disk.make_folder((run.folder / name).parent)
             (draft.folder / name).rename(run.folder / name)
-            sync_folder((run.folder / name).parent)
+            disk.sync_folder((run.folder / name).parent)
     except OSError as error:
         raise UserError("runs", f"{run.id} cannot be completed ({refusal(error)})") from None
     finally:
@@ -309,7 +299,7 @@ def check(run: Run, origin: str, dataset_path: str | None = None) -> list[str]:
     texts = {key: meta[key] for key in ("name", "tags")} | {"notes": meta["notes"][:NOTES_LIMIT]}
     texts |= {"hidden": False, "rev": max(1, meta["rev"])}
     write_json(run.folder / "meta.json", versions.stamped("meta.json", texts))
-    os.close(create(run.lock))
+    os.close(disk.create(run.lock))
     host = run.read_json("process.json").get("host")
     host = clean_line(host, 60) if isinstance(host, str) else "another machine"
     _settle(run, host)

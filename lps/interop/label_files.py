@@ -41,7 +41,8 @@ def export(run: Run, to: Path, epoch: int | None = None, links: bool = False) ->
         names = pictures(run, split, targets).file_names
     except UserError:
         names = ()
-    _write_csv(to, found, names)
+    with as_user_error("to", f"{shorten(str(to))} cannot be written"):
+        write_whole(to, as_csv(found, names).encode(), PUBLIC)
     return found
 
 
@@ -64,12 +65,6 @@ def _lines(labels: Labels, file_names: tuple[str, ...]) -> Iterator[Sequence]:
         ids = ["" if number < 0 else number for number in (predicted, cluster)]
         sure = "" if np.isnan(confidence) else f"{confidence:.4f}"
         yield image, file, *ids, tables.cell(name), sure, group, source
-
-
-def _write_csv(path: Path, labels: Labels, file_names: tuple[str, ...] = ()) -> None:
-    """The table as a file, whole or not at all; raises `UserError`."""
-    with as_user_error("to", f"{shorten(str(path))} cannot be written"):
-        write_whole(path, as_csv(labels, file_names).encode(), PUBLIC)
 
 
 # ---------------------------------------------------------------------------------------------------- a folder

@@ -96,17 +96,13 @@ def due(run: Run) -> list[Message]:
     private = f"{titles.title(run)}, {run.folder}"
     if state.name in _ENDS:
         reason = f"; {state.reason}" if state.reason else ""
-        body = _result(run) if state.name == "finished" else f"kind: {_known_kind(state.kind)}"
+        kind = state.kind if state.kind in ADVICE else "unknown"  # any other text may tell of a person's folders
+        body = _result(run) if state.name == "finished" else f"kind: {kind}"
         return [Message(f"end-{state.attempt}", f"{about} {_ENDS[state.name]}", body, private + reason)]
     if state.is_over:
         return []
     alarms = run_index.measure(run).alarms
     return [Message(one.kind, f"{about}: {one.title}", f"epoch {one.epoch}: {one.words}", private) for one in alarms]
-
-
-def _known_kind(kind: str) -> str:
-    """A kind of failure that this program knows; any other text may tell of a person's folders."""
-    return kind if kind in ADVICE else "unknown"
 
 
 def _about(run: Run) -> str:

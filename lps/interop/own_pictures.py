@@ -17,7 +17,7 @@ from lps.datasets.readers.pictures import DEEPEST, ENDINGS
 from lps.datasets.readers.vector_files import is_vector_file
 from lps.errors import UserError, shorten
 from lps.files import browsing, disk
-from lps.files.atomic import as_user_error, sync_folder
+from lps.files.atomic import as_user_error
 from lps.files.atomic_folder import draft_folder, sweep
 from lps.files.cache import data_folder
 from lps.files.untrusted_files import Allowance, UntrustedFile, entries
@@ -95,7 +95,7 @@ def keep_vectors(upload: BinaryIO, place: Path | None = None) -> Path:
                 number += 1
                 target = place / f"{folder_name(name.stem)}-{number}{name.suffix.lower()}"
             disk.rename(draft / "file", target)
-            sync_folder(place)
+            disk.sync_folder(place)
     return target
 
 
@@ -129,7 +129,7 @@ def _keep(files: Iterable[UntrustedFile], name: str, place: Path) -> Arrived:
                 raise UserError("pictures", f"{files_in_words}, none of which is a picture of a known format")
             target = free_folder(place, folder_name(name) if name else _UNNAMED)
             disk.rename(_root(draft), target)
-            sync_folder(place)
+            disk.sync_folder(place)
     return Arrived(target, pictures, left_out)
 
 

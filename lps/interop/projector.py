@@ -49,7 +49,9 @@ def write(folder: Path, run: Run, epoch: int) -> str:
         lines += [f'  sprite {{\n    image_path: "{FOLDER}/{name}.png"']
         lines += [f"    single_image_dim: {side}\n    single_image_dim: {side}\n  }}"]
     write_whole(folder / CONFIG, "\n".join(["embeddings {", *lines, "}", ""]).encode(), PUBLIC)
-    _remove_others(folder / FOLDER, name)
+    for path in (folder / FOLDER).iterdir():  # of epochs that the projector has shown before
+        if path.stem not in (name, f"{name}-images"):
+            path.unlink(missing_ok=True)
     return missing
 
 
@@ -86,10 +88,3 @@ def contact_sheet(images: Images, ids: np.ndarray) -> tuple[Image.Image, int]:
         way = Image.Resampling.NEAREST if max(tile.size) < side else Image.Resampling.BILINEAR
         sheet.paste(tile.resize((side, side), way), (place % columns * side, place // columns * side))
     return sheet, side
-
-
-def _remove_others(folder: Path, name: str) -> None:
-    """Files of epochs that the projector has shown before."""
-    for path in folder.iterdir():
-        if path.stem not in (name, f"{name}-images"):
-            path.unlink(missing_ok=True)

@@ -55,7 +55,8 @@ def record(run: Run, to: Path, name: str = "", with_pictures: bool = False) -> R
         to.mkdir(parents=True, exist_ok=True)
         with draft_folder(to, run.id) as draft:
             if with_pictures:
-                _add_pictures(draft, run)
+                split, targets = read_split(run.folder)
+                thumbnails.write(draft, labels.pictures(run, split, targets), split)
             _fill(Run(draft), run, config, name)
             for path in [draft, *draft.rglob("*")]:  # to be looked at by whoever gets the program
                 path.chmod(0o755 if path.is_dir() else 0o644)
@@ -72,11 +73,6 @@ def portable(config: Config) -> Config:
         if isinstance(value, str) and (os.path.isabs(value) or "\\" in value):
             raise UserError(name, "is a file of this machine, so the run cannot be recorded")
     return config
-
-
-def _add_pictures(draft: Path, run: Run) -> None:
-    split, targets = read_split(run.folder)
-    thumbnails.write(draft, labels.pictures(run, split, targets), split)
 
 
 def _fill(draft: Run, run: Run, config: Config, name: str) -> None:

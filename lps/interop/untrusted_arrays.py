@@ -35,7 +35,8 @@ def check(run: Run) -> list[str]:
             raise UserError("split.npz", f"of {run.id} is missing")
         return []
     _check_arrays(run.folder / "split.npz")
-    (split, images), notes = _check_split(run.folder), []
+    split, targets = read_split(run.folder)
+    images, notes = len(targets), []
     for path in paths:
         try:
             _check_arrays(path)
@@ -73,20 +74,6 @@ def _named(path: Path) -> Iterator[None]:
         raise UserError(path.name, f"is refused: {error}") from None
     except Exception as error:  # numpy and zipfile raise whatever a damaged head makes them stumble over
         raise Damaged(path.name, f"is damaged ({clean_line(str(error)) or type(error).__name__})") from None
-
-
-def _check_split(folder: Path) -> tuple[Split, int]:
-    """(split, number of all images); raises `Damaged`."""
-    with _named(folder / "split.npz"):
-        split, targets = _read(read_split, folder)
-        images, classes = len(targets), split.classes
-        _expect(targets.ndim == 1 and 1 <= classes.seen <= classes.total)
-        most = max(classes.total, len(split.class_order))  # a model may look for fewer classes than there are
-        _expect(split.class_order.ndim == 1 and len(split.class_names) <= most)
-        _expect(images == 0 or -1 <= targets.min() <= targets.max() < most)
-        for ids in (split.labeled, split.unlabeled, split.test, split.validation, split.confirmed):
-            _expect(_are_ids(ids, images))
-        return split, images
 
 
 def _check_snapshot(path: Path, split: Split, images: int) -> None:

@@ -46,7 +46,8 @@ def list_devices(max_age_s: float = _MAX_AGE_S) -> list[Device]:
     global _cache
     if _cache is None or time.monotonic() - _cache[0] >= max_age_s:
         gpus, reason = _gpus()
-        _cache = time.monotonic(), [_cpu(), *(gpus or [Device("cuda:0", "GPU", False, reason)])]
+        cpu = Device("cpu", f"CPU, {counted(available_cores(), 'core')}")
+        _cache = time.monotonic(), [cpu, *(gpus or [Device("cuda:0", "GPU", False, reason)])]
     return list(_cache[1])
 
 
@@ -74,11 +75,6 @@ def available_cores() -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     given = os.environ.get("SLURM_CPUS_ON_NODE", "")
     return min(cores, int(given)) if given.isascii() and given.isdigit() and int(given) else cores
-
-
-def _cpu() -> Device:
-    cores = available_cores()
-    return Device("cpu", f"CPU, {counted(cores, 'core')}")
 
 
 def _gpus() -> tuple[list[Device], str]:

@@ -103,13 +103,14 @@ def _facts(run: Run, config: Config, past: History) -> list[tuple[str, str]]:
     state, start = run.state(), past.start
     course = run_scores.course(run)
     seconds = course.seconds
+    pretrain_seed = config.seed if config.pretrain_seed is None else config.pretrain_seed
     rows = [
         ("Method", catalog.method_info(config.method).summary),
         ("Data set", catalog.dataset_info(config.dataset).summary),
         ("Split", _split_in_words(config, start)),
         ("Images", _images_in_words(start)),
         *_prior(config),
-        ("Seeds", _seeds_in_words(config)),
+        ("Seeds", f"run {config.seed}, pretraining {pretrain_seed}, split {config.split_seed}"),
         (
             "Training",
             f"{past.last_epoch} of {counted(config.epochs, 'epoch')}, batches of {config.batch_size}, "
@@ -161,11 +162,6 @@ def _images_in_words(start: dict) -> str:
     }
     counts = [(start.get(f"images/{name}"), word) for name, word in words.items()]
     return ", ".join(f"{count:,.0f} {word}" for count, word in counts if count) or _MISSING
-
-
-def _seeds_in_words(config: Config) -> str:
-    own = config.seed if config.pretrain_seed is None else config.pretrain_seed
-    return f"run {config.seed}, pretraining {own}, split {config.split_seed}"
 
 
 def _start_in_words(config: Config) -> str:
@@ -338,9 +334,7 @@ def _confusion(run: Run, split: Split, targets: np.ndarray, names: list[str]) ->
         return []
     matched = clusters.matching(counts)
     order = sorted(range(len(ids)), key=lambda i: (matched[i] < 0, matched[i], ids[i]))
-    rows = [
-        clean_line(_cluster_title(int(ids[i]), said.names.get(int(ids[i])) or defaults.get(int(ids[i])))) for i in order
-    ]
+    rows = [clean_line(labels.title_of(int(ids[i]), said, defaults)) for i in order]
     figure = confusion.figure(counts[order], rows, names, split.classes.seen, LIGHT)
     alt = f"Images of every class in each cluster at epoch {epochs[-1]}"
     note = f"Epoch {epochs[-1]}; clusters by their matched class{_by_a_person(said)}."
@@ -357,10 +351,6 @@ def _by_a_person(said: naming.Naming) -> str:
     }
     words = [word for word, what in done.items() if what]
     return f", as {' and '.join(words)} by a user" if words else ""
-
-
-def _cluster_title(cluster: int, name: str | None) -> str:
-    return f"{cluster} · {name}" if name and name != str(cluster) else str(cluster)
 
 
 # ---------------------------------------------------------------------------------------------------- comparison
@@ -505,11 +495,18 @@ def _again(configs: Sequence[Config], settings: dict, more: Sequence[Block] = ()
         )
     if any(config.flat()[key] for config in configs for key in provenance.PATHS):
         said.append("/path/to/ stands for folders of the training machine.")
-    about = provenance.versions() | ({"commit": found} if (found := provenance.commit()) else {})
     return [
         Code("Commands" if "\n" in commands else "Command", commands),
         *([Words(said)] if said else []),
         *more,
+        *made_with(settings),
+    ]
+
+
+def made_with(settings: dict) -> list[Block]:
+    """The versions of programs here, and the settings."""
+    about = provenance.versions() | ({"commit": found} if (found := provenance.commit()) else {})
+    return [
         Code("Versions on the machine of this report", "\n".join(f"{name} {text}" for name, text in about.items())),
         Code("All settings as JSON", json.dumps(settings, indent=2, allow_nan=False), is_folded=True),
     ]

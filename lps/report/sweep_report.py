@@ -3,7 +3,6 @@
 What a report tells names no machine, no person and no folder.
 """
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +33,12 @@ from lps.studies.sweep_records import SweepRecord
 from lps.wording import counted, data_size, estimated
 
 _MISSING = "–"
-_COSTS = ("throughput/images_per_s", "memory/host_gb", "memory/device_gb")
+_COSTS = {  # measurement -> what it is called, and its form
+    "throughput/images_per_s": ("Speed", "{:,.0f} images/s"),
+    "memory/host_gb": ("Peak memory", "{:.2f} GB"),
+    "memory/device_gb": ("Peak GPU memory", "{:.2f} GB"),
+}
+_MADE_BY = {"device": "Device", "torch": "PyTorch", "python": "Python", "lps": "LPS Studio", "commit": "Commit"}
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,11 @@ def of(known: SweepRecord, root: Path, scoring: Scoring, now: datetime | None = 
     told = [_told(item, by_run) for item in items]
     groups = group_tables.sorted_groups(scored)
     sheet = sweep_charts.sheet_of(asked)
+    numbers = run_report.numbers(groups) if groups else [Words(["No run has finished yet."])]
     sections = [
         Section("Setup", [Facts(_facts(known, told, groups, scoring))]),
         *([_paper_section(sheet, scored, scoring)] if sheet else []),
-        Section("Groups of runs" if sheet else "Numbers", _numbers(groups)),
+        Section("Groups of runs" if sheet else "Numbers", numbers),
         Section("Curves", run_report.curves(groups) if groups else []),
         Section("Settings", _settings([one.config for one in told if one.config])),
         Section("Hardware, time and cost", _cost(told)),
@@ -136,12 +141,6 @@ def _grid_tables(grid: Grid) -> list[Block]:
     return found
 
 
-def _numbers(groups: Sequence[Group]) -> list[Block]:
-    if not groups:
-        return [Words(["No run has finished yet."])]
-    return run_report.numbers(groups)
-
-
 # ---------------------------------------------------------------------------------------------------- settings
 
 
@@ -178,12 +177,7 @@ def _cost(told: Sequence[_Told]) -> list[Block]:
     """What the runs were trained on, and what they took."""
     timed = [one.seconds for one in told if one.seconds is not None]
     trained = sum(one.scored.time for one in told if one.scored)
-    rows = [
-        ("Device", _counted(told, "device")),
-        ("PyTorch", _counted(told, "torch")),
-        ("Python", _counted(told, "python")),
-    ]
-    rows += [("LPS Studio", _counted(told, "lps")), ("Commit", _counted(told, "commit"))]
+    rows = [(title, _counted(told, key)) for key, title in _MADE_BY.items()]
     total = f"{estimated(sum(timed))} in {counted(len(timed), 'run')}, pretraining included" if timed else _MISSING
     rows += [("Time of the runs", f"{total}; summed over runs, even if some ran at the same time" if timed else total)]
     rows += [("Training", f"{estimated(trained)} of training and evaluation in finished runs" if trained else _MISSING)]
@@ -201,15 +195,12 @@ def _counted(told: Sequence[_Told], key: str) -> str:
 
 def _speeds(told: Sequence[_Told]) -> list[tuple[str, str]]:
     pasts = [EventLog(one.run.events).read() for one in told if one.scored]
-    words = {"throughput/images_per_s": "{:,.0f} images/s", "memory/host_gb": "{:.2f} GB"}
-    words["memory/device_gb"] = "{:.2f} GB"
-    names = {"throughput/images_per_s": "Speed", "memory/host_gb": "Peak memory", "memory/device_gb": "Peak GPU memory"}
     rows = []
-    for name in _COSTS:
+    for name, (title, form) in _COSTS.items():
         values = sorted(past.column(name).max() for past in pasts if len(past.column(name)))
         if values and values[-1] > 0:
-            ends = dict.fromkeys(words[name].format(value) for value in (values[0], values[-1]))
-            rows.append((names[name], " to ".join(ends)))
+            ends = dict.fromkeys(form.format(value) for value in (values[0], values[-1]))
+            rows.append((title, " to ".join(ends)))
     return rows
 
 
@@ -239,10 +230,8 @@ def _again(asked, known: SweepRecord, told: Sequence[_Told]) -> list[Block]:
     blocks.append(Code("Its table", cli_args.command("compare", tag=known.tag)))
     single = "\n".join(dict.fromkeys(map(provenance.train_command, configs)))
     blocks.append(Code("Single runs", single, is_folded=asked is not None))
-    about = provenance.versions() | ({"commit": found} if (found := provenance.commit()) else {})
-    blocks.append(Code("Versions on the machine of this report", "\n".join(f"{k} {v}" for k, v in about.items())))
     settings = {one.label: provenance.shareable(one.config) for one in told if one.config}
-    return [*blocks, Code("All settings as JSON", json.dumps(settings, indent=2, allow_nan=False), True)]
+    return [*blocks, *run_report.made_with(settings)]
 
 
 def _shareable_command(command: str, configs: Sequence[Config]) -> str:

@@ -117,7 +117,7 @@ def check_wish(retries: int | None, priority: int | None, on: job_options.Option
             raise UserError(name, f"{number} cannot be used {executors.AWAY[on.place].INSTEAD[name]}; remove it")
 
 
-def resume(run: Run, trainer=TRAINER, *, retries: int | None = None) -> State:
+def resume(run: Run, trainer=TRAINER) -> State:
     """Ask for another attempt of a run that is over but not finished; it goes on from the newest checkpoint.
 
     What was carried out elsewhere goes back there, with the same options. Raises `UserError` for a run in any other
@@ -132,7 +132,7 @@ def resume(run: Run, trainer=TRAINER, *, retries: int | None = None) -> State:
         on = cluster_submit.options_of(run)
         _check_place(run.config(), on)
         if on is None:
-            queue.ask(run, "run", state.attempt + 1, retries=retries)
+            queue.ask(run, "run", state.attempt + 1)
     if on is not None:
         cluster_submit.submit([run], on, trainer)
         return run.state()
@@ -378,17 +378,13 @@ def _end_leftovers(root: Path) -> None:
             folder = _run_of(entry)
             if folder is not None and folder.parent == root and not is_held(folder / "lock"):
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
-                _await_exit(handle)
+                poller = select.poll()
+                poller.register(handle, select.POLLIN)
+                poller.poll(5000)  # until it has ended
         except OSError:
             continue
         finally:
             os.close(handle)
-
-
-def _await_exit(handle: int) -> None:
-    poller = select.poll()
-    poller.register(handle, select.POLLIN)
-    poller.poll(5000)
 
 
 def _run_of(process: Path) -> Path | None:

@@ -153,7 +153,9 @@ class Attempt:
             self.process.kill()
             self.process.wait()
             end_descendants(self.process.pid)
-            self._drain()
+            while not self.process.stdout.closed and self._read_output():
+                pass
+            self.process.stdout.close()
             self.log.close()
         return classify(
             self.process.returncode,
@@ -210,11 +212,6 @@ class Attempt:
         elif data == b"":
             self.process.stdout.close()
         return bool(data)
-
-    def _drain(self) -> None:
-        while not self.process.stdout.closed and self._read_output():
-            pass
-        self.process.stdout.close()
 
     def _obey(self) -> None:
         """See to a stop; kill at once on request, or where the folder has gone."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lps.errors import UserError, shorten, shown
 from lps.files import disk
-from lps.files.atomic import as_user_error, clean_line, refusal, sync_folder, write_whole
+from lps.files.atomic import as_user_error, clean_line, refusal, write_whole
 from lps.files.atomic_folder import abandoned
 from lps.files.locks import claim, locked
 from lps.settings.config import Config
@@ -48,7 +48,9 @@ def create_run(
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
         tail = _tail(f"{token}\n{config.to_json()}" if token else secrets.token_hex())
         with locked(root):
-            _sweep_drafts(root)
+            for path in (root / ".incoming").glob("*"):  # what killed makers of runs left
+                if RUN_ID.fullmatch(path.stem):
+                    disk.remove_folder(path)
             made = [run for run in list_runs(root) if token and run.id.endswith(f"-s{config.seed}-{tail}")]
             return made[0] if made else _make_folder(root, config, name, tail, bring)
     except OSError as error:
@@ -75,13 +77,6 @@ def _make_folder(root: Path, config: Config, name: str, tail: str, bring: Callab
         raise
     disk.sync_folder(root)
     return run
-
-
-def _sweep_drafts(root: Path) -> None:
-    """Remove what killed makers of runs left; the caller holds the lock under which runs are made."""
-    for path in (root / ".incoming").glob("*"):
-        if RUN_ID.fullmatch(path.stem):
-            disk.remove_folder(path)
 
 
 def _tail(text: str) -> str:
@@ -147,19 +142,22 @@ def find_run(root: Path, text: str, by_path: bool = True) -> Run:
     raise UserError("run", f"{shorten(text)} is not in {shown(root)}; newest runs: {some}")
 
 
-def _called(text: str, runs: list[Run]) -> list[Run]:
-    exact = [run for run in runs if run.id == text]
-    return exact or [run for run in runs if len(text) >= 3 and run.id.endswith(text)]
+def _called(text: str, items: list) -> list:
+    """Of runs, or of deleted ones, those with the id `text`, else those whose id ends so."""
+    exact = [item for item in items if item.id == text]
+    return exact or [item for item in items if len(text) >= 3 and item.id.endswith(text)]
 
 
 def delete_run(run: Run) -> None:
-    """Move a run to `.trash/` (one rename, kept for a week); raises `UserError` while it is alive, or a recording."""
+    """Move a run to `.trash/`, by one rename; raises `UserError` while it is alive, or a recording."""
     run.check_writable()
     state = run.state()
     with as_user_error("run", f"{run.id} cannot be deleted"):
         descriptor = None if state.is_alive else claim(run.lock)
         if descriptor is None:
-            raise UserError("run", f"{run.id} is {_presence(run)}")
+            is_there = run.folder.is_dir()
+            why = f"{run.state().name}; stop it before you delete it" if is_there else "already deleted"
+            raise UserError("run", f"{run.id} is {why}")
         try:
             trash = run.root / ".trash"
             disk.make_folder(trash)
@@ -169,11 +167,6 @@ def delete_run(run: Run) -> None:
             os.close(descriptor)
     _purge(trash.glob("*"), TRASH_S)
     _purge(abandoned(run.root / ".incoming", "*"), INCOMING_S)  # whatever the clock says, a draft that is held stays
-
-
-def _presence(run: Run) -> str:
-    """Why the lock of a run could not be had, as the end of a sentence."""
-    return f"{run.state().name}; stop it before you delete it" if run.folder.is_dir() else "already deleted"
 
 
 def _purge(paths: Iterable[Path], age_s: float) -> None:
@@ -232,8 +225,7 @@ def restore_run(root: Path, text: str) -> Run:
     """
     subfolders(root)  # raises where it cannot be read
     found = deleted_runs(root)
-    named = [item for item in found if item.id == text]
-    named = named or [item for item in found if len(text) >= 3 and item.id.endswith(text)]
+    named = _called(text, found)
     ids = list(dict.fromkeys(item.id for item in named))
     if not ids:
         some = ", ".join(item.id for item in found[:3]) or "nothing"
@@ -245,5 +237,5 @@ def restore_run(root: Path, text: str) -> Run:
         raise UserError("run", f"{run.id} is already here; the deleted run stays in the trash")
     with as_user_error("run", f"{run.id} cannot be restored"):
         named[0].folder.rename(run.folder)
-        sync_folder(root)
+        disk.sync_folder(root)
     return run

@@ -19,7 +19,7 @@ Standard library only. Every file has one writer; whole files are replaced atomi
 
     recorded.json what a recording was made from: the folder is for looking at only; writer: `python -m lps record`
 
-Beside the runs: `.trash/` (deleted runs, for a week), `.incoming/` (folders in the making), `.slots/`, `.sched.lock`,
+Beside the runs: `.trash/` (deleted runs), `.incoming/` (folders in the making), `.slots/`, `.sched.lock`,
 `.waker.lock`, `.sweeps.lock`, `.queue.json` (lps.scheduler.queue), `.slurm/` (what jobs themselves printed). Recordings
 that come with the program are in `RECORDED` (lps.store.run_folders).
 """

@@ -211,5 +211,7 @@ def _check_split(arrays: dict[str, np.ndarray]) -> None:
     held = [(each, 0, images) for each in ids] + [(arrays["class_order"], 0, classes), (arrays["targets"], -1, classes)]
     held += [(arrays[name].reshape(1), 1, MOST_CLASSES + 1) for name in ("seen", "total") if name in arrays]
     is_outside = any(len(values) and not (least <= values.min() and values.max() < end) for values, least, end in held)
-    if is_outside or len(arrays["class_names"]) < classes:
+    names = len(arrays["class_names"])
+    seen, total = int(arrays["seen"]), int(arrays.get("total", names))  # a model may look for fewer than there are
+    if is_outside or not classes <= names <= max(classes, total) or seen > total:
         raise UserError("split.npz", "is damaged (its numbers are inconsistent)")

@@ -13,6 +13,7 @@ NOT_NAMED = (  # settings that do not change what a run shows, or that its title
     *("dataset", "method", "seed", "device", "threads", "processes", "precision", "snapshot.images", "dataset.path"),
     *("split.confirmed", "network.continues", "dataset.decisions"),
 )
+_MOST_TOLD = 3  # changed settings
 _VALUE_LENGTH = 24  # characters of a value
 
 
@@ -34,11 +35,11 @@ def without_paths(words: Sequence[str]) -> list[str]:
     return [word for word in words if not set("/\\") & set(word)]
 
 
-def changed_settings(run: Run, beside: Sequence[Run] = (), most: int = 3) -> list[str]:
+def changed_settings(run: Run, beside: Sequence[Run] = ()) -> list[str]:
     """The settings of a run that differ from the defaults of its method and data set, those of the method first.
 
-    They are words such as "margin scale 5". What all runs `beside` it share is left out. Of more than `most` settings
-    the others are "…".
+    They are words such as "margin scale 5". What all runs `beside` it share is left out. Of more than `_MOST_TOLD`
+    settings the others are "…".
     """
     config = run.config_if_readable()
     if config is None:
@@ -50,7 +51,7 @@ def changed_settings(run: Run, beside: Sequence[Run] = (), most: int = 3) -> lis
     others = [known for other in beside if other.id != run.id and (known := other.config_if_readable())]
     told = [name for name in names if not others or any(one.get(name) != config.get(name) for one in others)]
     told.sort(key=lambda name: (name not in config.hyperparameters, not name.startswith("split.")))
-    return [setting_in_words(name, config.get(name)) for name in told[:most]] + ["…"] * (len(told) > most)
+    return [setting_in_words(name, config.get(name)) for name in told[:_MOST_TOLD]] + ["…"] * (len(told) > _MOST_TOLD)
 
 
 def setting_in_words(name: str, value: object) -> str:

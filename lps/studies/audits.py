@@ -111,7 +111,7 @@ def read(path: Path) -> Audited | None:
         findings = tuple(map(_finding, stored["findings"]))
         if len({(finding.kind, finding.pictures[0]) for finding in findings}) < len(findings):
             raise ValueError("one is listed twice")
-        return Audited(int(stored["count"]), findings, _totals(stored["total"]))
+        return Audited(int(stored["count"]), findings, {kind: int(stored["total"][kind]) for kind in KINDS})
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -132,10 +132,6 @@ def _finding(stored: dict) -> Doubt:
     if not is_number or type(found.labels) is not int:
         raise ValueError("not a number")
     return found
-
-
-def _totals(stored: dict) -> dict[str, int]:
-    return {kind: int(stored[kind]) for kind in KINDS}
 
 
 def write(path: Path, audited: Audited) -> None:

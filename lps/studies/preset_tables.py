@@ -8,7 +8,7 @@ from lps.analysis import differences, effects, paper, run_groups, run_scores, sc
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
 from lps.files import tables
-from lps.studies.presets import Block, Cell, PaperTable, identity
+from lps.studies.presets import Cell, PaperTable, identity
 from lps.wording import counted
 
 
@@ -54,7 +54,9 @@ def grid(
     columns = tuple(_NAMES[measure] for measure in measures)
     heads = []
     for block in sheet.blocks:
-        heads += [(block.title, (*columns, "n")), (_beside(block), columns)]
+        ratio = block.settings.get("split.labeled_ratio")
+        beside = f"Paper: {block.published}" + (f", {100 * ratio:g} % labels" if ratio else "")
+        heads += [(block.title, (*columns, "n")), (beside, columns)]
     rows = []
     for i, line in enumerate(sheet.lines):
         texts: list[str] = []
@@ -66,12 +68,6 @@ def grid(
         sheet.preset.setting, sheet.preset.setting or "Method"
     )
     return Grid(first, tuple(heads), tuple(rows), _bold(sheet, groups), tuple(notes(sheet, groups, scoring)))
-
-
-def _beside(block: Block) -> str:
-    """What stands above the paper's numbers."""
-    ratio = block.settings.get("split.labeled_ratio")
-    return f"Paper: {block.published}" + (f", {100 * ratio:g} % labels" if ratio else "")
 
 
 def _ours(group: Group | None, measures: Sequence[str], wanted: int) -> list[str]:

@@ -50,7 +50,8 @@ def carry_out(
         raise UserError("search", f"{search.name} is already running in another process")
     try:
         request = search.request()
-        _mend(search)
+        if search.journal.exists():  # a killed driver or a full disk may leave a torn last line
+            os.truncate(search.journal, end_of_events(search.journal))
         return Driver(search, request, open_study(search, create=True), say, trainer).drive(pause_s)
     except OSError as error:
         raise UserError("search", f"{search.name} cannot continue ({error.strerror or error})") from None
@@ -63,12 +64,6 @@ def begin_here(search: Search, say: Callable[[str], None], lock: int | None = No
     if lock is None:
         wish(search, "run")
     return carry_out(search, say, lock)
-
-
-def _mend(search: Search) -> None:
-    """Cut off a torn last line of the journal, which a killed driver or a full disk may leave."""
-    if search.journal.exists():
-        os.truncate(search.journal, end_of_events(search.journal))
 
 
 @dataclass

@@ -119,7 +119,8 @@ def suggested(parameter: Parameter, usual) -> Dimension | None:
     if parameter.kind not in ("int", "float") or usual is None:
         return None
     low, high = _around(parameter, usual)
-    return Dimension(parameter.name, parameter.kind, low, high, _wants_log(low, high)) if low < high else None
+    log = low > 0 and high >= _DECADES * low
+    return Dimension(parameter.name, parameter.kind, low, high, log) if low < high else None
 
 
 def _around(parameter: Parameter, usual: float) -> tuple[float, float]:
@@ -134,10 +135,6 @@ def _around(parameter: Parameter, usual: float) -> tuple[float, float]:
     most = math.inf if parameter.maximum is None else parameter.maximum
     kind = int if parameter.kind == "int" else float
     return kind(max(low, least)), kind(min(high, most))
-
-
-def _wants_log(low: float, high: float) -> bool:
-    return low > 0 and high >= _DECADES * low
 
 
 def usual_point(space: Sequence[Dimension], base: Config) -> dict[str, object] | None:

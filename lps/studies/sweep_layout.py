@@ -74,10 +74,10 @@ def read_layout(
     return SweepSpec(tuple(_words(datasets)), tuple(named), numbers, one, many, **more)
 
 
-def assignments(texts: Sequence[str], option: str = "--set") -> dict[str, str]:
+def assignments(texts: Sequence[str]) -> dict[str, str]:
     """Texts NAME=VALUE by name; raises `UserError`, also for a name that stands there twice."""
     found: dict[str, str] = {}
-    for name, text in (_assignment(text, option) for text in texts):
+    for name, text in (_assignment(text, "--set") for text in texts):
         if name in found:
             raise UserError(name, f"is set twice, to {shorten(found[name])} and to {shorten(text)}; name it once")
         found[name] = text

@@ -244,7 +244,8 @@ def staying_in_words(items: Sequence[Item], on: job_options.Options | None) -> s
 def _note(sweep: Sweep, root: Path, runs: Sequence[Run]) -> None:
     """Tag the runs of a sweep, and keep what was asked for."""
     for run in runs:
-        _tag(run, sweep.tag)
+        if sweep.tag not in run.meta()["tags"]:
+            run.write_meta(add=[sweep.tag])
     if not sweep.asked:
         return
     with as_user_error("runs", f"{shorten(str(root))} cannot store a sweep"):
@@ -291,9 +292,3 @@ def _turn(root: Path) -> int:
     if turn is None:
         raise UserError("sweep", "another sweep is still being started; try again in a minute")
     return turn
-
-
-def _tag(run: Run, tag: str) -> None:
-    tags = run.meta()["tags"]
-    if tag not in tags:
-        run.write_meta(tags=[*tags, tag])

@@ -14,7 +14,7 @@ from lps.data.sources import of as images_of
 from lps.data.views import views_of, views_of_pictures
 from lps.errors import UserError
 from lps.network import backbones
-from lps.network.head import FeatureHead
+from lps.network.network import FeatureHead
 from lps.settings import catalog, edit_log
 from lps.settings.config import configure
 from lps.store.events import read_events

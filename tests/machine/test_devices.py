@@ -105,7 +105,7 @@ def test_the_driver_is_asked_once_in_a_while(driver, tmp_path):
 
 def test_cores_are_those_that_the_process_may_use(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3}, raising=False)
-    assert devices._cpu().label == "CPU, 1 core"
+    assert devices.list_devices(0)[0].label == "CPU, 1 core"
 
 
 @pytest.mark.parametrize(("given", "expected"), [("1", 1), ("0", None), ("", None), ("many", None), ("100000", None)])

@@ -179,7 +179,7 @@ class SlurmBoard(Board):
     def look_up(self, job: str, name: str, task: int) -> Job | None:
         """Tasks that were cancelled before they began are shown under the number of the array alone."""
         found = super().look_up(job, name, task)
-        array = self.last_seen(job.partition("_")[0]) if found is None and "_" in job else None
+        array = self._jobs.get(job.partition("_")[0]) if found is None and "_" in job else None
         return SlurmJob(job, array.state) if array is not None and array.state == "CANCELLED" else found
 
 
