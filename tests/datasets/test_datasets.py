@@ -624,9 +624,9 @@ def test_without_files_and_network_there_is_one_sentence(name, tmp_path, monkeyp
         sources.load(name)
     with pytest.raises(UserError, match=f"does not contain {title}"):
         sources.load(name, str(tmp_path))
-    with pytest.raises(UserError, match="is no folder"):
+    with pytest.raises(UserError, match="is not a folder"):
         sources.load(name, str(tmp_path / "no"))
-    with pytest.raises(UserError, match="is no folder"):
+    with pytest.raises(UserError, match="is not a folder"):
         sources.fetch(name, str(tmp_path / "no"))
 
     def offline(*_, **__):

@@ -389,7 +389,7 @@ def test_a_run_of_another_method_without_anything(open_page, made):
 def test_a_running_run_uses_its_own_settings_and_plan(open_page, made):
     app = open_page(root_of(made), run=made["running"].id)
     assert slider(app, "C,").value == 4.0
-    novel = next(t for t in charts_of(app)["explain_thresholds"]["data"] if t["name"] == "Asked of novel")
+    novel = next(t for t in charts_of(app)["explain_thresholds"]["data"] if t["name"] == "Threshold for novel")
     assert numbers(novel["x"]).tolist() == list(range(1, 11))  # also the epochs that are to come
     assert "In epoch 4 the 4 terms" in words_of(app)
 
