@@ -18,9 +18,12 @@ from lps.inference import model_folder, model_work, prediction_work
 from lps.interop import own_pictures
 from lps.machine import background
 from lps.scheduler import background_jobs
+from lps.settings.config import configure
 from lps.store import titles
 from lps.store.run_folders import create_run
+from lps.training import loop
 from lps.ui.server import uploads
+from tests import vector_files
 from tests.inference.test_prediction import SMALL, digits, saved
 from tests.short_runs import finished_run
 from tests.ui.test_serving import ask
@@ -217,3 +220,16 @@ def test_a_prediction_is_a_job_that_is_listed_and_can_be_cancelled(run, pictures
     assert background_jobs.job_at(path, time.time()).state == "cancelled"
     prediction_work.forget(path)
     assert not list(path.parent.glob("*"))
+
+
+def test_a_run_on_vectors_asks_for_a_file_of_them_and_shows_titles(run, tmp_path):
+    path = vector_files.npz(tmp_path / "home" / "birds.npz")
+    own = {"dataset": "embeddings", "dataset.path": str(path), "device": "cpu", "threads": 1, "split.num_novel": 1}
+    on_vectors = create_run(tmp_path / "runs", configure(own | {"epochs": 1, "batch_size": 32}))
+    assert loop.RunTraining(on_vectors).carry_out() == 0
+    at = visit("predict", run=on_vectors.id)
+    assert not at.exception and "Each vector gets a class" in words_of(at)
+    button(at, "birds.npz").click().run()
+    assert not at.exception and "90 pictures" in words_of(at)
+    at = visit("predict", run=on_vectors.id, folder=str(path), picture="3")
+    assert not at.exception and "bird-3" in words_of(at) and "Bird number 3 sings" in words_of(at)

@@ -56,7 +56,8 @@ def main() -> None:
 def _show(run: Run, text: str | None) -> None:
     """Everything below the choice of the run."""
     if not text:
-        st.caption("Each gets a class with its name from Clusters, or none of these.")
+        thing = "vector" if _takes_vectors(run) else "picture"
+        st.caption(f"Each {thing} gets a class with its name from Clusters, or none of these.")
         bring.show(_choose, _takes_vectors(run))
         return
     try:
