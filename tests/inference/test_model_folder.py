@@ -51,7 +51,7 @@ def ours_and_theirs(run, folder, pixels):
     onnxruntime = pytest.importorskip("onnxruntime")
     graph = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
     assert [one.shape[1:] for one in graph.get_inputs()] == [list(pixels.shape[1:])]
-    parts = [graph.run(None, {model_graph.INPUT: part}) for part in (pixels[:1], pixels[1:8], pixels[8:])]
+    parts = [graph.run(None, {graph.get_inputs()[0].name: part}) for part in (pixels[:1], pixels[1:8], pixels[8:])]
     return predict(run, pixels), dict(zip(model_graph.OUTPUTS, map(np.concatenate, zip(*parts))))
 
 
