@@ -18,7 +18,7 @@ from lps.store.runs import Run
 from lps.ui.pictures import points
 from lps.ui.pictures.bounded import Bounded
 
-MOST_IMAGES = 500_000  # unlabeled ones of a run whose clusters a page goes through
+MOST_IMAGES = 2_000_000  # unlabeled ones of a run whose clusters a page goes through: 0.5 s for a million
 _ASSIGNMENTS = Bounded(32 << 20)
 _FEWEST = 24  # epochs that the life of an image is told by, where there are so many
 _LIFE = 12_000_000  # images of all epochs together that are read for the life of one
