@@ -52,7 +52,8 @@ def _list(options) -> None:
 def _in_words(kept: StoredEntry, runs: int) -> list[str]:
     store, settings = kept.store, kept.facts.get("settings", {})
     whole = sum(rows == store.count for rows in kept.rows.values())
-    backbone = f"{settings.get('network.name', '?')} at {settings.get('network.image_size') or 'default'} pixels"
+    size = settings.get("network.image_size")
+    backbone = f"{settings.get('network.name', '?')} at {f'{size} pixels' if size else 'its default size'}"
     words = [shown(str(backbone)), f"{store.count:,} pictures x {store.width}, {counted(whole, 'view')}"]
     words += ["being computed"] if kept.is_written else ["unfinished"] if whole < len(kept.rows) else []
     cost = f" in {duration(kept.seconds)}, {1000 * kept.picture_s:.1f} ms per view" if kept.picture_s else ""

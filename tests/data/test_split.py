@@ -265,7 +265,7 @@ def test_unknown_images_make_all_known_classes_seen():
     labels = np.where(np.arange(200) < 60, np.arange(200) % 4, -1)
     split = open_world_split(labels, NAMES[:4], configure({"split.num_novel": 3, "split.labeled_ratio": 1.0}))
     assert split.classes == Classes(4, 7) and split.labeled.tolist() == list(range(60))
-    with pytest.raises(UserError, match=r"split\.num_novel: none is not set, and all 4 classes are seen"):
+    with pytest.raises(UserError, match=r"split\.num_novel: is not set, and all 4 classes are seen"):
         open_world_split(labels, NAMES[:4], configure())
     with pytest.raises(UserError, match=r"split\.num_novel: 140 unlabeled images are left for 204 classes"):
         open_world_split(labels, NAMES[:4], configure({"split.num_novel": 200, "split.labeled_ratio": 1.0}))

@@ -244,7 +244,7 @@ def as_user_error(run, what) -> str:
 
 def test_pictures_of_another_kind_are_one_sentence(live, tmp_path):
     assert as_user_error(live, np.zeros((2, 9, 8, 1), np.uint8)) == (
-        "pictures: are of 9 x 8 pixels with 1 channel; this run was trained on pictures of 8 x 8 pixels with 1 channel"
+        "pictures: have 9 x 8 pixels with 1 channel; this run was trained on pictures of 8 x 8 pixels with 1 channel"
     )
     assert "8 x 8 pixels with 3 channels" in as_user_error(live, np.zeros((2, 8, 8, 3), np.uint8))
     assert "expected uint8" in as_user_error(live, np.zeros((2, 8, 8)))

@@ -543,7 +543,7 @@ def test_the_queue_in_words_and_as_json(root, started, lps):
     code, out, err = lps("queue")
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert lines[0] == "cpu-0  free" and lines[1].startswith("3 waiting, 1 of them held; paused since ")
+    assert lines[0] == "cpu-0  free" and lines[1].startswith("3 waiting, 1 of them on hold; paused since ")
     assert [line.split()[:2] for line in lines[2:5]] == [[str(n), run.id] for n, run in enumerate(runs, 1)]
     assert "put on hold by an earlier version" in lines[3]
     told = json.loads(lps("queue", "--json")[1])
