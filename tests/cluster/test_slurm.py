@@ -483,7 +483,7 @@ def test_a_missing_squeue_is_one_sentence(cluster):
         ("RUNNING|None|n1", False, "starting", "job 7 of SLURM on n1"),
         ("RUNNING|None|n1", True, "running", "job 7 of SLURM on n1"),
         ("SUSPENDED|None|n1", True, "running", "job 7 of SLURM on n1"),
-        ("COMPLETING|None|n1", True, "stopping", "job 7 of SLURM ends on n1"),
+        ("COMPLETING|None|n1", True, "stopping", "job 7 of SLURM is ending on n1"),
         ("CANCELLED|None|", False, "stopped", "was cancelled in SLURM, before the run's process started"),
         ("CANCELLED|None|n1", True, "stopped", "job 7 was cancelled in SLURM"),
         ("OUT_OF_MEMORY|None|n1", True, "failed", "more memory than requested"),
