@@ -39,7 +39,8 @@ def typed(parameter: Parameter) -> list[str]:
         found = [*STOCK, *_beyond(parameter), *(f"1{mark}2" for mark in UNPRINTABLE[:40])]
         return _without(found, lambda text: _is_number(text, parameter) or _is_none(text, parameter))
     marked = [f"a{mark}b" for mark in UNPRINTABLE]
-    return [*marked, "a" * 4097, "é" * 5000, "a" * 100_000]
+    longest = int(parameter.maximum or 4096)
+    return [*marked, "a" * (longest + 1), "é" * (longest + 1), "a" * (2 * longest)]
 
 
 def stored(parameter: Parameter) -> list[str]:

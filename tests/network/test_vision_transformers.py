@@ -210,7 +210,7 @@ def test_files_that_do_not_fit_are_one_sentence(tmp_path):
         path, "dino", {key: value for key, value in whole.items() if not key.startswith("norm")}
     )
     assert "too many (blocks.1.attn.extra)" in sentence(path, "dino", whole | {"blocks.1.attn.extra": torch.ones(3)})
-    assert "has a depth of 1000; at most 100" in sentence(
+    assert "has a depth of 1000; expected at most 100" in sentence(
         path, "dino", whole | {"blocks.999.norm1.bias": torch.ones(3)}
     )
     assert "for 4 channels" in sentence(path, "dino", whole | {"patch_embed.proj.weight": torch.ones(WIDTH, 4, 8, 8)})

@@ -305,7 +305,7 @@ def test_kill_9_of_a_real_process_and_another_that_was_waiting(tmp_path):
 def test_a_loss_that_is_no_number_is_one_sentence_and_leaves_nothing_to_go_on_from(tmp_path, monkeypatch):
     monkeypatch.setattr(pretrain, "SAVE_EVERY_S", 0.0)
     monkeypatch.setattr(pretrain, "nt_xent", lambda points, temperature: points.sum() * float("nan"))
-    with pytest.raises(UserError, match="pretrain.lr: 0.005 is too much"):
+    with pytest.raises(UserError, match="pretrain.lr: 0.005 is too large"):
         make(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
