@@ -93,7 +93,7 @@ def test_what_cannot_be_decided_is_one_sentence_and_nothing_is_written(root, pic
 
 def test_what_is_neither_data_set_nor_path_is_refused(root, capsys):
     assert main(["audit", "no-such-thing", "--runs", str(root)]) == 2
-    assert "dataset: 'no-such-thing' is not a data set, folder or .npz file; data sets: " in capsys.readouterr().err
+    assert "dataset: 'no-such-thing' is not a data set, folder, or file" in capsys.readouterr().err
 
 
 def test_the_last_pictures_cannot_be_left_out(root, pictures):
