@@ -30,7 +30,7 @@ def test_features_are_made_listed_used_and_deleted(tmp_path, capsys):
     capsys.readouterr()
     (line, total) = lps(capsys, "--runs", tmp_path).out.splitlines()
     assert line.startswith(f"{key}  digits_resnet at its default size; 200 pictures x 64, 7 views; 1 MB in ")
-    assert " ms per view;  used by 1 run" in line and total.startswith("1 store, 1 MB in ")
+    assert " ms per view; used by 1 run" in line and total.startswith("1 store, 1 MB in ")
     (told,) = json.loads(lps(capsys, "list", "--json", "--runs", tmp_path).out)
     assert told["key"] == key and told["pictures"] == 200 and told["runs"] == 1 and told["bytes"] > 7 * 200 * 64 * 2
     assert lps(capsys, "check", key[-6:]).out == "7 views as written\n"

@@ -181,7 +181,7 @@ def test_a_file_that_changed_is_read_again(tmp_path, good):
 def test_the_number_of_classes_that_a_data_set_states_is_that_of_its_images():
     known = {name: catalog.dataset_info(name).classes for name in catalog.dataset_names()}
     assert known["digits"] == sources.load("digits").num_classes
-    assert [name for name, count in known.items() if count is None] == ["arrays", "embeddings", "folder"]
+    assert [name for name, count in known.items() if count is None] == ["arrays", "embeddings", "folder", "shards"]
 
 
 def test_a_subset_has_so_many_of_every_class_and_keeps_the_order():

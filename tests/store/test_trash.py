@@ -71,7 +71,7 @@ def test_refusals_are_sentences_and_move_nothing(run):
         with pytest.raises(UserError, match="is not in the trash"):
             restore_run(run.root, name)
     (run.root / ".trash" / f"20260101-000000-digits-orca-s0-{run.id[-6:]}.00000000").mkdir()
-    with pytest.raises(UserError, match="fits 2 deleted runs"):
+    with pytest.raises(UserError, match="matches 2 deleted runs"):
         restore_run(run.root, run.id[-6:])
     assert list_runs(run.root) == [other] and len(deleted_runs(run.root)) == 2
 

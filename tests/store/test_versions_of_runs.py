@@ -25,7 +25,7 @@ def test_the_same_version_and_an_unknown_one_are_not_mentioned(tmp_path, version
 
 
 def test_another_version_is_mentioned(tmp_path):
-    words = f"Trained with LPS Studio 0.1.0, this is {lps.__version__}. A repeated run may give different numbers."
+    words = f"Trained with LPS Studio 0.1.0; this is {lps.__version__}. A repeated run may give different numbers."
     assert provenance.other_version(trained_with(tmp_path, "0.1.0")) == words
 
 
