@@ -33,7 +33,7 @@ def test_features_are_made_listed_used_and_deleted(tmp_path, capsys):
     assert " ms per view; used by 1 run" in line and total.startswith("1 store, 1 MB in ")
     (told,) = json.loads(lps(capsys, "list", "--json", "--runs", tmp_path).out)
     assert told["key"] == key and told["pictures"] == 200 and told["runs"] == 1 and told["bytes"] > 7 * 200 * 64 * 2
-    assert lps(capsys, "check", key[-6:]).out == "7 views as written\n"
+    assert lps(capsys, "check", key[-6:]).out == "7 views intact\n"
     table = feature_store.kept()[0].store.table("weak-1")
     table.write_bytes(b"x" + table.read_bytes()[1:])
     assert lps(capsys, "check", key, code=1).out == "damaged: weak-1\n"
