@@ -147,7 +147,7 @@ def test_the_name_of_an_upload_leads_nowhere(root, name):
 
 def test_a_full_disk_and_a_folder_that_cannot_be_made_are_one_sentence(root, monkeypatch):
     monkeypatch.setattr(uploads.shutil, "disk_usage", lambda _: SimpleNamespace(free=imports.RESERVE + 3))
-    with pytest.raises(UserError, match=r"^runs: .* has too little space left for run\.zip$"):
+    with pytest.raises(UserError, match=r"^runs: .* has too little free space for run\.zip$"):
         dialog.bring_in(uploaded(b"data"), "", "")
     assert left_behind(root) == []
     root.rename(root.with_name("moved"))

@@ -126,7 +126,7 @@ def test_one_that_cannot_be_is_refused_and_the_others_are_written(run):
     [
         (b"{", b"Expected an object in JSON"),
         (b"[" * 100_000, b"Expected an object in JSON"),
-        (b" " * (1 << 21), b"more than 1 MiB"),
+        (b" " * (1 << 21), b"larger than 1 MiB"),
         ({}, b"expected a list of at most 200"),
         ({"decisions": [{}] * 201}, b"expected a list of at most 200"),
         ({"decisions": [3]}, b"None is not a key"),

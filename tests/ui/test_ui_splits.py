@@ -146,6 +146,6 @@ def test_names_of_classes_are_shown_as_they_are_written():
     assert captions[0] == escape.markdown("**a** $x$ [l](http://e.x)") and captions[1] == "b"
     assert "7 are looked for" in at.markdown[1].value
     assert (
-        at.caption[0].value.startswith("5 of the unlabeled images are") and "6 images set aside" in at.caption[0].value
+        at.caption[0].value.startswith("5 of the unlabeled images have") and "6 images set aside" in at.caption[0].value
     )
     assert "among 4 more unlabeled images of unknown class" in at.markdown[2].value
