@@ -25,7 +25,7 @@ def visit() -> None:
     )
     st.logo(drawings.LOGO, size="large", icon_image=drawings.MARK)
     page = st.navigation(menu.pages(), expanded=True)
-    presenting.show()
+    presenting.show_presenting()
     notices.watch()
     menu.run(page)
     if page.url_path not in menu.charted():

@@ -38,12 +38,12 @@ class Person:
 
     def __init__(self, run: Run, decisions: int, seed: int):
         self.run, self.left, self.random = run, decisions, np.random.default_rng([seed, 17])
-        self.epoch = labels.look(run).epoch
+        self.epoch = labels.read_clusters(run).epoch
         split, targets = read_split(run.folder)
         self.shown = {int(image): split.class_names[targets[image]] for image in split.unlabeled}
 
     def look(self) -> labels.LabelCheck:
-        return labels.look(self.run, self.epoch)
+        return labels.read_clusters(self.run, self.epoch)
 
     def say(self, *steps: dict) -> None:
         naming.record(self.run, self.epoch, list(steps))

@@ -208,7 +208,7 @@ def launch(
     lighter = submit.light_settings(dataset, asked, on is None) if light else {}
     config = settings_of.configure({"dataset": dataset, "method": method, "seed": seed} | lighter | asked)
     place = None if on is None else _options(on)
-    submit.check([config], place is None, fetch=True, judge=start_check.ask)
+    submit.check_configs([config], place is None, fetch=True, judge=start_check.ask)
     return Run(submit.begin(_root(runs), [submit.RunRequest(config, name)], on=place)[0].folder)
 
 
@@ -235,7 +235,7 @@ def train_on(
     changes = _by_key(run._run.config().method, settings)
     how = {"rule": labels, "threshold": confidence, "from_weights": from_weights, "changes": changes}
     planned = training_on.plan(run._run, epoch, **how, unnamed=dict.fromkeys(dissolve))
-    submit.check([planned.config], judge=start_check.ask)
+    submit.check_configs([planned.config], judge=start_check.ask)
     return Run(training_on.begin(planned, name=name).folder)
 
 

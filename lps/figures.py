@@ -185,7 +185,7 @@ def confusion(run, epoch: int, *, dark: bool = False) -> go.Figure:
     """Counts of the images of every true class in every cluster after an epoch, with a person's merges and splits."""
     run = _run(run)
     split, targets = read_split(run.folder)
-    network, said = clusters.read_assignment(run, epoch, split), naming.at(naming.read_entries(run), epoch)
+    network, said = clusters.read_assignment(run, epoch, split), naming.naming_of_epoch(naming.read_entries(run), epoch)
     assigned = labels.clusters_of(said, network.predicted, split.unlabeled)
     ids = labels.cluster_ids(said, network.predicted, split.classes.total)
     truth = targets[split.unlabeled]
@@ -209,7 +209,7 @@ def image_confidence(run, image: int, *, dark: bool = False) -> go.Figure:
         raise UserError("image", f"{image} is not an unlabeled image of {run.id}")
     stored = _assignments(run, split)
     last = max(stored)
-    said, defaults = naming.at(naming.read_entries(run), last), labels.default_names(run, split)
+    said, defaults = naming.naming_of_epoch(naming.read_entries(run), last), labels.default_names(run, split)
     now = labels.clusters_of(said, stored[last].predicted, split.unlabeled)
     heirs = {epoch: clusters.heirs(found.predicted, now) for epoch, found in stored.items()}
     moments = clusters.biography(int(rows[0]), stored, heirs)
@@ -446,4 +446,4 @@ def _background(scored: Sequence[Scored], settings: Sequence[str]) -> Background
 
 def _search(name: str, root) -> tuple[search.Search, search_results.Result]:
     found = search.find_search(Path(root or runs_folder()), name)
-    return found, search_results.read(found)
+    return found, search_results.read_results(found)

@@ -115,7 +115,7 @@ class RunWriter:
         self.images = sources.load("digits")
         self.split = open_world_split(self.images.labels, self.images.class_names, self.config)
         self.targets = self.split.targets(self.images.labels)
-        if confirmed := inherited.read(self.run):
+        if confirmed := inherited.read_confirmed(self.run):
             self.split, self.targets = added(self.split, self.images.labels, self.images.num_classes, confirmed)
         self.random = np.random.default_rng(seed)
         self.epochs, self.pretrain, self.log, self.lucky = epochs, pretrain, log, lucky

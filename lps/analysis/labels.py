@@ -86,7 +86,10 @@ def title_of(cluster: int, said: Naming, defaults: Mapping[int, str]) -> str:
 def cluster_names(run: Run, split: Split) -> list[str]:
     """What every cluster is called at the newest stored epoch: by a person, else by the labeled classes."""
     stored = snapshot_epochs(run.snapshots)
-    said, defaults = naming.at(naming.read_entries(run), stored[-1] if stored else 0), default_names(run, split)
+    said, defaults = (
+        naming.naming_of_epoch(naming.read_entries(run), stored[-1] if stored else 0),
+        default_names(run, split),
+    )
     return [name_of(cluster, said, defaults) for cluster in range(split.classes.total)]
 
 
@@ -101,7 +104,7 @@ def pictures(run: Run, split: Split, targets: np.ndarray) -> datasets.Images:
     Of a recording the small copies that it brings, where it does.
     """
     if thumbnails.are_kept(run):
-        return thumbnails.read(run, split, targets)
+        return thumbnails.read_thumbnails(run, split, targets)
     images = data_sources.of(run.config())
     known = len(images.labels) == len(targets) and images.num_classes <= len(split.class_order)
     given = np.ones(len(targets), bool)
@@ -117,7 +120,7 @@ def pictures(run: Run, split: Split, targets: np.ndarray) -> datasets.Images:
 def label_all(run: Run, epoch: int | None = None) -> Labels:
     """The labels of a run at an epoch: the newest that a person has named, else the newest; raises `UserError`."""
     _, targets = read_split(run.folder)
-    seen = look(run, epoch)
+    seen = read_clusters(run, epoch)
     return assemble(seen.epoch, seen.split, targets, seen.network, seen.said, seen.defaults)
 
 
@@ -182,7 +185,7 @@ class LabelCheck:
         return int((self.cluster == cluster).sum())
 
 
-def look(run: Run, epoch: int | None = None) -> LabelCheck:
+def read_clusters(run: Run, epoch: int | None = None) -> LabelCheck:
     """The clusters of a run at an epoch: the newest that a person has named, else the newest; raises `UserError`."""
     epochs, entries = stored_epochs(run), naming.read_entries(run)
     if epoch is None:
@@ -190,7 +193,7 @@ def look(run: Run, epoch: int | None = None) -> LabelCheck:
     if epoch not in epochs:
         raise UserError("epoch", f"{epoch} has no snapshot; the epochs go from {epochs[0]} to {epochs[-1]}")
     split, _ = read_split(run.folder)
-    said, network = naming.at(entries, epoch), read_assignment(run, epoch, split)
+    said, network = naming.naming_of_epoch(entries, epoch), read_assignment(run, epoch, split)
     cluster = clusters_of(said, network.predicted, split.unlabeled)
     ids = cluster_ids(said, network.predicted, split.classes.total)
     return LabelCheck(epoch, split, network, said, default_names(run, split), cluster, tuple(ids.tolist()))

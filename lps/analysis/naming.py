@@ -217,7 +217,7 @@ def standing(entries: Sequence[Mapping], epoch: int) -> list[Mapping]:
     return [entry for _, entry in journal.standing(said_of(entries, epoch))]
 
 
-def at(entries: Sequence[Mapping], epoch: int) -> Naming:
+def naming_of_epoch(entries: Sequence[Mapping], epoch: int) -> Naming:
     """What the entries of an epoch add up to. Steps that cannot be done (any more) are passed over."""
     naming = Naming()
     for entry in standing(entries, epoch):
@@ -286,7 +286,7 @@ def record(run: Run, epoch: int, steps: Steps, snapshot: str = "", key: str = ""
     def entry_after(entries: list[Mapping]) -> Mapping | None:
         if key and any(entry.get("key") == key for entry in entries):
             return None
-        naming = at(entries, epoch)
+        naming = naming_of_epoch(entries, epoch)
         new = list(steps(naming) if callable(steps) else steps)
         for step in new:
             naming = after(naming, step)
@@ -362,7 +362,7 @@ def _is_of_naming(entry: Mapping) -> bool:
 
 
 def _is_step(step) -> bool:
-    """Whether a step can be done at all. One with another name, of a later version, is passed over by `at`."""
+    """Whether a step can be done. `naming_of_epoch` passes over steps of later versions."""
     if not isinstance(step, dict) or not isinstance(step.get("do"), str):
         return False
     try:

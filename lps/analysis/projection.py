@@ -123,7 +123,7 @@ def _largest_directions(centered: np.ndarray) -> np.ndarray:
     return randomized_svd(centered, 2, n_oversamples=30, n_iter=10, random_state=_SEED)[2].T
 
 
-def turn(plane: Plane, points: np.ndarray, towards: np.ndarray) -> Plane:
+def align_plane(plane: Plane, points: np.ndarray, towards: np.ndarray) -> Plane:
     """`plane` turned or mirrored so that its `points` lie as close as can be to the points `towards` (Procrustes).
 
     Keeps a map from flipping over when the plane is fitted anew on a later epoch.

@@ -92,7 +92,7 @@ def score_run(
         if kept is None:
             kept = _score(run, *how)
             if run.state().is_over:
-                score_cache.keep(run, stamp, how, _to_keep(kept))
+                score_cache.store_scores(run, stamp, how, _to_keep(kept))
         return kept
     except UserError as error:
         raise UserError(run.id, str(error)) from None
@@ -126,7 +126,7 @@ def _to_keep(scored: Scored) -> dict[str, object]:
 
 def _kept(run: Run, stamp: str, how: tuple[str, ...]) -> Scored | None:
     """What `_score` would give, from the file in the run's folder; None where that does not have it."""
-    kept = score_cache.read(run, stamp, how)
+    kept = score_cache.read_scores(run, stamp, how)
     if kept is None:
         return None
     try:

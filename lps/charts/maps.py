@@ -24,7 +24,7 @@ def shared_plane(start: Snapshot, first: int, newest: Snapshot, last: int) -> Pl
     if first == last or not np.array_equal(start.feature_index, newest.feature_index):
         return plane
     now = plane.project(newest.features)
-    return analysis.turn(plane, now, analysis.fit_plane(analysis.usable(start, first)).project(start.features))
+    return analysis.align_plane(plane, now, analysis.fit_plane(analysis.usable(start, first)).project(start.features))
 
 
 def on_plane(plane: Plane, snapshot: Snapshot, epoch: int) -> np.ndarray:

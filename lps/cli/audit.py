@@ -42,11 +42,13 @@ def _audit(options) -> int | None:
     from lps.cli._follow import CountBar
     from lps.scheduler import background_jobs
     from lps.studies import audits
-    from lps.studies.picture_audit import look
+    from lps.studies.picture_audit import audit_pictures
 
     background_jobs.end_when_cancelled(audits.path_of(config, options.runs))
     try:
-        found = look(config, options.runs, options.begun, background_jobs.silent if options.begun else CountBar())
+        found = audit_pictures(
+            config, options.runs, options.begun, background_jobs.silent if options.begun else CountBar()
+        )
     except background_jobs.Cancelled as error:
         say(str(error))
         return 130

@@ -114,10 +114,10 @@ def _write_report(options) -> None:
     run_report.check_name(options.to.name)
     if options.tag and options.tag.startswith(PREFIX) and not options.ids and not options.filter:
         known = sweep_report.find(sweep_records.known(options.runs), options.tag)
-        runs, text = known.runs, sweep_report.of(known, options.runs, scoring)
+        runs, text = known.runs, sweep_report.render_sweep_report(known, options.runs, scoring)
     else:
         runs = _chosen(options)
-        text = run_report.of(runs, scoring)
+        text = run_report.render_run_report(runs, scoring)
     _write(options.to, run_report.as_bytes(text))
     say(f"{counted(len(runs), 'run')}, {data_size(options.to.stat().st_size)}")
     print(options.to)

@@ -45,7 +45,7 @@ def _name(options) -> None:
     from lps.analysis import labels, naming
 
     run = find_run(options.runs, options.run)
-    found = labels.look(run, options.epoch)
+    found = labels.read_clusters(run, options.epoch)
     steps = [{"do": "merge", "id": cluster, "into": into} for cluster, into in options.merge]
     steps += [_named(text, found) for text in options.names]
     steps += [{"do": "reject", "id": cluster} for cluster in options.reject]
@@ -58,7 +58,7 @@ def _name(options) -> None:
         say(f"undone: {said}" if said else "nothing to undo")
     if steps:
         naming.record(run, found.epoch, steps, labels.digest(found.network.predicted))
-    _show(labels.look(run, found.epoch), options.json)
+    _show(labels.read_clusters(run, found.epoch), options.json)
 
 
 def _named(text: str, found) -> dict:
@@ -98,7 +98,7 @@ def _train_on(options) -> int | None:
     say("\n".join([planned.in_words(), *planned.notices()]))
     if options.dry_run:
         return None
-    submit.check([planned.config], judge=start_check.check)
+    submit.check_configs([planned.config], judge=start_check.check_start)
     made = training_on.begin(planned, name=options.name)
     if options.wait:
         from lps.cli._follow import follow

@@ -1,4 +1,4 @@
-"""Show runs and manage them: `list`, `show`, `stop`, `resume`, `rename`, `tag`, `note`, `delete`, `restore`."""
+"""Show runs and manage them: `list`, `_show_run`, `stop`, `resume`, `rename`, `tag`, `note`, `delete`, `restore`."""
 
 import argparse
 
@@ -16,7 +16,7 @@ def add(commands: Commands) -> None:
         "--recorded", action="store_true", help="list the recordings that come with the program instead"
     )
     add_filter(listing)
-    commands.add("show", show, "show one run", run=True, as_json=True)
+    commands.add("show", _show_run, "show one run", run=True, as_json=True)
     commands.add("stop", stop, "stop a run after a checkpoint; it can be resumed", run=True).add_argument(
         "--kill", action="store_true", help="stop now, without a checkpoint of the current epoch"
     )
@@ -51,7 +51,7 @@ def list_all(options) -> None:
         print(f"{row['id']}  {row['state']:10} epoch {row['epochs']:<4} {scores}  {row['name']}  {why}".rstrip())
 
 
-def show(options) -> None:
+def _show_run(options) -> None:
     from lps.scheduler import launcher
     from lps.store.summary import summarize
 

@@ -50,7 +50,7 @@ def _predict(options) -> int | None:
     if to is not None:
         _check_place(to, is_table)
     pictures = options.pictures or ""  # argparse of Python 3.11 makes a list of -- behind --
-    new_pictures.check(pictures)
+    new_pictures.check_source(pictures)
     run = find_run(options.runs, options.run)
     if options.result is not None:
         return _predict_for_a_page(run, pictures, options.result)
@@ -158,7 +158,7 @@ def _pixels(run, pictures: str) -> Iterator[np.ndarray]:
     """The pictures once more, as the run sees them."""
     from lps.inference import new_pictures, trained
 
-    for images in new_pictures.of(pictures, trained.form_of(run.config())).pieces():
+    for images in new_pictures.open_pictures(pictures, trained.form_of(run.config())).pieces():
         yield from images.pixels
 
 

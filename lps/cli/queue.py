@@ -18,7 +18,7 @@ _REMOVED = {  # actions of earlier versions, with what to use instead
 
 
 def add(commands: Commands) -> None:
-    top = commands.add("queue", show, "show running and waiting runs; change their order", as_json=True)
+    top = commands.add("queue", show_queue, "show running and waiting runs; change their order", as_json=True)
     actions = top.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
     _action(
         actions,
@@ -57,12 +57,12 @@ def _action(actions, name: str, act, help: str, *, run: bool = False) -> argpars
     return sub
 
 
-def show(options) -> None:
+def show_queue(options) -> None:
     from lps.scheduler import launcher, overview
 
     launcher.tend(options.runs)
     now = time.time()
-    found = overview.look(options.runs, now)
+    found = overview.read_queue(options.runs, now)
     if found.switch.problem:
         say(found.switch.problem)
     if options.json:
@@ -126,7 +126,7 @@ def _set_slots(options) -> None:
         queue.set_cpu_slots(options.runs, options.number)
         launcher.pump(options.runs)
     else:
-        say(overview.suggestion_in_words(overview.look(options.runs)))
+        say(overview.suggestion_in_words(overview.read_queue(options.runs)))
     if run_slots.demanded_cpu_slots() is not None:
         say("LPS_CPU_SLOTS is set and overrides the number stored for the queue")
     print(run_slots.cpu_slots(options.runs))

@@ -79,7 +79,7 @@ def search(options) -> int:
         parallel=options.parallel,
     )
     searches.load_optuna()
-    searches.check(request)
+    searches.check_request(request)
     found = searches.ask(request, options.runs)
     _say_request(request, options.runs)
     return _carry_out(found, options)
@@ -97,7 +97,7 @@ def _known(found, options) -> int:
         if options.trials is not None or options.parallel is not None:
             searches.extend(found, options.trials, options.parallel)
         return _carry_out(found, options)
-    result = search_results.read(found)
+    result = search_results.read_results(found)
     print_json(_as_json(result)) if options.json else _show(result)
     return 0
 
@@ -121,7 +121,7 @@ def _carry_out(found, options) -> int:
         say(f"the search was stopped; its running runs continue. To resume: {_way_on(found.name, options.runs)}")
         return 130
     if options.lock is None:
-        result = search_results.read(found)
+        result = search_results.read_results(found)
         print_json(_as_json(result)) if options.json else _show(result)
     return 0 if how == "finished" else 1
 
@@ -158,7 +158,7 @@ def _list(options) -> int:
     rows = []
     for found in searches.list_searches(options.runs):
         try:
-            rows.append(_row(found.name, search_results.read(found, with_importance=False)))
+            rows.append(_row(found.name, search_results.read_results(found, with_importance=False)))
         except UserError as error:
             rows.append({"name": found.name, "state": "unreadable", "reason": str(error)})
     if options.json:

@@ -97,7 +97,7 @@ def _check(configs, here: bool = True) -> None:
     from lps.scheduler import start_check
     from lps.studies import sweeps
 
-    sweeps.check(configs, here, start_check.check)
+    sweeps.check_sweep(configs, here, start_check.check_start)
 
 
 def _as_json(wanted, estimate) -> dict:

@@ -140,7 +140,7 @@ def checked_config(options, usual: Mapping[str, object] = MappingProxyType({}), 
     asked = parse_settings(options.settings, options.method)
     lighter = submit.light_settings(options.dataset, dict(usual) | asked, here) if options.light else {}
     config = configure(lighter | dict(usual) | own | asked)
-    submit.check([config], here, fetch=True, judge=start_check.check)
+    submit.check_configs([config], here, fetch=True, judge=start_check.check_start)
     _tell_skipped(config)
     return config
 

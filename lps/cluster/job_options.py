@@ -70,14 +70,14 @@ class Options:
         return [f"{option.argument}{value}" for option, value in self._each() if option.argument is not None]
 
     def texts(self) -> list[str]:
-        """NAME=VALUE for every option: `read` gives the options back, also from a file."""
+        """NAME=VALUE for every option: `read_options` gives the options back, also from a file."""
         return [f"{option.parameter.name}={value}" for option, value in self._each()]
 
     def _each(self) -> list[tuple[Option, object]]:
         return [(option, one) for option, value in self.given for one in (value if option.is_list else [value])]
 
 
-def read(place: str, table: Mapping[str, Option], texts: Sequence[str]) -> Options:
+def read_options(place: str, table: Mapping[str, Option], texts: Sequence[str]) -> Options:
     """The options in texts NAME=VALUE; a later one replaces an earlier one. Raises `UserError`."""
     given = {}
     for text in texts:

@@ -54,7 +54,7 @@ def backbone_at_start(config: Config, images: Pictures) -> nn.Module:
     seed = int(seeded(torch.device("cpu"), config.features_seed, NOISE).initial_seed())
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)  # of weights that nobody has trained
-        backbone = backbones.of(config, images.shape[1])
+        backbone = backbones.build_backbone(config, images.shape[1])
     if config.network_start != "random":
         start_weights.load(config, backbone)
     return backbone

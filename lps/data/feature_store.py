@@ -247,7 +247,7 @@ def made(
 
     try:
         folder.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with locks.turn(waiting.lock, should_stop, tell, "features") as is_ours:
+        with locks.wait_for_lock(waiting.lock, should_stop, tell, "features") as is_ours:
             if not is_ours:
                 return None
             return opened(key, views) or _finished(folder, count, views, begin, report, should_stop)

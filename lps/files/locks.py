@@ -40,7 +40,7 @@ def claim(path: Path, patience: float = 1.0) -> int | None:
         time.sleep(0.01)
 
 
-def note(lock: int, text: str) -> None:
+def write_owner(lock: int, text: str) -> None:
     """Write into a lock file (a descriptor) who has it, as far as the disk lets: no lock depends on it."""
     if os.fstat(lock).st_nlink > 1:  # it has a name elsewhere too, and is not ours alone to write to
         return
@@ -65,7 +65,7 @@ def is_held(path: Path) -> bool:
 
 
 @contextmanager
-def turn(path: Path, should_stop: Callable[[], bool], tell: Callable[[], None], what: str) -> Iterator[bool]:
+def wait_for_lock(path: Path, should_stop: Callable[[], bool], tell: Callable[[], None], what: str) -> Iterator[bool]:
     """Whether the lock on `path` is ours inside the `with`; waits as long as another process lives that holds it.
 
     While it waits it calls `tell` again and again, and gives False where `should_stop` says so. what: what the other

@@ -44,7 +44,7 @@ def is_newer(kind: str, version: object) -> bool:
     return type(version) is int and version > VERSIONS[kind]
 
 
-def check(kind: str, version: object, name: str = "") -> int:
+def check_version(kind: str, version: object, name: str = "") -> int:
     """The version of a file of `kind` called `name`; raises `UserError` for a newer one, and for what is none.
 
     version: as it stands in the file, None where it has none.

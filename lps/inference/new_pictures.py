@@ -91,12 +91,12 @@ class NewPictures:
         return f"none can be used: {shorten(name)} {reason}{more}"
 
 
-def of(what: str | os.PathLike | np.ndarray, form: Form) -> NewPictures:
+def open_pictures(what: str | os.PathLike | np.ndarray, form: Form) -> NewPictures:
     """The pictures of a folder (with all folders in it), of an .npz, or of an array uint8 (n, height, width[, 3]).
 
     Raises `UserError` where there is no such thing.
     """
-    check(what)
+    check_source(what)
     if form.are_vectors or isinstance(what, str | os.PathLike) and is_vector_file(what) and not _is_npz(what):
         return _of_vectors(what, form)
     if isinstance(what, np.ndarray):
@@ -106,7 +106,7 @@ def of(what: str | os.PathLike | np.ndarray, form: Form) -> NewPictures:
     return NewPictures(lambda found: _numbered(found, _unpacked(os.fspath(what)), form))
 
 
-def check(what: str | os.PathLike | np.ndarray) -> None:
+def check_source(what: str | os.PathLike | np.ndarray) -> None:
     """Raises `UserError` where there are no pictures to be looked for."""
     if isinstance(what, np.ndarray) or os.path.isdir(what):
         return

@@ -30,9 +30,9 @@ Report = Callable[[int, int | None], None]  # pictures that are done, and how ma
 
 def predict(run: Run, what: str | os.PathLike | np.ndarray, report: Report = lambda done, total: None) -> Predicted:
     """Predict the pictures of a folder, an .npz or an array; raises `UserError`, and nothing was written then."""
-    new_pictures.check(what)
+    new_pictures.check_source(what)
     predictor = Predictor(run)
-    new = new_pictures.of(what, predictor.model.form)
+    new = new_pictures.open_pictures(what, predictor.model.form)
     return predictor.told(predictor.rows(new, report), new)
 
 
@@ -126,7 +126,7 @@ def said_of(model: Trained) -> tuple[Naming, list[str]]:
     if not named:
         return Naming(), []
     epoch = max(named)
-    said = naming.at(entries, epoch)
+    said = naming.naming_of_epoch(entries, epoch)
     if epoch == model.epoch and model.step == 0:
         return said, []
     then = read_assignment(run, epoch, split).predicted.astype(np.int64)

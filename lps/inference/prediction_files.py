@@ -102,7 +102,7 @@ def write(path: Path, found: Predicted) -> None:
     write_arrays(path, about=about, **arrays)
 
 
-def read(path: Path) -> Predicted:
+def read_predictions(path: Path) -> Predicted:
     """What `write` wrote; raises `UserError` where it is missing or damaged."""
     stored = read_arrays(path, ("about", *_ROWS, *(f"curve_{name}" for name in _CURVES)))
     try:

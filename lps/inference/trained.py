@@ -131,7 +131,7 @@ def load(run: Run) -> Trained:
         raise UserError("run", f"{run.title} is a recording, which has no weights; launch a copy to get your own run")
     torch.set_num_threads(available_cores())
     name, state = _weights(run)
-    material = prepare(config, inherited.read(run))
+    material = prepare(config, inherited.read_confirmed(run))
     form, backbone = Form.of(config, material.images), None
     if config.features == "stored":
         backbone = extraction.backbone_at_start(config, material.images)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from lps.analysis import naming
-from lps.analysis.labels import LabelCheck, look
+from lps.analysis.labels import LabelCheck, read_clusters
 from lps.analysis.naming import Naming
 from lps.data.classes import Classes
 from lps.data.confirmed_labels import Confirmed
@@ -108,14 +108,14 @@ def plan(
     `unnamed` has a name or is not there.
     """
     _check(run, rule, threshold, changes)
-    looked = _merged(look(run, epoch), unnamed)
+    looked = _merged(read_clusters(run, epoch), unnamed)
     if looked.said.is_empty:
         remedy = "name clusters on the page Clusters, or with python -m lps name"
         raise UserError("names", f"do not exist at epoch {looked.epoch}; {remedy}")
     images, given, new, waiting = _labels(looked, rule, threshold)
     if not len(images):
         raise UserError("labels", _nothing_said(looked, rule, threshold))
-    before, split = inherited.read(run), looked.split
+    before, split = inherited.read_confirmed(run), looked.split
     confirmed = Confirmed(
         *_together(before, images, given),
         names=(*(before.names if before else ()), *new),

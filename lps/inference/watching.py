@@ -55,7 +55,7 @@ class Watch:
     """
 
     def __init__(self, run: Run, folder: Path):
-        new_pictures.check(str(folder))
+        new_pictures.check_source(str(folder))
         if not folder.is_dir():
             raise UserError("pictures", f"{quoted(str(folder))} is not a folder; only a folder can be watched")
         self._folder, self._predictor = folder, Predictor(run)

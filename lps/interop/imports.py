@@ -71,7 +71,9 @@ def import_runs(
             if not ids:
                 raise UserError("path", f"{shorten(path.name)} has no run: no folder has the name of a run")
             for run_id in ids:
-                notes[run_id] = notes.get(run_id, []) + check(Run(drafts / run_id), path.name, dataset_path)
+                notes[run_id] = notes.get(run_id, []) + check_imported_run(
+                    Run(drafts / run_id), path.name, dataset_path
+                )
             found += _place([drafts / run_id for run_id in ids], root, notes)
     return found
 
@@ -285,14 +287,14 @@ def _bytes(path: Path) -> bytes | None:
 # ---------------------------------------------------------------------------------------------------- checking
 
 
-def check(run: Run, origin: str, dataset_path: str | None = None) -> list[str]:
+def check_imported_run(run: Run, origin: str, dataset_path: str | None = None) -> list[str]:
     """Check every file of a run that was copied and make it one of this machine; raises `UserError`.
 
     Gives sentences on what is damaged and does no harm.
     """
     notes = _check_config(run, dataset_path)
-    notes += _check_events(run) + _check_checkpoints(run) + untrusted_arrays.check(run)
-    versions.check("meta.json", run.read_json("meta.json").get("version"))
+    notes += _check_events(run) + _check_checkpoints(run) + untrusted_arrays.check_arrays(run)
+    versions.check_version("meta.json", run.read_json("meta.json").get("version"))
     notes += _check_records(run) + _check_names(run) + run.damages()
     run.keep_damaged("meta.json")
     meta = run.meta()

@@ -62,7 +62,7 @@ def points(features: np.ndarray) -> str:
 
 def _about(run: Run, epoch: int, found: Snapshot, split: Split, targets: np.ndarray) -> str:
     """A line an image under `COLUMNS`: true class and group where known, what the network said, and what a person."""
-    said, defaults = naming.at(naming.read_entries(run), epoch), default_names(run, split)
+    said, defaults = naming.naming_of_epoch(naming.read_entries(run), epoch), default_names(run, split)
     rows = np.searchsorted(split.unlabeled, found.feature_index)
     if not np.array_equal(split.unlabeled[np.minimum(rows, len(split.unlabeled) - 1)], found.feature_index):
         raise UserError("snapshots", f"epoch {epoch} has features of images that are not unlabeled ones of this run")

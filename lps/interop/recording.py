@@ -142,7 +142,7 @@ def _plane(first: Snapshot, last: Snapshot) -> projection.Plane:
     if not np.array_equal(first.feature_index, last.feature_index):
         return plane
     early = first.features.astype(np.float32)
-    return projection.turn(plane, plane.project(features), projection.fit_plane(early).project(early))
+    return projection.align_plane(plane, plane.project(features), projection.fit_plane(early).project(early))
 
 
 def _write_epoch(

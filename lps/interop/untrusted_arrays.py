@@ -23,12 +23,12 @@ class Damaged(UserError):
     """A file that is not what was written. Nothing worse: a run can do without most of them."""
 
 
-def check(run: Run) -> list[str]:
+def check_arrays(run: Run) -> list[str]:
     """Removes damaged snapshots and maps; raises `UserError` for a damaged split, and for whatever lies."""
     labels = run.folder / inherited.LABELS
     if labels.exists():
         _check_arrays(labels)
-        inherited.read(run)
+        inherited.read_confirmed(run)
     paths = [*sorted(run.snapshots.glob("*.npz")), *sorted(run.projections.glob("*.npz"))]
     if not (run.folder / "split.npz").exists():
         if paths:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lps.files import disk
 from lps.files.atomic import open_regular, read_small, write_whole
-from lps.files.locks import claim, is_held, note
+from lps.files.locks import claim, is_held, write_owner
 from lps.files.program import SOURCE
 from lps.machine import processes
 
@@ -67,7 +67,7 @@ def begin(result: Path, command: Sequence[str]) -> None:
 
 def note_worker(lock: int, pid: int) -> None:
     """Write into the lock (a descriptor) of a result which process is at it, so that it can be woken to end."""
-    note(lock, f"{pid} {processes.start_ticks(pid)}")
+    write_owner(lock, f"{pid} {processes.start_ticks(pid)}")
 
 
 def detach(command: Sequence[str], log: Path, lock: int) -> subprocess.Popen:

@@ -89,7 +89,7 @@ _OWN = {
 }
 
 
-def of(config: "Config", channels: int) -> nn.Module:
+def build_backbone(config: "Config", channels: int) -> nn.Module:
     """The backbone of a run, with random weights; raises `UserError` for what there is not."""
     return build(
         config.network_name,
@@ -176,7 +176,7 @@ def freeze(name: str, backbone: nn.Module, last_frozen: str) -> list[nn.Module]:
     return frozen
 
 
-def check(config: "Config", channels: int, height: int, width: int) -> None:
+def check_backbone(config: "Config", channels: int, height: int, width: int) -> None:
     """As `check_images`, for the backbone of a run."""
     choices = {"size": config.network_image_size, "tokens": config.network_tokens, "file": config.network_checkpoint}
     check_images(config.network_name, channels, height, width, **choices)

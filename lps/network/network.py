@@ -108,7 +108,7 @@ class Network(nn.Module):
         if is_stored:
             self.backbone = FeatureHead(channels, config.features_width, config.features_hidden)
         else:
-            self.backbone = backbones.of(config, channels)
+            self.backbone = backbones.build_backbone(config, channels)
         width = self.backbone.num_features
         if config.network_head == "cosine":
             self.classifier = CosineClassifier(width, num_classes, config.network_cosine_scale)

@@ -52,14 +52,14 @@ def _fitted(tensors: dict[str, Tensor], backbone: nn.Module) -> dict[str, Tensor
     return backbone.fitted(tensors) if hasattr(backbone, "fitted") else tensors
 
 
-def check(config: Config, channels: int, height: int, width: int) -> None:
+def check_start_weights(config: Config, channels: int, height: int, width: int) -> None:
     """Raise `UserError` where backbone, frozen stage, pictures and checkpoint file do not fit together.
 
     Downloads nothing. For pictures of `height` x `width` pixels.
     """
-    backbones.check(config, channels, height, width)
+    backbones.check_backbone(config, channels, height, width)
     with torch.random.fork_rng(devices=[]):
-        backbone = backbones.of(config, channels)
+        backbone = backbones.build_backbone(config, channels)
     backbones.freeze(config.network_name, backbone, config.network_freeze_until)
     if config.network_start == "checkpoint":
         _of_file(config, backbone)

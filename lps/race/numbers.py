@@ -34,7 +34,7 @@ _STEPS = {"guesses": "steps/guessed_seen", "kl": "steps/kl"}
 _BRAKES = {"seen": "steps/margin/seen", "novel": "steps/margin/novel"}
 
 
-def of(runs: Sequence[Run], pasts: Sequence[History] | None = None) -> dict:
+def race_of_runs(runs: Sequence[Run], pasts: Sequence[History] | None = None) -> dict:
     """The race of one to three runs of one split; raises `UserError` for others, and where nothing was recorded yet.
 
     pasts: their histories, where somebody has read them already.

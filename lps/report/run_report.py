@@ -64,7 +64,7 @@ def check_name(name: str) -> None:
         raise UserError("to", f"{shorten(name)} is not a report file; expected a name that ends in .html")
 
 
-def of(runs: Sequence[Run], scoring: Scoring, now: datetime | None = None) -> str:
+def render_run_report(runs: Sequence[Run], scoring: Scoring, now: datetime | None = None) -> str:
     """The report of one run, or of several compared; raises `UserError` where none of several can be scored."""
     if len(runs) == 1:
         return of_run(runs[0], now)
@@ -323,7 +323,7 @@ def _confusion(run: Run, split: Split, targets: np.ndarray, names: list[str]) ->
     epochs = snapshots.snapshot_epochs(run.snapshots)
     try:
         network = clusters.read_assignment(run, epochs[-1], split)
-        said = naming.at(naming.read_entries(run), epochs[-1])
+        said = naming.naming_of_epoch(naming.read_entries(run), epochs[-1])
         defaults = labels.default_names(run, split)
     except (UserError, IndexError):
         return []

@@ -54,7 +54,7 @@ class _Told:
     scored: Scored | None
 
 
-def of(known: SweepRecord, root: Path, scoring: Scoring, now: datetime | None = None) -> str:
+def render_sweep_report(known: SweepRecord, root: Path, scoring: Scoring, now: datetime | None = None) -> str:
     """The report of a sweep as it stands; runs that are not finished are named."""
     asked = sweeps.from_kept(known.asked)
     items = sweeps.sketch(asked, root, known.name).items if asked else sweeps.tagged_items(known.runs)

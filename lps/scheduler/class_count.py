@@ -63,7 +63,7 @@ def path_of(config: Config, root: Path) -> Path:
     return Path(root) / FOLDER / f"{config.dataset}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 
 
-def read(path: Path) -> ClassCount | None:
+def read_class_count(path: Path) -> ClassCount | None:
     """The stored count, None where there is none; raises `UserError` where it is damaged."""
     try:
         stored = json.loads(read_small(path))

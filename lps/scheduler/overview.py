@@ -111,7 +111,7 @@ class QueueSnapshot:
         return next((item for item in self.going if slot in item.slots), None)
 
 
-def look(root: Path, now: float | None = None, known: KnownCosts | None = None) -> QueueSnapshot:
+def read_queue(root: Path, now: float | None = None, known: KnownCosts | None = None) -> QueueSnapshot:
     """known: what finished runs took, where the caller has asked for it before."""
     root, now = Path(root), time.time() if now is None else now
     known = costs.known_costs(root, with_bytes=False) if known is None else known

@@ -28,7 +28,7 @@ LITTLE = 1_000_000_000  # bytes; with fewer it is said even where nobody knows
 ACTIVATION_BYTES = {"digits_resnet": 713, "cifar_resnet18": 4607, "resnet50": 1714}
 
 
-def check(config: Config, here: bool = True) -> Split:
+def check_config(config: Config, here: bool = True) -> Split:
     """The split that the run would have; raises `UserError` where data, split or device do not allow the run.
 
     here: whether it is to run on this machine; what devices the nodes of a cluster have, nobody knows before.

@@ -198,7 +198,7 @@ def _check_whole(name: str, number: int, least: int, most: int, hint: str = "") 
 
 
 @contextmanager
-def turn(root: Path) -> Iterator[None]:
+def lock_queue(root: Path) -> Iterator[None]:
     """Lock the queue: no other process starts runs or changes their order inside the `with`. Raises `UserError`."""
     with as_user_error("queue", f"{shorten(str(root))} cannot be written to"):
         lock = claim(Path(root) / ".sched.lock", TURN_PATIENCE_S)
@@ -238,7 +238,7 @@ def put_first(run: Run) -> None:
 
 def set_paused(root: Path, paused: bool) -> None:
     """Pause the queue, or let it go on; running runs go on either way."""
-    with turn(root):
+    with lock_queue(root):
         switch = read_switch(root)
         if switch.paused != paused or switch.problem:
             _write_switch(root, replace(switch, paused=paused, since=round(time.time(), 3)))
@@ -247,9 +247,9 @@ def set_paused(root: Path, paused: bool) -> None:
 def set_cpu_slots(root: Path, number: int) -> None:
     """Set how many runs the processor may train at a time. Running runs go on, also where there are more."""
     check_cpu_slots(number)
-    with suppress(OSError):  # `turn` reports it
+    with suppress(OSError):  # `lock_queue` reports it
         Path(root).mkdir(parents=True, exist_ok=True, mode=0o700)
-    with turn(root):
+    with lock_queue(root):
         switch = read_switch(root)
         if switch.cpu_slots != number or switch.problem:
             _write_switch(root, replace(switch, cpu_slots=number))
@@ -259,7 +259,7 @@ def _write_switch(root: Path, switch: Switch) -> None:
     """The caller has the turn. Raises `UserError` where a newer version wrote the file, and leaves it as it is."""
     version = Run(Path(root)).read_json(SWITCH).get("version")
     if versions.is_newer("queue", version):
-        versions.check("queue", version, SWITCH)
+        versions.check_version("queue", version, SWITCH)
     values = {"paused": switch.paused, "time": switch.since, "cpu_slots": switch.cpu_slots}
     write_json(Path(root) / SWITCH, versions.stamped("queue", values))
 
@@ -285,7 +285,7 @@ def _change(run: Run, edit: Callable[[DesiredState], DesiredState]) -> None:
     """Store the edited wish of a waiting run, which nobody can start meanwhile. Raises `UserError`."""
     run = Run(run.folder.resolve())
     run.check_writable()
-    with turn(run.root), run.changing():
+    with lock_queue(run.root), run.changing():
         if not run.waiting_attempt() or is_held(run.lock):
             state = state_in_words(run)
             raise UserError("run", f"{run.id} is {state}; only waiting runs are in the queue")

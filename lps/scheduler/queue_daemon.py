@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from lps.errors import UserError
-from lps.files.locks import boot_id, claim, note
+from lps.files.locks import boot_id, claim, write_owner
 from lps.machine.processes import start_ticks
 from lps.scheduler import launcher, queue
 
@@ -39,7 +39,7 @@ def _main(arguments: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     about = {"boot_id": boot_id(), "waker_pid": os.getpid(), "waker_ticks": start_ticks(os.getpid())}
-    note(options.lock, json.dumps(about))
+    write_owner(options.lock, json.dumps(about))
     _watch(options.folder, options.lock, arguments[cut + 1 :])
     return 0
 

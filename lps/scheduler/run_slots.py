@@ -9,7 +9,7 @@ from pathlib import Path
 from lps.errors import shown
 from lps.files import disk
 from lps.files.atomic import read_small, sweep
-from lps.files.locks import claim, is_held, note
+from lps.files.locks import claim, is_held, write_owner
 from lps.machine.devices import available_gpus
 from lps.scheduler import queue
 from lps.settings.config import Config
@@ -30,7 +30,7 @@ def take_over(run: Run, slot: int) -> None:
     Where its runner was killed in the midst of a write, and nobody resumes it, a temporary file would stay for ever.
     """
     sweep_after(run.root, slot)
-    note(slot, run.id)
+    write_owner(slot, run.id)
 
 
 def sweep_after(root: Path, slot: int) -> None:

@@ -27,17 +27,17 @@ def _is_needed(config: Config) -> bool:
     return config.network_start == "checkpoint" or ":" in name or backbone_names.usual_start(name) is not None
 
 
-def check(config: Config) -> None:
+def check_start(config: Config) -> None:
     """Raises `UserError` where network, pictures and start weights do not fit."""
     if _is_needed(config):
         from lps.network import start_weights
 
         images = sources.of(config).pixels
-        start_weights.check(config, images.shape[3], *images.shape[1:3])
+        start_weights.check_start_weights(config, images.shape[3], *images.shape[1:3])
 
 
 def ask(config: Config) -> None:
-    """As `check`, in a process of its own; raises `UserError`."""
+    """As `check_start`, in a process of its own; raises `UserError`."""
     if not _is_needed(config):
         return
     command = [sys.executable, "-m", "lps.scheduler.start_check"]
@@ -54,6 +54,6 @@ def ask(config: Config) -> None:
 
 if __name__ == "__main__":
     try:
-        check(Config.from_json(sys.stdin.read()))
+        check_start(Config.from_json(sys.stdin.read()))
     except UserError as error:
         sys.exit(print(error, file=sys.stderr) or 2)

@@ -51,7 +51,7 @@ def light_settings(dataset: str, asked: Mapping[str, object], here: bool = True)
     return recipes.efforts(dataset).get(lighter(dataset, asked, here), {})
 
 
-def check(
+def check_configs(
     configs: Sequence[Config],
     here: bool = True,
     *,
@@ -60,15 +60,15 @@ def check(
 ) -> None:
     """Data, split, device and start weights of every config, each distinct one once; raises `UserError`.
 
-    here: as of `preflight.check`. fetch: download data that can be and is not there. judge: who looks at start weights,
-    `start_check.check` or, where torch shall not be loaded, `start_check.ask`; without it nobody does.
+    here: as of `preflight.check_config`. fetch: download data that is missing. judge: what checks start weights,
+    `start_check.check_start` or, where torch shall not be loaded, `start_check.ask`; without it nobody does.
     """
     shared = [key for key in protocol_parameters() if key not in _UNCHECKED]
     # One data set after the other: only the newest ones stay in memory.
     for config in sorted(_distinct(configs, shared), key=lambda config: (config.dataset, config.dataset_path or "")):
         if fetch:
             sources.fetch(config.dataset, config.dataset_path)
-        preflight.check(config, here)
+        preflight.check_config(config, here)
     for config in _distinct(configs, _JUDGED) if judge else ():
         judge(config)
 

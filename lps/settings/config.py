@@ -417,7 +417,7 @@ class Config:
             raise BadSetting("config.json", f"is not JSON ({error})") from None
         if not isinstance(values, dict):
             raise BadSetting("config.json", f"holds {shorten(values)}, not an object of settings")
-        versions.check("config.json", values.pop("version", None))
+        versions.check_version("config.json", values.pop("version", None))
         return configure_stored({_DECISIONS: None} | values)
 
 

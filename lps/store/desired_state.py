@@ -51,7 +51,7 @@ class DesiredState:
         return {k: v for k, v in asdict(self).items() if k in _ALWAYS or v != usual[k]}
 
 
-def read(stored: Mapping) -> DesiredState:
+def parse_desired_state(stored: Mapping) -> DesiredState:
     """The wish in a JSON object; what is missing or damaged counts as if it had never been asked for."""
     want = stored.get("want")
     asked = number(stored.get("time"), 0.0)

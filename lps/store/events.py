@@ -89,7 +89,7 @@ def check_version(path: Path) -> int:
         version = _version(str(path), about.st_ino, moment)
     except OSError:
         return 0
-    return versions.check("events.jsonl", version)
+    return versions.check_version("events.jsonl", version)
 
 
 @lru_cache(maxsize=16_384)

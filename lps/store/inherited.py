@@ -43,7 +43,7 @@ def _take(weights: Path, to: Path) -> None:
         write_checked(to, weights.read_bytes())
 
 
-def read(run: Run) -> Confirmed | None:
+def read_confirmed(run: Run) -> Confirmed | None:
     """The labels that a person confirmed for a run; None for one without. Raises `UserError` for a damaged file."""
     wanted = run.config().split_confirmed
     return None if wanted is None else _read_file(run.folder / LABELS, wanted)
@@ -111,7 +111,7 @@ def in_words(run: Run) -> str:
 
 def _told(run: Run) -> Confirmed | None:
     try:
-        return read(run) if (run.folder / LABELS).exists() else None
+        return read_confirmed(run) if (run.folder / LABELS).exists() else None
     except UserError:
         return None
 

@@ -192,7 +192,7 @@ class Run:
                 else "is damaged: the last request (start, stop, resume) is unknown"
             )
         try:
-            versions.check(name, stored.get("version"), name)
+            versions.check_version(name, stored.get("version"), name)
         except UserError as error:
             return str(error).partition(": ")[2]
         return "" if _is_sound_meta(stored) else "is damaged: name, note or tags cannot be read"
@@ -233,7 +233,7 @@ class Run:
         with self.changing():
             version = self.read_json("meta.json").get("version")
             if versions.is_newer("meta.json", version):
-                versions.check("meta.json", version)
+                versions.check_version("meta.json", version)
             meta = self.meta()
             if rev not in (None, meta["rev"]):
                 raise UserError("rev", f"{shorten(rev)} is not {meta['rev']}: another user has changed the texts since")
@@ -305,7 +305,7 @@ class Run:
 
     def wish(self) -> DesiredState:
         """What somebody last asked of the run."""
-        return desired_state.read(self.read_json("want.json"))
+        return desired_state.parse_desired_state(self.read_json("want.json"))
 
     def ended_attempt(self) -> int:
         """The newest attempt that has a record of its end; 0 without any."""

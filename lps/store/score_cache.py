@@ -38,13 +38,13 @@ def _version(name: str, about: os.stat_result) -> bytes:
     return f"{name} {about.st_mtime_ns} {about.st_size}\n".encode()
 
 
-def read(run: Run, stamp: str, how: tuple[str, ...]) -> dict | None:
+def read_scores(run: Run, stamp: str, how: tuple[str, ...]) -> dict | None:
     """What was kept of `run`, scored `how`, when its files had this `stamp`; None without."""
     kept = _entries(run, stamp).get(" ".join(how))
     return kept if isinstance(kept, dict) else None
 
 
-def keep(run: Run, stamp: str, how: tuple[str, ...], values: Mapping[str, object]) -> None:
+def store_scores(run: Run, stamp: str, how: tuple[str, ...], values: Mapping[str, object]) -> None:
     """Keep `values`, which JSON can hold; nothing happens for a recording, or where the disk refuses."""
     if run.is_recorded:
         return

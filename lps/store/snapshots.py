@@ -167,7 +167,7 @@ def read_arrays(path: Path, names, optional=(), thinned: Sequence[str] = ()) -> 
         with open_regular(path) as file, ArrayFile(file) as stored:
             if "version" in stored.names:
                 _check_head(path.name, "seed", stored.head("version"))
-                versions.check("arrays", stored.read("version").item(), path.name)
+                versions.check_version("arrays", stored.read("version").item(), path.name)
             wanted = [*names, *(name for name in optional if name in stored.names)]
             size = sum(_check_head(path.name, name, stored.head(name)) for name in wanted)
             if size > MOST_ARRAYS:

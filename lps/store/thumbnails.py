@@ -52,7 +52,7 @@ def write(folder: Path, images: Images, split: Split) -> None:
     write_whole(folder / FILE, out.getvalue())
 
 
-def read(run: Run, split: Split, targets: np.ndarray) -> Images:
+def read_thumbnails(run: Run, split: Split, targets: np.ndarray) -> Images:
     """The pictures of a recording by image id; grey where there is none. Raises `UserError` for a damaged sheet.
 
     targets: class id of every image, -1 unknown.

@@ -100,7 +100,7 @@ def begin(config: Config, root: Path) -> None:
     background_jobs.begin(path_of(config, root), background_jobs.subject_of(looked), "audit", "--begun", *words)
 
 
-def read(path: Path) -> Audited | None:
+def read_findings(path: Path) -> Audited | None:
     """What was found, None where nobody has looked; raises `UserError` where the file is damaged."""
     try:
         with open_regular(path) as file:

@@ -190,7 +190,7 @@ def search(
     is; is_begun: as in `at_work`. Raises `UserError`, and `Cancelled` where a person wants it to end.
     """
     config = searched(config)
-    split = preflight.check(config)
+    split = preflight.check_config(config)
     if most is not None and not split.classes.seen < most < len(split.training):
         raise UserError(
             "most", f"{most} is not a whole number from {split.classes.seen + 1} to {len(split.training) - 1}"

@@ -17,7 +17,7 @@ _KEPT = 500  # findings of a kind
 _MEMBERS = 1000  # pictures of one
 
 
-def look(config: Config, root: Path, is_begun: bool = False, show: Show = silent) -> Audited:
+def audit_pictures(config: Config, root: Path, is_begun: bool = False, show: Show = silent) -> Audited:
     """Look at the pictures of `config` as their files say, and store what is found for pages.
 
     Others see how far it is, and may cancel it. is_begun: as in `at_work`. Raises `UserError`, and `Cancelled` where a
@@ -30,7 +30,7 @@ def look(config: Config, root: Path, is_begun: bool = False, show: Show = silent
             "pictures",
             f"{len(images.labels):,} are more than {MOST:,}; use a part of them with dataset.images_per_class",
         )
-    preflight.check(config)
+    preflight.check_config(config)
     with at_work(config, path, is_begun, show) as progress:
         features, _ = start_features(config, root, progress, "compare", None)
 

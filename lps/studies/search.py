@@ -104,7 +104,7 @@ class Search:
         """What was asked; raises `UserError` where the file is missing or damaged."""
         try:
             stored = json.loads(read_small(self.folder / "search.json"))
-            versions.check("search.json", stored.get("version"))
+            versions.check_version("search.json", stored.get("version"))
             base = configure_stored(stored["base"])
             about = {key: stored[key] for key in ("objective", "trials", "prune", "sampler_seed", "parallel")}
             space = read_space(stored["space"], base.method)
@@ -177,10 +177,10 @@ def checked(request: Request) -> Request:
     return request
 
 
-def check(request: Request, judge: Callable[[Config], None] | None = None) -> None:
-    """The slots, and the settings that all its runs share as `submit.check` does; raises `UserError`."""
+def check_request(request: Request, judge: Callable[[Config], None] | None = None) -> None:
+    """The slots, and the settings that all its runs share as `submit.check_configs` does; raises `UserError`."""
     run_slots.demanded_cpu_slots()
-    submit.check([request.base], judge=judge)
+    submit.check_configs([request.base], judge=judge)
 
 
 def _digest(request: Request) -> str:

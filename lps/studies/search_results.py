@@ -66,7 +66,7 @@ class Result:
         return OBJECTIVES[self.request.objective]
 
 
-def read(search: Search, with_importance: bool = True) -> Result:
+def read_results(search: Search, with_importance: bool = True) -> Result:
     """Where a search stands, from its files; raises `UserError` where they are damaged or Optuna is missing."""
     request = search.request()
     is_running = is_held(search.lock)
@@ -110,7 +110,7 @@ def _state(search: Search, result: Result, is_running: bool) -> str:
 
 
 def importance(search: Search, result: Result) -> dict[str, float]:
-    """As `Result.importance`, for a result that was read without it; raises `UserError` as `read` does."""
+    """As `Result.importance`, for a result that was read without it; raises `UserError` as `read_results` does."""
     study = open_study(search)
     return _importance(study, result) if study else {}
 

@@ -45,13 +45,13 @@ def write(root: Path, name: str, asked: Mapping[str, object]) -> None:
     write_json(_path(root, name), versions.stamped("sweep", about))
 
 
-def read(root: Path, name: str) -> tuple[dict, float]:
+def read_sweep_record(root: Path, name: str) -> tuple[dict, float]:
     """(what was asked for, when); ({}, 0) where nothing was kept or the file is damaged.
 
     Raises `UserError` for a record of a newer program.
     """
     stored = Run(root / _FOLDER).read_json(_path(root, name).name)
-    versions.check("sweep", stored.get("version"), f"record of sweep {shorten(name)}")
+    versions.check_version("sweep", stored.get("version"), f"record of sweep {shorten(name)}")
     asked, when = stored.get("asked"), stored.get("time")
     if stored.get("name") != name or not isinstance(asked, dict):
         return {}, 0.0
@@ -70,7 +70,7 @@ def known(root: Path) -> list[SweepRecord]:
 
 def _known(root: Path, name: str, runs: tuple[Run, ...]) -> SweepRecord:
     try:
-        return SweepRecord(name, runs, *read(root, name))
+        return SweepRecord(name, runs, *read_sweep_record(root, name))
     except UserError as error:
         return SweepRecord(name, runs, problem=str(error))
 

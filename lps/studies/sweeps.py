@@ -80,7 +80,7 @@ def plan(layout: SweepSpec | presets.PresetRequest, root: Path, name: str = "") 
     name: without one the sweep is named after its settings, so that the same command means the same sweep.
     """
     sweep = sketch(layout, root, name)
-    check([item.config for item in sweep.items])
+    check_sweep([item.config for item in sweep.items])
     return sweep
 
 
@@ -114,10 +114,10 @@ def from_kept(kept: Mapping) -> SweepSpec | presets.PresetRequest | None:
     return layout
 
 
-def check(configs: Sequence[Config], here: bool = True, judge: Callable[[Config], None] | None = None) -> None:
-    """The slots, and every config as `submit.check` does; raises `UserError`."""
+def check_sweep(configs: Sequence[Config], here: bool = True, judge: Callable[[Config], None] | None = None) -> None:
+    """The slots, and every config as `submit.check_configs` does; raises `UserError`."""
     run_slots.demanded_cpu_slots()
-    submit.check(configs, here, judge=judge)
+    submit.check_configs(configs, here, judge=judge)
 
 
 def label(config: Config, layout: SweepSpec) -> str:

@@ -69,10 +69,10 @@ class Filter:
 
 def select(entries: Sequence[RunRow], text: str) -> list[RunRow]:
     """The entries that a filter asks for; raises `UserError`."""
-    return read(text, Vocabulary(entries)).select(entries)
+    return parse_filter(text, Vocabulary(entries)).select(entries)
 
 
-def read(text: str, names: Vocabulary) -> Filter:
+def parse_filter(text: str, names: Vocabulary) -> Filter:
     """The filter that `text` is; raises `UserError` with the position of what is wrong."""
     if len(text) > LONGEST:
         raise UserError("filter", f"{len(text):,} characters are more than {LONGEST}")

@@ -66,7 +66,7 @@ class SavedViews:
             return {}
         if not isinstance(found, dict):
             return {}
-        versions.check(self.kind, found.get("version"), self.name)
+        versions.check_version(self.kind, found.get("version"), self.name)
         kept = found.get("kept")
         named = kept.items() if isinstance(kept, dict) else ()
         return {key: value for key, value in named if key == clean_line(key, _LONGEST_NAME) and self.sound(value)}

@@ -164,13 +164,13 @@ class RunTraining:
             sweep(self.run.folder)
         disk.make_folder(self.run.checkpoints)
         disk.make_folder(self.run.snapshots)
-        self.material = prepare(config, inherited.read(self.run))
+        self.material = prepare(config, inherited.read_confirmed(self.run))
         self.steps_per_epoch = self.material.plan.steps
         if self.is_first:
             snapshots.write_split(self.run.folder, self.material.split, self.material.truth)
             self._check_split()
         if config.network_name != GIVEN:
-            backbones.check(config, *self.material.images.shape[1:])
+            backbones.check_backbone(config, *self.material.images.shape[1:])
         if config.features == "stored" and not self._store_features():
             return False
         self.method, self.optimizer = build(config, self.material)
@@ -285,7 +285,7 @@ class RunTraining:
         name = inherited.weights_name(self.run.read_json(f"{inherited.WEIGHTS}.json"))
         if stored is None or name != self.config.network_continues or not isinstance(stored.get("method"), dict):
             raise UserError(inherited.CONTINUES, f"{inherited.WEIGHTS}.pt of the run is missing or damaged")
-        rows = torch.from_numpy(inherited.read(self.run).rows)
+        rows = torch.from_numpy(inherited.read_confirmed(self.run).rows)
         used = continued.load(self.method, stored["method"], rows)
         return f"{used} start weights of the run before"
 

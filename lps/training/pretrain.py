@@ -80,7 +80,9 @@ def pretrained_backbone(
     partial, lock = cache / f"{key}.partial", cache / f"{key}.lock"
     stored = checkpoints.load(cache, key)
     if stored is None or partial.exists() or lock.exists():  # the latter two: their maker was killed at its last act
-        with locks.turn(lock, should_stop, lambda: report(0, _steps_done(partial), {}), "start weights") as is_ours:
+        with locks.wait_for_lock(
+            lock, should_stop, lambda: report(0, _steps_done(partial), {}), "start weights"
+        ) as is_ours:
             if not is_ours:
                 return None
             sweep(cache)
@@ -239,7 +241,7 @@ class ContrastiveNetwork(nn.Module):
 
     def __init__(self, config: Config, channels: int):
         super().__init__()
-        self.backbone = backbones.of(config, channels)
+        self.backbone = backbones.build_backbone(config, channels)
         features = self.backbone.num_features
         hidden = config.pretrain_projector_width or features
         outputs = config.pretrain_projector_outputs or features
@@ -285,7 +287,7 @@ def pretrain_alone(
             say(f"epoch {epoch} of {config.pretrain_epochs}: {numbers}")
         report(min(epoch * steps + (0 if values else step), total), total)
 
-    backbones.check(config, *images.shape[1:])
+    backbones.check_backbone(config, *images.shape[1:])
     cache.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     pretrained_backbone(config, images, truth, cache, tell, should_stop)
     return cache / f"{cache_key(config, images)}.pt"

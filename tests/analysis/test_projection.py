@@ -9,7 +9,7 @@ import pytest
 from sklearn.decomposition import PCA
 
 from lps.analysis import projection
-from lps.analysis.projection import fit_plane, turn, unit_rows
+from lps.analysis.projection import align_plane, fit_plane, unit_rows
 from lps.errors import UserError
 from lps.store import snapshots
 from lps.store.snapshots import MOST_POINTS, MOST_VALUES, Snapshot
@@ -58,7 +58,7 @@ def test_turn_undoes_a_rotation_and_a_reflection():
     angle = 2.0
     rotation = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) @ np.diag([1, -1])
     turned = projection.Plane(plane.center, plane.axes @ rotation)
-    back = turn(turned, turned.project(values), towards)
+    back = align_plane(turned, turned.project(values), towards)
     assert np.allclose(back.project(values), towards, atol=1e-4)
 
 

@@ -30,7 +30,7 @@ def run(studio):
 
 
 def said(run) -> naming.Naming:
-    return naming.at(naming.read_entries(run), 4)
+    return naming.naming_of_epoch(naming.read_entries(run), 4)
 
 
 def ids(page) -> list[int]:

@@ -140,7 +140,7 @@ def test_a_selection_becomes_a_cluster_with_a_name_of_its_own(studio, open_page)
     page.get_by_role("button", name="Make a cluster").click()
     page.get_by_role("link", name=re.compile("They are in cluster 10 now")).click()
     page.get_by_role("heading", name="Cluster 10").wait_for()
-    assert set(naming.at(naming.read_entries(run), 4).moved) == expected
+    assert set(naming.naming_of_epoch(naming.read_entries(run), 4).moved) == expected
 
 
 def test_on_a_phone_everything_is_there(run, open_page):

@@ -95,7 +95,7 @@ def test_who_wants_less_motion_starts_it_by_hand(open_file):
 
 def test_a_pause_ends_at_a_measurement_and_numbers_are_measured(open_file, runs):
     page = open_file("#at=2")
-    race = numbers.of(runs)
+    race = numbers.race_of_runs(runs)
     for _ in range(3):
         page.keyboard.press("Space")
         page.wait_for_timeout(700)
@@ -108,7 +108,7 @@ def test_a_pause_ends_at_a_measurement_and_numbers_are_measured(open_file, runs)
 
 
 def test_every_number_that_is_read_while_it_moves_was_measured(open_file, runs):
-    page, race = open_file("#at=2&speed=4"), numbers.of(runs)
+    page, race = open_file("#at=2&speed=4"), numbers.race_of_runs(runs)
     known = {percent(value) for value in race["runs"][0]["novel"]}
     page.evaluate(
         """() => { window.seenTexts = new Set();
@@ -275,7 +275,7 @@ def test_a_strange_link_is_no_accident(open_file, link):
 def test_a_shorter_run_stays_at_its_end_and_says_so(open_file, runs):
     page = open_file("#at=12")
     assert page.locator(".race-lane h3").nth(1).get_attribute("data-flag") == " ⚑ at its end, epoch 8"
-    last = numbers.of(runs)["runs"][1]["novel"][7]
+    last = numbers.race_of_runs(runs)["runs"][1]["novel"][7]
     assert readings(page, 1)["novel"] == percent(last)
 
 
@@ -283,7 +283,7 @@ def test_the_end_is_told_in_a_sentence(open_file, runs):
     """What each run has measured last, and what it had before where that is 5 points more."""
     page = open_file("#at=20")
     said = page.inner_text(".race-news")
-    for run in numbers.of(runs)["runs"]:
+    for run in numbers.race_of_runs(runs)["runs"]:
         novel = [x for x in run["novel"] if x is not None]
         lost = f" (after {percent(max(novel))} at epoch {novel.index(max(novel)) + 1})"
         assert f"{run['letter']} {percent(novel[-1])}" in said
@@ -305,17 +305,17 @@ def test_at_the_end_the_whole_course_is_drawn_with_the_brake_as_it_was_measured(
     assert page.evaluate("drawn") == {}
     page.keyboard.press("End")
     drawn = page.evaluate("drawn")
-    by_epoch = numbers.of(runs)["runs"][0]["steps"]["brake"]["seen"]
+    by_epoch = numbers.race_of_runs(runs)["runs"][0]["steps"]["brake"]["seen"]
     assert [margin for _, margin in drawn["A"]] == pytest.approx([margin for row in by_epoch for margin in row])
     assert [place for place, _ in drawn["A"]][:5] == [-0.75, -0.5, -0.25, 0, 0.25]
-    race = numbers.of(runs)
+    race = numbers.race_of_runs(runs)
     means = [sum(row[: race["classes"]["seen"]]) / race["classes"]["seen"] for row in race["runs"][1]["margins"] if row]
     assert [margin for _, margin in drawn["B"]] == pytest.approx(means)
 
 
 def test_a_mark_on_the_way_leads_to_its_epoch(open_file, runs):
     page = open_file("#at=1")
-    mark = numbers.of(runs)["marks"][-1]
+    mark = numbers.race_of_runs(runs)["marks"][-1]
     page.locator(".race-flags button").last.click(force=True)
     assert at(page) == str(mark["epoch"]) and mark["words"] in page.inner_text(".race-news")
 

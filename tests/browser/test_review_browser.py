@@ -26,7 +26,7 @@ def deck(open_page, run):
 
 
 def said(run) -> naming.Naming:
-    return naming.at(naming.read_entries(run), 4)
+    return naming.naming_of_epoch(naming.read_entries(run), 4)
 
 
 def written(page, count: int) -> None:

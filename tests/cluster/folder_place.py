@@ -71,7 +71,7 @@ def is_here():
 
 
 def read_options(texts):
-    return job_options.read(NAME, OPTIONS, texts)
+    return job_options.read_options(NAME, OPTIONS, texts)
 
 
 def known(option):

@@ -198,8 +198,8 @@ def test_values_that_are_not_finite_are_refused_in_a_sentence(monkeypatch):
         backbone.layer4[0].bn2.bias.data.fill_(float("nan"))
         return backbone
 
-    backbones_of = backbones.of
-    monkeypatch.setattr(backbones, "of", spoiled)
+    backbones_of = backbones.build_backbone
+    monkeypatch.setattr(backbones, "build_backbone", spoiled)
     with pytest.raises(
         UserError, match="features: digits_resnet outputs values that are not finite; use other weights"
     ):

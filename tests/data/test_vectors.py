@@ -138,7 +138,7 @@ def test_new_vectors_are_predicted_from_each_kind_of_source(trained, tmp_path):
     right = [name == KINDS[kind] for name, kind in zip(by_array.names(), kinds.tolist()) if kind < 2]
     assert np.mean(right) > 0.9
     form = new_pictures.Form(0, 0, WIDTH, False, False, True)
-    pixels = (one for images in new_pictures.of(file, form).pieces() for one in images.pixels)
+    pixels = (one for images in new_pictures.open_pictures(file, form).pieces() for one in images.pixels)
     place = prediction_files.write_folder(tmp_path / "sorted", by_npz, 1.0, pixels)
     assert len(list(place.rglob("*.png"))) == 30
 
@@ -180,7 +180,7 @@ def test_a_look_finds_copies_and_strangers_by_the_vectors_alone(tmp_path):
     given[50], given[20] = given[11], 40.0
     titles = ["the same title"] * len(given)
     own = config(npz(tmp_path / "a.npz", vectors=given, titles=titles))
-    found = picture_audit.look(own, tmp_path / "runs").findings
+    found = picture_audit.audit_pictures(own, tmp_path / "runs").findings
     copies = [one.pictures for one in found if one.kind == "duplicate"]
     assert ("bird-11", "bird-50") in copies and len(copies) < 5
     assert ("bird-20",) in [one.pictures for one in found if one.kind == "stranger"]

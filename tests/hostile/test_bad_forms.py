@@ -72,7 +72,7 @@ def test_seeds_that_are_none():
     assert len(set(texts)) >= ENOUGH
     for text in texts:
         assert refusal(form.parse_seeds, text).name == "seed"
-        assert list(form.read(Draft(seeds=text)).errors) == ["seed"], text
+        assert list(form.read_draft(Draft(seeds=text)).errors) == ["seed"], text
 
 
 def test_seeds_of_a_search_that_are_none():
@@ -87,7 +87,7 @@ def test_paths_of_the_launch_form_that_lead_nowhere():
     for name in ("arrays", "folder"):
         for path in paths:
             draft = Draft(name, texts={"dataset.path": path})
-            assert list(form.checked(form.read(draft)).errors) == ["dataset.path"], path
+            assert list(form.checked(form.read_draft(draft)).errors) == ["dataset.path"], path
 
 
 @pytest.mark.parametrize("name", ["margin_scale", "epochs", "network.freeze_until", "threads"])

@@ -57,7 +57,7 @@ def test_every_setting_refuses_what_is_typed_wrongly(method, name):
     for text in texts:
         assert refusal(parse_settings, [f"{name}={text}"], method).name == name
         if name not in ("dataset", "method"):  # chosen from a list in the form
-            assert list(form.read(Draft(method=method, texts={name: text})).errors) == [name]
+            assert list(form.read_draft(Draft(method=method, texts={name: text})).errors) == [name]
 
 
 @pytest.mark.parametrize("method, name", SETTINGS)

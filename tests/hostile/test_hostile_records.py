@@ -10,7 +10,7 @@ from lps.__main__ import main
 from lps.errors import UserError
 from lps.report import sweep_report
 from lps.studies import search, sweep_records, sweeps
-from lps.studies.search_results import read
+from lps.studies.search_results import read_results
 from tests import hostile_records
 from tests.hostile.test_hostile_text import SCORING, Tags
 from tests.hostile_runs import STRANGER, TEXTS
@@ -68,7 +68,7 @@ def test_whatever_stands_in_a_record_is_laid_out_or_left_out(root, text):
         (known,) = [one for one in sweep_records.known(root) if one.name == name]
         asked = sweeps.from_kept(known.asked)
         understood += asked is not None
-        assert sweep_report.of(known, root, SCORING)
+        assert sweep_report.render_sweep_report(known, root, SCORING)
     assert 1 <= understood <= 4
     for version in (text, [text], 99, -1):
         hostile_records.put_newer_record(root, name, version)
@@ -82,12 +82,12 @@ def test_reports_of_sweeps_have_no_element_of_a_text(root):
     for number, name in enumerate(hostile_records.NAMES):
         sweep_records.write(root, name, hostile_records.layout(TEXTS[number]))
         (known,) = [one for one in sweep_records.known(root) if one.name == name]
-        for tag, attributes in Tags(sweep_report.of(known, root, SCORING)).found:
+        for tag, attributes in Tags(sweep_report.render_sweep_report(known, root, SCORING)).found:
             assert tag not in ("iframe", "object", "embed", "form", "base", "link")
             assert not [key for key in attributes if key.startswith("on")], attributes
             for key in ("src", "href", "data", "action", "srcset"):
                 assert STRANGER not in (attributes.get(key) or ""), (tag, attributes)
-        shown = html.unescape(sweep_report.of(known, root, SCORING))
+        shown = html.unescape(sweep_report.render_sweep_report(known, root, SCORING))
         missing = [word for word in re.findall(r"[A-Za-z0-9]{3,}", name) if word not in shown]
         assert not missing, f"{name} is not there as it stands"
 
@@ -95,7 +95,7 @@ def test_reports_of_sweeps_have_no_element_of_a_text(root):
 def test_a_search_with_hostile_trials_is_shown_with_them(root, hunt):
     page = visit("search", search=hunt.name)
     table = page.dataframe[0].value
-    assert len(table) == len(TEXTS) and [read(hunt).trials[k].reason for k in range(len(TEXTS))] == list(TEXTS)
+    assert len(table) == len(TEXTS) and [read_results(hunt).trials[k].reason for k in range(len(TEXTS))] == list(TEXTS)
     assert set(table["Why"]) == set(TEXTS)  # a table shows text as text
     for link in table["Run"]:
         assert link.startswith("live?run=")  # of this server, whatever follows

@@ -113,7 +113,7 @@ class Tags(HTMLParser):
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_reports_in_html_have_no_element_of_a_text(runs, count):
-    found = Tags(run_report.of([runs[0], runs[3]][:count], SCORING)).found
+    found = Tags(run_report.render_run_report([runs[0], runs[3]][:count], SCORING)).found
     for tag, attributes in found:
         assert tag not in ("iframe", "object", "embed", "form", "base", "link")
         assert not [name for name in attributes if name.startswith("on")], attributes

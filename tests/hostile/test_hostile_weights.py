@@ -213,7 +213,7 @@ def test_values_are_not_read_of_a_file_that_does_not_fit(tmp_path, monkeypatch):
 
     monkeypatch.setattr(start_weights, "read_tensors", read)
     with pytest.raises(UserError, match="does not fit"):
-        start_weights.check(config, 1, 8, 8)
+        start_weights.check_start_weights(config, 1, 8, 8)
     assert asked == [True]
 
 

@@ -183,7 +183,7 @@ def test_the_table_has_a_row_a_picture_and_arrays_come_back(live, tmp_path):
     assert all((row["name"] == "") == (row["none"] == "yes") and row["guess"] for row in rows)
     assert rows[2]["nearest_1"] == str(found.nearest[2, 0])
     prediction_files.write(tmp_path / "found.npz", found)
-    again = prediction_files.read(tmp_path / "found.npz")
+    again = prediction_files.read_predictions(tmp_path / "found.npz")
     assert prediction_files.as_csv(again, limit) == prediction_files.as_csv(found, limit)
     assert again.trade_off.in_words(limit) == found.trade_off.in_words(limit)
 
@@ -200,7 +200,7 @@ def test_damaged_arrays_are_one_sentence(live, tmp_path, spoil):
     spoil(told)
     np.savez(path, **arrays | {"about": np.frombuffer(json.dumps(told).encode(), np.uint8)})
     with pytest.raises(UserError, match="it has no predictions.; predict again"):
-        prediction_files.read(path)
+        prediction_files.read_predictions(path)
 
 
 def test_a_folder_has_copies_by_class_and_the_originals_stay(live, tmp_path, capsys):

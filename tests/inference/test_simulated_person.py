@@ -20,7 +20,7 @@ def run(tmp_path):
 def test_clusters_are_named_by_what_their_surest_pictures_show(run):
     person = decisions.Person(run, 20, seed=0)
     person.name_clusters()
-    looked, (split, targets) = labels.look(run), read_split(run.folder)
+    looked, (split, targets) = labels.read_clusters(run), read_split(run.folder)
     assert person.left == 20 - 5  # one for each cluster of no seen class
     for cluster, name in looked.said.names.items():
         rows = np.flatnonzero(looked.cluster == cluster)
@@ -35,7 +35,7 @@ def test_a_person_makes_as_many_decisions_as_are_asked_for(run, way):
     said = naming.standing(naming.read_entries(run), person.epoch)
     assert person.left == 0 and len(said) <= 12 and rule in training_on.RULES
     _, targets = read_split(run.folder)
-    confirmed = labels.look(run)
+    confirmed = labels.read_clusters(run)
     for image in confirmed.said.confirmed:
         cluster = int(confirmed.cluster[np.searchsorted(confirmed.split.unlabeled, image)])
         assert confirmed.name(cluster) == confirmed.split.class_names[targets[image]]

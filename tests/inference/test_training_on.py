@@ -130,7 +130,7 @@ def test_a_cluster_without_a_name_is_merged_into_one_that_has_one(run):
     planned = training_on.plan(run, rule="all", from_weights=False, unnamed={8: 7})
     assert pictures(planned, 5) == sorted([*members(run, 7).tolist(), *members(run, 8).tolist()])
     assert (planned.novel, planned.looked_for, planned.dissolved) == (3, 3, 0)
-    assert naming.at(naming.read_entries(run), EPOCH).parents == {}, "nothing is written"
+    assert naming.naming_of_epoch(naming.read_entries(run), EPOCH).parents == {}, "nothing is written"
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_the_new_run_stands_on_its_own(run, tmp_path, monkeypatch):
     from_where = f"trained on from {run.id[-6:]} with 1 name, {count} pictures, from its weights"
     assert inherited.in_words(child) == from_where
     shutil.rmtree(run.folder)
-    material = prepare(child.config(), inherited.read(child))
+    material = prepare(child.config(), inherited.read_confirmed(child))
     assert material.split.classes.seen == 6 and material.split.class_names[5] == "seven"
     assert (material.truth[planned.confirmed.images] == 5).all()
     assert checkpoints.load(child.folder, inherited.WEIGHTS) == {"method": {}}
@@ -281,7 +281,7 @@ def test_settings_that_name_such_labels_find_them_in_a_run_here(run, tmp_path, m
     say(run, name(7, "seven"))
     child = launched(training_on.plan(run, rule="all"), monkeypatch)
     again = create_run(run.root, configure(child.config().flat() | {"seed": 4}))
-    assert inherited.read(again).digest == inherited.read(child).digest
+    assert inherited.read_confirmed(again).digest == inherited.read_confirmed(child).digest
     assert (again.folder / "start.pt").read_bytes() == (child.folder / "start.pt").read_bytes()
     with pytest.raises(UserError, match="split.confirmed: .* was not found in any run here"):
         create_run(tmp_path / "elsewhere", child.config())
@@ -299,7 +299,7 @@ def test_damaged_labels_are_told(run, monkeypatch, damage):
     else:
         path.write_bytes(damage)
     with pytest.raises(UserError, match="confirmed.npz: is damaged.*; restore it from a copy of the run's folder"):
-        inherited.read(child)
+        inherited.read_confirmed(child)
     child.checkpoints.mkdir(exist_ok=True)
     checkpoints.save(child.checkpoints, "step-00000093", {"method": {}, "epoch": EPOCH, "step": 0})
     with pytest.raises(UserError, match="confirmed.npz: is damaged.*lps train-on$"):
@@ -311,7 +311,7 @@ def test_it_travels(run, tmp_path, monkeypatch):
     say(run, name(7, "7"))
     child = make_run(run.root, epochs=EPOCH, run=launched(training_on.plan(run, rule="all"), monkeypatch))
     (found,) = imports.import_runs(archives.pack(child, tmp_path / "out"), tmp_path / "there")
-    assert not found.notes and inherited.read(found.run).digest == inherited.read(child).digest
+    assert not found.notes and inherited.read_confirmed(found.run).digest == inherited.read_confirmed(child).digest
     assert checkpoints.load(found.run.folder, inherited.WEIGHTS) == {"method": {}}
     (found,) = imports.import_runs(archives.pack(child, tmp_path / "light", light=True), tmp_path / "lightly")
     assert not (found.run.folder / "start.pt").exists() and inherited.parent_of(found.run) == run.id
@@ -332,7 +332,7 @@ def test_on_the_command_line(run, capsys):
     ]
     assert main(["name", run.id, "99=x", "--undo", *here]) == 2
     assert "cluster: 99 is not a cluster of epoch 3; choices: 0, 1" in capsys.readouterr().err
-    assert naming.at(naming.read_entries(run), EPOCH).names == {7: "seven", 5: "five"}
+    assert naming.naming_of_epoch(naming.read_entries(run), EPOCH).names == {7: "seven", 5: "five"}
     assert main(["train-on", run.id, "--dry-run", "--labels", "all", "--afresh", *here]) == 0
     assert "2 names → 2 new seen classes" in capsys.readouterr().err
     assert main(["train-on", run.id, "--dry-run", "--labels", "all", "--afresh", "--dissolve", "6", *here]) == 0

@@ -106,7 +106,7 @@ def test_a_possible_new_class_is_told_of_once_and_its_rows_are_in_the_table(run,
     column = lines[0].split(",").index("new_kind")
     assert [line.split(",")[column] for line in lines[1:]] == ["1"] * 12 + [""] * 8
     prediction_files.write(tmp_path / "kept.npz", news.found)
-    assert prediction_files.read(tmp_path / "kept.npz").kinds == (tuple(range(12)),)
+    assert prediction_files.read_predictions(tmp_path / "kept.npz").kinds == (tuple(range(12)),)
 
 
 def test_predict_says_the_possible_new_classes_too(run, tmp_path, monkeypatch, capsys):
@@ -151,7 +151,7 @@ def test_a_folder_that_may_not_be_read_is_one_sentence(run, tmp_path, monkeypatc
                 look()
     monkeypatch.setattr(os, "stat", forbidden)
     with pytest.raises(UserError, match="cannot be read because you have no access to a folder above it"):
-        new_pictures.check(str(folder))
+        new_pictures.check_source(str(folder))
 
 
 def test_a_picture_that_lay_in_half_is_predicted_once_it_is_whole(run, tmp_path):

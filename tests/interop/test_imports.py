@@ -565,7 +565,7 @@ def test_a_copy_that_breaks_off_leaves_nothing(original, tmp_path, root, monkeyp
         path.write_bytes(whole[: int(share * len(whole))])
         as_user_error(path, root, "damaged or not an archive|has no run")  # an .npz inside ends as an archive does
     path.write_bytes(whole)
-    monkeypatch.setattr(imports, "check", lambda *_: 1 / 0)
+    monkeypatch.setattr(imports, "check_imported_run", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         imports.import_runs(path, root)
     assert list_runs(root) == [] and not root.exists()

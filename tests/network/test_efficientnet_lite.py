@@ -157,7 +157,7 @@ def test_the_backbone_begins_with_its_weights_unless_told_otherwise():
 
 def sentence() -> str:
     with pytest.raises(UserError) as caught:
-        start_weights.check(configure(LITE0), 3, 32, 32)
+        start_weights.check_start_weights(configure(LITE0), 3, 32, 32)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 

@@ -100,7 +100,7 @@ def test_a_residual_network_of_torchvision_takes_torchvisions_names(tmp_path):
 
 def sentence(path, name="cifar_resnet18", channels=3):
     with pytest.raises(UserError) as caught:
-        start_weights.check(config(path, name), channels, 32, 32)
+        start_weights.check_start_weights(config(path, name), channels, 32, 32)
     text = str(caught.value)
     assert text.startswith("network.checkpoint: ") and "\n" not in text and "\x1b" not in text and len(text) < 600
     return text
@@ -211,13 +211,13 @@ def test_published_weights_are_loaded_under_our_names(shelf, monkeypatch):
 
 def test_check_looks_at_pictures_and_stages_too():
     with pytest.raises(UserError, match="Expected 224 but got 32"):
-        start_weights.check(configure({"network.name": "torchvision:vit_b_32"}), 3, 32, 32)
+        start_weights.check_start_weights(configure({"network.name": "torchvision:vit_b_32"}), 3, 32, 32)
     with pytest.raises(UserError, match="network.freeze_until: 'layer1' is not a stage"):
-        start_weights.check(
+        start_weights.check_start_weights(
             configure({"network.name": "torchvision:mobilenet_v2", "network.freeze_until": "layer1"}), 3, 32, 32
         )
     state = torch.get_rng_state()
-    start_weights.check(configure(), 1, 8, 8)
+    start_weights.check_start_weights(configure(), 1, 8, 8)
     assert torch.equal(torch.get_rng_state(), state)
 
 

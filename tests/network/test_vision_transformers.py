@@ -46,7 +46,7 @@ def from_file(path, kind, side=24, state=None, **settings):
     layout = kind.partition("_")[0]
     shape = {"network.name": f"vit:{layout}", "network.checkpoint": str(path), "network.image_size": side}
     config = configure(shape | {f"network.{key}": value for key, value in settings.items()})
-    backbone = backbones.of(config, 3)
+    backbone = backbones.build_backbone(config, 3)
     start_weights.load(config, backbone)
     return backbone.eval()
 
@@ -274,7 +274,9 @@ def test_without_timm_one_sentence_names_the_command(start, monkeypatch, tmp_pat
         with pytest.raises(
             UserError, match="needs timm, which is not installed: python -m pip install -r requirements"
         ):
-            start_weights.check(configure({"network.name": name, "network.start": start} | file), 3, 32, 32)
+            start_weights.check_start_weights(
+                configure({"network.name": name, "network.start": start} | file), 3, 32, 32
+            )
 
 
 def test_a_broken_timm_is_told_with_the_reason(monkeypatch):
@@ -317,7 +319,7 @@ def test_models_of_timm_are_what_goes_into_their_classifier(name, monkeypatch):
 
     config = configure({"network.name": f"timm:{name}", "network.start": "random", "network.image_size": 96})
     torch.manual_seed(0)
-    ours = backbones.of(config, 3).eval()
+    ours = backbones.build_backbone(config, 3).eval()
     theirs = ours.model
     own = theirs.pretrained_cfg
     pixels = torch.rand(2, 3, 96, 96)
@@ -340,7 +342,7 @@ def test_models_of_timm_are_what_goes_into_their_classifier(name, monkeypatch):
 def test_a_model_of_timm_takes_a_published_file(tmp_path):
     name = {"network.name": "timm:vit_tiny_patch16_224", "network.start": "checkpoint", "network.image_size": 32}
     config = configure(name | {"network.checkpoint": str(tmp_path / "a.pt")})
-    backbone = backbones.of(config, 3)
+    backbone = backbones.build_backbone(config, 3)
     state = {key: torch.randn_like(value) for key, value in backbone.model.state_dict().items()}
     grid = torch.cat([state["pos_embed"][:, :1], torch.ones(1, 14**2, 192)], dim=1)
     torch.save(

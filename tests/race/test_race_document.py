@@ -25,8 +25,8 @@ def data_of(text: str) -> dict:
 
 
 def test_the_file_holds_all_its_data_and_fetches_nothing(run):
-    text = document.render(numbers.of([run]))
-    assert data_of(text) == numbers.of([run])
+    text = document.render(numbers.race_of_runs([run]))
+    assert data_of(text) == numbers.race_of_runs([run])
     assert not re.findall(r"(?:src|href)\s*=|https?://|@import|url\(", text)
     assert "default-src 'none'" in html.unescape(text) and text.count("<script") == 2
 

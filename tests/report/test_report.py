@@ -112,12 +112,12 @@ def runs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def one(runs):
-    return Page(run_report.of([runs[0]], SCORING, NOW))
+    return Page(run_report.render_run_report([runs[0]], SCORING, NOW))
 
 
 @pytest.fixture(scope="module")
 def several(runs):
-    return Page(run_report.of(runs, SCORING, NOW))
+    return Page(run_report.render_run_report(runs, SCORING, NOW))
 
 
 # ---------------------------------------------------------------------------------------------------- the file
@@ -146,14 +146,14 @@ def test_the_policy_names_these_two_scripts_and_nothing_from_elsewhere(one):
 def test_the_same_but_for_the_date(runs):
     later = datetime(2027, 1, 1, tzinfo=UTC)
     for chosen in ([runs[0]], runs):
-        first, again, other = (run_report.of(chosen, SCORING, now) for now in (NOW, NOW, later))
+        first, again, other = (run_report.render_run_report(chosen, SCORING, now) for now in (NOW, NOW, later))
         assert first == again != other
         assert first.replace("2026-01-02 03:04 UTC", "") == other.replace("2027-01-01 00:00 UTC", "")
 
 
 def test_says_where_and_by_whom_nothing_was_run(runs):
     write_json(runs[0].folder / "process.json", runs[0].read_json("process.json") | {"host": "secret-host"})
-    text = run_report.of([runs[0]], SCORING, NOW)
+    text = run_report.render_run_report([runs[0]], SCORING, NOW)
     assert str(runs[0].root) not in text and "secret-host" not in text and str(Path.home()) + "/" not in text
 
 
@@ -174,7 +174,7 @@ def test_numbers_of_a_run_are_those_of_its_summary(one, runs):
 
 def test_weights_that_know_imagenets_classes_are_told(tmp_path, one):
     run = make_run(tmp_path, epochs=1, settings={"features": "stored"})
-    page = Page(run_report.of([run], SCORING, NOW))
+    page = Page(run_report.render_run_report([run], SCORING, NOW))
     assert f"published weights. {ABOUT_LABELS}." in page.words and f"{ABOUT_LABELS}." in page.words
     assert ABOUT_LABELS not in one.text
 
@@ -203,7 +203,7 @@ def test_only_what_a_person_did_to_clusters_is_said(tmp_path):
 
 def test_the_size_that_is_told_is_about_that_of_a_report(runs):
     for chosen in (runs[:1], runs):
-        size = len(run_report.as_bytes(run_report.of(chosen, SCORING)))
+        size = len(run_report.as_bytes(run_report.render_run_report(chosen, SCORING)))
         assert abs(size - documents.usual_size()) < 0.03 * size
 
 
@@ -239,23 +239,23 @@ def test_a_group_has_one_colour_in_all_curves(several):
 
 def test_runs_without_scores_are_left_out_with_the_reason(runs, tmp_path):
     queued, broken = make_run(tmp_path, "queued"), make_unreadable(tmp_path)
-    page = Page(run_report.of([*runs[:2], queued, broken], SCORING, NOW))
+    page = Page(run_report.render_run_report([*runs[:2], queued, broken], SCORING, NOW))
     assert [row[1] for row in page.rows if queued.id[-6:] in row[0]] == ["snapshots: no epoch has been evaluated yet"]
     assert any(broken.id[-6:] in row[0] or broken.id == row[0] for row in page.rows)
     with pytest.raises(UserError, match="none of the 2 runs can be scored"):
-        run_report.of([queued, broken], SCORING, NOW)
+        run_report.render_run_report([queued, broken], SCORING, NOW)
 
 
 @pytest.mark.parametrize("state", ["queued", "stopped", "failed", "crashed"])
 def test_a_run_in_any_state_has_a_report(state, tmp_path):
-    page = Page(run_report.of([make_run(tmp_path, state, epochs=8)], SCORING, NOW))
+    page = Page(run_report.render_run_report([make_run(tmp_path, state, epochs=8)], SCORING, NOW))
     assert state in page.text and bool(page.figures) == (state != "queued")
     if state == "queued":
         assert "No epoch has been evaluated yet." in page.text and not page.programs
 
 
 def test_a_damaged_run_has_a_report(tmp_path):
-    page = Page(run_report.of([make_damaged(tmp_path)], SCORING, NOW))
+    page = Page(run_report.render_run_report([make_damaged(tmp_path)], SCORING, NOW))
     assert "**bold** <b>tag</b> $x$ :fire:" in page.text and "b" not in {tag for tag, _ in page.elements} - {"b"}
 
 
@@ -270,17 +270,17 @@ def empty_the_last_class(run) -> None:
 
 def test_alarms_stand_beside_the_state_as_on_the_page_of_the_run(tmp_path):
     run = make_run(tmp_path, epochs=6)
-    assert "Alarms" not in run_report.of([run], SCORING, NOW)
+    assert "Alarms" not in run_report.render_run_report([run], SCORING, NOW)
     empty_the_last_class(run)
     words = "Empty classes at epoch 6: 1 novel class has had no image for 5 epochs."
-    assert words in Page(run_report.of([run], SCORING, NOW)).text
+    assert words in Page(run_report.render_run_report([run], SCORING, NOW)).text
 
 
 def test_alarms_are_escaped_like_other_texts(tmp_path, monkeypatch):
     run = make_run(tmp_path, epochs=2)
     found = run_report.run_index.Measured(alarms=(Alarm("empty", 2, f"{HOSTILE[0]} {HOSTILE[5]}"),))
     monkeypatch.setattr(run_report.run_index, "measure", lambda run: found)
-    page = Page(run_report.of([run], SCORING, NOW))
+    page = Page(run_report.render_run_report([run], SCORING, NOW))
     assert HOSTILE[0] in page.text and len(page.programs) == 2
 
 
@@ -295,7 +295,7 @@ def test_hostile_names_are_text(tmp_path):
     def page_of(names):
         np.savez(run.folder / "split.npz", **split | {"class_names": np.array(names)})
         run.write_meta(name=names[0], notes="\n".join(names), tags=names[:4])
-        text = run_report.of([run], SCORING, NOW)
+        text = run_report.render_run_report([run], SCORING, NOW)
         return text, Page(text)
 
     harmless = [f"name {i}" for i in range(10)]
@@ -313,7 +313,7 @@ def test_hostile_settings_of_a_comparison_are_text(tmp_path):
     path = '/home/<script>alert(1)</script>/x"><img src=x>'
     settings = {"network.start": "checkpoint", "network.checkpoint": path}
     runs = [make_run(tmp_path, epochs=2), make_run(tmp_path, epochs=2, settings=settings)]
-    page = Page(run_report.of(runs, SCORING, NOW))
+    page = Page(run_report.render_run_report(runs, SCORING, NOW))
     assert "img" not in {tag for tag, _ in page.elements} and len(page.programs) == 2
     assert len([tag for tag, _ in page.elements if tag == "script"]) == 2 + 1 + len(page.figures)
 
@@ -336,7 +336,7 @@ def test_hostile_settings_of_a_comparison_are_text(tmp_path):
 )
 def test_the_command_asks_for_the_same_settings(values, monkeypatch):
     monkeypatch.setattr("lps.data.sources.fetch", lambda *_: None)
-    monkeypatch.setattr("lps.scheduler.preflight.check", lambda *_: None)
+    monkeypatch.setattr("lps.scheduler.preflight.check_config", lambda *_: None)
     monkeypatch.setattr("lps.cli.training._tell_skipped", lambda *_: None)
     config = configure(values)
     words = shlex.split(provenance.train_command(config))
@@ -430,5 +430,5 @@ def test_pages_make_the_report_when_it_is_asked_for(runs, monkeypatch):
 def test_an_imbalance_is_told_with_the_split(tmp_path):
     asked = {"split.imbalance": 10.0, "split.imbalance_order": "novel", "split.labeled_imbalance": 3.0}
     run = make_run(tmp_path, epochs=1, settings=asked | {"split.rule": "stratified"})
-    text = Page(run_report.of([run], SCORING, NOW)).text
+    text = Page(run_report.render_run_report([run], SCORING, NOW)).text
     assert "split seed 0, class sizes 10 to 1 (novel), labels 3 to 1" in text

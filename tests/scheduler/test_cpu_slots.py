@@ -161,7 +161,7 @@ def test_runs_on_slots_that_are_no_more_count_until_they_end(root, hold, number,
     for name in held:
         hold(name)
     assert set(held) <= set(names(root)) and len(set(names(root)) - set(held)) == free
-    looked = overview.look(root).slots
+    looked = overview.read_queue(root).slots
     assert [looked[name] for name in held] == [True] * len(held) and list(looked.values()).count(False) == free
 
 
@@ -200,7 +200,7 @@ def test_what_is_suggested_fits_the_cores(root, monkeypatch, number, threads, ex
     for seed, count in enumerate(threads):
         run = create_run(root, configure({"device": "cpu", "seed": seed, "threads": count}))
         queue.ask(run, "run", 1)
-    found = overview.look(root)
+    found = overview.read_queue(root)
     assert overview.suggested_cpu_slots(found) == expected
     assert overview.suggestion_in_words(found).startswith(f"Suggested: {expected}, since ")
 
@@ -209,9 +209,9 @@ def test_runs_for_a_gpu_need_no_cores_of_their_own(root, monkeypatch):
     asked(root, 1, device="auto")
     asked(root, 1, device="cpu", threads=2, epochs=3)
     cores(monkeypatch, 8)
-    assert overview.suggested_cpu_slots(overview.look(root)) == 1
+    assert overview.suggested_cpu_slots(overview.read_queue(root)) == 1
     cores(monkeypatch, 8, Device("cuda:0", "Fake"))
-    assert overview.suggested_cpu_slots(overview.look(root)) == 4
+    assert overview.suggested_cpu_slots(overview.read_queue(root)) == 4
 
 
 # ---------------------------------------------------------------------------------------------------- command and page

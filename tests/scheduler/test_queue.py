@@ -226,7 +226,7 @@ def test_a_link_in_place_of_the_queue_file_is_not_followed(root, tmp_path):
 def test_nobody_starts_a_run_while_somebody_changes_the_queue(root, started, monkeypatch):
     monkeypatch.setattr(queue, "TURN_PATIENCE_S", 0.05)
     (run,) = asked(root, 1)
-    with queue.turn(root):
+    with queue.lock_queue(root):
         assert launcher.pump(root) == [] and started == []
         with pytest.raises(UserError, match="^queue: is busy; try again in a moment$"):
             queue.put_first(run)
@@ -418,7 +418,7 @@ def test_a_plain_wish_is_written_as_before(root):
     )
 )
 def test_a_wish_survives_its_file(wish):
-    assert desired_state.read(json.loads(json.dumps(wish.to_json()))) == wish
+    assert desired_state.parse_desired_state(json.loads(json.dumps(wish.to_json()))) == wish
 
 
 values = st.recursive(
@@ -433,10 +433,12 @@ values = st.recursive(
     )
 )
 def test_any_object_is_a_wish_that_can_be_compared(stored):
-    wish = desired_state.read(stored)
+    wish = desired_state.parse_desired_state(stored)
     assert wish.order == wish.order and wish.not_before == wish.not_before
     assert wish.attempt >= 0 and wish.retries >= 0 and abs(wish.priority) <= 1000
-    assert desired_state.read(wish.to_json()) == wish and isinstance(desired_state.in_words(wish, NOW), str)
+    assert desired_state.parse_desired_state(wish.to_json()) == wish and isinstance(
+        desired_state.in_words(wish, NOW), str
+    )
 
 
 def test_runs_that_are_over_are_not_read_again(root, monkeypatch):

@@ -19,7 +19,7 @@ def misfit(tmp_path):
 def test_what_torch_need_not_judge_is_not_asked(monkeypatch):
     monkeypatch.setattr(start_check.subprocess, "run", lambda *_, **__: pytest.fail("asked"))
     start_check.ask(configure())
-    start_check.check(configure())
+    start_check.check_start(configure())
 
 
 def test_the_shipped_weights_are_judged_without_torch(monkeypatch):
@@ -37,7 +37,7 @@ def test_the_shipped_weights_are_judged_without_torch(monkeypatch):
 def test_a_file_that_does_not_fit_is_refused_before_a_run_is_made(tmp_path, monkeypatch):
     config = misfit(tmp_path)
     with pytest.raises(UserError) as here:
-        start_check.check(config)
+        start_check.check_start(config)
     monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
     with pytest.raises(UserError) as asked:
         starting.start("launch", "visit", (config,))

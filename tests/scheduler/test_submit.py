@@ -29,13 +29,15 @@ def launched(monkeypatch):
 
 def test_what_differs_in_the_seed_alone_is_checked_once(monkeypatch):
     looked, judged, fetched = [], [], []
-    monkeypatch.setattr(preflight, "check", lambda config, here: looked.append((config.dataset, config.seed, here)))
+    monkeypatch.setattr(
+        preflight, "check_config", lambda config, here: looked.append((config.dataset, config.seed, here))
+    )
     monkeypatch.setattr("lps.data.sources.fetch", lambda *which: fetched.append(which))
     faster, linear = configure({"lr": 0.5}), configure({"network.name": "resnet50", "network.start": "random"})
-    submit.check([*SEEDS, faster, linear], here=False, judge=judged.append)
+    submit.check_configs([*SEEDS, faster, linear], here=False, judge=judged.append)
     assert looked == [("digits", 0, False), ("digits", 0, False), ("digits", 0, False)] and not fetched
     assert judged == [SEEDS[0], linear], "start weights do not depend on the learning rate"
-    submit.check(SEEDS, fetch=True)
+    submit.check_configs(SEEDS, fetch=True)
     assert looked[3:] == [("digits", 0, True)] and fetched == [("digits", None)] and len(judged) == 2
 
 

@@ -90,7 +90,7 @@ def test_the_form_follows_the_pictures_until_a_person_chooses(tmp_path, monkeypa
 @pytest.mark.parametrize("effort", ["stored", "light"])
 def test_command_script_and_form_mean_the_same(tmp_path, pictures, monkeypatch, effort, gpus):
     with_devices(monkeypatch, *gpus)
-    monkeypatch.setattr("lps.scheduler.start_check.check", lambda config: None)  # which would load torch
+    monkeypatch.setattr("lps.scheduler.start_check.check_start", lambda config: None)  # which would load torch
     monkeypatch.setattr("lps.scheduler.start_check.ask", lambda config: None)
     own = recipes.efforts("folder")[effort]
     asked = {"dataset": "folder", "dataset.path": str(pictures), "split.num_novel": 1, "device": "cpu"}
@@ -112,7 +112,7 @@ def test_command_script_and_form_mean_the_same(tmp_path, pictures, monkeypatch, 
     draft = Draft("folder").with_effort(effort).with_text("dataset.path", str(pictures)).with_text("device", "cpu")
     draft = draft.with_text("split.num_novel", "1")
     assert draft.effort == effort
-    reading = form.read(draft)
+    reading = form.read_draft(draft)
     assert reading.configs == (expected,)
     line = form.commands(draft, reading)
     assert ("--light" in line) == bool(said) and ("features=live" in line) == ("features=live" in said)

@@ -85,4 +85,4 @@ def test_a_sheet_beside_very_many_images_takes_no_memory(recorded):
     split, targets = read_split(recorded.folder)
     many = np.concatenate([targets, np.full(2_000_000, -1)])
     with pytest.raises(UserError, match=r"has 2,\d{3},\d{3} images; expected at most 50,000"):
-        thumbnails.read(recorded, split, many)
+        thumbnails.read_thumbnails(recorded, split, many)

@@ -73,13 +73,13 @@ def test_the_same_seed_gives_the_same_count():
 def test_a_count_is_read_as_it_was_written(tmp_path):
     config = configure({"split.labeled_ratio": 0.3})
     path = class_count.path_of(config, tmp_path)
-    assert class_count.read(path) is None
+    assert class_count.read_class_count(path) is None
     count = ClassCount((6, 7), (0.5, 0.75), (0.1, 0.2), 0.01, 7, 5)
     class_count.write(path, count)
-    assert class_count.read(path) == count and count.novel == 2
+    assert class_count.read_class_count(path) == count and count.novel == 2
     blank = ClassCount((6, 7), (0.5, 0.75), (0.1, math.nan), 0.01, 7, 5)  # all pictures alike: no silhouette
     class_count.write(path, blank)
-    found = class_count.read(path)
+    found = class_count.read_class_count(path)
     assert math.isnan(found.silhouette[1]) and found.silhouette[0] == 0.1 and found.numbers == (6, 7)
 
 
@@ -103,7 +103,7 @@ def test_damaged_counts_are_a_sentence_on_the_page_and_none_is_waited_for(root, 
     else:
         path.write_text(json.dumps(WHOLE | wrong if wrong else []))
     with pytest.raises(UserError, match="is damaged .*; delete .* and count again") as caught:
-        class_count.read(path)
+        class_count.read_class_count(path)
     assert str(caught.value).isprintable()
     assert "Is damaged (" in words_of(whole_form())
 
@@ -113,7 +113,7 @@ def test_pictures_that_are_all_alike_are_counted_to_the_end(root, capsys, monkey
     count = count_classes(features, labels, 2, 0, most=4)
     path = class_count.path_of(small(), root)
     class_count.write(path, count)
-    assert class_count.read(path).total == count.total
+    assert class_count.read_class_count(path).total == count.total
     monkeypatch.setattr(class_search, "search", lambda *_: count)
     assert main(["count-classes", "--json", "--runs", str(root)]) == 0
     assert json.loads(capsys.readouterr().out)["silhouette"] == [None] * len(count.numbers)
@@ -277,7 +277,11 @@ def test_a_count_that_is_cancelled_ends_between_two_numbers(root, monkeypatch):
     with pytest.raises(background_jobs.Cancelled):
         search(config, root, None, print)
     path = class_count.path_of(config, root)
-    assert background.standing(path).state == "cancelled" and class_count.read(path) is None and len(tried) <= 4
+    assert (
+        background.standing(path).state == "cancelled"
+        and class_count.read_class_count(path) is None
+        and len(tried) <= 4
+    )
     with pytest.raises(UserError, match="has already ended"):
         background_jobs.cancel(background_jobs.jobs(root)[0])
     with background_jobs.at_work(config, class_count.path_of(config, root), False) as progress:

@@ -17,7 +17,7 @@ from lps.settings.config import configure
 from lps.studies import audits, picture_audit
 from lps.studies.audits import Audited, Doubt
 from lps.studies.class_search import search
-from lps.studies.picture_audit import look
+from lps.studies.picture_audit import audit_pictures
 
 
 @pytest.fixture
@@ -48,11 +48,11 @@ def words(config) -> list[str]:
 
 def test_a_copy_among_the_test_pictures_is_found_stored_and_left_out(root, pictures):
     config = small(pictures)
-    found = look(config, root)
+    found = audit_pictures(config, root)
     first = found.findings[0]
     assert found.count == 52 and first.kind == "duplicate" and first.pictures == (2, 51)
     assert first.parts == ("labeled", "test") and "across labeled and test, with different labels" in first.words
-    assert audits.read(audits.path_of(config, root)) == found and audits.kept_of(first) == 51
+    assert audits.read_findings(audits.path_of(config, root)) == found and audits.kept_of(first) == 51
     audits.decide(config, "leave out", [2], why="duplicate")
     assert not audits.is_open(first, audits.said_of(config))
     assert len(sources.of(small(pictures)).labels) == 51
@@ -129,14 +129,14 @@ def test_a_look_tells_how_far_it_is_and_can_be_cancelled(root, pictures):
             background_jobs.cancel(work)
 
     with pytest.raises(background_jobs.Cancelled):
-        look(config, root, show=show)
+        audit_pictures(config, root, show=show)
     assert told == ["preparing", "looking at pictures"]
     assert background.standing(audits.path_of(config, root)).state == "cancelled"
 
 
 def test_stored_features_are_computed_once_for_a_look_a_count_and_the_runs(root, pictures):
     config, told = small(pictures, **{"features": "stored", "network.image_size": None}), []
-    found = look(config, root, show=lambda phase, share, left: told.append((phase, share)))
+    found = audit_pictures(config, root, show=lambda phase, share, left: told.append((phase, share)))
     assert found.findings[0].pictures == (2, 51) and ("looking at pictures", 1.0) in told
     (store,) = feature_store.kept()
     count = search(small(pictures, **{"features": "stored", "network.image_size": None}), root, 6, print)
@@ -148,7 +148,7 @@ def test_too_many_pictures_are_refused_before_anything_is_made(root, pictures, m
     with pytest.raises(
         UserError, match="pictures: 52 are more than 50; use a part of them with dataset.images_per_class"
     ):
-        look(small(pictures), root)
+        audit_pictures(small(pictures), root)
     assert not root.exists()
 
 
@@ -176,11 +176,11 @@ def test_damaged_findings_are_one_sentence(root, pictures, text):
     path.parent.mkdir(parents=True)
     path.write_text(text)
     with pytest.raises(UserError, match="the findings are damaged .*; delete .* and check again"):
-        audits.read(path)
+        audits.read_findings(path)
 
 
 def test_findings_are_written_as_they_are_read(root, pictures):
     found = Audited(3, (Doubt("stranger", ("a/b.jpg",), 3.0),), {"duplicate": 0, "stranger": 1, "label": 0})
     path = audits.path_of(small(pictures), root)
     audits.write(path, found)
-    assert audits.read(path) == found
+    assert audits.read_findings(path) == found

@@ -32,7 +32,7 @@ from lps.store.snapshots import read_snapshot, read_split, write_arrays
 from lps.studies import search, search_driver, search_results
 from lps.studies.search import ask, find_search, list_searches, read_request
 from lps.studies.search_objective import OBJECTIVES, class_shares, evenness, value_of
-from lps.studies.search_results import read
+from lps.studies.search_results import read_results
 from lps.studies.search_space import Dimension, can_be_searched, read_dimension, read_space, suggested, usual_point
 from tests import sample_runs
 from tests.patience import until
@@ -305,9 +305,9 @@ sys.exit(main(["search", "--space", "lr=0.1..1", "--runs", sys.argv[1]]))
 def test_a_search_is_runs_with_a_tag_and_a_best(root):
     said: list[str] = []
     found = asked(root, trials=6)
-    assert read(found).state == "new"
+    assert read_results(found).state == "new"
     assert drive(found, said) == "finished"
-    result = read(found)
+    result = read_results(found)
     assert result.state == "finished" and [trial.number for trial in result.trials] == list(range(6))
     runs = {run.id: run for run in list_runs(root)}
     assert sorted(started(root)) == sorted(runs) and len(runs) == 6
@@ -329,10 +329,10 @@ def test_a_search_is_runs_with_a_tag_and_a_best(root):
 def test_a_search_can_be_extended(root):
     found = asked(root, trials=2)
     drive(found)
-    first = read(found).trials
+    first = read_results(found).trials
     search.extend(found, trials=3)
     drive(found)
-    assert read(found).trials[:2] == first and len(read(found).trials) == 3
+    assert read_results(found).trials[:2] == first and len(read_results(found).trials) == 3
 
 
 @pytest.mark.slow
@@ -382,10 +382,10 @@ def test_a_driver_that_dies_anywhere_leaves_nothing_twice(root, monkeypatch, whe
         monkeypatch.setattr(owner, name, original)
     assert deaths
     drive(found)
-    result = read(found)
+    result = read_results(found)
     assert [trial.state for trial in result.trials] == ["complete"] * 3
-    assert [trial.values for trial in result.trials] == [trial.values for trial in read(whole).trials]
-    assert [trial.value for trial in result.trials] == [trial.value for trial in read(whole).trials]
+    assert [trial.values for trial in result.trials] == [trial.values for trial in read_results(whole).trials]
+    assert [trial.value for trial in result.trials] == [trial.value for trial in read_results(whole).trials]
     assert len(list_runs(root)) == 3 and len(started(root)) == 3
 
 
@@ -395,7 +395,7 @@ def test_two_drivers_of_one_search_are_never_at_work_together(root):
     try:
         with pytest.raises(UserError, match="search: hunt is already running in another process"):
             drive(found)
-        assert not search.begin(found) and read(found).state in ("running", "new")
+        assert not search.begin(found) and read_results(found).state in ("running", "new")
     finally:
         os.close(lock)
     assert not list_runs(root)
@@ -413,14 +413,14 @@ def test_hopeless_trials_are_stopped_and_marked(root):
     (root / "search_trainer.json").write_text("{}")
     search.extend(found, trials=pruned_from)
     drive(found)
-    assert read(found).count("complete") == pruned_from
+    assert read_results(found).count("complete") == pruned_from
     (root / "search_trainer.json").write_text(json.dumps(plan))
     study = search.open_study(found, create=True)
     for bad in (9.5, 11.0):
         study.enqueue_trial({"margin_scale": bad})
     search.extend(found, trials=pruned_from + 4)
     drive(found)
-    result = read(found)
+    result = read_results(found)
     pruned = [trial for trial in result.trials if trial.state == "pruned"]
     assert {9.5, 11.0} <= {trial.values["margin_scale"] for trial in pruned}
     median = sorted(trial.value for trial in result.trials[:pruned_from])[2]
@@ -436,13 +436,13 @@ def test_hopeless_trials_are_stopped_and_marked(root):
 def test_the_pruner_is_off_when_asked(root):
     found = asked(root, trials=9, prune=False, space=["margin_scale=1..12"], fixed=[*FIXED, "lr=0.01"])
     drive(found)
-    assert read(found).count("complete") == 9
+    assert read_results(found).count("complete") == 9
 
 
 def test_several_seeds_are_one_run_each_and_their_mean_counts(root):
     found = asked(root, trials=2, seeds="0,2")
     drive(found)
-    for trial in read(found).trials:
+    for trial in read_results(found).trials:
         best = peak(trial.values["margin_scale"], trial.values["lr"])
         assert trial.value == pytest.approx(best * (1 + 0.8) / 2)
         seeds = [Run(root / name).config().seed for name in trial.runs]
@@ -454,26 +454,29 @@ def test_settings_that_diverge_count_as_bad_and_other_failures_not_at_all(root):
     plan = {"diverges": [9.0, 12.0]}
     found = asked(root, trials=1, plan=plan)  # the usual margin, 10
     drive(found)
-    (trial,) = read(found).trials
+    (trial,) = read_results(found).trials
     assert trial.state == "failed" and trial.value is None and "not finite" in trial.reason
     study = search.open_study(found)
     assert study.trials[0].state.name == "PRUNED", "the sampler learns to keep away"
     other = asked(root, trials=1, name="other", plan={"fails": [9.0, 12.0]}, fixed=[*FIXED, "temperature=0.2"])
     drive(other)
-    assert search.open_study(other).trials[0].state.name == "FAIL" and "no such file" in read(other).trials[0].reason
+    assert (
+        search.open_study(other).trials[0].state.name == "FAIL"
+        and "no such file" in read_results(other).trials[0].reason
+    )
 
 
 def test_a_search_that_only_fails_gives_up(root):
     found = asked(root, trials=50, plan={"fails": [0, 12.0]})
     with pytest.raises(UserError, match="5 trials failed in a row; the last one: no such file"):
         drive(found)
-    assert read(found).count("failed") == 5 and read(found).state == "interrupted"
+    assert read_results(found).count("failed") == 5 and read_results(found).state == "interrupted"
 
 
 def test_a_killed_trainer_goes_on_where_it_was(root):
     found = asked(root, trials=1, plan={"dies": [9.0, 12.0]})
     drive(found)
-    (trial,) = read(found).trials
+    (trial,) = read_results(found).trials
     assert trial.state == "complete" and len(started(root)) == 2 and len(list_runs(root)) == 1
 
 
@@ -484,7 +487,7 @@ def test_a_run_that_somebody_stopped_gives_its_trial_up(root):
     until(lambda: not driver._advance(course) and course.reported == 3)
     launcher.stop(course.run)
     until(lambda: driver._advance(course))
-    assert read(found).trials[0].reason == "its run was stopped"
+    assert read_results(found).trials[0].reason == "its run was stopped"
 
 
 def test_a_search_is_stopped_with_its_runs_and_goes_on_from_there(root, monkeypatch):
@@ -493,12 +496,12 @@ def test_a_search_is_stopped_with_its_runs_and_goes_on_from_there(root, monkeypa
     course = driver._next()
     until(lambda: not driver._advance(course) and course.reported == 3)
     search.wish(found, "stop")
-    assert driver.drive(0.01) == "stopped" and read(found).state == "stopped"
+    assert driver.drive(0.01) == "stopped" and read_results(found).state == "stopped"
     until(lambda: all(run.state().name == "stopped" for run in list_runs(root)))
     (root / "search_trainer.json").write_text("{}")
     search.wish(found, "run")
     assert drive(found) == "finished"
-    assert [trial.state for trial in read(found).trials] == ["complete"] * 2
+    assert [trial.state for trial in read_results(found).trials] == ["complete"] * 2
     assert len(list_runs(root)) == 2 and len(started(root)) == 3, "one of them in two goes"
 
 
@@ -508,7 +511,7 @@ def test_an_equal_run_that_is_finished_is_used_as_it_is(root):
     launcher.launch(run, TRAINER)
     assert launcher.wait(run, PATIENCE).name == "finished"
     drive(found)
-    assert list_runs(root) == [run] and read(found).trials[0].runs == (run.id,)
+    assert list_runs(root) == [run] and read_results(found).trials[0].runs == (run.id,)
     assert run.meta()["tags"] == ["search:hunt"] and run.meta()["name"] == "by hand"
 
 
@@ -517,7 +520,7 @@ def test_an_oracle_is_called_so_wherever_it_shows(root, capsys):
     found = asked(root, trials=1, objective="oracle")
     drive(found, said)
     assert "uses the hidden labels" in said[0] and list_runs(root)[0].meta()["tags"] == ["search:hunt", "oracle"]
-    trial = read(found).trials[0]
+    trial = read_results(found).trials[0]
     assert trial.value == pytest.approx(1 - peak(10.0, 0.05)), "the truth of all images, by the run's own event"
     main(["search", "--list", "--runs", str(root)])
     assert "oracle: uses the hidden labels" in capsys.readouterr().out
@@ -533,16 +536,16 @@ def test_an_oracle_is_called_so_wherever_it_shows(root, capsys):
 def test_a_torn_line_is_cut_off_and_a_damaged_journal_is_a_sentence(root):
     found = asked(root, trials=1)
     drive(found)
-    whole = read(found)
+    whole = read_results(found)
     with open(found.journal, "ab") as file:
         file.write(b'{"op_code":4,"worker_')
-    assert read(found) == whole, "a reader takes no notice of a line that is being written"
+    assert read_results(found) == whole, "a reader takes no notice of a line that is being written"
     search.extend(found, trials=2)
     drive(found)
-    assert len(read(found).trials) == 2 and read(found).trials[0] == whole.trials[0]
+    assert len(read_results(found).trials) == 2 and read_results(found).trials[0] == whole.trials[0]
     found.journal.write_bytes(b"not JSON\n" + found.journal.read_bytes())
     with pytest.raises(UserError, match="search: trials.jsonl of hunt is damaged"):
-        read(found)
+        read_results(found)
     with pytest.raises(UserError, match="is damaged"):
         drive(found)
 
@@ -566,13 +569,13 @@ def test_a_line_that_no_driver_has_written_is_a_damage_of_its_search_alone(root,
     with open(found.journal, "a") as file:
         file.write(json.dumps(line) + "\n")
     with pytest.raises(UserError, match=r"^search: trials.jsonl of hunt is damaged \(.+\)$"):
-        read(found)
+        read_results(found)
     with pytest.raises(UserError, match="is damaged"):
         drive(found)
     assert main(["search", "hunt", "--runs", str(root)]) == 2
     assert main(["search", "--list", "--runs", str(root)]) == 0
     listed = capsys.readouterr().out
-    assert "sound                new" in listed and "hunt                 unreadable" in listed and read(sound)
+    assert "sound                new" in listed and "hunt                 unreadable" in listed and read_results(sound)
     monkeypatch.setenv("LPS_RUNS", str(root))
     for page in (visit("search", search="hunt"), visit("search")):
         assert "trials.jsonl of hunt is damaged" in words_of(page)
@@ -620,26 +623,28 @@ def test_importance_finds_the_setting_that_matters(root):
         value = peak(point["margin_scale"], 0.01)
         study.add_trial(optuna.trial.create_trial(params=point, distributions=space, value=value))
         if number + 1 in (search_results.FEWEST - 1, search_results.FEWEST, 24):
-            shares = read(found).importance
+            shares = read_results(found).importance
             assert bool(shares) == (number + 1 >= search_results.FEWEST)
     assert list(shares) == ["margin_scale", "temperature"] and shares["margin_scale"] > 0.9
     assert sum(shares.values()) == pytest.approx(1)
-    assert "24 finished trials" in search_results.caution(read(found)) and "guess" not in search_results.caution(
-        read(found)
-    )
+    assert "24 finished trials" in search_results.caution(
+        read_results(found)
+    ) and "guess" not in search_results.caution(read_results(found))
 
 
 def test_few_trials_come_with_a_caution(root):
     found = asked(root, trials=5)
     drive(found)
-    assert "only a rough estimate" in search_results.caution(read(found))
-    assert "needs at least 4 finished trials; there are 0" in search_results.caution(read(asked(root, name="other")))
+    assert "only a rough estimate" in search_results.caution(read_results(found))
+    assert "needs at least 4 finished trials; there are 0" in search_results.caution(
+        read_results(asked(root, name="other"))
+    )
 
 
 def test_the_best_can_be_run_again_with_other_seeds(root, capsys):
     found = asked(root, trials=2)
     drive(found)
-    result = read(found)
+    result = read_results(found)
     words = shlex.split(search_results.sweep_command(result.request, result.best))
     main([*words[3:], "--dry-run", "--runs", str(root)])
     lines = capsys.readouterr().out.splitlines()
@@ -667,7 +672,7 @@ def test_the_sampler_learns(root):
     for seed in range(3):
         found = asked(root / str(seed), trials=25, name="hunt", sampler_seed=seed, prune=False, parallel=2)
         drive(found)
-        values = [trial.value for trial in read(found).trials]
+        values = [trial.value for trial in read_results(found).trials]
         early += values[: search_driver.STARTUP_TRIALS]
         late += values[-10:]
         assert max(values) > values[0]
@@ -697,7 +702,7 @@ def test_a_driver_that_is_killed_again_and_again_ends_with_what_an_undisturbed_o
         driver.send_signal(signal.SIGKILL)
         assert driver.wait() == -signal.SIGKILL
     assert drive(found) == "finished"
-    result, undisturbed = read(found), read(whole)
+    result, undisturbed = read_results(found), read_results(whole)
     assert [t.state for t in result.trials] == ["complete"] * trials
     assert [t.values for t in result.trials] == [t.values for t in undisturbed.trials]
     assert [t.value for t in result.trials] == [t.value for t in undisturbed.trials]

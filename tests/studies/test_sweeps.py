@@ -465,7 +465,7 @@ DRAWN = {"lr": ("0.1", "0.2"), "margin_scale": ("1", "2", "3")}
 )
 def test_what_was_asked_for_survives_the_disk_and_the_command_line(asked, tmp_path):
     sweep_records.write(tmp_path, "a name / with | anything", asked.kept())
-    kept, when = sweep_records.read(tmp_path, "a name / with | anything")
+    kept, when = sweep_records.read_sweep_record(tmp_path, "a name / with | anything")
     assert sweeps.from_kept(kept) == asked and when > 1e9
     words = shlex.split(asked.command("some name"))
     assert words[:4] == ["python", "-m", "lps", "sweep"]
@@ -494,10 +494,10 @@ def test_damaged_records_mean_nothing(kept):
 def test_damaged_files_of_records_mean_nothing(tmp_path):
     sweep_records.write(tmp_path, "x", {"layout": {}})
     (path,) = (tmp_path / ".sweeps").iterdir()
-    assert sweep_records.read(tmp_path, "y") == ({}, 0.0)
+    assert sweep_records.read_sweep_record(tmp_path, "y") == ({}, 0.0)
     for text in ("{", "[]", '{"name": "y", "asked": {}}', '{"name": "x", "asked": 1}'):
         path.write_text(text)
-        assert sweep_records.read(tmp_path, "x") == ({}, 0.0)
+        assert sweep_records.read_sweep_record(tmp_path, "x") == ({}, 0.0)
 
 
 def test_a_preset_is_started_kept_and_found_again(root, capsys):
@@ -525,7 +525,7 @@ def test_a_dry_run_of_what_cannot_be_run_lists_it_and_says_why(root, capsys, mon
     def missing(config, *_):
         raise UserError("dataset.path", f"{config.dataset} is not on this machine")
 
-    monkeypatch.setattr("lps.scheduler.preflight.check", missing)
+    monkeypatch.setattr("lps.scheduler.preflight.check_config", missing)
     assert command(root, "--preset", "C", "--scale", "paper", "--dataset", "cifar100", "--dry-run") == 2
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 15 and "cifar100 is not on this machine" in captured.err

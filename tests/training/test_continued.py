@@ -42,7 +42,7 @@ def test_it_trains_on_the_confirmed_labels_from_the_weights_of_its_parent(parent
     run = child_of(parent)
     assert training.train(run) == 0
     split, targets = read_split(run.folder)
-    confirmed = inherited.read(run)
+    confirmed = inherited.read_confirmed(run)
     assert split.classes == Classes(7, 10) and split.class_names[5:7] == ("5", "six")
     assert np.isin(confirmed.images, split.labeled).all() and (targets[confirmed.images] == confirmed.given).all()
     start = events(run)[0]["values"]
@@ -104,7 +104,7 @@ def test_rows_of_the_classifier_go_to_the_classes_that_continue_them(parent):
     run = child_of(parent)
     config, stored = run.config(), state(parent)
     torch.manual_seed(5)
-    method = training.build(configure(config.flat()), training.prepare(config, inherited.read(run)))[0]
+    method = training.build(configure(config.flat()), training.prepare(config, inherited.read_confirmed(run)))[0]
     before = method.network.classifier.weight.detach().clone()
     continued.load(method, stored, torch.tensor([0, 1, 2, 3, 4, 6, 5, -1, 8, 99]))
     rows, there = method.network.classifier.weight, stored["network.classifier.weight"]

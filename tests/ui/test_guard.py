@@ -227,7 +227,7 @@ def test_an_open_server_does_not_start(tmp_path, options, environment, sentence)
 def test_a_token_that_cannot_be_kept_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"^runs: the access token cannot be saved in .* \(Not a directory\)$"):
-        guard.keep("a" * 64, tmp_path / "file" / "runs" / ".token")
+        guard.store_token("a" * 64, tmp_path / "file" / "runs" / ".token")
 
 
 # ---------------------------------------------------------------------------------------------------- the rules alone

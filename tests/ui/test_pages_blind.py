@@ -106,7 +106,7 @@ def test_a_cluster_is_named_on_its_card_and_called_so_everywhere(root, monkeypat
     at = visit("live", run=[run.id])
     assert "cluster 7" in words_of(at) and len(at.text_input) == 10
     next(field for field in at.text_input if field.key.endswith(" 7")).set_value("sevens").run()
-    assert not at.exception and naming.at(naming.read_entries(run), 3).names == {7: "sevens"}
+    assert not at.exception and naming.naming_of_epoch(naming.read_entries(run), 3).names == {7: "sevens"}
     assert "**sevens**" in words_of(at) and "cluster 7" not in words_of(at)
     next(field for field in at.text_input if field.key.endswith(" 8")).set_value("sevens").run()
     assert "already the name of cluster 7" in at.error[0].value

@@ -71,7 +71,7 @@ def table(app) -> pd.DataFrame:
 
 
 def said(run: Run, epoch: int = 6) -> naming.Naming:
-    return naming.at(naming.read_entries(run), epoch)
+    return naming.naming_of_epoch(naming.read_entries(run), epoch)
 
 
 def make_unknown(root, count: int = 40, total: int = 4) -> Run:

@@ -238,7 +238,7 @@ def test_what_cannot_start_is_a_sentence(root, monkeypatch):
         raise UserError("dataset.path", "is a folder of *nothing*")
 
     app = visit("effects", rows="margin_scale", cell=["10", "0.2"])
-    monkeypatch.setattr("lps.studies.sweeps.check", refuse)
+    monkeypatch.setattr("lps.studies.sweeps.check_sweep", refuse)
     app.button(key="missing_cell").click().run()
     assert not app.exception and "dataset.path: is a folder of *nothing*" in words_of(app)
     assert len(list_runs(root)) == 3

@@ -113,7 +113,7 @@ def test_a_selection_becomes_a_cluster_of_its_own(tmp_path, open_page, monkeypat
     app = open_page(run)
     app.button(key="lasso_split").click().run()
     assert not app.exception and not app.error
-    assert sorted(naming.at(naming.read_entries(run), 2).moved) == images
+    assert sorted(naming.naming_of_epoch(naming.read_entries(run), 2).moved) == images
     assert "Your clusters" in coloring.available(run, 2).values()
     found = dict((label, rows) for label, rows, _ in coloring.groups(run, 2, points.table(run, 2), "cluster", LIGHT))
     assert found["10"].sum() == 3
@@ -319,7 +319,7 @@ def test_selected_images_are_put_in_a_cluster_that_is_there(open_page, run):
     app = open_page(run, where="predicted:7")
     box = next(box for box in app.selectbox if box.label == "Move to")
     box.set_value(3).run()
-    said = naming.at(naming.read_entries(run), 3)
+    said = naming.naming_of_epoch(naming.read_entries(run), 3)
     assert not app.exception and {said.root(to) for to in said.moved.values()} == {3} and not said.confirmed
     naming.undo(run, 3)
 
@@ -329,7 +329,7 @@ def test_selected_images_get_a_name_in_one_step_and_the_same_name_again_adds_to_
     for predicted, name in ((7, "zebra"), (8, " Zebra ")):  # AppTest types no new option into a selectbox
         selection._split(run, 3, table["image"][table["predicted"] == predicted].tolist(), name)
         assert selection._ERROR not in selection.st.session_state
-    said = naming.at(naming.read_entries(run), 3)
+    said = naming.naming_of_epoch(naming.read_entries(run), 3)
     (cluster,) = [one for one, name in said.names.items() if name == "zebra"]
     there = {image for image, to in said.moved.items() if said.root(to) == cluster}
     assert there == set(table["image"][table["predicted"].isin([7, 8])].tolist()) and not said.confirmed

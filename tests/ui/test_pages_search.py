@@ -12,7 +12,7 @@ from lps.scheduler import launcher
 from lps.store.run_folders import list_runs
 from lps.studies import search, sweeps
 from lps.studies.search import list_searches, read_request
-from lps.studies.search_results import read
+from lps.studies.search_results import read_results
 from lps.ui.search import page as searches
 from tests.studies.test_search import asked, drive
 from tests.visiting import charts_of, visit, words_of
@@ -150,7 +150,7 @@ def test_without_optuna_the_page_says_how_to_get_it(root, monkeypatch):
 
 def test_what_a_search_has_found(root, hunted):
     app = visit("search", search="hunt")
-    result = read(hunted)
+    result = read_results(hunted)
     words = words_of(app)
     assert f"Best so far: {result.best.value:.4f}" in words and f"in trial {result.best.number}" in words
     assert "withheld accuracy" in words and "ignores novel classes" in words
@@ -202,7 +202,7 @@ def test_a_search_under_way_can_be_stopped(root, monkeypatch):
 def test_the_best_is_run_with_several_seeds_and_its_own_run_is_used_again(root, hunted, monkeypatch):
     monkeypatch.setattr(launcher, "launch_all", lambda runs, *rest, **more: None)
     app = visit("search", search="hunt")
-    best = read(hunted).best
+    best = read_results(hunted).best
     before = {run.id for run in list_runs(root)}
     button(app, "search_best").click().run()
     assert not app.exception and app.title[0].value == "Sweeps" and app.query_params["sweep"] == "best-of-hunt"
@@ -212,7 +212,7 @@ def test_the_best_is_run_with_several_seeds_and_its_own_run_is_used_again(root, 
 
 
 def test_the_link_to_the_launch_form_brings_the_settings(root, hunted):
-    result = read(hunted)
+    result = read_results(hunted)
     link = searches.launch_link(result, result.best)
     app = visit("launch", **link)
     assert app.text_input(key="form:seeds").value == "0, 1, 2"
@@ -233,7 +233,7 @@ def test_an_oracle_is_labelled_on_its_page_and_in_the_list(root):
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK])
 def test_charts_tell_states_by_shape_and_draw_nothing_for_failures(root, hunted, colors):
-    result = read(hunted)
+    result = read_results(hunted)
     figure = search_charts.history(result, colors)
     symbols = {trace.name: trace.marker.symbol for trace in figure.data if trace.mode == "markers"}
     assert len(set(symbols.values())) == len(symbols) == 3

@@ -259,7 +259,7 @@ def test_the_report_of_a_sweep_tells_table_hardware_cost_and_commands(root):
     fill(root, ASKED, ["finished"] * 10 + ["failed"])
     (known,) = sweep_records.known(root)
     scoring = Scoring("orca", "last", "default")
-    shown = Page(sweep_report.of(known, root, scoring, NOW))
+    shown = Page(sweep_report.render_sweep_report(known, root, scoring, NOW))
     full = shown.row("LPS")
     assert full[4:] == ["2/3", "90.2", "93.4", "92.4"] and "±" in full[2]
     assert "10 finished, 1 failed, 4 missing" in shown.text and "not recorded" in shown.text

@@ -14,7 +14,7 @@ import streamlit as st
 from lps.ui.server import presenting
 from lps.ui.server.presenting import enlarged
 presenting.read_address()
-presenting.show()
+presenting.show_presenting()
 st.text("large" if presenting.is_on() else "usual")
 """
 

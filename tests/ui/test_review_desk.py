@@ -53,7 +53,7 @@ def decide(run, *decisions, held=()) -> dict:
 
 
 def said(run) -> naming.Naming:
-    return naming.at(naming.read_entries(run), 2)
+    return naming.naming_of_epoch(naming.read_entries(run), 2)
 
 
 def assign(image: int, to: int, key: str) -> dict:

@@ -16,7 +16,7 @@ from lps.ui.forms.form import Draft
 
 
 def test_an_untouched_form_asks_for_the_recipe_of_the_data_set():
-    reading = form.read(Draft())
+    reading = form.read_draft(Draft())
     assert reading.errors == {} and reading.values == {}
     assert reading.configs == (configure({"dataset": "digits", "method": "lps"}),)
 
@@ -36,7 +36,7 @@ def test_only_what_differs_from_the_defaults_is_kept():
 
 
 def test_seeds_are_runs_that_differ_in_nothing_else():
-    configs = form.read(Draft(seeds="3, 1 2", texts={"lr": "0.2"})).configs
+    configs = form.read_draft(Draft(seeds="3, 1 2", texts={"lr": "0.2"})).configs
     assert [config.seed for config in configs] == [3, 1, 2]
     assert len({replace(config, seed=0).to_json() for config in configs}) == 1
     assert configs[0].lr == 0.2
@@ -54,7 +54,7 @@ def test_seeds_are_read_as_people_write_them(text, seeds):
     ["", " , ", "a", "-1", "1.5", "1,1", "5-3", "0-99999999", "0-32", "2147483648", "1e3", "١", "9" * 5000, "1--2"],
 )
 def test_bad_seeds_are_a_sentence_at_the_field(text):
-    errors = form.read(Draft(seeds=text)).errors
+    errors = form.read_draft(Draft(seeds=text)).errors
     assert list(errors) == ["seed"] and errors["seed"] and "\n" not in errors["seed"] and len(errors["seed"]) < 300
 
 
@@ -76,20 +76,20 @@ def test_bad_seeds_are_a_sentence_at_the_field(text):
     ],
 )
 def test_a_value_that_does_not_fit_is_a_sentence_at_its_field(key, text, words):
-    reading = form.read(Draft().with_text(key, text))
+    reading = form.read_draft(Draft().with_text(key, text))
     assert reading.configs == () and list(reading.errors) == [key]
     assert words in reading.errors[key] and not reading.errors[key].startswith(key)
 
 
 def test_all_misfits_are_reported_at_once():
     draft = Draft(seeds="x").with_text("lr", "fast").with_text("temperature", "0")
-    assert set(form.read(draft).errors) == {"seed", "lr", "temperature"}
-    assert "and 2 more" in form.blocked_by(form.read(draft).errors)
+    assert set(form.read_draft(draft).errors) == {"seed", "lr", "temperature"}
+    assert "and 2 more" in form.blocked_by(form.read_draft(draft).errors)
 
 
 def test_data_and_devices_are_looked_at_before_a_launch():
     for key, text in (("split.seen_classes", "0,77"), ("split.num_seen", "10"), ("device", "cuda:31")):
-        reading = form.checked(form.read(Draft().with_text(key, text)))
+        reading = form.checked(form.read_draft(Draft().with_text(key, text)))
         assert reading.configs == () and list(reading.errors) == [key]
 
 
@@ -111,7 +111,7 @@ def test_a_copy_of_a_run_asks_for_the_same_config():
     }
     config = configure(settings)
     draft = form.from_config(config, "a name")
-    assert form.read(draft).configs == (config,) and draft.name == "a name"
+    assert form.read_draft(draft).configs == (config,) and draft.name == "a name"
     assert set(draft.texts) == set(settings) - {"seed"}
 
 
@@ -127,7 +127,9 @@ def test_data_set_method_and_seed_among_the_settings_of_a_link_choose_these():
     draft, notices = form.from_link({"set": parts, "dataset": ["digits"]})
     assert notices == [] and (draft.dataset, draft.method, draft.seeds) == ("cifar10", "orca", "4")
     assert draft.texts == {"split.num_novel": "3", "network.name": "resnet50"}
-    assert form.read(draft).configs == form.read(form.from_config(form.read(draft).configs[0])).configs
+    assert (
+        form.read_draft(draft).configs == form.read_draft(form.from_config(form.read_draft(draft).configs[0])).configs
+    )
     assert form.from_link(
         {key: value if isinstance(value, list) else [value] for key, value in form.link(draft).items()}
     ) == (draft, [])
@@ -155,7 +157,7 @@ def test_the_command_line_does_the_same():
     draft = Draft(
         seeds="0, 5", name="it's $HOME `x`", texts={"split.seen_classes": "0,3", "use_margin": "false", "lr": "1e-3"}
     )
-    reading = form.read(draft)
+    reading = form.read_draft(draft)
     for line, config in zip(form.commands(draft, reading).splitlines(), reading.configs, strict=True):
         words = shlex.split(line)
         assert words[:3] == ["python", "-m", "lps"]
@@ -170,10 +172,10 @@ def test_no_text_in_any_field_ends_in_anything_but_a_config_or_a_sentence(text, 
     if key in ("dataset", "method", "seed"):
         return
     draft = Draft(texts={key: text})
-    reading = form.read(draft)
+    reading = form.read_draft(draft)
     assert bool(reading.configs) != bool(reading.errors)
     if reading.configs:
-        assert form.read(form.from_config(reading.configs[0])).configs == reading.configs
+        assert form.read_draft(form.from_config(reading.configs[0])).configs == reading.configs
 
 
 def test_every_setting_has_one_place_in_the_form():
@@ -197,9 +199,9 @@ def shown(draft, key):
 def test_no_value_is_an_empty_field():
     draft = Draft().with_text("threads", "4")
     assert shown(Draft(), "threads") == "" and shown(draft, "threads") == "4"
-    assert draft.with_text("threads", " ") == Draft() and form.read(Draft()).configs[0].threads is None
+    assert draft.with_text("threads", " ") == Draft() and form.read_draft(Draft()).configs[0].threads is None
     assert shown(Draft().with_text("lr", ""), "lr") == "", "what needs a value keeps the misfit that was typed"
-    assert "lr" in form.read(Draft().with_text("lr", "")).errors
+    assert "lr" in form.read_draft(Draft().with_text("lr", "")).errors
 
 
 def test_another_data_set_begins_with_its_own_images_and_split():
@@ -218,9 +220,12 @@ def test_on_stored_features_a_form_shows_and_asks_for_what_they_change():
     assert (live.text("epochs"), stored.text("epochs")) == ("100", "50")
     assert stored.text("network.name") == "efficientnet_lite0" and stored.text("entropy_weight") == "2"
     typed = stored.with_text("epochs", "100")
-    (config,) = form.read(typed).configs
-    assert config.epochs == 100 and form.read(stored.with_text("epochs", "50")).configs == form.read(stored).configs
-    assert form.read(form.from_config(config)).configs == (config,)
+    (config,) = form.read_draft(typed).configs
+    assert (
+        config.epochs == 100
+        and form.read_draft(stored.with_text("epochs", "50")).configs == form.read_draft(stored).configs
+    )
+    assert form.read_draft(form.from_config(config)).configs == (config,)
     query = {key: value if isinstance(value, list) else [value] for key, value in form.link(typed).items()}
-    assert form.read(form.from_link(query)[0]).configs == (config,)
+    assert form.read_draft(form.from_link(query)[0]).configs == (config,)
     assert typed.with_text("features", "live").text("epochs") == "100"

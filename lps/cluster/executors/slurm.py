@@ -98,7 +98,7 @@ OPTIONS = {
 
 def read_options(texts: Sequence[str]) -> Options:
     """The options in texts NAME=VALUE; a later one replaces an earlier one, `extra` adds up. Raises `UserError`."""
-    options = job_options.read(NAME, OPTIONS, texts)
+    options = job_options.read_options(NAME, OPTIONS, texts)
     if options.nodes > 1 and options.get("tasks"):
         raise UserError("slurm tasks", "cannot be combined with nodes: on several nodes, a run has one part per node")
     return options

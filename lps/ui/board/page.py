@@ -81,7 +81,7 @@ def _board(find: str) -> None:
         beside, drawn = st.columns([1, 4], gap="medium")
     with beside, st.container(key="board_list"):
         title = words.get(charts[0].y, charts[0].y)
-        run_list.show(lines, charts[0], title, url_fields.number("epoch") or None)
+        run_list.show_run_list(lines, charts[0], title, url_fields.number("epoch") or None)
     with drawn:
         for first in range(0, len(charts), 2):
             places = st.columns(2) if len(charts) > 1 else [st.container()]
@@ -170,7 +170,7 @@ def _show_values(charts: Sequence[BoardChart], shown: Shown) -> None:
         st.subheader("Values", anchor=False, width="content")
         last = max((past.last_epoch for past in shown.histories), default=0)
         epoch = url_fields.number("epoch") or None
-        url_fields.draw(
+        url_fields.draw_field(
             st.number_input,
             "board_epoch",
             epoch,
@@ -189,7 +189,7 @@ def _show_values(charts: Sequence[BoardChart], shown: Shown) -> None:
     }
     table = board_charts.value_table(tables, epoch)
     columns = [_column(head, table[head]) for head in table]
-    data_table.show(columns, table.index, "Last and best value of every run")
+    data_table.show_data_table(columns, table.index, "Last and best value of every run")
     st.caption(
         "Best is the highest value, or the lowest for losses, KL, gap, conflict, time and memory. Fractions are in "
         "percent."

@@ -40,7 +40,7 @@ def pinned() -> dict[str, str]:
     return boards.read_pins(st.query_params.get_all("pin")[:_MOST])
 
 
-def show(charts: Sequence[Sequence[BoardLine]], first: BoardChart, title: str, epoch: int | None) -> None:
+def show_run_list(charts: Sequence[Sequence[BoardLine]], first: BoardChart, title: str, epoch: int | None) -> None:
     """A row a line, those of the first chart first, by their last values.
 
     charts: the lines of every chart. first: the chart whose values stand there while the pointer is on none, at `epoch`

@@ -22,7 +22,7 @@ _WRITTEN = "exports_written"  # (run id, folder or error) of the last export
 _KINDS = {"copies": "Copies", "links": "Links"}
 
 
-def show(here: View, images: Images | None) -> None:
+def show_exports(here: View, images: Images | None) -> None:
     """What the labels are by now, and both ways to export them."""
     st.subheader("Export labels", anchor=False)
     found = labels.assemble(here.epoch, here.split, here.targets, here.network, here.said, here.defaults)

@@ -56,7 +56,7 @@ def _thresholds(past: History) -> dict[str, pd.Series]:
     return {group: past.column(f"threshold/{group}") for group in ("seen", "novel")}
 
 
-def show(here: View, images: Images | None, image: int) -> None:
+def show_image_history(here: View, images: Images | None, image: int) -> None:
     """The picture, what is known of it, its confidence over the epochs."""
     row = int(np.searchsorted(here.split.unlabeled, image).clip(max=len(here.split.unlabeled) - 1))
     if here.split.unlabeled[row] != image:

@@ -26,7 +26,7 @@ def short(text: str) -> str:
 
 def show_notices(here: View, entries: Sequence[Mapping]) -> None:
     """What the last action said, names of other epochs, and predictions that are not those that were named."""
-    error_toasts.show("naming")
+    error_toasts.show_errors("naming")
     if note := st.session_state.pop(_NOTE, ""):
         st.info(escape.markdown(note), icon=":material/info:")
     standing = naming.standing(entries, here.epoch)
@@ -55,7 +55,7 @@ def _go(run: Run, epoch: int) -> None:
 
 def _carry(here: View, epoch: int) -> None:
     with error_toasts.kept("naming"):
-        said = naming.at(naming.read_entries(here.run), epoch)
+        said = naming.naming_of_epoch(naming.read_entries(here.run), epoch)
         then = predictions.assignment(here.run, epoch).predicted
         total, images = here.split.classes.total, here.split.unlabeled
         steps, lost = labels.carry(said, then, here.network.predicted, images, total)
@@ -69,7 +69,7 @@ def _carry(here: View, epoch: int) -> None:
 # ---------------------------------------------------------------------------------------------------- one cluster
 
 
-def show(
+def show_naming(
     here: View, entries: Sequence[Mapping], cluster: int, ticked: tuple[int, ...], images: Images | None = None
 ) -> None:
     """Name a cluster, merge it, say that it is no class, split or move images, take the last thing back."""

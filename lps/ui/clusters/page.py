@@ -42,10 +42,10 @@ def main() -> None:
     words = "No run has predictions yet. The first epoch of training makes them."
     runs = page_head.begin_with("Clusters", points.epochs, words, ":material/category:")
     if runs:
-        show(runs)
+        _show_clusters(runs)
 
 
-def show(runs: list[Run]) -> None:
+def _show_clusters(runs: list[Run]) -> None:
     """Everything below the title."""
     run, epoch = _pick(runs)
     try:
@@ -64,7 +64,7 @@ def show(runs: list[Run]) -> None:
         split_cluster.show_like(here, chosen, images, len(entries))
     with right:
         with st.container(border=True):
-            names.show(here, entries, chosen, ticked, images)
+            names.show_naming(here, entries, chosen, ticked, images)
         image = url_fields.number("image")
         with st.container(border=True):
             if len(ticked) == 2:
@@ -73,9 +73,9 @@ def show(runs: list[Run]) -> None:
                 words = "Click a picture to see its predicted cluster at every epoch. Tick two to compare them."
                 st.caption(words)
             else:
-                image_history.show(here, images, image)
-    training_on.show(here)
-    exports.show(here, images)
+                image_history.show_image_history(here, images, image)
+    training_on.show_training_on(here)
+    exports.show_exports(here, images)
 
 
 # ---------------------------------------------------------------------------------------------------- what is shown
@@ -183,7 +183,7 @@ def _show_table(here: View, chosen: int) -> None:
     selection = st.session_state.get("clusters_table")
     if not selection or list(selection["selection"]["rows"]) != [row]:
         st.session_state["clusters_table"] = {"selection": {"rows": [row], "columns": [], "cells": []}}
-    data_table.show(
+    data_table.show_data_table(
         columns(here),
         here.clusters,
         "Every cluster with its size, purity, confidence and flags",
@@ -358,7 +358,7 @@ def _pick_size() -> int:
     wanted = url_fields.number("size")
     size = wanted if wanted in _SIZES else gallery.EDGE
     how = {"format_func": lambda edge: f"{edge} px", "width": 180}
-    return url_fields.draw(st.select_slider, "picture_size", size, _keep_size, "Picture size", _SIZES, **how)
+    return url_fields.draw_field(st.select_slider, "picture_size", size, _keep_size, "Picture size", _SIZES, **how)
 
 
 def _keep_size(edge: int) -> None:

@@ -23,7 +23,7 @@ _KEEP, _DISSOLVE, _MERGE = "Keep as novel", "Dissolve", "Merge into"
 _VISIT = "train_on_visit"
 
 
-def show(here: View) -> None:
+def show_training_on(here: View) -> None:
     """The way from names to the next run."""
     st.subheader("Train on", anchor=False)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
@@ -130,7 +130,7 @@ def _usual_fate(here: View, cluster: Cluster) -> str:
 def _start(planned: Plan) -> None:
     """Begin the run, once a visit of the dialog, and turn to it; says why it cannot be."""
     try:
-        submit.check([planned.config], judge=start_check.ask)
+        submit.check_configs([planned.config], judge=start_check.ask)
         made = training_on.begin(planned, select.runs_root(), token=st.session_state[_VISIT])
     except (UserError, OSError) as error:
         st.error(escape.markdown(f"{error}."), icon=":material/error:")

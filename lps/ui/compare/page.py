@@ -75,7 +75,7 @@ def _show_against(groups: list[Group]) -> Group | None:
     if len(groups) < 2:
         return None
     st.subheader("Are the differences significant?", anchor=False)
-    return against.show(groups, "against")
+    return against.show_differences(groups, "against")
 
 
 # ---------------------------------------------------------------------------------------------------- choices
@@ -89,7 +89,7 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
     chosen = select.picked(runs)
     about = f"The {len(usual)} newest finished runs of the same split" if len(usual) > 1 else "The only finished run"
     with st.container(horizontal=True, gap="small"):
-        url_fields.draw(
+        url_fields.draw_field(
             st.multiselect,
             "compared_runs",
             [run.id for run in chosen],
@@ -130,7 +130,7 @@ def _show_runs(groups: list[Group]) -> None:
     why = "not used: another run has the same seed"
     rows += [(group.label, member, why) for group in groups for member in group.replaced]
     with st.expander(f"Every run ({len(rows)})"):
-        data_table.show(_run_columns(), rows, "Every run of every group with its scores")
+        data_table.show_data_table(_run_columns(), rows, "Every run of every group with its scores")
 
 
 def _run_columns() -> list[Column]:
@@ -219,7 +219,7 @@ def _show_differences(groups: list[Group]) -> None:
     table = settings_table(groups)
     columns = [Column(head, table[head]) for head in table if head != "Group"]
     columns.insert(0, Column("Group", table["Group"], "text", pinned=True, width=width(groups)))
-    data_table.show(columns, groups, "The settings in which the groups differ", most=len(groups))
+    data_table.show_data_table(columns, groups, "The settings in which the groups differ", most=len(groups))
     st.caption("A setting that only some methods have is listed if a run has changed it.")
 
 
@@ -254,7 +254,7 @@ def _show_texts(groups: list[Group], scoring: Scoring, reference: Group | None) 
 def _show_published() -> None:
     """Table 1 of the paper with what speaks against its numbers."""
     with st.expander("Numbers of the paper"):
-        data_table.show(_published_columns(), published(), "Table 1 of the LPS paper")
+        data_table.show_data_table(_published_columns(), published(), "Table 1 of the LPS paper")
         st.caption(
             "Table 1 of the LPS paper, means of three runs. If seen accuracy is matched, All cannot exceed the "
             "weighted mean of seen and novel; the last column marks where it does."

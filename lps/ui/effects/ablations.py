@@ -16,7 +16,7 @@ from lps.ui.shared.data_table import Column
 from lps.wording import counted
 
 
-def show(scored: Sequence[Scored], waiting: Sequence[Config]) -> None:
+def show_ablation(scored: Sequence[Scored], waiting: Sequence[Config]) -> None:
     """The full method beside itself without each of its parts; what was not run is marked and starts with a click."""
     st.subheader("Ablation", anchor=False)
     found = ablation.tables(scored)
@@ -26,10 +26,10 @@ def show(scored: Sequence[Scored], waiting: Sequence[Config]) -> None:
         return
     table = _pick_table(found)
     on_their_way = waiting_rows(table, waiting)
-    data_table.show(_columns(on_their_way), table.rows, "The ablation table of LPS")
+    data_table.show_data_table(_columns(on_their_way), table.rows, "The ablation table of LPS")
     notes = [escape.markdown(note[:1].upper() + note[1:]) for note in score_tables.notes_on_paper(table.groups)]
     st.caption("  \n".join(["Percent and points, mean ± standard deviation over n seeds.", *(f"{n}." for n in notes)]))
-    against.show(table.groups, "ablated", table.rows[0].group)
+    against.show_differences(table.groups, "ablated", table.rows[0].group)
     _offer_rows(table)
 
 

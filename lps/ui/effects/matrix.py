@@ -22,7 +22,7 @@ from lps.ui.shared import against, escape, theme, url_fields
 from lps.ui.shared.plot import code_of, plot
 
 
-def show(scored: Sequence[Scored], varied: Mapping[str, list], waiting: Sequence[Config], measure: str) -> None:
+def show_matrix(scored: Sequence[Scored], varied: Mapping[str, list], waiting: Sequence[Config], measure: str) -> None:
     """Two settings against each other; a click on an empty cell says what would start."""
     st.subheader("Two settings", anchor=False)
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
@@ -111,7 +111,7 @@ def _pick_cell(pairs: list[tuple], background: Background, marked: tuple[int, in
     order = sorted(range(len(pairs)), key=lambda i: pairs[i] in background.groups)
     texts = [", ".join(map(text_of, pair)) for pair in pairs]
     chosen = marked[0] * width + marked[1] if marked else None
-    url_fields.draw(
+    url_fields.draw_field(
         st.selectbox,
         "effect_cell",
         chosen,

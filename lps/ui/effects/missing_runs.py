@@ -27,13 +27,13 @@ def start_asked() -> None:
     if not configs:
         return
     with error_toasts.kept("effects"):
-        sweeps.check(configs)
+        sweeps.check_sweep(configs)
         st.session_state[_STARTED] = sweeps.start(Sweep(NAME, tuple(_items(configs))), select.runs_root()).items
 
 
 def show_started() -> None:
     """What became of the click, once."""
-    error_toasts.show("effects")
+    error_toasts.show_errors("effects")
     items = st.session_state.pop(_STARTED, ())
     if not items:
         return

@@ -72,7 +72,7 @@ def main() -> None:
     varied = effects.varied(member.config for member in scored)
     if not varied:
         _show_unvaried(scored)
-        ablations.show(scored, chosen.waiting)
+        ablations.show_ablation(scored, chosen.waiting)
         return
     _show_main_effects(scored, varied, chosen)
     st.space("small")
@@ -80,7 +80,7 @@ def main() -> None:
     if view == "lines":
         _show_all(scored, varied, chosen.measure)
     elif view == "ablation":
-        ablations.show(scored, chosen.waiting)
+        ablations.show_ablation(scored, chosen.waiting)
     else:
         _show_setting(scored, varied, chosen.measure)
 
@@ -106,7 +106,7 @@ def _show_main_effects(scored: Sequence[Scored], varied: Mapping[str, list], cho
             st.subheader("Main effects", anchor=False)
             _show_bars(scored, found[:_MOST_BARS], chosen.measure)
     with cells:
-        matrix.show(scored, varied, chosen.waiting, chosen.measure)
+        matrix.show_matrix(scored, varied, chosen.waiting, chosen.measure)
 
 
 def _show_bars(scored: Sequence[Scored], found: Sequence[MainEffect], measure: str) -> None:
@@ -281,12 +281,12 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
         plot(figure, "effect_curves", alt, code=code)
     st.caption(" ".join(_about_curves(axis, shown, groups, len(found), reasons)))
     with st.expander("Table of these numbers"):
-        data_table.show(_curve_columns(setting), list(groups.items()), f"{alt}, in numbers")
+        data_table.show_data_table(_curve_columns(setting), list(groups.items()), f"{alt}, in numbers")
     named = {
         value: replace(group, label=run_groups.setting_in_words(setting, value)) for value, group in groups.items()
     }
     usual = named.get(background.config.defaults().get(setting))
-    against.show(list(named.values()), "against", usual)
+    against.show_differences(list(named.values()), "against", usual)
     lacking = [(value,) for value in varied[setting] if value not in groups]
     _offer_lacking(background, lacking)
 

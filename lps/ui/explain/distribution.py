@@ -105,7 +105,7 @@ def _pick_source(words: dict[str, str]) -> str:
     """Where the distribution comes from; an address that names a run alone means that run."""
     asked = st.query_params.get("from") or (_FROM_RUN if "run" in st.query_params else "")
     source = asked if asked in words else next(iter(words))
-    url_fields.draw(
+    url_fields.draw_field(
         st.segmented_control,
         "picked_from",
         source,

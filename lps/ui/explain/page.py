@@ -15,10 +15,10 @@ def main() -> None:
     page_head.show_title("Explain")
     runs = select.open_runs()
     if not page_head.are_all_missing(runs, "Explain"):
-        show(runs)
+        _show_explain(runs)
 
 
-def show(runs: list[Run]) -> None:
+def _show_explain(runs: list[Run]) -> None:
     """All of it. runs may be empty."""
     st.markdown(
         "Some classes come with labels (:blue[**seen**]), others must be discovered (:orange[**novel**]). A model "
@@ -26,9 +26,9 @@ def show(runs: list[Run]) -> None:
         "own guesses and holds back the faster classes. Move the sliders to see how."
     )
     _ask("What if?")
-    plane.show()
+    plane.show_plane()
     _ask("What if, with real pictures?")
-    what_if.show()
+    what_if.show_what_if()
     _ask("Which classes does the model guess?")
     belief = distribution.choose(runs)
     if not runs:

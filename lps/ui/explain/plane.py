@@ -46,7 +46,7 @@ def defaults() -> dict[str, float]:
     return {name: parameters[name].default for name in _OF_LPS} | {"entropy_weight": _USUAL_ENTROPY}
 
 
-def show() -> None:
+def show_plane() -> None:
     """The race with its two sliders."""
     st.markdown(
         "**A simulation in the plane, not your run.** Your browser trains a small classifier on 400 made-up points "

@@ -37,7 +37,7 @@ def settings() -> dict[str, float]:
     return plane.defaults() | _HEAD
 
 
-def show() -> None:
+def show_what_if() -> None:
     """The sliders, the curves and the recorded runs."""
     st.markdown(
         "**Your browser trains a linear head on stored features of 1,797 handwritten digits. This is not the paper's "

@@ -47,7 +47,7 @@ def _outcome(job: BackgroundJob) -> str:
     if job.state != "done" or job.path.parent.name != class_count.FOLDER:
         return f"failed: {job.message}" if job.state == "failed" else job.state
     try:
-        found = class_count.read(job.path)
+        found = class_count.read_class_count(job.path)
     except UserError as error:
         return str(error)
     return "done" if found is None else f"{found.total} classes, {found.novel} of them novel"

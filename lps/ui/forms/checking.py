@@ -32,7 +32,7 @@ _SIZE = 72  # pixels
 _LONGEST = 22  # characters below a picture
 
 
-def show(config: Config | None) -> None:
+def show_data_check(config: Config | None) -> None:
     """The check: a button, or how far it is, or what was found with what can be done, and what was decided."""
     if config is None:
         return
@@ -40,7 +40,7 @@ def show(config: Config | None) -> None:
         said = audits.said_of(config)
         path = audits.path_of(config, select.runs_root())
         standing = background.standing(path)
-        found = audits.read(path) if standing.state == "done" else None
+        found = audits.read_findings(path) if standing.state == "done" else None
     except UserError as error:
         fields.say(form.sentence(error))
         return
@@ -117,7 +117,7 @@ def _show_finding(config: Config, finding: Doubt, images: Images, rows: dict[Key
     with st.container(border=True, gap="small"):
         st.markdown(escape.markdown(finding.words[:1].upper() + finding.words[1:]) + ".")
         here = [key for key in finding.pictures if key in rows]
-        frames.show([("", [_frame(images, key, rows[key]) for key in here[:_MEMBERS]])], _SIZE)
+        frames.show_frames([("", [_frame(images, key, rows[key]) for key in here[:_MEMBERS]])], _SIZE)
         if len(here) > _MEMBERS:
             st.caption(f"and {len(here) - _MEMBERS:,} more")
         with st.container(horizontal=True, gap="small"):

@@ -1,7 +1,7 @@
-"""Where runs shall be carried out: this machine, or jobs of a place that is within reach, and what a job asks for.
+"""Where runs are carried out: on this machine or as jobs of a reachable execution backend, and what a job asks for.
 
-`read` gives what stands in the fields, also before they are drawn; `show` draws them, and nothing where there is no
-other place than this machine. The choice is kept for the visit and is the same on every page that asks.
+`read_target` returns the values of the fields, also before they are drawn. `show_target` draws them; it draws nothing
+if this machine is the only choice. The choice lasts for the visit and is the same on every page that asks.
 """
 
 import shlex
@@ -48,7 +48,7 @@ class ExecutionTarget:
         return f"{executors.title(self.name)}: no meaning {executors.AWAY[self.name].INSTEAD[name]}"
 
 
-def read() -> ExecutionTarget:
+def read_target() -> ExecutionTarget:
     """What stands in the fields."""
     kept = st.session_state.get(_KEPT, {})
     on = kept.get("on")
@@ -67,7 +67,7 @@ def read() -> ExecutionTarget:
     return ExecutionTarget(None if errors else executors.AWAY[on].read_options(texts), errors, on)
 
 
-def check(place: ExecutionTarget) -> None:
+def check_target(place: ExecutionTarget) -> None:
     """Ask the place whether it would take such jobs; raises `UserError`."""
     if place.errors:
         name, sentence = next(iter(place.errors.items()))
@@ -85,12 +85,12 @@ def command(line: str, place: ExecutionTarget) -> str:
     return "\n".join(f"{one} {shlex.join(place.words)}".rstrip() for one in line.splitlines())
 
 
-def show(several: bool = False) -> None:
+def show_target(several: bool = False) -> None:
     """The choice and a field for each option of a place. several: whether there is more than one run to start."""
     titles = {"here": "This machine"} | {name: executors.title(name) for name in executors.here()}
     if len(titles) == 1:
         return
-    place, kept = read(), st.session_state.get(_KEPT, {})
+    place, kept = read_target(), st.session_state.get(_KEPT, {})
     words = {"format_func": titles.get, "required": True}
     _ask(st.segmented_control, "on", place.name or "here", "Where", list(titles), **words)
     if not place.name:
@@ -130,7 +130,7 @@ def _ask(widget: Callable, name: str, text: str, *args, **options) -> None:
     def take(new: str | None) -> None:
         st.session_state.setdefault(_KEPT, {})[name] = new or ""
 
-    url_fields.draw(widget, f"place:{name}", text, take, *args, **options)
+    url_fields.draw_field(widget, f"place:{name}", text, take, *args, **options)
 
 
 @st.cache_data(ttl=_KNOWN_S, show_spinner=False)

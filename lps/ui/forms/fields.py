@@ -41,7 +41,7 @@ def draft() -> Draft:
     return form.possible(st.session_state.setdefault("draft", Draft()))
 
 
-def keep(new: Draft) -> None:
+def keep_draft(new: Draft) -> None:
     """Make `new` what stands in the form, after the current run or from a callback."""
     st.session_state["draft"] = new
 
@@ -60,9 +60,11 @@ def show_title() -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.title("Launch", anchor=False, width="stretch")
         if draft() != Draft():
-            st.button("Start over", icon=":material/restart_alt:", type="tertiary", on_click=keep, args=(Draft(),))
+            st.button(
+                "Start over", icon=":material/restart_alt:", type="tertiary", on_click=keep_draft, args=(Draft(),)
+            )
         words = {"format_func": _VIEWS.get, "required": True, "label_visibility": "collapsed"}
-        url_fields.draw(
+        url_fields.draw_field(
             st.segmented_control, "form:view", view(), _remember_view, "Which settings to show", list(_VIEWS), **words
         )
 
@@ -90,10 +92,10 @@ def show_grid(members: list[Parameter], errors: Mapping[str, str]) -> None:
     with grid():
         for parameter in members:
             with st.container(gap="xxsmall"):
-                show(parameter, errors.get(parameter.name))
+                show_field(parameter, errors.get(parameter.name))
 
 
-def show(parameter: Parameter, error: str | None) -> None:
+def show_field(parameter: Parameter, error: str | None) -> None:
     """One setting: switch, choice or line of text; the way back to its default once changed; its meaning or misfit."""
     key = parameter.name
     changed = key in draft().texts
@@ -108,7 +110,7 @@ def show(parameter: Parameter, error: str | None) -> None:
                 key=f"reset:{key}",
                 help=f"Reset to {escape.markdown(parameter.shown(usual) if parameter.choices else usual)}",
                 type="tertiary",
-                on_click=lambda: keep(draft().without([key])),
+                on_click=lambda: keep_draft(draft().without([key])),
             )
     say(error, about(parameter))
 
@@ -140,7 +142,7 @@ def say(error: str | None, otherwise: str = "", is_hint: bool = False) -> None:
 
 def ask(widget: Callable, key: str, label: str, value, *args, as_text: Callable = str, **options) -> None:
     """A widget for the setting `key`, which shows `value`; what it is changed to goes into the draft by `as_text`."""
-    url_fields.draw(widget, f"set:{key}", value, lambda new: _take(key, as_text(new)), label, *args, **options)
+    url_fields.draw_field(widget, f"set:{key}", value, lambda new: _take(key, as_text(new)), label, *args, **options)
 
 
 def type_into(key: str, label: str, error: str | None, **options) -> None:
@@ -163,8 +165,8 @@ def choose_effort() -> None:
     offered = [name for name in _EFFORTS if name in recipes.efforts(draft().dataset)]
     if not offered:
         return
-    url_fields.draw(
-        st.segmented_control, "form:effort", draft().effort, lambda effort: keep(draft().with_effort(effort)),
+    url_fields.draw_field(
+        st.segmented_control, "form:effort", draft().effort, lambda effort: keep_draft(draft().with_effort(effort)),
         "Training", [*offered, "full"], format_func=lambda name: _EFFORTS[name][0], required=True,
     )  # fmt: skip
     st.caption(_EFFORTS[draft().effort][1])
@@ -201,7 +203,9 @@ def write(key: str, label: str, error: str | None, explanation: str, **options) 
 
 
 def _ask_choice(widget: Callable, key: str, label: str, *args, **options) -> None:
-    url_fields.draw(widget, f"form:{key}", getattr(draft(), key), partial(_take_choice, key), label, *args, **options)
+    url_fields.draw_field(
+        widget, f"form:{key}", getattr(draft(), key), partial(_take_choice, key), label, *args, **options
+    )
 
 
 def choose_device(error: str | None, is_here: bool = True) -> None:
@@ -227,12 +231,12 @@ def _take(key: str, text: str) -> None:
     old = draft()
     new = old.with_text(key, text)
     follows = key == "dataset.path" and old.effort == form.usual_effort(old)
-    keep(new.with_effort(form.usual_effort(new)) if follows else new)
+    keep_draft(new.with_effort(form.usual_effort(new)) if follows else new)
 
 
 def _take_choice(key: str, text: str) -> None:
     new = draft().with_choice(**{key: text})
-    keep(new.with_effort(form.usual_effort(new)) if key == "dataset" else new)
+    keep_draft(new.with_effort(form.usual_effort(new)) if key == "dataset" else new)
 
 
 def _remember_view(name: str) -> None:
@@ -253,15 +257,15 @@ def _show_widget(parameter: Parameter, label: str, text: str, key: str, take: Ca
     choices, about = parameter.choices, {"width": "stretch"}
     words = [parameter.shown(choice) for choice in choices]
     if parameter.kind == "bool":
-        url_fields.draw(st.toggle, key, text == "true", lambda new: take(text_of(new)), label, **about)
+        url_fields.draw_field(st.toggle, key, text == "true", lambda new: take(text_of(new)), label, **about)
     elif words and sum(map(len, words)) <= _SIDE_BY_SIDE:
         about |= {"required": True, "format_func": dict(zip(choices, map(escape.markdown, words))).get}
-        url_fields.draw(st.segmented_control, key, text, take, label, choices, **about)
+        url_fields.draw_field(st.segmented_control, key, text, take, label, choices, **about)
     elif words:
-        url_fields.draw(st.selectbox, key, text, take, label, choices, format_func=parameter.shown, **about)
+        url_fields.draw_field(st.selectbox, key, text, take, label, choices, format_func=parameter.shown, **about)
     else:
         about |= {"placeholder": form.NONE if parameter.optional else None}
-        url_fields.draw(st.text_input, key, form.shown(parameter, text), take, label, **about)
+        url_fields.draw_field(st.text_input, key, form.shown(parameter, text), take, label, **about)
 
 
 def _query() -> dict[str, list[str]]:

@@ -158,7 +158,7 @@ def groups(method: str) -> dict[str, list[Parameter]]:
     return {group: members for group, members in found.items() if members}
 
 
-def read(draft: Draft) -> Reading:
+def read_draft(draft: Draft) -> Reading:
     """What `draft` asks for; every value is checked by itself first, then all of them together."""
     known = parameters(draft.method)
     values, errors = {}, {}
@@ -179,7 +179,7 @@ def checked(reading: Reading, here: bool = True) -> Reading:
     """The same after a look at the data and, for runs that are to go `here`, the devices of this machine."""
     try:
         for config in reading.configs[:1]:  # they differ in nothing but the seed
-            preflight.check(config, here)
+            preflight.check_config(config, here)
     except UserError as error:
         return Reading((), reading.errors | {error.name: sentence(error)}, reading.values)
     return reading

@@ -11,7 +11,7 @@ from lps.ui.shared.escape import markdown
 _FEW = 8  # listed at once; the older ones are folded away
 
 
-def show(
+def show_list(
     page: str, word: str, things: Sequence, form: Callable, line: Callable, one: Callable, example: str = ""
 ) -> None:
     """The whole page: `one` draws the thing that the address names; else the form, and a line for each thing.
@@ -20,7 +20,7 @@ def show(
     line: draws what stands behind the name in the list; example: a command, shown while there is nothing to list.
     """
     st.title(page.capitalize())
-    error_toasts.show(word)
+    error_toasts.show_errors(word)
     name = st.query_params.get(word, "")
     named = next((thing for thing in things if thing.name == name), None)
     if named is not None:

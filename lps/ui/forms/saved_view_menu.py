@@ -41,7 +41,7 @@ def show_menu(shelf: SavedViews, label: str) -> None:
             about = f"The view {_USUAL} opens when you visit the page"
             st.text_input("Save view as", key="view_name", max_chars=60, help=about, width=220)
             st.button("Save view", icon=":material/bookmark_add:", key="keep_view", on_click=_keep, args=(shelf,))
-        error_toasts.show("kept")
+        error_toasts.show_errors("kept")
         st.caption("Link to the current view")
         st.code(url_fields.link(), language=None, wrap_lines=True)
 

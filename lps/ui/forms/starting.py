@@ -19,12 +19,12 @@ from lps.ui.shared import error_toasts, select
 
 
 def button(label: str, page: str, **options) -> None:
-    """A button whose click is picked up by `take` at the top of the same page; options are those of `st.button`."""
+    """A button whose click `take_request` picks up at the top of the same page; options are those of `st.button`."""
     visit = st.session_state.setdefault(f"{page}_visit", secrets.token_hex(8))
     st.button(label, key=f"{page}_start", on_click=_ask, args=(page, visit), **options)
 
 
-def take(page: str):
+def take_request(page: str):
     """What was asked for by a click, once: of `button` the visit; the fields have their newest values by then."""
     return st.session_state.pop(f"{page}_asked", None)
 
@@ -37,9 +37,9 @@ def ask(page: str, *what) -> None:
 def start_asked(page: str, begin: Callable[..., str | None]) -> str | None:
     """What `begin` makes of what was clicked on since the last run of the page; None where nothing was or it fails.
 
-    Why it failed is said by `error_toasts.show(page)`.
+    `error_toasts.show_errors(page)` says why it failed.
     """
-    what = take(page)
+    what = take_request(page)
     with error_toasts.kept(page):
         return begin(*what) if what else None
 
@@ -49,7 +49,7 @@ def start(
 ) -> list[str]:
     """The ids of the runs that now wait or run; raises `UserError` where a folder, process or job cannot be made."""
     if place is not None:
-        execution_target.check(place)
+        execution_target.check_target(place)
     for config in configs[:1]:  # they differ in nothing but the seed
         start_check.ask(config)
     away = {} if place is None or place.on is None else {"array": name, "on": place.on}

@@ -103,14 +103,14 @@ def main() -> None:
         _show_list()
         st.space("small")
     st.subheader("Recorded runs", anchor=False)
-    recordings_gallery.show(brief=has_runs)
+    recordings_gallery.show_gallery(brief=has_runs)
     if not has_runs:
         _show_list()
 
 
 def _start_demo() -> None:
     """Start the runs of the demo and turn to their race, where the button asked for it."""
-    visit = starting.take("home")
+    visit = starting.take_request("home")
     if not visit:
         return
     started = []
@@ -149,7 +149,7 @@ def _card(title: str, words: str) -> Iterator[None]:
 
 def _demo_duration() -> str:
     with suppress(UserError):  # a click on the demo says what is wrong
-        if usual := estimates.of(configure(demo.SETTINGS)):
+        if usual := estimates.estimate_run(configure(demo.SETTINGS)):
             return f" Each takes about {costs.span_in_words(usual)}."
     return ""
 

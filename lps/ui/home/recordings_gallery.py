@@ -14,7 +14,7 @@ from lps.ui.shared import escape, history, recordings, theme
 _CARD, _SMALL_CARD = 230, 150  # pixels; as many cards beside each other as fit
 
 
-def show(brief: bool = False) -> None:
+def show_gallery(brief: bool = False) -> None:
     """All recordings; one sentence where there are none. brief: small cards, and a link instead of the story's."""
     runs = recorded_runs()
     if not runs:

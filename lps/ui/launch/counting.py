@@ -29,7 +29,7 @@ def config_of(reading: form.Reading, draft: form.Draft) -> Config | None:
         return None
 
 
-def show(config: Config | None) -> None:
+def show_class_count(config: Config | None) -> None:
     """The search: a button, or how far it is, or its curve with a button that takes its number."""
     path = class_count.path_of(config, select.runs_root()) if config else None
     standing = background.standing(path) if path else background.JobState("absent")
@@ -46,7 +46,7 @@ def show(config: Config | None) -> None:
             st.caption("The search can start once the settings above are valid.")
             return
         try:
-            found = class_count.read(path)
+            found = class_count.read_class_count(path)
         except UserError as error:
             fields.say(form.sentence(error))
             return
@@ -85,7 +85,7 @@ def _show_count(found: ClassCount) -> None:
     st.button(
         f"Look for {found.novel} novel classes",
         icon=":material/check:",
-        on_click=lambda: fields.keep(fields.draft().with_text("split.num_novel", str(found.novel))),
+        on_click=lambda: fields.keep_draft(fields.draft().with_text("split.num_novel", str(found.novel))),
     )
 
 

@@ -27,8 +27,8 @@ _TITLES = {"training": "Training", "network": "Network", "pretrain": "Pretrainin
 def main() -> None:
     """The whole page."""
     draft = fields.draft()
-    place = execution_target.read()
-    reading = form.checked(form.read(draft), place.is_here)
+    place = execution_target.read_target()
+    reading = form.checked(form.read_draft(draft), place.is_here)
     failure = _start_asked(draft, reading, place)
     fields.write_link()
     errors = dict(reading.errors)
@@ -51,7 +51,7 @@ def main() -> None:
 
 def _start_asked(draft: Draft, reading: Reading, place: ExecutionTarget) -> str:
     """Start what the button asked for and turn to it; the reason where that fails."""
-    visit = starting.take("launch")
+    visit = starting.take_request("launch")
     if not (visit and reading.configs):
         return ""
     try:
@@ -85,7 +85,7 @@ def _show_dataset(draft: Draft, reading: Reading, errors: dict[str, str], is_sim
     fields.choose_effort()
     images = splits.show_samples(draft, not is_simple)
     if images and not is_simple:
-        checking.show(counting.config_of(reading, draft))
+        checking.show_data_check(counting.config_of(reading, draft))
     return images
 
 
@@ -102,7 +102,7 @@ def _show_split(
     controls, chips = st.columns([2, 3], gap="large")
     with controls:
         if images:
-            count = partial(counting.show, counting.config_of(reading, draft))
+            count = partial(counting.show_class_count, counting.config_of(reading, draft))
             splits.show_controls(images, split, errors, count, is_simple)
     with chips:
         if split:
@@ -132,7 +132,7 @@ def _show_own(
         if draft.name:
             fields.write("name", "Name", None, "For the list of runs", max_chars=120)
     fields.show_grid(own, errors)
-    execution_target.show(several=len(reading.configs) > 1)
+    execution_target.show_target(several=len(reading.configs) > 1)
     _show_notices(draft, reading, place)
 
 
@@ -170,7 +170,7 @@ def _show_run(draft: Draft, reading: Reading, place: ExecutionTarget, errors: di
         fields.write("seeds", "Seeds", errors.get("seed"), "One run per seed, such as 0, 1, 2")
         fields.choose_device(errors.get("device"), place.is_here)
         fields.write("name", "Name", None, "Optional, for the list of runs", placeholder="No name", max_chars=120)
-    execution_target.show(several=len(reading.configs) > 1)
+    execution_target.show_target(several=len(reading.configs) > 1)
     _show_notices(draft, reading, place)
     if reading.configs:
         take_away.show_command(execution_target.command(form.commands(draft, reading), place))
@@ -192,7 +192,7 @@ def _show_bar(
         st.markdown(f":{'gray' if is_hint else 'red'}[{escape.markdown(obstacle)}]", width="stretch")
     else:
         shape = images.pixels.shape[:3] if images else None
-        usual = estimates.of(reading.configs[0], shape) if place.is_here else None
+        usual = estimates.estimate_run(reading.configs[0], shape) if place.is_here else None
         takes = estimates.in_words(usual, len(reading.configs))
         st.markdown(f"{form.summary(draft, reading)}{takes}", width="stretch")
     runs = max(1, len(reading.configs))

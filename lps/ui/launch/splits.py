@@ -145,7 +145,7 @@ def show_controls(
     known = parameters(fields.draft().method)
     half_labeled = bool((images.labels < 0).any())
     if half_labeled:
-        fields.show(known["split.num_novel"], errors.get("split.num_novel"))
+        fields.show_field(known["split.num_novel"], errors.get("split.num_novel"))
         count()
     else:
         _show_seen(images.class_names, split, errors)
@@ -175,7 +175,7 @@ def _show_seen(
     mode = text if text in CLASS_RULES else BY_HAND
     words = {"format_func": _MODES.get, "required": True}
     choose = partial(_choose_mode, seen)
-    url_fields.draw(st.segmented_control, "split_mode", mode, choose, "Seen classes", list(_MODES), **words)
+    url_fields.draw_field(st.segmented_control, "split_mode", mode, choose, "Seen classes", list(_MODES), **words)
     if mode == BY_HAND:
         _show_picks(text, class_names, errors)
     else:
@@ -184,7 +184,7 @@ def _show_seen(
 
 
 def _show_picks(text: str, class_names: tuple[str, ...], errors: dict[str, str]) -> None:
-    url_fields.draw(
+    url_fields.draw_field(
         st.pills, "split_picks", picked_classes(text, len(class_names)), _pick, "Choose the seen classes",
         range(len(class_names)), selection_mode="multi",
         format_func=lambda class_id: escape.markdown(class_names[class_id]), label_visibility="collapsed", wrap=True,
@@ -232,11 +232,11 @@ def _choose_mode(seen: tuple[int, ...], mode: str) -> None:
     draft = fields.draft().with_text(
         "split.seen_classes", ",".join(map(str, sorted(seen))) if mode == BY_HAND else mode
     )
-    fields.keep(draft.without(["split.num_seen"]) if mode == BY_HAND else draft)
+    fields.keep_draft(draft.without(["split.num_seen"]) if mode == BY_HAND else draft)
 
 
 def _pick(picks: list[int]) -> None:
-    fields.keep(fields.draft().with_text("split.seen_classes", ",".join(map(str, sorted(picks)))))
+    fields.keep_draft(fields.draft().with_text("split.seen_classes", ",".join(map(str, sorted(picks)))))
 
 
 def show_samples(draft: Draft, are_drawn: bool) -> Images | None:
@@ -257,7 +257,7 @@ def show_samples(draft: Draft, are_drawn: bool) -> Images | None:
         return None
     if are_drawn:
         _show_sheet(images, source)
-    left_out.show(images.skipped)
+    left_out.show_left_out_files(images.skipped)
     return images
 
 

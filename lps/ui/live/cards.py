@@ -25,7 +25,7 @@ _STYLE = f"""
 """
 
 
-def show(cards: Sequence[tuple[str, str, Sequence[float]]]) -> None:
+def show_cards(cards: Sequence[tuple[str, str, Sequence[float]]]) -> None:
     """cards: (name, number as text, its values over time, fewer than two for no line)."""
     has_lines = any(len(values) > 1 for *_, values in cards)
     with st.container(key="cards-with-lines" if has_lines else "cards"):  # page.css keeps room for those with lines

@@ -25,7 +25,7 @@ _MOST, _PICTURES, _SIZE = 24, 12, 52  # clusters, pictures of one, pixels on the
 _CARD = 372  # pixels of a card at least: six pictures in a row
 
 
-def show(run: Run, state: State, past: History) -> None:
+def show_found_clusters(run: Run, state: State, past: History) -> None:
     """The clusters of the newest epoch."""
     stored = points.epochs(run)
     if not stored:
@@ -118,7 +118,7 @@ def _show_card(here: View, images: Images | None, cluster: Cluster, is_over: boo
             if st.button("Open", key=f"open:{here.run.id}:{cluster.id}", **link):
                 routing.turn_to("clusters", run=here.run.id, epoch=str(here.epoch), cluster=str(cluster.id))
         if images is not None:
-            frames.show([("", _frames(here, images, cluster, group))], _SIZE)
+            frames.show_frames([("", _frames(here, images, cluster, group))], _SIZE)
         if is_over and not here.run.is_recorded:
             name_field.ask(here, cluster.id, label_visibility="collapsed")
 

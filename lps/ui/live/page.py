@@ -68,7 +68,7 @@ def _show_head(run: Run, is_blind: bool, state: State) -> None:
 
 
 def _show_found(run: Run, state: State) -> None:
-    found.show(run, state, history(run))
+    found.show_found_clusters(run, state, history(run))
 
 
 def _show_numbers(run: Run, _state: State) -> None:

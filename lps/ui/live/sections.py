@@ -52,7 +52,7 @@ def show_head(run: Run, state: State, past: History) -> None:
             st.caption(escape.markdown(f"{origin[0].upper()}{origin[1:]}"))
         notices.show_labels_of_others(run.config_if_readable())
     _show_standing(run, state, past)
-    error_toasts.show(run.id, ":material/block:")
+    error_toasts.show_errors(run.id, ":material/block:")
 
 
 def _about(run: Run) -> list[str]:
@@ -143,7 +143,9 @@ def show_numbers(run: Run, past: History) -> None:
     if len(past.column("accuracy/few")):
         shown.append(("Mean over classes", "accuracy/balanced", lambda value: f"{100 * value:.1f} %"))
     columns = [(word, past.column(name), as_text) for word, name, as_text in shown]
-    cards.show([(word, as_text(values.iloc[-1]) if len(values) else "–", values) for word, values, as_text in columns])
+    cards.show_cards(
+        [(word, as_text(values.iloc[-1]) if len(values) else "–", values) for word, values, as_text in columns]
+    )
     if len(past.column("accuracy/all")):
         st.caption(line_charts.MATCHING)
     notices.show_oracle(run)
@@ -248,7 +250,7 @@ def show_comparison(runs: list[Run]) -> None:
         figure.update_layout(uirevision=" ".join(run.id for run in runs))
         alt = "Novel and seen accuracy, KL and mean margin of several runs over the epochs"
         plot(figure, "pace_of_runs", alt, code=code_of("pace_of_runs", runs), highlight=len(runs) > 1)
-        data_table.show(_last_columns(), list(recorded.items()), "Newest accuracies of every run")
+        data_table.show_data_table(_last_columns(), list(recorded.items()), "Newest accuracies of every run")
     else:
         st.caption("No epoch of training has been recorded yet.")
 
@@ -422,7 +424,7 @@ def show_settings(run: Run) -> None:
         st.caption(escape.markdown(words))
     columns = [Column(head, table[head]) for head in ("Setting", "Value", "Default")]
     columns.append(Column("Changed", table["Changed"], "check", width="small"))
-    data_table.show(columns, table.index, "Every setting with its value and its default")
+    data_table.show_data_table(columns, table.index, "Every setting with its value and its default")
     method = catalog.method_info(settings.method)
     st.markdown(f"**{escape.markdown(method.title)}**")
     fields.show_meaning(method)

@@ -17,9 +17,9 @@ animals/dog/2.jpg        labeled: dog
 animals/3.jpg            unlabeled"""
 
 
-def show(choose: Callable[[Path], None]) -> None:
+def show_upload(choose: Callable[[Path], None]) -> None:
     """All ways at once. choose: is told the folder, in a callback or before the page is drawn anew."""
-    error_toasts.show("own")
+    error_toasts.show_errors("own")
     st.markdown(
         "Sort some of your pictures into one folder per class. Leave the other pictures unsorted beside these "
         "folders, or in a folder called unlabeled. A model learns your classes and looks for others."
@@ -47,9 +47,9 @@ def _ask_for_files(choose: Callable[[Path], None]) -> None:
     )
     folder_choice.say_where_kept()
     if archive:
-        folder_choice.take("own", [archive], lambda: _keep_archive(archive), choose)
+        folder_choice.take_upload("own", [archive], lambda: _keep_archive(archive), choose)
     elif files:
-        folder_choice.take("own", files, lambda: folder_choice.told(own_pictures.keep_files(files)), choose)
+        folder_choice.take_upload("own", files, lambda: folder_choice.told(own_pictures.keep_files(files)), choose)
 
 
 def _keep_archive(archive) -> Path:

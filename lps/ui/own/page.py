@@ -37,14 +37,14 @@ def main() -> None:
         if text:
             st.button("Other pictures", icon=":material/arrow_back:", type="tertiary", key="own_back", on_click=_leave)
     if not text:
-        bring.show(_choose)
+        bring.show_upload(_choose)
         return
     try:
         folder = own_pictures.folder(text)
-        seen = preview.of(folder)
+        seen = preview.scan_folder(folder)
     except UserError as error:
         st.warning(escape.markdown(f"{form.sentence(error)}."), icon=":material/folder_off:")
-        bring.show(_choose)
+        bring.show_upload(_choose)
         return
     _show(folder, seen)
 
@@ -74,17 +74,17 @@ def draft_of(folder: Path, novel: int | None = None) -> Draft:
 
 def _show(folder: Path, seen: FolderPreview) -> None:
     st.caption(escape.markdown(own_pictures.in_words(folder)))
-    preview.show(seen, is_vector_file(folder))
+    preview.show_preview(seen, is_vector_file(folder))
     config = _looked_at(folder)
     if config is not None and st.session_state.pop(_NEW, None) == str(folder):
         with error_toasts.kept("own"):
             _begin(config, seen)
-    error_toasts.show("own")
+    error_toasts.show_errors("own")
     novel = _ask_novel(folder, config, seen)
-    checking.show(config)
+    checking.show_data_check(config)
     draft = draft_of(folder, novel)
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
-        for one in form.read(draft).configs:
+        for one in form.read_draft(draft).configs:
             with st.container(width="stretch"):
                 notices.show_labels_of_others(one)
         st.page_link("pages/launch.py", label="All settings", icon=":material/tune:", query_params=form.link(draft))
@@ -94,7 +94,7 @@ def _show(folder: Path, seen: FolderPreview) -> None:
 
 def _looked_at(folder: Path) -> Config | None:
     """The settings by which the pictures are looked into, before anybody says how many novel classes there are."""
-    reading = form.read(draft_of(folder, 1))
+    reading = form.read_draft(draft_of(folder, 1))
     if reading.errors:
         st.error(escape.markdown(form.blocked_by(reading.errors)), icon=":material/error:")
     return background_jobs.searched(reading.configs[0]) if reading.configs else None
@@ -145,7 +145,7 @@ def _ask_novel(folder: Path, config: Config | None, seen: FolderPreview) -> int 
 
 def _count(path: Path) -> class_count.ClassCount | None:
     with error_toasts.kept("own"):
-        return class_count.read(path)
+        return class_count.read_class_count(path)
 
 
 def suggestion(found: class_count.ClassCount) -> str:
@@ -161,14 +161,14 @@ def suggestion(found: class_count.ClassCount) -> str:
 
 def _show_bar(draft: Draft, seen: FolderPreview, novel: int | None, things: str) -> None:
     """What a click makes and how long it takes, or what it waits for; the button."""
-    reading = form.read(draft)
+    reading = form.read_draft(draft)
     is_ready = bool(reading.configs) and (novel is not None or not seen.unlabeled)
     if is_ready:
         among = f"among {seen.unlabeled:,} {things}"
         what = f"**{counted(novel, 'novel class')}** {among}" if novel else "A demonstration"
         config = reading.configs[0]
         side = config.dataset_image_size or SIDE
-        usual = estimates.of(config, (sum(seen.counts) + seen.test, side, side))
+        usual = estimates.estimate_run(config, (sum(seen.counts) + seen.test, side, side))
         st.markdown(what + (f" · about {costs.span_in_words(usual)}" if usual else ""), width="stretch")
     else:
         st.markdown(":gray[Enter how many novel classes to look for, or wait for the suggestion.]", width="stretch")
@@ -177,14 +177,14 @@ def _show_bar(draft: Draft, seen: FolderPreview, novel: int | None, things: str)
 
 def _start_asked(text: str | None) -> None:
     """Start what the button asked for and turn to it; a refusal is said where the page is drawn."""
-    visit = starting.take("own")
+    visit = starting.take_request("own")
     if not (visit and text):
         return
     started = None
     with error_toasts.kept("own"), st.spinner("Reading the pictures", show_time=True):
         folder = own_pictures.folder(text)
         draft = draft_of(folder, st.session_state.get(_NOVEL))
-        reading = form.checked(form.read(draft))
+        reading = form.checked(form.read_draft(draft))
         if reading.errors:
             raise UserError("start", form.blocked_by(reading.errors))
         started = starting.start("own", visit, reading.configs, draft.name)

@@ -18,31 +18,31 @@ _CLASSES = 12  # that are shown
 
 
 @st.cache_data(max_entries=8, show_spinner=False)
-def look(folder: str, moment: object) -> FolderPreview:
+def _preview_folder(folder: str, moment: object) -> FolderPreview:
     """What lies there; raises `UserError`. moment: `stamp` of the data set, so that a change is seen."""
     return (embeddings if is_vector_file(folder) else folders).glance(folder, _SAMPLES, _KEPT)
 
 
-def of(folder: Path) -> FolderPreview:
+def scan_folder(folder: Path) -> FolderPreview:
     """What lies in the folder or file now; raises `UserError`."""
     with st.spinner("Looking at what is there", show_time=True):
-        return look(str(folder), (embeddings if is_vector_file(folder) else folders).stamp(str(folder)))
+        return _preview_folder(str(folder), (embeddings if is_vector_file(folder) else folders).stamp(str(folder)))
 
 
-def show(seen: FolderPreview, are_titles: bool) -> None:
+def show_preview(seen: FolderPreview, are_titles: bool) -> None:
     """A row of pictures a class, the unlabeled ones last. are_titles: titles are drawn larger, to be read."""
     labeled, classes = sum(seen.counts[:-1]), len(seen.class_names)
     said = [f":blue[**{labeled:,} labeled**] in {counted(classes, 'class')}"]
     said += [f":orange[**{seen.unlabeled:,} unlabeled**]"] if seen.unlabeled else []
     said += [f"{seen.test:,} for the final test"] if seen.test else []
     st.markdown(" · ".join(said))
-    frames.show(
+    frames.show_frames(
         [_row(seen, row) for row in [*range(min(classes, _CLASSES)), -1] if seen.counts[row]],
         _KEPT if are_titles else _SIZE,
     )
     if classes > _CLASSES:
         st.caption(f"and {counted(classes - _CLASSES, 'class')} more")
-    left_out.show(seen.skipped)
+    left_out.show_left_out_files(seen.skipped)
 
 
 def _row(seen: FolderPreview, row: int) -> tuple[str, list[Frame]]:

@@ -63,7 +63,7 @@ def _show(runs: list[Run]) -> None:
             _suggest(together[0], runs)
         notices.show_left_out({titles.label(run): history(run) for run in together})
     with race:
-        race_view.show(together)
+        race_view.show_race(together)
     if race_view.can_race(together):
         named = list(zip(_LETTERS, together))
         live_part.follow(lambda: [_lane(*pair) for pair in named], _are_going_on, _show_course, _TICK_S)
@@ -80,7 +80,7 @@ def _pick(runs: list[Run]) -> list[Run]:
     chosen = named[: comparable.MOST] or comparable.usual_choice(runs)
     if len(named) > comparable.MOST:
         st.warning(f"At most {comparable.MOST} runs fit side by side; the first {comparable.MOST} are shown.")
-    url_fields.draw(
+    url_fields.draw_field(
         st.multiselect,
         "twin_runs",
         [run.id for run in chosen],

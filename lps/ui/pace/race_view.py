@@ -22,7 +22,7 @@ _mount = st.components.v2.component(
 )
 
 
-def show(runs: list[Run]) -> None:
+def show_race(runs: list[Run]) -> None:
     """The race of the first three of `runs`, which share their split; those that have no lane are named."""
     racing, others = runs[: numbers.MOST], runs[numbers.MOST :]
     live_part.follow(lambda: racing, _are_going_on, _draw, _TICK_S)
@@ -75,7 +75,7 @@ def _draw(runs: list[Run]) -> None:
         _show_waiting(runs)
         return
     try:
-        race = numbers.of(runs, [history(run) for run in runs])
+        race = numbers.race_of_runs(runs, [history(run) for run in runs])
     except UserError as error:
         st.caption(escape.markdown(f"{error}."))
         return

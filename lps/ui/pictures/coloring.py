@@ -51,7 +51,7 @@ def _thresholds(run: Run, epoch: int) -> dict[str, float]:
 
 def _is_named(run: Run, epoch: int) -> bool:
     try:
-        return not naming.at(naming.read_entries(run), epoch).is_empty
+        return not naming.naming_of_epoch(naming.read_entries(run), epoch).is_empty
     except UserError:
         return False
 

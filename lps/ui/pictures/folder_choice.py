@@ -37,7 +37,7 @@ def say_where_kept() -> None:
     st.caption(f"Saved in a folder of yours on the server. A ZIP may have up to {most} MB.")
 
 
-def take(name: str, files: list, keep: Callable[[], Path], choose: Callable[[Path], None]) -> None:
+def take_upload(name: str, files: list, keep: Callable[[], Path], choose: Callable[[Path], None]) -> None:
     """Keep what was uploaded, tell `choose` the folder, and draw the page anew with an empty uploader."""
     with st.spinner("Checking and saving the pictures", show_time=True), error_toasts.kept(name):
         choose(keep())

@@ -44,7 +44,7 @@ class Frame:
     words: str = ""
 
 
-def show(rows: list[tuple[str, list[Frame]]], size: int) -> None:
+def show_frames(rows: list[tuple[str, list[Frame]]], size: int) -> None:
     """Rows of pictures, each row after what is said of it ("" for nothing). size: pixels of their longer sides."""
     st.html(f"<style>{_STYLE}</style>" + "".join(_row(words, frames, size) for words, frames in rows))
 

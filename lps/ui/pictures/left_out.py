@@ -10,7 +10,7 @@ from lps.wording import counted
 _MOST = 100  # names that are listed
 
 
-def show(skipped: Sequence[tuple[str, str]]) -> None:
+def show_left_out_files(skipped: Sequence[tuple[str, str]]) -> None:
     """Under how many there are; nothing where there are none. skipped: (name, reason)."""
     if not skipped:
         return

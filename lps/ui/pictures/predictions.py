@@ -71,7 +71,7 @@ def view(run: Run, epoch: int, *, is_thorough: bool = True) -> View:
             f"of {count:,} unlabeled images take too much memory for a page; expected at most {MOST_IMAGES:,}. Use "
             "python -m lps export RUN --to labels.csv for all of them",
         )
-    said = naming.at(naming.read_entries(run), epoch)
+    said = naming.naming_of_epoch(naming.read_entries(run), epoch)
     defaults = labels.default_names(run, known.split)
     network = assignment(run, epoch)
     before = [e for e in points.epochs(run) if e < epoch][-clusters.WINDOW :] if is_thorough else []

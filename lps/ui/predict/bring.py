@@ -13,12 +13,12 @@ from lps.ui.server import uploads
 from lps.ui.shared import error_toasts, select
 
 
-def show(choose: Callable[[Path], None], takes_vectors: bool) -> None:
+def show_upload(choose: Callable[[Path], None], takes_vectors: bool) -> None:
     """All ways at once. choose: is told the folder or file, in a callback or before the page is drawn anew.
 
     takes_vectors: whether the run was trained on own embeddings, and predicts no pictures.
     """
-    error_toasts.show("predict")
+    error_toasts.show_errors("predict")
     about = "A folder with pictures, also in sub-folders. Your files are not changed"
     endings = own_pictures.VECTORS if takes_vectors else ()
     folder_choice.show_two_ways(
@@ -39,7 +39,7 @@ def _ask_for_files(choose: Callable[[Path], None], takes_vectors: bool) -> None:
     )
     folder_choice.say_where_kept()
     if files:
-        folder_choice.take("predict", files, lambda: _keep(files), choose)
+        folder_choice.take_upload("predict", files, lambda: _keep(files), choose)
 
 
 def _ask_for_vectors(choose: Callable[[Path], None]) -> None:
@@ -50,7 +50,7 @@ def _ask_for_vectors(choose: Callable[[Path], None]) -> None:
     folder_choice.say_where_kept()
     if file:
         place = own_pictures.home_of_new()
-        folder_choice.take("predict", [file], lambda: own_pictures.keep_vectors(file, place), choose)
+        folder_choice.take_upload("predict", [file], lambda: own_pictures.keep_vectors(file, place), choose)
 
 
 def _keep(files) -> Path:

@@ -12,14 +12,14 @@ from lps.ui.server import downloads
 from lps.ui.shared import error_toasts, escape, take_away
 
 
-def show(run: Run) -> None:
+def show_model_export(run: Run) -> None:
     """What it is, the button, how far it is, the file."""
     st.subheader("Export the model", anchor=False)
     st.caption(
         "One folder that works without this program: the model as ONNX (pictures in; classes or none of these out), "
         "your names, a model card with its training data and accuracy, and a short example."
     )
-    error_toasts.show("model")
+    error_toasts.show_errors("model")
     path = model_work.path_of(run)
     standing = background.standing(path)
     if standing.state == "done":

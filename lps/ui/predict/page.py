@@ -50,7 +50,7 @@ def main() -> None:
         st.info(f"{escape.markdown(titles.label(run))} is {why}; choose another run.", icon=":material/image_search:")
         return
     _show(run, text)
-    model.show(run)
+    model.show_model_export(run)
 
 
 def _show(run: Run, text: str | None) -> None:
@@ -58,16 +58,16 @@ def _show(run: Run, text: str | None) -> None:
     if not text:
         thing = "vector" if _takes_vectors(run) else "picture"
         st.caption(f"Each {thing} gets a class with its name from Clusters, or none of these.")
-        bring.show(_choose, _takes_vectors(run))
+        bring.show_upload(_choose, _takes_vectors(run))
         return
     try:
         folder = own_pictures.folder(text)
     except UserError as error:
         st.warning(escape.markdown(f"{error}."), icon=":material/folder_off:")
-        bring.show(_choose, _takes_vectors(run))
+        bring.show_upload(_choose, _takes_vectors(run))
         return
     st.caption(escape.markdown(own_pictures.in_words(folder)))
-    error_toasts.show("predict")
+    error_toasts.show_errors("predict")
     path = prediction_work.path_of(run, folder)
     if st.session_state.pop(_NEW, None) == str(folder):
         with error_toasts.kept("predict"):
@@ -124,7 +124,7 @@ def _show_found(run: Run, folder: Path, path: Path) -> None:
         st.button("Predict again", icon=":material/refresh:", key="predict_again", on_click=_again, args=(run, folder))
         return
     notices.show_labels_of_others(run.config_if_readable())
-    results.show(run, found, path, folder)
+    results.show_results(run, found, path, folder)
 
 
 def _again(run: Run, folder: Path) -> None:
@@ -135,4 +135,4 @@ def _again(run: Run, folder: Path) -> None:
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _read(path: str, moment: object) -> Predicted:
-    return prediction_files.read(Path(path))
+    return prediction_files.read_predictions(Path(path))

@@ -34,7 +34,7 @@ _KIND = "Possible novel class"
 _MOST_KINDS, _FIRST = 5, 12  # kinds, and pictures of each, that are shown above the others
 
 
-def show(run: Run, found: Predicted, path: Path, source: Path) -> None:
+def show_results(run: Run, found: Predicted, path: Path, source: Path) -> None:
     """Everything that follows from a prediction, which is the file `path`.
 
     source: the folder of the pictures, or the file of vectors.
@@ -46,7 +46,7 @@ def show(run: Run, found: Predicted, path: Path, source: Path) -> None:
     said = [NONE if is_none else name for is_none, name in zip(none.tolist(), called)]
     with left:
         _show_counts(found, said, none)
-        left_out.show(found.skipped)
+        left_out.show_left_out_files(found.skipped)
         _offer_files(run, found, threshold, path)
     _show_kinds(found, source)
     kinds = {f"{_KIND} {number}": kind for number, kind in enumerate(found.kinds, 1)}
@@ -97,7 +97,7 @@ def _show_counts(found: Predicted, said: list[str], none: np.ndarray) -> None:
         Column("Pictures", lambda row: row[1], "number", format="localized", width="small"),
         Column("Share", lambda row: 100 * row[1] / count, "bar", min_value=0, max_value=100, format="%.0f %%"),
     ]
-    data_table.show(columns, Counter(said).most_common(), "Number of pictures of each class")
+    data_table.show_data_table(columns, Counter(said).most_common(), "Number of pictures of each class")
     if found.lost:
         names = escape.markdown(", ".join(found.lost))
         st.caption(
@@ -154,7 +154,7 @@ def _show_kinds(found: Predicted, source: Path) -> None:
                 Frame(seen.pixels[place], seen.sides(place), "novel", f"Picture {found.files[row]}", "")
                 for place, row in enumerate(first)
             ]
-            frames.show([("", shown)], _SIZE)
+            frames.show_frames([("", shown)], _SIZE)
     if found.kinds:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption(
@@ -184,7 +184,7 @@ def _show_table(found: Predicted, said: list[str], rows: list[int]) -> None:
         Column("Confidence", 100 * found.confidence[rows], "number", format="%.0f %%", help=about_confidence),
         Column("Distance", found.distance[rows], "number", format="%.3f", help=about_distance),
     ]
-    data_table.show(columns, rows, "Every picture with its class, confidence and distance", height=520)
+    data_table.show_data_table(columns, rows, "Every picture with its class, confidence and distance", height=520)
 
 
 def _show_pictures(run: Run, found: Predicted, said: list[str], rows: list[int], source: Path) -> None:
@@ -241,7 +241,7 @@ def _show_one(run: Run, found: Predicted, row: int, said: str, source: Path) -> 
     st.markdown(escape.markdown(f"{words}."))
     alike, images = found.nearest[row].tolist(), _own(run)
     new = [Frame(seen.pixels[0], seen.sides(0), found.groups[int(found.cluster[row])], f"Picture, {said}")]
-    frames.show([("This one", new)], _SIZE)
+    frames.show_frames([("This one", new)], _SIZE)
     if images is None:
         st.caption("The run's pictures were not found.")
         return
@@ -249,7 +249,7 @@ def _show_one(run: Run, found: Predicted, row: int, said: str, source: Path) -> 
         Frame(images.pixels[image], images.sides(image), found.groups[cluster], f"Image {image}", found.titles[cluster])
         for image, cluster in zip(alike, found.theirs[row].tolist())
     ]
-    frames.show([("Most similar training images", rows)], _SIZE)
+    frames.show_frames([("Most similar training images", rows)], _SIZE)
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)

@@ -61,7 +61,7 @@ def asked() -> Conditions:
     return parse(st.query_params.get(_PLACE, ""))
 
 
-def keep(conditions: Conditions) -> None:
+def keep_conditions(conditions: Conditions) -> None:
     """Write them into the address, or take out what stands there."""
     url_fields.put(_PLACE, conditions.text() if conditions else None)
 
@@ -110,7 +110,7 @@ def mark(figure: go.Figure, chosen: np.ndarray) -> None:
 # ---------------------------------------------------------------------------------------------------- form
 
 
-def show(run: Run, epoch: int, table: pd.DataFrame, on_change: Callable[[Conditions], None]) -> None:
+def show_conditions(run: Run, epoch: int, table: pd.DataFrame, on_change: Callable[[Conditions], None]) -> None:
     """The form. on_change: what is done with its conditions after a click on its button, or the enter key."""
     wanted, choices = asked(), options(run, epoch, table)
     known = {name: getattr(wanted, name) for name in choices if getattr(wanted, name) in choices[name]}

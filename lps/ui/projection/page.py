@@ -35,12 +35,12 @@ def main() -> None:
     words = "No run has recorded features yet. The first epoch of training does."
     runs = page_head.begin_with("Projection", points.epochs, words, ":material/scatter_plot:")
     if runs:
-        show(runs)
+        _show_projection(runs)
 
 
-def show(runs: list[Run]) -> None:
+def _show_projection(runs: list[Run]) -> None:
     """Controls, then the map with the chosen image beside it, or what has to be done to get a map."""
-    error_toasts.show(_PLACE)
+    error_toasts.show_errors(_PLACE)
     run, epoch = _pick_run_and_epoch(runs)
     try:
         colorings = coloring.available(run, epoch)
@@ -68,7 +68,7 @@ def show(runs: list[Run]) -> None:
     if len(rows):
         with st.container(border=True):
             _show_neighbours(run, epoch, table, rows.iloc[0])
-    selection.show(run, epoch, table, chosen)
+    selection.show_selection(run, epoch, table, chosen)
 
 
 def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str, groups: list | None) -> np.ndarray:
@@ -92,13 +92,13 @@ def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str
             f"{_meaning(method)} Click a point to see its image; select points with the lasso or box (top right) to "
             "see their images."
         )
-        filters.show(run, epoch, table, selection.choose)
+        filters.show_conditions(run, epoch, table, selection.choose)
         _offer_all(run, method, epoch)
     if done.clicked is not None and done.clicked != image:
         url_fields.set_number("image", done.clicked)
         st.rerun()
     if done.drawn and fitting is not None:  # the hand came last
-        filters.keep(filters.Conditions())
+        filters.keep_conditions(filters.Conditions())
         st.rerun()
     return np.array(done.selected, np.int64) if fitting is None else fitting
 

@@ -37,7 +37,7 @@ def token(run: Run) -> str:
 def choose(wanted: Conditions) -> None:
     """Choose images by conditions; a lasso that was drawn before is forgotten."""
     _clear()
-    filters.keep(wanted)
+    filters.keep_conditions(wanted)
 
 
 def fitting(run: Run, epoch: int, table: pd.DataFrame) -> np.ndarray | None:
@@ -52,7 +52,7 @@ def fitting(run: Run, epoch: int, table: pd.DataFrame) -> np.ndarray | None:
         return np.array([], np.int64)
 
 
-def show(run: Run, epoch: int, table: pd.DataFrame, chosen: np.ndarray) -> None:
+def show_selection(run: Run, epoch: int, table: pd.DataFrame, chosen: np.ndarray) -> None:
     """Everything about the images `chosen` (ids) of `table` (of `points.table`); nothing where none is chosen."""
     if error := st.session_state.pop(_ERROR, ""):
         st.error(escape.markdown(f"{error}."), icon=":material/error:")
@@ -67,7 +67,7 @@ def show(run: Run, epoch: int, table: pd.DataFrame, chosen: np.ndarray) -> None:
     left, right = st.columns([3, 5], gap="medium")
     with left:
         alt = "Selected images by true class and by predicted class"
-        data_table.show(_columns(found, len(rows)), found.index, alt, most=_ROWS)
+        data_table.show_data_table(_columns(found, len(rows)), found.index, alt, most=_ROWS)
     with right:
         _show_sheet(run, rows, names, images)
 
@@ -192,7 +192,7 @@ def as_csv(rows: pd.DataFrame, names: tuple[str, ...], files: tuple[str, ...]) -
 
 def _clear() -> None:
     st.session_state[_CLEARED] = st.session_state.get(_CLEARED, 0) + 1
-    filters.keep(Conditions())
+    filters.keep_conditions(Conditions())
     st.session_state.pop("lasso_made", None)
 
 

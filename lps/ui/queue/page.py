@@ -47,7 +47,7 @@ def _show(found: QueueSnapshot) -> None:
     """Everything below the title."""
     now = time.time()
     _show_head(found, now)
-    error_toasts.show("queue", ":material/block:")
+    error_toasts.show_errors("queue", ":material/block:")
     _show_devices(found, now)
     _show_jobs(found)
     _show_waiting(found, now)
@@ -69,7 +69,7 @@ def _is_moving(found: QueueSnapshot) -> bool:
 
 
 def _look() -> QueueSnapshot:
-    return overview.look(select.runs_root(), known=estimates.known_costs())
+    return overview.read_queue(select.runs_root(), known=estimates.known_costs())
 
 
 # ---------------------------------------------------------------------------------------------------- head

@@ -20,6 +20,6 @@ _mount = st.components.v2.component(
 )
 
 
-def show(run: Run, epoch: int) -> None:
+def show_deck(run: Run, epoch: int) -> None:
     """The pictures of a run at an epoch, one at a time; of a recording they can be looked at."""
     _mount(key="deck", data={"address": review_desk.address(run, epoch), "readonly": run.is_recorded})

@@ -40,7 +40,7 @@ def _show(runs: list[Run]) -> None:
     except UserError as error:
         st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
         return
-    deck.show(run, epoch)
+    deck.show_deck(run, epoch)
     _show_account(run, epoch)
 
 

@@ -10,7 +10,7 @@ from lps.ui.shared import data_table, escape, take_away
 from lps.ui.shared.data_table import Column
 
 
-def show(first: RunRow, second: RunRow) -> None:
+def show_side_by_side(first: RunRow, second: RunRow) -> None:
     """Everything in which the two differ; what is the same is counted, and shown where asked for."""
     found = beside(first.run, second.run)
     names = (titles.label(first.run), titles.label(second.run))
@@ -37,7 +37,9 @@ def _show_sections(found: SideBySide, names: tuple[str, str], is_all: bool) -> N
         *(Column(head, lambda row, place=place: row[place]) for place, head in enumerate(_heads(names), 2)),
         Column("Differs", lambda row: row[4], hidden=not is_all),
     ]
-    data_table.show(columns, rows, "Settings, program, hardware, data and split of both runs", most=len(rows))
+    data_table.show_data_table(
+        columns, rows, "Settings, program, hardware, data and split of both runs", most=len(rows)
+    )
     silent = [title for title, all_rows in found.sections.items() if all_rows and all(row.same for row in all_rows)]
     st.caption(f"{same} are equal" + (f"; no differences under {', '.join(silent)}" if silent else "") + ".")
 
@@ -49,7 +51,7 @@ def _show_numbers(found: SideBySide, names: tuple[str, str]) -> None:
             tab.caption("Neither run has an evaluated epoch.")
             continue
         with tab:
-            data_table.show(_number_columns(names), numbers, "The measurements of both runs")
+            data_table.show_data_table(_number_columns(names), numbers, "The measurements of both runs")
         first, second = (f"{escape.markdown(name)}: {about}" for name, about in zip(names, found.about))
         tab.caption(f"{first}. {second}. Accuracies, NMI and ARI in percent.")
 

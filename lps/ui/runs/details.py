@@ -16,7 +16,7 @@ _COSTS = {
 }
 
 
-def show(entry: RunRow) -> None:
+def show_details(entry: RunRow) -> None:
     """What the table has no room for."""
     with st.container(border=True, key="dossier"):
         with st.container(horizontal=True, vertical_alignment="center"):

@@ -29,7 +29,7 @@ def pick(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name]:
     asked = [key for key in st.query_params.get_all("by") if key == EVERYTHING or columns.known([key], vocabulary)]
     offered = dict.fromkeys([*asked, *_FIRST, *columns.varying(entries), *vocabulary.settings])
     with st.popover("Group", icon=":material/workspaces:", type="tertiary"):
-        url_fields.draw(
+        url_fields.draw_field(
             st.multiselect,
             "grouped_by",
             asked,
@@ -42,7 +42,9 @@ def pick(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name]:
     return grouping.names_of(asked, entries)
 
 
-def show(entries: Sequence[RunRow], by: Sequence[Name], shown: Sequence[Name], against: RunRow | None) -> list[RunRow]:
+def show_groups(
+    entries: Sequence[RunRow], by: Sequence[Name], shown: Sequence[Name], against: RunRow | None
+) -> list[RunRow]:
     """The table of groups, each of which opens in place; returns the chosen runs, in the order of `entries`.
 
     against: the run that the runs' accuracies are held against.

@@ -66,10 +66,10 @@ def _browse(wanted: run_filters.Wanted, everything: list[run_index.RunRow]) -> N
         saved_view_menu.show_menu(saved_views.views(select.runs_root()), "Views")
         _show_way_to_effects(entries, by)
     base = next((entry for entry in everything if entry.run.id == st.query_params.get("against")), None)
-    chosen = groups.show(entries, by, shown, base) if by else table.show(entries, shown, base)
+    chosen = groups.show_groups(entries, by, shown, base) if by else table.show_table(entries, shown, base)
     upkeep.show_bar(chosen, len(entries), base)  # below: rows must not move away while a person ticks them
     if len(chosen) == 1:
-        details.show(chosen[0])
+        details.show_details(chosen[0])
         lineage.show(chosen[0], everything)
     if len(chosen) == 2:
-        beside.show(*chosen)
+        beside.show_side_by_side(*chosen)

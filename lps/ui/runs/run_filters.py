@@ -63,7 +63,9 @@ def matching(entries: Sequence[RunRow], wanted: Wanted) -> list[RunRow]:
     Raises `UserError` where the filter cannot be read.
     """
     vocabulary = Vocabulary(entries)
-    fitting = run_filter.read(wanted.find, vocabulary).select([entry for entry in entries if _fits(entry, wanted)])
+    fitting = run_filter.parse_filter(wanted.find, vocabulary).select(
+        [entry for entry in entries if _fits(entry, wanted)]
+    )
     if wanted.sort in SORTS:
         return in_order(fitting, wanted.sort)
     column = columns.known([wanted.sort.removeprefix("-")], vocabulary)

@@ -38,7 +38,7 @@ _ABOUT_DIFFERENCE = "Difference from the baseline in points, each at its newest 
 _NOTE = 200  # characters of a note
 
 
-def show(entries: Sequence[RunRow], shown: Sequence[Name], base: RunRow | None) -> list[RunRow]:
+def show_table(entries: Sequence[RunRow], shown: Sequence[Name], base: RunRow | None) -> list[RunRow]:
     """The table with the columns `shown`; returns the chosen ones, in its order. The address says which they are.
 
     base: whose accuracies the others' are held against, in columns of their own.
@@ -83,7 +83,7 @@ def pick_columns(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name
     keys = [name.key for name in shown]
     offered = dict.fromkeys([*keys, *columns.usual(entries), *vocabulary.settings, *vocabulary.measurements])
     with st.popover("Columns", icon=":material/view_column:", type="tertiary"):
-        url_fields.draw(
+        url_fields.draw_field(
             st.multiselect,
             "shown_columns",
             keys,

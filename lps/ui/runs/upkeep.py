@@ -21,7 +21,7 @@ _MOST_IN_TRASH = 20  # deleted runs that the page lists
 
 
 def show_bar(chosen: Sequence[RunRow], total: int, base: RunRow | None) -> None:
-    """How many are chosen, where they can be opened, and what can be done with them. base: see `table.show`."""
+    """How many are chosen, where they can be opened, and what can be done with them. base: see `table.show_table`."""
     if base:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption(f"Baseline: {escape.markdown(base.name)} (Δ, points)", width="content")
@@ -118,7 +118,7 @@ def _for_each(entries: list[RunRow], change: Callable[[Run], object]) -> list[Ru
 
 def show_outcome() -> None:
     """What the last action could not do, and the way back from a deletion."""
-    error_toasts.show("shelf")
+    error_toasts.show_errors("shelf")
     ids = st.session_state.get("shelf_undo", [])
     if not ids:
         return

@@ -30,7 +30,7 @@ _TITLES = {
 
 def begin(request: Request) -> str:
     """Begin what was clicked on; its name. Raises `UserError`."""
-    search.check(request, start_check.ask)
+    search.check_request(request, start_check.ask)
     search.load_optuna()
     search.begin(search.ask(request, select.runs_root()))
     return request.name
@@ -39,7 +39,7 @@ def begin(request: Request) -> str:
 # ---------------------------------------------------------------------------------------------------- form
 
 
-def show() -> None:
+def show_search_form() -> None:
     """The form, what it means, and the button."""
     errors: dict[str, str] = {}
     url_fields.restore("search_name")
@@ -70,7 +70,7 @@ def show() -> None:
     settings = cli_args.settings(fixed)
     try:
         request = search.read_request(dataset, method, texts, settings, seeds, objective, name, **more)
-        search.check(request)
+        search.check_request(request)
     except UserError as error:
         st.error(escape.markdown(str(error)), icon=":material/edit_off:")
         return

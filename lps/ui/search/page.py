@@ -41,12 +41,14 @@ def main() -> None:
     begun = starting.start_asked("search", form.begin)
     if begun:
         st.query_params.from_dict({"search": begun})
-    named_list.show("search", "search", search.list_searches(select.runs_root()), _show_form, _show_line, show)
+    named_list.show_list(
+        "search", "search", search.list_searches(select.runs_root()), _show_form, _show_line, _show_search
+    )
 
 
 def _show_form() -> None:
     search.load_optuna()
-    form.show()
+    form.show_search_form()
 
 
 # ---------------------------------------------------------------------------------------------------- list
@@ -54,7 +56,7 @@ def _show_form() -> None:
 
 def _show_line(one: Search) -> None:
     try:
-        result = search_results.read(one, with_importance=False)
+        result = search_results.read_results(one, with_importance=False)
     except UserError as error:
         st.markdown(f":red[{escape.markdown(str(error))}]", width="stretch")
         return
@@ -79,10 +81,10 @@ def _show_badge(result: Result) -> None:
 # ---------------------------------------------------------------------------------------------------- one search
 
 
-def show(one: Search) -> None:
+def _show_search(one: Search) -> None:
     """One search: how far it is, what it has found, what can be done with it."""
     _start_asked(one)
-    error_toasts.show("search")
+    error_toasts.show_errors("search")
     result = _read(one)
     if result is not None:
         live_part.follow(lambda: _read(one), _is_moving, lambda result: _show_course(one, result), _TICK_S, result)
@@ -90,7 +92,7 @@ def show(one: Search) -> None:
 
 def _read(one: Search) -> Result | None:
     try:
-        return search_results.read(one, with_importance=False)
+        return search_results.read_results(one, with_importance=False)
     except UserError as error:
         st.error(escape.markdown(str(error)), icon=":material/error:")
         return None
@@ -210,7 +212,7 @@ def _start_asked(one: Search) -> None:
         return
     st.session_state.pop(_SWEEP_ASKED)
     with error_toasts.kept("search"):
-        result = search_results.read(one, with_importance=False)
+        result = search_results.read_results(one, with_importance=False)
         if number >= len(result.trials):
             raise UserError("search", f"trial {number} was not found")
         settings = search_results.settings_of(result.request, result.trials[number])
@@ -305,7 +307,7 @@ def _show_trials(result: Result) -> None:
         Column("Run", _link_to_runs, "link", help="Opens the runs of this trial", display_text=r"run=([^&]*)"),
         Column("Why", lambda trial: trial.reason),
     ]
-    data_table.show(columns, trials, "The trials")
+    data_table.show_data_table(columns, trials, "The trials")
 
 
 def _link_to_runs(trial: Trial) -> str:

@@ -71,7 +71,7 @@ def predictions(request: Request) -> Response:
         result, kept = request.path_params["result"], request.path_params["kept"]
         if not re.fullmatch("[0-9a-f]{16}", result) or not 0 <= kept <= 100:
             raise UserError("predictions", "are not at this address; Predict links to them")
-        found = prediction_files.read(run.root / prediction_work.FOLDER / f"{result}.npz")
+        found = prediction_files.read_predictions(run.root / prediction_work.FOLDER / f"{result}.npz")
         name = f"predictions-{short_id(run.id)}"
         files = file_names(run)
         pieces = prediction_files.as_zip(found, found.threshold(kept / 100), files, name)

@@ -98,7 +98,7 @@ def _is_host_name(name: str) -> bool:
     return bool(host) and port is None and all(c.isalnum() or c in "-._:[]" for c in host)
 
 
-def keep(token: str, path: Path) -> None:
+def store_token(token: str, path: Path) -> None:
     """Write the token where its owner alone can look it up; raises `UserError` where that cannot be done."""
     with as_user_error("runs", f"the access token cannot be saved in {path}"):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

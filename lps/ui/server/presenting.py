@@ -31,7 +31,7 @@ def read_address() -> None:
     st.session_state[_SWITCH] = is_on() or st.query_params.get(_ADDRESS) == "1"
 
 
-def show() -> None:
+def show_presenting() -> None:
     """The switch, and what it does to a page."""
     st.sidebar.toggle("Large, for a room", key=_SWITCH, on_change=_tell_address)
     if is_on():

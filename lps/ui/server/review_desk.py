@@ -94,7 +94,7 @@ def _cards(run: Run, epoch: int, asked: Mapping) -> Response:
 
     asked: `leave`, ids of images that the browser has or a person has skipped.
     """
-    desk, said = desk_of(run, epoch), naming.at(naming.read_entries(run), epoch)
+    desk, said = desk_of(run, epoch), naming.naming_of_epoch(naming.read_entries(run), epoch)
     doubts = review_order.doubts(desk, said)
     rows = doubts.next(desk.around, _ids(asked.get("leave")), _BATCH)
     try:
@@ -187,7 +187,7 @@ def _decide(run: Run, epoch: int, asked: Mapping) -> Response:
             if error.name in ("run", naming.FILE):
                 raise
             refused[key] = str(error)
-    said = naming.at(naming.read_entries(run), epoch)
+    said = naming.naming_of_epoch(naming.read_entries(run), epoch)
     decided = said.confirmed | said.nothing
     gone = sorted(_ids(asked.get("held")) & decided)
     return JSONResponse({"done": done, "refused": refused, "gone": gone, "confirmed": len(decided)})

@@ -43,7 +43,7 @@ def options() -> dict:
             address, list(st.get_option("server.allowedHosts") or []), _public_port(), os.environ.pop("LPS_TOKEN", "")
         )
         if door.token:
-            guard.keep(door.token, _token_file())
+            guard.store_token(door.token, _token_file())
     except UserError as error:
         sys.exit(f"lps: {error}")
     _import_pages()

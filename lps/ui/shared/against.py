@@ -19,7 +19,7 @@ from lps.ui.shared.plot import code_of, plot
 _NAMES = {column: HEADS[column][0] for column in differences.COLUMNS}
 
 
-def show(groups: Sequence[Group], place: str, first: Group | None = None) -> Group | None:
+def show_differences(groups: Sequence[Group], place: str, first: Group | None = None) -> Group | None:
     """Chart and table of the differences from a group that can be chosen; returns it, None where there is nothing.
 
     place: what the choices are called in the address, different ones on one page. first: held against at first.
@@ -37,7 +37,7 @@ def show(groups: Sequence[Group], place: str, first: Group | None = None) -> Gro
         revision = f"{column} {chosen.label}"
         plot(figure.update_layout(uirevision=revision), f"{place}_intervals", alt, code=_code(groups, chosen, column))
     alt = f"Every group minus {chosen.label}: difference and {INTERVAL}"
-    data_table.show(_columns(held, column), held.rows, alt, most=len(held.rows))
+    data_table.show_data_table(_columns(held, column), held.rows, alt, most=len(held.rows))
     said = [*differences.about(held), *_about_others(held, chosen)]
     st.caption("  \n".join(escape.markdown(f"{text[:1].upper()}{text[1:]}.") for text in said))
     return chosen

@@ -78,7 +78,7 @@ def _always(text: str, _value: object) -> str:
     return text
 
 
-def show(columns: Sequence[Column], rows: Sequence, alt: str, *, most: int = 10, **options):
+def show_data_table(columns: Sequence[Column], rows: Sequence, alt: str, *, most: int = 10, **options):
     """Draw the table and return its selection. most: rows in sight; options: further ones of `st.dataframe`."""
     table = data(columns, rows)
     options = {"height": theme.table_height(len(table.index), most), "width": "stretch"} | options
@@ -108,7 +108,7 @@ def tick_places(
     columns: Sequence[Column], rows: Sequence, key: str, begins: list[int], most: int, alt: str
 ) -> list[int]:
     """As `tick_rows`, with the widget's key. begins: positions that are selected when the table is new."""
-    event = show(
+    event = show_data_table(
         columns,
         rows,
         alt,

@@ -83,7 +83,7 @@ def pick(page: str, run: Run, stored: list[int], usual: int, nameless: int | Non
     wanted = asked(place)
     epoch = wanted if wanted in stored else usual
     if len(stored) > 1:
-        url_fields.draw(
+        url_fields.draw_field(
             st.select_slider,
             key,
             epoch,

@@ -38,7 +38,7 @@ def try_change(change: Callable[[], object]) -> None:
         st.rerun()
 
 
-def show(place: str, icon: str = ":material/error:") -> None:
+def show_errors(place: str, icon: str = ":material/error:") -> None:
     """What is kept of this place, each once."""
     for words in dict.fromkeys(st.session_state.pop(f"refused {place}", [])):
         st.error(escape.markdown(words), icon=icon)

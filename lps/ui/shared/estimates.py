@@ -40,7 +40,7 @@ def left_in_words(run: Run, state: State, now: float | None = None) -> str:
     return overview.left_in_words(known.left(run, state, time.time() if now is None else now))
 
 
-def of(config: Config, shape: tuple[int, int, int] | None = None) -> Span | None:
+def estimate_run(config: Config, shape: tuple[int, int, int] | None = None) -> Span | None:
     """How long such a run takes that begins now; where none of its kind has run, by a rule of thumb for the CPU.
 
     shape: how many images, their height and width in pixels; without it nothing is known by the rule.

@@ -82,7 +82,9 @@ def show_left_out(left_out: Sequence[tuple[Run, str]]) -> None:
 
 def show_table(groups: list[Group]) -> None:
     """One row a group, what has to be said about it, and every single run behind it."""
-    data_table.show(_columns(groups), groups, "Mean and standard deviation of every group of runs", most=len(groups))
+    data_table.show_data_table(
+        _columns(groups), groups, "Mean and standard deviation of every group of runs", most=len(groups)
+    )
     said = [escape.markdown(note[:1].upper() + note[1:] + ".") for note in score_tables.notes(groups, scoring=False)]
     runs = counted(sum(len(group.members) for group in groups), "run")
     several = any(len(group.members) > 1 for group in groups)

@@ -111,7 +111,7 @@ def missing(runs: list[Run]) -> list[str]:
 def pick_runs(runs: list[Run]) -> list[Run]:
     """A box for any number of runs; empty means: the latest one, whichever that is."""
     by_id = {run.id: run for run in runs}
-    url_fields.draw(
+    url_fields.draw_field(
         st.multiselect,
         "picked_runs",
         [run.id for run in picked(runs)],
@@ -131,7 +131,7 @@ def pick_run(runs: list[Run]) -> Run | None:
         return None
     by_id = {run.id: run for run in runs}
     chosen = (picked(runs) or [latest(runs)])[0]
-    url_fields.draw(
+    url_fields.draw_field(
         st.selectbox,
         "picked_run",
         chosen.id,

@@ -1,6 +1,6 @@
 """Fields whose value stands in the page's address, so that a link or a reload restores it. Usual values are left out.
 
-Every field is a widget that shows a value kept elsewhere, and hands a change back: see `draw`. Streamlit's own
+Every field is a widget that shows a value kept elsewhere, and hands a change back: see `draw_field`. Streamlit's own
 `bind="query-params"` writes the words of a choice into the address, so links would break whenever a word changes.
 """
 
@@ -14,7 +14,7 @@ from lps.settings.parameters import text_of
 _SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 
 
-def draw(widget: Callable, key: str, value, take: Callable, *args, **options):
+def draw_field(widget: Callable, key: str, value, take: Callable, *args, **options):
     """A widget that shows `value`; `take` gets what a person changes it to, before the page runs again.
 
     args, options: of the widget, its label first.
@@ -64,7 +64,7 @@ def choose(widget: Callable, name: str, label: str, words: Mapping[str, str], **
     widget: a Streamlit selectbox, radio or segmented control. words: option -> what people read.
     """
     value, take = choice(name, list(words)), partial(put_unless, next(iter(words)), name)
-    draw(widget, f"picked_{name}", value, take, label, list(words), format_func=partial(_shown, words), **options)
+    draw_field(widget, f"picked_{name}", value, take, label, list(words), format_func=partial(_shown, words), **options)
     return value
 
 
@@ -80,14 +80,16 @@ def many(
     value = [word for word in found if word is not None]
     options |= {"selection_mode": "multi"} if widget else {"select_all": False}
     take = partial(_put_many, name, usual)
-    draw(widget or st.multiselect, name, value, take, label, offered, format_func=partial(_shown, shown), **options)
+    draw_field(
+        widget or st.multiselect, name, value, take, label, offered, format_func=partial(_shown, shown), **options
+    )
     return value
 
 
 def text(label: str, name: str, usual: str = "", **options) -> str:
     """A line of text, without the spaces around it."""
     value = st.query_params.get(name, usual)[: options.get("max_chars")]
-    draw(st.text_input, name, value, partial(put_unless, usual, name), label, **options)
+    draw_field(st.text_input, name, value, partial(put_unless, usual, name), label, **options)
     return value.strip()
 
 
@@ -101,14 +103,14 @@ def whole(label: str, name: str, usual: int | None, most: int | None, **options)
         set_number(name, None if new in (None, usual) else int(new))
 
     start = None if usual is None else "min"  # with None it could be emptied
-    draw(st.number_input, name, value, take, label, least, most, start, 1, **options)
+    draw_field(st.number_input, name, value, take, label, least, most, start, 1, **options)
     return value
 
 
 def switch(label: str, name: str, usual: bool, **options) -> bool:
     """A switch, true or false in the address."""
     value = {"true": True, "false": False}.get(st.query_params.get(name), usual)
-    draw(st.toggle, name, value, lambda new: put_unless(text_of(usual), name, text_of(new)), label, **options)
+    draw_field(st.toggle, name, value, lambda new: put_unless(text_of(usual), name, text_of(new)), label, **options)
     return value
 
 

@@ -78,7 +78,7 @@ def main() -> None:
     reason = "its recordings were not found"
     if recordings.tell_a_story():
         try:
-            show()
+            _show_story()
             return
         except UserError as error:
             reason = str(error)
@@ -87,7 +87,7 @@ def main() -> None:
     st.page_link("pages/explain.py", label="Explain", icon=":material/arrow_forward:")
 
 
-def show() -> None:
+def _show_story() -> None:
     """The step that the address asks for; raises `UserError`."""
     scene = _scene()
     step = min(max(url_fields.number("step") or 1, 1), len(STEPS))
@@ -143,7 +143,7 @@ def _draw_groups(scene: Scene) -> None:
         rows = []
         for i in range(_EXAMPLES):
             rows.append(("", [_named(scene, int(images[i]), class_id) for class_id, images in zip(ids, columns)]))
-        frames.show(rows, _SIZE + 12)
+        frames.show_frames(rows, _SIZE + 12)
 
 
 def _named(scene: Scene, image: int, class_id: int) -> Frame:
@@ -196,7 +196,7 @@ def _draw_task(scene: Scene) -> None:
         shown.append(
             scene.frame(image, group, "", f"{scene.names[class_id]}, {group}" if told else "An unsorted picture")
         )
-    frames.show([("", shown)], _SIZE)
+    frames.show_frames([("", shown)], _SIZE)
 
 
 # ---------------------------------------------------------------------------------------------------- 3: the trouble
@@ -227,7 +227,7 @@ def _draw_swallowed(scene: Scene) -> None:
     figure = story_charts.swallowed(shares, theme.palette())
     plot(figure, "story_swallowed", "The share grows with FixMatch and falls to almost nothing with LPS")
     st.markdown("Some pictures that FixMatch took for seen classes")
-    frames.show(_mistaken(scene), _SIZE)
+    frames.show_frames(_mistaken(scene), _SIZE)
 
 
 def _mistaken(scene: Scene, rows: int = 2, most: int = 7) -> list[tuple[str, list[Frame]]]:
@@ -380,7 +380,7 @@ def _draw_clusters(scene: Scene) -> None:
     figure.update_layout(margin={"t": 24, "b": 0})
     plot(figure, "story_map", "Pictures as dots: every class, seen or novel, forms a separate group")
     st.markdown("The most confident pictures on each new pile")
-    frames.show(_typical(scene, run), _SIZE)
+    frames.show_frames(_typical(scene, run), _SIZE)
 
 
 def _typical(scene: Scene, run: Run, most: int = 5) -> list[tuple[str, list[Frame]]]:

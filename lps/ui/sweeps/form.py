@@ -57,8 +57,8 @@ def start(kept: Mapping, name: str, retries: int, place: ExecutionTarget) -> str
         return None
     with st.spinner("Creating the run folders"):
         wanted = sweeps.sketch(asked, select.runs_root(), name)
-        execution_target.check(place)
-        sweeps.check([item.config for item in wanted.items], place.is_here, start_check.ask)
+        execution_target.check_target(place)
+        sweeps.check_sweep([item.config for item in wanted.items], place.is_here, start_check.ask)
         return sweeps.start(wanted, select.runs_root(), retries=retries or None, on=place.on).name
 
 
@@ -70,7 +70,7 @@ def ask(kept: Mapping, name: str, retries: int = 0, place: ExecutionTarget = HER
 # ---------------------------------------------------------------------------------------------------- form
 
 
-def show() -> None:
+def show_sweep_form() -> None:
     """The form, the runs that it means, and the button."""
     url_fields.restore("sweep_name")
     kind = url_fields.choose(
@@ -146,10 +146,10 @@ def _ask_retries() -> int:
     """How often; a cluster has its own way of doing it, so there is nothing to ask."""
     about, is_away = (
         "How often a run is restarted after a crash",
-        not execution_target.read().is_here,
+        not execution_target.read_target().is_here,
     )
     if is_away:
-        about = execution_target.read().without("retries")
+        about = execution_target.read_target().without("retries")
         url_fields.put("sweep_retries", None)
     most = queue.MOST_RETRIES
     return url_fields.whole("Retries after a crash", "sweep_retries", 0, most, help=about, disabled=is_away)
@@ -216,8 +216,8 @@ def _ask_mode(varied: Mapping[str, tuple[str, ...]]) -> tuple[str, int | None, i
 
 def _show_places() -> None:
     """Where the runs go, and how many at a time."""
-    execution_target.show(several=True)
-    if not execution_target.read().is_here:
+    execution_target.show_target(several=True)
+    if not execution_target.read_target().is_here:
         return
     try:
         slots = run_slots.cpu_slots(select.runs_root())
@@ -244,7 +244,7 @@ def _preview(draft: _SweepDraft) -> None:
     times = {key: "unknown" if cost is None else costs.span_in_words(cost.span) for key, cost in zip(keys, found)}
     estimate = sweeps.add_up(left, found)
     st.subheader("Preview", anchor=False)
-    place = execution_target.read()
+    place = execution_target.read_target()
     slots = run_slots.at_once(left, root) if place.is_here else 1
     cost = _cost_in_words(estimate, found, slots)
     st.markdown(f"**{escape.markdown(wanted.tag)}** · {_counts_in_words(wanted)}  \n{cost}")
@@ -330,7 +330,7 @@ def _offer_start(wanted: Sweep, draft: _SweepDraft, place: ExecutionTarget) -> N
         st.error(escape.markdown(place.blocked_by), icon=":material/block:")
         return
     try:
-        sweeps.check([item.config for item in wanted.items], place.is_here)
+        sweeps.check_sweep([item.config for item in wanted.items], place.is_here)
     except UserError as error:
         st.error(escape.markdown(str(error)), icon=":material/block:")
         return

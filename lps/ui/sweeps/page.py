@@ -78,7 +78,7 @@ def main() -> None:
     if started:
         st.query_params.from_dict({"sweep": started})
     found = sweep_records.known(select.runs_root())
-    named_list.show("sweeps", "sweep", found, form.show, _show_line, show, _EXAMPLE)
+    named_list.show_list("sweeps", "sweep", found, form.show_sweep_form, _show_line, _show_sweep, _EXAMPLE)
 
 
 def course(known: SweepRecord) -> SweepCourse:
@@ -121,7 +121,7 @@ def _states_in_words(states: Counter) -> str:
 # ---------------------------------------------------------------------------------------------------- one sweep
 
 
-def show(known: SweepRecord) -> None:
+def _show_sweep(known: SweepRecord) -> None:
     """One sweep: how far it is, what it has found, what can be done with it."""
     now = course(known)
     when = datetime.fromtimestamp(known.time, UTC) if known.time else None
@@ -213,7 +213,7 @@ def _show_actions(now: SweepCourse) -> None:
         elif now.left:
             broken = [item.run for item in now.items if item.state and item.state.name in sweeps.RESUMED]
             st.button(f"Resume {now.left}", key="sweep_resume", on_click=_for_each, args=(broken, launcher.resume))
-    error_toasts.show("sweep runs")
+    error_toasts.show_errors("sweep runs")
 
 
 def _usual_place(now: SweepCourse) -> ExecutionTarget:
@@ -238,7 +238,7 @@ def _show_runs(now: SweepCourse) -> None:
             Column("Open", lambda item: f"live?run={item.run.id}" if item.run else None, "link",
                    help="Opens the run's own page", display_text=r"run=(.*)$"),
         ]  # fmt: skip
-        data_table.show(columns, now.items, "The runs")
+        data_table.show_data_table(columns, now.items, "The runs")
 
 
 def _show_links(now: SweepCourse) -> None:
@@ -307,7 +307,7 @@ def _made(name: str, kind: str) -> str:
         return ""
     now = course(known)
     if kind == "html":
-        return sweep_report.of(known, select.runs_root(), _SCORING)
+        return sweep_report.render_sweep_report(known, select.runs_root(), _SCORING)
     scored, sheet = finished_scores(now), sweep_charts.sheet_of(now.asked)
     if kind == "csv":
         return table.as_csv(sheet, scored)

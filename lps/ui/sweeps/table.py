@@ -21,7 +21,7 @@ def show_sheet(name: str, sheet: PaperTable, scored: Sequence[Scored]) -> None:
     """Table and curve of the sweep `name` of a preset."""
     groups = preset_tables.fill(sheet, scored)
     show_grid(preset_tables.grid(sheet, groups))
-    against.show(preset_tables.named_groups(sheet, groups), "against")
+    against.show_differences(preset_tables.named_groups(sheet, groups), "against")
     for words, figure, alt in figures(sheet, groups, theme.palette()):
         if words:
             st.markdown(f"**{escape.markdown(words)}**")
@@ -62,7 +62,7 @@ def show_groups(scored: Sequence[Scored]) -> None:
     if scored:
         groups = group_tables.sorted_groups(scored)
         scores.show_table(groups)
-        against.show(groups, "against")
+        against.show_differences(groups, "against")
     else:
         st.caption("The table appears when the first run has finished.")
 
