@@ -165,7 +165,7 @@ def test_a_name_without_a_picture_that_counts_waits(run):
 def test_a_cluster_without_an_image_waits_too(run):
     rest = members(run, 8).tolist() + [*set(view(run)[0].validation.tolist())]
     say(run, name(7, "seven"), name(8, "eight"), {"do": "assign", "images": rest, "to": 9})
-    looked = training_on.look(run)
+    looked = training_on.read_clusters(run)
     assert looked.size(8) == 0
     planned = training_on.plan(run, rule="confident", from_weights=False)
     assert planned.waiting == ("eight",) and planned.looked_for == 4 and len(planned.notices()) == 1
@@ -206,9 +206,9 @@ def test_what_cannot_be_is_one_sentence(run, how, words):
 
 def test_a_confidence_that_nothing_reaches(run, monkeypatch):
     say(run, name(7, "seven"))
-    looked = training_on.look(run)
+    looked = training_on.read_clusters(run)
     unsure = replace(looked, network=replace(looked.network, confidence=looked.network.confidence / 2))
-    monkeypatch.setattr(training_on, "look", lambda *asked: unsure)
+    monkeypatch.setattr(training_on, "read_clusters", lambda *asked: unsure)
     with pytest.raises(UserError, match="no picture of a named cluster is 90 % sure; lower the confidence"):
         training_on.plan(run, from_weights=False)
 

@@ -252,10 +252,11 @@ def timed(act) -> tuple[str, object]:
 
 
 def watch(options, folder: Path) -> int:
-    from tests.inference.test_prediction import KINDS, made
+    from tests.inference.test_prediction import KINDS
     from tests.reliability.watched_folder import trouble
+    from tests.short_runs import finished_run
 
-    run, done, wrong = made(folder / "runs", **KINDS["live"]), Counter(), []
+    run, done, wrong = finished_run(folder / "runs", **KINDS["live"]), Counter(), []
     for seed in range(options.folders):
         (folder / str(seed)).mkdir()
         place = folder / str(seed)

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lps.__main__ import main
@@ -397,11 +397,23 @@ def test_reading_in_pieces_is_reading_at_once(tmp_path, items, data):
     )
 
 
-@given(contents)
+event_lines = st.builds(
+    lambda kind, values, step: json.dumps(
+        {"kind": kind, "values": values, "step": step, "epoch": 0, "time": 1.0}
+    ).encode(),
+    st.sampled_from(["start", "train", "eval", "finish", "another kind", 7, None]),
+    st.dictionaries(st.text(), json_values, max_size=3) | json_values,
+    st.integers() | json_values,
+)
+
+
+@given(contents | event_lines)
+@example(b'{"kind": "eval", "values": {"pi_hat": [0.5]}, "step": 3, "epoch": 1, "time": 1.0}')
 @settings(max_examples=200, deadline=None)
 def test_no_line_breaks_the_reader(line):
     event = events.event_of(line)
-    assert event is None or event["kind"] in runs.EVENT_KINDS
+    assert event is None or event["kind"] in {"start", "pretrain", "train", "eval", "finish", "stop", "fail"}
+    assert (event is None) or (isinstance(event["values"], dict) and 0 <= event["step"] < 2**53)
 
 
 def test_lines_with_impossible_numbers(tmp_path):

@@ -123,7 +123,7 @@ def test_what_cannot_be_predicted_is_one_sentence_and_the_button_stays(run, tmp_
     for folder, words in (
         ("/", "is not inside"),
         (str(tmp_path / "home"), "is your home folder"),
-        ("", "Each gets a class"),
+        ("", "gets a class with its name"),
     ):
         at = visit("predict", run=run.id, folder=folder)
         assert not at.exception and words in words_of(at)
