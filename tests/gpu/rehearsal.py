@@ -155,7 +155,7 @@ def _seams(watch: Watch):
     yield patch.object(torch.nn.Module, "to", _moved)
     for module, name in ((loop, "Network"), (loop.methods, "build"), (pretrain, "ContrastiveNetwork")):
         yield patch.object(module, name, _outside(getattr(module, name)))
-    for name in ("check", "of"):
+    for name in ("check_backbone", "build_backbone"):
         yield patch.object(backbones, name, _outside(getattr(backbones, name)))
     yield patch.object(torch, "empty", _movable)
     yield patch.object(torch, "tensor", _of_numbers(watch))
