@@ -71,15 +71,18 @@ def carry_out(job: dict) -> int:
     os.environ.clear()
     os.environ.update(job["environment"])
     os.chdir(job["cwd"])
-    kind, what, *rest = job["words"]
+    kind, *rest = job["words"]
     sys.path[:0] = [job["cwd"]]
-    sys.argv = ["-c" if kind == "-c" else what, *rest]
+    sys.argv = rest if kind == "-m" else [kind, *rest]  # of -c and of a script, as Python does
     code = 0
     try:
         if kind == "-c":
-            exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
+            del sys.argv[1]
+            exec(compile(rest[0], "<string>", "exec"), {"__name__": "__main__"})
+        elif kind == "-m":
+            runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
         else:
-            runpy.run_module(what, run_name="__main__", alter_sys=True)
+            runpy.run_path(kind, run_name="__main__")
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
         if isinstance(stop.code, str):

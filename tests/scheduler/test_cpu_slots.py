@@ -202,7 +202,7 @@ def test_what_is_suggested_fits_the_cores(root, monkeypatch, number, threads, ex
         queue.ask(run, "run", 1)
     found = overview.read_queue(root)
     assert overview.suggested_cpu_slots(found) == expected
-    assert overview.suggestion_in_words(found).startswith(f"Suggested: {expected}, since ")
+    assert overview.suggestion_in_words(found).startswith(f"Suggested: {expected}, ")
 
 
 def test_runs_for_a_gpu_need_no_cores_of_their_own(root, monkeypatch):

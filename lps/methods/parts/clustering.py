@@ -96,7 +96,7 @@ def _inertia(points: Tensor, pinned: Tensor, pins: Tensor, centres: Tensor) -> T
 
 def squared_distances(points: Tensor, centres: Tensor) -> Tensor:
     """(n, k) squared Euclidean distances of (n, d) to (k, d), at least 0 where the expanded square rounds below."""
-    if len(points) > _BLOCK:
+    if not torch.compiler.is_exporting() and len(points) > _BLOCK:  # a graph for ONNX takes any number of points
         found = points.new_empty((len(points), len(centres)))
         for part, place in zip(points.split(_BLOCK), found.split(_BLOCK)):
             place.copy_(squared_distances(part, centres))
