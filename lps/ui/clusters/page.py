@@ -74,6 +74,7 @@ def _show_clusters(runs: list[Run]) -> None:
                 st.caption(words)
             else:
                 image_history.show_image_history(here, images, image)
+        _pick_size()  # not above the name: on a phone, the field for it has to stay near the top
     training_on.show_training_on(here)
     exports.show_exports(here, images)
 
@@ -320,7 +321,6 @@ def _show_sheet(here: View, chosen: int, images: Images | None) -> tuple[int, ..
             if st.button(escape.markdown(words), icon=":material/close:", help="Show all images of the cluster"):
                 url_fields.set_number("truth", None)
                 st.rerun()
-        edge = _pick_size()
     rows = _ordered_rows(here, about, order, class_id)
     if not len(rows):
         st.caption(_nothing_to_show(about, order))
@@ -341,7 +341,7 @@ def _show_sheet(here: View, chosen: int, images: Images | None) -> tuple[int, ..
         what = "true class" if about.is_trusted else "known label"
         st.caption(f"Magenta frame: wrongly assigned. The {what}, written below the picture, is not {name}.")
     opened = url_fields.number("image")
-    done = gallery.sheet(pictured, images, "sheet", names.short(token), alt, opened, edge=edge)
+    done = gallery.sheet(pictured, images, "sheet", names.short(token), alt, opened, edge=_picture_size())
     start = (number - 1) * PAGE
     st.caption(
         f"{start + 1:,}–{start + len(ids):,} of {counted(len(rows), 'image')}, with the network's confidence. Click "
@@ -353,12 +353,15 @@ def _show_sheet(here: View, chosen: int, images: Images | None) -> tuple[int, ..
     return done.chosen
 
 
-def _pick_size() -> int:
+def _picture_size() -> int:
     """Pixels of the longer side of a picture."""
     wanted = url_fields.number("size")
-    size = wanted if wanted in _SIZES else gallery.EDGE
+    return wanted if wanted in _SIZES else gallery.EDGE
+
+
+def _pick_size() -> None:
     how = {"format_func": lambda edge: f"{edge} px", "width": 180}
-    return url_fields.draw_field(st.select_slider, "picture_size", size, _keep_size, "Picture size", _SIZES, **how)
+    url_fields.draw_field(st.select_slider, "picture_size", _picture_size(), _keep_size, "Picture size", _SIZES, **how)
 
 
 def _keep_size(edge: int) -> None:
