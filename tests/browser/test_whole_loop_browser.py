@@ -105,7 +105,7 @@ def _predict(page, inbox) -> None:
 def _take_away(page, inbox, place) -> None:
     page.get_by_role("button", name="Export the model").click()
     with page.expect_download(timeout=TRAIN_MS) as waiting:
-        page.get_by_role("link", name="Download ZIP").click(timeout=TRAIN_MS)
+        page.get_by_role("link", name="Download model").click(timeout=TRAIN_MS)
     with zipfile.ZipFile(waiting.value.path()) as archive:
         archive.extractall(place)
     cloths.check_model_folder(next(place.iterdir()), inbox, set(NAMES))

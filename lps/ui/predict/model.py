@@ -24,7 +24,7 @@ def show_model_export(run: Run) -> None:
     standing = background.standing(path)
     if standing.state == "done":
         take_away.offer_file(
-            "Download ZIP", downloads.model_address(run), "deployed_code", "The folder as one ZIP file"
+            "Download model", downloads.model_address(run), "deployed_code", "The folder as one ZIP file"
         )
     elif standing.state == "working":
         questions.wait(path, "This takes about a minute and continues if you leave this page.")
