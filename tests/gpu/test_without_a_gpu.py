@@ -55,7 +55,7 @@ WAITS = {
     "lps/training/quality.py feature_quality": (2, "features of a pretraining are judged by scikit-learn"),
     "lps/training/pretrain.py train_simclr": (130, "once: the loss, and the weights that are kept"),
     "lps/data/batches.py Pictures.pieces": (8, "once: the digest of all pixels"),
-    "lps/network/head.py FeatureHead.begin_at": (1, "once: whether features differ, for a sentence in the log"),
+    "lps/network/network.py FeatureHead.begin_at": (1, "once: whether features differ, for a sentence in the log"),
     "lps/data/extraction.py _digest_of_weights": (200, "once: the name of a store"),
     "lps/data/extraction.py Extraction.compute": (28, "once: features go to a file"),
     "lps/data/extraction.py halves": (14, "once: they are checked"),
