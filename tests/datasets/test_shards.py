@@ -111,6 +111,25 @@ def test_damaged_members_and_shards_are_listed_and_the_rest_is_used(home):
     assert len(images.labels) == 4 + sum(name.startswith("b.tar") for name in images.file_names)
 
 
+def test_a_shard_that_is_damaged_within_says_how_many_pictures_are_used(home):
+    """A damaged head looks to tarfile like the end of the archive, and damaged compression is no error of its own."""
+    write_tar(home / "a.tar", SMALL)
+    write_tar(home / "head.tar", {f"{i}.png": picture(i) for i in range(4)})
+    damaged = bytearray((home / "head.tar").read_bytes())
+    damaged[(at := damaged.index(b"2.png")) : at + 5] = b"9.pn?"
+    (home / "head.tar").write_bytes(damaged)
+    noise = np.random.default_rng(0).integers(0, 16, 60_000, np.uint8).tobytes()  # which deflate packs by its codes
+    write_tar(home / "packed.tar.gz", {f"{i}.png": picture(i) + noise for i in range(6)}, "w:gz")
+    damaged = bytearray((home / "packed.tar.gz").read_bytes())
+    damaged[len(damaged) // 2 : len(damaged) // 2 + 200] = b"\xff" * 200
+    (home / "packed.tar.gz").write_bytes(damaged)
+    images = sources.load("shards", str(home), 8)
+    reasons = dict(images.skipped)
+    for shard in ("head.tar", "packed.tar.gz"):
+        used = [name for name in images.file_names if name.startswith(shard)]
+        assert 0 < len(used) < 4 and f": {len(used)} pictures before that are used" in reasons[shard], shard
+
+
 def test_shards_are_decoded_again_only_when_one_changes(home, monkeypatch):
     write_tar(home / "x.tar", SMALL)
     first = sources.load("shards", str(home), 8)

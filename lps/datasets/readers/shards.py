@@ -7,6 +7,7 @@ damaged is listed, and what follows it in the same shard is left out.
 import json
 import os
 import tarfile
+import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -50,8 +51,10 @@ class Shards:
     def of(cls, root: Path) -> "Shards":
         """Those that lie in `root`; raises `OSError`."""
         found = [entry for entry in scan(root) if not is_folder(entry) and _is_shard(entry.name)]
-        test = [entry for entry in found if entry.name.lower().startswith(_TEST)]
-        return cls(root, [entry for entry in found if entry not in test], test)
+        parts: dict[bool, list[os.DirEntry]] = {False: [], True: []}
+        for entry in found:
+            parts[entry.name.lower().startswith(_TEST)].append(entry)
+        return cls(root, parts[False], parts[True])
 
     def stamp(self) -> tuple:
         """Name, size, time of change and place of every shard: another value when one has changed."""
@@ -88,7 +91,7 @@ def _of_tar(shards: Shards, shard: os.DirEntry) -> Iterator[Sample]:
             for sample in _grouped(shards, shard.name, archive):
                 count += 1
                 yield sample
-    except (tarfile.TarError, OSError, EOFError, ValueError) as error:
+    except (tarfile.TarError, zlib.error, OSError, EOFError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "cut short or not a tar file"
         shards.skip(shard.name, f"is damaged ({reason}): {count:,} pictures before that are used")
 
@@ -120,6 +123,9 @@ def _grouped(shards: Shards, shard: str, archive: tarfile.TarFile) -> Iterator[S
             label = said if said is not None else label
     if picture:
         yield Sample(*picture, label)
+    archive.fileobj.seek(archive.offset)  # `next` gives None for a damaged head, too, as if the archive ended there
+    if archive.fileobj.read(tarfile.BLOCKSIZE).strip(b"\0"):
+        raise tarfile.ReadError("a head is damaged")
 
 
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
