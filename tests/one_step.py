@@ -56,18 +56,23 @@ def prepared(case: str):
     return config, small, *build(config, small)
 
 
+def loss_of(config: Config, material: Material, method: Method, epoch: int):
+    """(loss, measurements) of the first step of an epoch, after what a training does between two epochs."""
+    progress = Progress(epoch, EPOCHS, 0, material.plan.steps)
+    looked_at = inference(method, material, config)
+    with torch.no_grad():
+        method.start_epoch(looked_at, progress)
+    prior.refresh(method, looked_at, config, epoch)
+    method.train()
+    return method.loss(first_batch(method, material, config, epoch), progress)
+
+
 def step(case: str) -> dict[str, torch.Tensor]:
     """Loss, measurements, gradients and buffers of the case's steps, and what evaluation then predicts, by name."""
     config, material, method, optimizer = prepared(case)
     found = {}
     for epoch in CASES[case][1]:
-        progress = Progress(epoch, EPOCHS, 0, material.plan.steps)
-        looked_at = inference(method, material, config)
-        with torch.no_grad():
-            method.start_epoch(looked_at, progress)
-        prior.refresh(method, looked_at, config, epoch)
-        method.train()
-        loss, measured = method.loss(first_batch(method, material, config, epoch), progress)
+        loss, measured = loss_of(config, material, method, epoch)
         optimizer.zero_grad()
         loss.backward()
         parallel.add_up_gradients(method, method.network)

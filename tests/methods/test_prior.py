@@ -21,7 +21,7 @@ from lps.settings.config import configure
 from lps.store.run_folders import create_run
 from lps.training import loop as training
 from lps.training.loop import build
-from tests.one_step import EPOCHS, first_batch, prepared
+from tests.one_step import loss_of, prepared
 from tests.scenes import scene
 from tests.short_runs import FEW, SHORT, events, finished_run, numbers, resumed_run
 
@@ -158,13 +158,7 @@ def _steps(name: str) -> dict[str, torch.Tensor]:
     config, material, method, optimizer = prepared(name)
     found = {}
     for epoch in (0, 2):
-        progress = training.Progress(epoch, EPOCHS, 0, material.plan.steps)
-        looked_at = training.inference(method, material, config)
-        with torch.no_grad():
-            method.start_epoch(looked_at, progress)
-        prior.refresh(method, looked_at, config, epoch)
-        method.train()
-        loss, measured = method.loss(first_batch(method, material, config, epoch), progress)
+        loss, measured = loss_of(config, material, method, epoch)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
