@@ -1,0 +1,206 @@
+"""python -m benchmarks.priors: where the prior matters; the runs and the tables of docs/when-the-prior-matters.md.
+
+--run trains what is missing, cell by cell in the order of the plan, in this process. --cells: only these cells.
+--pictures FILE.npz: the natural pictures of `python -m benchmarks.margin --make-pictures`; without it digits alone.
+Without --run: the tables of all finished runs.
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.report import table
+from lps.analysis import differences
+from lps.analysis.differences import Difference
+from lps.settings.config import Config, configure
+from lps.store.events import read_history
+from lps.store.run_folders import create_run, list_runs
+from lps.store.runs import Run
+from lps.training.loop import train
+
+SEEDS = (20, 21, 22, 23, 24)
+PRIORS = ("uniform", "labeled", "estimated", "confident", "oracle")
+METHODS: dict[str, dict[str, object]] = {
+    "LPS": {"method": "lps"},
+    "LPS, no margin": {"method": "lps", "use_margin": False},
+    "ORCA": {"method": "orca"},
+    "SimGCD": {"method": "simgcd"},
+}
+SCORES = ("accuracy/all", "accuracy/seen", "accuracy/novel", "accuracy/balanced", "prior/error")
+HEADS = ("all", "seen", "novel", "balanced", "prior error")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One way to make the classes unequal, which every method trains on with every prior. order: which are large."""
+
+    data: str
+    imbalance: float
+    order: str = "permuted"
+
+    @property
+    def name(self) -> str:
+        return f"{self.data}-{self.imbalance:g}" + (f"-{self.order}" if self.imbalance > 1 else "")
+
+    def config(self, method: str, prior: str, seed: int, pictures: Path | None) -> Config:
+        """What this cell asks for; a seed draws the seen classes, the order of the sizes, the labels and the start."""
+        settings = {
+            **{"seed": seed, "split.seed": seed, "split.seen_classes": "random", "split.rule": "stratified"},
+            **{"split.imbalance": float(self.imbalance), "split.imbalance_order": self.order},
+            **{"prior": prior, "threads": 1},
+        }
+        if self.data == "digits":
+            settings |= {"dataset": "digits", "epochs": 20, "prior.every": 5}
+        else:
+            settings |= {"dataset": "arrays", "dataset.path": str(pictures), "features": "stored"}
+            settings |= {"network.image_size": 128}
+        return configure(settings | METHODS[method])
+
+
+PLAN = (
+    Cell("digits", 10),
+    Cell("digits", 50),
+    Cell("digits", 1),
+    Cell("pictures", 10),
+    Cell("digits", 10, "seen"),
+    Cell("digits", 10, "novel"),
+    Cell("digits", 50, "seen"),
+    Cell("digits", 50, "novel"),
+    Cell("pictures", 50),
+    Cell("pictures", 1),
+    Cell("pictures", 10, "seen"),
+    Cell("pictures", 10, "novel"),
+    Cell("pictures", 50, "seen"),
+    Cell("pictures", 50, "novel"),
+)
+
+Scores = dict[str, float]  # fractions by the name of a measurement, NaN where there is none
+Found = dict[tuple[str, str, str, int], Scores]  # by name of a cell, method, prior, seed
+
+
+def finished(root: Path) -> dict[str, Scores]:
+    """The last scores of every finished run of `root`, by its settings."""
+    return {_key(run.config()): last_scores(run) for run in list_runs(root) if run.state().name == "finished"}
+
+
+def last_scores(run: Run) -> Scores:
+    """The scores of the last epoch."""
+    last = [event["values"] for event in read_history(run.events) if event["kind"] == "eval"][-1]
+    return {name: last.get(name, np.nan) for name in SCORES}
+
+
+def _key(config: Config) -> str:
+    return json.dumps(config.flat(), sort_keys=True, default=str)
+
+
+def planned(cells: Sequence[Cell], pictures: Path | None) -> Iterator[tuple[tuple[str, str, str, int], Config]]:
+    """Every run of these cells in order, with its name; cells of pictures only where there are pictures."""
+    for cell in cells:
+        if cell.data == "digits" or pictures:
+            for method in METHODS:
+                for seed in SEEDS:
+                    for prior in PRIORS:
+                        name = (cell.name, method, prior, seed)
+                        yield name, cell.config(method, prior, seed, pictures)
+
+
+# ---------------------------------------------------------------------------------------------------- tables
+
+
+def tables(found: Found) -> str:
+    """The mean over unequal cells of each data set, then every cell; Markdown."""
+    complete = [cell for cell in PLAN if _is_complete(found, cell)]
+    parts = []
+    for data in dict.fromkeys(cell.data for cell in complete):
+        unequal = [cell.name for cell in complete if cell.data == data and cell.imbalance > 1]
+        if unequal:
+            words = f"### {data.capitalize()}: mean over {len(unequal)} unequal cells ({', '.join(unequal)})"
+            parts += [words, table(_rows(found, unequal))]
+        for cell in complete:
+            if cell.data == data:
+                parts += [f"### {cell.name}", table(_rows(found, [cell.name]))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _is_complete(found: Found, cell: Cell) -> bool:
+    return all((cell.name, m, p, s) in found for m in METHODS for p in PRIORS for s in SEEDS)
+
+
+def _by_seed(found: Found, cells: Sequence[str], method: str, prior: str, score: str) -> dict[int, float]:
+    """The mean over cells, seed by seed."""
+    return {seed: float(np.mean([found[cell, method, prior, seed][score] for cell in cells])) for seed in SEEDS}
+
+
+def _rows(found: Found, cells: Sequence[str]) -> list[dict]:
+    """A row a method and prior: means, and the gain over `uniform`; gains of a table are corrected together (Holm)."""
+    gains: dict[tuple[str, str, str], Difference] = {}
+    for method in METHODS:
+        for prior in PRIORS[1:]:
+            for score in ("accuracy/all", "accuracy/novel"):
+                pair = (_by_seed(found, cells, method, which, score) for which in (prior, PRIORS[0]))
+                gains[method, prior, score] = differences.between(*pair)
+    gains = _corrected_by_score(gains)
+    rows = []
+    for method in METHODS:
+        for prior in PRIORS:
+            values = {
+                head: _spread(list(_by_seed(found, cells, method, prior, name).values()))
+                for head, name in zip(HEADS, SCORES)
+            }
+            row = {"method": method, "prior": prior} | values
+            for head, score in (("gain, all", "accuracy/all"), ("gain, novel", "accuracy/novel")):
+                row[head] = _gain(gains.get((method, prior, score)))
+            rows.append(row)
+    return rows
+
+
+def _corrected_by_score(gains: Mapping[tuple[str, str, str], Difference]) -> dict[tuple[str, str, str], Difference]:
+    found = {}
+    for score in ("accuracy/all", "accuracy/novel"):
+        found |= differences.corrected({key: gain for key, gain in gains.items() if key[2] == score})
+    return found
+
+
+def _gain(difference: Difference | None) -> str:
+    if difference is None:
+        return ""
+    words = differences.cell(difference).replace("[", r"\[").replace("]", r"\]")
+    return f"**{words}**" if difference.has_interval and difference.is_distinguishable else words
+
+
+def _spread(values: Sequence[float]) -> str:
+    if np.isnan(values).any():
+        return "-"
+    return f"{100 * np.mean(values):.1f} ± {100 * np.std(values, ddof=1):.1f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.priors", description=__doc__)
+    parser.add_argument("--run", action="store_true", help="train what is missing")
+    parser.add_argument("--cells", nargs="+", choices=[cell.name for cell in PLAN], help="without it all")
+    parser.add_argument("--pictures", type=Path, help="the natural pictures, an .npz file")
+    parser.add_argument("--runs", type=Path, default=Path(os.environ.get("LPS_RUNS") or "runs"))
+    asked = parser.parse_args()
+    cells = [cell for cell in PLAN if not asked.cells or cell.name in asked.cells]
+    known = finished(asked.runs) if asked.runs.is_dir() else {}
+    found: Found = {}
+    for name, config in planned(cells, asked.pictures and asked.pictures.absolute()):
+        if _key(config) not in known and asked.run:
+            run = create_run(asked.runs, config, f"{name[0]}, {name[1]}, {name[2]}")
+            print(*name, flush=True)
+            if train(run) != 0:
+                print(f"{run.folder} failed", flush=True)
+                continue
+            known |= {_key(config): last_scores(run)}
+        if _key(config) in known:
+            found[name] = known[_key(config)]
+    print(tables(found), end="")
+
+
+if __name__ == "__main__":
+    main()
