@@ -22,8 +22,8 @@ Deviations:
     Epochs count as a share of the run where the code divides by 200 (90 on ImageNet).
     Contrastive sums are masked log-sum-exps in float32 where the code subtracts the diagonal's exponential.
     The estimated distribution is clamped at 1e-8 inside the logarithm.
-    The paper has equal shares as its prior. With another one, q (`prior`), KL is KL(q || pi) or KL(pi || q), and the
-    entropy term is w KL(p || q), up to a constant. The factor pi_k / max pi of the margin stays as it is.
+    The paper has equal shares as its prior. With another one, q (`prior`), KL is KL(q || pi) or KL(pi || q), the
+    entropy term is w KL(p || q), up to a constant, and pi_k in the margin's factor is pi_k / q_k (`margins`).
 """
 
 from typing import Annotated, Literal
@@ -53,6 +53,8 @@ from lps.methods.parts.pseudo_labels import (
 )
 from lps.network.network import Network, Outputs
 from lps.settings.parameters import ParameterDocs
+
+LEAST_SHARE = 0.1  # of an equal share: what the share of a prior counts for at least in the factor of the margin
 
 
 class LPS(Method):
@@ -233,8 +235,20 @@ class LPS(Method):
         return measure(pi_hat, self.class_prior)
 
     def margins(self, pi_hat: Tensor) -> Tensor:
-        """delta (classes,): C * KL * pi_hat / max pi_hat, what the margin adds to a target's logit."""
-        return self.margin_scale * self.kl(pi_hat) * pi_hat / pi_hat.max().clamp_min(1e-8)
+        """delta (classes,), what the margin adds to a target's logit: C * KL * r / max r, with r_k = pi_k / q_k.
+
+        With the margin an image of class k has the loss of one whose odds of k are exp(delta_k) times as large, so
+        training settles for odds that are smaller by this factor. A model that predicts the shares pi predicts the
+        shares q once the odds of k are smaller by pi_k / q_k (logit adjustment, Menon et al., ICLR 2021). So the larger
+        pi_k / q_k is, the more class k has to be held back; classes that are predicted too often by one factor are held
+        back alike, whatever their sizes. With equal shares q_k = 1 / K this is the paper's pi_k / max_j pi_j.
+        Shares of q below a tenth of 1 / K count as that: a batch has too few images of such a class to tell how often
+        it is predicted, and one of them would take the margin from all others.
+        """
+        relative = pi_hat
+        if self.class_prior is not None:
+            relative = pi_hat / self.class_prior.clamp_min(LEAST_SHARE / len(pi_hat))
+        return self.margin_scale * self.kl(pi_hat) * relative / relative.max().clamp_min(1e-8)
 
     def _adaptive_margin(
         self, first: Outputs, strong: Outputs, known: PseudoLabels, margins: Tensor, labeled: int

@@ -8,6 +8,7 @@ of a distribution add up to 1.
 import numpy as np
 
 TINY = 1e-8  # what an estimated share counts for at least inside a logarithm, as in training
+LEAST_SHARE = 0.1  # of an equal share: what a share of a prior counts for at least in the margin, as in training
 PRIOR_FIRST, ESTIMATE_FIRST = "uniform_to_est", "est_to_uniform"  # values of the setting kl_direction
 
 
@@ -35,13 +36,22 @@ def kl(pi_hat: np.ndarray, direction: str = PRIOR_FIRST, prior: np.ndarray | Non
     return measure(pi_hat, prior)
 
 
-def margins(pi_hat: np.ndarray, divergence: float, scale: float) -> np.ndarray:
-    """delta_k = C * KL * pi_hat_k / max_j pi_hat_j, (k,): what training adds to the logit of a target.
+def margins(pi_hat: np.ndarray, divergence: float, scale: float, prior: np.ndarray | None = None) -> np.ndarray:
+    """delta_k = C * KL * r_k / max_j r_j, (k,): what training adds to the logit of a target.
 
-    The paper writes Delta = -delta and subtracts it. divergence: the KL; scale: C.
+    r: `relative_shares`. The paper writes Delta = -delta and subtracts it. divergence: the KL; scale: C.
+    """
+    relative = relative_shares(pi_hat, prior)
+    return scale * divergence * relative / max(relative.max(), TINY)
+
+
+def relative_shares(pi_hat: np.ndarray, prior: np.ndarray | None = None) -> np.ndarray:
+    """pi_hat_k / prior_k, (k,), by which a class is predicted too often; pi_hat itself for the uniform prior.
+
+    `lps.methods.lps.LPS.margins` has the derivation, and why small prior shares count as `LEAST_SHARE` of an equal one.
     """
     pi_hat = np.asarray(pi_hat, np.float64)
-    return scale * divergence * pi_hat / max(pi_hat.max(), TINY)
+    return pi_hat if prior is None else pi_hat / np.maximum(prior, LEAST_SHARE / len(pi_hat))
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

@@ -102,7 +102,17 @@ def test_the_margin_of_lps_is_zero_where_the_estimate_meets_the_prior():
     assert method.margins(UNEQUAL).abs().max() < 1e-5 < method.margins(torch.full((6,), 1 / 6)).min()
     other = torch.full((6,), 1 / 6)
     method.kl_direction = "est_to_uniform"
-    assert method.margins(other)[0].item() == pytest.approx(10 * kl_from_estimate(other, UNEQUAL).item())
+    expected = 10 * kl_from_estimate(other, UNEQUAL) * (1 / UNEQUAL) / (1 / UNEQUAL).max()
+    torch.testing.assert_close(method.margins(other), expected)
+    assert method.margins(other).argmax() == 5, "the smallest class is predicted too often by the largest factor"
+
+
+def test_the_factor_of_the_margin_is_the_papers_where_the_prior_is_equal():
+    method, _ = scene("lps", 3)
+    papers = method.margin_scale * method.kl(UNEQUAL) * UNEQUAL / UNEQUAL.max()
+    assert torch.equal(method.margins(UNEQUAL), papers), "bit by bit"
+    method.class_prior = torch.full((6,), 1 / 6)
+    torch.testing.assert_close(method.margins(UNEQUAL), papers)
 
 
 def test_the_groups_of_openncd_have_the_mass_of_their_class():

@@ -9,7 +9,7 @@ import torch
 
 from lps.data.classes import Classes
 from lps.methods import Progress
-from lps.methods.lps import LPS
+from lps.methods.lps import LEAST_SHARE, LPS
 from lps.methods.parts.losses import margin_cross_entropy
 from lps.methods.parts.pseudo_labels import TINY, kl_from_estimate, kl_from_prior, pseudo_labels
 from lps.scores import margin_math
@@ -45,13 +45,17 @@ def test_divergences_are_those_of_training(pi_hat):
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("scale", [0.0, 1.0, 10.0])
 def test_margins_are_those_of_training(direction, scale):
-    trained = method(margin_scale=scale, kl_direction=direction)
+    assert margin_math.LEAST_SHARE == LEAST_SHARE
+    trained, random = method(margin_scale=scale, kl_direction=direction), np.random.default_rng(9)
     for pi_hat in distributions():
-        expected = trained.margins(torch.tensor(pi_hat)).numpy()
-        got = margin_math.margins(pi_hat, margin_math.kl(pi_hat, direction), scale)
-        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-13)
-        single = trained.margins(torch.tensor(pi_hat, dtype=torch.float32)).numpy()  # what a run records
-        np.testing.assert_allclose(got, single, rtol=2e-5, atol=2e-5)
+        for prior in (None, random.dirichlet(np.ones(len(pi_hat)))):
+            trained.class_prior = None if prior is None else torch.tensor(prior)
+            expected = trained.margins(torch.tensor(pi_hat)).numpy()
+            got = margin_math.margins(pi_hat, margin_math.kl(pi_hat, direction, prior), scale, prior)
+            np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-13)
+            trained.class_prior = None if prior is None else torch.tensor(prior, dtype=torch.float32)
+            single = trained.margins(torch.tensor(pi_hat, dtype=torch.float32)).numpy()  # what a run records
+            np.testing.assert_allclose(got, single, rtol=2e-5, atol=2e-5)
 
 
 def test_loss_and_gradient_are_those_of_training():
@@ -105,7 +109,7 @@ def test_at_the_prior_everything_is_exactly_zero(k):
         pi_hat = margin_math.uniform(k) if prior is None else prior
         for direction in DIRECTIONS:
             assert margin_math.kl(pi_hat, direction, prior) == 0
-            assert not margin_math.margins(pi_hat, margin_math.kl(pi_hat, direction, prior), 10).any()
+            assert not margin_math.margins(pi_hat, margin_math.kl(pi_hat, direction, prior), 10, prior).any()
 
 
 def test_divergences_of_a_single_class():
@@ -135,6 +139,26 @@ def test_a_class_that_should_not_be_there_does_not_break_a_prior():
 def test_the_most_frequent_class_has_the_whole_margin():
     pi_hat = np.array([0.4, 0.3, 0.2, 0.1])
     np.testing.assert_allclose(margin_math.margins(pi_hat, 0.25, 8), [2.0, 1.5, 1.0, 0.5])
+
+
+def test_classes_that_are_predicted_too_often_by_one_factor_are_held_back_alike():
+    prior = np.array([0.6, 0.2, 0.1, 0.1])
+    pi_hat = prior * [1.2, 1.2, 0.2, 0.2]
+    np.testing.assert_allclose(margin_math.margins(pi_hat, 0.5, 2, prior), [1, 1, 1 / 6, 1 / 6])
+    equal = margin_math.uniform(4)
+    np.testing.assert_allclose(margin_math.margins(pi_hat, 0.5, 2, equal), margin_math.margins(pi_hat, 0.5, 2))
+
+
+def test_a_class_that_should_hardly_be_there_does_not_take_the_margin_from_others():
+    prior, pi_hat = np.array([0.5, 0.4999, 0.0001]), np.array([0.6, 0.39, 0.01])
+    held_back = margin_math.margins(pi_hat, 1, 1, prior)
+    assert held_back[0] == held_back.max() == 1, "a hundred times too often, but of a batch that is chance"
+
+
+def test_the_margin_of_an_image_multiplies_its_odds():
+    logits, margin = np.array([0.3, -1.0, 2.0]), 0.7
+    before, after = (margin_math.probabilities(logits, 0, m)[0] for m in (0, margin))
+    assert after / (1 - after) == pytest.approx(np.exp(margin) * before / (1 - before))
 
 
 def test_gradient_by_differences():

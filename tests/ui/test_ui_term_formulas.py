@@ -142,7 +142,7 @@ MEANINGS = {  # a formula as it is shown, W for the weak view in it -> what it s
     r"-\frac{\eta_1}{|M|}\sum_{a\in M}\frac1{|P_a|}\sum_{b\in P_a}\log" + BY_LABEL: positives_outside,
     r"-\frac{\eta_2}{2B}" + BY_VIEW: over_all_rows,
     r"-\frac{\eta_2}{|U|}" + BY_VIEW: over_waiting_rows,
-    r"w\sum_k\bar p_k\log\bar p_k": entropy,
+    r"w\,\big(\mathrm{KL}(\bar p\,\|\,\pi)-\log K\big)": entropy,
 }
 SETTINGS = [
     {},

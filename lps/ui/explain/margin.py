@@ -23,8 +23,8 @@ _EVEN = 0.05  # pulls that differ by less are called about equal
 # ---------------------------------------------------------------------------------------------------- divergence
 
 
-def show_divergence(belief: ClassEstimate) -> float:
-    """Both divergences with numbers; returns the one that the margin uses."""
+def show_divergence(belief: ClassEstimate) -> tuple[float, np.ndarray | None]:
+    """Both divergences with numbers; returns the one that the margin uses, and the chosen prior (None: equal)."""
     left, right = st.columns(2, gap="medium")
     with left:
         usual = str(belief.settings["kl_direction"])
@@ -52,7 +52,7 @@ def show_divergence(belief: ClassEstimate) -> float:
             "and margins stay above 0 and push it away from the truth. Choose *As in the data* to see them vanish."
         )
     _compare_with_record(belief, both[direction], direction, prior)
-    return both[direction]
+    return both[direction], prior
 
 
 def _pick_prior(belief: ClassEstimate) -> np.ndarray | None:
@@ -113,15 +113,20 @@ def _compare_with_record(belief: ClassEstimate, value: float, direction: str, pr
 # ---------------------------------------------------------------------------------------------------- margins
 
 
-def show_margins(belief: ClassEstimate, divergence: float) -> np.ndarray:
+def show_margins(belief: ClassEstimate, divergence: float, prior: np.ndarray | None) -> np.ndarray:
     """C, the formula with numbers, every margin as a bar, and what the sign means; returns the margins (classes,)."""
     _say_whose_margin(belief)
     left, right = st.columns([4, 6], gap="large")
     with left:
         usual = float(belief.settings["margin_scale"])
         scale = url_sliders.dial("C, the strength of the margin", "C", 0.0, max(LARGEST_SCALE, usual), usual, 0.5)
-        values = margin_math.margins(belief.shares, divergence, scale)
-        st.latex(_margin_formula(belief.shares, divergence, scale, values))
+        values = margin_math.margins(belief.shares, divergence, scale, prior)
+        st.latex(_margin_formula(margin_math.relative_shares(belief.shares, prior), divergence, scale, values, prior))
+        if prior is not None:
+            least = margin_math.LEAST_SHARE
+            st.caption(
+                f"$\\pi_k$: the share of class k in the prior; shares below {least:g} of an equal share count as that."
+            )
     with right:
         _title("Margin of every class", "added to the score (logit) of the right class in training")
         recorded = _recorded_margins(belief, scale)
@@ -166,11 +171,14 @@ def _recorded_margins(belief: ClassEstimate, scale: float) -> np.ndarray | None:
     return found if found is not None and len(found) == belief.classes and np.isfinite(found).all() else None
 
 
-def _margin_formula(pi_hat: np.ndarray, divergence: float, scale: float, values: np.ndarray) -> str:
-    """LaTeX of the margin of the most frequent class of all, and of the rarest, with numbers."""
-    lines = [r"\delta_k&=C\cdot\mathrm{KL}\cdot\frac{\hat\pi_k}{\max_j\hat\pi_j}"]
-    for word, k in ((r"\text{most}", int(np.argmax(pi_hat))), (r"\text{least}", int(np.argmin(pi_hat)))):
-        ratio = rf"\tfrac{{{number(pi_hat[k])}}}{{{number(pi_hat.max())}}}"
+def _margin_formula(
+    relative: np.ndarray, divergence: float, scale: float, values: np.ndarray, prior: np.ndarray | None
+) -> str:
+    """LaTeX of the largest margin of all classes, and of the smallest, with numbers. relative: `relative_shares`."""
+    one, largest = (r"\hat\pi_k", r"\hat\pi_j") if prior is None else (r"\hat\pi_k/\pi_k", r"(\hat\pi_j/\pi_j)")
+    lines = [rf"\delta_k&=C\cdot\mathrm{{KL}}\cdot\frac{{{one}}}{{\max_j{largest}}}"]
+    for word, k in ((r"\text{most}", int(np.argmax(relative))), (r"\text{least}", int(np.argmin(relative)))):
+        ratio = rf"\tfrac{{{number(relative[k])}}}{{{number(relative.max())}}}"
         lines.append(rf"\delta_{{{word}}}&={scale:g}\cdot{divergence:.3f}\cdot{ratio}={values[k]:.2f}")
     return r"\begin{aligned}" + r"\\".join(lines) + r"\end{aligned}"
 
@@ -193,7 +201,7 @@ def sign_words(belief: ClassEstimate, values: np.ndarray, sureness: float) -> st
         return text + "The other classes keep about as much: no class has a clear advantage."
     return text + (
         f"{_name(belief, least)} gets +{values[least]:.2f} and keeps {keeps[least]}: it can **catch up**. As the "
-        "shares become equal, KL and all margins go to 0."
+        "shares approach the prior, KL and all margins go to 0."
     )
 
 

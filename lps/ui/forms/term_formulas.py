@@ -34,12 +34,13 @@ def _adaptive_margin(settings: Settings) -> Formula:
         pair = r"\pi\,\|\,\hat\pi" if settings["kl_direction"] == margin_math.PRIOR_FIRST else r"\hat\pi\,\|\,\pi"
         margin = rf"\delta_k={_number(scale)}\cdot\mathrm{{KL}}({pair})\cdot\hat\pi_k/\max_j\hat\pi_j"
         numbers = f"With the margin ${margin}$."
+        unequal = r" With an unequal prior $\pi$, the last factor has $\hat\pi_k/\pi_k$ in place of $\hat\pi_k$."
     else:
         one = r"\ell(z,y)=-\log\frac{e^{z_y}}{\sum_{j}e^{z_j}}"
-        numbers = "The margin is off, so this is plain cross-entropy."
+        numbers, unequal = "The margin is off, so this is plain cross-entropy.", ""
     letters = (
         rf"$l$: the $B_l$ labeled images of a batch, $u$: its $B_u$ other images. $z^{{{first}}}$, $z^{{s}}$: logits "
-        rf"of {_view_words(first)} and of the strong view. $\hat y$: the guess in {_view_words(second)}."
+        rf"of {_view_words(first)} and of the strong view. $\hat y$: the guess in {_view_words(second)}.{unequal}"
     )
     return Formula(rf"\begin{{aligned}}&{sums}\\&{one}\end{{aligned}}", numbers, letters)
 
@@ -66,8 +67,12 @@ def _unsupervised_contrast(settings: Settings) -> Formula:
 
 def _entropy(settings: Settings) -> Formula:
     first, _ = _weak_views(settings)
-    letters = rf"$\bar p$: the mean of the probabilities of all images of a batch in {_view_words(first)}."
-    return Formula(r"w\sum_k\bar p_k\log\bar p_k", f"With $w={_number(settings['entropy_weight'])}$.", letters)
+    letters = (
+        rf"$\bar p$: the mean of the probabilities of all images of a batch in {_view_words(first)}. $\pi$: the prior, "
+        r"$K$: the number of classes. With equal shares this is $w\sum_k\bar p_k\log\bar p_k$."
+    )
+    weight = _number(settings["entropy_weight"])
+    return Formula(r"w\,\big(\mathrm{KL}(\bar p\,\|\,\pi)-\log K\big)", f"With $w={weight}$.", letters)
 
 
 FORMULAS: dict[str, Callable[[Settings], Formula]] = {
