@@ -111,7 +111,7 @@ def wait_without_spinning() -> None:
 
 def _begin(options, **wish) -> Run:
     from lps.scheduler import submit
-    from lps.scheduler.preflight import crowding, shortage
+    from lps.scheduler.preflight import crowding, prior_advice, shortage
     from lps.settings.backbone_names import ABOUT_LABELS
 
     here = wish.get("on") is None
@@ -121,6 +121,8 @@ def _begin(options, **wish) -> Run:
             say(words)
     if config.rests_on_labels:
         say(f"{ABOUT_LABELS}.")
+    if advice := prior_advice(config):
+        say(f"{advice.words} Evidence: docs/concepts/priors.md")
     return submit.begin(options.runs, [submit.RunRequest(config, options.name)], **wish)[0]
 
 

@@ -4,12 +4,50 @@ A batch is drawn from these images in proportion, so they are what the mean pred
 (classes,) by class id, seen classes first; they add up to 1.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
 from lps.data.split import Split
 from lps.errors import UserError
-from lps.settings import given_shares
+from lps.settings import catalog, given_shares
 from lps.settings.config import Config
+
+ADVISED = "confident"  # the prior for unequal classes: docs/concepts/priors.md has the measurements
+_UNEQUAL = 3.0  # labels of the largest class per label of the smallest one, from which sizes look unequal
+_CHANCE = 0.001  # how often labels of equal classes may look so
+
+
+@dataclass(frozen=True)
+class PriorAdvice:
+    """Another prior than equal shares is worth a try. factor: labels of the largest class per label of the smallest."""
+
+    factor: float
+    prior: str = ADVISED
+
+    @property
+    def words(self) -> str:
+        factor = f"{self.factor:.1f}" if self.factor < 10 else f"{self.factor:,.0f}"
+        return f"Labeled class sizes differ by a factor of {factor}: choose prior = {self.prior}."
+
+
+def advise_prior(label_counts: Sequence[int] | np.ndarray, config: Config) -> PriorAdvice | None:
+    """Advice for a run with equal shares whose labels look unequal; None where they do not or the method has no prior.
+
+    label_counts: labeled images of each seen class, as far as a person has sorted them. Sizes look unequal from a
+    factor of 3 on that is unlikely to be chance (chi-squared test against equal sizes).
+    """
+    from scipy.special import chdtrc  # loaded where it is asked for, which no start of the dashboard does
+
+    if config.prior != "uniform" or not catalog.method_info(config.method).uses_prior:
+        return None
+    counts = np.asarray(label_counts, np.float64)
+    counts = counts[counts > 0]
+    if len(counts) < 2 or counts.max() < _UNEQUAL * counts.min():
+        return None
+    distance = ((counts - counts.mean()) ** 2 / counts.mean()).sum()
+    return PriorAdvice(counts.max() / counts.min()) if chdtrc(len(counts) - 1, distance) < _CHANCE else None
 
 
 def class_sizes(split: Split, truth: np.ndarray) -> np.ndarray:

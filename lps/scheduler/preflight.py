@@ -7,7 +7,7 @@ import numpy as np
 
 from lps import datasets
 from lps.data import sources
-from lps.data.class_shares import first_prior
+from lps.data.class_shares import PriorAdvice, advise_prior, first_prior
 from lps.data.split import Split, open_world_split
 from lps.files import disk
 from lps.machine import devices
@@ -40,6 +40,14 @@ def check_config(config: Config, here: bool = True) -> Split:
     split = open_world_split(images.labels, images.class_names, config, images.num_test)
     first_prior(config, split, split.targets(images.labels))
     return split
+
+
+def prior_advice(config: Config) -> PriorAdvice | None:
+    """What the labels of the run say about its prior; raises `UserError`."""
+    images = sources.of(config)
+    split = open_world_split(images.labels, images.class_names, config, images.num_test)
+    counts = np.bincount(split.targets(images.labels)[split.labeled], minlength=split.classes.seen)
+    return advise_prior(counts, config)
 
 
 def notices(config: Config) -> list[str]:

@@ -15,7 +15,8 @@ from tests.installing import build, install, nobody
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-BESIDE = ("app.py", "pages", ".streamlit/config.toml", "docs/when-the-margin-helps.md")  # they move in a wheel
+DOCUMENTS = ("docs/when-the-margin-helps.md", "docs/concepts/priors.md")  # that pages show
+BESIDE = ("app.py", "pages", ".streamlit/config.toml", *DOCUMENTS)  # they move in a wheel
 
 
 def listed(name: str) -> set[Requirement]:

@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from lps.__main__ import main
+from lps.data.class_shares import ADVISED
 from lps.files import disk
 from lps.machine.devices import Device
 from lps.network import backbones
-from lps.scheduler import preflight
+from lps.scheduler import launcher, preflight
 from lps.scheduler.costs import KnownCosts, Pace
 from lps.settings.config import configure
 from tests.visiting import visit
@@ -54,6 +55,16 @@ def test_the_command_line_says_it(left, tmp_path, capsys):
     left(10**15)
     assert main(["sweep", "--dry-run", "--seeds", "0,1", "--runs", str(tmp_path)]) == 0
     assert "disk" not in capsys.readouterr().err
+
+
+def test_the_command_line_advises_a_prior_where_labels_look_unequal(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(launcher, "launch", lambda run, **wish: None)
+    monkeypatch.setattr(launcher, "pump", lambda root: [])
+    usual = ["launch", "--dataset", "digits", "--runs", str(tmp_path)]
+    unequal = [*usual, "--set", "split.imbalance=20", "--set", "split.rule=stratified"]
+    for words, is_told in ((usual, False), (unequal, True), ([*unequal, "--set", f"prior={ADVISED}"], False)):
+        assert main(words) == 0
+        assert (f"choose prior = {ADVISED}. Evidence: docs/" in capsys.readouterr().err) == is_told
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from lps.data import sources
+from lps.data.class_shares import ADVISED
 from lps.errors import UserError
 from lps.machine import background
 from lps.scheduler import background_jobs, class_count, launcher
@@ -255,6 +256,21 @@ def test_class_sizes_are_asked_for_and_shown_as_bars(root):
     assert "--set split.imbalance_order=novel" in at.code[0].value
     start(at).click().run()
     assert list_runs(root)[0].config() == config
+
+
+def test_unequal_labels_are_told_and_a_button_sets_the_advised_prior(root):
+    at = visit("launch")
+    assert not at.info
+    at = visit("launch", set=["split.imbalance=20", "split.rule=stratified"])
+    (advice,) = [info.value for info in at.info if "choose prior" in info.value]
+    assert "Labeled class sizes differ by a factor of" in advice and ADVISED in advice
+    at.button(key="prior_evidence").click().run()
+    assert "What it does on digits" in words_of(at)
+    at.button(key="use_prior").click().run()
+    assert not at.exception and not at.info
+    assert at.selectbox(key="set:prior").value == ADVISED, "it is also set"
+    start(at).click().run()
+    assert list_runs(root)[0].config().prior == ADVISED
 
 
 def test_no_class_or_every_class_seen_is_no_split(root):

@@ -1,12 +1,14 @@
 """The page Add pictures: ways to bring them, what is there, the suggested number, and the start."""
 
 import io
+import shutil
 import zipfile
 
 import numpy as np
 import pytest
 
 from lps.data import sources
+from lps.data.class_shares import ADVISED
 from lps.interop import own_pictures
 from lps.machine import background, devices
 from lps.machine.devices import Device
@@ -81,6 +83,25 @@ def test_a_suggestion_fills_the_field_and_one_click_starts(root, pictures, monke
     assert (config.dataset_path, config.split_num_novel, config.features) == (str(pictures), 4, "stored")
     assert config.network_name == "efficientnet_lite0" and run.meta()["name"] == "shapes"
     assert config.dataset_image_size == config.network_image_size
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_unequal_folders_train_with_the_advised_prior_unless_a_person_says_no(root, pictures, monkeypatch, is_taken):
+    runs, _ = root
+    monkeypatch.setattr(launcher, "launch", lambda run, on=None: None)
+    monkeypatch.setattr("lps.scheduler.start_check.ask", lambda config: None)
+    at = visit("own", folder=str(pictures))
+    assert "own_prior" not in {toggle.key for toggle in at.toggle}, "the folders are alike"
+    large = min(folder for folder in pictures.iterdir() if folder.name != "unlabeled")
+    first = min(large.iterdir())
+    for number in range(60):
+        shutil.copy(first, large / f"more-{number}.png")
+    at = visit("own", folder=str(pictures))
+    at.toggle(key="own_prior").set_value(is_taken).run()
+    at.number_input(key="own_novel").set_value(2).run()
+    button(at, "Start").click().run()
+    assert not at.exception
+    assert list_runs(runs)[0].config().prior == (ADVISED if is_taken else "uniform")
 
 
 def test_a_link_alone_begins_nothing(root, pictures):

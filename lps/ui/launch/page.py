@@ -4,12 +4,14 @@ In its simple view the form asks for data, split and method, and shows what else
 one asks for everything.
 """
 
+from contextlib import suppress
 from functools import partial
 
 import streamlit as st
 
 from lps.datasets import Images
 from lps.errors import UserError
+from lps.scheduler import preflight
 from lps.settings import catalog
 from lps.settings.config import Config
 from lps.ui.forms import checking, execution_target, fields, form, starting
@@ -141,8 +143,15 @@ def _show_notices(draft: Draft, reading: Reading, place: ExecutionTarget) -> Non
     if draft.effort != "stored":  # which says so itself
         for config in reading.configs[:1]:
             notices.show_labels_of_others(config)
+    for config in reading.configs[:1]:
+        with suppress(UserError):
+            notices.show_prior_advice(preflight.prior_advice(config), _take_prior)
     notices.show_shortage(reading.configs)
     notices.show_crowding(reading.configs if place.is_here else ())
+
+
+def _take_prior(prior: str) -> None:
+    fields.keep_draft(fields.draft().with_text("prior", prior))
 
 
 def _show_method(draft: Draft, reading: Reading, errors: dict[str, str]) -> None:

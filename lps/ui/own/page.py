@@ -8,6 +8,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from lps.data.class_shares import ADVISED, advise_prior
 from lps.datasets.readers.drawn import SIDE
 from lps.datasets.readers.preview import FolderPreview
 from lps.datasets.readers.vector_files import is_vector_file
@@ -21,11 +22,12 @@ from lps.ui.forms import checking, form, questions, starting
 from lps.ui.forms.form import Draft
 from lps.ui.own import bring, preview
 from lps.ui.server import routing
-from lps.ui.shared import error_toasts, escape, estimates, notices, select
+from lps.ui.shared import error_toasts, escape, estimates, notices, select, take_away
 from lps.wording import counted
 
 _NEW = "own_new"  # in the session: the folder was chosen just now, so looking into it may begin
 _NOVEL = "own_novel"
+_PRIOR = "own_prior"  # whether to train with the advised prior
 
 
 def main() -> None:
@@ -63,12 +65,12 @@ def _things(folder: Path) -> str:
     return "vectors" if is_vector_file(folder) else "pictures"
 
 
-def draft_of(folder: Path, novel: int | None = None) -> Draft:
+def draft_of(folder: Path, novel: int | None = None, prior: str = "uniform") -> Draft:
     """What Launch would be asked for these pictures; novel: classes to look for."""
     draft = Draft("embeddings" if is_vector_file(folder) else "folder", name=folder.stem[:120]).with_text(
         "dataset.path", str(folder)
     )
-    draft = draft.with_effort(form.usual_effort(draft))
+    draft = draft.with_effort(form.usual_effort(draft)).with_text("prior", prior)
     return draft if novel is None else draft.with_text("split.num_novel", str(novel))
 
 
@@ -82,7 +84,7 @@ def _show(folder: Path, seen: FolderPreview) -> None:
     error_toasts.show_errors("own")
     novel = _ask_novel(folder, config, seen)
     checking.show_data_check(config)
-    draft = draft_of(folder, novel)
+    draft = draft_of(folder, novel, _ask_prior(config, seen, _things(folder)))
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
         for one in form.read_draft(draft).configs:
             with st.container(width="stretch"):
@@ -156,6 +158,18 @@ def suggestion(found: class_count.ClassCount) -> str:
     return f"{words}If unsure, choose one more: surplus clusters stay nearly empty, and you can merge clusters later."
 
 
+def _ask_prior(config: Config | None, seen: FolderPreview, things: str) -> str:
+    """The prior to train with: the advised one where labels look unequal, unless a person says otherwise."""
+    advice = advise_prior(seen.counts[: len(seen.class_names)], config) if config else None
+    if advice is None:
+        return "uniform"
+    with st.container(border=True, gap="small"):
+        is_taken = st.toggle(f"Estimate the class sizes (prior = {advice.prior})", value=True, key=_PRIOR)
+        st.caption(f"The largest labeled class has {advice.factor:.3g} times as many {things} as the smallest one.")
+        take_away.offer_document("concepts/priors.md", "Priors, measured", "prior_evidence")
+    return advice.prior if is_taken else "uniform"
+
+
 # ---------------------------------------------------------------------------------------------------- the start
 
 
@@ -183,7 +197,8 @@ def _start_asked(text: str | None) -> None:
     started = None
     with error_toasts.kept("own"), st.spinner("Reading the pictures", show_time=True):
         folder = own_pictures.folder(text)
-        draft = draft_of(folder, st.session_state.get(_NOVEL))
+        prior = ADVISED if st.session_state.get(_PRIOR) else "uniform"
+        draft = draft_of(folder, st.session_state.get(_NOVEL), prior)
         reading = form.checked(form.read_draft(draft))
         if reading.errors:
             raise UserError("start", form.blocked_by(reading.errors))

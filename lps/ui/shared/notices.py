@@ -5,7 +5,7 @@ Looking costs a few file-system calls a run; records are read only where a file 
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import streamlit as st
@@ -13,6 +13,7 @@ import streamlit as st
 from lps.analysis import run_index
 from lps.analysis.run_index import Measured
 from lps.charts.event_log import History
+from lps.data.class_shares import PriorAdvice
 from lps.errors import UserError
 from lps.files.locks import is_held
 from lps.scheduler import launcher, preflight
@@ -21,7 +22,7 @@ from lps.settings.config import Config
 from lps.settings.given_shares import ABOUT_ORACLE
 from lps.store import titles
 from lps.store.runs import Run
-from lps.ui.shared import escape, select
+from lps.ui.shared import escape, select, take_away
 from lps.wording import data_size
 
 TICK_S = 5.0
@@ -155,6 +156,21 @@ def show_labels_of_others(config: Config | None) -> None:
     """A line where what a run begins with was trained with the labels of another data set."""
     if config is not None and config.rests_on_labels:
         st.caption(f":material/label: {ABOUT_LABELS}.")
+
+
+def show_prior_advice(advice: PriorAdvice | None, take: Callable[[str], None]) -> None:
+    """A line where labels look unequal, with a button that sets the advised prior and the measurements behind it.
+
+    take: sets this prior, in a callback.
+    """
+    if advice is None:
+        return
+    st.info(escape.markdown(advice.words), icon=":material/balance:")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button(
+            f"Use prior = {advice.prior}", key="use_prior", icon=":material/check:", on_click=take, args=(advice.prior,)
+        )
+        take_away.offer_document("concepts/priors.md", "Priors, measured", "prior_evidence")
 
 
 def show_oracle(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""What a page offers to be taken away: the command that does the same, its report, files."""
+"""What a page offers beside itself: the command that does the same, its report, files, a document to read."""
 
 from collections.abc import Callable
 from html import escape
@@ -6,6 +6,7 @@ from html import escape
 import streamlit as st
 
 from lps.charts.palette import DARK, LIGHT
+from lps.files.program import DASHBOARD
 from lps.report import documents
 from lps.report.run_report import as_bytes
 
@@ -48,3 +49,11 @@ def offer_report(make: Callable[[], str], name: str, key: str = "report") -> Non
         icon=":material/summarize:",
         help="Numbers, interactive charts, settings, and the command to repeat the run",
     )
+
+
+def offer_document(path: str, title: str, key: str) -> None:
+    """A button that shows a document of the program in a dialog; nothing if it is not installed. path: below docs."""
+    document = DASHBOARD / "docs" / path
+    if document.is_file() and st.button(title, icon=":material/menu_book:", key=key, type="tertiary"):
+        text = document.read_text(encoding="utf-8").partition("\n")[2]  # the dialog has the title
+        st.dialog(title, width="large")(st.markdown)(text)

@@ -13,12 +13,11 @@ from lps.charts.event_log import History
 from lps.data.split import Split
 from lps.datasets import Images
 from lps.errors import UserError
-from lps.files.program import DASHBOARD
 from lps.store.runs import Run
 from lps.ui.forms import demo, form
 from lps.ui.pictures import frames, points, predictions
 from lps.ui.pictures.frames import Frame
-from lps.ui.shared import escape, recordings, theme, url_fields
+from lps.ui.shared import escape, recordings, take_away, theme, url_fields
 from lps.ui.shared.history import history
 from lps.ui.shared.plot import plot
 
@@ -28,7 +27,6 @@ _SEED = 3  # of the pictures that are shown
 _SIZE = 44  # of a picture on the screen, pixels
 _SWALLOWING = {"fixmatch": "FixMatch", "lps": "LPS"}
 _SCRIPT = (Path(__file__).parent / "story.js").read_text(encoding="utf-8")
-_STUDY = DASHBOARD / "docs" / "when-the-margin-helps.md"
 BEGINNING = 12  # epochs in which the margin matters
 ALIKE = 0.05  # mean margins that differ by less are called alike
 COLORS = ":blue[Blue]: seen, :orange[orange]: novel."
@@ -274,14 +272,7 @@ def _draw_margin(scene: Scene) -> None:
     st.markdown("**LPS**: accuracy on :blue[seen] and :orange[novel] pictures over the epochs")
     figure = story_charts.novel_beside(scene.past("lps"), scene.past("no_margin"), theme.palette())
     plot(figure, "story_margin", "Novel accuracy comes close to seen accuracy with the margin, not without it")
-    if _STUDY.is_file() and st.button("When the margin helps", icon=":material/menu_book:", key="story_study"):
-        _show_study()
-
-
-@st.dialog("When the margin helps", width="large")
-def _show_study() -> None:
-    """The document of the study, without its title."""
-    st.markdown(_STUDY.read_text(encoding="utf-8").partition("\n")[2])
+    take_away.offer_document("when-the-margin-helps.md", "When the margin helps", "story_study")
 
 
 def _tell_brake(scene: Scene) -> str:

@@ -1,0 +1,33 @@
+"""Advice on the prior, from the labels that a person has sorted."""
+
+import numpy as np
+import pytest
+
+from lps.data.class_shares import ADVISED, advise_prior
+from lps.settings.config import configure
+
+USUAL = configure({"dataset": "digits", "method": "lps"})
+
+
+def test_unequal_labels_are_told_with_their_factor_and_the_prior_to_choose():
+    advice = advise_prior([100, 40, 5], USUAL)
+    assert advice.factor == 20 and advice.prior == ADVISED
+    assert advice.words == f"Labeled class sizes differ by a factor of 20: choose prior = {ADVISED}."
+    assert "factor of 3.5:" in advise_prior([70, 20], USUAL).words
+
+
+@pytest.mark.parametrize("counts", [[100, 90, 34], [50], [], [0, 30], [6, 2, 3, 4]])
+def test_nothing_is_said_of_sizes_that_are_alike_or_may_be_so_by_chance(counts):
+    assert advise_prior(counts, USUAL) is None
+
+
+def test_labels_of_equal_classes_look_unequal_by_chance_in_less_than_one_of_a_hundred_draws():
+    random = np.random.default_rng(0)
+    draws = [random.multinomial(labels, np.full(classes, 1 / classes)) for labels in (20, 60, 200)
+             for classes in (3, 10) for _ in range(300)]  # fmt: skip
+    assert np.mean([advise_prior(counts, USUAL) is not None for counts in draws]) < 0.01
+
+
+def test_a_prior_that_was_chosen_or_has_no_effect_is_not_advised():
+    for settings in ({"method": "lps", "prior": "labeled"}, {"method": "fixmatch"}):
+        assert advise_prior([100, 5], configure({"dataset": "digits"} | settings)) is None
