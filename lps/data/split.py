@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from lps.data.classes import Classes
+from lps.data.index_files import read_index_files
 from lps.errors import UserError, shorten
 from lps.files.versions import MOST_CLASSES
 from lps.settings.config import Config, check_seen, seen_class_ids
@@ -27,7 +28,7 @@ def _nobody() -> np.ndarray:
 class Split:
     """Image ids, int64, ascending: labeled, unlabeled and test are disjoint.
 
-    They cover all images but those that `split.imbalance` leaves out.
+    They cover all images but those that `split.imbalance` or `split.index_files` leaves out.
 
     confirmed: those of the labeled images whose label a person gave after another run (`lps.data.confirmed_labels`).
     validation: those of the unlabeled images whose label is known and was withheld, to choose an epoch by. class_order:
@@ -108,6 +109,8 @@ def open_world_split(labels: np.ndarray, class_names: tuple[str, ...], config: C
     `UserError` where the settings do not fit them.
     """
     test = _test_images(labels, num_test, config)
+    if config.split_index_files:
+        return _indexed_split(labels, class_names, config, test)
     learned = _without(np.arange(len(labels)), test)
     seen = _seen_classes(labels[learned], len(class_names), config)
     order, names, classes = _numbering(seen, class_names, config)
@@ -124,6 +127,16 @@ def open_world_split(labels: np.ndarray, class_names: tuple[str, ...], config: C
     labeled = _without(labeled, validation)
     unlabeled = _without(learned, labeled)
     _check_sizes(len(unlabeled), len(learned), len(test), classes, config)
+    return Split(labeled, unlabeled, classes, order, names, config.split_seed, test, validation)
+
+
+def _indexed_split(labels: np.ndarray, class_names: tuple[str, ...], config: Config, test: np.ndarray) -> Split:
+    """The split of `split.index_files`: classes with labeled images are seen, images of no file are left out."""
+    labeled, unlabeled = read_index_files(config.split_index_files, labels[: len(labels) - len(test)])
+    order, names, classes = _numbering(np.unique(labels[labeled]), class_names, config)
+    validation = _withheld(labeled, labels[labeled], config)
+    labeled, unlabeled = _without(labeled, validation), np.sort(np.concatenate([unlabeled, validation]))
+    _check_sizes(len(unlabeled), len(labeled) + len(unlabeled), len(test), classes, config)
     return Split(labeled, unlabeled, classes, order, names, config.split_seed, test, validation)
 
 

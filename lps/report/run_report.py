@@ -144,6 +144,8 @@ def _alarms(run: Run) -> list[tuple[str, str]]:
 def _split_in_words(config: Config, start: dict) -> str:
     seen, total = start.get("classes/seen"), start.get("classes/total")
     counts = f"{seen:.0f} of {counted(total, 'class')} seen" if seen and total else "seen classes"
+    if config.split_index_files:
+        return f"{counts}, index files of {shorten(config.split_index_files, 120)}"
     share = run_groups.setting_in_words("split.labeled_ratio", config.split_labeled_ratio)
     drawn = f"{counts} ({config.split_seen_classes}), {share} ({config.split_rule}), split seed {config.split_seed}"
     if config.split_imbalance > 1:

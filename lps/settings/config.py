@@ -25,10 +25,14 @@ GROUPS = ("dataset", "split", "prior", "network", "features", "pretrain", "snaps
 CLASS_RULES = ("first", "random")
 _DECISIONS = "dataset.decisions"
 _LATER = (  # younger than stored results
-    *("split.imbalance", "split.imbalance_order", "split.labeled_imbalance"),
+    *("split.imbalance", "split.imbalance_order", "split.labeled_imbalance", "split.index_files"),
     *("prior", "prior.every", "prior.confidence", given_shares.SHARES),
     *("features.noise", "features.dropout"),
 )
+_DRAWN = {  # what index files decide instead
+    **{"split.num_seen": None, "split.seen_classes": "first", "split.imbalance": 1.0, "split.labeled_imbalance": 1.0},
+    **{"split.test_ratio": 0.0, "dataset.images_per_class": None},
+}
 _DIGEST = re.compile("[0-9a-f]{12}")
 
 
@@ -178,6 +182,13 @@ class Config:
     )
     split_test_ratio: float = _setting(
         0.0, "share of images set aside for testing, if the data set has no test images", minimum=0, maximum=0.9
+    )
+    split_index_files: str | None = _setting(
+        None,
+        "folder of index files in place of a drawn split, as BaCon publishes them (l_k_uq_idxs.pt and two more); none: "
+        "the split is drawn",
+        kind="str",
+        optional=True,
     )
     split_confirmed: str | None = _setting(
         None,
@@ -510,12 +521,15 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
     chosen = usual | {key: known[key].check(value) for key, value in changed.items()}
     if chosen["dataset.path"] is not None:  # the trainer works in another folder than the person who typed it
         chosen["dataset.path"] = os.path.abspath(os.path.expanduser(chosen["dataset.path"]))
-    if chosen["network.checkpoint"]:
-        chosen["network.checkpoint"] = os.path.abspath(os.path.expanduser(chosen["network.checkpoint"]))
+    for key in ("network.checkpoint", "split.index_files"):
+        if chosen[key]:
+            chosen[key] = os.path.abspath(os.path.expanduser(chosen[key]))
     if chosen[given_shares.SHARES]:
         chosen[given_shares.SHARES] = given_shares.read_shares(chosen[given_shares.SHARES])
     _check_together(chosen)
     _decide(chosen, values)
+    if chosen["split.index_files"] and chosen[_DECISIONS] not in (None, "0"):
+        raise BadSetting("split.index_files", "counts all images, so none may be left out; set dataset.decisions=0")
     own = catalog.method_info(method).parameters
     protocol = {name: chosen[key] for name, key in _keys().items()}
     return Config(**protocol, hyperparameters=MappingProxyType({key: chosen[key] for key in own}))
@@ -646,6 +660,11 @@ def _check_together(chosen: dict[str, object]) -> None:
         raise BadSetting("device", f"{shorten(device)} is not auto, cpu, cuda or cuda:N")
     _check_processes(chosen["processes"], device, catalog.method_info(chosen["method"]))
     _check_prior(chosen)
+    if chosen["split.index_files"]:
+        for key, drawn in _DRAWN.items():
+            if chosen[key] != drawn:
+                what = f"{key}={shorten(chosen[key])}"
+                raise BadSetting("split.index_files", f"decides what {what} asks for; remove one of the two")
     for key in ("split.confirmed", "network.continues"):
         if chosen[key] is not None and not _DIGEST.fullmatch(chosen[key]):
             raise BadSetting(

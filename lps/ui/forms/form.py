@@ -32,6 +32,7 @@ _LABELS = {
     "split.imbalance": "Imbalance of the classes",
     "split.imbalance_order": "Large classes",
     "split.labeled_imbalance": "Imbalance of the labels",
+    "split.index_files": "Folder of index files",
     "split.num_novel": "Novel classes to look for",
     "prior.every": "Epochs between estimates",
     "prior.confidence": "Confidence that counts",

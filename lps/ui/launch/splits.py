@@ -36,7 +36,7 @@ _SEEN = ("split.seen_classes", "split.num_seen", "split.labeled_ratio")
 _DRAW = ("split.rule", "split.seed")
 _REST = (
     *("split.imbalance", "split.imbalance_order", "split.labeled_imbalance"),
-    *("split.num_novel", "split.validation_ratio", "split.test_ratio"),
+    *("split.num_novel", "split.validation_ratio", "split.test_ratio", "split.index_files"),
 )
 
 

@@ -1,0 +1,103 @@
+"""Splits that others drew and stored as image ids: the folders of index files that BaCon publishes.
+
+`l_k_uq_idxs` has the labeled images of seen classes, `unl_k_uq_idxs` the unlabeled ones, `unl_unk_uq_idxs` those of
+novel classes (Bai et al., NeurIPS 2023, folder data_uq_idxs). Each is a NumPy array of ids of training images, as
+`.npy` or as torch.save wrote it, which is a pickle in a ZIP. The pickle is read without running anything of it.
+"""
+
+import io
+import pickle
+import zipfile
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from lps.errors import UserError, shorten
+from lps.files.atomic import SMALL_FILE, read_small
+
+SETTING = "split.index_files"
+NAMES = ("l_k_uq_idxs", "unl_k_uq_idxs", "unl_unk_uq_idxs")
+_DAMAGES = (OSError, ValueError, LookupError, EOFError, TypeError, AttributeError, MemoryError, NotImplementedError,
+            RuntimeError, zipfile.BadZipFile, pickle.UnpicklingError)  # fmt: skip
+_PICKLE = "/data.pkl"  # its end, in what torch.save writes
+
+
+class IndexedImages(NamedTuple):
+    """Ids of training images, int64, ascending, each list without the others' images."""
+
+    labeled: np.ndarray
+    unlabeled: np.ndarray
+
+
+def read_index_files(folder: str, labels: np.ndarray) -> IndexedImages:
+    """The split that the files of `folder` describe; raises `UserError`.
+
+    labels: int64 (n,), original class ids of the training images, which the ids count from 0.
+    """
+    labeled, of_seen, of_novel = (_read(Path(folder), name) for name in NAMES)
+    for name, ids in zip(NAMES, (labeled, of_seen, of_novel)):
+        if not len(ids) or ids.min() < 0 or ids.max() >= len(labels):
+            raise UserError(SETTING, f"{name} has ids outside 0 to {len(labels) - 1:,}, the training images here")
+    everything = np.concatenate([labeled, of_seen, of_novel])
+    if len(np.unique(everything)) < len(everything):
+        raise UserError(SETTING, f"{shorten(folder, 120)} names an image twice; expected each image once")
+    seen = np.unique(labels[labeled])
+    if not np.isin(labels[of_seen], seen).all() or np.isin(labels[of_novel], seen).any():
+        raise UserError(
+            SETTING, f"{shorten(folder, 120)} does not fit this data set: seen and novel classes share classes"
+        )
+    return IndexedImages(np.sort(labeled), np.sort(np.concatenate([of_seen, of_novel])))
+
+
+def _read(folder: Path, name: str) -> np.ndarray:
+    """One list of ids, int64 (n,)."""
+    for path, read in ((folder / f"{name}.npy", _from_npy), (folder / f"{name}.pt", _from_torch)):
+        if path.is_file():
+            try:
+                ids = read(read_small(path))
+            except _DAMAGES as error:
+                raise UserError(SETTING, f"{shorten(str(path), 120)} cannot be read ({shorten(str(error))})") from None
+            if not isinstance(ids, np.ndarray) or ids.ndim != 1 or ids.dtype.kind not in "iu":
+                raise UserError(SETTING, f"{shorten(str(path), 120)} is not one list of whole numbers")
+            return ids.astype(np.int64)
+    raise UserError(
+        SETTING, f"{shorten(str(folder), 120)} has no {name}.pt or {name}.npy; BaCon publishes all three files"
+    )
+
+
+def _from_npy(content: bytes) -> np.ndarray:
+    return np.load(io.BytesIO(content), allow_pickle=False)
+
+
+def _from_torch(content: bytes) -> np.ndarray:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        (member,) = [info for info in archive.infolist() if info.filename.endswith(_PICKLE)]
+        if member.file_size > SMALL_FILE:
+            raise ValueError("it is too large")
+        return _ArrayUnpickler(io.BytesIO(archive.read(member))).load()
+
+
+class _ArrayUnpickler(pickle.Unpickler):
+    """Knows what a NumPy array is pickled with, and nothing else."""
+
+    def find_class(self, module: str, name: str) -> object:
+        if (module, name) == ("_codecs", "encode"):
+            return _encode_latin1
+        if module in ("numpy.core.multiarray", "numpy._core.multiarray") and name == "_reconstruct":
+            return _empty_array  # shape, type and bytes follow
+        if module == "numpy" and name in ("ndarray", "dtype"):
+            return getattr(np, name)
+        raise pickle.UnpicklingError(f"it names {module}.{name}, which is no array of numbers")
+
+
+def _encode_latin1(text: str, encoding: str) -> bytes:
+    if encoding != "latin1":
+        raise pickle.UnpicklingError("it is no array of numbers")
+    return text.encode("latin1")
+
+
+def _empty_array(kind: type, shape: tuple, code: bytes) -> np.ndarray:
+    if kind is not np.ndarray or shape != (0,):
+        raise pickle.UnpicklingError("it is no array of numbers")
+    return np.empty(0, np.int8)
