@@ -113,7 +113,7 @@ def curves_are_there(page: Page) -> None:
 
 
 def points_are_there(page: Page) -> None:
-    page.wait_for_selector(".st-key-map .lps-plot .gl-canvas")
+    page.wait_for_selector(".st-key-map .lps-map[data-rested]")
     _script_is_over(page)
 
 
@@ -184,7 +184,7 @@ def _frames(page: Page, url: str) -> dict[str, float]:
     points_are_there(page)
     page.wait_for_timeout(1000)
     page.evaluate(COUNT_FRAMES)
-    box = page.locator(".st-key-map .nsewdrag").first.bounding_box()
+    box = page.locator(".st-key-map .lps-map-stage").bounding_box()
     page.mouse.move(box["x"] + 100, box["y"] + 100)
     page.mouse.down()
     for step in range(30):

@@ -9,6 +9,5 @@ GROUP = "My pictures"
 PLACE = 54
 MENU = "Clusters"
 TAB = "Map"
-CHARTS = True
 
 routing.show(page.main)

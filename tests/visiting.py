@@ -5,12 +5,13 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 from streamlit.components.v2 import manifest_scanner
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.testing.v1 import AppTest, local_script_runner
 
 from lps.settings.config import GROUPS
-from lps.ui.server import menu
+from lps.ui.server import columns, menu
 
 APP = Path(__file__).parent.parent / "app.py"
 PAGES = [entry.path.stem for entry in menu.entries()]
@@ -87,8 +88,22 @@ def words_of(at: AppTest) -> str:
     return "\n".join(words).replace("\\", "").replace("\u2060", "")
 
 
+def maps_of(at: AppTest) -> dict[str, dict]:
+    """What the maps of a page are told, by key, with the columns of their points as arrays."""
+    found = {}
+    for element in at.get("bidi_component"):
+        head = json.loads(element.proto.json or "null")
+        if not isinstance(head, dict) or "places" not in head:
+            continue
+        for name, kind in {"ids": np.int32, "places": np.uint16, "codes": np.uint16, "mask": np.uint8}.items():
+            digest = head[name].rpartition("/")[2].removesuffix(".bin")
+            head[name] = np.frombuffer(columns._COLUMNS.get(digest, bytes, len), kind)
+        found[head["name"]] = head
+    return found
+
+
 def charts_of(at: AppTest) -> dict[str, dict]:
-    """The figures of a page by key, with their alternative texts as "alt"."""
+    """The figures of a page by key, with their alternative texts as "alt"; and what its maps are told (`maps_of`)."""
     found = {}
     for element in at.get("bidi_component"):
         if element.proto.bytes:
@@ -97,4 +112,4 @@ def charts_of(at: AppTest) -> dict[str, dict]:
                 continue
             options = json.loads(head)
             found[options["name"]] = json.loads(figure) | {"alt": options["alt"]}
-    return found
+    return found | maps_of(at)

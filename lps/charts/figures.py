@@ -21,7 +21,6 @@ LONGEST_NAME, _LETTERS_ABREAST = 16, 40  # letters of one class name, and of all
 _FLAT_NAMES = 28  # pixels below the bars for names that lie flat
 SMALL = 300  # pixels of height of such a chart
 MOST_IN_LEGEND = 24  # groups of points; more would cover them
-Group = tuple[str, np.ndarray, str]  # label, rows (booleans), colour
 
 
 @dataclass(frozen=True)
@@ -54,12 +53,6 @@ def add_side_bars(figure: go.Figure, values: np.ndarray, labels: list[str], name
     figure.update_yaxes(tickvals=places, ticktext=labels, showgrid=False, fixedrange=True)
     longest = max((len(line) for label in labels for line in label.split("<br>")), default=0)
     figure.update_layout(bargap=0.4, margin_l=16 + 7 * longest)
-
-
-def set_frame(figure: go.Figure, low: np.ndarray, high: np.ndarray) -> None:
-    """Show the rectangle from `low` to `high` (x and y), whatever the points are: nothing jumps between epochs."""
-    figure.update_xaxes(range=[float(low[0]), float(high[0])])
-    figure.update_yaxes(range=[float(low[1]), float(high[1])])
 
 
 # ---------------------------------------------------------------------------------------------------- shared form

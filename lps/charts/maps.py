@@ -1,14 +1,12 @@
 """Images as points in the plane."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
 from lps.analysis import projection as analysis
 from lps.analysis.projection import Plane
-from lps.charts.figures import FEW_POINTS, MOST_IN_LEGEND, SMALL, Group, layout_of, plain
+from lps.charts.figures import FEW_POINTS, MOST_IN_LEGEND, SMALL, layout_of, plain
 from lps.charts.palette import Palette, class_colors
 from lps.data.split import Split
 from lps.errors import UserError
@@ -72,25 +70,22 @@ def projection(
     seen: int,
     names: list[str],
     height: int = 560,
-    groups: Sequence[Group] | None = None,
 ) -> go.Figure:
     """Points on the plane; every point carries its image id.
 
     points: columns x, y, image, truth, predicted (class ids, -1 unknown), confidence, right; more than `_most_points`
-    are thinned out evenly. color_by: truth, predicted, group, right or confidence; or groups: (label, rows, colour).
+    are thinned out evenly. color_by: truth, predicted, group, right or confidence.
     """
     if len(points) > _most_points(height):
         kept = np.linspace(0, len(points) - 1, _most_points(height)).round().astype(int)
         points = points.iloc[kept]
-        groups = groups and [(label, np.asarray(rows)[kept], color) for label, rows, color in groups]
     figure = go.Figure(layout=layout_of(height, colors))
     size = float(np.clip(210 / np.sqrt(max(1, len(points))), 3, 9)) * min(1, 0.35 + height / 860)
     if color_by == "confidence":
         _add_points(figure, points, "Confidence", size, _confidence_scale(points, colors), names)
     else:
-        for label, rows, color in groups or _point_groups(points, color_by, colors, seen, names):
+        for label, rows, color in _point_groups(points, color_by, colors, seen, names):
             _add_points(figure, points[rows], label, size, {"color": color}, names)
-    figure.update_layout(meta={"classes": [*map(plain, names), "unknown"]})
     figure.update_layout(showlegend=1 < len(figure.data) <= MOST_IN_LEGEND)
     figure.update_layout(hovermode="closest", dragmode="pan", margin={"l": 8, "r": 8, "t": 34, "b": 8})
     hidden = {"showgrid": False, "zeroline": False, "showticklabels": False, "showline": False, "title": None}
@@ -102,25 +97,6 @@ def projection(
 def _most_points(height: int) -> int:
     """How many points a chart of this height shows."""
     return MOST_POINTS if height > SMALL else FEW_POINTS
-
-
-def mark_point(figure: go.Figure, points: pd.DataFrame, image: int | None, colors: Palette) -> None:
-    """Draw a ring around the point of one image, where it is among the points."""
-    rows = points[points["image"] == image]
-    ring = {"size": 16, "color": "rgba(0,0,0,0)", "line": {"color": colors.ink, "width": 2.5}}
-    figure.add_trace(
-        go.Scattergl(
-            x=rows["x"].to_numpy(np.float32),
-            y=rows["y"].to_numpy(np.float32),
-            customdata=rows["image"].to_numpy(np.int32),
-            mode="markers",
-            marker=ring,
-            unselected={"marker": {"opacity": 1}},
-            hoverinfo="skip",
-            showlegend=False,
-            name="Chosen",
-        )
-    )
 
 
 def _point_groups(points: pd.DataFrame, color_by: str, colors: Palette, seen: int, names: list[str]):
@@ -145,16 +121,14 @@ def _add_points(
 ) -> None:
     if not len(points):
         return
-    dtype = np.min_scalar_type(len(names))
-    codes = {
-        name: np.where(points[name] < 0, len(names), points[name]).astype(dtype) for name in ("truth", "predicted")
-    }
+    words = np.array([*map(plain, names), "unknown"])  # the last one is that of class -1
+    truth, predicted = (words[points[name].to_numpy()].tolist() for name in ("truth", "predicted"))
     figure.add_trace(
         go.Scattergl(
             x=points["x"].to_numpy(np.float32),
             y=points["y"].to_numpy(np.float32),
             customdata=points["image"].to_numpy(np.int32),
-            meta=codes,  # of layout.meta.classes; plot.js writes the text out of them
+            text=[f"{own} → {said}" for own, said in zip(truth, predicted)],
             name=label,
             mode="markers",
             marker={"size": size, "opacity": 0.8, "line_width": 0} | marker,

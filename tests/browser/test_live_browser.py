@@ -10,7 +10,7 @@ from lps.store.snapshots import read_split
 from tests.browser.conftest import come_to_rest, wait_for_address
 from tests.sample_runs import ALIVE, RunWriter, held, make_one_of_each, make_run
 
-PACE, POINTS = ".st-key-pace .lps-plot", ".st-key-points .lps-plot"
+PACE, POINTS = ".st-key-pace .lps-plot", ".st-key-points .lps-map-stage"
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +54,12 @@ def zoom(page, selector: str = PACE) -> list[float]:
 def alts(page) -> list[str]:
     """What the three charts of the scrubber say they show."""
     keys = ("pi_hat", "class_accuracy", "points")
-    return [page.get_attribute(f".st-key-{key} .lps-plot", "aria-label") for key in keys]
+    return [page.get_attribute(f".st-key-{key} :is(.lps-plot, .lps-map-stage)", "aria-label") for key in keys]
 
 
 def wait_for_epoch(page, epoch: int) -> None:
     for key in ("pi_hat", "class_accuracy", "points"):
-        page.wait_for_selector(f'.st-key-{key} .lps-plot[aria-label*="epoch {epoch}"]')
+        page.wait_for_selector(f'.st-key-{key} :is(.lps-plot, .lps-map-stage)[aria-label*="epoch {epoch}"]')
 
 
 STATES = {"failed": "light", "crashed": "dark", "pretraining": "dark", "unreadable": "light"}
@@ -192,16 +192,13 @@ def test_text_of_a_run_is_shown_as_written(open_page, runs):
 def test_a_click_shows_the_picture_of_that_point(open_page, runs):
     run = runs["finished"]
     page = open_page(f"projection?run={run.id}", "dark")
-    selector = ".st-key-map .lps-plot"
-    wait_for_plot(page, selector)
-    page.wait_for_timeout(500)
+    page.wait_for_selector(".st-key-map .lps-map[data-rested]")
     spot = page.eval_on_selector(
-        selector,
-        """plot => {
-            const trace = plot._fullData.find(t => t.name === 'Novel'), {xaxis, yaxis} = plot._fullLayout;
-            const box = plot.querySelector('.nsewdrag').getBoundingClientRect();
-            const i = [...trace.y.keys()].reduce((a, b) => trace.y[a] < trace.y[b] ? a : b);
-            return [box.x + xaxis.l2p(trace.x[i]), box.y + yaxis.l2p(trace.y[i]), trace.customdata[i]];
+        ".st-key-map .lps-map",
+        """({ lpsMap: map }) => {
+            const { data, stage } = map, box = stage.getBoundingClientRect();
+            const i = data.y.indexOf(Math.min(...data.y)), [left, top] = map.toScreen(data.x[i], data.y[i]);
+            return [box.x + left, box.y + top, data.ids[i]];
         }""",
     )
     page.mouse.move(spot[0], spot[1])
@@ -219,5 +216,5 @@ def test_projection_computes_a_map_in_the_background(open_page, studio):
     run = make_run(studio.runs, "finished", epochs=2, name="small", written=2)
     page = open_page(f"projection?run={run.id}&map=tsne")
     page.get_by_role("button", name="Compute t-SNE").click()
-    page.wait_for_selector(".st-key-map .lps-plot .main-svg", timeout=120_000)
+    page.wait_for_selector(".st-key-map .lps-map[data-rested]", timeout=120_000)
     assert (run.projections / "tsne-epoch-0002.npz").exists()

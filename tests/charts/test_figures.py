@@ -14,6 +14,7 @@ from tests.sample_runs import make_run
 from tests.studies.test_search import asked, drive
 from tests.ui.test_pages_blind import without_truth
 from tests.ui.test_pages_sweeps import fill
+from tests.visiting import maps_of, visit
 
 
 def traces(figure) -> list[dict]:
@@ -50,15 +51,23 @@ def setups(tmp_path_factory):
     ("live", "pseudo_labels", {}),
     ("live", "pi_hat", {"epoch": "3"}),
     ("live", "class_accuracy", {"epoch": "3"}),
-    ("live", "points", {"epoch": "3"}),
     ("explain", "explain_shares", {"epoch": "3"}),
     ("clusters", "confusion", {"overview": "confusion"}),
-    ("projection", "map", {}),
-    ("projection", "map", {"color": "confidence"}),
 ])  # fmt: skip
 def test_a_chart_of_a_run(drawn, runs, page, key, query):
     chart, made = drawn(runs[0].root, page, key, run=[runs[0].id], **query)
     assert traces(made) == traces(chart) and len(chart.data)
+
+
+@pytest.mark.parametrize("page, key, query", [
+    ("live", "points", {"epoch": "3"}), ("projection", "map", {}), ("projection", "map", {"color": "truth"}),
+])  # fmt: skip
+def test_the_code_of_a_map_draws_its_groups(runs, monkeypatch, carried_out, page, key, query):
+    monkeypatch.setenv("LPS_RUNS", str(runs[0].root))
+    shown = maps_of(visit(page, run=runs[0].id, **query))[key]
+    groups = {label: set(shown["ids"][shown["codes"] == code]) for code, (label, _) in enumerate(shown["groups"])}
+    made = carried_out(shown["code"])
+    assert {trace.name: set(trace.customdata) for trace in made.data} == {k: v for k, v in groups.items() if v}
 
 
 def test_charts_of_several_runs(drawn, runs):

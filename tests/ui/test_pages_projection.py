@@ -1,5 +1,6 @@
 """The Projection page without a browser: what a lasso was around, what can be coloured by, with and without a truth."""
 
+import base64
 import csv
 import io
 
@@ -7,17 +8,16 @@ import numpy as np
 import pytest
 
 from lps.analysis import naming
-from lps.charts import maps as charts_maps
 from lps.charts.palette import LIGHT
 from lps.store import snapshots
 from lps.store.runs import Run
-from lps.ui.pictures import coloring, points
+from lps.ui.pictures import coloring, point_map, points
+from lps.ui.pictures.point_map import Touch
 from lps.ui.projection import filters, page, selection
 from lps.ui.projection.filters import Conditions
-from lps.ui.shared import plot
 from lps.ui.shared.history import history
 from tests.sample_runs import make_run
-from tests.visiting import visit
+from tests.visiting import maps_of, visit
 
 
 @pytest.fixture(scope="module")
@@ -47,32 +47,40 @@ def open_page(monkeypatch):
 
 def select_images(monkeypatch, *images):
     """As if a lasso were around these images."""
-    monkeypatch.setattr(page, "explore", lambda *how: plot.Touch(None, tuple(images)))
+    monkeypatch.setattr(page, "show_map", lambda *how, **more: Touch(None, np.array(images, np.int64)))
 
 
 # ---------------------------------------------------------------------------------------------------- what is reported
 
 
-def packed(ids) -> str:
-    """As plot.js does it."""
-    ordered = np.sort(np.array(ids))
-    gaps = np.concatenate([ordered[:1], np.diff(ordered)])
-    return ".".join(np.base_repr(gap, 36).lower() for gap in gaps)
+def reported(ids) -> str:
+    """As map_points.js does it."""
+    return base64.b64encode(point_map.bits_of(np.array(ids))).decode()
 
 
-@pytest.mark.parametrize("ids", [[0], [5, 3, 900], list(range(50_000)), [2**31 - 1]])
+@pytest.mark.parametrize("ids", [[0], [5, 3, 900], list(range(50_000)), [1_999_999]])
 def test_ids_arrive_as_they_were_sent(ids):
-    assert plot.selected_ids({"token": "t", "ids": packed(ids)}, "t") == tuple(sorted(ids))
+    assert point_map.selected_ids({"token": "t", "bits": reported(ids)}, "t").tolist() == sorted(ids)
 
 
 @pytest.mark.parametrize(
-    "reported",
-    [None, 7, {}, {"token": "t"}, {"token": "t", "ids": 3}, {"token": "t", "ids": ""}, {"token": "t", "ids": "1.-2"}]
-    + [{"token": "t", "ids": words} for words in ("1..2", "zzzzzzz", "1 2", "1_0", "½")]
-    + [{"token": "other", "ids": "1.2"}],
+    "told",
+    [None, 7, {}, {"token": "t"}, {"token": "t", "bits": 3}, {"token": "t", "bits": ""}, {"token": "t", "bits": "1.-2"}]
+    + [{"token": "t", "bits": words} for words in ("A", "½", "AA=A", "A" * 400_000)]
+    + [{"token": "other", "bits": "AQ=="}],
 )
-def test_whatever_else_is_reported_selects_nothing(reported):
-    assert plot.selected_ids(reported, "t") == ()
+def test_whatever_else_is_reported_selects_nothing(told):
+    assert not len(point_map.selected_ids(told, "t"))
+
+
+def test_every_point_is_sent_with_its_place_and_its_group(run, open_page):
+    shown, table = maps_of(open_page(run, color="truth"))["map"], points.table(run, 3)
+    assert shown["ids"].tolist() == table["image"].tolist()
+    (corner, side), places = shown["extent"], shown["places"].reshape(2, -1)
+    back = np.array(corner)[:, None] + places / 65535 * side
+    assert np.allclose(back, table[["x", "y"]].to_numpy().T, atol=side / 60_000)
+    names = points.partition(run).split.class_names
+    assert [shown["groups"][code][0] for code in shown["codes"]] == [names[truth] for truth in table["truth"]]
 
 
 # ---------------------------------------------------------------------------------------------------- a selection
@@ -115,8 +123,8 @@ def test_a_selection_becomes_a_cluster_of_its_own(tmp_path, open_page, monkeypat
     assert not app.exception and not app.error
     assert sorted(naming.naming_of_epoch(naming.read_entries(run), 2).moved) == images
     assert "Your clusters" in coloring.available(run, 2).values()
-    found = dict((label, rows) for label, rows, _ in coloring.groups(run, 2, points.table(run, 2), "cluster", LIGHT))
-    assert found["10"].sum() == 3
+    found = coloring.color_points(run, 2, points.table(run, 2), "cluster", LIGHT)
+    assert (found.codes == found.labels.index("10")).sum() == 3
 
 
 # ---------------------------------------------------------------------------------------------------- colours
@@ -127,13 +135,12 @@ def test_taken_up_are_those_above_the_threshold_of_the_predicted_group(run):
     found = snapshots.read_snapshot(run.snapshots, 3)
     row_of = {int(image): row for row, image in enumerate(split.unlabeled)}
     limits = {g: history(run).column(f"threshold/{g}")[3] for g in ("seen", "novel")}
-    groups = {label: rows for label, rows, _ in coloring.groups(run, 3, table, "adopted", LIGHT)}
-    assert sum(rows.astype(int) for rows in groups.values()).tolist() == [1] * len(table)
+    colored = coloring.color_points(run, 3, table, "adopted", LIGHT)
     for place, image in enumerate(table["image"]):
         row = row_of[image]
         group = "seen" if found.predicted[row] < split.classes.seen else "novel"
         passes = float(found.confidence[row]) >= limits[group]
-        assert groups[f"Pseudo-label: {group}" if passes else "Not confident"][place]
+        assert colored.labels[colored.codes[place]] == (f"Pseudo-label: {group}" if passes else "Not confident")
 
 
 def test_without_a_truth_nothing_asks_for_one(blind, open_page, monkeypatch):
@@ -278,11 +285,11 @@ def test_what_fits_nothing_is_said(run, open_page):
 def test_the_last_of_form_and_lasso_counts(run, open_page, monkeypatch):
     images = points.table(run, 3)["image"].to_numpy()[:7].tolist()
     at = open_page(run, where="predicted:9")
-    monkeypatch.setattr(page, "explore", lambda *how: plot.Touch(None, tuple(images), True))
+    monkeypatch.setattr(page, "show_map", lambda *how, **more: Touch(None, np.array(images), True))
     at.run()
     assert [head.value for head in at.subheader] == ["7 selected images"] and "where" not in at.query_params
     tokens = []
-    monkeypatch.setattr(page, "explore", lambda *how: tokens.append(how[3]) or plot.Touch())
+    monkeypatch.setattr(page, "show_map", lambda *how, **more: tokens.append(more["token"]) or Touch())
     fill(at, below=50)
     assert tokens[-1] != f"{run.id} 0"  # the browser forgets what was drawn
     assert at.query_params["where"] == "below:50" and at.subheader
@@ -305,14 +312,9 @@ def test_without_a_truth_no_condition_asks_for_one(blind, open_page):
     assert [box.key for box in at.selectbox if (box.key or "").startswith("where")] == ["where_predicted"]
 
 
-def test_points_that_do_not_fit_fade(run):
-    table = points.table(run, 3)
-    figure = charts_maps.projection(table, "truth", LIGHT, 5, [str(i) for i in range(10)])
-    charts_maps.mark_point(figure, table, None, LIGHT)
-    chosen = table["image"].to_numpy()[::7]
-    filters.mark(figure, chosen)
-    found = [int(t.customdata[k]) for t in figure.data for k in t.selectedpoints]
-    assert sorted(found) == sorted(chosen.tolist())
+def test_the_map_is_told_what_fits(run, open_page):
+    mask = maps_of(open_page(run, where="predicted:8"))["map"]["mask"]
+    assert np.flatnonzero(np.unpackbits(mask, bitorder="little")).tolist() == naive(run, 3, Conditions(predicted=8))
 
 
 def test_selected_images_are_put_in_a_cluster_that_is_there(open_page, run):

@@ -157,14 +157,10 @@ def test_every_point_keeps_its_image(color_by):
     assert drawn == {row.image: (np.float32(row.x), np.float32(row.y)) for row in table.itertuples()}
 
 
-def test_hover_codes_stand_for_the_names_of_truth_and_prediction():
+def test_hover_texts_are_the_names_of_truth_and_prediction():
     table = points(500)
     figure = maps.projection(table, "group", LIGHT, 4, ["<i>0</i>", *NAMES[1:]])
-    words = figure.layout.meta["classes"]
-    said = {}
-    for t in figure.data:
-        codes = (t.customdata, t.meta["truth"], t.meta["predicted"])
-        said |= {int(i): (words[a], words[b]) for i, a, b in zip(*codes, strict=True)}
+    said = {int(i): tuple(words.split(" → ")) for t in figure.data for i, words in zip(t.customdata, t.text)}
     names = {-1: "unknown", 0: "&lt;i&gt;0&lt;/i&gt;"} | {int(name): name for name in NAMES[1:]}
     assert said == {row.image: (names[row.truth], names[row.predicted]) for row in table.itertuples()}
 
@@ -195,15 +191,6 @@ def test_text_of_a_run_cannot_become_markup():
     figure = class_bars.class_accuracy(np.ones(10), 5, names, LIGHT)
     assert figure.layout.xaxis.ticktext[0] == "&lt;b&gt;a&lt;/b&gt;"
     assert "<b>" not in figure.to_json()
-
-
-def test_ring_marks_the_chosen_point_or_nothing():
-    table = points(50)
-    figure = maps.projection(table, "group", LIGHT, 4, NAMES)
-    maps.mark_point(figure, table, int(table["image"][3]), LIGHT)
-    assert figure.data[-1].x[0] == pytest.approx(table["x"][3], rel=1e-5)
-    maps.mark_point(figure, table, None, LIGHT)
-    assert len(figure.data[-1].x) == 0
 
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK])

@@ -12,7 +12,7 @@ import streamlit as st
 
 from lps.analysis import run_diff
 from lps.analysis.labels import cluster_names
-from lps.charts import class_bars, figures, line_charts, maps, measurements
+from lps.charts import class_bars, figures, line_charts, measurements
 from lps.charts.event_log import History, planned_epochs
 from lps.cluster import executors
 from lps.cluster.jobs import RECORD
@@ -26,7 +26,9 @@ from lps.store import desired_state, inherited, provenance, titles
 from lps.store.runs import Run, State
 from lps.ui.forms import fields
 from lps.ui.live import blind, cards, epoch_player
-from lps.ui.pictures import points
+from lps.ui.pictures import coloring, points
+from lps.ui.pictures.point_map import show_map
+from lps.ui.server import picture_files
 from lps.ui.shared import data_table, epoch_choice, error_toasts, escape, estimates, notices, run_actions, theme
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.history import history, log_tail
@@ -384,11 +386,20 @@ def _show_points(run: Run, epoch: int, names: list[str]) -> None:
         _show_title("Projection", "PCA of the features")
         st.caption(escape.markdown(f"{error}."))
         return
-    figure = maps.projection(table, "group", theme.palette(), seen, names, height=260)
-    figure.update_layout(showlegend=False, margin={"t": 8})
-    alt = f"Features at epoch {epoch} on the plane of largest variance"
+    few = np.linspace(0, len(table) - 1, shown).round().astype(int)
+    few, alt = table.iloc[few], f"Features at epoch {epoch} on the plane of largest variance"
+    colors = coloring.color_table(few, "group", seen, names, theme.palette())
     code = code_of("map_of_features", run, epoch, height=260)
-    plot(_of(figure, run), "points", alt, code=code)
+    options = {"height": 260, "scene": run.id, "moment": epoch, "pictures": _pictures_of(run), "code": code}
+    show_map(few, colors, "points", alt, tuple(names), points.frame(run, "pca"), **options)
+
+
+def _pictures_of(run: Run) -> str:
+    """Where the pictures of a run are; "" where they cannot be had."""
+    try:
+        return picture_files.address(run, points.pictures(run))
+    except UserError:
+        return ""
 
 
 # ---------------------------------------------------------------------------------------------------- log, settings

@@ -1,18 +1,19 @@
 """By what the points of a projection are coloured: what is known of their images, at this epoch of this run."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 
 from lps.analysis import naming
-from lps.charts import figures
-from lps.charts.figures import Group
 from lps.charts.palette import Palette, class_colors
 from lps.errors import UserError
 from lps.store.runs import Run
 from lps.ui.pictures import points, predictions
 from lps.ui.shared.history import history
 
-_COLORINGS = {
+OF_TABLES = {  # by what stands in a table of points
     "group": "Seen / novel",
     "truth": "True class",
     "predicted": "Prediction",
@@ -21,6 +22,7 @@ _COLORINGS = {
 }
 OF_TRUTH = ("group", "truth", "right")
 _MORE = {"called": "Predicted seen / novel", "adopted": "Pseudo-label", "cluster": "Your clusters"}
+_STEPS = 33  # of colour, from a confidence of 0 to 1
 
 
 def available(run: Run, epoch: int) -> dict[str, str]:
@@ -31,7 +33,7 @@ def available(run: Run, epoch: int) -> dict[str, str]:
     known = points.partition(run)
     is_known = known.targets[known.split.unlabeled] >= 0
     has_truth = is_known.any()
-    found = {key: words for key, words in _COLORINGS.items() if has_truth or key not in OF_TRUTH}
+    found = {key: words for key, words in OF_TABLES.items() if has_truth or key not in OF_TRUTH}
     found |= {} if has_truth else {"called": _MORE["called"]}
     if _thresholds(run, epoch):
         found["adopted"] = _MORE["adopted"]
@@ -56,35 +58,69 @@ def _is_named(run: Run, epoch: int) -> bool:
         return False
 
 
-def groups(run: Run, epoch: int, table: pd.DataFrame, key: str, colors: Palette) -> list[Group] | None:
-    """The groups of a coloring of `_MORE`; None for the others, which `lps.charts.maps.projection` knows.
+@dataclass(frozen=True, eq=False)
+class Coloring:
+    """A group for every point: codes (n,), with the label ("" for none) and the colour of each. Later ones lie on top.
 
-    table: of `points.table`. Raises `UserError`.
+    is_classes: groups are classes or clusters, whose names belong on the map. is_scale: groups are steps of a number.
     """
-    if key not in _MORE:
-        return None
+
+    codes: np.ndarray
+    labels: tuple[str, ...]
+    colors: tuple[str, ...]
+    is_classes: bool = False
+    is_scale: bool = False
+
+
+def color_points(run: Run, epoch: int, table: pd.DataFrame, key: str, colors: Palette) -> Coloring:
+    """The points of `table` (of `points.table`) by one of `available`; raises `UserError`."""
     split = points.partition(run).split
+    if key in OF_TABLES:
+        return color_table(table, key, split.classes.seen, split.class_names, colors)
     order = np.argsort(split.unlabeled)
     rows = order[np.searchsorted(split.unlabeled, table["image"].to_numpy(), sorter=order)]
     if key == "cluster":
-        return _clusters(run, epoch, rows, colors)
+        return _color_clusters(run, epoch, rows, colors)
     network, seen = predictions.assignment(run, epoch), split.classes.seen
-    called_seen = network.predicted[rows] < seen
+    is_novel = network.predicted[rows] >= seen
     if key == "called":
-        return [("Predicted seen", called_seen, colors.seen), ("Predicted novel", ~called_seen, colors.novel)]
+        return Coloring(is_novel.astype(int), ("Predicted seen", "Predicted novel"), (colors.seen, colors.novel))
     needed = _thresholds(run, epoch)
-    passing = network.confidence[rows] >= np.where(called_seen, needed["seen"], needed["novel"])
-    return [
-        ("Not confident", ~passing, colors.all),
-        ("Pseudo-label: seen", passing & called_seen, colors.seen),
-        ("Pseudo-label: novel", passing & ~called_seen, colors.novel),
-    ]
+    passing = network.confidence[rows] >= np.where(is_novel, needed["novel"], needed["seen"])
+    labels = ("Not confident", "Pseudo-label: seen", "Pseudo-label: novel")
+    return Coloring(np.where(passing, 1 + is_novel, 0), labels, (colors.all, colors.seen, colors.novel))
 
 
-def _clusters(run: Run, epoch: int, rows: np.ndarray, colors: Palette) -> list[Group]:
+def color_table(table: pd.DataFrame, key: str, seen: int, names: Sequence[str], colors: Palette) -> Coloring:
+    """The points of a table by what stands in it: group, truth, predicted, right or confidence."""
+    if key == "confidence":
+        return _color_scale(table["confidence"].to_numpy(np.float32), colors)
+    value = table["truth" if key in OF_TRUTH else key].to_numpy()
+    if key == "group":
+        codes = np.where(value < 0, 0, np.where(value < seen, 1, 2))
+        return Coloring(codes, ("Unknown", "Seen", "Novel"), (colors.all, colors.seen, colors.novel))
+    if key == "right":
+        codes = np.where(value < 0, 0, np.where(table["right"].to_numpy(), 1, 2))
+        return Coloring(codes, ("Unknown", "Right", "Wrong"), (colors.all, colors.right, colors.wrong))
+    shades = class_colors(seen, len(names), colors)
+    return Coloring(np.maximum(value, -1) + 1, ("Unknown", *names), (colors.all, *shades), is_classes=True)
+
+
+def _color_scale(values: np.ndarray, colors: Palette) -> Coloring:
+    """Numbers from 0 to 1 in `_STEPS` steps of colour, of which every fourth part has its label."""
+    ends = [np.array(bytearray.fromhex(color[1:]), float) for color in (colors.wrong, colors.all, colors.right)]
+    places = np.linspace(0, 2, _STEPS)
+    mixed = [ends[int(min(1, at))] * (1 - at % 1) + ends[int(min(1, at)) + 1] * (at % 1) for at in places[:-1]]
+    shades = ["#" + bytes(color.round().astype(np.uint8).tolist()).hex() for color in [*mixed, ends[2]]]
+    labels = [f"{step * 100 // (_STEPS - 1)} %" if step % ((_STEPS - 1) // 4) == 0 else "" for step in range(_STEPS)]
+    codes = (np.nan_to_num(values) * (_STEPS - 1)).round().clip(0, _STEPS - 1)
+    return Coloring(codes, tuple(labels), tuple(shades), is_scale=True)
+
+
+def _color_clusters(run: Run, epoch: int, rows: np.ndarray, colors: Palette) -> Coloring:
     """One group a cluster, as a person has named, merged and split them."""
     here = predictions.view(run, epoch)
-    shown = [int(i) for i in here.ids]
+    shown = here.ids.tolist()
     shades = class_colors(sum(i in here.defaults for i in shown), len(shown), colors)
-    assigned = here.assigned[rows]
-    return [(figures.plain(here.title(i)), assigned == i, shade) for i, shade in zip(shown, shades)]
+    titles = tuple(here.title(i) for i in shown)
+    return Coloring(np.searchsorted(here.ids, here.assigned[rows]), titles, tuple(shades), is_classes=True)

@@ -36,6 +36,11 @@ def partition(run: Run) -> Partition:
     return _partition(str(run.folder), _stamp(run.folder / "split.npz"))
 
 
+def stamp_of(run: Run) -> str:
+    """Changes with `split.npz`: an image id means the same picture while it stays."""
+    return "-".join(f"{part:x}" for part in _stamp(run.folder / "split.npz"))
+
+
 def epochs(run: Run) -> list[int]:
     """The epochs whose features are stored, ascending."""
     return snapshots.snapshot_epochs(run.snapshots)

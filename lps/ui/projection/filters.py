@@ -9,7 +9,6 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 
 from lps.errors import UserError
@@ -98,13 +97,6 @@ def _cluster_of(run: Run, epoch: int, table: pd.DataFrame) -> np.ndarray:
     here = predictions.view(run, epoch)
     order = np.argsort(here.split.unlabeled)
     return here.assigned[order[np.searchsorted(here.split.unlabeled, table["image"].to_numpy(), sorter=order)]]
-
-
-def mark(figure: go.Figure, chosen: np.ndarray) -> None:
-    """Let all points but those of the images `chosen` fade, as a lasso does."""
-    for trace in figure.data:
-        ids = np.asarray(trace.customdata if trace.customdata is not None else [])
-        trace.selectedpoints = np.flatnonzero(np.isin(ids, chosen)).tolist()
 
 
 # ---------------------------------------------------------------------------------------------------- form

@@ -13,15 +13,17 @@ import pandas as pd
 import streamlit as st
 
 from lps.analysis import projection
-from lps.charts import figures, maps
 from lps.errors import UserError
 from lps.machine import background
 from lps.store.runs import Run
 from lps.ui.pictures import coloring, gallery, points, thumbnails
+from lps.ui.pictures.coloring import Coloring
 from lps.ui.pictures.gallery import Tile
+from lps.ui.pictures.point_map import show_map
 from lps.ui.projection import filters, selection
+from lps.ui.server import picture_files
 from lps.ui.shared import epoch_choice, error_toasts, escape, live_part, page_head, select, theme, url_fields
-from lps.ui.shared.plot import code_of, explore
+from lps.ui.shared.plot import code_of
 from lps.wording import duration
 
 _PICTURE = 256  # pixels on the screen
@@ -48,7 +50,7 @@ def _show_projection(runs: list[Run]) -> None:
             method = url_fields.choose(st.segmented_control, "map", "Map", projection.METHODS, required=True)
             by = url_fields.choose(st.segmented_control, "color", "Colour by", colorings, required=True)
         table = points.table(run, epoch, method)
-        groups = None if table is None else coloring.groups(run, epoch, table, by, theme.palette())
+        colors = None if table is None else coloring.color_points(run, epoch, table, by, theme.palette())
     except UserError as error:
         st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
         return
@@ -57,7 +59,7 @@ def _show_projection(runs: list[Run]) -> None:
         return
     chart, side = st.columns([3, 1], gap="medium")
     with chart:
-        chosen = _show_points(run, epoch, method, table, by, groups)
+        chosen = _show_points(run, epoch, method, table, by, colors)
     image = url_fields.number("image")
     rows = table[table["image"] == image]
     with side, st.container(border=True):
@@ -71,26 +73,34 @@ def _show_projection(runs: list[Run]) -> None:
     selection.show_selection(run, epoch, table, chosen)
 
 
-def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str, groups: list | None) -> np.ndarray:
+def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str, colors: Coloring) -> np.ndarray:
     """The chart; gives the ids of the images that are selected on it, ascending."""
     split = points.partition(run).split
-    names, image, colors = list(split.class_names), url_fields.number("image"), theme.palette()
+    names, image = split.class_names, url_fields.number("image")
     with st.container(border=True):
-        figure = maps.projection(table, by, colors, split.classes.seen, names, groups=groups)
-        maps.mark_point(figure, table, image, colors)
-        figures.set_frame(figure, *points.frame(run, method))
-        figure.update_layout(uirevision=f"{run.id} {method}")
-        figure.update_layout(legend={"x": 0, "xanchor": "left"}, margin={"r": 40})  # the buttons are at the right
         fitting = selection.fitting(run, epoch, table)
-        if fitting is not None:
-            filters.mark(figure, fitting)
-        alt = f"{projection.METHODS[method]} of the features of {len(table)} unlabeled images at epoch {epoch}"
-        code = code_of("map_of_features", run, epoch, method, by) if groups is None else ""
-        done = explore(figure, "map", alt, selection.token(run), epoch, code)
+        alt = f"{projection.METHODS[method]} of the features of {len(table):,} unlabeled images at epoch {epoch}"
+        code = code_of("map_of_features", run, epoch, method, by) if by in coloring.OF_TABLES else ""
+        done = show_map(
+            table,
+            colors,
+            "map",
+            alt,
+            names,
+            points.frame(run, method),
+            scene=f"{run.id} {method}",
+            moment=epoch,
+            token=selection.token(run),
+            image=image,
+            chosen=fitting,
+            pictures=picture_files.address(run, selection.pictures(run)),
+            code=code,
+            is_large=True,
+        )
         st.caption(
-            f"Showing {len(table):,} of {split.pictures_in_words('image')}. "
-            f"{_meaning(method)} Click a point to see its image; select points with the lasso or box (top right) to "
-            "see their images."
+            f"Showing {len(table):,} of {split.pictures_in_words('image')}. {_meaning(method)} Click a point to see "
+            "its image; zoom in for pictures. Select points with the lasso or box (top right; Shift and drag is a "
+            "lasso) to see their images. Keys: arrows go from point to point, Enter opens, + and - zoom."
         )
         filters.show_conditions(run, epoch, table, selection.choose)
         _offer_all(run, method, epoch)
@@ -100,7 +110,7 @@ def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str
     if done.drawn and fitting is not None:  # the hand came last
         filters.keep_conditions(filters.Conditions())
         st.rerun()
-    return np.array(done.selected, np.int64) if fitting is None else fitting
+    return done.selected if fitting is None else fitting
 
 
 def _pick_run_and_epoch(runs: list[Run]) -> tuple[Run, int]:

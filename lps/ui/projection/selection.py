@@ -88,7 +88,7 @@ def _show_head(run: Run, epoch: int, rows: pd.DataFrame, names: tuple[str, ...],
             files = images.file_names if images is not None else ()
             st.download_button(
                 "Download CSV",
-                as_csv(rows, names, files),
+                lambda: as_csv(rows, names, files),
                 file_name=f"selected-epoch-{epoch:04d}.csv",
                 mime="text/csv",
                 on_click="ignore",

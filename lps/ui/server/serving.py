@@ -24,7 +24,7 @@ from lps.charts import palette
 from lps.charts.library import LIBRARY
 from lps.errors import UserError
 from lps.machine import addresses
-from lps.ui.server import connections, downloads, guard, menu, paths, review_desk, routing
+from lps.ui.server import columns, connections, downloads, guard, menu, paths, picture_files, review_desk, routing
 from lps.ui.shared.plot import library_path
 from lps.ui.shared.select import runs_root
 
@@ -59,6 +59,8 @@ def options() -> dict:
             Route(downloads.pattern(), downloads.labels),
             Route(downloads.model_pattern(), downloads.model),
             Route(downloads.predictions_pattern(), downloads.predictions),
+            Route(columns.pattern(), columns.answer),
+            Route(picture_files.pattern(), picture_files.answer),
             Route(review_desk.pattern(), review_desk.answer, methods=["POST"]),
         ],
         "lifespan": _life(door, address),

@@ -125,7 +125,7 @@ function paper(Plotly, graph, name, format) {
 const SVG_ICON = { width: 24, height: 24, path: "M12 3l8 14H4L12 3zm-8 16h16v2H4z" };
 const CODE_ICON = { width: 24, height: 24, path: "M9 7l-5 5 5 5 1.4-1.4L6.8 12l3.6-3.6L9 7zm6 0l-1.4 1.4 3.6 3.6-3.6 3.6L15 17l5-5-5-5z" };
 
-function configuration(Plotly, { name, token, code }, figure) {
+function configuration(Plotly, { name, code }) {
   const csv = {
     name: "csv",
     title: "Download data as CSV",
@@ -150,14 +150,12 @@ function configuration(Plotly, { name, token, code }, figure) {
     icon: CODE_ICON,
     click: (graph) => download(graph.code, `${name}.py`, "text/x-python"),
   };
-  const drags = figure.layout.dragmode === "pan" ? ["pan2d", "zoom2d"] : ["zoom2d", "pan2d"];
   return {
     displaylogo: false,
     showSendToCloud: false,
     responsive: true,
-    displayModeBar: token ? true : "hover",
-    scrollZoom: figure.layout.dragmode === "pan",
-    modeBarButtons: [token ? [...drags, "lasso2d", "select2d"] : drags, ["resetScale2d"], [png, svg, csv, ...(code ? [python] : [])]],
+    displayModeBar: "hover",
+    modeBarButtons: [["zoom2d", "pan2d"], ["resetScale2d"], [png, svg, csv, ...(code ? [python] : [])]],
   };
 }
 
@@ -171,115 +169,14 @@ function inTheme(text, options, theme) {
   return text.replace(/#[0-9a-f]{6}\b|(?<=rgba\()\d+,\d+,\d+/g, (color) => swaps.get(color) ?? color);
 }
 
-// ------------------------------------------------------------------------------------------- points with ids
-
 const KINDS = { i1: Int8Array, u1: Uint8Array, i2: Int16Array, u2: Uint16Array, i4: Int32Array, u4: Uint32Array,
   f4: Float32Array, f8: Float64Array };
-const GLIDE_MS = 300;
-const GLIDE_POINTS = 5000;
 
 // A column of a trace as an array, also where the figure brings it as base64.
 function column(values) {
   if (!values?.bdata) return values ?? [];
   const bytes = Uint8Array.from(atob(values.bdata), (letter) => letter.charCodeAt(0));
   return new KINDS[values.dtype](bytes.buffer);
-}
-
-const isId = (value) => Number.isInteger(value);
-
-// Traces whose points carry ids: their number, ids and coordinates.
-const pointTraces = (traces) =>
-  traces
-    .map(({ customdata, x, y }, at) => ({ at, ids: column(customdata), x: column(x), y: column(y) }))
-    .filter(({ ids }) => isId(ids[0]));
-
-// Ids as text: ascending, each as the gap to the one before in base 36.
-function pack(ids) {
-  const order = Int32Array.from(ids).sort();
-  return Array.from(order, (id, k) => (k ? id - order[k - 1] : id).toString(36)).join(".");
-}
-
-// A text a point, out of the words of the figure: sent as numbers, they are a tenth as long.
-function writeTexts({ data, layout }) {
-  const words = layout.meta?.classes;
-  if (!words) return;
-  for (const trace of data) {
-    if (!trace.meta?.truth) continue;
-    const predicted = column(trace.meta.predicted);
-    trace.text = Array.from(column(trace.meta.truth), (truth, k) => `${words[truth]} → ${words[predicted[k]]}`);
-  }
-}
-
-// What was selected stays so in a figure whose traces have changed. The outline goes: it was drawn around other places.
-function keepSelection(graph, figure, token) {
-  if (graph.token !== token) {
-    graph.token = token;
-    graph.chosen = new Set();
-  }
-  figure.layout.selectionrevision = graph.drawings = (graph.drawings ?? 0) + 1;
-  figure.layout.selections = [];
-  if (!graph.chosen.size) return;
-  for (const { at, ids } of pointTraces(figure.data)) {
-    figure.data[at].selectedpoints = Array.from(ids.keys()).filter((k) => graph.chosen.has(ids[k]));
-  }
-}
-
-function listenToSelections(graph) {
-  const report = (ids) => {
-    graph.chosen = new Set(ids);
-    graph.reportSelection({ token: graph.token, ids: pack(graph.chosen) });
-  };
-  graph.on("plotly_selected", (event) => {
-    const isByHand = event?.points.length || event?.range || event?.lassoPoints; // plotly tells of every drawing, too
-    if (isByHand) report(event.points.map((point) => point.customdata).filter(isId));
-  });
-  graph.on("plotly_deselect", () => report([]));
-}
-
-// Where every id is now, also half way through a glide.
-function places(graph) {
-  const found = new Map();
-  for (const { ids, x, y } of pointTraces(graph._fullData ?? [])) ids.forEach((id, k) => found.set(id, [x[k], y[k]]));
-  return found;
-}
-
-// Draws the figure with its points where they were, then moves them to where they are now. False: too many, or a
-// person who wants no motion.
-function glide(Plotly, graph, figure, drawn) {
-  const traces = pointTraces(figure.data);
-  const count = traces.reduce((sum, { ids }) => sum + ids.length, 0);
-  if (!count || count > GLIDE_POINTS || matchMedia("(prefers-reduced-motion: reduce)").matches) return false;
-  const before = places(graph);
-  const from = traces.map(({ ids, x, y }) => {
-    const old = Array.from(ids, (id, k) => before.get(id) ?? [x[k], y[k]]);
-    return { x: Float32Array.from(old, (place) => place[0]), y: Float32Array.from(old, (place) => place[1]) };
-  });
-  traces.forEach(({ at }, i) => Object.assign(figure.data[at], { x: from[i].x, y: from[i].y }));
-  Plotly.react(graph, figure.data, figure.layout, graph.plotConfiguration);
-  const numbers = traces.map(({ at }) => at);
-  const began = performance.now();
-  const step = () => {
-    if (graph.drawn !== drawn || !graph.isConnected) return; // something newer has come meanwhile
-    const share = Math.min(1, (performance.now() - began) / GLIDE_MS);
-    const eased = share < 1 ? share * share * (3 - 2 * share) : 1;
-    const between = (axis) => traces.map((one, i) => one[axis].map((to, k) => from[i][axis][k] + eased * (to - from[i][axis][k])));
-    const now = share < 1 ? { x: between("x"), y: between("y") } : { x: traces.map(({ x }) => x), y: traces.map(({ y }) => y) };
-    Plotly.restyle(graph, now, numbers);
-    graph.dataset.moment = share < 1 ? "" : graph.moment;
-    if (share < 1) requestAnimationFrame(step);
-  };
-  requestAnimationFrame(step);
-  return true;
-}
-
-function drawPoints(Plotly, graph, figure, options, drawn) {
-  const same = graph.moment !== undefined && graph.token === options.token;
-  const moved = same && graph.moment !== options.moment && graph.layout?.uirevision === figure.layout.uirevision;
-  keepSelection(graph, figure, options.token);
-  graph.moment = options.moment;
-  if (moved && glide(Plotly, graph, figure, drawn)) return;
-  Plotly.react(graph, figure.data, figure.layout, graph.plotConfiguration);
-  graph.dataset.moment = graph.moment;
 }
 
 // ------------------------------------------------------------------------------------------- one of many lines
@@ -506,7 +403,6 @@ function draw(graph, text) {
   const write = (Plotly) => {
     if (graph.drawn !== drawn) return; // something newer has come meanwhile
     const figure = JSON.parse(inTheme(text.slice(cut + 1), options, theme));
-    writeTexts(figure);
     graph.board = options.board;
     if (options.board) {
       hideLines(figure.data);
@@ -518,9 +414,8 @@ function draw(graph, text) {
     figure.layout.uirevision ??= options.name;
     graph.clock = options.clock;
     graph.code = options.code;
-    graph.plotConfiguration ??= configuration(Plotly, options, figure); // a new one would make a new plot
-    if (options.token) drawPoints(Plotly, graph, figure, options, drawn);
-    else Plotly.react(graph, figure.data, figure.layout, graph.plotConfiguration);
+    graph.plotConfiguration ??= configuration(Plotly, options); // a new one would make a new plot
+    Plotly.react(graph, figure.data, figure.layout, graph.plotConfiguration);
     graph.setAttribute("role", "figure");
     graph.setAttribute("aria-label", options.alt);
     if (options.clock && !graph.followsClock) {
@@ -545,10 +440,6 @@ function draw(graph, text) {
         if (options.clickable) graph.reportClick(id);
         if (options.clock) document.dispatchEvent(new CustomEvent("lps-clock", { detail: { clock: options.clock, at: id } }));
       });
-    }
-    if (options.token && !graph.listensToSelections) {
-      graph.listensToSelections = true;
-      listenToSelections(graph);
     }
   };
   loadPlotly(options.library).then(
@@ -613,7 +504,7 @@ function placeTools(graph, layout) {
 }
 
 export default function (component) {
-  const { parentElement, data, setTriggerValue, setStateValue } = component;
+  const { parentElement, data, setTriggerValue } = component;
   const graph = parentElement.querySelector(".lps-plot");
   const text = decoder.decode(data);
   if (!text.includes("\n")) {
@@ -622,7 +513,6 @@ export default function (component) {
     return;
   }
   graph.reportClick = (id) => setTriggerValue("click", id);
-  graph.reportSelection = (selected) => setStateValue("selected", selected);
   graph.redraw = () => draw(graph, text);
   graph.followClock = () => followClock(graph);
   graphs.add(graph);

@@ -7,7 +7,6 @@ package, served by this server (lps.ui.server.serving).
 
 import json
 from dataclasses import asdict, dataclass
-from itertools import accumulate
 from pathlib import Path
 
 import plotly
@@ -37,18 +36,6 @@ _STYLE = """
 _mount = st.components.v2.component(
     "lps_plot", html='<div class="lps-plot"></div>', css=_STYLE, js=_SCRIPT, isolate_styles=False
 )
-
-
-@dataclass(frozen=True)
-class Touch:
-    """What was done on a chart: the id clicked since the last run, and the ids that a lasso or a box is around.
-
-    drawn: a person has selected something by hand since the token changed, or taken that back.
-    """
-
-    clicked: int | None = None
-    selected: tuple[int, ...] = ()
-    drawn: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,32 +89,9 @@ def _in_python(value) -> str:
     return repr(str(value)) if isinstance(value, Path) else repr(value)
 
 
-def explore(figure: go.Figure, key: str, alt: str, token: str, moment: int, code: str = "") -> Touch:
-    """As `plot`, for points of which some can be selected; the browser tells their ids, the figure is not sent again.
-
-    token: what was selected is forgotten when it changes. moment: where it does, but neither token nor `uirevision`
-    does, up to 5,000 points glide to their new places.
-    """
-    data = _data(figure, key, alt, clickable=True, token=token, moment=moment, code=code)
-    told = {"on_click_change": _nothing, "on_selected_change": _nothing}
-    result = _mount(key=key, data=data, height=_height(figure), **told)
-    drawn = isinstance(result.selected, dict) and result.selected.get("token") == token
-    return Touch(_clicked(result), selected_ids(result.selected, token), drawn)
-
-
 def make_ready() -> None:
     """Let the browser load plotly.js while it has nothing else to do: on pages without charts, for one with some."""
     _mount(key="plotly_ready", data=json.dumps({"library": library_path(), "name": "plotly_ready"}).encode())
-
-
-def selected_ids(reported, token: str) -> tuple[int, ...]:
-    """The ids that the browser reports, ascending: gaps in base 36; none where it speaks of something else."""
-    if not isinstance(reported, dict) or reported.get("token") != token or not isinstance(reported.get("ids"), str):
-        return ()
-    gaps = reported["ids"].split(".")
-    if not all(1 <= len(gap) <= 6 and gap.isascii() and gap.isalnum() for gap in gaps):
-        return ()
-    return tuple(accumulate(int(gap, 36) for gap in gaps))
 
 
 def _clicked(result) -> int | None:

@@ -8,15 +8,16 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from lps.charts import line_charts, maps, story_charts
+from lps.charts import line_charts, story_charts
 from lps.charts.event_log import History
 from lps.data.split import Split
 from lps.datasets import Images
 from lps.errors import UserError
 from lps.store.runs import Run
 from lps.ui.forms import demo, form
-from lps.ui.pictures import frames, points, predictions
+from lps.ui.pictures import coloring, frames, points, predictions
 from lps.ui.pictures.frames import Frame
+from lps.ui.pictures.point_map import show_map
 from lps.ui.shared import escape, recordings, take_away, theme, url_fields
 from lps.ui.shared.history import history
 from lps.ui.shared.plot import plot
@@ -367,9 +368,9 @@ def _draw_clusters(scene: Scene) -> None:
     epoch = points.epochs(run)[-1]
     table = points.table(run, epoch, "umap")
     table = points.table(run, epoch) if table is None else table
-    figure = maps.projection(table, "group", theme.palette(), scene.seen, scene.names, height=300)
-    figure.update_layout(margin={"t": 24, "b": 0})
-    plot(figure, "story_map", "Pictures as dots: every class, seen or novel, forms a separate group")
+    colors = coloring.color_table(table, "group", scene.seen, scene.names, theme.palette())
+    alt = "Pictures as dots: every class, seen or novel, forms a separate group"
+    show_map(table, colors, "story_map", alt, tuple(scene.names), height=300)
     st.markdown("The most confident pictures on each new pile")
     frames.show_frames(_typical(scene, run), _SIZE)
 

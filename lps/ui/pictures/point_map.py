@@ -1,0 +1,165 @@
+"""A map of up to two million points: WebGL in the browser (point_map.js, map_points.js), its columns sent once.
+
+The renderer is our own. regl-scatterplot 1.16 was looked at: regl makes code of text (`Function.apply`), which needs
+unsafe-eval, another colour means to hand over all points again, and it draws neither density nor pictures. Where a
+browser has no WebGL 2, the same part draws the density of the points on a plain canvas.
+"""
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from lps.charts import palette
+from lps.charts.figures import MOST_IN_LEGEND
+from lps.files.versions import MOST_IMAGES
+from lps.ui.pictures.coloring import Coloring
+from lps.ui.server import columns, presenting
+from lps.ui.shared import theme
+
+_FOLDER = Path(__file__).parent
+_SCRIPT = "".join((_FOLDER / name).read_text(encoding="utf-8") for name in ("map_points.js", "point_map.js"))
+_UNITS = 65535  # of the square that the points lie in; as in map_points.js
+_HTML = """<div class="lps-map"><div class="lps-map-stage" tabindex="0" role="application"
+aria-roledescription="map of points" aria-keyshortcuts="ArrowUp ArrowDown ArrowLeft ArrowRight Enter Plus Minus 0">
+<canvas class="lps-map-density"></canvas><canvas class="lps-map-points"></canvas><div class="lps-map-over"></div>
+<canvas class="lps-map-hand"></canvas><div class="lps-map-tip" style="display: none"></div></div>
+<div class="lps-map-tools" role="toolbar" aria-label="Tools of the map"></div><div class="lps-map-legend"></div>
+<p class="lps-map-summary"></p><p class="lps-map-said" aria-live="polite"></p></div>"""
+_mount = st.components.v2.component(
+    "lps_map",
+    html=_HTML,
+    css=(_FOLDER / "point_map.css").read_text(encoding="utf-8"),
+    js=_SCRIPT,
+    isolate_styles=False,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Touch:
+    """What was done on a map: the image clicked since the last run, and the ids of the selected images, ascending.
+
+    drawn: a person has selected something by hand since the token changed, or taken that back.
+    """
+
+    clicked: int | None = None
+    selected: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    drawn: bool = False
+
+
+def show_map(
+    table: pd.DataFrame,
+    coloring: Coloring,
+    key: str,
+    alt: str,
+    names: tuple[str, ...] = (),
+    frame: tuple[np.ndarray, np.ndarray] | None = None,
+    *,
+    height: int = 560,
+    scene: str = "",
+    moment: int = 0,
+    token: str = "",
+    image: int | None = None,
+    chosen: np.ndarray | None = None,
+    pictures: str = "",
+    code: str = "",
+    is_large: bool = False,
+) -> Touch:
+    """Draw the points of `table` (of `points.table`) under the stable `key`.
+
+    alt: what the map shows, for screen readers. names: of the classes. frame: (lowest, highest) x and y that are in
+    sight at first; None for those of the points. height: pixels. scene: pan and zoom are kept while it stays, and
+    points glide where the `moment` changes. token: makes points selectable; what was selected by hand is forgotten when
+    it changes. image: id of the one that has a ring. chosen: ids that are selected whatever was drawn. pictures: of
+    `picture_files.address`. code: the Python that draws the map. is_large: with tools, names on the map, and clicks.
+    """
+    low, high = frame or _extent(table)
+    side = float(max(*(high - low), 1e-9))
+    corner = (low + high - side) / 2
+    places = _places(table, corner, side)
+    inner = (np.stack([low, high]) - corner) / side * _UNITS
+    data = {
+        "name": key,
+        "alt": alt,
+        "ids": columns.address(table["image"].to_numpy(np.int32).tobytes()),
+        "places": columns.address(places.tobytes()),
+        "facts": columns.address(_facts(table)),
+        "codes": columns.address(coloring.codes.astype(np.uint16).tobytes()),
+        "mask": "" if chosen is None else columns.address(bits_of(chosen)),
+        "groups": list(zip(coloring.labels, coloring.colors)),
+        "scale": coloring.is_scale,
+        "named": ("groups" if coloring.is_classes else "predicted") if is_large else "",
+        "names": names,
+        "legend": MOST_IN_LEGEND if is_large else 0,
+        "frame": inner.ravel().tolist(),
+        "extent": [corner.tolist(), side],
+        "scene": scene,
+        "moment": moment,
+        "token": token,
+        "image": image,
+        "pictures": pictures,
+        "code": code,
+        "height": round(height * presenting.scale()),
+        "small": not is_large,
+        "clickable": is_large,
+        "theme": theme.theme(),
+        "pairs": palette.color_pairs(),
+    }
+    told = {f"on_{name}_change": _nothing for name in ("click", "selected", "missing")}
+    result = _mount(key=key, data=data, height=data["height"], **told)
+    reported = result.selected
+    drawn = bool(token) and isinstance(reported, dict) and reported.get("token") == token
+    clicked = result.click if type(result.click) is int else None
+    return Touch(clicked, selected_ids(reported, token) if drawn else np.zeros(0, np.int64), drawn)
+
+
+def _extent(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """(lowest, highest) x and y of the points, with some room."""
+    if not len(table):
+        return np.zeros(2), np.ones(2)
+    corners = table[["x", "y"]].to_numpy(float)
+    low, high = corners.min(0), corners.max(0)
+    room = 0.04 * max(*(high - low), 1e-9)
+    return low - room, high + room
+
+
+def _places(table: pd.DataFrame, corner: np.ndarray, side: float) -> np.ndarray:
+    """uint16 (2, n): all x, then all y, in units of the square that begins at `corner`; others lie at its edge."""
+    scaled = (table[["x", "y"]].to_numpy(np.float32).T - corner[:, None]) / side * _UNITS
+    return np.nan_to_num(scaled).round().clip(0, _UNITS).astype(np.uint16)
+
+
+def _facts(table: pd.DataFrame) -> bytes:
+    """All truths and predictions as int16, then all confidences in percent as uint8."""
+    percent = (100 * np.nan_to_num(table["confidence"].to_numpy(np.float32))).round().clip(0, 100)
+    classes = (table[name].to_numpy(np.int16).tobytes() for name in ("truth", "predicted"))
+    return b"".join(classes) + percent.astype(np.uint8).tobytes()
+
+
+def bits_of(ids: np.ndarray) -> bytes:
+    """One bit an image id, set for those of `ids`; bit 0 of byte 0 is image 0."""
+    is_in = np.zeros(int(ids.max(initial=-1)) + 1, bool)
+    is_in[ids] = True
+    return np.packbits(is_in, bitorder="little").tobytes() or b"\0"
+
+
+def selected_ids(reported, token: str) -> np.ndarray:
+    """The ids that the browser reports, ascending, as `bits_of` has them; none where it speaks of something else."""
+    if not isinstance(reported, dict) or reported.get("token") != token or not isinstance(reported.get("bits"), str):
+        return np.zeros(0, np.int64)
+    text = reported["bits"]
+    if len(text) > MOST_IMAGES // 6 + 4:  # six bits a letter
+        return np.zeros(0, np.int64)
+    try:
+        bits = np.frombuffer(base64.b64decode(text, validate=True), np.uint8)
+    except (binascii.Error, ValueError):
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(np.unpackbits(bits, bitorder="little"))
+
+
+def _nothing() -> None:
+    """A component needs a callback for what it reports; what it means is decided where the map is shown."""

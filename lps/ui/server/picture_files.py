@@ -1,0 +1,61 @@
+"""Single pictures of a run, small, for whatever in the browser asks for them: made on request and kept."""
+
+import io
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from lps.analysis import labels
+from lps.datasets import Images, as_image
+from lps.errors import UserError
+from lps.store.run_folders import find_run
+from lps.store.runs import Run
+from lps.ui.pictures import points
+from lps.ui.pictures.bounded import Bounded
+from lps.ui.pictures.gallery import TINY
+from lps.ui.pictures.thumbnails import fitted
+from lps.ui.server import paths
+from lps.ui.shared.select import runs_root
+
+_SIDE = 96  # pixels that a larger picture keeps
+_PICTURES = Bounded(64 << 20)
+_HEADERS = {"cache-control": "private, max-age=86400"}
+
+
+def pattern() -> str:
+    """The addresses that `answer` answers to."""
+    return paths.path_of("picture/{run}/{stamp}/{image:int}.webp")
+
+
+def address(run: Run, images: Images | None) -> str:
+    """Where the pictures of a run are, without the last word, such as `17.webp`; "" where there are none.
+
+    It changes with the split, so that a browser does not keep pictures of another data set.
+    """
+    return "" if images is None else paths.path_of(f"picture/{run.id}/{points.stamp_of(run)}/")
+
+
+def answer(request: Request) -> Response:
+    """The picture of an image as WebP, or one sentence."""
+    name, image = request.path_params["run"], request.path_params["image"]
+    try:
+        data = _PICTURES.get((name, request.path_params["stamp"], image), lambda: _webp(name, image), len)
+    except UserError as error:
+        return PlainTextResponse(f"{error}.\n", 404)
+    return Response(data, media_type="image/webp", headers=_HEADERS)
+
+
+def _webp(name: str, image: int) -> bytes:
+    run = find_run(runs_root(), name, by_path=False)
+    known = points.partition(run)
+    images = labels.pictures(run, known.split, known.targets)
+    if not 0 <= image < len(images.pixels):
+        raise UserError("image", f"{image} is not an image of this run; expected 0 to {len(images.pixels) - 1}")
+    picture = as_image(np.asarray(images.pixels[image]))
+    height, width = fitted(images.sides(image), _SIDE)
+    if max(picture.size) > TINY:
+        picture = picture.resize((width, height))
+    out = io.BytesIO()
+    picture.convert("RGB").save(out, "WEBP", lossless=max(picture.size) <= TINY, quality=80)
+    return out.getvalue()
