@@ -39,7 +39,7 @@ _FOR_PICTURES = (
     "new pictures with the model."
 )
 _FOR_RESEARCH = (
-    "Train twelve methods on fixed splits and vary one setting at a time. You get differences with confidence "
+    "Train thirteen methods on fixed splits and vary one setting at a time. You get differences with confidence "
     "intervals, tables and figures."
 )
 _PER_PAGE = 8
