@@ -99,8 +99,8 @@ def audit(
     if not _NEIGHBOURS < count <= MOST:
         raise UserError(
             "pictures",
-            f"{count:,} are not {_NEIGHBOURS + 1} to {MOST:,} images, the number that can be compared; use a part of "
-            "them with dataset.images_per_class",
+            f"{count:,} images cannot be compared; expected {_NEIGHBOURS + 1} to {MOST:,}. Set "
+            "dataset.images_per_class to use a part of them",
         )
     points, known = unit(features), np.flatnonzero(labels >= 0)
     searches = 1 + (_NEIGHBOURS < len(known) < count)

@@ -25,19 +25,20 @@ WINDOW = 5  # earlier snapshots that stability looks back at
 FLAGS = {  # -> (what people read, what it means); the figures are those of `python -m benchmarks.cluster_flags`
     "split": (
         "part of a class",
-        "another cluster has the same most frequent class. Shown if nearly all true classes are known; correct for 8 "
-        "of 8 clusters with 8 % of the classes hidden, on digits and CIFAR-10",
+        "another cluster has the same most frequent class. Shown if nearly all true classes are known. With 8 % of "
+        "the classes hidden, it was correct for 8 of 8 clusters on digits and CIFAR-10",
     ),
     "merge": (
         "mixes classes",
-        "it has at least a third of the images of each of two classes. Shown if nearly all true classes are known; "
-        "correct for 15 of 16 clusters with 8 % of the classes hidden, on digits and CIFAR-10",
+        "it has at least a third of the images of each of two classes. Shown if nearly all true classes are known. "
+        "With 8 % of the classes hidden, it was correct for 15 of 16 clusters on digits and CIFAR-10",
     ),
     "mixed": (
         "looks mixed",
-        f"{100 * mixtures.ELSEWHERE:.0f} % or more of the pictures nearest to its own are in other clusters, and the "
-        f"network is less than {100 * mixtures.SURE:.0f} % sure of it. Right (less than 80 % of one class) for 66 of "
-        "74 clusters of 40 runs: 16 of 22 on digits, 50 of 52 on CIFAR-10. It found 66 of 179 mixed clusters",
+        f"at least {100 * mixtures.ELSEWHERE:.0f} % of the nearest neighbours of its pictures are in other clusters, "
+        f"and its mean confidence is below {100 * mixtures.SURE:.0f} %. In 40 runs, 66 of 74 flagged clusters were "
+        "mixed (less than 80 % of one class): 16 of 22 on digits and 50 of 52 on CIFAR-10. It found 66 of 179 mixed "
+        "clusters",
     ),
     "empty": ("empty", "it has no images"),
 }

@@ -26,8 +26,8 @@ REPRODUCED, OPEN, BELOW = "reproduced", "not distinguishable", "below"
 OTHERWISE, MISSING = "not comparable", "not run"
 _CLOSE = 2.0  # points of accuracy on all to either side of a mean that says something
 _VERDICTS = {
-    REPRODUCED: f"the official number is inside our {estimates.INTERVAL}, which is at most {_CLOSE:g} points to either "
-    "side, or below it",
+    REPRODUCED: f"the official number is inside or below our {estimates.INTERVAL}, which extends at most {_CLOSE:g} "
+    "points to either side",
     OPEN: "it is inside our interval, but the interval is wider, or there is only one seed and no interval",
     BELOW: "our whole interval is below the official number",
     OTHERWISE: "the experiments differ; the last column says how",

@@ -140,7 +140,10 @@ def doubts(row: Row) -> list[str]:
     share = (1 - row.labeled_ratio) / (2 - row.labeled_ratio)  # of seen images among the unlabeled, half of all seen
     bound = share * row.seen + (1 - share) * row.novel
     if row.method in _MATCHED and row.all > bound + _SLACK:
-        found.append(f"All is {row.all - bound:.1f} points above the weighted mean, the most that matched parts allow")
+        found.append(
+            f"All is {row.all - bound:.1f} points above the weighted mean of seen and novel, its upper limit "
+            "if both are matched"
+        )
     twin = main_row(row.dataset, 0.1, row.method) if row.labeled_ratio == 0.5 else None
     if twin and (twin.seen, twin.novel, twin.all) == (row.seen, row.novel, row.all):
         found.append("the table has the same three numbers at 10 % labels")

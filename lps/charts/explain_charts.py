@@ -185,7 +185,7 @@ def thresholds(
 def passing(groups: dict[str, Adoption], colors: Palette) -> go.Figure:
     """For each predicted group, the shares that pass and are right, pass and are wrong, pass unjudged, and wait."""
     figure = blank(190, colors)
-    names = [f"Called {group}" for group in groups]
+    names = [f"Predicted {group}" for group in groups]
     counts = {
         "Passes, right": ([found.right for found in groups.values()], colors.right),
         "Passes, wrong": ([found.wrong for found in groups.values()], colors.wrong),

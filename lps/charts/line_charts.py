@@ -313,7 +313,7 @@ def image_confidence(
                     mode="markers",
                     marker={"size": 7, "color": color, "symbol": "circle" if label == "This cluster" else "x"},
                     name=label,
-                    hovertemplate="epoch %{x}, %{y:.0%}<br>with cluster %{text}<extra></extra>",
+                    hovertemplate="epoch %{x}, %{y:.0%}<br>cluster %{text}<extra></extra>",
                 )
             )
     return _of_images(drawn, max(epochs, default=1))
@@ -337,7 +337,7 @@ def image_pair(lives: dict[str, list[Moment]], names: dict[int, str], colors: Pa
                 line={"color": color, "width": 1.6},
                 marker={"size": 7, "symbol": symbols},
                 name=label,
-                hovertemplate=f"{label}, epoch %{{x}}, %{{y:.0%}}<br>with cluster %{{text}}<extra></extra>",
+                hovertemplate=f"{label}, epoch %{{x}}, %{{y:.0%}}<br>cluster %{{text}}<extra></extra>",
             )
         )
     return _of_images(drawn, max((moment.epoch for moments in lives.values() for moment in moments), default=1))

@@ -68,8 +68,8 @@ def piles(counts: np.ndarray, fair: np.ndarray, seen: int, names: list[str], top
     ends = np.concatenate([[-0.5], ids, [len(ids) - 0.5]])
     steps = fair[np.clip(ends.round().astype(int), 0, len(ids) - 1)]
     line = {"color": colors.ink, "width": 1.4, "dash": "dash", "shape": "hvh"}
-    hover = "should be %{y:.0f}<extra></extra>"
-    figure.add_trace(go.Scatter(x=ends, y=steps, mode="lines", line=line, hovertemplate=hover, name="Fair"))
+    hover = "true number %{y:.0f}<extra></extra>"
+    figure.add_trace(go.Scatter(x=ends, y=steps, mode="lines", line=line, hovertemplate=hover, name="True number"))
     figure.update_layout(showlegend=False, bargap=0.22, hovermode="closest", margin={"l": 40, "r": 8, "t": 8, "b": 28})
     figure.update_yaxes(range=[0, top * 1.08], nticks=4)
     return figure.update_xaxes(tickvals=ids, ticktext=words, showgrid=False, range=[-0.6, len(ids) - 0.4])

@@ -22,7 +22,9 @@ def add(commands: Commands) -> None:
         "what", metavar="DATASET", help="a folder, an .npz file, a file of vectors, or the name of a data set"
     )
     sub.add_argument("--leave-out", action="append", default=[], metavar="PICTURE", help="may be repeated")
-    sub.add_argument("--relabel", action="append", default=[], metavar="PICTURE=CLASS", help="without a class: unknown")
+    sub.add_argument(
+        "--relabel", action="append", default=[], metavar="PICTURE=CLASS", help="leave CLASS empty for unknown"
+    )
     sub.add_argument("--ignore", action="append", default=[], metavar="PICTURE", help="keep it as it is")
     sub.add_argument("--undo", type=int, metavar="N", help="undo a decision, by its number")
     sub.add_argument("--decided", action="store_true", help="list the current decisions")

@@ -29,7 +29,9 @@ def add(commands: Commands) -> None:
     on.add_argument(
         "--labels", choices=_RULES, default="confident", help="which pictures of a named cluster become labeled"
     )
-    on.add_argument("--confidence", type=float, default=0.9, help="of --labels confident, from 0 to 1")
+    on.add_argument(
+        "--confidence", type=float, default=0.9, help="minimum confidence for --labels confident, from 0 to 1"
+    )
     words = "dissolve an unnamed cluster: it is not a class of the new run, and its pictures stay unlabeled"
     on.add_argument("--dissolve", type=int, metavar="CLUSTER", action="append", default=[], help=words)
     start = on.add_mutually_exclusive_group()

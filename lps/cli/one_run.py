@@ -26,7 +26,7 @@ def add(commands: Commands) -> None:
     commands.add("restore", _restore, "restore a run from the trash folder", run=True)
     tags = commands.add("tag", _tag, "add tags to a run with +NAME, remove them with -NAME; prints its tags", run=True)
     tags.add_argument("changes", nargs=argparse.REMAINDER, metavar="+NAME|-NAME", help="may be repeated")
-    commands.add("note", _note, "write a note to a run; an empty one removes it", run=True).add_argument("text")
+    commands.add("note", _note, "write a note to a run; an empty note removes it", run=True).add_argument("text")
 
 
 def list_all(options) -> None:

@@ -59,7 +59,9 @@ def add(commands: Commands) -> None:
     words = "a run's folder, a folder of runs, a .zip or a .tar"
     sub.add_argument("paths", nargs="+", type=Path, metavar="PATH", help=words)
     sub.add_argument("--dataset-path", metavar="PATH", help="path of these runs' data set on this machine")
-    sub.add_argument("--most-gb", type=float, default=16, help="refuse archives that are larger when unpacked")
+    sub.add_argument(
+        "--most-gb", type=float, default=16, help="reject archives that are larger than this when unpacked"
+    )
 
 
 def _make_projection(options) -> None:
@@ -171,7 +173,7 @@ def _record_runs(options) -> None:
     from lps.interop.recording import record
 
     if options.name and len(options.ids) > 1:
-        many = f"is one name for {len(options.ids)} runs; record them one by one"
+        many = f"cannot name {len(options.ids)} recordings; record the runs one by one"
         raise UserError("name", f"{shorten(options.name)} {many}")
     if said := blocked_by(options.to):
         raise UserError("to", said)

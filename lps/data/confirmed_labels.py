@@ -70,7 +70,7 @@ def added(split: Split, labels: np.ndarray, known: int, confirmed: Confirmed) ->
         raise UserError(SETTING, f"has classes that are not among the {found.classes.seen} seen classes")
     if len(found.unlabeled) < found.classes.total:
         left = f"leaves {counted(len(found.unlabeled), 'unlabeled image')} for {found.classes.total} classes"
-        raise UserError(SETTING, f"{left}; label fewer pictures: only the confident ones or those you looked at")
+        raise UserError(SETTING, f"{left}; label fewer pictures: only the confident ones or those you reviewed")
     truth = found.targets(labels)
     truth[confirmed.images] = confirmed.given
     return found, truth

@@ -19,7 +19,7 @@ from lps.files.atomic import looks
 from lps.settings.backbone_names import GIVEN
 
 TITLE = "Own embeddings"
-SUMMARY = "Vectors in one .npy, .npz or Parquet file, with ids, the labels that are known, and titles or pictures."
+SUMMARY = "Vectors in one .npy, .npz or Parquet file, with ids, known labels, and titles or pictures."
 PATH = "The file of vectors"
 RECIPE = {
     "features": "stored",
@@ -42,15 +42,13 @@ _LOOKED_FOR = 1000  # pictures that are looked for
 def load(path: str | None, image_size: int | None = None) -> Images:
     """The items of the file; raises `UserError`."""
     if image_size is not None:
-        raise UserError(
-            "dataset.image_size", f"{image_size} is a size of pictures, which vectors have none; leave it out"
-        )
+        raise UserError("dataset.image_size", f"{image_size} is a picture size, and vectors have none; remove it")
     table = vector_files.read(path)
     labels, names = vector_files.class_ids(table)
     mean, spread, size = vector_files.statistics(table.values, table.ids)
     if (spread.astype(float) ** 2).mean() ** 0.5 < _ALIKE * size:
         raise UserError(
-            "dataset.path", f"the vectors differ by less than {_ALIKE:.1%} of their size; subtract their mean first"
+            "dataset.path", f"the vectors differ by less than {_ALIKE:.1%} of their length; subtract their mean first"
         )
     pixels = shown(table, Path(path).parent)
     return Images(pixels, labels, names, file_names=table.ids, vectors=Vectors(table.values, mean, spread, size))
@@ -71,13 +69,13 @@ def shown(table: VectorTable, folder: Path) -> Drawn:
         path = Path(text)
         if path.is_absolute() or ".." in path.parts:
             raise UserError(
-                "dataset.path", f"picture {shorten(text)} lies elsewhere; expected a path below the file's folder"
+                "dataset.path", f"picture {shorten(text)} is outside the folder of the file; expected a path below it"
             )
     pixels = Drawn(table.titles, table.pictures, folder)
     given = [row for row, text in enumerate(table.pictures) if text][:_LOOKED_FOR]
     if given and not any(pixels.file(row) for row in given):
         name = shorten(table.pictures[given[0]])
-        raise UserError("dataset.path", f"picture {name} is not there; expected a path below the file's folder")
+        raise UserError("dataset.path", f"picture {name} was not found; expected a path below the folder of the file")
     return pixels
 
 

@@ -22,7 +22,7 @@ from lps.files.atomic import as_user_error, clean_line, read_small
 from lps.files.versions import MOST_IMAGES
 
 TITLE = "Shards"
-SUMMARY = "A folder of tar shards (WebDataset) or Parquet files with image bytes; those without a label are unknown."
+SUMMARY = "A folder of tar shards (WebDataset) or Parquet files with images, with or without labels."
 PATH = "The folder"
 
 RECIPE = OWN_PICTURES
@@ -112,10 +112,12 @@ def _numbered(given: list[str | int | None], names: tuple[str, ...]) -> tuple[np
     """
     found = sorted({label for label in given if label is not None}, key=lambda label: (isinstance(label, str), label))
     if not found:
-        raise UserError("dataset.path", "knows no class: no picture has a label (key.cls, or a column called label)")
+        raise UserError(
+            "dataset.path", "has no classes because no picture has a label (key.cls, or a column called label)"
+        )
     largest = max((label for label in found if isinstance(label, int)), default=-1)
     if names and largest >= len(names):
-        raise UserError("dataset.path", f"has a picture of class {largest}, but names for {len(names)} classes alone")
+        raise UserError("dataset.path", f"has a picture of class {largest}, but only {len(names)} class names")
     called = [names[label] if names and isinstance(label, int) else str(label) for label in found]
     class_names = tuple(dict.fromkeys(called))
     ids = {label: class_names.index(name) for label, name in zip(found, called)} | {None: -1}

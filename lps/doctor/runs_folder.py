@@ -87,7 +87,7 @@ def space(machine: Machine) -> Iterator[tuple]:
     yield level_of(free, _SPACE), says, "disk", f"Delete runs or other files{more}."
     if inodes is not None and inodes < _INODES:
         mend = f"Delete folders with many small files{more}."
-        yield PROBLEM, f"only {inodes} more files can be made in {place}", "disk", mend
+        yield PROBLEM, f"only {inodes} more files can be created in {place}", "disk", mend
 
 
 def file_system(machine: Machine) -> Iterator[tuple]:
@@ -209,4 +209,4 @@ def clock(machine: Machine) -> Iterator[tuple]:
         yield NOTE, f"a run was changed {(newest - now) / 60:.0f} minutes in the future"
     else:
         moment = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
-        yield OK, f"{moment}{'' if boot_id() else '; the system does not tell when it was started'}"
+        yield OK, f"{moment}{'' if boot_id() else '; the system does not report its start time'}"

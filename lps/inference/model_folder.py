@@ -108,7 +108,7 @@ def _card(model: Trained, said: Naming, curve: TradeOff, told: Mapping, lost: li
     config, form = model.config, model.form
     info = catalog.method_info(config.method)
     stored = ", whose features are fixed: only a small head was trained on them" if model.backbone is not None else ""
-    on = "own embeddings, by a small head" if form.are_vectors else f"{config.network_name}{stored}"
+    on = "own embeddings, with a small head" if form.are_vectors else f"{config.network_name}{stored}"
     parts = {
         "": [f"# {model.run.title}", "", f"Run {model.run.id}, epoch {model.epoch}; made with LPS Studio."],
         "About the model": [
@@ -211,7 +211,8 @@ def _start(model: Trained) -> list[str]:
     name, start = config.network_name, config.network_start
     if model.form.are_vectors:
         return [
-            "There is no backbone: whatever made the vectors has to make the new ones, and has a licence of its own."
+            "The model has no backbone. Compute new vectors with the program that made the training vectors; it has "
+            "its own licence."
         ]
     words = [f"`network.start` is {start}."]
     if start in ("published", "torchvision") and name == backbone_names.LITE0:

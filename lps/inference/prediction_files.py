@@ -73,10 +73,10 @@ def as_zip(found: Predicted, threshold: float, files: Sequence[str], name: str) 
     Raises `UserError` before the first one.
     """
     if found.root is None:
-        raise UserError("pictures", "are no files, so there is nothing to sort; --to FOLDER of `predict` writes them")
+        raise UserError("pictures", "are not files, so they cannot be sorted; `predict --to FOLDER` writes them")
     originals = [Path(found.root, file) for file in found.files]
     if gone := next((path for path in originals if not path.is_file()), None):
-        raise UserError("pictures", f"{shorten(gone.name)} is not there any more; predict the folder again")
+        raise UserError("pictures", f"{shorten(gone.name)} no longer exists; predict the folder again")
     pictures = zip(_places(found, threshold), originals, strict=True)
     return class_folders.as_zip(pictures, (TABLE, as_csv(found, threshold, files)), name)
 
@@ -126,7 +126,7 @@ def _check(found: Predicted) -> None:
     if len(lengths) > 1 or found.nearest.ndim != 2 or found.theirs.shape != found.nearest.shape:
         raise ValueError("columns of different lengths")
     if not all(0 <= row < len(found.files) for kind in found.kinds for row in kind):
-        raise ValueError("a kind of pictures that are not there")
+        raise ValueError("a possible novel class with pictures that do not exist")
     if not {*found.cluster.tolist(), *found.theirs.ravel().tolist()} <= found.titles.keys() & found.groups.keys():
         raise ValueError("a cluster without a name")
     steps = {getattr(found.trade_off, name).shape for name in _CURVES}

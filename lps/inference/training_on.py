@@ -76,7 +76,7 @@ class Plan:
         if self.looked_for > self.novel + len(self.waiting):
             own = self.config.hyperparameters
             off = cli_args.settings({key: value for key, value in _without_spreading(own).items() if own[key] == value})
-            words = f", but spreads no guesses over all classes ({', '.join(off)})" if off else ""
+            words = f", but nothing spreads its guesses over all classes ({', '.join(off)})" if off else ""
             why = "No cluster stays novel" if self.dissolved else "Every cluster has a name"
             said.append(f"{why}; the run still looks for one more class{words}.")
         if self.aside:

@@ -166,7 +166,7 @@ def _write(entry: UntrustedFile, target: Path, root: Path) -> None:
     """Copy one file to a new one, no more bytes than it said to have."""
     name = target.name
     if entry.size > _limit(name):
-        raise UserError("archive", f"has a {name} of {data_size(entry.size)}, more than any run has")
+        raise UserError("archive", f"has a {name} of {data_size(entry.size)}, larger than in any run")
     try:
         if shutil.disk_usage(root).free < entry.size + RESERVE:
             raise UserError("runs", f"{shorten(str(root))} has too little space left for {name}")

@@ -81,7 +81,7 @@ def folders(place: Path | None = None) -> list[Path]:
 def keep_vectors(upload: BinaryIO, place: Path | None = None) -> Path:
     """Keep a file of vectors, `upload.name`, in `place`, `home` without it; gives its path. Raises `UserError`."""
     place, name = place or home(), Path(upload.name)
-    with as_user_error("vectors", f"{shorten(str(place))} cannot hold them"):
+    with as_user_error("vectors", f"{shorten(str(place))} cannot store them"):
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
         sweep(place, ".*.tmp")
         size = upload.seek(0, os.SEEK_END)

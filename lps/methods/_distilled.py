@@ -30,7 +30,7 @@ class Distilled(Method):
             "lambda: share of the two losses of labeled images; the rest is for the losses of all images",
             (0, 1),
             ParameterDocs(
-                "Labels", larger="labels count more and the images themselves less", paper="0.35 (SimGCD's code)"
+                "Labels", larger="labels count more; the images themselves count less", paper="0.35 (SimGCD's code)"
             ),
         ] = 0.35,
         entropy_weight: Annotated[
@@ -74,7 +74,7 @@ class Distilled(Method):
             "tau_u: temperature of the contrast of all images",
             (0.01, 10),
             ParameterDocs(
-                "Contrast", larger="similarities count more evenly and near images less", paper="1 (SimGCD's code)"
+                "Contrast", larger="similarities count more evenly; near images count less", paper="1 (SimGCD's code)"
             ),
         ] = 1.0,
         supervised_temperature: Annotated[
@@ -82,7 +82,9 @@ class Distilled(Method):
             "tau: temperature of the contrast by label",
             (0.01, 10),
             ParameterDocs(
-                "Contrast", larger="similarities count more evenly and near images less", paper="0.07 (SimGCD's code)"
+                "Contrast",
+                larger="similarities count more evenly; near images count less",
+                paper="0.07 (SimGCD's code)",
             ),
         ] = 0.07,
         projection_width: Annotated[

@@ -62,21 +62,25 @@ class GCD(Method):
             "lambda: share of the supervised contrastive loss; the rest is unsupervised",
             (0, 1),
             ParameterDocs(
-                "Contrast", larger="labels shape the features more and the images themselves less", paper="0.35 (code)"
+                "Contrast",
+                larger="labels shape the features more; the images themselves shape them less",
+                paper="0.35 (code)",
             ),
         ] = 0.35,
         unsupervised_temperature: Annotated[
             float,
             "tau_u: temperature of the loss over all images",
             (0.01, 10),
-            ParameterDocs("Contrast", larger="similarities count more evenly and near images less", paper="1 (code)"),
+            ParameterDocs(
+                "Contrast", larger="similarities count more evenly; near images count less", paper="1 (code)"
+            ),
         ] = 1.0,
         supervised_temperature: Annotated[
             float,
             "tau: temperature of the loss over labeled images",
             (0.01, 10),
             ParameterDocs(
-                "Contrast", larger="similarities count more evenly and near images less", paper="0.07 (code)"
+                "Contrast", larger="similarities count more evenly; near images count less", paper="0.07 (code)"
             ),
         ] = 0.07,
         projection_width: Annotated[

@@ -124,7 +124,9 @@ class LPS(Method):
             "tau: temperature of both contrastive losses",
             (0.01, 10),
             ParameterDocs(
-                "Contrast", larger="similarities count more evenly and near images less", paper="0.4; tried 0.2 to 0.6"
+                "Contrast",
+                larger="similarities count more evenly; near images count less",
+                paper="0.4; tried 0.2 to 0.6",
             ),
         ] = 0.4,
         entropy_weight: Annotated[

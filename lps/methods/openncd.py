@@ -97,7 +97,7 @@ class OpenNCD(Method):
             (0, 1),
             ParameterDocs(
                 "Groups",
-                larger="common images count more and similarity of prototypes less",
+                larger="common images count more; similarity of prototypes counts less",
                 paper="1 on CIFAR-10, 0.9 on CIFAR-100 (code)",
             ),
         ] = None,

@@ -43,8 +43,8 @@ def read_tensors(path: Path, shapes_alone: bool = False) -> dict[str, Tensor]:
         if _kind(error) == "UnpicklingError" or "weights_only" in str(error):
             raise UserError(
                 "network.checkpoint",
-                f"{shown} has more than tensors{_culprit(error)} and was not loaded because it could run a program;"
-                " save only the state dict",
+                f"{shown} has objects other than tensors{_culprit(error)} and was not loaded because it could run a "
+                "program; save only the state dict",
             ) from None
         raise UserError(
             "network.checkpoint", f"{shown} is damaged or not a PyTorch checkpoint ({first_line(error)})"

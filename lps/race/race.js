@@ -138,7 +138,7 @@ function raceOutcome(race) {
     return `${run.letter} ${percent(end)}${lost}`;
   }).join(", ");
   const chance = race.runs.length > 1 ? " One run each: some of this may be chance." : "";
-  return `At the end novel ${told("novel")}; seen ${told("seen")}.${chance}`;
+  return `At the end: novel ${told("novel")}; seen ${told("seen")}.${chance}`;
 }
 
 // ------------------------------------------------------------------------------------------------ pictures
@@ -257,7 +257,7 @@ function raceDrawField(canvas, view, run, now, p, end, truth) {
     raceLine(pen, colors.ink, 3, [], [x(truth), top - 0.25 * thick], [x(truth), top + 1.25 * thick]);
     pen.fillStyle = colors.muted;
     pen.textAlign = "center";
-    pen.fillText(`in truth ${(100 * truth).toFixed(0)} %`, x(truth), top + 1.35 * thick);
+    pen.fillText(`truth ${(100 * truth).toFixed(0)} %`, x(truth), top + 1.35 * thick);
   }
 }
 
@@ -322,7 +322,7 @@ function raceDrawSide(canvas, race, course, run, now, isTaken, isOver) {
   pen.textBaseline = "top";
   pen.fillStyle = colors.muted;
   pen.textAlign = "left";
-  const isEstimate = raceShows(run, isTaken) === run.shares, bars = isEstimate || !run.taken ? "estimated shares" : "images taken";
+  const isEstimate = raceShows(run, isTaken) === run.shares, bars = isEstimate || !run.taken ? "estimated shares" : "images predicted";
   pen.fillText(`seen: ${bars}`, 0, floor + 3, place(seen) - 4);
   if (count > seen) pen.fillText(`novel: ${bars}`, place(seen), floor + 3, w - place(seen));
   if (now.shares) {
@@ -364,7 +364,7 @@ function raceDrawSide(canvas, race, course, run, now, isTaken, isOver) {
   const x = goal - (Math.max(0, now.kl) / course.kl) * (goal - 2 * r);
   raceLine(pen, colors.grid, 2, [], [0, y], [goal, y]);
   raceLine(pen, colors.ink, 5, [], [x, y], [goal, y]);
-  raceLine(pen, colors.muted, 2, [], [goal, y - 2.4 * r], [goal, y + 2.4 * r]);
+  raceLine(pen, colors.ink, 4, [6, 4], [goal, y - 2.4 * r], [goal, y + 2.6 * r]);
   pen.fillStyle = colors.ink;
   pen.fillRect(x - r, y - 2.4 * r, 2 * r, 4.8 * r);
 }
@@ -536,15 +536,15 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
     put(texts.gap, knows ? (now.seen === null || now.novel === null ? "–" : (100 * (now.seen - now.novel)).toFixed(1).replace("-", "−")) : "");
     put(texts.guesses, now.guesses === null ? "" : `${(100 * now.guesses).toFixed(0)} % seen`);
     const { seen, novel } = now.brake;
-    let words = `no margin: ${run.method} has none`;
+    let words = `${run.method} has no margin`;
     if (run.margins) words = seen === null ? "margin" : `margin ${seen.toFixed(1)} on seen`;
     if (run.margins && novel !== null) words += `, ${novel.toFixed(1)} on novel`;
     if (run.margins && course.margin && run.margins.every((row) => !row || row.every((x) => !x))) words = "margin off";
-    if (run.taken && raceShows(run, isTaken) === run.taken && run.taken !== run.shares) words = `${run.margins || run.shares ? `${words}; bars` : "no margin, no estimate; bars"}: images taken for each class`;
+    if (run.taken && raceShows(run, isTaken) === run.taken && run.taken !== run.shares) words = `${run.margins || run.shares ? `${words}; bars` : "no margin, no estimate; bars"}: images predicted as each class`;
     put(texts.brake, run.last ? words : "");
     put(texts.kl, now.kl === null ? "" : `KL ${now.kl.toFixed(2)}`);
-    texts.kl.dataset.more = now.kl === null ? (run.kl || !run.last ? "" : "no KL measured") : `0: all shares are ${run.priors ? "those of the prior" : "equal"}`;
-    const flag = now.isAtEnd && run.last ? ` ⚑ ${run.is_over ? "at its end," : "has reached"} epoch ${run.last}` : "";
+    texts.kl.dataset.more = now.kl === null ? (run.kl || !run.last ? "" : "no KL measured") : `0: all shares are ${run.priors ? "equal to the prior" : "equal"}`;
+    const flag = now.isAtEnd ? ` ⚑ ${run.is_over ? "ended at" : "has reached"} epoch ${run.last}` : "";
     lanes[number].lane.querySelector("h3").dataset.flag = flag;
   }
 
@@ -636,7 +636,7 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
     button.hidden = !canChoose;
     button.setAttribute("aria-pressed", String(isTaken));
     button.textContent = isTaken ? "Taken" : "Estimate";
-    button.title = `Bars: ${isTaken ? "share of the images taken for each class; dashed: the truth" : "the estimated class distribution; dashed: the prior"} (B)`;
+    button.title = `Bars: ${isTaken ? "share of the images predicted as each class; dashed: the truth" : "the estimated class distribution; dashed: the prior"} (B)`;
   }
 
   function step(way, fine) {

@@ -38,7 +38,7 @@ _TICK_S = 1.0  # between two records of progress
 _PHASES = {
     "prepare": "preparing",
     "pretrain": "pretraining",
-    "features": "looking at pictures",
+    "features": "reading pictures",
     "count": "clustering",
     "compare": "comparing pictures",
     "predict": "predicting",

@@ -85,8 +85,8 @@ def _crowding(config: Config) -> list[str]:
     if pixels.nbytes > datasets.ON_DEVICE:
         place = "in their file on the disk" if isinstance(pixels, np.memmap) else "in main memory"
         said.append(
-            f"The pictures take {data_size(pixels.nbytes)}: they stay {place} instead of on the GPU, and each step "
-            f"copies its own, {data_size(pixels.nbytes / len(pixels) * config.batch_size)}."
+            f"The pictures take {data_size(pixels.nbytes)}. They stay {place} instead of on the GPU, and each step "
+            f"copies {data_size(pixels.nbytes / len(pixels) * config.batch_size)} of them."
         )
     needed = _pretraining_bytes(config, *pixels.shape[1:3])
     room = max((gpu.bytes or 0 for gpu in gpus), default=0)

@@ -132,7 +132,7 @@ class Config:
     )
     split_seen_classes: str = _setting("first", "first, random, or class ids such as 0,3,5")
     split_labeled_ratio: float = _setting(
-        0.5, "share of the seen classes' images that keeps its label", minimum=1e-6, maximum=1
+        0.5, "share of the images of seen classes that keep their label", minimum=1e-6, maximum=1
     )
     split_rule: str = _setting(
         "bernoulli",
@@ -201,8 +201,8 @@ class Config:
 
     prior: str = _setting(
         "uniform",
-        "the share that each class is expected to have, which the margin of LPS and the entropy terms pull the "
-        "predictions towards; oracle uses hidden labels, to see what a perfect prior would give",
+        "expected share of each class; the margin of LPS and the entropy terms pull the predictions towards it. "
+        "oracle uses hidden labels and shows what a perfect prior would give",
         choices=("uniform", "labeled", "estimated", "confident", "given", "oracle"),
         words={
             "uniform": "equal shares (papers)",
@@ -215,18 +215,18 @@ class Config:
     )
     prior_every: int = _setting(
         10,
-        "epochs between two estimates of the prior; with prior=given and prior=oracle, between two assignments of the "
-        "novel shares to novel ids, by how often these are predicted",
+        "epochs between two estimates of the prior; for prior=given and oracle: between two assignments of the novel "
+        "shares to ids, in the order of their predicted shares",
         minimum=1,
         maximum=MOST_EPOCHS,
-        larger="the estimate is older, and less time is spent on it",
+        larger="the estimate is older but costs less time",
     )
     prior_confidence: float = _setting(
         0.5,
-        "confidence from which a prediction counts in the estimate, for prior=confident",
+        "for prior=confident: minimum confidence of a prediction that counts in the estimate",
         minimum=0,
         maximum=1,
-        larger="fewer predictions count, and surer ones",
+        larger="fewer but more confident predictions count",
     )
     prior_shares: str | None = _setting(
         None,
@@ -684,7 +684,7 @@ def _check_prior(chosen: Mapping[str, object]) -> None:
     if prior == "given" and shares is None:
         raise BadSetting(given_shares.SHARES, "is missing; prior=given needs a share for each class, or a file of them")
     if prior != "given" and shares is not None:
-        raise BadSetting(given_shares.SHARES, "has a meaning only with prior=given; leave it out")
+        raise BadSetting(given_shares.SHARES, "can only be used with prior=given; remove it")
 
 
 def _check_given(chosen: dict[str, object]) -> None:

@@ -10,8 +10,8 @@ from lps.settings.parameters import BadSetting
 
 SHARES = "prior.shares"
 ABOUT_ORACLE = (  # of a run with prior=oracle
-    "The prior of this run is oracle: the true class shares, which hidden labels tell. Its scores show what a perfect "
-    "prior gives; they are no result."
+    "This run uses the oracle prior: the true class shares, known from hidden labels. Its scores show what a perfect "
+    "prior would give. Do not report them as a result."
 )
 LONGEST = 100_000  # characters: some 10,000 classes
 _TOLERANCE = 0.01  # by which shares may miss 1: people round them
@@ -27,7 +27,7 @@ def read_shares(text: str) -> str:
     if not _are_numbers(words):
         words = _words(_content(text))
         if not _are_numbers(words):
-            raise BadSetting(SHARES, f"the file {shorten(text, 120)} holds something else than numbers")
+            raise BadSetting(SHARES, f"the file {shorten(text, 120)} has values that are not numbers")
     return " ".join(f"{share:.9g}" for share in _checked([float(word) for word in words]))
 
 
@@ -69,7 +69,7 @@ def _content(path: str) -> str:
     try:
         return read_small(os.path.expanduser(path)).decode("utf-8")
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise BadSetting(
             SHARES, f"{shorten(path, 120)} is neither shares such as 0.5 0.3 0.2 nor a file that can be read ({reason})"
         ) from None

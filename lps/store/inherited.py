@@ -101,12 +101,12 @@ def family(run: str, parents: Mapping[str, str]) -> dict[str, str]:
 
 
 def in_words(run: Run) -> str:
-    """Where a run comes from: "trained on from q6hlr3 with 6 names, 431 pictures"; "" where it comes from none."""
+    """Where a run comes from: "continues q6hlr3 with 6 names, 431 pictures"; "" where it comes from none."""
     told = _told(run)
     if told is None:
         return ""
-    said = f"trained on from {told.parent[-6:]} with {counted(told.named, 'name')}, {counted(told.pictures, 'picture')}"
-    return f"{said}, {'from its weights' if run.config().network_continues else 'from its start weights'}"
+    said = f"continues {told.parent[-6:]} with {counted(told.named, 'name')}, {counted(told.pictures, 'picture')}"
+    return f"{said}, {'from its final weights' if run.config().network_continues else 'from its start weights'}"
 
 
 def _told(run: Run) -> Confirmed | None:

@@ -274,7 +274,7 @@ def test_a_strange_link_is_no_accident(open_file, link):
 
 def test_a_shorter_run_stays_at_its_end_and_says_so(open_file, runs):
     page = open_file("#at=12")
-    assert page.locator(".race-lane h3").nth(1).get_attribute("data-flag") == " ⚑ at its end, epoch 8"
+    assert page.locator(".race-lane h3").nth(1).get_attribute("data-flag") == " ⚑ ended at epoch 8"
     last = numbers.race_of_runs(runs)["runs"][1]["novel"][7]
     assert readings(page, 1)["novel"] == percent(last)
 
@@ -288,7 +288,7 @@ def test_the_end_is_told_in_a_sentence(open_file, runs):
         lost = f" (after {percent(max(novel))} at epoch {novel.index(max(novel)) + 1})"
         assert f"{run['letter']} {percent(novel[-1])}" in said
         assert (lost in said) == (max(novel) - novel[-1] > 0.05)
-    assert said.startswith("At the end novel A ") and said.endswith("One run each: some of this may be chance.")
+    assert said.startswith("At the end: novel A ") and said.endswith("One run each: some of this may be chance.")
 
 
 def test_at_the_end_the_whole_course_is_drawn_with_the_brake_as_it_was_measured(open_file, runs):

@@ -66,7 +66,7 @@ def test_a_npy_stays_on_the_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "free", lambda: (1, False))  # a byte of memory is free
     values = embeddings.load(str(path)).vectors.values
     assert isinstance(values, np.memmap) and not values.flags.writeable and np.array_equal(values[:, 0], vectors)
-    with pytest.raises(UserError, match=r"memory.*are free; save the vectors as \.npy"):
+    with pytest.raises(UserError, match=r"memory.*are free.*as \.npy"):
         embeddings.load(str(npz(tmp_path / "birds.npz")))
 
 
@@ -153,7 +153,7 @@ IDS = [f"bird-{row}" for row in range(COUNT)]
         ({"vectors": changed(7, np.inf)}, "the vector of 'bird-7' holds NaN or infinity"),
         ({"vectors": changed(8, 1e12)}, "the vector of 'bird-8' holds a number beyond 1e[+]09"),
         ({"vectors": changed(9, 0)}, "the vector of 'bird-9' is all zeros"),
-        ({"vectors": np.full((COUNT, WIDTH), 3.0)}, "differ by less than 0.5% of their size; subtract their mean"),
+        ({"vectors": np.full((COUNT, WIDTH), 3.0)}, "differ by less than 0.5% of their length; subtract their mean"),
         ({"vectors": np.zeros((COUNT, 0))}, "the vectors have 0 numbers; expected 1 to 4,096"),
         ({"vectors": np.zeros((0, WIDTH)), "ids": [], "labels": [], "titles": []}, "the file has 0 items"),
         ({"vectors": np.zeros((COUNT, versions.MOST_WIDTH + 1), np.int8)}, "have 4,097 numbers"),
@@ -165,19 +165,19 @@ IDS = [f"bird-{row}" for row in range(COUNT)]
         ({"vectors": None}, "no array called vectors"),
         ({"ids": [*IDS[:-1], "bird-0"]}, "two items have the id 'bird-0'"),
         ({"ids": [*IDS[:-1], " "]}, "the id of item 89 is empty"),
-        ({"ids": IDS[:-1]}, "id has 89 values, and there are 90 vectors"),
-        ({"labels": ["a", "b"]}, "label has 2 values, and there are 90 vectors"),
-        ({"labels": np.zeros((COUNT, 2))}, r"label has the shape \(90, 2\); expected one value an item"),
-        ({"labels": np.full(COUNT, 0.5)}, "label 0.5 is no whole number"),
+        ({"ids": IDS[:-1]}, "id has 89 values for 90 vectors"),
+        ({"labels": ["a", "b"]}, "label has 2 values for 90 vectors"),
+        ({"labels": np.zeros((COUNT, 2))}, r"label has the shape \(90, 2\); expected one value per item"),
+        ({"labels": np.full(COUNT, 0.5)}, "label 0.5 is not a whole number"),
         ({"labels": None}, "no item has a label"),
         ({"labels": [""] * COUNT}, "no item has a label"),
         ({"labels": ["a"] * COUNT}, "every item has the label 'a'; expected another class"),
-        ({"labels": [0, 5, -1] * 30, "class_names": ["a", "b"]}, "label '5' is no number of class_names"),
+        ({"labels": [0, 5, -1] * 30, "class_names": ["a", "b"]}, "label '5' is not an index of class_names"),
         ({"labels": [0, 0, -1] * 30, "class_names": ["a", "b"]}, "class b has no item"),
         ({"labels": [0, 1, -1] * 30, "class_names": ["a", "a"]}, "class_names has a name twice"),
-        ({"pictures": ["lost.png"] * COUNT}, "picture 'lost.png' is not there"),
-        ({"pictures": ["../other.png"] * COUNT}, "lies elsewhere; expected a path below the file's folder"),
-        ({"pictures": ["/etc/passwd"] * COUNT}, "lies elsewhere"),
+        ({"pictures": ["lost.png"] * COUNT}, "picture 'lost.png' was not found"),
+        ({"pictures": ["../other.png"] * COUNT}, "is outside the folder of the file"),
+        ({"pictures": ["/etc/passwd"] * COUNT}, "is outside the folder"),
     ],
 )
 def test_a_misfit_in_a_npz_gets_one_sentence(tmp_path, changes, sentence):
@@ -196,7 +196,7 @@ def test_files_that_are_no_files_of_vectors_get_one_sentence(tmp_path):
     said = {
         None: "is missing; expected a file of vectors",
         "gone.npz": "does not exist",
-        ".": "is no file",
+        ".": "is not a file",
         "text.txt": "is a file of another kind",
         "bad.npy": r"is not a \.npy file",
         "bad.npz": r"is not a \.npz file",
@@ -207,7 +207,7 @@ def test_files_that_are_no_files_of_vectors_get_one_sentence(tmp_path):
     for name, sentence in said.items():
         with pytest.raises(UserError, match=sentence):
             embeddings.load(name and str(tmp_path / name))
-    with pytest.raises(UserError, match="dataset.image_size: 32 is a size of pictures"):
+    with pytest.raises(UserError, match="dataset.image_size: 32 is a picture size"):
         embeddings.load(str(npz(tmp_path / "a.npz")), 32)
 
 

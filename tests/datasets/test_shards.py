@@ -145,8 +145,8 @@ def test_shards_are_decoded_again_only_when_one_changes(home, monkeypatch):
     ("members", "said"),
     [
         ({}, "no readable picture to train on"),
-        ({"1.png": picture(1)}, "knows no class"),
-        ({"1.png": picture(1), "1.cls": b"7"}, "picture of class 7, but names for 2"),
+        ({"1.png": picture(1)}, "no picture has a label"),
+        ({"1.png": picture(1), "1.cls": b"7"}, "picture of class 7, but only 2"),
     ],
 )
 def test_what_cannot_be_used_is_one_sentence(home, members, said):

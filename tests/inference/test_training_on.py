@@ -177,13 +177,13 @@ def test_one_class_is_looked_for_even_where_all_have_names(run):
     planned = training_on.plan(run, rule="all", from_weights=False)
     assert (planned.novel, planned.looked_for) == (0, 1)
     assert planned.notices() == [
-        "Every cluster has a name; the run still looks for one more class, but spreads no guesses over all "
+        "Every cluster has a name; the run still looks for one more class, but nothing spreads its guesses over all "
         "classes (entropy_weight=0, use_margin=false)."
     ]
     assert planned.config.hyperparameters["entropy_weight"] == 0 and not planned.config.hyperparameters["use_margin"]
     wished = training_on.plan(run, rule="all", from_weights=False, changes={"entropy_weight": 1.0})
     assert wished.config.hyperparameters["entropy_weight"] == 1
-    assert wished.notices()[0].endswith("spreads no guesses over all classes (use_margin=false).")
+    assert wished.notices()[0].endswith("(use_margin=false).")
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_the_new_run_stands_on_its_own(run, tmp_path, monkeypatch):
     child = launched(planned, monkeypatch)
     assert child.title == "digits + 1 name" and inherited.parent_of(child) == run.id
     count = len(members(run, 7))
-    from_where = f"trained on from {run.id[-6:]} with 1 name, {count} pictures, from its weights"
+    from_where = f"continues {run.id[-6:]} with 1 name, {count} pictures, from its final weights"
     assert inherited.in_words(child) == from_where
     shutil.rmtree(run.folder)
     material = prepare(child.config(), inherited.read_confirmed(child))

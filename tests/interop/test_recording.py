@@ -239,7 +239,7 @@ def test_on_the_command_line(source, recorded, tmp_path, monkeypatch, capsys):
     assert __main__.main(["rename", source.id, "x", "--runs", str(tmp_path / "none")]) == 2
     assert "read-only" in capsys.readouterr().err
     assert __main__.main(["record", source.id, source.id, "--to", str(tmp_path), "--name", "One", *own]) == 2
-    assert "one name for 2 runs" in capsys.readouterr().err
+    assert "cannot name 2 recordings" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------------------------------------------- those included

@@ -270,7 +270,7 @@ def test_a_file_of_shares_is_read_once_and_kept_as_numbers(tmp_path):
     path.unlink()
     assert config.prior_shares == "0.5 0.25 0.25"
     assert type(config).from_json(config.to_json()) == config
-    for content, words in ((b"0.5 half", "holds something else"), (b"\xff\xfe", "it is no text"), (b"", "something")):
+    for content, words in ((b"0.5 half", "not numbers"), (b"\xff\xfe", "not text"), (b"", "not numbers")):
         path.write_bytes(content)
         with pytest.raises(UserError, match=words):
             configure({"prior": "given", "prior.shares": str(path)})
@@ -283,7 +283,7 @@ def test_a_file_of_shares_is_read_once_and_kept_as_numbers(tmp_path):
 def test_a_prior_is_refused_where_nothing_would_use_it():
     with pytest.raises(UserError, match="prior: oracle has no effect with GCD; choose uniform, or one of LegoGCD, LPS"):
         configure({"method": "gcd", "prior": "oracle"})
-    with pytest.raises(UserError, match="prior.shares: has a meaning only with prior=given"):
+    with pytest.raises(UserError, match="prior.shares: can only be used with prior=given"):
         configure({"prior.shares": "0.5 0.5"})
 
 

@@ -203,7 +203,7 @@ def test_what_the_cluster_refuses_leaves_the_run_as_it_was(root, option, words):
     with pytest.raises(UserError, match=f"job submission failed: .*{words}"):
         launcher.launch(run, TRAINER, on=read_options([option]))
     assert sorted(path.name for path in run.folder.iterdir()) == before
-    with pytest.raises(UserError, match=f"the cluster does not accept such a job: .*{words}"):
+    with pytest.raises(UserError, match=f"the cluster rejected the job: .*{words}"):
         slurm.check(read_options([option]))
     stopped = submitted(make(root), HELD)
     launcher.stop(stopped)

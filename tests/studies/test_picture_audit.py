@@ -123,21 +123,21 @@ def test_a_look_tells_how_far_it_is_and_can_be_cancelled(root, pictures):
 
     def show(phase, share, left):
         told.append(phase)
-        if phase == "looking at pictures":
+        if phase == "reading pictures":
             work = background_jobs.job_at(audits.path_of(config, root), 0.0)
             assert work.title == "Data check of a.npz, seed 0" and work.is_working
             background_jobs.cancel(work)
 
     with pytest.raises(background_jobs.Cancelled):
         audit_pictures(config, root, show=show)
-    assert told == ["preparing", "looking at pictures"]
+    assert told == ["preparing", "reading pictures"]
     assert background.standing(audits.path_of(config, root)).state == "cancelled"
 
 
 def test_stored_features_are_computed_once_for_a_look_a_count_and_the_runs(root, pictures):
     config, told = small(pictures, **{"features": "stored", "network.image_size": None}), []
     found = audit_pictures(config, root, show=lambda phase, share, left: told.append((phase, share)))
-    assert found.findings[0].pictures == (2, 51) and ("looking at pictures", 1.0) in told
+    assert found.findings[0].pictures == (2, 51) and ("reading pictures", 1.0) in told
     (store,) = feature_store.kept()
     count = search(small(pictures, **{"features": "stored", "network.image_size": None}), root, 6, print)
     assert count.numbers and feature_store.kept() == [store]

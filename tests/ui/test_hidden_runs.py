@@ -34,7 +34,7 @@ def test_they_come_back_where_they_are_asked_for(options, runs, page):
     assert options(page)[0] == {"open one"}
     assert options(page, run=runs[1].id)[0] == {"open one", "put away"}
     found, app = options(page, hidden="true")
-    assert found == {"open one", "put away"} and [toggle.label for toggle in app.toggle][0] == "1 hidden too"
+    assert found == {"open one", "put away"} and [toggle.label for toggle in app.toggle][0] == "Show 1 hidden"
 
 
 def test_effects_counts_open_runs_alone(monkeypatch, runs, tmp_path):

@@ -42,7 +42,7 @@ def test_many_runs_are_drawn_as_means_until_somebody_wants_each_of_them(root, tm
             sample_runs.make_run(tmp_path, epochs=1, pretrain=0, seed=seed, settings={"margin_scale": margin})
     at = visit("charts")
     assert names(charts_of(at)["board_0"]) == {f"margin_scale {c} (n = 7)" for c in (2, 5)}
-    assert "14 runs: each line is the mean of the runs that are equal except for the seed." in words_of(at)
+    assert "14 runs: each line is the mean of runs with equal settings except for the seed." in words_of(at)
     at.selectbox(key="chart0_by").set_value("").run()
     assert at.query_params["chart"] == ["y=accuracy/novel", "y=accuracy/seen;by=everything"]
     assert "14 lines" in charts_of(at)["board_0"]["alt"] and "2 lines" in charts_of(at)["board_1"]["alt"]

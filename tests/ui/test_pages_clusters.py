@@ -138,7 +138,7 @@ def test_without_truth_and_pictures(open_page, tmp_path):
     make_unknown(tmp_path)
     app = open_page(tmp_path)
     assert "36 unlabeled images (34 without a label, 2 with a withheld one) in 4 clusters" in words_of(app)
-    assert "no true class known" in words_of(app)
+    assert "true classes unknown" in words_of(app)
     assert "dataset: has changed since the run" in words_of(app) and "shown by their numbers" in words_of(app)
     assert table(app)["Images"].tolist() == [12, 12, 12, 0] and "Class" not in table(app)
     assert table(app)["Known labels"].fillna("–").tolist() == ["–", "1 of 1: cat", "1 of 1: dog", "–"]
@@ -609,13 +609,13 @@ def test_two_images_are_compared_over_the_epochs():
         "Image 5": [Moment(1, 7, 0.5, 7), Moment(2, 6, 0.7, 6), Moment(3, 7, 0.8, 7)],
     }
     said = image_history.in_one_cluster(*lives.values())
-    assert said.startswith("In one cluster at 2 of 3 epochs, together since epoch 2.")
+    assert said.startswith("In the same cluster at 2 of 3 epochs, together since epoch 2.")
     first, second = line_charts.image_pair(lives, {6: "six", 7: "seven"}, LIGHT).data
     assert (first.name, second.name) == ("Image 3", "Image 5") and list(second.y) == [0.5, 0.7, 0.8]
     assert list(first.marker.symbol) == list(second.marker.symbol) == ["x", "circle", "circle"]
     assert list(first.text) == ["six", "six", "seven"]
     one = [Moment(1, 6, 0.4, 6)]
-    assert image_history.in_one_cluster(one, one).startswith("In one cluster at 1 of 1 epoch. ")
+    assert image_history.in_one_cluster(one, one).startswith("In the same cluster at 1 of 1 epoch. ")
 
 
 def test_two_ticked_pictures_are_shown_beside_each_other(open_page, stored, monkeypatch):
@@ -625,7 +625,7 @@ def test_two_ticked_pictures_are_shown_beside_each_other(open_page, stored, monk
     app = open_page(stored.root, run=stored.id, size=144)
     assert not app.exception and app.select_slider(key="picture_size").value == 144
     said = words_of(app)
-    assert all(f"Image **{image}**" in said for image in pair) and "In one cluster at" in said
+    assert all(f"Image **{image}**" in said for image in pair) and "same cluster at" in said
     app.select_slider(key="picture_size").set_value(72).run()
     assert "size" not in app.query_params
 
@@ -658,11 +658,11 @@ def test_chosen_images_are_put_in_a_cluster(open_page, run, monkeypatch):
     mine = predictions.view(run, 6).split.unlabeled[predictions.view(run, 6).assigned == 7][:2].tolist()
     monkeypatch.setattr(page, "_show_sheet", lambda *about: tuple(mine))
     app = open_page(run.root, run=run.id, cluster=7)
-    box = next(box for box in app.selectbox if box.label == "Put 2 chosen images in")
+    box = next(box for box in app.selectbox if "2 chosen images" in box.label)
     assert box.options[0] == "A new cluster" and not any(option.startswith("7") for option in box.options)
     box.set_value(3).run()
     assert said(run).moved == dict.fromkeys(mine, 3) and said(run).confirmed == set(mine)
-    next(box for box in app.selectbox if box.label == "Put 2 chosen images in").set_value(-1).run()
+    next(box for box in app.selectbox if "2 chosen images" in box.label).set_value(-1).run()
     assert said(run).moved == dict.fromkeys(mine, 10) and not app.exception
 
 

@@ -44,19 +44,6 @@ def make_grid(root, seeds=(0,)):
     return {(c, t, s): make(root, s, margin_scale=c, temperature=t) for c, t in pairs for s in seeds}
 
 
-def test_only_the_runs_of_the_address_are_looked_at_until_all_are_asked_for(root):
-    chosen = [make(root, margin_scale=c).id for c in (5.0, 10.0)]
-    make(root, use_margin=False)
-    at = visit("effects", run=chosen)
-    assert at.selectbox(key="picked_method").options == ["LPS · 2 runs"] and "Only 2 chosen runs." in words_of(at)
-    next(button for button in at.button if button.label == "Show all runs").click().run()
-    assert (
-        at.selectbox(key="picked_method").options == ["LPS · 3 runs"]
-        and "run" not in at.query_params
-        and not at.exception
-    )
-
-
 def keys_of(app) -> set[str]:
     return {button.key for button in app.button if (button.key or "").startswith("missing_")}
 
@@ -142,7 +129,7 @@ def test_many_runs_of_two_splits_and_two_methods(root):
     assert table["margin_scale"].tolist() == ["5", "10"] and table["n"].tolist() == [1, 1]
     assert "so the spread is unknown" in words_of(app)
     app = visit("effects", method="gcd")
-    assert "none for GCD" in words_of(app)
+    assert "does not exist for GCD" in words_of(app)
 
 
 def test_values_and_ablations_are_held_against_the_usual_ones(root):
@@ -299,7 +286,7 @@ def test_no_line_passes_over_a_value_that_was_not_run_and_it_can_be_started(root
     seen = next(t for t in charts_of(app)["effect_curves"]["data"] if t["name"] == "Seen")
     assert array(seen["x"]) == [0, 5, 10, 20] and np.isnan(array(seen["y"])[2]) and not seen["connectgaps"]
     said = words_of(app)
-    assert "Only run with other settings: 10." in said and "differ in other settings" in said
+    assert "other settings has 10." in said and "differ in other settings" in said
     app.button(key="missing_curve").click().run()
     (run,) = [run for run in list_runs(root) if run.state().name == "queued"]
     assert run.config() == configure(SHORT)

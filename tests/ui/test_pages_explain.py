@@ -211,7 +211,7 @@ def test_one_image(open_page, tmp_path):
 
 def test_time_moves_the_novel_threshold(open_page, tmp_path):
     app = open_page(tmp_path, time="50")
-    assert "After 50% of the run" in words_of(app) and "from 60% on" in words_of(app)
+    assert "After 50% of the run" in words_of(app) and "at least 60%" in words_of(app)
     assert r"=0.4+0.4\cdot0.50=0.60" in formulas(app)
 
 
@@ -227,7 +227,7 @@ def test_a_run_and_an_epoch(open_page, made):
     np.testing.assert_allclose(numbers(rings["y"]), past.vector("margin", 2), rtol=1e-5)
     np.testing.assert_allclose(bars(figures["explain_margins"]), past.vector("margin", 2), rtol=1e-3)
     assert f"The run recorded {past.column('kl').loc[2]:.3f}" in words_of(app)
-    assert "In epoch 2 a guess" in words_of(app) and "In epoch 2 the 4 terms of LPS" in words_of(app)
+    assert "In epoch 2, a **:blue[seen]** guess" in words_of(app) and "In epoch 2 the 4 terms of LPS" in words_of(app)
     assert [metric.value for metric in app.metric] == ["68%", "43%"]  # 0.55 + 0.4 / 3 and 0.2 + 0.7 / 3
 
 

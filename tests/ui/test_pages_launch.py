@@ -490,7 +490,7 @@ def test_a_check_under_way_shows_how_far_it_is_and_is_cancelled(root, found):
         (button,) = [button for button in at.button if button.label == "Cancel"]
         assert button.help == "The pretraining so far is saved"  # pictures without colours need pretraining
         (bar,) = [bar.proto for bar in at.get("progress") if "Data check" in bar.proto.text]
-        assert bar.value == 40 and "looking at pictures" in bar.text and "about 3 min left" in bar.text
+        assert bar.value == 40 and "reading pictures" in bar.text and "about 3 min left" in bar.text
         press(at, "Cancel")
         assert progress.should_stop()
     assert "The check was cancelled; the pretraining so far is saved" in texts(whole_form())

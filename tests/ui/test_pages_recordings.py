@@ -131,7 +131,7 @@ def test_the_margin_is_told_by_what_becomes_of_the_novel_classes(root):
     split, targets = read_split(run.folder)
     fair = sum(target >= split.classes.seen for target in targets[split.unlabeled]) / split.classes.novel
     idle = sum(count < fair / 10 for count in counts(run)[2][split.classes.seen :])
-    assert idle > 0 and f"where {idle} of {split.classes.novel} new piles are almost empty" in told
+    assert idle > 0 and f"where {idle} of {split.classes.novel} new clusters are almost empty" in told
     weight = run.config().hyperparameters["entropy_weight"]
     assert weight == named("LPS").config().hyperparameters["entropy_weight"] != 1
     assert f"with {weight:g} instead of 1" in told
@@ -271,8 +271,8 @@ def test_its_numbers_are_counted(root):
     assert f"With LPS it is {counts(named('LPS'))[0]}." in texts(visit("story", step="3"))
     piles = counts(named("LPS without entropy"))[2]
     told = texts(visit("story", step="6"))
-    assert (f"**{piles.count(0)} piles stay empty**" in told) == (piles.count(0) > 0)
-    assert f"the largest pile has {max(piles)} pictures" in told
+    assert (f"**{piles.count(0)} clusters stay empty**" in told) == (piles.count(0) > 0)
+    assert f"the largest has {max(piles)} pictures" in told
     split, _ = read_split(named("LPS").folder)
     assert f"{len(split.labeled):,} pictures of seen classes have a label. {len(split.unlabeled):,}" in texts(
         visit("story", step="2")
@@ -331,9 +331,9 @@ def test_where_all_runs_begin_is_told_with_their_numbers(root):
     starts = [history(named(name)).start["baseline/kmeans/all"] for name in NAMES if name not in PHOTOGRAPHS]
     assert len(set(starts)) == 1
     told = texts(visit("story", step="2"))
-    assert f"groups {100 * starts[0]:.1f} % of the pile" in told
+    assert f"groups {100 * starts[0]:.1f} % of the pictures" in told
     ends = {name: 100 * history(named(name)).last("accuracy/all") for name in ("LPS", "FixMatch")}
-    assert f"LPS is right about {ends['LPS']:.1f} % of the pile and FixMatch about {ends['FixMatch']:.1f} %" in told
+    assert f"LPS is right on {ends['LPS']:.1f} % of these pictures and FixMatch on {ends['FixMatch']:.1f} %" in told
 
 
 def test_novel_accuracy_and_swallowing_are_no_contradiction(root):
@@ -364,7 +364,7 @@ def test_the_margins_of_both_groups_are_told(root):
     )
     novel, seen = margins[list(range(seen, margins.shape[1]))].mean(axis=1), margins[list(range(seen))].mean(axis=1)
     told = texts(visit("story", step="5"))
-    assert f"in epoch 1 {seen.iloc[0]:.2f} for :blue[seen]" in told and f"{novel.iloc[0]:.2f} for" in told
+    assert f"{seen.iloc[0]:.2f} for :blue[seen]" in told and f"{novel.iloc[0]:.2f} for" in told
     apart = (seen - novel).abs()
     if apart.iloc[-1] < story.ALIKE:
         from_epoch = story.alike_from(seen, novel)
@@ -390,7 +390,7 @@ def test_the_bars_of_the_piles_have_their_colours_told(root):
     told = [element.value for element in at.caption if story.COLORS in element.value]
     classes = read_split(named("LPS").folder)[0].classes
     assert len(told) == 1 and f"N1 to N{classes.novel} have no name. Dashed:" in told[0]
-    assert "**Without entropy**: pictures on each pile" in [element.value for element in at.markdown]
+    assert "**Without entropy**: pictures in each cluster" in [element.value for element in at.markdown]
 
 
 def test_a_recording_of_another_kind_has_a_plain_sentence(root, monkeypatch, tmp_path):

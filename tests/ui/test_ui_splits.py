@@ -144,7 +144,7 @@ def test_names_of_classes_are_shown_as_they_are_written():
     assert not at.exception
     captions = at.get("image")[0].captions
     assert captions[0] == escape.markdown("**a** $x$ [l](http://e.x)") and captions[1] == "b"
-    assert "7 are looked for" in at.markdown[1].value
+    assert "looks for 7" in at.markdown[1].value
     assert (
         at.caption[0].value.startswith("5 of the unlabeled images have") and "6 images set aside" in at.caption[0].value
     )

@@ -47,7 +47,7 @@ def check(options: Options) -> None:
     try:
         _call([*_sbatch(options), "--test-only", *options.arguments()], jobs.SUBMIT_PATIENCE_S, "#!/bin/sh\n")
     except BackendUnavailable as silence:
-        raise UserError("slurm", f"the cluster does not accept such a job: {silence}{_choices(str(silence))}") from None
+        raise UserError("slurm", f"the cluster rejected the job: {silence}{_choices(str(silence))}") from None
 
 
 # ---------------------------------------------------------------------------------------------------- options
@@ -56,7 +56,7 @@ _NAMES = r"[A-Za-z0-9][A-Za-z0-9_.@+-]*"
 _TIME = r"[0-9]+|[0-9]+:[0-9]{2}(:[0-9]{2})?|[0-9]+-[0-9]{1,2}(:[0-9]{2}){0,2}"
 _GPUS = rf"({_NAMES}:)?[1-9][0-9]{{0,3}}"
 _UNTIL = "time limit of a job; the run continues in another job"
-_PARTS = "parts of one run on one node; default: one part per node"
+_PARTS = "training processes of one run on one node; default: one process per node"
 _RESERVED = (
     "array chdir deadline dependency error export export-file help input job-name kill-on-invalid-dep no-requeue nodes "
     "ntasks ntasks-per-node open-mode output parsable quiet requeue signal test-only usage verbose version wait wrap"

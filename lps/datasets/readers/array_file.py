@@ -164,7 +164,7 @@ def read_head(stream: BinaryIO) -> ArrayHead:
     try:
         shape, by_columns, dtype = read(stream, max_header_size=_LONGEST_HEAD)
     except (MemoryError, RecursionError, SyntaxError, TypeError, tokenize.TokenError):  # NumPy reads it as Python
-        raise ValueError("the head of an array cannot be read") from None
+        raise ValueError("the header of an array cannot be read") from None
     if any(side < 0 for side in shape):
         raise ValueError("an array has a negative dimension")
     return ArrayHead(shape, dtype, by_columns and len(shape) > 1, stream.tell())

@@ -114,7 +114,7 @@ def _grouped(shards: Shards, shard: str, archive: tarfile.TarFile) -> Iterator[S
             if member.size > LONGEST:
                 shards.skip(place, f"has {data_size(member.size)}; expected at most {data_size(LONGEST)}")
             elif picture or member.name in names:
-                shards.skip(place, "is a second picture of the same name")
+                shards.skip(place, "is a second picture with the same name")
             else:
                 names.add(member.name)
                 picture = place, _content(archive, member)
@@ -125,7 +125,7 @@ def _grouped(shards: Shards, shard: str, archive: tarfile.TarFile) -> Iterator[S
         yield Sample(*picture, label)
     archive.fileobj.seek(archive.offset)  # `next` gives None for a damaged head, too, as if the archive ended there
     if archive.fileobj.read(tarfile.BLOCKSIZE).strip(b"\0"):
-        raise tarfile.ReadError("a head is damaged")
+        raise tarfile.ReadError("a header is damaged")
 
 
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:

@@ -74,7 +74,7 @@ def read(path: str | os.PathLike | None) -> VectorTable:
         raise _wrong(f"is missing; expected {_EXPECTED}")
     if not os.path.isfile(path):  # which, unlike a Path, takes a name of any length
         raise _wrong(
-            f"{quoted(path)} {'is no file' if os.path.exists(path) else 'does not exist'}; expected {_EXPECTED}"
+            f"{quoted(path)} {'is not a file' if os.path.exists(path) else 'does not exist'}; expected {_EXPECTED}"
         )
     if not is_vector_file(path):
         raise _wrong(f"{quoted(path)} is a file of another kind; expected {_EXPECTED}")
@@ -129,7 +129,7 @@ def _check_piece(piece: np.ndarray, ids: Sequence[str]) -> None:
     largest = np.abs(flat).max(axis=1)
     for is_bad, what in (
         (~np.isfinite(largest), "holds NaN or infinity; expected finite numbers"),
-        (largest > _LARGEST, f"holds a number beyond {_LARGEST:g}; bring the vectors to a usual scale"),
+        (largest > _LARGEST, f"holds a number beyond {_LARGEST:g}; rescale the vectors"),
         ((np.abs(piece).max(axis=2) == 0).any(axis=1), "is all zeros, which has no direction; leave the item out"),
     ):
         if is_bad.any():
@@ -152,7 +152,9 @@ def _of_npy(path: Path) -> dict[str, object]:
         raise _wrong(f"{quoted(path)} is not a .npy file (or is damaged): {clean_line(error)}") from None
     _check_head(head)
     if head.start + head.size != size:
-        raise _wrong(f"{quoted(path)} is damaged: it has {size:,} bytes, and its head says {head.start + head.size:,}")
+        raise _wrong(
+            f"{quoted(path)} is damaged: it has {size:,} bytes, but its header says {head.start + head.size:,}"
+        )
     order = "F" if head.by_columns else "C"
     columns: dict[str, object] = {_VECTOR: np.memmap(path, head.dtype, "r", head.start, head.shape, order)}
     table = path.with_suffix(".csv")
@@ -167,17 +169,22 @@ def _of_csv(path: Path) -> dict[str, object]:
             rows = csv.reader(file)
             names = _known(next(rows, []))
             if _VECTOR in names:
-                raise _wrong(f"{quoted(path)} has a column of vectors; they are those of the .npy beside it")
+                raise _wrong(
+                    f"{quoted(path)} has a column of vectors, but the .npy file beside it has the vectors; "
+                    "remove the column"
+                )
             found: dict[str, list] = {name: [] for name in names}
             for number, row in enumerate(filter(None, rows), 2):
                 if number > MOST_IMAGES + 1:
                     break
                 if len(row) <= max(names.values(), default=-1):
-                    raise _wrong(f"line {number} of {quoted(path)} has {len(row)} cells; expected as many as its head")
+                    raise _wrong(
+                        f"line {number} of {quoted(path)} has {len(row)} cells; expected as many as its header"
+                    )
                 for name, place in names.items():
                     found[name].append(row[place])
     except (UnicodeDecodeError, csv.Error) as error:
-        raise _wrong(f"{quoted(path)} is no .csv in UTF-8 ({clean_line(error)})") from None
+        raise _wrong(f"{quoted(path)} is not a .csv file in UTF-8 ({clean_line(error)})") from None
     return dict(found)
 
 
@@ -285,8 +292,8 @@ def _check_room(needed: int) -> None:
     free = memory.free()
     if free and needed > _ROOM * free[0]:
         raise _wrong(
-            f"takes {data_size(needed)} of memory, and {data_size(free[0])} are free; save the vectors as .npy, which "
-            "stays on the disk, with the other columns in a .csv of the same name"
+            f"takes {data_size(needed)} of memory, but only {data_size(free[0])} are free. Save the vectors as .npy, "
+            "which is read from disk, and the other columns as a .csv of the same name"
         )
 
 
@@ -301,10 +308,10 @@ def _listed(name: str, column, count: int) -> list:
     """A column as a list; raises `UserError` where it has another length than the vectors."""
     if isinstance(column, np.ndarray):
         if column.ndim != 1:
-            raise _wrong(f"{name} has the shape {column.shape}; expected one value an item")
+            raise _wrong(f"{name} has the shape {column.shape}; expected one value per item")
         column = column.tolist()
     if name != "class_name" and len(column) != count:
-        raise _wrong(f"{name} has {len(column):,} values, and there are {count:,} vectors; expected one each")
+        raise _wrong(f"{name} has {len(column):,} values for {count:,} vectors; expected one value per vector")
     return column
 
 
@@ -333,13 +340,15 @@ def class_ids(table: VectorTable) -> tuple[np.ndarray, tuple[str, ...]]:
     told = [] if table.labels is None else [_label(value) for value in table.labels]
     different = set(told) - {""}
     if not different:
-        raise _wrong("no item has a label; expected labels of some items, one class or more, in a column label")
+        raise _wrong("no item has a label; expected a column label with labels of at least one class")
     if table.class_names is not None:
         names = [text or str(place) for place, text in enumerate(_texts(table.class_names, 120))]
         if lost := sorted(
             text for text in different if not (text.isascii() and text.isdigit() and int(text) < len(names))
         ):
-            raise _wrong(f"label {shorten(lost[0])} is no number of class_names; expected 0 to {len(names) - 1} or -1")
+            raise _wrong(
+                f"label {shorten(lost[0])} is not an index of class_names; expected 0 to {len(names) - 1} or -1"
+            )
         if len(set(names)) < len(names):
             raise _wrong("class_names has a name twice; expected a different one for each class")
         places = {str(place): place for place in range(len(names))}
@@ -362,7 +371,7 @@ def _label(value) -> str:
         if math.isnan(value):
             return ""
         if not value.is_integer():
-            raise _wrong(f"label {value:g} is no whole number; expected class ids, names, or -1 for unknown")
+            raise _wrong(f"label {value:g} is not a whole number; expected class ids, names, or -1 for unknown")
         value = int(value)
     text = next(_texts([value], 120))
     return "" if text == "-1" else text

@@ -9,7 +9,7 @@ from lps.tables import boards
 from lps.tables.boards import BoardChart
 from lps.ui.shared import url_fields
 
-_LOGS = {"": "Linear", "y": "Log y", "x": "Log x", "xy": "Both log"}
+_LOGS = {"": "Linear", "y": "Log y", "x": "Log x", "xy": "Log x and y"}
 
 
 def offer_new(charts: Sequence[BoardChart], words: Mapping[str, str], groupings: Mapping[str, str]) -> None:
@@ -31,7 +31,7 @@ def show_menu(
         _agree(place, chart)
         _choose(place, chart, words, groupings, on_change=_change, args=(number, list(charts)))
         with st.container(horizontal=True, gap="small"):
-            st.button("Earlier", key=f"{place}_up", icon=":material/arrow_upward:", on_click=_move,
+            st.button("Move up", key=f"{place}_up", icon=":material/arrow_upward:", on_click=_move,
                       args=(number, list(charts), -1), disabled=number == 0)  # fmt: skip
             st.button("Remove", key=f"{place}_remove", icon=":material/delete:", on_click=_remove,
                       args=(number, list(charts)), disabled=len(charts) == 1)  # fmt: skip
@@ -43,10 +43,10 @@ def _choose(place: str, chart: BoardChart, words: Mapping[str, str], groupings: 
     xs = {**boards.OVER, chart.x: boards.OVER.get(chart.x, chart.x), **words}
     by = {chart.by: chart.by} | dict(groupings)
     st.selectbox("Measurement", list(ys), format_func=lambda name: words.get(name, name), key=f"{place}_y", **then)
-    st.selectbox("Over", list(xs), format_func=lambda name: xs.get(name, name), key=f"{place}_x", **then)
-    about = "Draws the mean of the runs of a group, with a band of ± one standard deviation"
-    st.selectbox("A line per", list(by), format_func=lambda k: by.get(k, k), key=f"{place}_by", help=about, **then)
-    about = "Weight of earlier values; the recorded line stays visible, faint"
+    st.selectbox("X axis", list(xs), format_func=lambda name: xs.get(name, name), key=f"{place}_x", **then)
+    about = "A line for several runs is their mean; its band is ± one standard deviation"
+    st.selectbox("One line per", list(by), format_func=lambda k: by.get(k, k), key=f"{place}_by", help=about, **then)
+    about = "Weight of earlier values. The recorded values stay visible as a pale line"
     st.slider("Smoothing", 0.0, boards.MOST_SMOOTH, step=0.01, key=f"{place}_smooth", help=about, **then)
     st.segmented_control("Axes", list(_LOGS), format_func=_LOGS.get, key=f"{place}_log", required=True, **then)
 

@@ -72,9 +72,9 @@ def _board(find: str) -> None:
         st.info("No runs match. Remove a filter above.", icon=":material/filter_alt_off:")
         return
     if by and not st.query_params.get_all("chart"):
-        alike = "except for the seed" if by == grouping.EVERYTHING else f"in {by}"
-        about = f"{counted(len(shown.entries), 'run')}: each line is the mean of the runs that are equal {alike}."
-        st.caption(escape.markdown(f"{about} Press Change to draw a line per run."))
+        alike = "equal settings except for the seed" if by == grouping.EVERYTHING else f"the same {by}"
+        about = f"{counted(len(shown.entries), 'run')}: each line is the mean of runs with {alike}."
+        st.caption(escape.markdown(f"{about} Press Change to draw one line per run."))
     look = theme.palette(), run_list.pinned()
     lines = [board_charts.lines_of_runs(chart, shown.entries, shown.histories, *look) for chart in charts]
     with st.container(key="board"):
@@ -123,7 +123,7 @@ def _shown(find: str) -> Shown:
         fitting = entries
     entries = [entry for entry in fitting if entry.config is not None]
     if len(entries) > MOST:
-        st.caption(f"The newest {MOST} of {counted(len(entries), 'run')}. Narrow the filter to see others.")
+        st.caption(f"Showing the newest {MOST} of {counted(len(entries), 'run')}. Narrow the filter to see others.")
     entries = entries[:MOST]
     histories = [history(entry.run) for entry in entries]
     notices.show_left_out({titles.label(entry.run): past for entry, past in zip(entries, histories)})
@@ -161,7 +161,7 @@ def _show_chart(
         plot(figure, f"board_{number}", alt, code=code, board=board)
         silent = len(shown.labels) - len(drawn) if not chart.by else 0
         if silent:
-            st.caption(f"{counted(silent, 'run')} without {escape.markdown(measurement_name(chart.y))}.")
+            st.caption(f"Not recorded by {counted(silent, 'run')}: {escape.markdown(measurement_name(chart.y))}.")
 
 
 def _show_values(charts: Sequence[BoardChart], shown: Shown) -> None:

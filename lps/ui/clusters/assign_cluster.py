@@ -19,7 +19,7 @@ def ask(here: View, images: Sequence[int], key: str, without: int | None = None)
     """
     clusters = {c.id: here.title(c.id) for c in here.clusters if c.id != without}
     st.selectbox(
-        f"Put {counted(len(images), 'chosen image')} in",
+        f"Move {counted(len(images), 'chosen image')} to",
         [_NEW, *clusters],
         index=None,
         format_func=lambda cluster: clusters.get(cluster, "A new cluster"),

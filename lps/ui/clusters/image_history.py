@@ -20,9 +20,9 @@ from lps.wording import counted
 
 _PICTURE = 256  # pixels
 HELPS = {
-    "Confidence": "Confidence in the predicted id. For most methods it is the probability of that id. For methods "
-    "that cluster features it measures how much closer the image is to the centre of its own cluster than to the "
-    "next centre",
+    "Confidence": "Confidence in the predicted id. For most methods, it is the probability of that id. For methods "
+    "that cluster features, it measures how much closer the image is to its own cluster centre than to "
+    "the next one",
     "Predicted": "The id that the network predicted, before your merges and splits",
 }
 
@@ -105,11 +105,11 @@ def compare(here: View, images: Images | None, pair: tuple[int, int]) -> None:
 def in_one_cluster(first: list[Moment], second: list[Moment]) -> str:
     """At how many epochs two images were in one cluster, and since when they are or are not. Of the same epochs."""
     together = [one.heir == other.heir for one, other in zip(first, second, strict=True)]
-    said = f"In one cluster at {sum(together)} of {counted(len(together), 'epoch')}"
+    said = f"In the same cluster at {sum(together)} of {counted(len(together), 'epoch')}"
     now, changed = together[-1], [k for k in range(1, len(together)) if together[k] != together[k - 1]]
     if changed:
         said += f", {'together' if now else 'apart'} since epoch {first[changed[-1]].epoch}"
-    return f"{said}. Dots: in one cluster; crosses: in different ones."
+    return f"{said}. Dots: in the same cluster; crosses: in different clusters."
 
 
 def _show_omission(here: View) -> None:

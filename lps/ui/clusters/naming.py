@@ -62,7 +62,7 @@ def _carry(here: View, epoch: int) -> None:
         if steps:
             name_field.record(here, steps)
         if lost:
-            words = f"No cluster of this epoch matches {', '.join(lost)}; epoch {epoch} still has it."
+            words = f"No cluster of this epoch matches {', '.join(lost)}. Open epoch {epoch} to see it."
             st.session_state[_NOTE] = words
 
 
@@ -122,10 +122,10 @@ def _show_verdicts(here: View, cluster: int, ticked: tuple[int, ...]) -> None:
     with st.container(horizontal=True, gap="small"):
         rejected = cluster in here.said.rejected
         st.button(
-            "Is a class" if rejected else "Not a class",
+            "Mark as a class" if rejected else "Mark as not a class",
             key="reject",
             icon=":material/undo:" if rejected else ":material/block:",
-            help="Images of a rejected cluster get no label",
+            help="Images of a cluster that is not a class get no label",
             on_click=_say,
             args=(here, [{"do": "accept" if rejected else "reject", "id": cluster}]),
         )
@@ -152,7 +152,7 @@ def _show_steps(here: View, cluster: int, entries: Sequence[Mapping]) -> None:
             type="tertiary",
             icon=":material/undo:",
             disabled=not standing,
-            help=escape.markdown(f"Takes back: {last}") if last else "Nothing to undo at this epoch",
+            help=escape.markdown(f"Undoes: {last}") if last else "Nothing to undo at this epoch",
             on_click=_undo,
             args=(here, len(said)),
         )
@@ -202,7 +202,7 @@ def _offer_states(here: View, said: Sequence[Mapping]) -> None:
     for number, entry in enumerate(said, start=1):
         when = time.strftime("%d %b %H:%M", time.localtime(entry.get("time", 0)))
         states[number] = f"{number} · {when} · {naming.words(entry)}"
-    with st.popover("Earlier", icon=":material/history:", type="tertiary", help="Every earlier state can be restored"):
+    with st.popover("History", icon=":material/history:", type="tertiary", help="Restore any earlier state"):
         key = f"state {len(said)}"
         st.selectbox(
             "State after",

@@ -39,7 +39,7 @@ _MATCHING = (
 
 def main() -> None:
     """The whole page."""
-    words = "No run has predictions yet. The first epoch of training makes them."
+    words = "No run has predictions yet. They appear after the first epoch of training."
     runs = page_head.begin_with("Clusters", points.epochs, words, ":material/category:")
     if runs:
         _show_clusters(runs)
@@ -101,7 +101,7 @@ def _watch(run: Run, epoch: int) -> None:
     """Offer a newer epoch without taking away the one that is looked at."""
     newest = points.epochs(run)[-1:]
     if newest and newest[0] > epoch:
-        label = f"Epoch {newest[0]} has been evaluated: show it"
+        label = f"Show the new epoch {newest[0]}"
         if st.button(label, icon=":material/update:", key="clusters_newer", type="tertiary"):
             epoch_choice.choose(epoch_choice.place_of("clusters", run), newest[0])
             st.rerun()
@@ -160,7 +160,7 @@ def summary(here: View) -> str:
     said += [f"{flagged} with a flag"] if flagged else []
     if unknown:
         known = len(here.truth) - unknown - len(here.split.validation)
-        said.append(f"{unknown:,} of unknown class" if known else "no true class known")
+        said.append(f"{unknown:,} of unknown class" if known else "true classes unknown")
     return " · ".join(said)
 
 

@@ -32,8 +32,11 @@ def offer(here: View, cluster: int, ticked: tuple[int, ...], images: Images | No
         if count:
             _show_parts(here, cluster, ids, features, count, images)
     if ticked:
-        words = f"More like {'this one' if len(ticked) == 1 else f'these {len(ticked)}'}"
-        how = {"icon": ":material/image_search:", "help": "The images with the most similar features, of all clusters"}
+        words = f"Find images like {'this one' if len(ticked) == 1 else f'these {len(ticked)}'}"
+        how = {
+            "icon": ":material/image_search:",
+            "help": "Searches all clusters for the images with the most similar features",
+        }
         st.button(words, key="more_like", on_click=_ask_like, args=(here, cluster, ticked), **how)
 
 

@@ -17,7 +17,7 @@ from lps.ui.pictures.predictions import View
 from lps.ui.server import routing
 from lps.ui.shared import escape, select, take_away
 
-_RULES = {"all": "All", "confident": "Confident", "looked-at": "Looked at"}
+_RULES = {"all": "All", "confident": "Confident", "looked-at": "Reviewed"}
 _STARTS = {"weights": "From its final weights", "afresh": "From its start weights"}
 _KEEP, _DISSOLVE, _MERGE = "Keep as novel", "Dissolve", "Merge into"
 _VISIT = "train_on_visit"
@@ -25,17 +25,17 @@ _VISIT = "train_on_visit"
 
 def show_training_on(here: View) -> None:
     """The way from names to the next run."""
-    st.subheader("Train on", anchor=False)
+    st.subheader("Continue training", anchor=False)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         is_ready = not here.said.is_empty and not here.run.is_recorded
         pressed = st.button(
-            "Train on with these names",
+            "Continue with these names",
             key="train_on",
             type="primary",
             icon=":material/model_training:",
             disabled=not is_ready,
         )
-        why = "Starts a new run. Its labels are those of this run plus the clusters you named."
+        why = "Starts a new run with the labels of this run and of the clusters that you named."
         st.caption(
             why
             if is_ready
@@ -48,12 +48,12 @@ def show_training_on(here: View) -> None:
         _ask(here)
 
 
-@st.dialog("Train on with these names", width="medium")
+@st.dialog("Continue training with these names", width="medium")
 def _ask(here: View) -> None:
     """How many pictures count, what becomes of clusters without a name, what to begin with; what that is; the start."""
     run, epoch = here.run, here.epoch
     rule = st.segmented_control(
-        "Pictures of named clusters that become labeled",
+        "Which pictures of named clusters become labeled",
         list(_RULES),
         format_func=_RULES.get,
         key="train_on_labels",
@@ -118,7 +118,7 @@ def _ask_unnamed(here: View) -> dict[int, int | None]:
     )["In the new run"]
     st.caption(
         "A dissolved cluster is not a class of the new run: its pictures stay unlabeled and can join other classes. "
-        "This is the default for clusters that look mixed and for those that you marked as not a class."
+        "By default, clusters are dissolved if they look mixed or if you marked them as not a class."
     )
     return {c.id: targets.get(answer) for c, answer in zip(free, answers) if answer != _KEEP}
 

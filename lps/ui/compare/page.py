@@ -256,8 +256,8 @@ def _show_published() -> None:
     with st.expander("Numbers of the paper"):
         data_table.show_data_table(_published_columns(), published(), "Table 1 of the LPS paper")
         st.caption(
-            "Table 1 of the LPS paper, means of three runs. If seen accuracy is matched, All cannot exceed the "
-            "weighted mean of seen and novel; the last column marks where it does."
+            "Table 1 of the LPS paper, means of three runs. If seen accuracy uses a matching, All cannot exceed the "
+            "weighted mean of seen and novel. The last column marks the rows where it does."
         )
 
 

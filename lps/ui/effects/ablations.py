@@ -22,7 +22,9 @@ def show_ablation(scored: Sequence[Scored], waiting: Sequence[Config]) -> None:
     found = ablation.tables(scored)
     if not found:
         method = catalog.method_info(scored[0].config.method).title
-        st.caption(f"This table switches off the parts of LPS one by one; there is none for {escape.markdown(method)}.")
+        st.caption(
+            f"This table switches off the parts of LPS one by one. It does not exist for {escape.markdown(method)}."
+        )
         return
     table = _pick_table(found)
     on_their_way = waiting_rows(table, waiting)
@@ -40,7 +42,7 @@ def _pick_table(found: Sequence[ablation.AblationTable]) -> ablation.AblationTab
     named = {}
     for table, text in zip(found, words):
         own = [ablation.differences(table), "" if len({t.background.id for t in found}) == 1 else text.split(" · ")[0]]
-        head = ", ".join(filter(None, own)) or "as usual"
+        head = ", ".join(filter(None, own)) or "default settings"
         named[table.id] = f"{head} · {len(table.groups)} of {len(table.rows)} rows, {counted(table.runs, 'run')}"
     chosen = url_fields.choose(st.selectbox, "full", "Full method", named, width=420)
     return next(table for table in found if table.id == chosen)

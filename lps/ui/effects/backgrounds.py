@@ -33,7 +33,7 @@ def background_words(found: Sequence[Background]) -> list[str]:
     told = [{key: flat[key] for key in keys if flat[key] != usual[key]} for flat in flats]
     noun = "value" if len(found[0].settings) == 1 else "cell"
     numbers = [f"{counted(len(b.groups), noun)}, {counted(len(b.members), 'run')}" for b in found]
-    return [f"{effects.in_words(own) or 'as usual'} · {number}" for own, number in zip(told, numbers)]
+    return [f"{effects.in_words(own) or 'default settings'} · {number}" for own, number in zip(told, numbers)]
 
 
 def waiting_cells(background: Background, waiting: Sequence[Config]) -> set[tuple]:

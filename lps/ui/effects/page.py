@@ -58,7 +58,7 @@ def main() -> None:
     """The whole page."""
     page_head.show_title("Effects")
     missing_runs.start_asked()
-    runs = _asked() or select.comparable(select.open_runs())
+    runs = select.comparable(select.open_runs())
     missing_runs.show_started()
     chosen = _pick(runs)
     if chosen is None:
@@ -83,18 +83,6 @@ def main() -> None:
         ablations.show_ablation(scored, chosen.waiting)
     else:
         _show_setting(scored, varied, chosen.measure)
-
-
-def _asked() -> list[Run]:
-    """The runs that the address names, as the link of a sweep does; none where it names fewer than two."""
-    named = st.query_params.get_all("run")
-    runs = [run for run in select.open_runs() if run.id in named]
-    if len(runs) < 2:
-        return []
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(f"Only {counted(len(runs), 'chosen run')}.", width="content")
-        st.button("Show all runs", type="tertiary", on_click=url_fields.put, args=("run", None))
-    return runs
 
 
 def _views() -> dict[str, str]:
@@ -316,11 +304,11 @@ def _about_curves(
     spread = f"Each point is the mean of n = {number} seeds, each bar ± one standard deviation, each small dot one run."
     said = [spread if counts[-1] > 1 else "Each point is one run, so the spread is unknown."]
     if len(groups) == 1:
-        said.append("No two runs differ in this setting alone, so there is no effect to see yet.")
+        said.append("No two runs differ only in this setting, so there is no effect to see yet.")
     lacking = [value for value in axis.values if value not in groups]
     if lacking:
         values = escape.markdown(", ".join(map(effect_charts.in_short, lacking)))
-        said.append(f"Only run with other settings: {values}. The line has a gap there.")
+        said.append(f"No run with these other settings has {values}. The line has a gap there.")
     if num_backgrounds > 1:
         said.append("Runs that differ in other settings are not included; choose them above.")
     if shown.kind == "places":
@@ -367,7 +355,7 @@ def _show_all(scored: Sequence[Scored], varied: Mapping[str, list], measure: str
     except UserError as error:
         found, left_out, trouble = [], {}, error
     _show_lines(scored, varied, measure, [name for item in found for name in item.setting.split(", ")])
-    st.markdown(f"**Settings that go with {MEASURES[measure].lower()}**")
+    st.markdown(f"**Settings associated with {MEASURES[measure].lower()}**")
     if trouble:
         st.caption(escape.markdown(f"Importance {str(trouble).removeprefix('importance: ')}."))
         return
@@ -419,8 +407,9 @@ def _about_importance(scored: Sequence[Scored], left_out: Mapping[str, str]) -> 
     """What the bars are, and what they are not."""
     associated = effects.associations(scored)
     said = [
-        "Share of the variance between setups (means over seeds) that a setting explains beyond all other settings, "
-        "in a linear model of main effects (type III sum of squares). The mark is the share that a setting gets on "
+        "Share of the variance between setups (means over seeds) that a setting explains beyond all other settings. "
+        "The model is linear with main effects only (type III sum of squares). The mark is the share that a setting "
+        "gets on "
         "average if no setting has an effect. Interactions between settings are not shown. The shares describe only "
         "these runs."
     ]
@@ -429,8 +418,8 @@ def _about_importance(scored: Sequence[Scored], left_out: Mapping[str, str]) -> 
     for one, other, strength in associated[:_MOST_ASSOCIATED]:
         pair = f"{escape.markdown(one)} and {escape.markdown(other)}"
         said.append(
-            f"{pair} were varied together (Cramer's V {strength:.2f}): their shared effect is counted for neither, "
-            "so a short bar does not mean that a setting has no effect."
+            f"{pair} were varied together (Cramer's V {strength:.2f}). Their shared effect is counted for neither of "
+            f"them, so even a setting with a short bar may have an effect."
         )
     for settings in effects.changed_together([member.config for member in scored]):
         said.append(f"Always changed together, so they count as one: {escape.markdown(', '.join(settings))}.")

@@ -137,9 +137,9 @@ def show_margins(belief: ClassEstimate, divergence: float, prior: np.ndarray | N
         if recorded is not None:
             mark = "Line" if belief.classes > explain_charts.SORTED_FROM else "Rings"
             st.caption(
-                f"{mark}: recorded by the run, averaged over its batches. Batches are uneven by chance, and early in "
-                "training their shares change within an epoch, so their margins are usually larger than those of the "
-                "mean distribution."
+                f"{mark}: recorded by the run, averaged over its batches. These margins are usually larger than "
+                f"those of the mean distribution. Batches are uneven by chance, and early in training their shares "
+                f"change within an epoch."
             )
     return values
 

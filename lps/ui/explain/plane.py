@@ -26,10 +26,11 @@ _WORLD = {
     "epochs": 20,
 }  # fmt: skip
 _ABOUT = (
-    "Novel points count as correct by the best matching of novel ids to novel classes. On 40 fresh sets of points, "
-    "C = 10 compared with no margin: 78 % against 44 % of the novel points at entropy weight 0.25 (23 to 46 points "
-    "more, 95 % interval), 78 % against 76 % at weight 1 (5 fewer to 9 more: not distinguishable), and 44 % against "
-    "33 % without the entropy term (4 to 18 more). Margin and entropy term do a similar job here. To see their effect "
+    "Novel points count as correct by the best matching of novel ids to novel classes. We compared C = 10 with no "
+    "margin on 40 fresh sets of points (95 % intervals). Entropy weight 0.25: 78 % instead of 44 % of the novel "
+    "points are correct (23 to 46 points more). Weight 1: 78 % instead of 76 % (5 fewer to 9 more: not "
+    "distinguishable). No entropy term: 44 % instead of 33 % (4 to 18 more). Margin and entropy term do a similar "
+    "job here. To see their effect "
     "on pictures, compare runs."
 )
 _TONES = ("color-mix(in oklab, {}, var(--ink) {}%)", (0, 20, 36))
@@ -50,8 +51,9 @@ def show_plane() -> None:
     """The race with its two sliders."""
     st.markdown(
         "**A simulation in the plane, not your run.** Your browser trains a small classifier on 400 made-up points "
-        "with the loss of LPS: three seen classes (circles; half of them labeled, with a frame) and two novel "
-        "classes between them (diamonds). The colour of a point is its prediction: a :blue[blue] diamond is a novel "
+        "with the loss of LPS. Three classes are seen (circles; half of them are labeled, with a frame). Two novel "
+        "classes lie between them (diamonds). The colour of a point is its prediction: a :blue[blue] diamond is a "
+        "novel "
         "point that was taken for a seen class. The vertical marks on the bars show the same start without the "
         "margin."
     )
@@ -68,9 +70,9 @@ def _html() -> str:
     return f"""<div class="lps-plane"><div class="lps-plane-body">
 <canvas class="lps-plane-canvas" role="img" aria-label="{alt}"></canvas>
 <div class="lps-plane-side">
-{_bar("seen", "Seen, right")}
-{_bar("novel", "Novel, right")}
-{_bar("guesses", "Guesses that go to seen classes (dashed: fair)", '<div class="lps-plane-fair"></div>')}
+{_bar("seen", "Seen, correct")}
+{_bar("novel", "Novel, correct")}
+{_bar("guesses", "Guesses for seen classes (dashed: equal shares)", '<div class="lps-plane-fair"></div>')}
 <div><div class="lps-plane-kl"></div>
 <div class="lps-plane-brakes" role="img" aria-label="Margin of every class">{brakes}</div>
 <div class="lps-plane-quiet">Margin of every class</div></div>

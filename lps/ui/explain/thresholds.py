@@ -105,16 +105,16 @@ def _threshold_formula(done: float, start: float, end: float, value: float) -> s
 def _words_of(now: dict[str, float], when: str) -> str:
     """What the thresholds of a moment ask for, in words."""
     if set(now) != set(_GROUPS):
-        asked = " and ".join(f"called {group} must be {now[group]:.0%} sure" for group in now)
-        return f"{when} an image {asked}." if asked else f"{when} nothing was recorded."
+        asked = " and ".join(f"predicted as {group} needs a confidence of at least {now[group]:.0%}" for group in now)
+        return f"{when}, an image {asked}." if asked else f"{when}, nothing was recorded."
     text = (
-        f"{when} a guess **:blue[seen]** counts when the model is {now['seen']:.0%} sure of it, "
-        f"a guess **:orange[novel]** from {now['novel']:.0%} on. "
+        f"{when}, a **:blue[seen]** guess counts if its confidence is at least {now['seen']:.0%}, a "
+        f"**:orange[novel]** guess if it is at least {now['novel']:.0%}. "
     )
     if now["novel"] < now["seen"]:
         text += (
-            "The model has no labels of novel classes, so it is less sure of them; with one threshold for all, "
-            "hardly any would pass. The thresholds rise as the guesses get better."
+            "The model has no labels of novel classes, so it is less sure of them. With one threshold for all "
+            "classes, hardly any novel guess would pass. The thresholds rise as the guesses get better."
         )
     return text
 
@@ -188,6 +188,7 @@ def purity_words(groups: dict[str, Adoption]) -> str:
 
 def _described(groups: dict[str, Adoption]) -> str:
     parts = [
-        f"{found.passing} of {counted(found.images, 'image')} called {group} pass" for group, found in groups.items()
+        f"{found.passing} of {counted(found.images, 'image')} predicted as {group} pass"
+        for group, found in groups.items()
     ]
     return f"{'; '.join(parts)}. {purity_words(groups)}"

@@ -69,8 +69,8 @@ def _show_effect(said: Decided) -> None:
 
 def _offer(config: Config, standing: background.JobState) -> None:
     about = (
-        "Looks for near duplicates (also between pictures for training and for tests), for outliers, and for labels "
-        "that differ from those of all similar pictures. Nothing changes until you decide, and your files never change."
+        "Finds near duplicates (also between the training and the test set), outliers, and labels that differ from "
+        "those of all similar pictures. Nothing changes until you decide, and your files never change."
     )
     kept = background_jobs.kept_in_words(audits.looked_at(config))
     questions.offer(

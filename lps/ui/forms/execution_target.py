@@ -109,7 +109,7 @@ def show_target(several: bool = False) -> None:
             about = {"placeholder": option.example, "height": 80}
             _ask(st.text_area, name, kept.get(name, ""), f"{_label(option)}, one per line", **about)
             fields.say(place.errors.get(name))
-    words = "one array of jobs" if several else "one job"
+    words = "one job array" if several else "one job"
     st.caption(
         f"Submitted as {words}. A run that is preempted or reaches its time limit continues from its checkpoint."
     )

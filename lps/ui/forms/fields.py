@@ -323,7 +323,7 @@ def ask_seeds(kind: str, usual: str, about: str) -> str:
 
 def ask_name(kind: str, does: str, most: int) -> str:
     """The name of what is asked for. kind: as of `ask_seeds`; does: "covers", as said of it; most: letters."""
-    about = f"Its runs carry the tag {kind}:NAME. Without a name it is named after what it {does}"
+    about = f"Its runs carry the tag {kind}:NAME. Without a name, it is named after what it {does}"
     return url_fields.text("Name", f"{kind}_name", max_chars=most, placeholder="Automatic", help=about)
 
 
@@ -339,7 +339,9 @@ def ask_fixed(
 ) -> dict[str, str]:
     """Settings that all runs have alike: name -> text. name: of the box in the address; prefix: of its fields."""
     found = {}
-    chosen = url_fields.many(label, name, list(known), usual, placeholder="None: everything else has its default")
+    chosen = url_fields.many(
+        label, name, list(known), usual, placeholder="None: all other settings have their defaults"
+    )
     with grid(width):
         for key in chosen:
             with explained(known[key], errors):

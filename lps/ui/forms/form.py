@@ -27,7 +27,7 @@ _LEADING = ("features", "network.name")  # other settings' defaults follow from 
 _MAXIMUM_SEEDS = 32
 _EFFORTS = {"stored": ["stored features"], "light": ["light"]}  # as a summary says them
 _LABELS = {
-    "split.rule": "Labels drawn",
+    "split.rule": "How labels are drawn",
     "split.seed": "Split seed",
     "split.imbalance": "Imbalance of the classes",
     "split.imbalance_order": "Large classes",
@@ -35,19 +35,12 @@ _LABELS = {
     "split.index_files": "Folder of index files",
     "split.num_novel": "Novel classes to look for",
     "prior.every": "Epochs between estimates",
-    "prior.confidence": "Confidence that counts",
+    "prior.confidence": "Minimum confidence",
     "prior.shares": "Given shares",
     "split.validation_ratio": "Share of labels withheld for validation",
     "split.test_ratio": "Share of images set aside for testing",
 }
-_SPELLED = {
-    "lr": "learning rate",
-    "kl": "KL",
-    "num": "number of",
-    "kmeans": "k-means",
-    "pca": "PCA",
-    "dataset": "data set",
-}
+_SPELLED = {"lr": "learning rate", "kl": "KL", "num": "number of", "kmeans": "k-means", "pca": "PCA"}
 
 
 @dataclass(frozen=True)
@@ -244,14 +237,6 @@ def label(key: str) -> str:
     """`split.labeled_ratio` as a person reads it: "Labeled ratio"."""
     words = " ".join(_SPELLED.get(word, word) for word in key.rpartition(".")[2].split("_"))
     return _LABELS.get(key, words[:1].upper() + words[1:])
-
-
-def full_label(key: str) -> str:
-    """The label where its group is not seen beside it: `network.name` is "Network name"."""
-    group, _, rest = key.rpartition(".")
-    if key in _LABELS or group in ("", "split"):
-        return label(key)
-    return f"{_SPELLED.get(group, group).capitalize()} {label(rest).lower()}"
 
 
 def formulas(objective: str) -> list[str]:

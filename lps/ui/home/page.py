@@ -39,7 +39,7 @@ _FOR_PICTURES = (
     "new pictures with the model."
 )
 _FOR_RESEARCH = (
-    "Train thirteen methods on fixed splits and vary one setting at a time. You get differences with confidence "
+    "Train twelve methods on fixed splits and vary one setting at a time. You get differences with confidence "
     "intervals, tables and figures."
 )
 _PER_PAGE = 8
@@ -74,10 +74,7 @@ def _row(run: Run) -> _ListedRun:
         run=run,
         state=state,
         about=titles.about(
-            config.method,
-            titles.data_of(run, config.dataset),
-            config.seed,
-            titles.without_paths(titles.changed_settings(run)),
+            config.method, config.dataset, config.seed, titles.without_paths(titles.changed_settings(run))
         ),
         age=_age(run),
         seen=_series(history, "accuracy/seen"),
@@ -146,8 +143,8 @@ def _card(title: str, words: str) -> Iterator[None]:
         with st.container(gap="xsmall"):
             st.markdown(f"**{escape.markdown(title)}**")
             st.caption(words)
-        with st.container(horizontal=True, vertical_alignment="center", key=f"way-{title}".replace(" ", "-")):
-            yield  # page.css makes its links as high as buttons
+        with st.container(horizontal=True, vertical_alignment="center"):
+            yield
 
 
 def _demo_duration() -> str:
@@ -223,7 +220,7 @@ def _standing(found: _ListedRun) -> str:
 
 def _title(found: _ListedRun) -> str:
     """The name that a person gave the run, else what it is about, else the folder."""
-    return titles.given_name(found.run) or found.about or found.run.id
+    return found.run.meta()["name"] or found.about or found.run.id
 
 
 def _show_accuracies(found: _ListedRun) -> None:
@@ -278,7 +275,7 @@ def _progress(run: Run, state: State, epochs: int, last_epoch: int) -> tuple[flo
         return None, f"in {executors.title(run.wish().on)}'s queue"
     if state.name == "queued":
         before = queue.position(run)
-        return None, f"{before} before it" if before else "next" if before == 0 else "not launched"
+        return None, f"{before} ahead" if before else "next" if before == 0 else "not launched"
     if not state.is_alive:
         planned = counted(epochs, "epoch")
         return None, planned if last_epoch == epochs else f"{last_epoch} of {planned}"

@@ -138,4 +138,4 @@ def _telling(part: str, run: Run, past: event_log.History, parts: dict[str, Run]
     if not catalog.method_info(run.config().method).seen_is_aligned:
         return ""
     lost, novel = recordings.swallowed(run)
-    return f"{_plain(past)} Seen classes have {lost} of {novel} novel pictures." if novel else ""
+    return f"{_plain(past)} The seen classes absorb {lost} of {novel} novel pictures." if novel else ""

@@ -63,7 +63,7 @@ def _offer(config: Config, standing: background.JobState) -> None:
     cancelled = f"The search was cancelled; {background_jobs.kept_in_words(config)}."
     about = (
         "Clusters the features of the start weights with every number of classes and compares the clusters with the "
-        "labels. Start weights that do not exist yet are made first and saved for your runs."
+        "labels. Missing start weights are computed first and saved for your runs."
     )
     questions.offer(
         "search", standing, cancelled, about, "Search", ":material/search:",

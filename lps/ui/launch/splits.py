@@ -213,7 +213,7 @@ def _show_ratio(error: str | None) -> None:
     if percent is None:
         fields.type_into("split.labeled_ratio", "Labeled ratio", error)
         return
-    about = "Share of the seen classes' images that keeps its label"
+    about = "Share of the images of seen classes that keep their label"
     words = {"format": "%d %%", "as_text": lambda value: text_of(value / 100), "help": about}
     fields.ask(st.slider, "split.labeled_ratio", "Labeled ratio", percent, 1, 100, **words)
     fields.say(error)
@@ -293,7 +293,7 @@ def _offer_download(draft: Draft) -> None:
 def show_chips(config: Config, split: Preview, colors: Palette) -> None:
     """Two rows of classes with pictures, seen and novel, each under its counts; bars where class sizes differ."""
     source = sources.source(config)
-    looked_for = f" · {split.looked_for} are looked for" if split.looked_for != len(split.novel) else ""
+    looked_for = f" · training looks for {split.looked_for}" if split.looked_for != len(split.novel) else ""
     rows = [
         ("seen", "blue", split.seen, colors.seen, f"{split.labeled:,} labeled · {split.unlabeled_seen:,} unlabeled"),
         ("novel", "orange", split.novel, colors.novel, f"{split.unlabeled_novel:,} unlabeled{looked_for}"),

@@ -65,13 +65,7 @@ def _about(run: Run) -> list[str]:
     if not run.meta()["name"]:
         return [run.id]  # the title says the rest
     changed = titles.changed_settings(run)
-    return [
-        titles.method_title(settings.method),
-        titles.data_of(run, settings.dataset),
-        f"seed {settings.seed}",
-        *changed,
-        run.id,
-    ]
+    return [titles.method_title(settings.method), settings.dataset, f"seed {settings.seed}", *changed, run.id]
 
 
 def _show_actions(run: Run, state: State) -> None:
@@ -128,7 +122,7 @@ def _show_queued(run: Run) -> None:
     """The run's place in the queue; the first of it begins where a slot is free."""
     before, reason = queue.position(run), desired_state.in_words(run.wish())
     words = {None: "It has not been started yet.", 0: "Waiting for a free slot; it is next."}
-    said = words.get(before, f"Waiting for a free slot; {before} before it.")
+    said = words.get(before, f"Waiting for a free slot; {counted(before or 0, 'run')} ahead of it.")
     if before is not None and queue.read_switch(run.root).paused:
         said = "Waiting: the queue is paused."
     elif before is not None and not launcher.is_tended(run.root):
@@ -242,7 +236,7 @@ def show_others(run: Run, past: History) -> None:
                 code = code_of("measurement", run, name)
                 plot(_of(figure, run), f"other:{name}", f"{name} over the epochs", code=code)
         if len(names) > measurements.MOST:
-            st.caption(f"{counted(len(names) - measurements.MOST, 'more measurement')}: on the page Compare.")
+            st.caption(f"{counted(len(names) - measurements.MOST, 'more measurement')}: see the page Compare.")
 
 
 def show_comparison(runs: list[Run]) -> None:
@@ -436,7 +430,9 @@ def show_settings(run: Run) -> None:
         return
     table = settings_table(settings)
     changed = int(table["Changed"].sum())
-    st.caption(f"{changed or 'None'} of the {len(table)} settings differ from the defaults of data set and method.")
+    st.caption(
+        f"{changed or 'None'} of the {len(table)} settings differ from the defaults of the data set and the method."
+    )
     if run.state().is_over and (words := provenance.other_version(run)):
         st.caption(escape.markdown(words))
     columns = [Column(head, table[head]) for head in ("Setting", "Value", "Default")]

@@ -26,8 +26,8 @@ def show_upload(choose: Callable[[Path], None]) -> None:
     )
     st.code(_HOW, language=None)
     st.caption(
-        "Own embeddings, of texts, sounds or anything else: one .npz or .parquet file with vectors, ids, the labels "
-        "that are known, and titles to show; or a .npy with a .csv beside it."
+        "You can also bring embeddings of texts, sounds or anything else. Give one .npz or .parquet file with "
+        "vectors, ids, known labels and titles, or a .npy file with a .csv file beside it."
     )
     about = "A folder with one sub-folder per class"
     folder_choice.show_two_ways(

@@ -117,8 +117,8 @@ def _ask_novel(folder: Path, config: Config | None, seen: FolderPreview) -> int 
     if not seen.unlabeled:
         why = "Every vector has a label" if is_vector_file(folder) else "Every picture lies in the folder of a class"
         st.info(
-            f"{why}. As a demonstration on your {_things(folder)}, the labels of half of the classes are hidden "
-            "from training, and the model has to find these classes.",
+            f"{why}, so this will be a demonstration. It hides the labels of half of the classes of your "
+            f"{_things(folder)} from training, and the model has to find these classes.",
             icon=":material/school:",
         )
         return None
@@ -130,7 +130,7 @@ def _ask_novel(folder: Path, config: Config | None, seen: FolderPreview) -> int 
     with st.container(border=True, gap="small"):
         novel = st.number_input(
             "Novel classes to look for", 1, max(1, seen.unlabeled), value=None, step=1, key=_NOVEL, width=240,
-            placeholder="How many?",
+            placeholder="How many classes are novel?",
         )  # fmt: skip
         if found is not None:
             st.caption(suggestion(found))

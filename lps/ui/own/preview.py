@@ -25,7 +25,7 @@ def _preview_folder(folder: str, moment: object) -> FolderPreview:
 
 def scan_folder(folder: Path) -> FolderPreview:
     """What lies in the folder or file now; raises `UserError`."""
-    with st.spinner("Looking at what is there", show_time=True):
+    with st.spinner("Reading the files", show_time=True):
         return _preview_folder(str(folder), (embeddings if is_vector_file(folder) else folders).stamp(str(folder)))
 
 

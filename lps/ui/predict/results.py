@@ -101,7 +101,7 @@ def _show_counts(found: Predicted, said: list[str], none: np.ndarray) -> None:
     if found.lost:
         names = escape.markdown(", ".join(found.lost))
         st.caption(
-            f"At epoch {found.epoch}, the epoch of the newest weights, no cluster matches the one that you "
+            f"The newest weights are of epoch {found.epoch}. At this epoch, no cluster matches the one that you "
             f"named {names}."
         )
 
@@ -158,9 +158,9 @@ def _show_kinds(found: Predicted, source: Path) -> None:
     if found.kinds:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption(
-                "To teach the model this class, put these pictures (new_kind in the table) into its training folder, "
-                "either in a sub-folder with the name of the class or among the pictures without labels, and train "
-                "again.",
+                "To teach the model this class, add these pictures (new_kind in the table) to its training folder "
+                "and train again. Put them into a sub-folder with the name of the class, or among the pictures "
+                "without labels.",
                 width="stretch",
             )
             st.page_link("pages/own.py", label="Add pictures", icon=":material/add_photo_alternate:")
@@ -241,7 +241,7 @@ def _show_one(run: Run, found: Predicted, row: int, said: str, source: Path) -> 
     st.markdown(escape.markdown(f"{words}."))
     alike, images = found.nearest[row].tolist(), _own(run)
     new = [Frame(seen.pixels[0], seen.sides(0), found.groups[int(found.cluster[row])], f"Picture, {said}")]
-    frames.show_frames([("This one", new)], _SIZE)
+    frames.show_frames([("This picture", new)], _SIZE)
     if images is None:
         st.caption("The run's pictures were not found.")
         return

@@ -34,7 +34,7 @@ _PLACE = "map"  # of refusals
 
 def main() -> None:
     """The whole page."""
-    words = "No run has recorded features yet. The first epoch of training does."
+    words = "No run has recorded features yet. They appear after the first epoch of training."
     runs = page_head.begin_with("Projection", points.epochs, words, ":material/scatter_plot:")
     if runs:
         _show_projection(runs)

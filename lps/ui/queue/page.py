@@ -302,7 +302,7 @@ def _columns(now: float) -> list[Column]:
         Column("Waits for", waits, "text", 190, about_wait, optional=True),
         Column("Priority", priority, "number", 64, "Runs of higher priority start first", optional=True),
         Column("Takes", takes, "text", 110, about_time, optional=True),
-        Column("Starts", starts, "text", 110, "Estimated from the runs before it", optional=True),
+        Column("Starts", starts, "text", 110, "Estimated from the runs ahead of it", optional=True),
         Column("Retries", of_run(_retries), "text", 70, about_retries, optional=True),
         Column("Method", of_run(lambda item: _id_part(item.run, 3).upper()), "text", 90),
         Column("Data set", of_run(lambda item: _id_part(item.run, 2)), "text", 80),

@@ -21,7 +21,7 @@ _MOST_MIXED = 3  # clusters that are offered
 
 def main() -> None:
     """The whole page."""
-    words = "No run has predictions yet. The first epoch of training makes them."
+    words = "No run has predictions yet. They appear after the first epoch of training."
     runs = page_head.begin_with("Review", points.epochs, words, ":material/checklist:")
     if runs:
         _show(runs)
@@ -52,8 +52,8 @@ def _show_account(run: Run, epoch: int) -> None:
         st.page_link("pages/launch.py", label="Launch a copy", **link)
         return
     st.caption(
-        "Pictures on which the network and the most similar pictures disagree come first: your decisions help most "
-        "there. Similar pictures are never shown in a row."
+        "The network and the most similar pictures disagree on the first pictures: your decisions help most there. "
+        "Similar pictures are never shown in a row."
     )
     with st.container(key="review_keys"):  # which a phone does not have (deck.css)
         st.caption("Keys: 1 to 5 choose a class, N types a class name, X none of these, S skip, U undo.")

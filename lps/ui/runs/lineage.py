@@ -24,7 +24,7 @@ def show(entry: RunRow, entries: Sequence[RunRow]) -> None:
         return
     by_id = {one.run.id: one for one in entries}
     names = {run: _about(by_id[run]) if run in by_id else f"{titles.short_id(run)}\nnot here" for run in family}
-    st.markdown("**Lineage**: which run was trained on from which")
+    st.markdown("**Lineage**: which run continues which")
     st.graphviz_chart(graph(family, names, by_id.keys(), entry.run.id, theme.palette()), width="content")
 
 

@@ -78,9 +78,11 @@ def door(address: str, names: list[str], port: int | None = None, token: str = "
     token: the person's own, "" for a new one where one is needed: beyond loopback.
     """
     if wide := [name for name in names if not _is_host_name(name)]:
-        raise UserError("server.allowedHosts", f"{shorten(wide[0])} is not a host name or address without a port")
+        raise UserError(
+            "server.allowedHosts", f"{shorten(wide[0])} is not a host name or an address; leave out the port"
+        )
     if token and (len(token) < _TOKEN_LENGTH or not (token.isascii() and token.isalnum())):
-        raise UserError("LPS_TOKEN", f"is not {_TOKEN_LENGTH} or more letters and digits")
+        raise UserError("LPS_TOKEN", f"must have at least {_TOKEN_LENGTH} letters and digits")
     lower = frozenset(name.lower() for name in names)
     if is_loopback(address):
         return Door(lower, port, token)

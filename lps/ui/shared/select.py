@@ -58,7 +58,7 @@ def show_hidden_switch() -> None:
     hidden = sum(run.meta()["hidden"] for run in own_runs())
     if hidden:
         words = "Include the runs that you hid on the page Runs"
-        st.toggle(f"{hidden} hidden too", key=_HIDDEN, bind="query-params", width="content", help=words)
+        st.toggle(f"Show {hidden} hidden", key=_HIDDEN, bind="query-params", width="content", help=words)
 
 
 def preferred(runs: list[Run]) -> list[Run]:

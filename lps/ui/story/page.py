@@ -161,9 +161,9 @@ def _tell_task(scene: Scene) -> str:
     labeled, unlabeled = len(scene.split.labeled), len(scene.split.unlabeled)
     novel = len(scene.names) - scene.seen
     return (
-        f"{labeled:,} pictures of seen classes have a label. {unlabeled:,} more lie in one unsorted pile, seen and "
-        f"novel mixed. The model must sort them into {len(scene.names)} piles: {scene.seen} that have a name, and "
-        f"{novel} that it must discover. This is called *open-world semi-supervised learning*."
+        f"{labeled:,} pictures of seen classes have a label. {unlabeled:,} more have none, seen and novel mixed. The "
+        f"model must sort them into {len(scene.names)} clusters: {scene.seen} that have a name, and {novel} that it "
+        f"must discover. This is called *open-world semi-supervised learning*."
     )
 
 
@@ -176,9 +176,9 @@ def _note_beginning(scene: Scene) -> str:
         else "the same network, trained on these pictures without labels (*SimCLR*)"
     )
     return (
-        f"Every run here begins with {begins}. Before training, k-means groups {start:.1f} % of the pile correctly, "
-        "but its groups have no names. Training names the seen classes; after it, LPS is right about "
-        f"{ends['lps']:.1f} % of the pile and FixMatch about {ends['fixmatch']:.1f} %."
+        f"Every run here begins with {begins}. Before training, k-means groups {start:.1f} % of the pictures without "
+        f"labels correctly, but its groups have no names. Training names the seen classes. After it, LPS is right on "
+        f"{ends['lps']:.1f} % of these pictures and FixMatch on {ends['fixmatch']:.1f} %."
     )
 
 
@@ -193,7 +193,7 @@ def _draw_task(scene: Scene) -> None:
         class_id = int(scene.targets[image])
         group = scene.group(class_id) if told else ""
         shown.append(
-            scene.frame(image, group, "", f"{scene.names[class_id]}, {group}" if told else "An unsorted picture")
+            scene.frame(image, group, "", f"{scene.names[class_id]}, {group}" if told else "A picture without a label")
         )
     frames.show_frames([("", shown)], _SIZE)
 
@@ -214,9 +214,9 @@ def _tell_swallowed(scene: Scene) -> str:
 def _note_scoring(scene: Scene) -> str:
     novel = scene.past("fixmatch").last("accuracy/novel")
     return (
-        f"Other pages still show a novel accuracy of {100 * novel:.0f} % for FixMatch. They count novel pictures "
-        "with the same guess as a group, even if the guess is a seen name, and match these groups one to one with "
-        "novel classes. That measures whether a class stays together, not whether it is taken for a seen class."
+        f"Other pages still show a novel accuracy of {100 * novel:.0f} % for FixMatch. They group novel pictures by "
+        f"guess, even if the guess is a seen name, and match these groups one to one with novel classes. That "
+        f"measures whether a class stays together, not whether it is taken for a seen class."
     )
 
 
@@ -251,7 +251,7 @@ def _mistaken(scene: Scene, rows: int = 2, most: int = 7) -> list[tuple[str, lis
 def _tell_margin(scene: Scene) -> str:
     novel = {part: 100 * scene.past(part).last("accuracy/novel") for part in ("lps", "no_margin")}
     idle, new = recordings.idle_piles(scene.runs["no_margin"])
-    without = f", where {idle} of {new} new piles are almost empty" if idle else ""
+    without = f", where {idle} of {new} new clusters are almost empty" if idle else ""
     return (
         ":blue[Seen] classes are learned at once, :orange[novel] ones later: that is the **gap**. LPS counts its "
         "guesses. The more guesses a class gets, the more LPS holds it back: that is the **margin**. At the end, "
@@ -263,8 +263,8 @@ def _tell_margin(scene: Scene) -> str:
 def _note_margin(scene: Scene) -> str:
     weight = scene.runs["lps"].config().hyperparameters["entropy_weight"]
     return (
-        f"Both runs weight the entropy term (explained in two steps) with {weight:g} instead of 1: at its full "
-        "weight it does nearly the same job, and the margin has little left to do. One pair of runs is an example, "
+        f"Both runs weight the entropy term (explained in two steps) with {weight:g} instead of 1. At full weight, "
+        f"it does nearly the same job as the margin, which then has little left to do. One pair of runs is an example, "
         "not evidence: *When the margin helps* compares 160 runs."
     )
 
@@ -281,8 +281,8 @@ def _tell_brake(scene: Scene) -> str:
     seen, novel = (line_charts.mean_margin(scene.past("lps"), group) for group in ("seen", "novel"))
     return (
         "The **KL divergence** measures how uneven the guesses are; at 0, all classes get the same share. The larger "
-        f"it is, the larger are the margins: in epoch {seen.index[0]} {seen.iloc[0]:.2f} for :blue[seen] classes on "
-        f"average, {novel.iloc[0]:.2f} for :orange[novel] ones; {_at_last(seen, novel)}. KL goes from "
+        f"it is, the larger the margins. In epoch {seen.index[0]}, they are {seen.iloc[0]:.2f} for :blue[seen] and "
+        f"{novel.iloc[0]:.2f} for :orange[novel] classes on average; {_at_last(seen, novel)}. KL goes from "
         f"{kl.iloc[0]:.2f} to {kl.iloc[-1]:.2f}, so the margin fades by itself."
     )
 
@@ -292,7 +292,7 @@ def _at_last(seen: pd.Series, novel: pd.Series) -> str:
     epoch = alike_from(seen, novel)
     if epoch <= seen.index[-1]:
         return f"from epoch {epoch} on, both are about equal"
-    return f"at the end {seen.iloc[-1]:.2f} and {novel.iloc[-1]:.2f}"
+    return f"at the end, {seen.iloc[-1]:.2f} and {novel.iloc[-1]:.2f}"
 
 
 def alike_from(seen: pd.Series, novel: pd.Series) -> int:
@@ -310,9 +310,9 @@ def _note_target(scene: Scene) -> str:
     times = pile[scene.seen :].mean() / pile[: scene.seen].mean()
     return (
         "The target is an equal share for every class, because LPS does not know the true shares. Labels and "
-        "confident guesses count together, and over all pictures the classes are nearly equal here "
-        f"({100 * trained.min():.1f} to {100 * trained.max():.1f} %), although novel classes are {times:.1f} times "
-        "as large in the unsorted pile. If classes differ in size, the target is only approximate."
+        "confident guesses count together. Over all pictures, the classes are nearly equal here "
+        f"({100 * trained.min():.1f} to {100 * trained.max():.1f} %). Among the pictures without labels, "
+        f"novel classes are {times:.1f} times as large. If classes differ in size, the target is only approximate."
     )
 
 
@@ -330,10 +330,10 @@ def _tell_collapse(scene: Scene) -> str:
     piles = recordings.piles(scene.runs["no_entropy"])
     empty, largest = int((piles == 0).sum()), int(piles.max())
     novel = {part: scene.past(part).last("accuracy/novel") for part in ("lps", "no_entropy")}
-    state = f"**{empty} piles stay empty**" if empty else "the piles become uneven"
+    state = f"**{empty} clusters stay empty**" if empty else "the clusters become uneven"
     return (
-        "Another term of LPS, *entropy*, makes the model use all its piles. Without it, the model tends to put "
-        f"several novel classes on one pile: here {state}, and the largest pile has {largest} pictures. Novel accuracy "
+        "Another term of LPS, *entropy*, makes the model use all its clusters. Without it, the model tends to put "
+        f"several novel classes into one cluster: here {state}, and the largest has {largest} pictures. Novel accuracy "
         f"ends at {100 * novel['no_entropy']:.1f} % instead of {100 * novel['lps']:.1f} %. This is called **collapse**."
     )
 
@@ -344,11 +344,11 @@ def _draw_collapse(scene: Scene) -> None:
     top = max(int(fair.max()), *(int(count.max()) for count in counts.values()))
     names = [scene.names[i] if i < scene.seen else recordings.pile_name(i, scene.seen) for i in range(len(fair))]
     st.caption(f"{COLORS} {names[scene.seen]} to {names[-1]} have no name. Dashed: the true number.")
-    heads = {"no_entropy": "**Without entropy**: pictures on each pile", "lps": "**LPS**"}
+    heads = {"no_entropy": "**Without entropy**: pictures in each cluster", "lps": "**LPS**"}
     for part, words in heads.items():
         st.markdown(words)
         figure = story_charts.piles(counts[part], fair, scene.seen, names, top, theme.palette())
-        plot(figure, f"story_piles_{part}", f"Pictures on each pile: {', '.join(map(str, counts[part].tolist()))}")
+        plot(figure, f"story_piles_{part}", f"Pictures in each cluster: {', '.join(map(str, counts[part].tolist()))}")
 
 
 # ---------------------------------------------------------------------------------------------------- 7: the clusters
@@ -358,8 +358,8 @@ def _tell_clusters(scene: Scene) -> str:
     right = scene.past("lps").last("accuracy/novel")
     return (
         "Every dot is a picture; similar pictures are close together. The model had no labels of :orange[novel] "
-        f"classes, and yet they are separated: {100 * right:.1f} % are on the right pile. To the model, piles are "
-        "only numbers. You can look at a few typical pictures of each pile and name it."
+        f"classes, and yet they are separated: {100 * right:.1f} % are in the right cluster. To the model, clusters "
+        f"are only numbers. You can look at a few typical pictures of each cluster and name it."
     )
 
 
@@ -371,7 +371,7 @@ def _draw_clusters(scene: Scene) -> None:
     colors = coloring.color_table(table, "group", scene.seen, scene.names, theme.palette())
     alt = "Pictures as dots: every class, seen or novel, forms a separate group"
     show_map(table, colors, "story_map", alt, tuple(scene.names), height=300)
-    st.markdown("The most confident pictures on each new pile")
+    st.markdown("The most confident pictures in each new cluster")
     frames.show_frames(_typical(scene, run), _SIZE)
 
 
@@ -383,7 +383,9 @@ def _typical(scene: Scene, run: Run, most: int = 5) -> list[tuple[str, list[Fram
         sure = members[np.argsort(-found.confidence[members], kind="stable")][:most]
         images = scene.split.unlabeled[sure].tolist()
         words = f"{recordings.pile_name(i, scene.seen)}: {len(members)} pictures"
-        rows.append((words, [scene.frame(image, "novel", "", f"Image {image} on pile {words}") for image in images]))
+        rows.append(
+            (words, [scene.frame(image, "novel", "", f"Picture {image} in cluster {words}") for image in images])
+        )
     return rows
 
 
@@ -411,14 +413,14 @@ def _draw_next(scene: Scene) -> None:
     runs = {part: run.id for part, run in scene.runs.items()}
     beside = {"run": [runs[part] for part in ("lps", "no_margin", "fixmatch")]}
     doors = [
-        ("No margin", "Switch the margin off. Do new piles stay empty, and with how many of your seeds?",
+        ("No margin", "Switch the margin off. Do new clusters stay empty, and with how many of your seeds?",
          "pages/launch.py", "Launch", form.link(form.Draft(texts=demo.texts(use_margin="false")))),
         ("A larger margin", "Triple the margin. Are novel digits learned sooner, or do seen ones suffer?",
          "pages/launch.py", "Launch", form.link(form.Draft(texts=demo.texts(margin_scale="30")))),
         ("Change the shares yourself", "Move the sliders and watch KL and margins.", "pages/explain.py", "Explain",
          {"from": "run", "run": runs["lps"]}),
         ("Side by side", "The runs of this story as a race.", "pages/pace.py", "Race", beside),
-        ("Look into the piles", "Every picture, and when its prediction changed.", "pages/clusters.py", "Clusters",
+        ("Look into the clusters", "Every picture, and when its prediction changed.", "pages/clusters.py", "Clusters",
          {"run": runs["lps"]}),
         ("Own pictures", "All you need is a folder with some sorted pictures.", "pages/own.py", "Add pictures", {}),
     ]  # fmt: skip
@@ -433,7 +435,7 @@ def _draw_next(scene: Scene) -> None:
 _Telling = Callable[[Scene], str]
 STEPS: tuple[tuple[str, _Telling, Callable[[Scene], None]], ...] = (
     ("Some classes have a name, others do not", _tell_groups, _draw_groups),
-    ("One unsorted pile", _tell_task, _draw_task),
+    ("Pictures without labels", _tell_task, _draw_task),
     ("The seen classes swallow the novel ones", _tell_swallowed, _draw_swallowed),
     ("The margin holds fast classes back", _tell_margin, _draw_margin),
     ("The margin fades by itself", _tell_brake, _draw_brake),

@@ -74,7 +74,7 @@ def show_sweep_form() -> None:
     """The form, the runs that it means, and the button."""
     url_fields.restore("sweep_name")
     kind = url_fields.choose(
-        st.segmented_control, "kind", "Lay out", _KINDS, required=True, label_visibility="collapsed"
+        st.segmented_control, "kind", "Kind of sweep", _KINDS, required=True, label_visibility="collapsed"
     )
     draft = _ask_preset() if kind == "preset" else _ask_layout()
     _show_places()
