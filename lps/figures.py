@@ -54,10 +54,10 @@ def pace(run, *, dark: bool = False) -> go.Figure:
     run, past = _read(run)
     epochs, colors = planned_epochs(run, past), _palette(dark)
     if not past.is_blind:
-        return line_charts.pace(past, epochs, colors)
+        return line_charts.pace(past, epochs, colors).figure()
     split, _ = read_split(run.folder)
     shares = group_tables.cluster_shares(run, split)
-    return line_charts.blind_pace(past, shares, labels.cluster_names(run, split), epochs, colors)
+    return line_charts.blind_pace(past, shares, labels.cluster_names(run, split), epochs, colors).figure()
 
 
 def pace_of_runs(runs: Sequence, *, dark: bool = False) -> go.Figure:
@@ -66,25 +66,25 @@ def pace_of_runs(runs: Sequence, *, dark: bool = False) -> go.Figure:
     names = run_diff.short_labels([run for run, _ in read])
     pasts = {name: past for name, (_, past) in zip(names, read) if len(past.epochs)}
     epochs = max((planned_epochs(run, past) for run, past in read), default=1)
-    return line_charts.pace_of_runs(pasts, epochs, _palette(dark))
+    return line_charts.pace_of_runs(pasts, epochs, _palette(dark)).figure()
 
 
 def losses(run, *, dark: bool = False) -> go.Figure:
     """The terms of the loss over the epochs, as they enter the sum."""
     run, past = _read(run)
-    return line_charts.losses(past, planned_epochs(run, past), _palette(dark))
+    return line_charts.losses(past, planned_epochs(run, past), _palette(dark)).figure()
 
 
 def pseudo_labels(run, *, dark: bool = False) -> go.Figure:
     """Share and confidence of confident pseudo-labels over the epochs."""
     run, past = _read(run)
-    return line_charts.pseudo_labels(past, planned_epochs(run, past), _palette(dark))
+    return line_charts.pseudo_labels(past, planned_epochs(run, past), _palette(dark)).figure()
 
 
 def pretraining(run, *, dark: bool = False) -> go.Figure:
     """SimCLR's loss and the quality of its features over the epochs of pretraining."""
     run, past = _read(run)
-    return line_charts.pretraining(past, planned_epochs(run, past, pretraining=True), _palette(dark))
+    return line_charts.pretraining(past, planned_epochs(run, past, pretraining=True), _palette(dark)).figure()
 
 
 def measurement(run, name: str, *, dark: bool = False) -> go.Figure:
@@ -92,7 +92,7 @@ def measurement(run, name: str, *, dark: bool = False) -> go.Figure:
     run, past = _read(run)
     if name not in past.epochs and name not in past.vectors:
         raise UserError("name", f"{shorten(name)} was not measured by {run.id}")
-    return measurements.other(past, name, planned_epochs(run, past), _palette(dark))
+    return measurements.other(past, name, planned_epochs(run, past), _palette(dark)).figure()
 
 
 def run_differences(first, others: Sequence, name: str = "accuracy/novel", *, dark: bool = False) -> go.Figure:
@@ -104,7 +104,7 @@ def run_differences(first, others: Sequence, name: str = "accuracy/novel", *, da
         for letter, other in zip("BCDEFGHIJKLMNOPQRSTUVWXYZ", pasts)
     }
     epochs = max([1, past.last_epoch, *(other.last_epoch for other in pasts)])
-    return pace_charts.differences(columns, epochs, _palette(dark))
+    return pace_charts.differences(columns, epochs, _palette(dark)).figure()
 
 
 def chart(
@@ -130,13 +130,13 @@ def chart(
     words = board_charts.measurements(histories)
     lines = board_charts.lines_of_runs(asked, entries, histories, _palette(dark), pinned or {})
     lines = [line for line in lines if line.key not in hidden]
-    return board_charts.figure(lines, asked, words.get(asked.y, asked.y), _palette(dark))
+    return board_charts.figure(lines, asked, words.get(asked.y, asked.y), _palette(dark)).figure()
 
 
 def class_sizes(run, *, dark: bool = False) -> go.Figure:
     """Accuracy of large, medium and small classes over the epochs, and the error of the prior."""
     run, past = _read(run)
-    return line_charts.class_sizes(past, planned_epochs(run, past), _palette(dark))
+    return line_charts.class_sizes(past, planned_epochs(run, past), _palette(dark)).figure()
 
 
 # ---------------------------------------------------------------------------------------------------- one epoch
@@ -153,7 +153,7 @@ def class_distribution(run, epoch: int, *, dark: bool = False) -> go.Figure:
         _palette(dark),
         top,
         past.vector("class/prior", epoch),
-    )
+    ).figure()
 
 
 def guessed_shares(run, epoch: int, *, dark: bool = False) -> go.Figure:
@@ -161,14 +161,16 @@ def guessed_shares(run, epoch: int, *, dark: bool = False) -> go.Figure:
     run, past = _read(run)
     shares = _by_class(run, past, "pi_hat", epoch).astype(np.float64)
     prior = past.vector("class/prior", epoch)
-    return explain_charts.shares(shares / shares.sum(), past.seen, _class_names(run, past), _palette(dark), prior=prior)
+    return explain_charts.shares(
+        shares / shares.sum(), past.seen, _class_names(run, past), _palette(dark), prior=prior
+    ).figure()
 
 
 def class_accuracy(run, epoch: int, *, dark: bool = False) -> go.Figure:
     """The accuracy of every class after an epoch, after matching."""
     run, past = _read(run)
     accuracy = _by_class(run, past, "class/accuracy", epoch)
-    return class_bars.class_accuracy(accuracy, past.seen, _class_names(run, past), _palette(dark))
+    return class_bars.class_accuracy(accuracy, past.seen, _class_names(run, past), _palette(dark)).figure()
 
 
 def cluster_sizes(run, epoch: int, *, dark: bool = False) -> go.Figure:
@@ -178,7 +180,7 @@ def cluster_sizes(run, epoch: int, *, dark: bool = False) -> go.Figure:
     if epoch not in table.index:
         raise UserError("epoch", f"{epoch} has no stored predictions; choices: {', '.join(map(str, table.index))}")
     top, shares = float(table.to_numpy().max()), table.loc[epoch].to_numpy()
-    return class_bars.class_distribution(shares, past.seen, _class_names(run, past), _palette(dark), top)
+    return class_bars.class_distribution(shares, past.seen, _class_names(run, past), _palette(dark), top).figure()
 
 
 def confusion(run, epoch: int, *, dark: bool = False) -> go.Figure:
@@ -197,7 +199,7 @@ def confusion(run, epoch: int, *, dark: bool = False) -> go.Figure:
     defaults = labels.default_names(run, split)
     rows = [labels.title_of(found[place].id, said, defaults) for place in order]
     seen, names = split.classes.seen, split.class_names[:width]
-    return confusion_charts.figure(counts[order], rows, names, seen, _palette(dark))
+    return confusion_charts.figure(counts[order], rows, names, seen, _palette(dark)).figure()
 
 
 def image_confidence(run, image: int, *, dark: bool = False) -> go.Figure:
@@ -215,7 +217,7 @@ def image_confidence(run, image: int, *, dark: bool = False) -> go.Figure:
     moments = clusters.biography(int(rows[0]), stored, heirs)
     names = {int(cluster): labels.title_of(int(cluster), said, defaults) for cluster in np.unique(now)}
     thresholds = {group: past.column(f"threshold/{group}") for group in ("seen", "novel")}
-    return line_charts.image_confidence(moments, int(now[rows[0]]), thresholds, names, _palette(dark))
+    return line_charts.image_confidence(moments, int(now[rows[0]]), thresholds, names, _palette(dark)).figure()
 
 
 def map_of_features(
@@ -241,7 +243,7 @@ def map_of_features(
         )
     table = maps.table_of(points, index, split, targets, snapshot)
     seen, names = split.classes.seen, _class_names(run, _history(run))
-    return maps.projection(table, color, _palette(dark), seen, names, height=height)
+    return maps.projection(table, color, _palette(dark), seen, names, height=height).figure()
 
 
 # ---------------------------------------------------------------------------------------------------- groups of runs
@@ -263,7 +265,7 @@ def curves(
     }
     found = [line_charts.GroupCurve(label, table) for label, table in tables.items() if len(table)]
     epochs = max((int(curve.table.index[-1]) for curve in found), default=1)
-    return line_charts.curves_of_groups(found, epochs, group_tables.tick_format(name, found), _palette(dark))
+    return line_charts.curves_of_groups(found, epochs, group_tables.tick_format(name, found), _palette(dark)).figure()
 
 
 def intervals(runs: Sequence, against, column: str = "novel", *, dark: bool = False, **scoring: str) -> go.Figure:
@@ -275,7 +277,7 @@ def intervals(runs: Sequence, against, column: str = "novel", *, dark: bool = Fa
     chosen = next((group for group in groups if any(member.run.id == name for member in group.members)), None)
     if chosen is None:
         raise UserError("against", f"{name} is not one of the runs")
-    return difference_charts.intervals(differences.hold(groups, chosen), column, _palette(dark))
+    return difference_charts.intervals(differences.hold(groups, chosen), column, _palette(dark)).figure()
 
 
 def setting_curves(runs: Sequence, setting: str, *, dark: bool = False, **scoring: str) -> go.Figure:
@@ -288,7 +290,7 @@ def setting_curves(runs: Sequence, setting: str, *, dark: bool = False, **scorin
     published, _ = effects.paper_curve(background.members[0], setting)
     values = background.values(setting)
     axis = Axis.of(setting, effects.ordered({*values, *published}))
-    return effect_charts.curves(axis, values, groups, published, _palette(dark))
+    return effect_charts.curves(axis, values, groups, published, _palette(dark)).figure()
 
 
 def setting_matrix(
@@ -297,7 +299,7 @@ def setting_matrix(
     """A cell for each pair of values of two settings: mean, spread, number of runs. measure: novel, seen, all, gap."""
     background = _background(_scored(runs, scoring), [rows, columns])
     down, across = (Axis.of(setting, background.values(setting)) for setting in (rows, columns))
-    return effect_charts.matrix(down, across, background.groups, set(), measure, _palette(dark), None)
+    return effect_charts.matrix(down, across, background.groups, set(), measure, _palette(dark), None).figure()
 
 
 def setting_lines(
@@ -307,19 +309,19 @@ def setting_lines(
     scored = [member for member in _scored(runs, scoring) if not np.isnan(member.value(measure))]
     varied = effects.varied([member.config for member in scored])
     chosen = {name: varied[name] for name in settings or varied}
-    return effect_charts.parallel(scored, chosen, measure, _palette(dark))
+    return effect_charts.parallel(scored, chosen, measure, _palette(dark)).figure()
 
 
 def main_effects(runs: Sequence, measure: str = "novel", *, dark: bool = False, **scoring: str) -> go.Figure:
     """How far a score moves when one setting changes: the mean over all other settings, with confidence intervals."""
     found = main_effects_of(_scored(runs, scoring), measure)
-    return effect_charts.main_effects(found, _palette(dark))
+    return effect_charts.main_effects(found, _palette(dark)).figure()
 
 
 def setting_importance(runs: Sequence, measure: str = "novel", *, dark: bool = False, **scoring: str) -> go.Figure:
     """How much of the variance between setups each setting adds to all others (type III shares)."""
     found, _ = effects.importance(_scored(runs, scoring), measure)
-    return effect_charts.importance(found, _palette(dark))
+    return effect_charts.importance(found, _palette(dark)).figure()
 
 
 def sweep_curve(name: str, block: str = "", *, root=None, dark: bool = False) -> go.Figure:
@@ -338,7 +340,7 @@ def sweep_curve(name: str, block: str = "", *, root=None, dark: bool = False) ->
     figure = next((figure for words, figure, _ in found if words.startswith(block)), None)
     if figure is None:
         raise UserError("block", f"{shorten(block)} has no curve in {shorten(name)}")
-    return figure
+    return figure.figure()
 
 
 # ---------------------------------------------------------------------------------------------------- searches
@@ -346,7 +348,7 @@ def sweep_curve(name: str, block: str = "", *, root=None, dark: bool = False) ->
 
 def search_history(name: str, *, root=None, dark: bool = False) -> go.Figure:
     """The value of every trial of a search, and the best so far."""
-    return search_charts.history(_search(name, root)[1], _palette(dark))
+    return search_charts.history(_search(name, root)[1], _palette(dark)).figure()
 
 
 def search_setting(name: str, setting: str, *, root=None, dark: bool = False) -> go.Figure:
@@ -356,17 +358,17 @@ def search_setting(name: str, setting: str, *, root=None, dark: bool = False) ->
     if dimension is None:
         choices = ", ".join(one.name for one in result.request.space)
         raise UserError("setting", f"{shorten(setting)} was not searched; choices: {choices}")
-    return search_charts.slice_of(result, dimension, _palette(dark))
+    return search_charts.slice_of(result, dimension, _palette(dark)).figure()
 
 
 def search_lines(name: str, *, root=None, dark: bool = False) -> go.Figure:
     """One line a finished trial of a search through its settings to its value (parallel coordinates)."""
-    return search_charts.parallel(_search(name, root)[1], _palette(dark))
+    return search_charts.parallel(_search(name, root)[1], _palette(dark)).figure()
 
 
 def search_importance(name: str, *, root=None, dark: bool = False) -> go.Figure:
     """How much of what the finished trials of a search differ by goes with each setting (fANOVA)."""
-    return search_charts.importance(search_results.importance(*_search(name, root)), _palette(dark))
+    return search_charts.importance(search_results.importance(*_search(name, root)), _palette(dark)).figure()
 
 
 # ---------------------------------------------------------------------------------------------------- parts

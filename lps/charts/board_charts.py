@@ -6,11 +6,11 @@ from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
 from lps.analysis import run_diff
 from lps.analysis.run_index import RunRow
 from lps.charts import group_tables, palette
+from lps.charts.chart import Chart
 from lps.charts.event_log import History
 from lps.charts.figures import blank, plain
 from lps.charts.palette import DARK, Palette, with_alpha
@@ -136,7 +136,7 @@ def _group_labels(groups: Sequence[RunGroup], by: Sequence[Name]) -> tuple[list[
     return words, symbols
 
 
-def figure(drawn: Sequence[BoardLine], chart: BoardChart, title: str, colors: Palette) -> go.Figure:
+def figure(drawn: Sequence[BoardLine], chart: BoardChart, title: str, colors: Palette) -> Chart:
     """The lines with their raw ones faint behind them; the legend has the order of their last values.
 
     title: what y is called. Each line carries the short label for its end as `meta`, its epochs as `customdata` and
@@ -158,7 +158,7 @@ def figure(drawn: Sequence[BoardLine], chart: BoardChart, title: str, colors: Pa
     place = {"xref": "paper", "yref": "paper", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom"}
     return made.update_layout(
         annotations=[heading | place], legend=legend | {"font": {"size": 12}}, showlegend=True, hovermode="closest",
-        hoverlabel={"namelength": -1}, modebar_orientation="h", margin={"t": 34, "l": 58, "r": 12, "b": 44},
+        hoverlabel={"namelength": -1}, modebar={"orientation": "h"}, margin={"t": 34, "l": 58, "r": 12, "b": 44},
     )  # fmt: skip
 
 
@@ -167,7 +167,7 @@ def name_of(line: BoardLine) -> str:
     return line.label + (f" (n = {int(line.table['count'].max())})" if "count" in line.table else "")
 
 
-def _add(made: go.Figure, line: BoardLine, chart: BoardChart, form: str) -> None:
+def _add(made: Chart, line: BoardLine, chart: BoardChart, form: str) -> None:
     """Band, raw line and line of one label, which hide and light up together."""
     table, name = line.table, plain(line.label)
     x, hidden = table["x"].to_numpy(float), {"legendgroup": line.key, "showlegend": False, "mode": "lines"}
@@ -176,8 +176,8 @@ def _add(made: go.Figure, line: BoardLine, chart: BoardChart, form: str) -> None
         _add_band(made, table, curve, line.color, hidden | {"name": f"{name}, ± std"}, is_log="y" in chart.log)
     if chart.smooth:
         raw = {"line": {"color": with_alpha(line.color, 0.3), "width": 1}, "hoverinfo": "skip", "meta": "raw"}
-        made.add_scatter(x=x, y=table["y"].to_numpy(float), name=f"{name}, raw", **raw, **hidden)
-    made.add_scatter(
+        made.add_trace(x=x, y=table["y"].to_numpy(float), name=f"{name}, raw", **raw, **hidden)
+    made.add_trace(
         x=x, y=curve.to_numpy(float), name=plain(name_of(line)), legendgroup=line.key, meta={"end": line.end},
         customdata=table.index.to_numpy(np.int32),
         mode="lines" if len(table) > 1 else "markers", line={"color": line.color, "width": 2},
@@ -185,14 +185,14 @@ def _add(made: go.Figure, line: BoardLine, chart: BoardChart, form: str) -> None
     )  # fmt: skip
 
 
-def _add_band(made: go.Figure, table: pd.DataFrame, curve: pd.Series, color: str, hidden: dict, is_log: bool) -> None:
+def _add_band(made: Chart, table: pd.DataFrame, curve: pd.Series, color: str, hidden: dict, is_log: bool) -> None:
     """± one standard deviation where there is one; a logarithmic axis has no place for its end below 0."""
     has = table["std"].notna()
     x, y, reach = (column[has].to_numpy(float) for column in (table["x"], curve, table["std"]))
     band = {"fill": "toself", "fillcolor": with_alpha(color, 0.14), "line": {"width": 0}, "hoverinfo": "skip"}
     low = np.maximum(y - reach, y / 10) if is_log else y - reach
     ends = np.concatenate([x, x[::-1]]), np.concatenate([y + reach, low[::-1]])
-    made.add_scatter(x=ends[0], y=ends[1], **band, **hidden)
+    made.add_trace(x=ends[0], y=ends[1], **band, **hidden)
 
 
 def value_table(tables: Mapping[str, Mapping[str, pd.DataFrame]], epoch: int | None) -> pd.DataFrame:

@@ -1,8 +1,8 @@
 """Bars a class: the estimated distribution, the accuracy."""
 
 import numpy as np
-import plotly.graph_objects as go
 
+from lps.charts.chart import Chart
 from lps.charts.figures import layout_of, name_bars, plain
 from lps.charts.measurements import draws
 from lps.charts.palette import Palette
@@ -19,21 +19,20 @@ def class_distribution(
     top: float,
     prior: np.ndarray | None = None,
     truth: np.ndarray | None = None,
-) -> go.Figure:
+) -> Chart:
     """pi_hat as bars, the prior as a line. top: the highest share of all epochs, so that the axis is still.
 
     prior: the run's own, as steps; None is the uniform one. truth: the true shares of the classes, in its place.
     """
     figure = _class_bars(estimated, seen, names, colors, "Estimated share %{y:.1%}" if truth is None else "%{y:.1%}")
-    figure.add_trace(target_line(prior if truth is None else truth, len(estimated), "Prior", colors))
-    target = figure.data[-1]
-    if truth is not None:
-        target.update(name="Truth", hovertemplate="Truth %{y:.1%}<extra></extra>")
-    figure.update_yaxes(range=[0, max(top, max(target.y)) * 1.1], tickformat=".1~%")
+    word, shares = ("Prior", prior) if truth is None else ("Truth", truth)
+    target = target_line(shares, len(estimated), word, colors)
+    figure.add_trace(**target)
+    figure.update_yaxes(range=[0, max(top, *target["y"]) * 1.1], tickformat=".1~%")
     return figure
 
 
-def target_line(shares: np.ndarray | None, classes: int, word: str, colors: Palette) -> go.Scatter:
+def target_line(shares: np.ndarray | None, classes: int, word: str, colors: Palette) -> dict:
     """Dashed: the share (classes,) that each bar should have, as steps over the bars; None is an equal one."""
     is_even = shares is None or len(shares) != classes
     known = np.full(2, 1 / classes) if is_even else np.asarray(shares, float)
@@ -42,34 +41,32 @@ def target_line(shares: np.ndarray | None, classes: int, word: str, colors: Pale
     y = known if is_even else np.concatenate([known[:1], known, known[-1:]])
     line = {"color": colors.ink, "width": 1.4, "dash": "dash", "shape": "linear" if is_even else "hvh"}
     hover = word + " %{y:.1%}<extra></extra>"
-    return go.Scatter(x=x, y=y, name=word, mode="lines", line=line, hovertemplate=hover)
+    return {"x": x, "y": y, "name": word, "mode": "lines", "line": line, "hovertemplate": hover}
 
 
 @draws("class/accuracy")
-def class_accuracy(accuracy: np.ndarray, seen: int, names: list[str], colors: Palette) -> go.Figure:
+def class_accuracy(accuracy: np.ndarray, seen: int, names: list[str], colors: Palette) -> Chart:
     """Accuracy of every class after the matching."""
     figure = _class_bars(accuracy, seen, names, colors, "Accuracy %{y:.1%}")
     return figure.update_yaxes(range=[0, 1.03], tickformat=".0%")
 
 
-def class_counts(labeled: np.ndarray, all_of: np.ndarray, seen: int, names: list[str], colors: Palette) -> go.Figure:
+def class_counts(labeled: np.ndarray, all_of: np.ndarray, seen: int, names: list[str], colors: Palette) -> Chart:
     """Training images of every class as bars, those with a label as a line at their height; seen classes first."""
     figure = _class_bars(all_of, seen, names, colors, "%{y:,} images")
     figure.add_trace(
-        go.Scatter(
-            x=np.arange(seen),
-            y=labeled[:seen],
-            name="Labeled",
-            mode="markers",
-            marker={"symbol": "line-ew-open", "size": 12, "color": colors.ink, "line_width": 2},
-            hovertemplate="%{y:,} labeled<extra></extra>",
-        )
+        x=np.arange(seen),
+        y=labeled[:seen],
+        name="Labeled",
+        mode="markers",
+        marker={"symbol": "line-ew-open", "size": 12, "color": colors.ink, "line": {"width": 2}},
+        hovertemplate="%{y:,} labeled<extra></extra>",
     )
     return figure.update_yaxes(rangemode="tozero", tickformat=",d")
 
 
-def _class_bars(values: np.ndarray, seen: int, names: list[str], colors: Palette, hover: str) -> go.Figure:
-    figure = go.Figure(layout=layout_of(260, colors))
+def _class_bars(values: np.ndarray, seen: int, names: list[str], colors: Palette, hover: str) -> Chart:
+    figure = Chart(layout_of(260, colors))
     ids = np.arange(len(values))
     add_bars(figure, np.asarray(values, np.float32), ids, seen, names, colors, hover)
     figure.update_layout(bargap=0.22, hovermode="closest", showlegend=False, margin={"l": 44, "r": 28, "t": 8})
@@ -78,18 +75,17 @@ def _class_bars(values: np.ndarray, seen: int, names: list[str], colors: Palette
 
 
 def add_bars(
-    figure: go.Figure, values: np.ndarray, standing: np.ndarray, seen: int, names, colors: Palette, hover: str
+    figure: Chart, values: np.ndarray, standing: np.ndarray, seen: int, names, colors: Palette, hover: str
 ) -> None:
     """A bar for each class in the order `standing`, in the colours of seen and novel classes."""
     for group, members in (("seen", standing < seen), ("novel", standing >= seen)):
         figure.add_trace(
-            go.Bar(
-                x=np.flatnonzero(members),
-                y=values[standing[members]],
-                name=group.capitalize(),
-                marker={"color": getattr(colors, group), "line_width": 0},
-                text=[plain(names[i]) for i in standing[members]],
-                textposition="none",
-                hovertemplate="%{text}<br>" + hover + f"<extra>{group}</extra>",
-            )
+            type="bar",
+            x=np.flatnonzero(members),
+            y=values[standing[members]],
+            name=group.capitalize(),
+            marker={"color": getattr(colors, group), "line": {"width": 0}},
+            text=[plain(names[i]) for i in standing[members]],
+            textposition="none",
+            hovertemplate="%{text}<br>" + hover + f"<extra>{group}</extra>",
         )

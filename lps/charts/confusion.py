@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-import plotly.graph_objects as go
 
 from lps.analysis.clusters import Cluster
 from lps.charts import figures
+from lps.charts.chart import Chart
 from lps.charts.palette import Palette
 
 _FEW = 24  # rows or columns up to which every one has its name, and cells their counts
@@ -26,7 +26,7 @@ def cell_of(code: int, num_classes: int) -> tuple[int, int]:
 
 def figure(
     counts: np.ndarray, rows: Sequence[str], columns: Sequence[str], seen: int, colors: Palette, marked=None
-) -> go.Figure:
+) -> Chart:
     """counts (clusters, classes) in the order of the figure, coloured by the share of each cluster.
 
     A cell's customdata is row * number of classes + class id. seen: classes left of the line. marked: the (row, class
@@ -41,21 +41,20 @@ def figure(
     names = np.array([[f"{row}, of class {column}" for column in columns] for row in rows])
     is_small = max(height, width) <= _FEW
     drawn.add_trace(
-        go.Heatmap(
-            z=shares,
-            zmin=0,
-            zmax=1,
-            colorscale=[[0, colors.surface], [1, colors.seen]],
-            customdata=np.arange(height * width).reshape(height, width),
-            text=np.where(counts > 0, np.char.mod("%d", counts), "") if is_small else None,
-            texttemplate="%{text}" if is_small else None,
-            hovertext=np.char.add(names, np.char.mod("<br>%d images", counts)),
-            hovertemplate="%{hovertext}, %{z:.0%} of the cluster<extra></extra>",
-            xgap=1 if is_small else 0,
-            ygap=1 if is_small else 0,
-            showscale=False,
-            name="Images",
-        )
+        type="heatmap",
+        z=shares,
+        zmin=0,
+        zmax=1,
+        colorscale=[[0, colors.surface], [1, colors.seen]],
+        customdata=np.arange(height * width).reshape(height, width),
+        text=np.where(counts > 0, np.char.mod("%d", counts), "") if is_small else None,
+        texttemplate="%{text}" if is_small else None,
+        hovertext=np.char.add(names, np.char.mod("<br>%d images", counts)),
+        hovertemplate="%{hovertext}, %{z:.0%} of the cluster<extra></extra>",
+        xgap=1 if is_small else 0,
+        ygap=1 if is_small else 0,
+        showscale=False,
+        name="Images",
     )
     _name_axes(drawn, rows, columns, colors)
     _add_lines(drawn, height, width, seen, colors, marked)
@@ -64,7 +63,7 @@ def figure(
     return drawn.update_layout(hovermode="closest")
 
 
-def _name_axes(drawn: go.Figure, rows: list[str], columns: list[str], colors: Palette) -> None:
+def _name_axes(drawn: Chart, rows: list[str], columns: list[str], colors: Palette) -> None:
     title = {"font": {"color": colors.muted, "size": 12}, "standoff": 4}
     for update, names, word in ((drawn.update_xaxes, columns, "True class"), (drawn.update_yaxes, rows, "Cluster")):
         step = 1 if len(names) <= _FEW else -(-len(names) // _FEW)
@@ -90,7 +89,7 @@ def _room(rows: list[str]) -> int:
     return 40 + 7 * min(16, max(map(len, rows), default=0))
 
 
-def _add_lines(drawn: go.Figure, height: int, width: int, seen: int, colors: Palette, marked) -> None:
+def _add_lines(drawn: Chart, height: int, width: int, seen: int, colors: Palette, marked) -> None:
     if 0 < seen < width:
         line = {"color": colors.muted, "width": 1.2, "dash": "dot"}
         drawn.add_shape(type="line", x0=seen - 0.5, x1=seen - 0.5, y0=-0.5, y1=height - 0.5, line=line)

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 import numpy as np
-import plotly.graph_objects as go
 
 from lps.analysis import differences
 from lps.analysis.differences import Difference, Held
 from lps.charts import figures
+from lps.charts.chart import Chart
 from lps.charts.palette import Palette
 
 _ROW = 30  # pixels of a group
@@ -17,7 +17,7 @@ _TOLD, _OPEN, _ALONE = "Distinguishable", "Not distinguishable", "No interval"
 _SYMBOLS = {_TOLD: "circle", _OPEN: "circle-open", _ALONE: "x-thin-open"}
 
 
-def intervals(held: Held, column: str, colors: Palette) -> go.Figure:
+def intervals(held: Held, column: str, colors: Palette) -> Chart:
     """One row a group: its difference in points, its interval as a bar; filled where that tells them apart."""
     shown = [(row, held.found[row, column]) for row in held.rows if (row, column) in held.found]
     names = [_short(held.groups[row].label) for row, _ in shown]
@@ -25,8 +25,8 @@ def intervals(held: Held, column: str, colors: Palette) -> go.Figure:
     for kind in _SYMBOLS:
         part = [(i, row, d) for i, (row, d) in enumerate(shown) if _kind(d) == kind]
         if part:
-            figure.add_trace(_points(held, part, kind, colors))
-    figure.add_vline(0, line={"color": colors.muted, "width": 1.5})
+            figure.add_trace(**_points(held, part, kind, colors))
+    figure.add_upright(0, line={"color": colors.muted, "width": 1.5})
     title = {"text": "Points", "font": {"color": colors.muted, "size": 12}, "standoff": 4}
     figure.update_xaxes(title=title, range=_range([difference for _, difference in shown]), tickformat="~g")
     figure.update_yaxes(tickvals=np.arange(len(shown)), ticktext=[figures.plain(name) for name in names])
@@ -35,11 +35,11 @@ def intervals(held: Held, column: str, colors: Palette) -> go.Figure:
     return figure.update_layout(hovermode="closest", margin={"l": room, "r": 24, "t": 30, "b": 48})
 
 
-def _points(held: Held, part: Sequence[tuple[int, int, Difference]], kind: str, colors: Palette) -> go.Scatter:
+def _points(held: Held, part: Sequence[tuple[int, int, Difference]], kind: str, colors: Palette) -> dict:
     """The groups of one of `_SYMBOLS`."""
     color = colors.ink if kind == _TOLD else colors.muted
     reach = [100 * (difference.high - difference.mean) for _, _, difference in part]
-    return go.Scatter(
+    return dict(
         x=np.array([100 * difference.mean for _, _, difference in part], np.float64),
         y=np.array([place for place, _, _ in part], np.int64),
         error_x=None if kind == _ALONE else {"array": np.array(reach), "color": color, "thickness": 2, "width": 5},

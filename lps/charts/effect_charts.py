@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import plotly.graph_objects as go
 
 from lps.analysis import run_groups, score_tables
 from lps.analysis.effects import Importance, scale
@@ -15,6 +14,7 @@ from lps.analysis.paper import Row
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored, is_number
 from lps.charts import figures
+from lps.charts.chart import Chart
 from lps.charts.palette import Palette, with_alpha
 from lps.scores import estimates
 from lps.settings.parameters import text_of
@@ -90,7 +90,7 @@ class Axis:
 
 def curves(
     axis: Axis, values: Sequence, groups: Mapping[object, Group], published: Mapping[float, Row], colors: Palette
-) -> go.Figure:
+) -> Chart:
     """Seen, novel and all by value with their spread, and the gap below; value -> runs in `groups`.
 
     Lines join neighbours among `values`; where one of them has no runs the line has a hole. Small dots are single runs.
@@ -105,7 +105,7 @@ def curves(
     _add_runs(figure, axis, groups, "gap", colors.ink)
     _add_means(figure, axis, values, groups, "gap", colors.ink)
     figure.update_xaxes(**axis.layout(colors), anchor="y2", showgrid=False)
-    plain = figure.layout.yaxis.to_plotly_json()
+    plain = figure.layout["yaxis"]
     zero = {"zeroline": True, "zerolinecolor": colors.muted}
     figure.update_layout(
         yaxis=plain | {"domain": [0.38, 1], "tickformat": f".{_digits(groups, _CURVES)}%"},
@@ -144,32 +144,30 @@ def _heading(text: str, top: float, colors: Palette) -> dict:
 
 
 def _add_means(
-    figure: go.Figure, axis: Axis, values: Sequence, groups: Mapping[object, Group], measure: str, color: str
+    figure: Chart, axis: Axis, values: Sequence, groups: Mapping[object, Group], measure: str, color: str
 ) -> None:
     """One point a value with ± one standard deviation; NaN where there is no run, so that no line passes over it."""
     unit = _scale(measure)
     means = [unit * groups[value].mean(measure) if value in groups else math.nan for value in values]
     spread = [unit * groups[value].std(measure) if value in groups else math.nan for value in values]
     figure.add_trace(
-        go.Scatter(
-            x=np.array([axis.at(value) for value in values]),
-            y=np.array(means, np.float64),
-            error_y={"array": np.nan_to_num(spread), "color": color, "thickness": 1.5, "width": 5},
-            name=NAMES[measure],
-            mode="lines+markers" if axis.is_ordered else "markers",
-            connectgaps=False,
-            line={"color": color, "width": 2},
-            marker={"color": color, "size": 9},
-            yaxis="y2" if measure == "gap" else "y",
-            showlegend=measure != "gap",
-            legendgroup=measure,
-            text=[_hover(axis.setting, value, groups.get(value), measure) for value in values],
-            hovertemplate="%{text}<extra></extra>",
-        )
+        x=np.array([axis.at(value) for value in values]),
+        y=np.array(means, np.float64),
+        error_y={"array": np.nan_to_num(spread), "color": color, "thickness": 1.5, "width": 5},
+        name=NAMES[measure],
+        mode="lines+markers" if axis.is_ordered else "markers",
+        connectgaps=False,
+        line={"color": color, "width": 2},
+        marker={"color": color, "size": 9},
+        yaxis="y2" if measure == "gap" else "y",
+        showlegend=measure != "gap",
+        legendgroup=measure,
+        text=[_hover(axis.setting, value, groups.get(value), measure) for value in values],
+        hovertemplate="%{text}<extra></extra>",
     )
 
 
-def _add_runs(figure: go.Figure, axis: Axis, groups: Mapping[object, Group], measure: str, color: str) -> None:
+def _add_runs(figure: Chart, axis: Axis, groups: Mapping[object, Group], measure: str, color: str) -> None:
     """Every run behind a mean of several."""
     several = [(value, group) for value, group in groups.items() if len(group.members) > 1]
     points = [(axis.at(value), member.value(measure)) for value, group in several for member in group.members]
@@ -177,23 +175,21 @@ def _add_runs(figure: go.Figure, axis: Axis, groups: Mapping[object, Group], mea
     marker = {"color": with_alpha(color, 0.45), "size": 5}
     shared = {"mode": "markers", "hoverinfo": "skip", "showlegend": False, "legendgroup": measure}
     panel = "y2" if measure == "gap" else "y"
-    figure.add_trace(go.Scatter(x=x, y=y, marker=marker, yaxis=panel, name=f"{NAMES[measure]}, runs", **shared))
+    figure.add_trace(x=x, y=y, marker=marker, yaxis=panel, name=f"{NAMES[measure]}, runs", **shared)
 
 
-def _add_published(figure: go.Figure, axis: Axis, published: Mapping[float, Row], measure: str, color: str) -> None:
+def _add_published(figure: Chart, axis: Axis, published: Mapping[float, Row], measure: str, color: str) -> None:
     if not published:
         return
     values = sorted(published)
     figure.add_trace(
-        go.Scatter(
-            x=np.array([axis.at(value) for value in values]),
-            y=np.array([getattr(published[value], measure) for value in values], np.float64) / 100,
-            name=f"{NAMES[measure]}, paper",
-            mode="lines+markers",
-            line={"color": color, "width": 1.2, "dash": "dot"},
-            marker={"color": color, "size": 8, "symbol": "diamond-open"},
-            hovertemplate=f"paper, {NAMES[measure].lower()} %{{y:.1%}}<extra></extra>",
-        )
+        x=np.array([axis.at(value) for value in values]),
+        y=np.array([getattr(published[value], measure) for value in values], np.float64) / 100,
+        name=f"{NAMES[measure]}, paper",
+        mode="lines+markers",
+        line={"color": color, "width": 1.2, "dash": "dot"},
+        marker={"color": color, "size": 8, "symbol": "diamond-open"},
+        hovertemplate=f"paper, {NAMES[measure].lower()} %{{y:.1%}}<extra></extra>",
     )
 
 
@@ -221,7 +217,7 @@ def matrix(
     measure: str,
     colors: Palette,
     marked: tuple[int, int] | None = None,
-) -> go.Figure:
+) -> Chart:
     """One cell for each pair (value of rows, value of columns): mean and spread, or that there is no run.
 
     A cell's customdata is row * number of columns + column. waiting: pairs without a number whose run is on its way.
@@ -238,9 +234,9 @@ def matrix(
     shared |= {"hovertemplate": "%{hovertext}<extra></extra>", "showscale": False, "hoverongaps": False}
     shared["customdata"] = np.arange(means.size).reshape(shape)
     is_empty = np.isnan(means)
-    figure.add_trace(go.Heatmap(**_empty_cells(is_empty, words, colors), **shared))
+    figure.add_trace(type="heatmap", **_empty_cells(is_empty, words, colors), **shared)
     if not is_empty.all():
-        figure.add_trace(go.Heatmap(**shared | _full_cells(means, words, measure, colors)))
+        figure.add_trace(type="heatmap", **shared | _full_cells(means, words, measure, colors))
     for update, axis in ((figure.update_xaxes, columns), (figure.update_yaxes, rows)):
         update(**_cell_axis(axis, colors))
     if is_empty.any():
@@ -308,7 +304,7 @@ def _cell_hint(rows: Axis, columns: Axis, pair: tuple, group: Group | None, is_w
 # ---------------------------------------------------------------------------------------------------- all settings
 
 
-def parallel(scored: Sequence[Scored], varied: Mapping[str, list], measure: str, colors: Palette) -> go.Figure:
+def parallel(scored: Sequence[Scored], varied: Mapping[str, list], measure: str, colors: Palette) -> Chart:
     """One line a run over the settings that differ, the stronger its colour, the higher `measure`, the last axis."""
     numbers = _scale(measure) * np.array([member.value(measure) for member in scored], np.float64)
     axes = [Axis(setting, tuple(values), "places") for setting, values in varied.items()]
@@ -321,15 +317,14 @@ def parallel(scored: Sequence[Scored], varied: Mapping[str, list], measure: str,
     span = {"cmin": low - room, "cmax": high}
     shades = [[0, colors.grid], [1, _tint(measure, colors)]]
     figure.add_trace(
-        go.Parcoords(
-            line={"color": numbers, "colorscale": shades, **span},
-            dimensions=dimensions,
-            labelangle=-20,  # so that long names stay apart on a phone
-            labelfont={"color": colors.ink, "size": 12},
-            tickfont={"color": colors.ink, "size": 12},
-            rangefont={"color": colors.muted, "size": 11},
-            name="Runs",
-        )
+        type="parcoords",
+        line={"color": numbers, "colorscale": shades, **span},
+        dimensions=dimensions,
+        labelangle=-20,  # so that long names stay apart on a phone
+        labelfont={"color": colors.ink, "size": 12},
+        tickfont={"color": colors.ink, "size": 12},
+        rangefont={"color": colors.muted, "size": 11},
+        name="Runs",
     )
     return figure.update_layout(margin={"l": 64, "r": 76, "t": 84, "b": 28})
 
@@ -346,7 +341,7 @@ def _dimension(axis: Axis, scored: Sequence[Scored]) -> dict:
     return label | {"values": places_of_runs, "range": [0, len(places) - 1], "tickvals": places, "ticktext": words}
 
 
-def importance(found: Sequence[Importance], colors: Palette) -> go.Figure:
+def importance(found: Sequence[Importance], colors: Palette) -> Chart:
     """The share of each setting as a bar, most on top; the tick is what it adds on average if nothing has an effect."""
     items = list(reversed(found))
     names = [figures.plain(item.setting) for item in items]
@@ -358,14 +353,13 @@ def importance(found: Sequence[Importance], colors: Palette) -> go.Figure:
     marker = {"symbol": "line-ns-open", "size": 18, "color": colors.ink, "line": {"width": 2, "color": colors.ink}}
     chance = np.array([item.chance for item in items])
     hover = "if nothing has an effect: %{x:.0%} on average<extra></extra>"
-    figure.add_trace(
-        go.Scatter(x=chance, y=np.arange(len(items)), mode="markers", marker=marker, name="Chance", hovertemplate=hover)
-    )
+    places = np.arange(len(items))
+    figure.add_trace(x=chance, y=places, mode="markers", marker=marker, name="Chance", hovertemplate=hover)
     figure.update_xaxes(range=[0, 1.02], tickvals=[0, 0.25, 0.5, 0.75, 1], tickformat=".0%", fixedrange=True)
     return figure.update_layout(hovermode="closest", margin={"r": 30, "t": 34, "b": 32})
 
 
-def main_effects(found: Sequence[MainEffect], colors: Palette) -> go.Figure:
+def main_effects(found: Sequence[MainEffect], colors: Palette) -> Chart:
     """The main effect of each setting in points as a bar with its interval, the largest on top."""
     items = list(reversed(found))
     names = [f"{figures.plain(item.setting)}<br>{in_short(item.before)} → {in_short(item.after)}" for item in items]

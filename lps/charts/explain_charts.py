@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
 from lps.charts import class_bars
+from lps.charts.chart import Chart
 from lps.charts.figures import blank, name_bars, plain, whole_ticks
 from lps.charts.palette import Palette
 from lps.scores.purity import Adoption
@@ -47,19 +47,19 @@ def shares(
     colors: Palette,
     height: int = 300,
     prior: np.ndarray | None = None,
-) -> go.Figure:
+) -> Chart:
     """The class distribution as bars, the prior (None: equal shares) as a dashed line."""
     standing = order(values, seen)
     figure = _class_bars(values, standing, seen, names, colors, height, "%{y:.1%} of the guesses")
     sorted_prior = None if prior is None or len(prior) != len(values) else np.asarray(prior)[standing]
-    figure.add_trace(class_bars.target_line(sorted_prior, len(values), "Prior", colors))
+    figure.add_trace(**class_bars.target_line(sorted_prior, len(values), "Prior", colors))
     top = top_of(values if sorted_prior is None else np.concatenate([values, sorted_prior]), 2 / len(values))
     return figure.update_yaxes(range=[0, top * 1.04], tickformat=".0%" if top > 0.05 else ".1%")
 
 
 def margins(
     values: np.ndarray, distribution: np.ndarray, recorded: np.ndarray | None, seen: int, names, colors: Palette
-) -> go.Figure:
+) -> Chart:
     """The margin of every class in the order of `shares`; recorded: what a run had, as rings, or a line."""
     standing = order(distribution, seen)
     figure = _class_bars(values, standing, seen, names, colors, 300, "margin +%{y:.3f}")
@@ -71,23 +71,23 @@ def margins(
         if len(standing) > SORTED_FROM:
             form = {"mode": "lines", "line": {"color": colors.ink, "width": 1.6, "shape": "hvh"}}
         x, y = np.arange(len(standing)), np.asarray(recorded, np.float64)[standing]
-        figure.add_trace(go.Scatter(x=x, y=y, name="Recorded", hovertemplate=hover, **form))
+        figure.add_trace(x=x, y=y, name="Recorded", hovertemplate=hover, **form)
     return figure.update_yaxes(range=[0, top_of(highest, 0.5) * 1.04])
 
 
-def pulls(left: np.ndarray, distribution: np.ndarray, seen: int, names: list[str], colors: Palette) -> go.Figure:
+def pulls(left: np.ndarray, distribution: np.ndarray, seen: int, names: list[str], colors: Palette) -> Chart:
     """The share of the training pull that every class keeps, in the order of `shares`."""
     figure = _class_bars(left, order(distribution, seen), seen, names, colors, 240, "keeps %{y:.0%} of its pull")
     return figure.update_yaxes(range=[0, 1.04], tickformat=".0%")
 
 
-def _class_bars(values, standing, seen: int, names, colors: Palette, height: int, hover: str) -> go.Figure:
+def _class_bars(values, standing, seen: int, names, colors: Palette, height: int, hover: str) -> Chart:
     figure = blank(height, colors)
     class_bars.add_bars(figure, np.asarray(values, np.float64), standing, seen, names, colors, hover)
     return _named(figure, [names[i] for i in standing])
 
 
-def _named(figure: go.Figure, names: list[str]) -> go.Figure:
+def _named(figure: Chart, names: list[str]) -> Chart:
     """Bars with their names below, where there is room for them."""
     are_named = len(names) <= SORTED_FROM
     figure.update_layout(bargap=0.22 if are_named else 0.08, hovermode="closest", showlegend=False)
@@ -110,7 +110,7 @@ def strongest(target: int, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def image(
     without: np.ndarray, with_margin: np.ndarray, shown: tuple, target: int, seen: int, names, colors: Palette
-) -> go.Figure:
+) -> Chart:
     """The probabilities of one image, without the margin (framed) and with it (in the colour of the group)."""
     figure = _pairs(without, with_margin, shown, target, seen, names, colors)
     return figure.update_yaxes(range=[0, 1.04], tickformat=".0%")
@@ -118,14 +118,14 @@ def image(
 
 def pushes(
     without: np.ndarray, with_margin: np.ndarray, shown: tuple, target: int, seen: int, names, colors: Palette
-) -> go.Figure:
+) -> Chart:
     """Where training moves the logits of one image, and how hard, without the margin and with it."""
     figure = _pairs(without, with_margin, shown, target, seen, names, colors)
     low = max(-without.min(), -without[shown[1]].sum())
     return figure.update_yaxes(range=[-top_of([low], 0.2) * 1.04, 1.04], zeroline=True, zerolinecolor=colors.muted)
 
 
-def _pairs(without, with_margin, shown: tuple, target: int, seen: int, names, colors: Palette) -> go.Figure:
+def _pairs(without, with_margin, shown: tuple, target: int, seen: int, names, colors: Palette) -> Chart:
     kept, rest = shown
     words = [names[i] for i in kept] + ([f"{len(rest)} others"] if len(rest) else [])
     with_color = [colors.seen if i < seen else colors.novel for i in kept] + [colors.muted] * (len(rest) > 0)
@@ -139,7 +139,7 @@ def _pairs(without, with_margin, shown: tuple, target: int, seen: int, names, co
         ]
         hover = "%{text}<br>%{y:.3f}<extra>" + name + " margin</extra>"
         bars = {"text": text, "textposition": "none", "hovertemplate": hover, "marker": {"color": color, "line": edge}}
-        figure.add_trace(go.Bar(x=np.arange(len(words)), y=heights, name=name, **bars))
+        figure.add_trace(type="bar", x=np.arange(len(words)), y=heights, name=name, **bars)
     figure.update_layout(barmode="group", bargroupgap=0.05)
     _named(figure, words)
     return figure.update_layout(bargap=0.25)
@@ -150,7 +150,7 @@ def _pairs(without, with_margin, shown: tuple, target: int, seen: int, names, co
 
 def thresholds(
     asked: dict[str, pd.Series], passed: dict[str, pd.Series], now: float, end: float, colors: Palette
-) -> go.Figure:
+) -> Chart:
     """Confidence asked for (lines), and share of the images that reached it (dots), over the epochs; now: a mark.
 
     asked, passed: by group "seen", "novel", index epoch. Without a run the index is the share of a run, and end is 1.
@@ -165,7 +165,7 @@ def thresholds(
             if values is not None and len(values):
                 x, y = values.index.to_numpy(np.float64), values.to_numpy(np.float64)
                 name = f"{word.capitalize()} {group}"
-                figure.add_trace(go.Scatter(x=x, y=y, name=name, hovertemplate="%{y:.1%}", **form))
+                figure.add_trace(x=x, y=y, name=name, hovertemplate="%{y:.1%}", **form)
     is_share = end <= 1
     mark = {"type": "line", "x0": now, "x1": now, "y0": 0, "y1": 1, "yref": "paper"}
     figure.update_layout(shapes=[mark | {"line": {"color": colors.ink, "width": 1.4}}])
@@ -182,7 +182,7 @@ def thresholds(
     return figure.update_yaxes(range=[0, 1.04], tickformat=".0%")
 
 
-def passing(groups: dict[str, Adoption], colors: Palette) -> go.Figure:
+def passing(groups: dict[str, Adoption], colors: Palette) -> Chart:
     """For each predicted group, the shares that pass and are right, pass and are wrong, pass unjudged, and wait."""
     figure = blank(190, colors)
     names = [f"Predicted {group}" for group in groups]
@@ -196,15 +196,14 @@ def passing(groups: dict[str, Adoption], colors: Palette) -> go.Figure:
     for word, (count, color) in counts.items():
         if any(count):
             figure.add_trace(
-                go.Bar(
-                    y=names,
-                    x=np.array(count) / sizes,
-                    name=word,
-                    orientation="h",
-                    marker={"color": color, "line_width": 0},
-                    customdata=np.array(count),
-                    hovertemplate="%{customdata} images, %{x:.1%}<extra>" + word + "</extra>",
-                )
+                type="bar",
+                y=names,
+                x=np.array(count) / sizes,
+                name=word,
+                orientation="h",
+                marker={"color": color, "line": {"width": 0}},
+                customdata=np.array(count),
+                hovertemplate="%{customdata} images, %{x:.1%}<extra>" + word + "</extra>",
             )
     legend = {"x": 0, "xanchor": "left", "y": -0.22, "yanchor": "top", "traceorder": "normal"}
     figure.update_layout(barmode="stack", bargap=0.3, hovermode="closest", legend=legend, showlegend=True)
@@ -216,10 +215,11 @@ def passing(groups: dict[str, Adoption], colors: Palette) -> go.Figure:
 # ---------------------------------------------------------------------------------------------------- objective
 
 
-def waterfall(terms: dict[str, float], total: float, colors: Palette) -> go.Figure:
+def waterfall(terms: dict[str, float], total: float, colors: Palette) -> Chart:
     """Terms of the objective one after the other, each from where the one before ends, and what they add up to."""
     figure = blank(70 + 46 * (len(terms) + 1), colors)
-    bars = go.Waterfall(
+    figure.add_trace(
+        type="waterfall",
         y=[*(plain(name).replace(" ", "<br>", 1) for name in terms), "Total"],
         x=np.array([*terms.values(), total]),
         orientation="h",
@@ -235,7 +235,6 @@ def waterfall(terms: dict[str, float], total: float, colors: Palette) -> go.Figu
         cliponaxis=False,
         name="Terms",
     )
-    figure.add_trace(bars)
     steps = np.concatenate([[0.0], np.cumsum(list(terms.values())), [total]])
     low, high = steps.min(), steps.max()
     room = 0.14 * max(high - low, 1e-6)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
+from lps.charts.chart import Chart
 from lps.charts.palette import Palette
 
 PERCENT = ".1%"
@@ -34,7 +34,7 @@ class Panel:
     rangemode: str = "tozero"
 
 
-def name_bars(figure: go.Figure, names: Sequence[str], places: Sequence[int]) -> go.Figure:
+def name_bars(figure: Chart, names: Sequence[str], places: Sequence[int]) -> Chart:
     """Class names below the bars at `places`; upright, and the figure as much higher, where they do not fit abreast."""
     short = {i: names[i] if len(names[i]) <= LONGEST_NAME else names[i][: LONGEST_NAME - 1] + "…" for i in places}
     longest = max(map(len, short.values()), default=0)
@@ -42,17 +42,17 @@ def name_bars(figure: go.Figure, names: Sequence[str], places: Sequence[int]) ->
     below = round(14 + 7.4 * longest) if is_upright else _FLAT_NAMES
     text = [plain(name) for name in short.values()]
     figure.update_xaxes(tickvals=list(places), ticktext=text, tickangle=-90 if is_upright else 0)
-    return figure.update_layout(margin_b=below, height=figure.layout.height + below - _FLAT_NAMES)
+    return figure.update_layout(margin={"b": below}, height=figure.height + below - _FLAT_NAMES)
 
 
-def add_side_bars(figure: go.Figure, values: np.ndarray, labels: list[str], name: str, colors: Palette, **more) -> None:
+def add_side_bars(figure: Chart, values: np.ndarray, labels: list[str], name: str, colors: Palette, **more) -> None:
     """Bars to the right, the first at the bottom, with room for their labels on the left. more: of the trace."""
-    places, marker = np.arange(len(labels)), {"color": colors.right, "line_width": 0}
+    places, marker = np.arange(len(labels)), {"color": colors.right, "line": {"width": 0}}
     look = {"orientation": "h", "name": name, "marker": marker, "hovertemplate": "%{hovertext}<extra></extra>"} | more
-    figure.add_trace(go.Bar(x=values, y=places, **look))
+    figure.add_trace(type="bar", x=values, y=places, **look)
     figure.update_yaxes(tickvals=places, ticktext=labels, showgrid=False, fixedrange=True)
     longest = max((len(line) for label in labels for line in label.split("<br>")), default=0)
-    figure.update_layout(bargap=0.4, margin_l=16 + 7 * longest)
+    figure.update_layout(bargap=0.4, margin={"l": 16 + 7 * longest})
 
 
 # ---------------------------------------------------------------------------------------------------- shared form
@@ -64,9 +64,9 @@ def plain(text: str) -> str:
     return line.replace("$", "$\u200b")
 
 
-def blank(height: int, colors: Palette) -> go.Figure:
+def blank(height: int, colors: Palette) -> Chart:
     """An empty figure in the form that all charts share."""
-    return go.Figure(layout=layout_of(height, colors))
+    return Chart(layout_of(height, colors))
 
 
 def layout_of(height: int, colors: Palette) -> dict:
@@ -79,12 +79,12 @@ def layout_of(height: int, colors: Palette) -> dict:
     }
     legend = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "itemsizing": "constant"}
     return {
-        "template": "none",
+        "template": {"data": {"scatter": [{"type": "scatter"}]}},
         "height": height,
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"color": colors.ink, "size": 13},
-        "hoverlabel": {"bgcolor": colors.surface, "bordercolor": colors.grid, "font_color": colors.ink},
+        "hoverlabel": {"bgcolor": colors.surface, "bordercolor": colors.grid, "font": {"color": colors.ink}},
         "legend": legend,
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": colors.muted, "activecolor": colors.ink, "orientation": "v"},
         "margin": {"l": 52, "r": 40, "t": 36, "b": 40},
@@ -93,7 +93,7 @@ def layout_of(height: int, colors: Palette) -> dict:
     }
 
 
-def stacked(panels: list[Panel], epochs: int, height: int, colors: Palette) -> go.Figure:
+def stacked(panels: list[Panel], epochs: int, height: int, colors: Palette) -> Chart:
     """An empty figure of panels one below the other that share the epoch axis, its cursor and one hover label."""
     layout = layout_of(height, colors)
     room = 1 - _ROW_GAP * (len(panels) - 1)
@@ -125,7 +125,7 @@ def stacked(panels: list[Panel], epochs: int, height: int, colors: Palette) -> g
         "spikecolor": colors.muted,
         "showgrid": False,
     }
-    return go.Figure(layout=layout)
+    return Chart(layout)
 
 
 def whole_ticks(span: float) -> dict:
@@ -133,14 +133,14 @@ def whole_ticks(span: float) -> dict:
     return {"tickformat": "~f"} | ({"tick0": 0, "dtick": 1} if span <= FEW else {})
 
 
-def with_legend_below(figure: go.Figure) -> go.Figure:
+def with_legend_below(figure: Chart) -> Chart:
     """Room under the epoch axis for a legend of many or long names."""
     figure.update_layout(legend={"x": 0, "xanchor": "left", "y": -0.2, "yanchor": "top"})
     return figure.update_layout(margin={"t": 12, "b": 148, "autoexpand": False})
 
 
 def add_line(
-    figure: go.Figure,
+    figure: Chart,
     values: pd.Series,
     name: str,
     color: str,
@@ -157,18 +157,16 @@ def add_line(
         return
     mode = more.pop("mode", "lines" if len(values) > 1 else "markers")
     figure.add_trace(
-        go.Scatter(
-            x=values.index.to_numpy(np.int32),
-            y=values.to_numpy(np.float64),
-            name=name,
-            mode=mode,
-            line={"color": color, "width": width, "dash": dash},
-            marker={"color": color, "size": 6},
-            yaxis="y" if row == 1 else f"y{row}",
-            showlegend=legend,
-            hovertemplate="%{y:" + format + "}",
-            **more,
-        )
+        x=values.index.to_numpy(np.int32),
+        y=values.to_numpy(np.float64),
+        name=name,
+        mode=mode,
+        line={"color": color, "width": width, "dash": dash},
+        marker={"color": color, "size": 6},
+        yaxis="y" if row == 1 else f"y{row}",
+        showlegend=legend,
+        hovertemplate="%{y:" + format + "}",
+        **more,
     )
 
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
 from lps.analysis.clusters import Moment
 from lps.charts import palette
+from lps.charts.chart import Chart
 from lps.charts.event_log import History
 from lps.charts.figures import PERCENT, Panel, add_line, blank, cycle, plain, stacked, whole_ticks, with_legend_below
 from lps.charts.measurements import draws, group_mean
@@ -46,7 +46,7 @@ class GroupCurve:
 
 
 @draws("accuracy/seen", "accuracy/novel", "accuracy/all", "accuracy/gap", "kl", "kl/margin", "margin", "threshold/*")
-def pace(history: History, epochs: int, colors: Palette) -> go.Figure:
+def pace(history: History, epochs: int, colors: Palette) -> Chart:
     """Seen and novel accuracy with the gap as a band, KL, mean margins and thresholds, over one epoch axis."""
     kl, own = history.column("kl"), history.column("kl/margin")
     turned = len(own) > 0 and not own.equals(kl.rename("kl/margin"))
@@ -77,7 +77,7 @@ def pace(history: History, epochs: int, colors: Palette) -> go.Figure:
 
 
 @draws("accuracy/validation", "pseudo_label/rate/*", "margin")
-def blind_pace(history: History, shares: pd.DataFrame, names: list[str], epochs: int, colors: Palette) -> go.Figure:
+def blind_pace(history: History, shares: pd.DataFrame, names: list[str], epochs: int, colors: Palette) -> Chart:
     """Of a run without truth: accuracy on withheld labels, sizes of its clusters, confident shares and mean margins.
 
     shares: index epoch, one column a cluster. A panel is there where something of it was measured.
@@ -105,7 +105,7 @@ def blind_pace(history: History, shares: pd.DataFrame, names: list[str], epochs:
 
 
 @draws("accuracy/balanced", "accuracy/many", "accuracy/medium", "accuracy/few", "accuracy/std", "prior/error")
-def class_sizes(history: History, epochs: int, colors: Palette) -> go.Figure:
+def class_sizes(history: History, epochs: int, colors: Palette) -> Chart:
     """Accuracy of large, medium and small classes with the mean over classes, and the error of the prior."""
     panels = [Panel("Accuracy", 0.66, ".0%", (-0.02, 1.03)), Panel("Error of the prior", 0.34)]
     figure = stacked(panels, epochs, 420, colors)
@@ -118,7 +118,7 @@ def class_sizes(history: History, epochs: int, colors: Palette) -> go.Figure:
     return figure
 
 
-def pace_of_runs(histories: dict[str, History], epochs: int, colors: Palette) -> go.Figure:
+def pace_of_runs(histories: dict[str, History], epochs: int, colors: Palette) -> Chart:
     """The same measurements for several runs by label: one colour a run, one panel a measurement."""
     panels = [
         Panel("Novel accuracy", 0.29, ".0%", (-0.02, 1.03)),
@@ -139,7 +139,7 @@ def pace_of_runs(histories: dict[str, History], epochs: int, colors: Palette) ->
 
 def curves_of_groups(
     curves: list[GroupCurve], epochs: int, tickformat: str, colors: Palette, styles: list[tuple[str, str]] | None = None
-) -> go.Figure:
+) -> Chart:
     """The mean over the runs of every group, with its band; the legend has the order of the last values.
 
     styles: (colour, dash) of every curve, where a group is to look the same in several figures.
@@ -155,7 +155,7 @@ def curves_of_groups(
     return figure.update_layout(margin={"t": 12, "l": 58, "r": 12}, hoverlabel={"namelength": -1})
 
 
-def _add_mean(figure: go.Figure, curve: GroupCurve, color: str, dash: str, tickformat: str) -> None:
+def _add_mean(figure: Chart, curve: GroupCurve, color: str, dash: str, tickformat: str) -> None:
     counts = curve.table["count"].to_numpy(int)
     add_line(
         figure,
@@ -169,10 +169,10 @@ def _add_mean(figure: go.Figure, curve: GroupCurve, color: str, dash: str, tickf
         legendgroup=plain(curve.label),
     )
     if len(curve.table):
-        figure.data[-1].hovertemplate += " · %{text}"
+        figure.traces[-1]["hovertemplate"] += " · %{text}"
 
 
-def _add_band(figure: go.Figure, curve: GroupCurve, color: str) -> None:
+def _add_band(figure: Chart, curve: GroupCurve, color: str) -> None:
     """Low to high as one polygon for each stretch of epochs in a row that have a spread."""
     x, y = [], []
     has_spread = curve.table["low"].notna()
@@ -182,10 +182,10 @@ def _add_band(figure: go.Figure, curve: GroupCurve, color: str) -> None:
         y += [part["high"].to_numpy(), part["low"].to_numpy()[::-1], [np.nan]]
     if not x:
         return
-    band = {"fill": "toself", "fillcolor": with_alpha(color, 0.14), "mode": "lines", "line_width": 0}
+    band = {"fill": "toself", "fillcolor": with_alpha(color, 0.14), "mode": "lines", "line": {"width": 0}}
     hidden = {"hoverinfo": "skip", "showlegend": False, "name": f"{plain(curve.label)}, band"}
     group = plain(curve.label)
-    figure.add_trace(go.Scatter(x=np.concatenate(x), y=np.concatenate(y), legendgroup=group, **band, **hidden))
+    figure.add_trace(x=np.concatenate(x), y=np.concatenate(y), legendgroup=group, **band, **hidden)
 
 
 def mean_margin(history: History, group: str) -> pd.Series:
@@ -213,7 +213,7 @@ def gap_bands(epochs: np.ndarray, seen: np.ndarray, novel: np.ndarray) -> dict[s
     }
 
 
-def _add_gap(figure: go.Figure, history: History, colors: Palette) -> None:
+def _add_gap(figure: Chart, history: History, colors: Palette) -> None:
     columns = {group: history.column(f"accuracy/{group}") for group in ("seen", "novel")}
     both = pd.DataFrame(columns).dropna()
     if len(both) < 2:
@@ -221,15 +221,15 @@ def _add_gap(figure: go.Figure, history: History, colors: Palette) -> None:
     bands = gap_bands(both.index.to_numpy(float), both["seen"].to_numpy(), both["novel"].to_numpy())
     for name, (x, y) in bands.items():
         color = with_alpha(getattr(colors, name), 0.16)
-        band = go.Scatter(x=x, y=y, fill="toself", fillcolor=color, mode="lines", line_width=0, hoverinfo="skip")
-        figure.add_trace(band.update(name=f"Gap, {name} ahead", showlegend=False, yaxis="y"))
+        band = {"fill": "toself", "fillcolor": color, "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
+        figure.add_trace(x=x, y=y, **band, name=f"Gap, {name} ahead", showlegend=False, yaxis="y")
 
 
 # ---------------------------------------------------------------------------------------------------- other curves
 
 
 @draws("loss/*")
-def losses(history: History, epochs: int, colors: Palette) -> go.Figure:
+def losses(history: History, epochs: int, colors: Palette) -> Chart:
     """Every `loss/*` term; they add up to the total."""
     names = [name for name in history.epochs if name.startswith("loss/")]
     names.sort(key=lambda name: name != "loss/total")
@@ -242,7 +242,7 @@ def losses(history: History, epochs: int, colors: Palette) -> go.Figure:
 
 
 @draws("pseudo_label/rate/*", "pseudo_label/confidence/*")
-def pseudo_labels(history: History, epochs: int, colors: Palette) -> go.Figure:
+def pseudo_labels(history: History, epochs: int, colors: Palette) -> Chart:
     """Share of confident unlabeled images among those predicted as seen and as novel, and their mean confidence."""
     figure = with_legend_below(stacked([Panel("", 1, ".0%", (0, 1.04))], epochs, 380, colors))
     for group in ("seen", "novel"):
@@ -253,7 +253,7 @@ def pseudo_labels(history: History, epochs: int, colors: Palette) -> go.Figure:
     return figure
 
 
-def pretraining(history: History, epochs: int, colors: Palette) -> go.Figure:
+def pretraining(history: History, epochs: int, colors: Palette) -> Chart:
     """SimCLR: its loss, and what k nearest neighbours, a linear classifier and k-means make of the features.
 
     The quality has a panel once it was measured.
@@ -273,12 +273,12 @@ def pretraining(history: History, epochs: int, colors: Palette) -> go.Figure:
     return figure
 
 
-def _add_reference(figure: go.Figure, value: float, group: str, color: str, epochs: int) -> None:
+def _add_reference(figure: Chart, value: float, group: str, color: str, epochs: int) -> None:
     """What k-means makes of the start features: a thin line over the accuracy panel, one legend entry for both."""
     line = {"color": color, "width": 1, "dash": "dot"}
     x, y = np.array([0, epochs]), np.full(2, value)
     shared = {"name": "k-means before training", "legendgroup": "k-means", "showlegend": group == "seen"}
-    figure.add_trace(go.Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", opacity=0.8, **shared))
+    figure.add_trace(x=x, y=y, mode="lines", line=line, hoverinfo="skip", opacity=0.8, **shared)
 
 
 # ---------------------------------------------------------------------------------------------------- one image
@@ -286,7 +286,7 @@ def _add_reference(figure: go.Figure, value: float, group: str, color: str, epoc
 
 def image_confidence(
     moments: list[Moment], cluster: int, thresholds: dict[str, pd.Series], names: dict[int, str], colors: Palette
-) -> go.Figure:
+) -> Chart:
     """Confidence by epoch; dots say whether the image was with those that are in its cluster now."""
     drawn = blank(210, colors)
     epochs = np.array([moment.epoch for moment in moments], np.int32)
@@ -296,30 +296,26 @@ def image_confidence(
             line = {"color": getattr(colors, group), "width": 1.2, "dash": "dot"}
             x, y = series.index.to_numpy(np.int32), series.to_numpy(np.float64)
             name = f"Threshold, {group}"
-            drawn.add_trace(
-                go.Scatter(x=x, y=y, mode="lines", line=line, name=name, hoverinfo="skip", showlegend=False)
-            )
+            drawn.add_trace(x=x, y=y, mode="lines", line=line, name=name, hoverinfo="skip", showlegend=False)
     line = {"color": colors.muted, "width": 1.2}
-    drawn.add_trace(go.Scatter(x=epochs, y=confidence, mode="lines", line=line, hoverinfo="skip", showlegend=False))
+    drawn.add_trace(x=epochs, y=confidence, mode="lines", line=line, hoverinfo="skip", showlegend=False)
     here = np.array([moment.heir == cluster for moment in moments], bool)
     words = np.array([plain(names.get(moment.heir, "none")) for moment in moments] or [""])
     for label, rows, color in (("This cluster", here, colors.right), ("Another", ~here, colors.wrong)):
         if rows.any():
             drawn.add_trace(
-                go.Scatter(
-                    x=epochs[rows],
-                    y=confidence[rows],
-                    text=words[rows],
-                    mode="markers",
-                    marker={"size": 7, "color": color, "symbol": "circle" if label == "This cluster" else "x"},
-                    name=label,
-                    hovertemplate="epoch %{x}, %{y:.0%}<br>cluster %{text}<extra></extra>",
-                )
+                x=epochs[rows],
+                y=confidence[rows],
+                text=words[rows],
+                mode="markers",
+                marker={"size": 7, "color": color, "symbol": "circle" if label == "This cluster" else "x"},
+                name=label,
+                hovertemplate="epoch %{x}, %{y:.0%}<br>cluster %{text}<extra></extra>",
             )
     return _of_images(drawn, max(epochs, default=1))
 
 
-def image_pair(lives: dict[str, list[Moment]], names: dict[int, str], colors: Palette) -> go.Figure:
+def image_pair(lives: dict[str, list[Moment]], names: dict[int, str], colors: Palette) -> Chart:
     """The confidence of two images by epoch; dots where both are in one cluster, crosses where they are not.
 
     lives: what each is called -> its moments at the same epochs. names: of the clusters.
@@ -329,21 +325,19 @@ def image_pair(lives: dict[str, list[Moment]], names: dict[int, str], colors: Pa
     symbols = np.where(together, "circle", "x")
     for (label, moments), color in zip(lives.items(), (colors.ink, colors.muted), strict=True):
         drawn.add_trace(
-            go.Scatter(
-                x=np.array([moment.epoch for moment in moments], np.int32),
-                y=np.array([moment.confidence for moment in moments], np.float64),
-                text=np.array([plain(names.get(moment.heir, "none")) for moment in moments] or [""]),
-                mode="lines+markers",
-                line={"color": color, "width": 1.6},
-                marker={"size": 7, "symbol": symbols},
-                name=label,
-                hovertemplate=f"{label}, epoch %{{x}}, %{{y:.0%}}<br>cluster %{{text}}<extra></extra>",
-            )
+            x=np.array([moment.epoch for moment in moments], np.int32),
+            y=np.array([moment.confidence for moment in moments], np.float64),
+            text=np.array([plain(names.get(moment.heir, "none")) for moment in moments] or [""]),
+            mode="lines+markers",
+            line={"color": color, "width": 1.6},
+            marker={"size": 7, "symbol": symbols},
+            name=label,
+            hovertemplate=f"{label}, epoch %{{x}}, %{{y:.0%}}<br>cluster %{{text}}<extra></extra>",
         )
     return _of_images(drawn, max((moment.epoch for moments in lives.values() for moment in moments), default=1))
 
 
-def _of_images(drawn: go.Figure, last: int) -> go.Figure:
+def _of_images(drawn: Chart, last: int) -> Chart:
     """The frame of a chart of confidences beside a picture. last: epoch."""
     drawn.update_layout(margin={"l": 40, "r": 8, "t": 8, "b": 52}, hovermode="closest", showlegend=True)
     drawn.update_layout(legend={"x": 0, "xanchor": "left", "y": -0.18, "yanchor": "top", "font": {"size": 11}})

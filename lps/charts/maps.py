@@ -2,10 +2,10 @@
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
 from lps.analysis import projection as analysis
 from lps.analysis.projection import Plane
+from lps.charts.chart import Chart
 from lps.charts.figures import FEW_POINTS, MOST_IN_LEGEND, SMALL, layout_of, plain
 from lps.charts.palette import Palette, class_colors
 from lps.data.split import Split
@@ -70,7 +70,7 @@ def projection(
     seen: int,
     names: list[str],
     height: int = 560,
-) -> go.Figure:
+) -> Chart:
     """Points on the plane; every point carries its image id.
 
     points: columns x, y, image, truth, predicted (class ids, -1 unknown), confidence, right; more than `_most_points`
@@ -79,14 +79,14 @@ def projection(
     if len(points) > _most_points(height):
         kept = np.linspace(0, len(points) - 1, _most_points(height)).round().astype(int)
         points = points.iloc[kept]
-    figure = go.Figure(layout=layout_of(height, colors))
+    figure = Chart(layout_of(height, colors))
     size = float(np.clip(210 / np.sqrt(max(1, len(points))), 3, 9)) * min(1, 0.35 + height / 860)
     if color_by == "confidence":
         _add_points(figure, points, "Confidence", size, _confidence_scale(points, colors), names)
     else:
         for label, rows, color in _point_groups(points, color_by, colors, seen, names):
             _add_points(figure, points[rows], label, size, {"color": color}, names)
-    figure.update_layout(showlegend=1 < len(figure.data) <= MOST_IN_LEGEND)
+    figure.update_layout(showlegend=1 < len(figure.traces) <= MOST_IN_LEGEND)
     figure.update_layout(hovermode="closest", dragmode="pan", margin={"l": 8, "r": 8, "t": 34, "b": 8})
     hidden = {"showgrid": False, "zeroline": False, "showticklabels": False, "showline": False, "title": None}
     figure.update_xaxes(**hidden, showspikes=False)
@@ -116,24 +116,21 @@ def _point_groups(points: pd.DataFrame, color_by: str, colors: Palette, seen: in
             yield plain(name), points[color_by] == class_id, shades[class_id]
 
 
-def _add_points(
-    figure: go.Figure, points: pd.DataFrame, label: str, size: float, marker: dict, names: list[str]
-) -> None:
+def _add_points(figure: Chart, points: pd.DataFrame, label: str, size: float, marker: dict, names: list[str]) -> None:
     if not len(points):
         return
     words = np.array([*map(plain, names), "unknown"])  # the last one is that of class -1
     truth, predicted = (words[points[name].to_numpy()].tolist() for name in ("truth", "predicted"))
     figure.add_trace(
-        go.Scattergl(
-            x=points["x"].to_numpy(np.float32),
-            y=points["y"].to_numpy(np.float32),
-            customdata=points["image"].to_numpy(np.int32),
-            text=[f"{own} → {said}" for own, said in zip(truth, predicted)],
-            name=label,
-            mode="markers",
-            marker={"size": size, "opacity": 0.8, "line_width": 0} | marker,
-            hovertemplate="image %{customdata}<br>%{text}<extra></extra>",
-        )
+        type="scattergl",
+        x=points["x"].to_numpy(np.float32),
+        y=points["y"].to_numpy(np.float32),
+        customdata=points["image"].to_numpy(np.int32),
+        text=[f"{own} → {said}" for own, said in zip(truth, predicted)],
+        name=label,
+        mode="markers",
+        marker={"size": size, "opacity": 0.8, "line": {"width": 0}} | marker,
+        hovertemplate="image %{customdata}<br>%{text}<extra></extra>",
     )
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 
 import pandas as pd
-import plotly.graph_objects as go
 
+from lps.charts.chart import Chart
 from lps.charts.event_log import History
 from lps.charts.figures import Panel, add_line, plain, stacked
 from lps.charts.palette import Palette
@@ -32,7 +32,7 @@ def others(history: History) -> list[str]:
     return [name for name in (*known, *lists) if not any(fnmatchcase(name, drawn) for drawn in _drawn)]
 
 
-def other(history: History, name: str, epochs: int, colors: Palette) -> go.Figure:
+def other(history: History, name: str, epochs: int, colors: Palette) -> Chart:
     """One measurement over the epochs; of one by class the means over seen and novel classes."""
     figure = stacked([Panel(plain(name), 1, rangemode="normal")], epochs, 190, colors)
     if name in history.vectors:

@@ -5,9 +5,9 @@ Histories in, figures out. Seen is blue, novel is orange; which run it is, a let
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
 from lps.charts import figures, line_charts, palette
+from lps.charts.chart import Chart
 from lps.charts.event_log import History
 from lps.charts.palette import Palette
 from lps.scores.milestones import Mark
@@ -41,62 +41,60 @@ def pace(
     method: str,
     is_over: bool,
     colors: Palette,
-) -> go.Figure:
+) -> Chart:
     """The pace view of one run; what its method does not measure is said. epochs: where the axis of all runs ends."""
     figure = line_charts.pace(past, epochs, colors)
     figure.update_layout(height=_HEIGHT, showlegend=False, margin={"l": 46, "r": _ROOM, "t": 24, "b": 36})
-    drawn = {trace.yaxis or "y" for trace in figure.data}
+    drawn = {trace.get("yaxis", "y") for trace in figure.traces}
     for row, name in enumerate(_PANELS, 1):
         number = "" if row == 1 else str(row)
         axis = figure.layout[f"yaxis{number}"]
-        figure.layout.annotations[row - 1].text = f"<b>{letter}</b> · {name}" if row == 1 else name
+        figure.layout["annotations"][row - 1]["text"] = f"<b>{letter}</b> · {name}" if row == 1 else name
         if f"y{number}" not in drawn:
             _say_unmeasured(figure, f"y{number}", axis, method, colors)
         elif name in ranges:
-            axis.range = ranges[name]
+            axis["range"] = list(ranges[name])
     if is_over and past.last_epoch < epochs:
         _shade_end(figure, past.last_epoch, epochs, colors)
     _add_marks(figure, marks, colors)
-    for trace in figure.data:
-        if trace.hoverinfo != "skip" and trace.x is not None:
-            trace.customdata = np.asarray(trace.x, np.int32)  # a click is a click on an epoch
+    for trace in figure.traces:
+        if trace.get("hoverinfo") != "skip":
+            trace["customdata"] = np.asarray(trace["x"], np.int32)  # a click is a click on an epoch
     return figure
 
 
-def _say_unmeasured(figure: go.Figure, name: str, axis, method: str, colors: Palette) -> None:
-    axis.update(visible=False)
+def _say_unmeasured(figure: Chart, name: str, axis, method: str, colors: Palette) -> None:
+    axis["visible"] = False
     # the epoch axis hangs below the lowest panel only where that has a trace
-    figure.add_trace(go.Scatter(x=[0], y=[None], yaxis=name, hoverinfo="skip", showlegend=False, name="Nothing"))
-    place = {"xref": "paper", "yref": "paper", "x": 0.5, "y": sum(axis.domain) / 2, "showarrow": False}
+    figure.add_trace(x=[0], y=[None], yaxis=name, hoverinfo="skip", showlegend=False, name="Nothing")
+    place = {"xref": "paper", "yref": "paper", "x": 0.5, "y": sum(axis["domain"]) / 2, "showarrow": False}
     words = f"not measured by {figures.plain(method)}"
     figure.add_annotation(text=words, font={"color": colors.muted, "size": 13}, yanchor="middle", **place)
 
 
-def _shade_end(figure: go.Figure, last: int, epochs: int, colors: Palette) -> None:
+def _shade_end(figure: Chart, last: int, epochs: int, colors: Palette) -> None:
     """Where a shorter run has nothing any more."""
-    ground = {"fillcolor": palette.with_alpha(colors.all, 0.14), "line_width": 0, "layer": "below"}
+    ground = {"fillcolor": palette.with_alpha(colors.all, 0.14), "line": {"width": 0}, "layer": "below"}
     figure.add_shape(type="rect", xref="x", yref="paper", x0=last, x1=epochs + 0.4, y0=0, y1=1, **ground)
     text = {"text": f"ended at epoch {last}", "font": {"color": colors.muted, "size": 12}, "textangle": -90}
     place = {"xref": "x", "yref": "y", "x": last, "y": 0.03, "xanchor": "left", "yanchor": "bottom"}
     figure.add_annotation(showarrow=False, **text, **place)
 
 
-def _add_marks(figure: go.Figure, marks: list[Mark], colors: Palette) -> None:
+def _add_marks(figure: Chart, marks: list[Mark], colors: Palette) -> None:
     """A triangle at the foot of the accuracy panel for every marked epoch."""
     by_epoch: dict[int, list[str]] = {}
     for mark in marks:
         by_epoch.setdefault(mark.epoch, []).append(mark.words)
     figure.add_trace(
-        go.Scatter(
-            x=np.array(list(by_epoch), np.int32),
-            y=np.full(len(by_epoch), 0.01),
-            text=["<br>".join(words) for words in by_epoch.values()],
-            mode="markers",
-            marker={"symbol": "triangle-up", "size": 10, "color": colors.ink},
-            cliponaxis=False,
-            name="Marks",
-            hovertemplate="%{text}<extra></extra>",
-        )
+        x=np.array(list(by_epoch), np.int32),
+        y=np.full(len(by_epoch), 0.01),
+        text=["<br>".join(words) for words in by_epoch.values()],
+        mode="markers",
+        marker={"symbol": "triangle-up", "size": 10, "color": colors.ink},
+        cliponaxis=False,
+        name="Marks",
+        hovertemplate="%{text}<extra></extra>",
     )
 
 
@@ -106,22 +104,20 @@ def difference(first: History, other: History, name: str, in_size: bool = False)
     return (((ours.abs() - theirs.abs()) if in_size else (ours - theirs)) * 100).dropna()
 
 
-def differences(columns: dict[str, pd.Series], epochs: int, colors: Palette) -> go.Figure:
+def differences(columns: dict[str, pd.Series], epochs: int, colors: Palette) -> Chart:
     """Differences by label over the epochs, around a line at zero; a single one is filled up to it."""
     figure = figures.blank(_STRIP, colors)
     for (label, values), (color, dash) in zip(columns.items(), palette.group_styles(len(columns), colors)):
         fill = {"fill": "tozeroy", "fillcolor": palette.with_alpha(color, 0.16)} if len(columns) == 1 else {}
         figure.add_trace(
-            go.Scatter(
-                x=values.index.to_numpy(np.int32),
-                y=values.to_numpy(float),
-                customdata=values.index.to_numpy(np.int32),
-                name=label,
-                mode="lines" if len(values) > 1 else "markers",
-                line={"color": color, "width": 2, "dash": dash},
-                hovertemplate="%{y:+.1f} points<extra>" + label + "</extra>",
-                **fill,
-            )
+            x=values.index.to_numpy(np.int32),
+            y=values.to_numpy(float),
+            customdata=values.index.to_numpy(np.int32),
+            name=label,
+            mode="lines" if len(values) > 1 else "markers",
+            line={"color": color, "width": 2, "dash": dash},
+            hovertemplate="%{y:+.1f} points<extra>" + label + "</extra>",
+            **fill,
         )
     figure.update_layout(hovermode="x unified", showlegend=len(columns) > 1)
     figure.update_layout(margin={"l": 46, "r": _ROOM, "t": 24, "b": 36}, hoverdistance=40)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import plotly.graph_objects as go
 
 from lps.charts import figures
+from lps.charts.chart import Chart
 from lps.charts.palette import Palette, with_alpha
 from lps.settings.parameters import text_of
 from lps.studies.search_driver import in_words
@@ -17,17 +17,15 @@ _NAMES = {"complete": "Finished", "pruned": "Stopped early", "running": "Running
 _BAR = 34  # pixels
 
 
-def history(result: Result, colors: Palette) -> go.Figure:
+def history(result: Result, colors: Palette) -> Chart:
     """The value of every trial in their order, and the best finished one so far as a step line."""
     figure = figures.blank(320, colors)
     ended = [trial for trial in result.trials if trial.state != "running"]
     numbers = np.array([trial.number for trial in ended])
     best = {"color": colors.ink, "width": 1.8, "shape": "hv"}
     hover = "best so far %{y:.4f}<extra></extra>"
-    figure.add_trace(
-        go.Scatter(x=numbers, y=np.array(best_so_far(ended)), mode="lines", line=best, name="Best so far",
-                   hovertemplate=hover)
-    )  # fmt: skip
+    figure.add_trace(x=numbers, y=np.array(best_so_far(ended)), mode="lines", line=best, name="Best so far",
+                   hovertemplate=hover)  # fmt: skip
     for state in _NAMES:
         members = [trial for trial in result.trials if trial.state == state and trial.value is not None]
         _add_points(figure, [trial.number for trial in members], members, state, colors)
@@ -38,7 +36,7 @@ def history(result: Result, colors: Palette) -> go.Figure:
     return figure.update_layout(showlegend=True, hovermode="closest", margin={"l": 64, "b": 46})
 
 
-def slice_of(result: Result, dimension: Dimension, colors: Palette) -> go.Figure:
+def slice_of(result: Result, dimension: Dimension, colors: Palette) -> Chart:
     """The value of every trial over one searched setting, whatever the others were."""
     figure = figures.blank(250, colors)
     for state in _NAMES:
@@ -56,7 +54,7 @@ def slice_of(result: Result, dimension: Dimension, colors: Palette) -> go.Figure
     return figure.update_layout(hovermode="closest", margin={"l": 52, "r": 14, "t": 14, "b": 48})
 
 
-def parallel(result: Result, colors: Palette) -> go.Figure:
+def parallel(result: Result, colors: Palette) -> Chart:
     """One line a finished trial through its settings to its value; the best one is the thick one.
 
     Every axis runs from 0 to 1 between its ends; what stands there is written beside it.
@@ -70,24 +68,22 @@ def parallel(result: Result, colors: Palette) -> go.Figure:
         heights = [axis.height(point) for axis, point in zip(axes, [*points, trial.value])]
         is_best = trial == result.best
         figure.add_trace(
-            go.Scatter(
-                x=np.arange(len(axes)),
-                y=np.array(heights),
-                mode="lines+markers",
-                line={
-                    "color": colors.novel if is_best else with_alpha(colors.seen, 0.45),
-                    "width": 4 if is_best else 1.5,
-                },
-                marker={"size": 8 if is_best else 5},
-                name="Best" if is_best else f"Trial {trial.number}",
-                showlegend=False,
-                hovertemplate=f"trial {trial.number}: {trial.value:.4f}<br>{figures.plain(in_words(trial.values))}"
-                "<extra></extra>",
-            )
+            x=np.arange(len(axes)),
+            y=np.array(heights),
+            mode="lines+markers",
+            line={
+                "color": colors.novel if is_best else with_alpha(colors.seen, 0.45),
+                "width": 4 if is_best else 1.5,
+            },
+            marker={"size": 8 if is_best else 5},
+            name="Best" if is_best else f"Trial {trial.number}",
+            showlegend=False,
+            hovertemplate=f"trial {trial.number}: {trial.value:.4f}<br>{figures.plain(in_words(trial.values))}"
+            "<extra></extra>",
         )
     ink = {"showarrow": False, "font": {"color": colors.muted, "size": 11}, "xref": "x", "yref": "y"}
     for place, axis in enumerate(axes):
-        figure.add_vline(x=place, line={"color": colors.grid, "width": 1})
+        figure.add_upright(x=place, line={"color": colors.grid, "width": 1})
         for words, height, anchor in ((axis.low_words, 0, "top"), (axis.high_words, 1, "bottom")):
             figure.add_annotation(x=place, y=height, text=words, yanchor=anchor, yshift=4 if height else -4, **ink)
     figure.update_xaxes(
@@ -98,7 +94,7 @@ def parallel(result: Result, colors: Palette) -> go.Figure:
     return figure.update_layout(hovermode="closest", margin={"l": 40, "r": 40, "t": 14, "b": 70})
 
 
-def importance(shares: dict[str, float], colors: Palette) -> go.Figure:
+def importance(shares: dict[str, float], colors: Palette) -> Chart:
     """The share of every setting as a bar, the largest on top."""
     items = list(reversed(shares.items()))
     labels = [f"{figures.plain(name)} · {share:.0%}" for name, share in items]
@@ -110,7 +106,7 @@ def importance(shares: dict[str, float], colors: Palette) -> go.Figure:
 
 
 def _add_points(
-    figure: go.Figure, x: Sequence, members: Sequence[Trial], state: str, colors: Palette, showlegend: bool = True
+    figure: Chart, x: Sequence, members: Sequence[Trial], state: str, colors: Palette, showlegend: bool = True
 ) -> None:
     markers = {
         "complete": {"symbol": "circle", "size": 9, "color": colors.seen},
@@ -118,16 +114,14 @@ def _add_points(
         "running": {"symbol": "circle-open", "size": 10, "color": colors.muted, "line": {"width": 2}},
     }
     figure.add_trace(
-        go.Scatter(
-            x=np.array(x, np.float64),
-            y=np.array([trial.value for trial in members], np.float64),
-            mode="markers",
-            marker=markers[state],
-            name=_NAMES[state],
-            showlegend=showlegend and bool(members),
-            text=[f"trial {trial.number}: {figures.plain(in_words(trial.values))}" for trial in members],
-            hovertemplate="%{text}<br>%{y:.4f}<extra></extra>",
-        )
+        x=np.array(x, np.float64),
+        y=np.array([trial.value for trial in members], np.float64),
+        mode="markers",
+        marker=markers[state],
+        name=_NAMES[state],
+        showlegend=showlegend and bool(members),
+        text=[f"trial {trial.number}: {figures.plain(in_words(trial.values))}" for trial in members],
+        hovertemplate="%{text}<br>%{y:.4f}<extra></extra>",
     )
 
 

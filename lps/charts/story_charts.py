@@ -2,14 +2,14 @@
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
 from lps.charts import figures, line_charts
+from lps.charts.chart import Chart
 from lps.charts.event_log import History
 from lps.charts.palette import Palette, with_alpha
 
 
-def swallowed(shares: dict[str, pd.Series], colors: Palette) -> go.Figure:
+def swallowed(shares: dict[str, pd.Series], colors: Palette) -> Chart:
     """The share of novel images under a seen name of several runs by their words, the first one the worst."""
     last = int(max(values.index[-1] for values in shares.values()))
     figure = _accuracies(250, last, colors)
@@ -17,10 +17,10 @@ def swallowed(shares: dict[str, pd.Series], colors: Palette) -> go.Figure:
     for words, values in shares.items():
         _line(figure, values, shades[words], words)
     _say_at_end(figure, {words: (values, shades[words]) for words, values in shares.items()})
-    return figure.update_layout(margin_r=84)
+    return figure.update_layout(margin={"r": 84})
 
 
-def novel_beside(with_margin: History, without: History, colors: Palette) -> go.Figure:
+def novel_beside(with_margin: History, without: History, colors: Palette) -> Chart:
     """Seen and novel accuracy with the margin, novel accuracy without it."""
     figure = _accuracies(340, with_margin.last_epoch, colors)
     lines = (
@@ -32,10 +32,10 @@ def novel_beside(with_margin: History, without: History, colors: Palette) -> go.
         values = past.column(name)
         _line(figure, values, color, words, dash)
     legend = {"x": 1, "y": 0.04, "xanchor": "right", "yanchor": "bottom", "orientation": "v", "font": {"size": 14}}
-    return figure.update_layout(showlegend=True, legend=legend, margin_r=16)
+    return figure.update_layout(showlegend=True, legend=legend, margin={"r": 16})
 
 
-def brake(past: History, colors: Palette, until: int) -> go.Figure:
+def brake(past: History, colors: Palette, until: int) -> Chart:
     """KL above, mean margin of seen and novel classes below, in the first epochs."""
     figure = figures.blank(360, colors)
     kl = past.column("kl").loc[:until]
@@ -54,50 +54,57 @@ def brake(past: History, colors: Palette, until: int) -> go.Figure:
     return figure.update_xaxes(anchor="y2").update_layout(margin={"t": 8, "l": 44, "r": 16, "b": 40})
 
 
-def piles(counts: np.ndarray, fair: np.ndarray, seen: int, names: list[str], top: float, colors: Palette) -> go.Figure:
+def piles(counts: np.ndarray, fair: np.ndarray, seen: int, names: list[str], top: float, colors: Palette) -> Chart:
     """How many images each id got, in bars; how many it should have, as steps. names: of all ids."""
     figure = figures.blank(210, colors)
     ids = np.arange(len(counts))
     words = [figures.plain(name) for name in names]
     shades = [colors.seen if i < seen else colors.novel for i in ids]
     hover = "%{text}: %{y} pictures<extra></extra>"
-    marker = {"color": shades, "line_width": 0}
+    marker = {"color": shades, "line": {"width": 0}}
     figure.add_trace(
-        go.Bar(x=ids, y=counts, marker=marker, text=words, textposition="none", hovertemplate=hover, name="Pictures")
+        type="bar",
+        x=ids,
+        y=counts,
+        marker=marker,
+        text=words,
+        textposition="none",
+        hovertemplate=hover,
+        name="Pictures",
     )
     ends = np.concatenate([[-0.5], ids, [len(ids) - 0.5]])
     steps = fair[np.clip(ends.round().astype(int), 0, len(ids) - 1)]
     line = {"color": colors.ink, "width": 1.4, "dash": "dash", "shape": "hvh"}
     hover = "true number %{y:.0f}<extra></extra>"
-    figure.add_trace(go.Scatter(x=ends, y=steps, mode="lines", line=line, hovertemplate=hover, name="True number"))
+    figure.add_trace(x=ends, y=steps, mode="lines", line=line, hovertemplate=hover, name="True number")
     figure.update_layout(showlegend=False, bargap=0.22, hovermode="closest", margin={"l": 40, "r": 8, "t": 8, "b": 28})
     figure.update_yaxes(range=[0, top * 1.08], nticks=4)
     return figure.update_xaxes(tickvals=ids, ticktext=words, showgrid=False, range=[-0.6, len(ids) - 0.4])
 
 
-def _accuracies(height: int, epochs: int, colors: Palette) -> go.Figure:
+def _accuracies(height: int, epochs: int, colors: Palette) -> Chart:
     figure = figures.blank(height, colors)
     figure.update_layout(margin={"t": 8, "l": 48, "r": 64, "b": 40}, showlegend=False)
     _epochs(figure, epochs, colors)
     return figure.update_yaxes(range=[0, 1.03], tickformat=".0%", nticks=5)
 
 
-def _epochs(figure: go.Figure, last: int, colors: Palette) -> None:
+def _epochs(figure: Chart, last: int, colors: Palette) -> None:
     title = {"text": "Epoch", "font": {"color": colors.muted, "size": 12}, "standoff": 4}
     figure.update_layout(hovermode="x unified", showlegend=False)
     figure.update_xaxes(range=[0.5, last + 0.5], title=title, **figures.whole_ticks(last), showgrid=False)
 
 
 def _line(
-    figure: go.Figure, values: pd.Series, color: str, name: str, dash: str = "solid", format: str = ".1%", **more
+    figure: Chart, values: pd.Series, color: str, name: str, dash: str = "solid", format: str = ".1%", **more
 ) -> None:
     line = {"color": color, "width": 3, "dash": dash}
     hover = name + " %{y:" + format + "}<extra></extra>"
     x, y = values.index.to_numpy(np.int32), values.to_numpy(np.float64)
-    figure.add_trace(go.Scatter(x=x, y=y, mode="lines", line=line, name=name, hovertemplate=hover, **more))
+    figure.add_trace(x=x, y=y, mode="lines", line=line, name=name, hovertemplate=hover, **more)
 
 
-def _say_at_end(figure: go.Figure, lines: dict[str, tuple[pd.Series, str]]) -> None:
+def _say_at_end(figure: Chart, lines: dict[str, tuple[pd.Series, str]]) -> None:
     """The name of every line at its right end; names of lines that meet are put apart."""
     order = sorted(lines.items(), key=lambda item: item[1][0].iloc[-1])
     shifts = (-9, 9) if len(order) == 2 and order[1][1][0].iloc[-1] - order[0][1][0].iloc[-1] < 0.08 else (0, 0)

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-import plotly.graph_objects as go
-
 from lps.charts import effect_charts
+from lps.charts.chart import Chart
 from lps.charts.effect_charts import Axis
 from lps.charts.palette import Palette
 from lps.studies import preset_tables, presets
@@ -13,7 +12,7 @@ from lps.studies.presets import PaperTable
 _AXES = {"split.num_seen": "Novel classes", "split.labeled_ratio": "Labeled, percent"}
 
 
-def figures(sheet: PaperTable, groups: Mapping, colors: Palette) -> list[tuple[str, go.Figure, str]]:
+def figures(sheet: PaperTable, groups: Mapping, colors: Palette) -> list[tuple[str, Chart, str]]:
     """(words above, figure, what it shows) of every block of a preset that is a curve; empty while there is nothing."""
     setting = sheet.preset.setting
     found = []

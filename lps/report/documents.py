@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-import plotly.graph_objects as go
-
 from lps.charts import palette
+from lps.charts.chart import Chart
 from lps.charts.library import LIBRARY
 from lps.report import offline
 
@@ -51,7 +50,7 @@ class Chart:
 
     kind: ClassVar = "chart"
     title: str
-    figure: go.Figure
+    figure: Chart
     alt: str
     note: str = ""
 

@@ -88,7 +88,7 @@ def test_nothing_varied_has_no_effect(scored):
 def test_the_chart_has_a_bar_for_each_setting_the_largest_on_top(scored):
     values = {(5.0, 0.2): 0.50, (10.0, 0.2): 0.60, (5.0, 0.4): 0.52, (10.0, 0.4): 0.82}
     found = main_effects([scored(v, margin_scale=c, temperature=t) for (c, t), v in values.items()], "novel")
-    figure = effect_charts.main_effects(found, LIGHT)
+    figure = effect_charts.main_effects(found, LIGHT).figure()
     assert list(figure.data[0].x) == pytest.approx([12.0, 20.0]) and not figure.data[0].error_x.visible
     assert list(figure.layout.yaxis.ticktext) == ["temperature<br>0.2 → 0.4", "margin_scale<br>5 → 10"]
 

@@ -1,5 +1,7 @@
 """What the tests of figures share: a chart of a page beside the figure that its Python draws."""
 
+import json
+
 import plotly.graph_objects as go
 import pytest
 
@@ -22,11 +24,13 @@ def carried_out(monkeypatch):
 
 @pytest.fixture
 def charts(monkeypatch):
-    """charts(root, "live", run=[id]) -> the charts of the page by key, each with its Python."""
+    """charts(root, "live", run=[id]) -> the charts of the page by key, checked by plotly, each with its Python."""
     found, data = {}, plot._data
 
     def keep(figure, key, alt, **options):
-        found[key] = figure, options.get("code", "")
+        checked = figure.figure()
+        assert json.loads(figure.to_json()) == json.loads(checked.to_json()), f"{key} is not what plotly makes of it"
+        found[key] = checked, options.get("code", "")
         return data(figure, key, alt, **options)
 
     monkeypatch.setattr(plot, "_data", keep)

@@ -12,7 +12,7 @@ from tests.analysis.test_differences import runs_of
 def test_every_group_is_drawn_once_by_what_can_be_said_of_it():
     runs = [*runs_of(values=(0.9, 0.92, 0.91)), *runs_of("orca", (0.5, 0.53, 0.51)), *runs_of("nach", (0.5,))]
     runs += runs_of("fixmatch", (0.91, 0.9, 0.92))
-    figure = difference_charts.intervals(hold(group_runs(runs)), "all", LIGHT)
+    figure = difference_charts.intervals(hold(group_runs(runs)), "all", LIGHT).figure()
     drawn = {trace.name: (trace.x.tolist(), trace.error_x.array) for trace in figure.data}
     assert list(drawn) == ["Distinguishable", "Not distinguishable", "No interval"]
     assert np.allclose(drawn["Distinguishable"][0], [-39.6666667]) and drawn["No interval"][1] is None
@@ -23,7 +23,7 @@ def test_every_group_is_drawn_once_by_what_can_be_said_of_it():
 
 def test_an_interval_of_two_seeds_does_not_stretch_the_axis_beyond_what_is_possible():
     held = hold(group_runs([*runs_of(values=(0.9, 0.1)), *runs_of("orca", (0.2, 0.8))]))
-    low, high = difference_charts.intervals(held, "all", LIGHT).layout.xaxis.range
+    low, high = difference_charts.intervals(held, "all", LIGHT).figure().layout.xaxis.range
     assert low > -115 and high < 115
 
 
@@ -31,5 +31,5 @@ def test_long_and_hostile_labels_are_shortened_and_shown_as_they_stand():
     runs = [*runs_of(values=(0.9, 0.8)), *runs_of("orca", (0.5, 0.6))]
     groups = group_runs(runs)
     object.__setattr__(groups[1], "label", "<b>$x$</b>" * 9)
-    (name,) = difference_charts.intervals(hold(groups), "all", LIGHT).layout.yaxis.ticktext
+    (name,) = difference_charts.intervals(hold(groups), "all", LIGHT).figure().layout.yaxis.ticktext
     assert name.startswith("&lt;b&gt;$\u200bx") and name.endswith("…")

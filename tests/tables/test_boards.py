@@ -67,7 +67,7 @@ def test_smoothing_is_an_average_of_what_came_before_that_does_not_start_at_zero
 def drawn(runs, histories, chart, count=None):
     entries = [run_index.entry(run) for run in runs[:count]]
     found = board_charts.lines_of_runs(chart, entries, histories[:count], LIGHT)
-    return board_charts.figure(found, chart, "Novel", LIGHT)
+    return board_charts.figure(found, chart, "Novel", LIGHT).figure()
 
 
 def test_the_raw_line_stays_faint_behind_the_smoothed_one(runs, histories):
@@ -89,10 +89,10 @@ def test_a_mean_has_a_band_of_one_standard_deviation(histories):
     values = [table["y"][3] for table in tables]
     assert mean["y"][3] == pytest.approx(np.mean(values)) and mean["std"][3] == pytest.approx(np.std(values, ddof=1))
     line = BoardLine("k", "all", "all", mean, "#123456")
-    band, curve = board_charts.figure([line], BoardChart(), "Novel", LIGHT).data
+    band, curve = board_charts.figure([line], BoardChart(), "Novel", LIGHT).figure().data
     assert band.fill == "toself" and max(band.y) == pytest.approx((mean["y"] + mean["std"]).max())
     assert curve.name == "all (n = 4)"
-    low = board_charts.figure([line], BoardChart(log="y"), "Novel", LIGHT).data[0].y
+    low = board_charts.figure([line], BoardChart(log="y"), "Novel", LIGHT).figure().data[0].y
     assert min(low) > 0
 
 
@@ -105,7 +105,7 @@ def test_lines_have_keys_labels_and_short_ones_for_their_ends(runs, histories):
     groups = board_charts.lines_of_runs(BoardChart(by="margin_scale"), entries, histories, LIGHT)
     assert [(line.label, line.end) for line in groups] == [("margin_scale 2", "C=2"), ("margin_scale 5", "C=5")]
     assert len({line.key for line in groups}) == 2
-    trace = board_charts.figure(found, BoardChart(), "Novel", LIGHT).data[0]
+    trace = board_charts.figure(found, BoardChart(), "Novel", LIGHT).figure().data[0]
     assert (
         trace.meta["end"]
         and list(trace.customdata) == [1, 2, 3, 4, 5, 6]

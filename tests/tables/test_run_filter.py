@@ -124,6 +124,7 @@ def test_an_expression_that_could_take_for_ever_is_refused(pattern):
         found(f'name~"{pattern}"')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", SLOWEST)
 def test_the_slowest_that_is_taken_is_over_soon(pattern):
     began = time.process_time()

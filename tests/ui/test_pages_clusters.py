@@ -551,7 +551,7 @@ def test_what_the_browser_reports_is_checked(reported, found):
 
 def test_cells_of_the_confusion_matrix_know_where_they_are():
     counts = np.array([[3, 0, 1], [0, 0, 0], [1, 5, 0], [0, 2, 2]])
-    drawn = confusion.figure(counts, ["0", "1", "<b>", "3"], ["a", "b", "c"], 1, LIGHT, (2, 1))
+    drawn = confusion.figure(counts, ["0", "1", "<b>", "3"], ["a", "b", "c"], 1, LIGHT, (2, 1)).figure()
     trace = drawn.data[0]
     assert np.array(trace.z)[2].tolist() == pytest.approx([1 / 6, 5 / 6, 0]) and np.array(trace.z)[1].tolist() == [
         0,
@@ -598,7 +598,7 @@ def test_the_life_of_an_image_of_a_large_run_is_told_by_some_epochs(open_page, s
 def test_a_biography_marks_the_epochs_in_another_cluster(colors):
     told = [Moment(1, 0, 0.9, 0), Moment(2, 7, 0.9, 7), Moment(3, 7, 0.3, 7)]
     thresholds = {"seen": pd.Series({1: 0.9, 3: 0.9})}
-    drawn = line_charts.image_confidence(told, 7, thresholds, {0: "0 · <cat>", 7: "7"}, colors)
+    drawn = line_charts.image_confidence(told, 7, thresholds, {0: "0 · <cat>", 7: "7"}, colors).figure()
     dots = {trace.name: list(trace.x) for trace in drawn.data if trace.mode == "markers"}
     assert dots == {"This cluster": [2, 3], "Another": [1]} and "<cat>" not in drawn.to_json()
 
@@ -610,7 +610,7 @@ def test_two_images_are_compared_over_the_epochs():
     }
     said = image_history.in_one_cluster(*lives.values())
     assert said.startswith("In the same cluster at 2 of 3 epochs, together since epoch 2.")
-    first, second = line_charts.image_pair(lives, {6: "six", 7: "seven"}, LIGHT).data
+    first, second = line_charts.image_pair(lives, {6: "six", 7: "seven"}, LIGHT).figure().data
     assert (first.name, second.name) == ("Image 3", "Image 5") and list(second.y) == [0.5, 0.7, 0.8]
     assert list(first.marker.symbol) == list(second.marker.symbol) == ["x", "circle", "circle"]
     assert list(first.text) == ["six", "six", "seven"]

@@ -363,18 +363,20 @@ def curve(label: str, mean, low=None, count=None) -> line_charts.GroupCurve:
 
 
 def test_a_figure_has_a_line_and_a_band_a_group_and_its_legend_the_order_of_the_ends():
-    figure = line_charts.curves_of_groups([curve("<b>low", [0.1, 0.2]), curve("high", [0.1, 0.9])], 2, ".0%", LIGHT)
+    figure = line_charts.curves_of_groups(
+        [curve("<b>low", [0.1, 0.2]), curve("high", [0.1, 0.9])], 2, ".0%", LIGHT
+    ).figure()
     assert [trace.name for trace in figure.data if trace.showlegend] == ["high (n = 2)", "&lt;b&gt;low (n = 2)"]
     assert len(figure.data) == 4 and figure.layout.height
 
 
 def test_a_band_has_a_hole_where_there_is_no_spread():
     found = curve("a", [0.5] * 5, [0.4, 0.4, np.nan, 0.4, 0.4], [2, 2, 1, 2, 2])
-    band = line_charts.curves_of_groups([found], 5, "", LIGHT).data[0]
+    band = line_charts.curves_of_groups([found], 5, "", LIGHT).figure().data[0]
     assert np.isnan(np.array(band.x, float)).sum() == 2  # two polygons
     assert found.name == "a (n = 1–2)"
     alone = curve("b", [0.5, 0.6], [np.nan, np.nan], [1, 1])
-    assert len(line_charts.curves_of_groups([alone], 2, "", LIGHT).data) == 1
+    assert len(line_charts.curves_of_groups([alone], 2, "", LIGHT).figure().data) == 1
 
 
 def test_ticks_fit_the_span():

@@ -266,13 +266,13 @@ def test_empty_cells_have_a_dashed_frame_and_no_ground(root, colors):
     made = scored_of(*make_grid(root).values())
     (background,) = effects.backgrounds(made, ["margin_scale", "temperature"])
     rows, columns = (Axis.of(name, background.values(name)) for name in background.settings)
-    figure = effect_charts.matrix(rows, columns, background.groups, set(), "gap", colors)
+    figure = effect_charts.matrix(rows, columns, background.groups, set(), "gap", colors).figure()
     empty, full = figure.data
     assert {color for _, color in empty.colorscale} == {"rgba(0,0,0,0)"} and full.colorscale[0][1] != "rgba(0,0,0,0)"
     (frame,) = figure.layout.shapes
     assert frame.path.count("M") == 1 and frame.path.startswith("M-0.46,0.54") and frame.line.dash == "dot"
     whole = {pair: background.groups[5.0, 0.4] for pair in [(5.0, 0.2), (5.0, 0.4), (10.0, 0.2), (10.0, 0.4)]}
-    assert not effect_charts.matrix(rows, columns, whole, set(), "gap", colors).layout.shapes
+    assert not effect_charts.matrix(rows, columns, whole, set(), "gap", colors).figure().layout.shapes
 
 
 # ---------------------------------------------------------------------------------------------------- curves
@@ -299,7 +299,7 @@ def test_points_are_means_and_bars_sample_deviations(root):
     (background,) = effects.backgrounds(runs, ["margin_scale"])
     groups = {values[0]: group for values, group in background.groups.items()}
     axis = Axis.of("margin_scale", [5.0, 10.0])
-    drawn = {t.name: t for t in effect_charts.curves(axis, axis.values, groups, {}, LIGHT).data}
+    drawn = {t.name: t for t in effect_charts.curves(axis, axis.values, groups, {}, LIGHT).figure().data}
     novel = np.array([run.scores.novel for run in runs]).reshape(2, 2)
     assert drawn["Novel"].y == pytest.approx(novel.mean(axis=1))
     assert drawn["Novel"].error_y.array == pytest.approx(novel.std(axis=1, ddof=1))
@@ -313,7 +313,7 @@ def test_a_gap_is_told_in_points_in_every_figure(root):
     (background,) = effects.backgrounds(runs, ["margin_scale"])
     groups = {values[0]: group for values, group in background.groups.items()}
     axis = Axis.of("margin_scale", [5.0, 10.0])
-    figure = effect_charts.curves(axis, axis.values, groups, {}, LIGHT)
+    figure = effect_charts.curves(axis, axis.values, groups, {}, LIGHT).figure()
     drawn = {t.name: t for t in figure.data}
     points = 100 * np.array([run.scores.gap for run in runs]).reshape(2, 2)
     assert drawn["Gap"].y == pytest.approx(points.mean(axis=1))
@@ -322,7 +322,7 @@ def test_a_gap_is_told_in_points_in_every_figure(root):
     assert figure.layout.yaxis.tickformat.endswith("%") and figure.layout.yaxis2.tickformat.endswith("f")
     assert [note.text for note in figure.layout.annotations] == ["Accuracy", "Gap, seen minus novel, points"]
     assert " points, n = 2" in drawn["Gap"].text[0] and " %, n = 2" in drawn["Novel"].text[0]
-    (trace,) = effect_charts.parallel(runs, {"margin_scale": [5.0, 10.0]}, "gap", LIGHT).data
+    (trace,) = effect_charts.parallel(runs, {"margin_scale": [5.0, 10.0]}, "gap", LIGHT).figure().data
     last = trace.dimensions[-1]
     assert last.label == "Gap, seen minus novel, points" and last.tickformat == ".0f"
     assert sorted(last["values"]) == pytest.approx(sorted(points.ravel()))
@@ -334,7 +334,7 @@ def test_words_have_no_line_and_decades_a_log_axis(root):
         background = effects.backgrounds(made, [setting])[0]
         groups = {values[0]: group for values, group in background.groups.items()}
         axis = Axis.of(setting, background.values(setting))
-        figure = effect_charts.curves(axis, axis.values, groups, {}, LIGHT)
+        figure = effect_charts.curves(axis, axis.values, groups, {}, LIGHT).figure()
         assert next(t for t in figure.data if t.name == "Seen").mode == mode
         assert figure.layout.xaxis.type == kind
         low, high = figure.layout.xaxis.range
@@ -347,7 +347,7 @@ def test_the_papers_curve_is_drawn_where_it_may_be(root):
     groups = {10.0: run_groups.group_runs([scored])[0]}
     published = {float(r.value): r for r in paper.rows() if (r.table, r.dataset) == ("supp_C", "CIFAR-10")}
     axis = Axis.of("margin_scale", sorted(published))
-    drawn = {t.name: t for t in effect_charts.curves(axis, [10.0], groups, published, LIGHT).data}
+    drawn = {t.name: t for t in effect_charts.curves(axis, [10.0], groups, published, LIGHT).figure().data}
     assert list(drawn["Novel, paper"].x) == [1, 5, 10, 15, 20]
     assert drawn["Novel, paper"].y == pytest.approx([0.906, 0.919, 0.934, 0.933, 0.919])
     assert drawn["Novel"].x.tolist() == [10.0]
@@ -359,7 +359,7 @@ def test_the_papers_curve_is_drawn_where_it_may_be(root):
 def test_parallel_coordinates_have_one_line_a_run(root):
     made = scored_of(*make_grid(root, seeds=(0, 1)).values())
     varied = effects.varied(member.config for member in made)
-    (trace,) = effect_charts.parallel(made, varied, "novel", LIGHT).data
+    (trace,) = effect_charts.parallel(made, varied, "novel", LIGHT).figure().data
     assert [d.label for d in trace.dimensions] == ["margin_scale", "temperature", "Novel accuracy"]
     words = [np.array(d.ticktext)[np.array(d["values"])].tolist() for d in trace.dimensions[:2]]
     assert words == [[text_of(member.config.flat()[key]) for member in made] for key in ("margin_scale", "temperature")]
@@ -372,7 +372,7 @@ def test_lines_are_shaded_in_the_colour_of_what_is_measured(root, colors):
     made = scored_of(*make_grid(root, seeds=(0, 1)).values())
     varied = effects.varied(member.config for member in made)
     for measure, tint in (("gap", colors.ink), ("seen", colors.seen), ("novel", colors.novel), ("all", colors.all)):
-        (trace,) = effect_charts.parallel(made, varied, measure, colors).data
+        (trace,) = effect_charts.parallel(made, varied, measure, colors).figure().data
         assert [color for _, color in trace.line.colorscale] == [colors.grid, tint]
         assert trace.line.cmin < min(trace.line.color) and trace.line.cmax == max(trace.line.color)
 
@@ -422,7 +422,7 @@ def test_settings_that_were_varied_together_are_said_to_be(root):
 
 def test_names_in_figures_are_literal():
     item = effects.Importance("<b>x", 0.5, 0.1, 3)
-    bars, marks = effect_charts.importance([item], LIGHT).data
+    bars, marks = effect_charts.importance([item], LIGHT).figure().data
     assert bars.x.tolist() == [0.5] and marks.x.tolist() == [0.1]
     assert "&lt;b&gt;x" in bars.hovertext[0]
 

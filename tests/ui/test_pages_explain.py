@@ -452,7 +452,7 @@ def test_the_strongest_classes_and_the_rest():
 
 def test_bars_of_who_passes_cover_everyone():
     groups = {"seen": Adoption(10, 6, 4, 1), "novel": Adoption(0, 0, 0, 0)}
-    figure = explain_charts.passing(groups, LIGHT)
+    figure = explain_charts.passing(groups, LIGHT).figure()
     assert sum(trace.x[0] for trace in figure.data) == pytest.approx(1)
     assert sum(trace.x[1] for trace in figure.data) == 0
 

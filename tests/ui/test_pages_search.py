@@ -179,6 +179,7 @@ def test_the_list_has_every_search_and_a_damaged_one(root, begun):
     assert "No search is called three" in words_of(visit("search", search="three"))
 
 
+@pytest.mark.slow
 def test_an_interrupted_search_goes_on_with_a_click_and_a_finished_one_can_have_more(root, hunted, begun):
     request = search.extend(hunted, trials=9)
     app = visit("search", search="hunt")
@@ -199,6 +200,7 @@ def test_a_search_under_way_can_be_stopped(root, monkeypatch):
     assert found.is_stopping() and not app.exception and "Stopping" in words_of(app)
 
 
+@pytest.mark.slow
 def test_the_best_is_run_with_several_seeds_and_its_own_run_is_used_again(root, hunted, monkeypatch):
     monkeypatch.setattr(launcher, "launch_all", lambda runs, *rest, **more: None)
     app = visit("search", search="hunt")
@@ -234,19 +236,19 @@ def test_an_oracle_is_labelled_on_its_page_and_in_the_list(root):
 @pytest.mark.parametrize("colors", [LIGHT, DARK])
 def test_charts_tell_states_by_shape_and_draw_nothing_for_failures(root, hunted, colors):
     result = read_results(hunted)
-    figure = search_charts.history(result, colors)
+    figure = search_charts.history(result, colors).figure()
     symbols = {trace.name: trace.marker.symbol for trace in figure.data if trace.mode == "markers"}
     assert len(set(symbols.values())) == len(symbols) == 3
     best = next(trace for trace in figure.data if trace.name == "Best so far")
     assert list(best.y)[-1] == result.best.value and list(best.y) == sorted(best.y)
-    lr = search_charts.slice_of(result, result.request.space[1], colors)
+    lr = search_charts.slice_of(result, result.request.space[1], colors).figure()
     assert lr.layout.xaxis.type == "log"
     assert [p for trace in lr.data for p in trace.x] == [trial.values["lr"] for trial in result.trials]
-    lines = search_charts.parallel(result, colors).data
+    lines = search_charts.parallel(result, colors).figure().data
     assert len(lines) == 6 and all(len(line.y) == 3 for line in lines)
     best = lines[-1]
     values = result.best.values
     low, high = np.log10(1e-4), 0
     expected = [(values["margin_scale"] - 1) / 11, (np.log10(values["lr"]) - low) / (high - low), 1]
     assert best.name == "Best" and best.line.width > lines[0].line.width and list(best.y) == pytest.approx(expected)
-    assert sum(search_charts.importance(dict(result.importance), colors).data[0].x) == pytest.approx(1)
+    assert sum(search_charts.importance(dict(result.importance), colors).figure().data[0].x) == pytest.approx(1)

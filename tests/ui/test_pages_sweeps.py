@@ -227,7 +227,7 @@ def test_a_curve_is_drawn_beside_the_papers(root):
     sheet = presets.sheet(asked)
     scored = page.finished_scores(page.course(sweep_records.known(root)[0]))
     ((_, figure, _),) = sweep_charts.figures(sheet, preset_tables.fill(sheet, scored), palette.LIGHT)
-    by_name = {trace.name: trace for trace in figure.data}
+    by_name = {trace.name: trace for trace in figure.figure().data}
     assert list(by_name["Novel, paper"].x) == [1, 5, 10, 15, 20]
     assert [round(100 * y, 1) for y in by_name["Novel, paper"].y] == [90.6, 91.9, 93.4, 93.3, 91.9]
     groups = preset_tables.fill(sheet, scored)

@@ -31,7 +31,7 @@ def area(x, y) -> float:
 
 
 def test_pace_is_one_figure_with_one_epoch_axis(past):
-    figure = line_charts.pace(past, 20, LIGHT)
+    figure = line_charts.pace(past, 20, LIGHT).figure()
     assert {t.yaxis or "y" for t in figure.data} == {"y", "y2", "y3", "y4"}
     assert {t.xaxis for t in figure.data} <= {None, "x"}
     assert figure.layout.hovermode == "x unified"
@@ -43,38 +43,38 @@ def test_pace_is_one_figure_with_one_epoch_axis(past):
 
 
 def test_pace_draws_the_records(past):
-    figure = line_charts.pace(past, 20, LIGHT)
+    figure = line_charts.pace(past, 20, LIGHT).figure()
     assert np.array_equal(trace(figure, "Seen").x, np.arange(1, 21))
     assert np.allclose(trace(figure, "Novel").y, past.column("accuracy/novel"))
     assert trace(figure, "Seen").line.color == LIGHT.seen
-    assert trace(line_charts.pace(past, 20, DARK), "Novel").line.color == DARK.novel
+    assert trace(line_charts.pace(past, 20, DARK).figure(), "Novel").line.color == DARK.novel
     margins = past.vectors["margin"].loc[3].to_numpy()
     assert trace(figure, "Margin, seen").y[2] == pytest.approx(margins[:5].mean(), rel=1e-5)
     assert trace(figure, "Margin, novel").y[2] == pytest.approx(margins[5:].mean(), rel=1e-5)
 
 
 def test_baseline_is_drawn_only_where_it_is_known(past):
-    lines = [t for t in line_charts.pace(past, 20, LIGHT).data if t.name == "k-means before training"]
+    lines = [t for t in line_charts.pace(past, 20, LIGHT).figure().data if t.name == "k-means before training"]
     assert [float(line.y[0]) for line in lines] == [0.93, 0.9]
     without = History(epochs=past.epochs)
-    assert not [t for t in line_charts.pace(without, 20, LIGHT).data if t.name == "k-means before training"]
+    assert not [t for t in line_charts.pace(without, 20, LIGHT).figure().data if t.name == "k-means before training"]
 
 
 @pytest.mark.parametrize(
     "figure", [line_charts.pace, line_charts.losses, line_charts.pseudo_labels, line_charts.pretraining]
 )
 def test_nothing_recorded_gives_an_empty_figure(figure):
-    assert len(figure(History(), 20, LIGHT).data) == 0
+    assert len(figure(History(), 20, LIGHT).traces) == 0
 
 
 def test_pretraining_has_no_panel_for_what_was_not_measured_yet():
     early = History(pretrain=pd.DataFrame({"pretrain/loss": [5.0]}, index=[1]))
-    figure = line_charts.pretraining(early, 20, LIGHT)
+    figure = line_charts.pretraining(early, 20, LIGHT).figure()
     assert [note.text for note in figure.layout.annotations] == ["SimCLR loss"]
     assert trace(figure, "SimCLR loss").mode == "markers"
     later = History(pretrain=pd.DataFrame({"pretrain/loss": [5.0], "pretrain/knn_accuracy": [0.4]}, index=[1]))
     assert "Quality of the features" in [
-        note.text for note in line_charts.pretraining(later, 20, LIGHT).layout.annotations
+        note.text for note in line_charts.pretraining(later, 20, LIGHT).figure().layout.annotations
     ]
 
 
@@ -82,13 +82,13 @@ def test_pretraining_has_no_panel_for_what_was_not_measured_yet():
 def test_no_measure_of_pretraining_looks_like_a_group_of_classes(colors):
     names = [f"pretrain/{name}_accuracy" for name in ("knn", "linear", "kmeans")]
     table = pd.DataFrame(0.5, index=[1, 2], columns=names)
-    drawn = {t.line.color for t in line_charts.pretraining(History(pretrain=table), 20, colors).data}
+    drawn = {t.line.color for t in line_charts.pretraining(History(pretrain=table), 20, colors).figure().data}
     assert len(drawn) == 3 and not drawn & {colors.seen, colors.novel}
 
 
 def test_one_epoch_is_a_dot():
     one = History(epochs=pd.DataFrame({"accuracy/seen": [0.9], "accuracy/novel": [0.4]}, index=[1]))
-    assert trace(line_charts.pace(one, 20, LIGHT), "Seen").mode == "markers"
+    assert trace(line_charts.pace(one, 20, LIGHT).figure(), "Seen").mode == "markers"
 
 
 def test_gap_bands_cover_the_area_between_the_curves():
@@ -108,15 +108,15 @@ def test_gap_band_of_the_group_behind_is_empty():
 
 
 def test_losses_draw_every_term_and_the_total_first(past):
-    names = [t.name for t in line_charts.losses(past, 20, LIGHT).data]
+    names = [t.name for t in line_charts.losses(past, 20, LIGHT).figure().data]
     assert names[0] == "Total"
     assert set(names) == {"Total", "Adaptive margin", "Pseudo label contrastive", "Unsupervised contrastive", "Entropy"}
     extra = past.epochs.assign(**{"loss/something_new": 1.0})
-    assert "Something new" in [t.name for t in line_charts.losses(History(epochs=extra), 20, LIGHT).data]
+    assert "Something new" in [t.name for t in line_charts.losses(History(epochs=extra), 20, LIGHT).figure().data]
 
 
 def test_runs_differ_by_colour_and_share_a_legend_entry(past):
-    figure = line_charts.pace_of_runs({"one": past, "<b>two</b>": past}, 20, LIGHT)
+    figure = line_charts.pace_of_runs({"one": past, "<b>two</b>": past}, 20, LIGHT).figure()
     assert {t.name for t in figure.data} == {"one", "&lt;b&gt;two&lt;/b&gt;"}
     assert sum(t.showlegend for t in figure.data) == 2
     assert len({t.line.color for t in figure.data}) == 2
@@ -124,7 +124,7 @@ def test_runs_differ_by_colour_and_share_a_legend_entry(past):
 
 def test_class_distribution_has_the_prior_and_a_still_axis():
     estimated = np.full(10, 0.1)
-    figure = class_bars.class_distribution(estimated, 4, NAMES, LIGHT, top=0.3)
+    figure = class_bars.class_distribution(estimated, 4, NAMES, LIGHT, top=0.3).figure()
     assert list(trace(figure, "Seen").x) == [0, 1, 2, 3]
     assert list(trace(figure, "Novel").x) == [4, 5, 6, 7, 8, 9]
     assert trace(figure, "Seen").marker.color == LIGHT.seen
@@ -133,7 +133,7 @@ def test_class_distribution_has_the_prior_and_a_still_axis():
 
 
 def test_hundred_classes_have_few_tick_labels():
-    figure = class_bars.class_accuracy(np.linspace(0, 1, 100), 50, [f"class {i}" for i in range(100)], LIGHT)
+    figure = class_bars.class_accuracy(np.linspace(0, 1, 100), 50, [f"class {i}" for i in range(100)], LIGHT).figure()
     assert len(figure.layout.xaxis.tickvals) == 20
 
 
@@ -148,7 +148,7 @@ def points(count: int) -> pd.DataFrame:
 @pytest.mark.parametrize("color_by", ["group", "truth", "predicted", "right", "confidence"])
 def test_every_point_keeps_its_image(color_by):
     table = points(500)
-    figure = maps.projection(table, color_by, LIGHT, 4, NAMES)
+    figure = maps.projection(table, color_by, LIGHT, 4, NAMES).figure()
     drawn = {}
     for t in figure.data:
         assert t.type == "scattergl"
@@ -159,28 +159,28 @@ def test_every_point_keeps_its_image(color_by):
 
 def test_hover_texts_are_the_names_of_truth_and_prediction():
     table = points(500)
-    figure = maps.projection(table, "group", LIGHT, 4, ["<i>0</i>", *NAMES[1:]])
+    figure = maps.projection(table, "group", LIGHT, 4, ["<i>0</i>", *NAMES[1:]]).figure()
     said = {int(i): tuple(words.split(" → ")) for t in figure.data for i, words in zip(t.customdata, t.text)}
     names = {-1: "unknown", 0: "&lt;i&gt;0&lt;/i&gt;"} | {int(name): name for name in NAMES[1:]}
     assert said == {row.image: (names[row.truth], names[row.predicted]) for row in table.itertuples()}
 
 
 def test_a_small_chart_shows_fewer_points():
-    figure = maps.projection(points(20_000), "confidence", LIGHT, 4, NAMES, height=260)
+    figure = maps.projection(points(20_000), "confidence", LIGHT, 4, NAMES, height=260).figure()
     assert len(figure.data[0].x) == figures.FEW_POINTS
     assert len(set(figure.data[0].customdata.tolist())) == figures.FEW_POINTS
 
 
 def test_groups_are_where_they_belong():
     table = points(500)
-    figure = maps.projection(table, "group", LIGHT, 4, NAMES)
+    figure = maps.projection(table, "group", LIGHT, 4, NAMES).figure()
     novel = set(table[table["truth"] >= 4]["image"])
     assert set(trace(figure, "Novel").customdata.tolist()) == novel
     assert trace(figure, "Unknown").marker.color == LIGHT.all
 
 
 def test_fifty_thousand_points_are_small_and_more_are_cut():
-    figure = maps.projection(points(60_000), "confidence", LIGHT, 4, NAMES)
+    figure = maps.projection(points(60_000), "confidence", LIGHT, 4, NAMES).figure()
     assert len(figure.data[0].x) == MOST_POINTS
     arrays = json.loads(figure.to_json())["data"][0]
     assert all(isinstance(arrays[name], dict) for name in ("x", "y", "customdata"))  # base64, not text
@@ -188,7 +188,7 @@ def test_fifty_thousand_points_are_small_and_more_are_cut():
 
 def test_text_of_a_run_cannot_become_markup():
     names = ["<b>a</b>", "$x$", "&amp;", *NAMES[3:]]
-    figure = class_bars.class_accuracy(np.ones(10), 5, names, LIGHT)
+    figure = class_bars.class_accuracy(np.ones(10), 5, names, LIGHT).figure()
     assert figure.layout.xaxis.ticktext[0] == "&lt;b&gt;a&lt;/b&gt;"
     assert "<b>" not in figure.to_json()
 
@@ -209,15 +209,15 @@ def test_every_colour_has_one_counterpart_in_the_other_theme():
 
 @pytest.mark.parametrize("epochs", [1, 2, 5, 20, 3000])
 def test_ticks_of_epochs_are_whole_and_none_stands_twice(epochs):
-    ticks = line_charts.pace(History(), epochs, LIGHT).layout.xaxis
+    ticks = line_charts.pace(History(), epochs, LIGHT).figure().layout.xaxis
     assert ticks.tickformat == "~f"  # "d" writes 0.4 as 0
     assert ticks.dtick == (1 if epochs <= figures.FEW else None)
 
 
 def test_class_names_have_the_room_that_they_need():
-    flat = class_bars.class_accuracy(np.ones(10), 5, [str(i) for i in range(10)], LIGHT)
+    flat = class_bars.class_accuracy(np.ones(10), 5, [str(i) for i in range(10)], LIGHT).figure()
     names = ["automobile", "golden retriever", "a name of far more than sixteen letters", *"abcdefg"]
-    upright = class_bars.class_accuracy(np.ones(10), 5, names, LIGHT)
+    upright = class_bars.class_accuracy(np.ones(10), 5, names, LIGHT).figure()
     assert upright.layout.xaxis.ticktext[:3] == ("automobile", "golden retriever", "a name of far m…")
     assert (flat.layout.xaxis.tickangle, upright.layout.xaxis.tickangle) == (0, -90)
     assert upright.layout.margin.b >= 7 * figures.LONGEST_NAME

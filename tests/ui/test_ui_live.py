@@ -203,7 +203,9 @@ def test_the_kl_of_a_margin_is_drawn_beside_where_it_is_another_one():
     def names(**values):
         past = History(epochs=pd.DataFrame(values, index=[1, 2]))
         return [
-            trace.name for trace in line_charts.pace(past, 2, LIGHT).data if trace.name and trace.name.startswith("KL")
+            trace.name
+            for trace in line_charts.pace(past, 2, LIGHT).figure().data
+            if trace.name and trace.name.startswith("KL")
         ]
 
     assert names(**{"kl": [1.0, 0.5], "kl/margin": [1.0, 0.5]}) == names(kl=[1.0, 0.5]) == ["KL(prior, estimate)"]

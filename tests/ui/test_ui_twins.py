@@ -112,14 +112,14 @@ def test_axes_hold_the_values_of_all_runs():
 def test_marks_of_one_epoch_share_a_triangle(tmp_path):
     run = history(make_run(tmp_path, epochs=4, written=4))
     marks = [Mark(2, "gap", "one"), Mark(2, "kl", "two"), Mark(4, "best", "three")]
-    figure = pace_charts.pace("A", run, 6, pace_charts.tops([run]), marks, "LPS", True, LIGHT)
+    figure = pace_charts.pace("A", run, 6, pace_charts.tops([run]), marks, "LPS", True, LIGHT).figure()
     (drawn,) = (trace for trace in figure.data if trace.name == "Marks")
     assert drawn.x.tolist() == [2, 4] and list(drawn.text) == ["one<br>two", "three"]
     (shade,) = figure.layout.shapes
     assert (shade.x0, shade.x1) == (4, 6.4)
     seen = next(trace for trace in figure.data if trace.name == "Seen")
     assert seen.customdata.tolist() == [1, 2, 3, 4]
-    running = pace_charts.pace("A", run, 6, pace_charts.tops([run]), marks, "LPS", False, LIGHT)
+    running = pace_charts.pace("A", run, 6, pace_charts.tops([run]), marks, "LPS", False, LIGHT).figure()
     assert not running.layout.shapes
 
 

@@ -3,10 +3,10 @@
 A search is listed on the page Queue as well, with the same line.
 """
 
-import plotly.graph_objects as go
 import streamlit as st
 
 from lps.charts import figures, palette
+from lps.charts.chart import Chart
 from lps.errors import UserError
 from lps.machine import background
 from lps.scheduler import background_jobs, class_count
@@ -89,18 +89,17 @@ def _show_count(found: ClassCount) -> None:
     )
 
 
-def _chart(found: ClassCount, colors: palette.Palette) -> go.Figure:
+def _chart(found: ClassCount, colors: palette.Palette) -> Chart:
     """Accuracy on labels with the band of what counts as equal, the silhouette, and the chosen number."""
     figure = figures.blank(_HEIGHT, colors)
     lines = (("Accuracy on labels", found.accuracy, colors.seen), ("Silhouette", found.silhouette, colors.muted))
     for name, values, color in lines:
-        figure.add_trace(
-            go.Scatter(x=found.numbers, y=values, name=name, mode="lines+markers", line={"color": color, "width": 2},
-                       hovertemplate="%{x} classes: %{y:.3f}")
-        )  # fmt: skip
+        figure.add_trace(x=found.numbers, y=values, name=name, mode="lines+markers", line={"color": color, "width": 2},
+                       hovertemplate="%{x} classes: %{y:.3f}")  # fmt: skip
     best = max(found.accuracy)
-    figure.add_hrect(y0=best - found.tolerance, y1=best, fillcolor=colors.seen, opacity=0.15, line_width=0)
-    figure.add_vline(x=found.total, line={"color": colors.ink, "width": 1.4, "dash": "dash"})
+    band = {"y0": best - found.tolerance, "y1": best, "fillcolor": colors.seen, "opacity": 0.15, "line": {"width": 0}}
+    figure.add_shape(type="rect", x0=0, x1=1, xref="x domain", **band)
+    figure.add_upright(x=found.total, line={"color": colors.ink, "width": 1.4, "dash": "dash"})
     ticks = figures.whole_ticks(found.numbers[-1] - found.numbers[0])
     figure.update_xaxes(title={"text": "Classes"}, showgrid=False, **ticks)
     return figure.update_layout(showlegend=True, hovermode="closest")

@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import plotly
-import plotly.graph_objects as go
 import streamlit as st
 
 from lps.charts import palette
+from lps.charts.chart import Chart
 from lps.files.program import SOURCE
 from lps.store.runs import Run
 from lps.ui.server import paths, presenting
@@ -48,7 +48,7 @@ class BoardPlot:
 
 
 def plot(
-    figure: go.Figure,
+    figure: Chart,
     key: str,
     alt: str,
     clickable: bool = False,
@@ -98,12 +98,12 @@ def _clicked(result) -> int | None:
     return result.click if isinstance(result.click, int) else None
 
 
-def _height(figure: go.Figure) -> int:
+def _height(figure: Chart) -> int:
     """Pixels that stay free until it is drawn."""
-    return round(figure.layout.height * presenting.scale())
+    return round(figure.height * presenting.scale())
 
 
-def _data(figure: go.Figure, key: str, alt: str, **options) -> bytes:
+def _data(figure: Chart, key: str, alt: str, **options) -> bytes:
     """One line of options, then the figure."""
     drawn = figure.to_json()
     if presenting.is_on():
