@@ -223,6 +223,7 @@ def test_what_cannot_be_drawn_is_one_sentence(runs, call, words):
     assert words in str(error.value) and "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_figures_need_no_streamlit(runs):
     call = f"figures.pace({str(runs[0].folder)!r})"
     code = f"import sys; sys.modules['streamlit'] = None; from lps import figures; {call}"

@@ -147,6 +147,7 @@ def spellings(path, action, text: str) -> Iterator[list[str]]:
             yield [*words[:1], *runs, *words[1:at], "--", *words[at:]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "number, path, action",
     [

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from lps.__main__ import main
 from lps.data import feature_store
 from tests.data.test_features import STORED
@@ -20,6 +22,7 @@ def lps(capsys, *arguments, code=0):
     return capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_features_are_made_listed_used_and_deleted(tmp_path, capsys):
     assert "no features are stored in" in lps(capsys, "--runs", tmp_path).err
     made = lps(capsys, "make", *SETTINGS, "--set", "features.weak_views=1")

@@ -96,6 +96,7 @@ def cut_last_line(store, view):
     os.truncate(path, path.stat().st_size - 3)
 
 
+@pytest.mark.slow
 def test_a_kill_and_a_full_disk_at_every_operation_cost_one_piece(tmp_path):
     """In a process without threads, whose children die. It prints what went wrong, and how many faults there were."""
     command = [sys.executable, "-m", "tests.data.store_faults", str(tmp_path)]

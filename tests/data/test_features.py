@@ -207,6 +207,7 @@ def test_values_that_are_not_finite_are_refused_in_a_sentence(monkeypatch):
     assert feature_store.kept()[0].rows == {"plain": 0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", catalog.method_names())
 def test_every_method_trains_on_stored_features(method, tmp_path):
     run = finished_run(tmp_path, method, **STORED)
@@ -219,12 +220,14 @@ def test_every_method_trains_on_stored_features(method, tmp_path):
     assert events(run)[-1]["kind"] == "finish" and list(read_events(run.events, 0)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["lps", "simgcd"])
 def test_a_resumed_run_ends_as_an_unbroken_one(method, tmp_path, monkeypatch):
     unbroken = finished_run(tmp_path / "a", method, **STORED)
     assert_same_end(resumed_run(tmp_path / "b", monkeypatch, method, at=(1, 2), **STORED), unbroken)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_while_features_are_computed_goes_on_there(tmp_path, monkeypatch):
     monkeypatch.setattr(feature_store, "PIECE", 64)
     unbroken = finished_run(tmp_path / "a", "lps", **STORED, **{"features.seed": 1})

@@ -186,6 +186,7 @@ def test_a_look_finds_copies_and_strangers_by_the_vectors_alone(tmp_path):
     assert ("bird-20",) in [one.pictures for one in found if one.kind == "stranger"]
 
 
+@pytest.mark.slow
 def test_the_model_is_taken_away_as_a_graph_of_vectors(trained, tmp_path):
     for name in ("onnx", "onnxscript", "onnxruntime"):
         pytest.importorskip(name)

@@ -308,6 +308,7 @@ def test_lists_that_never_end_are_not_read(own):
         sources.load("cub", str(root), SIDE)
 
 
+@pytest.mark.slow
 def test_annotations_that_unpack_to_too_much_are_not_unpacked(own):
     root = own("stanford_cars")
     packing = zlib.compressobj()

@@ -22,6 +22,7 @@ def test_an_error_keeps_its_class_and_its_message():
     assert caught.value.kind == "KeyError"
 
 
+@pytest.mark.slow
 def test_memory_and_time_are_bounded(monkeypatch):
     with pytest.raises(limited.ResourceLimitExceeded, match="128 MB"):
         limited.rehearse(lambda: bytearray(8 << 30), 100)  # more than an earlier test of this process may have freed

@@ -209,6 +209,7 @@ def startable(at, key: str) -> bool:
     return any(button.key == key and not button.disabled for button in at.button)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["lps", "simgcd"])
 def test_every_text_field_of_launch_says_what_is_wrong_with_it(method, root):
     at = whole_form(method=method)
@@ -230,6 +231,7 @@ def test_every_text_field_of_launch_says_what_is_wrong_with_it(method, root):
         at.run()
 
 
+@pytest.mark.slow
 def test_seeds_and_paths_of_launch_are_refused_beside_the_button(root):
     at = whole_form()
     for text in few(no_seeds(), 6):
@@ -350,6 +352,7 @@ def test_links_with_odd_values(page, root):
     assert at.title
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page, key, words", [("sweeps", "sweep", "No sweep is called"), ("search", "search", "No search")]
 )

@@ -273,6 +273,7 @@ def spelled(path, action, text: str) -> list[str]:
     return [*path, text, *([] if action.dest in ("paths", "search") else needed), *rest]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path, action", [pytest.param(*item, id=f"{' '.join(item[0])} {item[1].dest}") for item in options()]
 )

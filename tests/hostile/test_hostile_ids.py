@@ -113,6 +113,7 @@ KEYS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_every_page_takes_any_address(root, page):
     """All texts at once for every parameter, then some of them alone; what is outside is neither shown nor touched."""

@@ -78,6 +78,7 @@ def test_whatever_stands_in_a_record_is_laid_out_or_left_out(root, text):
         assert "is damaged (its version is -1" in shown(visit("sweeps", sweep=name))
 
 
+@pytest.mark.slow
 def test_reports_of_sweeps_have_no_element_of_a_text(root):
     for number, name in enumerate(hostile_records.NAMES):
         sweep_records.write(root, name, hostile_records.layout(TEXTS[number]))
@@ -92,6 +93,7 @@ def test_reports_of_sweeps_have_no_element_of_a_text(root):
         assert not missing, f"{name} is not there as it stands"
 
 
+@pytest.mark.slow
 def test_a_search_with_hostile_trials_is_shown_with_them(root, hunt):
     page = visit("search", search=hunt.name)
     table = page.dataframe[0].value

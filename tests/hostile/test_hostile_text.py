@@ -55,6 +55,7 @@ def test_a_sign_that_is_not_seen_or_wide_hides_no_formula(first):
         assert tables.cell(text) == text
 
 
+@pytest.mark.slow
 def test_a_row_of_a_million_cells_is_written_and_read_whole():
     row = [tables.cell(f"={number}") for number in range(1_000_000)]
     csv.field_size_limit(1 << 20)

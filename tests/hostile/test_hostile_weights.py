@@ -142,6 +142,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("make", BOMBS, ids=lambda make: make.__name__)
 def test_a_file_that_costs_more_than_it_holds_is_one_sentence(tmp_path, forks, make):

@@ -191,6 +191,7 @@ def run(sound, tmp_path):
     return copy_of(sound, tmp_path / "theirs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", WRONG)
 def test_an_import_refuses_it_or_leaves_it_out_in_a_sentence(run, tmp_path, what):
     spoil, words = WRONG[what]
@@ -365,6 +366,7 @@ def test_what_later_attempts_did_over_is_void_as_it_was():
         assert rewind(events) == kept
 
 
+@pytest.mark.slow
 def test_thirty_thousand_attempts_are_read_in_seconds_and_few_are_kept(run):
     add_events(run, *(an_event(kind="start", epoch=k % 3, values={}) for k in range(30_000)))
     began = time.process_time()

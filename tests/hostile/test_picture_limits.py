@@ -128,6 +128,7 @@ print(found[1] if isinstance(found[1], str) else found[1].shape)
 _TOO_DEAR = "GB of memory to decode; expected at most 800 MB: save it smaller"
 
 
+@pytest.mark.slow
 def test_a_large_webp_is_refused_by_its_head_before_its_decoder_takes_room(tmp_path, monkeypatch):
     monkeypatch.setattr("PIL._webp.WebPAnimDecoder", lambda data: pytest.fail("it was decoded"))
     whole = tmp_path / "x.webp"

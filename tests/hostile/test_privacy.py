@@ -66,6 +66,7 @@ def test_a_whole_run_is_private_under_an_open_umask(tmp_path):
     assert open_to_others(root) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux")
 def test_a_search_and_the_command_line_are_private_under_an_open_umask(tmp_path):
     root = tmp_path / "new" / "runs"

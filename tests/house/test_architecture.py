@@ -196,12 +196,14 @@ def is_package(name: str) -> bool:
     return MODULES[name].name == "__init__.py"
 
 
+@pytest.mark.slow
 def test_the_mathematics_loads_little_else():
     network, method = loaded_by("lps.network.network", "lps.methods.lps")  # which imports the network
     assert len(ours(network)) <= 7 and len(ours(method)) <= 14
     assert "torchvision" not in method  # half of the time until a training begins
 
 
+@pytest.mark.slow
 def test_the_dashboard_starts_without_what_few_pages_ask_for():
     """Nor with torch. A quarter of the time until it answers went into parts of SciPy."""
     (app,) = loaded_by("app")

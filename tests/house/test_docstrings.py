@@ -88,6 +88,7 @@ def known():
     return by_name, set(configure().flat()), words
 
 
+@pytest.mark.slow
 def test_docstrings_and_comments_name_nothing_that_is_gone(known):
     found = {str(path.relative_to(ROOT)): stale(prose(path), *known) for path in MODULES.values()}
     assert {path: names for path, names in found.items() if names} == {}

@@ -5,10 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 TEST = "import pytest\n\n@pytest.mark.parametrize('x', ['a b'])\ndef test_it(x):\n    assert x == 'c'\n"
 
 
+@pytest.mark.slow
 def test_the_last_line_after_a_failure_is_a_command_that_runs_the_failed_test(tmp_path):
     (tmp_path / "test_it.py").write_text(TEST)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-p", "no:cacheprovider"]

@@ -46,6 +46,7 @@ def material():
     return prepare(configure({"threads": 1, "device": "cpu"}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", catalog.method_names())
 def test_a_step_of_a_method_never_waits(name, material):
     config = configure({"method": name, "threads": 1, "device": "cpu"})

@@ -1,7 +1,5 @@
 """The list of texts that `python -m tests.texts` writes has every kind of text, and only texts."""
 
-import pytest
-
 from tests.texts import texts, texts_of_python, texts_of_script
 
 SOURCE = '''
@@ -38,15 +36,13 @@ def test_strings_of_scripts_are_listed_without_comments_and_code():
     ]
 
 
-@pytest.mark.parametrize(
-    "file, part",
-    [
+def test_the_program_s_texts_are_in_the_list():
+    found = texts()
+    for file, part in [
         ("lps/ui/home/page.py", "Two short runs learn to sort digits"),  # a page
         ("lps/ui/shared/run_actions.py", "Saves a checkpoint first"),  # the help of a button
         ("lps/cli/training.py", "train in the foreground"),  # the command line
         ("lps/datasets/folder.py", "has no pictures; add some or remove it"),  # an error
         ("lps/ui/review/deck.js", "All pictures are decided"),  # a part in the browser
-    ],
-)
-def test_the_program_s_texts_are_in_the_list(file, part):
-    assert any(text.file == file and part in text.text for text in texts())
+    ]:
+        assert any(text.file == file and part in text.text for text in found), part

@@ -107,6 +107,7 @@ def test_the_folder_has_names_and_an_example_that_needs_nothing_of_ours(tmp_path
         model_folder.write(run, folder)
 
 
+@pytest.mark.slow
 def test_what_cannot_leave_says_why_and_writes_nothing(tmp_path, monkeypatch, capsys):
     run = finished_run(tmp_path / "runs", "lps", **STORED)
 

@@ -55,6 +55,7 @@ def saved(folder, pixels, name="{:03d}.png"):
 # ---------------------------------------------------------------------------------------------------- the same numbers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_pictures_of_a_run_get_what_the_run_says_of_them(kind, tmp_path):
     run = finished_run(tmp_path, **KINDS[kind])
@@ -67,6 +68,7 @@ def test_the_pictures_of_a_run_get_what_the_run_says_of_them(kind, tmp_path):
     assert found.distance.min() >= 0
 
 
+@pytest.mark.slow
 def test_a_folder_of_picture_files_is_read_as_the_data_set_folder_reads_it(tmp_path):
     pixels, animals = np.random.default_rng(0).integers(0, 256, (60, 20, 24, 3), np.uint8), tmp_path / "animals"
     for label in range(2):
@@ -85,6 +87,7 @@ def test_a_folder_of_picture_files_is_read_as_the_data_set_folder_reads_it(tmp_p
         predict(run, animals)
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_from_another_one_predicts_by_its_own_labels(own, monkeypatch):
     usual = int(np.bincount(read_snapshot(own.snapshots, 2).predicted).argmax())
     naming.record(own, 2, [{"do": "name", "id": usual, "name": "usual"}])

@@ -220,6 +220,7 @@ def test_a_table_from_the_command_line(run, tmp_path, capsys):
     assert {row["source"] for row in rows if row["predicted"] == "9"} == {"rejected"}
 
 
+@pytest.mark.slow
 def test_a_folder_can_be_trained_on(run, tmp_path):
     to = tmp_path / "labels"
     assert main(["export", run.id, "--runs", str(run.root), "--to", str(to), "--epoch", "2"]) == 0

@@ -410,6 +410,7 @@ def test_entries_are_counted(tmp_path, root, monkeypatch):
 # ---------------------------------------------------------------------------------------------------- bombs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["zip", "tar.gz", "tar.bz2", "tar.xz"])
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, root, form):
     path, size = tmp_path / f"bomb.{form}", 64 << 20

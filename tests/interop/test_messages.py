@@ -78,6 +78,7 @@ def test_nobody_is_told_unless_somebody_is_named(run, monkeypatch, capsys):
     assert main(["notify"]) == 0 and "no channel" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_end_of_a_run_is_told_once_by_its_runner_without_a_name_or_a_path(run, hook, tmp_path):
     run.write_meta(name="my secret garden")
     launcher.launch(run, TRAINER)
@@ -88,6 +89,7 @@ def test_the_end_of_a_run_is_told_once_by_its_runner_without_a_name_or_a_path(ru
     assert notifications.tell_of(run) == 0 and len(hook) == 1
 
 
+@pytest.mark.slow
 def test_a_failure_is_told_by_its_kind_and_by_its_reason_where_details_are_asked_for(run, hook, monkeypatch):
     (run.folder / "plan.json").write_text(json.dumps({"do": "fail"}))
     monkeypatch.setenv(notifications.DETAILS, "1")

@@ -36,6 +36,7 @@ def test_the_cifar_resnet18_is_torchvisions_with_a_small_stem_and_without_poolin
     assert shapes == [(64, 32, 32), (64, 32, 32), (128, 16, 16), (256, 8, 8), (512, 4, 4)]
 
 
+@pytest.mark.slow
 def test_the_resnet50_is_torchvisions_without_its_last_layer():
     torch.manual_seed(0)
     theirs = torchvision.models.resnet50()

@@ -78,6 +78,7 @@ def saved_for_backward(net, images):
     return sum(size for pointer, size in kept.items() if pointer not in own), outputs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, until", [("cifar_resnet18", "layer3"), ("torchvision:mobilenet_v3_small", "8")])
 @pytest.mark.parametrize("mode", ["train", "eval"])
 def test_frozen_stages_keep_no_activations_and_change_nothing_else(name, until, mode):

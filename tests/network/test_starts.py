@@ -106,6 +106,7 @@ def sentence(path, name="cifar_resnet18", channels=3):
     return text
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_listed(tmp_path):
     path = tmp_path / "a.pt"
     torch.save({key: value for key, value in SOURCE.items() if not key.startswith("layer2")}, path)
@@ -130,6 +131,7 @@ def test_what_does_not_fit_is_listed(tmp_path):
     assert "too many (layer1.2.conv1.weight" in sentence(path, "torchvision:resnet18")
 
 
+@pytest.mark.slow
 def test_files_that_are_no_checkpoints_are_one_sentence(tmp_path):
     path = tmp_path / "a.pt"
     assert "is not a file" in sentence(path)
@@ -230,6 +232,7 @@ def run_with(root, **settings):
     return code, [json.loads(line) for line in run.events.read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_a_run_begins_with_the_weights_of_a_file(tmp_path, capsys):
     """The features of the weights in the file, judged by the run and by hand, are the same ones; random ones differ."""
     digits = backbone(5, "digits_resnet", 1)

@@ -100,6 +100,7 @@ def test_few_records_are_all_kept():
     assert thinned(events) is events
 
 
+@pytest.mark.slow
 def test_of_much_output_both_ends_are_kept(tmp_path):
     kept, _ = print_much(tmp_path / "log.txt", 40_000_000)
     text = (tmp_path / "log.txt").read_bytes()

@@ -458,6 +458,7 @@ def test_runs_wait_for_their_slot_in_order(root, monkeypatch):
     assert over(rest[1], "finished").attempt == 2
 
 
+@pytest.mark.slow
 def test_two_servers_start_every_run_once_and_never_share_a_slot(root, monkeypatch):
     monkeypatch.setenv("LPS_CPU_SLOTS", "2")
     runs = [make(root, "exclusive") for _ in range(8)]
@@ -822,6 +823,7 @@ def test_a_device_that_is_not_there_is_refused_before_the_queue(root, no_gpu):
     assert not (run.folder / "want.json").exists()
 
 
+@pytest.mark.slow
 def test_runs_go_to_the_gpu_that_they_ask_for(root, two_gpus):
     runs = [go(make(root, "environment", device=device)) for device in ("auto", "cuda:1", "cpu")]
     for run in runs:

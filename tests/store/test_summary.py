@@ -171,6 +171,7 @@ def peak(act):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "read",
     [

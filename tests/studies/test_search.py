@@ -302,6 +302,7 @@ sys.exit(main(["search", "--space", "lr=0.1..1", "--runs", sys.argv[1]]))
 # ---------------------------------------------------------------------------------------------------- the driver
 
 
+@pytest.mark.slow
 def test_a_search_is_runs_with_a_tag_and_a_best(root):
     said: list[str] = []
     found = asked(root, trials=6)
@@ -466,6 +467,7 @@ def test_settings_that_diverge_count_as_bad_and_other_failures_not_at_all(root):
     )
 
 
+@pytest.mark.slow
 def test_a_search_that_only_fails_gives_up(root):
     found = asked(root, trials=50, plan={"fails": [0, 12.0]})
     with pytest.raises(UserError, match="5 trials failed in a row; the last one: no such file"):
@@ -632,6 +634,7 @@ def test_importance_finds_the_setting_that_matters(root):
     ) and "guess" not in search_results.caution(read_results(found))
 
 
+@pytest.mark.slow
 def test_few_trials_come_with_a_caution(root):
     found = asked(root, trials=5)
     drive(found)

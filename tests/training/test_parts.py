@@ -41,6 +41,7 @@ def ended(*processes: subprocess.Popen) -> list[int]:
     return [process.wait(PATIENCE) for process in processes]
 
 
+@pytest.mark.slow
 def test_each_part_has_its_ranks_and_all_meet_at_one_place(run):
     write_json(run.folder / parts.FILE, {"meeting": "6.0", "address": "10.0.0.1", "port": 1})
     second = start(run, 1, PLACE)
@@ -65,6 +66,7 @@ time.sleep(60)
     assert (event["kind"], event["reason"], event["step"]) == ("fail", "rank 3 has no eyes", 5)
 
 
+@pytest.mark.slow
 def test_of_two_machines_the_earlier_reason_counts(run):
     body = """
 if rank == 2:

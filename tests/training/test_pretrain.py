@@ -78,6 +78,7 @@ def two_threads():
     torch.set_num_threads(before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_threads")
 def test_sgd_is_momentum_and_weight_decay_on_the_mean_loss_of_all_rows():
     settings = config(
@@ -176,6 +177,7 @@ def test_weights_that_people_already_have_keep_their_name():
     assert pretrain.cache_key(configure(), prepare(configure()).images) == "digits-a2c4a7359c33da5c"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stops", [[1], [4, 3], [STEPS + 1], [2 * STEPS + 3, 1, 1]])
 def test_weights_made_with_stops_are_those_of_an_unbroken_attempt(stops, unbroken, tmp_path):
     told = []
@@ -217,6 +219,7 @@ def test_saving_is_rare(tmp_path, monkeypatch):
     assert len(saved) == 1 and saved[0].startswith("digits-")  # the finished weights alone
 
 
+@pytest.mark.slow
 def test_a_damaged_save_is_passed_over(unbroken, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(pretrain, "SAVE_EVERY_S", 0.0)
     assert make(tmp_path, should_stop=stop_before(STEPS + 3)) is None

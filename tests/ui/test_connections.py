@@ -74,6 +74,7 @@ def test_a_thousand_connections_leave_room_for_those_who_are_there(server):
         first.close()
 
 
+@pytest.mark.slow
 def test_a_text_frame_closes_the_connection_with_one_line(server):
     connections = [connected(server)[0] for _ in range(3)]
     for connection in connections[:2]:

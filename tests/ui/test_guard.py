@@ -373,6 +373,7 @@ def test_what_is_neither_http_nor_websocket_goes_through():
     assert app.reached == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "option, value",
     [

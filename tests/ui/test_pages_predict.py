@@ -63,6 +63,7 @@ def button(at, label):
     return next(one for one in at.button if one.label.replace("\\", "") == label)
 
 
+@pytest.mark.slow
 def test_from_a_folder_to_names_and_reasons(run, pictures):
     (pictures / "broken.png").write_bytes(b"no picture")
     at = visit("predict")
@@ -188,6 +189,7 @@ def test_another_state_of_weights_names_or_files_is_another_result(run, pictures
     assert len(set(found)) == 4
 
 
+@pytest.mark.slow
 def test_old_results_are_forgotten(run, pictures, monkeypatch):
     monkeypatch.setattr(prediction_work, "_KEPT", 2)
     for number in range(4):
