@@ -6,11 +6,14 @@
 import base64
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
+import plotly
 import plotly.graph_objects as go
 import plotly.io
 
+LIBRARY = Path(plotly.__file__).parent / "package_data"  # where plotly.js lies
 # Of the arrays that plotly.js takes in binary.
 _TYPES = "int8 int16 int32 uint8 uint16 uint32 float32 float64".split()
 

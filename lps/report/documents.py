@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from lps.charts import palette
-from lps.charts.chart import Chart
-from lps.charts.library import LIBRARY
+from lps.charts import chart, palette
 from lps.report import offline
 
 _HERE = Path(__file__).parent
@@ -45,12 +43,12 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Chart:
+class ChartBlock:
     """A figure in the light palette, with a height in pixels. alt: what it shows, for those who cannot see it."""
 
     kind: ClassVar = "chart"
     title: str
-    figure: Chart
+    figure: chart.Chart
     alt: str
     note: str = ""
 
@@ -73,7 +71,7 @@ class Words:
     lines: Sequence[str]
 
 
-Block = Facts | Table | Chart | Code | Words
+Block = Facts | Table | ChartBlock | Code | Words
 
 
 @dataclass(frozen=True)
@@ -84,17 +82,17 @@ class Section:
 
 def usual_size() -> int:
     """About how many bytes a file with charts has: plotly.js is nearly all of it, and is there once."""
-    return (LIBRARY / "plotly.min.js").stat().st_size + _OWN_BYTES
+    return (chart.LIBRARY / "plotly.min.js").stat().st_size + _OWN_BYTES
 
 
 def render(title: str, about: Sequence[str], sections: Sequence[Section], footer: str) -> str:
     """The whole file. about: what stands under the title. Sections without blocks are left out."""
     shown = [section for section in sections if section.blocks]
     figures = [block.figure for section in shown for block in section.blocks if block.kind == "chart"]
-    scripts = [offline.script(LIBRARY / "plotly.min.js"), offline.script(_HERE / "document.js")] if figures else []
+    paths = (chart.LIBRARY / "plotly.min.js", _HERE / "document.js") if figures else ()
     return offline.page(
         _HERE / "document.html.j2",
-        scripts,
+        [offline.script(path) for path in paths],
         (_HERE / "document.css").read_text(encoding="utf-8"),
         title=title,
         about=about,

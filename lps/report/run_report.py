@@ -21,7 +21,7 @@ from lps.data.split import Split
 from lps.errors import UserError, shorten
 from lps.files.atomic import clean_line
 from lps.report import documents
-from lps.report.documents import Block, Chart, Code, Facts, Section, Table, Words
+from lps.report.documents import Block, ChartBlock, Code, Facts, Section, Table, Words
 from lps.scores.measurement_names import MEASUREMENT_NAMES, measurement_name
 from lps.scores.protocols import PROTOCOLS
 from lps.settings import backbone_names, catalog, given_shares
@@ -267,7 +267,7 @@ def _pace(config: Config, past: History) -> list[Block]:
         alt = "Seen and novel accuracy with the gap between them, KL, mean margins and thresholds over the epochs"
         figure = line_charts.pace(past, _epochs(config, past), LIGHT)
         blocks.append(
-            Chart(
+            ChartBlock(
                 "Accuracy, KL, margins and thresholds",
                 figure,
                 alt,
@@ -277,7 +277,7 @@ def _pace(config: Config, past: History) -> list[Block]:
     if len(past.pretrain) > 1:
         epochs = max(config.pretrain_epochs, int(past.pretrain.index[-1]))
         alt = "SimCLR loss and quality of the features over the epochs of pretraining"
-        blocks.append(Chart("Pretraining", line_charts.pretraining(past, epochs, LIGHT), alt))
+        blocks.append(ChartBlock("Pretraining", line_charts.pretraining(past, epochs, LIGHT), alt))
     return blocks
 
 
@@ -286,12 +286,12 @@ def _losses(config: Config, past: History) -> list[Block]:
     if any(name.startswith("loss/") for name in past.epochs):
         figure = line_charts.losses(past, epochs, LIGHT)
         blocks.append(
-            Chart("Loss terms", figure, "The terms of the loss over the epochs", "Weighted as in the total loss.")
+            ChartBlock("Loss terms", figure, "The terms of the loss over the epochs", "Weighted as in the total loss.")
         )
     if any(name.startswith("pseudo_label/") for name in past.epochs):
         alt = "Share and confidence of confident pseudo-labels over the epochs"
         blocks.append(
-            Chart("Pseudo-labels", line_charts.pseudo_labels(past, epochs, LIGHT), alt, "Share and confidence.")
+            ChartBlock("Pseudo-labels", line_charts.pseudo_labels(past, epochs, LIGHT), alt, "Share and confidence.")
         )
     return blocks
 
@@ -313,11 +313,11 @@ def _classes(run: Run, past: History) -> list[Block]:
         top, prior = float(np.nanmax(estimated)), past.vector("class/prior", epoch)
         figure = class_bars.class_distribution(estimated, seen, names, LIGHT, top, prior)
         alt = f"Estimated class distribution at epoch {epoch}, compared with the prior"
-        blocks.append(Chart("Estimated class distribution", figure, alt, f"Epoch {epoch}; dashed: the prior."))
+        blocks.append(ChartBlock("Estimated class distribution", figure, alt, f"Epoch {epoch}; dashed: the prior."))
     if accuracy is not None and len(accuracy) == len(names):
         figure = class_bars.class_accuracy(accuracy, seen, names, LIGHT)
         alt = f"Accuracy of every class at epoch {epoch}"
-        blocks.append(Chart("Accuracy by class", figure, alt, f"Epoch {epoch}, after matching."))
+        blocks.append(ChartBlock("Accuracy by class", figure, alt, f"Epoch {epoch}, after matching."))
     return blocks + _confusion(run, split, targets, names)
 
 
@@ -340,7 +340,7 @@ def _confusion(run: Run, split: Split, targets: np.ndarray, names: list[str]) ->
     figure = confusion.figure(counts[order], rows, names, split.classes.seen, LIGHT)
     alt = f"Images of every class in each cluster at epoch {epochs[-1]}"
     note = f"Epoch {epochs[-1]}; clusters by their matched class{_by_a_person(said)}."
-    return [Chart("Confusion matrix", figure, alt, note)]
+    return [ChartBlock("Confusion matrix", figure, alt, note)]
 
 
 def _by_a_person(said: naming.Naming) -> str:
@@ -450,7 +450,7 @@ def curves(groups: Sequence[Group]) -> list[Block]:
         shape = group_tables.tick_format(name, curves)
         figure = line_charts.curves_of_groups(curves, epochs, shape, LIGHT, [looks[i] for i in drawn])
         title = measurement_name(name)
-        blocks.append(Chart(title, figure, f"{title} of {counted(len(curves), 'group')} of runs over the epochs"))
+        blocks.append(ChartBlock(title, figure, f"{title} of {counted(len(curves), 'group')} of runs over the epochs"))
     return [*blocks, Words([_ABOUT_CURVES])] if blocks else []
 
 

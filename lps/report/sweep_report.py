@@ -18,7 +18,7 @@ from lps.charts.group_tables import Scoring
 from lps.charts.palette import LIGHT
 from lps.errors import UserError, shorten
 from lps.report import run_report
-from lps.report.documents import Block, Chart, Code, Facts, Section, Table, Words
+from lps.report.documents import Block, ChartBlock, Code, Facts, Section, Table, Words
 from lps.scheduler import costs
 from lps.scores.protocols import PROTOCOLS
 from lps.settings import catalog, cli_args
@@ -123,7 +123,7 @@ def _paper_section(sheet: PaperTable, scored: Sequence[Scored], scoring: Scoring
     grid = preset_tables.grid(sheet, groups, (scoring.protocol, scoring.select, scoring.images))
     blocks: list[Block] = _grid_tables(grid)
     blocks += [Words([run_report.sentence(note) for note in grid.notes])]
-    blocks += [Chart(words, figure, alt) for words, figure, alt in sweep_charts.figures(sheet, groups, LIGHT)]
+    blocks += [ChartBlock(words, figure, alt) for words, figure, alt in sweep_charts.figures(sheet, groups, LIGHT)]
     blocks.append(Code("LaTeX", preset_tables.latex(grid, sheet.asked.command()), True))
     return Section(f"{sheet.preset.place} of the paper, filled with these runs", blocks)
 

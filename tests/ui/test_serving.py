@@ -14,7 +14,7 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 
 from lps.charts import palette
-from lps.charts.library import LIBRARY
+from lps.charts.chart import LIBRARY
 from lps.inference import model_work
 from lps.ui.server import downloads, serving
 from lps.ui.shared.plot import library_path

@@ -21,7 +21,7 @@ from streamlit.runtime.pages_manager import PagesManager
 
 from lps import ui
 from lps.charts import palette
-from lps.charts.library import LIBRARY
+from lps.charts.chart import LIBRARY
 from lps.errors import UserError
 from lps.machine import addresses
 from lps.ui.server import columns, connections, downloads, guard, menu, paths, picture_files, review_desk, routing
