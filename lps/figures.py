@@ -235,7 +235,7 @@ def map_of_features(
         points, index = found.points, found.index
     elif method == "pca":
         ends = [read_snapshot(run.snapshots, one, thinned=True) for one in (stored[0], stored[-1])]
-        plane = maps.shared_plane(ends[0], stored[0], ends[1], stored[-1])
+        plane = projection.shared_plane(ends[0], stored[0], ends[1], stored[-1])
         points, index = maps.on_plane(plane, snapshot, epoch), snapshot.feature_index
     else:
         raise UserError(

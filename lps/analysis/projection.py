@@ -24,7 +24,15 @@ from lps.files import disk
 from lps.files.atomic import as_user_error, write_json
 from lps.machine import background
 from lps.store.runs import Run
-from lps.store.snapshots import Snapshot, kept_rows, read_arrays, read_snapshot, snapshot_epochs, write_arrays
+from lps.store.snapshots import (
+    MOST_POINTS,
+    Snapshot,
+    open_features,
+    read_arrays,
+    read_snapshot,
+    snapshot_epochs,
+    write_arrays,
+)
 from lps.wording import counted
 
 METHODS = {"pca": "PCA", "umap": "UMAP", "tsne": "t-SNE"}
@@ -32,6 +40,12 @@ _SEED = 0
 _WIDE = 1024  # features from which the two largest directions are looked for alone: all of 4,096 take half a minute
 _PIECE = 64  # images that are compared with all others at once
 MOST_EPOCHS = 24  # maps that `project_all` makes
+LANDMARKS = 20_000
+_GROUPS, _LOOKED_AT = 128, 8
+_NEAREST = 8  # landmarks that an image lies among
+_REACH = (
+    3  # times as far apart as similar landmarks usually are: further than this from the most similar one none pulls
+)
 _LATE_EXAGGERATION = 4.0  # of t-SNE that begins from a map: the usual 12 would tear apart what it begins from
 
 
@@ -44,7 +58,7 @@ class Map:
 
 
 def read_map(run: Run, method: str, epoch: int) -> Map | None:
-    """A stored map, at most `MOST_POINTS` of it, None where there is none; raises `UserError` where it is damaged."""
+    """A stored map, None where there is none; raises `UserError` where it is damaged."""
     path = _path(run, method, epoch)
     if not path.exists():
         return None
@@ -52,8 +66,7 @@ def read_map(run: Run, method: str, epoch: int) -> Map | None:
     points, index = stored["points"].astype(np.float32), stored["index"].astype(np.int64)
     if points.shape != (len(index), 2):
         raise UserError(path.name, "is damaged (expected two coordinates per image)")
-    rows = kept_rows(len(index))
-    return Map(points, index) if rows is None else Map(points[rows], index[rows])
+    return Map(points, index)
 
 
 def stored_epochs(run: Run, method: str) -> list[int]:
@@ -79,12 +92,17 @@ def unit_rows(features: np.ndarray) -> np.ndarray:
 
 def usable(snapshot: Snapshot, epoch: int) -> np.ndarray:
     """The features of an epoch as float32 (m, d); raises `UserError` where no map can be made of them."""
-    name, features = f"epoch-{epoch:04d}.npz", snapshot.features.astype(np.float32)
-    if not features.size:
-        raise UserError(name, "has no features, so no map can be computed")
+    if not snapshot.features.size:
+        raise UserError(f"epoch-{epoch:04d}.npz", "has no features, so no map can be computed")
+    return _finite(snapshot.features, epoch)
+
+
+def _finite(features: np.ndarray, epoch: int) -> np.ndarray:
+    """Features of an epoch as float32; raises `UserError` where they are not all finite."""
     if not np.isfinite(features).all():
+        name = f"epoch-{epoch:04d}.npz"
         raise UserError(name, "has features that are not finite numbers, so no map can be computed")
-    return features
+    return features.astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -123,6 +141,15 @@ def _largest_directions(centered: np.ndarray) -> np.ndarray:
     return randomized_svd(centered, 2, n_oversamples=30, n_iter=10, random_state=_SEED)[2].T
 
 
+def shared_plane(start: Snapshot, first: int, newest: Snapshot, last: int) -> Plane:
+    """The principal plane of the newest epoch `last`, turned towards that of `first`, so that it does not flip."""
+    plane = fit_plane(usable(newest, last))
+    if first == last or not np.array_equal(start.feature_index, newest.feature_index):
+        return plane
+    now = plane.project(newest.features)
+    return align_plane(plane, now, fit_plane(usable(start, first)).project(start.features))
+
+
 def align_plane(plane: Plane, points: np.ndarray, towards: np.ndarray) -> Plane:
     """`plane` turned or mirrored so that its `points` lie as close as can be to the points `towards` (Procrustes).
 
@@ -154,21 +181,85 @@ def project(run: Run, method: str, epoch: int | None = None) -> Path:
     epoch = epochs[-1] if epoch is None and epochs else epoch
     if epoch not in epochs:
         raise UserError("epoch", f"{epoch} has no snapshot; choices: {', '.join(map(str, epochs)) or 'none yet'}")
+    path = _path(run, method, epoch)
+    count = feature_count(run, epoch)
+    if count > MOST_POINTS:
+        points, index, parameters = _project_many(run, method, epoch, count)
+    else:
+        points, index, parameters = _project_few(run, method, epoch)
+    parameters |= {"method": method, "epoch": epoch, "rows": "unit length"}
+    disk.make_folder(run.projections)
+    points, index = points.astype(np.float32), index.astype(np.int32)
+    write_arrays(path, points=points, index=index, parameters=np.array(json.dumps(parameters)))
+    return path
+
+
+def feature_count(run: Run, epoch: int) -> int:
+    """How many images the stored features of an epoch are of; raises `UserError`."""
+    with open_features(run.snapshots, epoch) as stored:
+        return stored.head("features").shape[0]
+
+
+def _project_few(run: Run, method: str, epoch: int) -> tuple[np.ndarray, np.ndarray, dict]:
+    """(points, image ids, what the map was made with)."""
     snapshot = read_snapshot(run.snapshots, epoch)
     features = usable(snapshot, epoch)
-    count, width = features.shape
-    print(f"{METHODS[method]} of {count:,} images with {width} features each", flush=True)
-    begun = None if method == "pca" else _nearest_map(run, method, epoch, snapshot.feature_index)
+    print(f"{METHODS[method]} of {len(features):,} images with {features.shape[1]} features each", flush=True)
+    if method == "pca":
+        return fit_plane(features).project(features), snapshot.feature_index, {"begun_from": None}
+    points, parameters = _fit(run, method, epoch, features, snapshot.feature_index)
+    return points, snapshot.feature_index, parameters
+
+
+def _project_many(run: Run, method: str, epoch: int, count: int) -> tuple[np.ndarray, np.ndarray, dict]:
+    """As `_project_few`, with the features read in parts.
+
+    PCA has the plane that a page shows all epochs on. Of other methods the map is that of a sample, drawn by the seed;
+    every other image lies among its nearest landmarks.
+    """
+    if method == "pca":
+        stored = snapshot_epochs(run.snapshots)
+        ends = [read_snapshot(run.snapshots, one, thinned=True) for one in (stored[0], stored[-1])]
+        place, parameters = shared_plane(ends[0], stored[0], ends[1], stored[-1]).project, {"plane_of": stored[-1]}
+    else:
+        rows = np.sort(np.random.default_rng(_SEED).choice(count, LANDMARKS, replace=False))
+        with open_features(run.snapshots, epoch) as file:
+            features, index = _finite(file.rows("features", rows), epoch), file.read("feature_index")
+        print(f"{METHODS[method]} of {len(rows):,} of {count:,} images", flush=True)
+        places, parameters = _fit(run, method, epoch, features, index, rows)
+        known = Landmarks(unit_rows(features), places, _SEED)
+        parameters |= {"landmarks": LANDMARKS}
+
+        def place(piece: np.ndarray) -> np.ndarray:
+            return known.place(unit_rows(piece))
+
+    points, done = np.zeros((count, 2), np.float32), 0
+    with open_features(run.snapshots, epoch) as file:
+        index = file.read("feature_index")
+        for piece in file.pieces("features"):
+            points[done : done + len(piece)] = place(_finite(piece, epoch))
+            done += len(piece)
+            print(f"{METHODS[method]}: placed {done:,} of {count:,} images", flush=True)
+    if method != "pca":
+        points[rows] = places
+    return points, index, parameters
+
+
+def _fit(
+    run: Run, method: str, epoch: int, features: np.ndarray, index: np.ndarray, rows: np.ndarray | None = None
+) -> tuple[np.ndarray, dict]:
+    """(points of the features, what they were made with), begun from the nearest map and aligned with it.
+
+    index: image ids of the whole map; rows: those of them that the features are of, None for all.
+    """
+    begun = _nearest_map(run, method, epoch, index)
     start = None if begun is None else begun[1].astype(np.float64)
-    points, parameters = {"pca": _pca, "umap": _umap, "tsne": _tsne}[method](features, start)
+    if start is not None and rows is not None:
+        start = start[rows]
+    points, parameters = {"umap": _umap, "tsne": _tsne}[method](features, start)
     if start is not None:
         points = align(points, start)
-    parameters |= {"method": method, "epoch": epoch, "rows": "unit length", "begun_from": begun and begun[0]}
-    disk.make_folder(run.projections)
-    path = _path(run, method, epoch)
-    index = snapshot.feature_index.astype(np.int32)
-    write_arrays(path, points=points.astype(np.float32), index=index, parameters=np.array(json.dumps(parameters)))
-    return path
+    return points, parameters | {"begun_from": begun and begun[0]}
 
 
 def project_all(run: Run, method: str, epoch: int | None = None) -> list[Path]:
@@ -210,10 +301,6 @@ def _nearest_map(run: Run, method: str, epoch: int, index: np.ndarray) -> tuple[
     return None
 
 
-def _pca(features: np.ndarray, start: None) -> tuple[np.ndarray, dict]:
-    return fit_plane(features).project(features), {}
-
-
 def _umap(features: np.ndarray, start: np.ndarray | None) -> tuple[np.ndarray, dict]:
     if importlib.util.find_spec("umap") is None:
         raise UserError("method", "umap needs the package umap-learn: pip install umap-learn")
@@ -240,6 +327,66 @@ def _tsne(features: np.ndarray, start: np.ndarray | None) -> tuple[np.ndarray, d
     return points, parameters | {"random_state": _SEED, "components": rows.shape[1]}
 
 
+# ---------------------------------------------------------------------------------------------------- landmarks
+
+
+class Landmarks:
+    """Features of unit length (m, d) with their places on the plane (m, 2), among which other images get theirs.
+
+    They are grouped by k-means, and an image is compared with those of the groups next to its own alone: of 20,000
+    landmarks in 128 groups of which 8 are looked at, with a sixteenth.
+    """
+
+    def __init__(self, features: np.ndarray, places: np.ndarray, seed: int):
+        from sklearn.cluster import MiniBatchKMeans  # takes a second to import
+
+        self.features, self.places = features.astype(np.float32), places.astype(np.float32)
+        groups = min(_GROUPS, len(features))
+        found = MiniBatchKMeans(groups, random_state=seed, batch_size=4096, n_init=1).fit(self.features)
+        self.centers = found.cluster_centers_.astype(np.float32)
+        self.centers /= np.linalg.norm(self.centers, axis=1, keepdims=True) + 1e-9
+        own = self._group_of(self.features)
+        near = np.argsort(-(self.centers @ self.centers.T), axis=1)[:, :_LOOKED_AT]
+        self.around = [np.flatnonzero(np.isin(own, groups)) for groups in near]
+        self.reach = _REACH * float(np.median(self._spread(self.nearest(self.features)[0])))
+
+    def nearest(self, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(rows int (n, k), cosines float32 (n, k)) of the most similar landmarks, as far as they are in groups nearby.
+
+        The most similar come first. directions: features of unit length (n, d).
+        """
+        count = min(_NEAREST, min(map(len, self.around)))
+        rows, cosines = np.zeros((len(directions), count), int), np.zeros((len(directions), count), np.float32)
+        group = self._group_of(directions)
+        for one in np.unique(group):
+            own, among = np.flatnonzero(group == one), self.around[one]
+            likeness = directions[own] @ self.features[among].T
+            some = np.argpartition(-likeness, count - 1, axis=1)[:, :count]
+            values = np.take_along_axis(likeness, some, axis=1)
+            order = np.argsort(-values, axis=1, kind="stable")
+            rows[own] = among[np.take_along_axis(some, order, axis=1)]
+            cosines[own] = np.take_along_axis(values, order, axis=1)
+        return rows, cosines
+
+    def place(self, directions: np.ndarray) -> np.ndarray:
+        """float32 (n, 2): the mean of the places of the nearest landmarks, those that are more alike weighing more.
+
+        The weight is exp(-(d - d1) / mean(d - d1)) with cosine distances d, of which d1 is the smallest.
+        """
+        rows, cosines = self.nearest(directions)
+        further = cosines[:, :1] - cosines
+        weights = np.exp(-further / (further.mean(axis=1, keepdims=True) + 1e-9))
+        weights[self._spread(rows) > self.reach] = 0
+        return (weights[..., None] * self.places[rows]).sum(axis=1) / weights.sum(axis=1, keepdims=True)
+
+    def _spread(self, rows: np.ndarray) -> np.ndarray:
+        """Distance on the plane of each landmark of `rows` (n, k) to the first of its row."""
+        return np.linalg.norm(self.places[rows] - self.places[rows[:, :1]], axis=2)
+
+    def _group_of(self, directions: np.ndarray) -> np.ndarray:
+        return (directions @ self.centers.T).argmax(axis=1)
+
+
 # ---------------------------------------------------------------------------------------------------- in the background
 
 
@@ -255,6 +402,19 @@ def start(run: Run, method: str, epoch: int, command: tuple[str, ...] = ()) -> N
 def _begin(path: Path, command: Sequence[str]) -> None:
     with as_user_error("projections", f"{shown(path.with_suffix(''))} cannot be computed"):
         background.begin(path, command)
+
+
+def cancel(run: Run, method: str, epoch: int) -> None:
+    """Let whoever computes a map end."""
+    background.cancel(_path(run, method, epoch))
+
+
+def end_when_cancelled(run: Run, method: str, epoch: int | None, is_all: bool) -> None:
+    """Let this process, which is to compute a map or (is_all) maps of many epochs, end once they are cancelled."""
+    stored = snapshot_epochs(run.snapshots)
+    one = epoch if epoch is not None or not stored else stored[-1]
+    path = _all_path(run, method, stored) if is_all or one is None else _path(run, method, one)
+    background.end_when_cancelled(path)
 
 
 def progress(run: Run, method: str, epoch: int) -> background.JobState:

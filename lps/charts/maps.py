@@ -16,15 +16,6 @@ from lps.store.snapshots import MOST_POINTS, Snapshot
 # ---------------------------------------------------------------------------------------------------- tables
 
 
-def shared_plane(start: Snapshot, first: int, newest: Snapshot, last: int) -> Plane:
-    """The principal plane of the newest epoch `last`, turned towards that of `first`, so that it does not flip."""
-    plane = analysis.fit_plane(analysis.usable(newest, last))
-    if first == last or not np.array_equal(start.feature_index, newest.feature_index):
-        return plane
-    now = plane.project(newest.features)
-    return analysis.align_plane(plane, now, analysis.fit_plane(analysis.usable(start, first)).project(start.features))
-
-
 def on_plane(plane: Plane, snapshot: Snapshot, epoch: int) -> np.ndarray:
     """The points (m, 2) of an epoch; raises `UserError` where its features are not as wide as those of the plane."""
     if len(plane.axes) != snapshot.features.shape[1]:

@@ -65,11 +65,12 @@ def add(commands: Commands) -> None:
 
 
 def _make_projection(options) -> None:
-    from lps.analysis.projection import project, project_all
+    from lps.analysis.projection import end_when_cancelled, project, project_all
 
     if options.all and options.epoch is not None:
         raise UserError("epoch", f"{options.epoch} cannot be combined with --all, which chooses the epochs itself")
     asked = find_run(options.runs, options.run), options.method, options.epoch
+    end_when_cancelled(*asked, options.all)
     for path in project_all(*asked) if options.all else [project(*asked)]:
         print(path)
 

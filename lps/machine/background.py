@@ -7,6 +7,8 @@ import contextlib
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,6 +115,21 @@ def _wake(result: Path) -> None:
     with contextlib.suppress(OSError, ValueError):
         pid, ticks = map(int, read_small(result.with_suffix(".lock")).split())
         processes.wake_one(pid, ticks)
+
+
+def end_when_cancelled(result: Path) -> None:
+    """Let this process end about a second after somebody has cancelled the work on `result` (`cancel`).
+
+    For work that cannot look for that by itself, and that leaves nothing by halves. Only where it was begun by `begin`.
+    """
+
+    def watch() -> None:
+        while not is_cancelled(result):
+            time.sleep(1)
+        os._exit(1)
+
+    if is_held(result.with_suffix(".lock")):
+        threading.Thread(target=watch, daemon=True).start()
 
 
 def is_cancelled(result: Path) -> bool:

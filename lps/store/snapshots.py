@@ -3,7 +3,8 @@
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,7 +35,7 @@ _FORMS = {
     "features": ("f", (MOST_IMAGES, MOST_WIDTH), 4),
 }
 MOST_VALUES = 8 << 20  # features x images that a page looks at: 32 MB as float32
-MOST_POINTS = 50_000  # images that a page draws
+MOST_POINTS = 50_000  # images whose features a page looks at
 _MOST_IDS = 1000  # predicted ids beyond this, and beyond the classes, are damage
 NOT_YET = "no epoch has been evaluated yet"
 NAME = re.compile(r"epoch-([0-9]{1,9})\.npz")
@@ -113,7 +114,7 @@ def read_snapshot(folder: Path, epoch: int, thinned: bool = False) -> Snapshot:
     return found
 
 
-def kept_rows(count: int, width: int = 1) -> np.ndarray | None:
+def _kept_rows(count: int, width: int = 1) -> np.ndarray | None:
     """Rows, evenly spread, of `count` with `width` values each: at most `MOST_POINTS`, and `MOST_VALUES` in all.
 
     None for all of them.
@@ -160,24 +161,53 @@ def write_arrays(path: Path, **arrays: np.ndarray) -> None:
 def read_arrays(path: Path, names, optional=(), thinned: Sequence[str] = ()) -> dict[str, np.ndarray]:
     """The named arrays of an .npz, `optional` ones where it has them; raises `UserError` where it is damaged or gone.
 
-    thinned: those of which only the rows are read that `kept_rows` names for the first of them. Runs of earlier
+    thinned: those of which only the rows are read that `_kept_rows` names for the first of them. Runs of earlier
     versions have fewer arrays; of one of a later version no more than its number is read.
     """
+    with _opened(path) as stored:
+        wanted = [*names, *(name for name in optional if name in stored.names)]
+        rows = None
+        if thinned:
+            shape = stored.head(thinned[0]).shape
+            rows = _kept_rows(shape[0], math.prod(shape[1:]))
+        size = 0
+        for name in wanted:
+            own = _check_head(path.name, name, stored.head(name))
+            size += own if rows is None or name not in thinned else own * len(rows) // shape[0]
+        if size > MOST_ARRAYS:
+            most = f"expected at most {MOST_ARRAYS >> 20} MB"
+            raise UserError(path.name, f"takes {size / 2**20:,.0f} MB of memory; {most}")
+        arrays = {name: stored.read(name) for name in wanted if rows is None or name not in thinned}
+        if rows is not None:
+            arrays |= {name: stored.rows(name, rows) for name in thinned}
+    return arrays
+
+
+@contextmanager
+def open_features(folder: Path, epoch: int) -> Iterator[ArrayFile]:
+    """The file of a snapshot whose arrays `features` and `feature_index` are sound, to be read in parts.
+
+    What is found to be damaged while it is read, also inside the `with`, becomes a `UserError`.
+    """
+    path = folder / f"epoch-{epoch:04d}.npz"
+    with _opened(path) as stored:
+        features, index = stored.head("features"), stored.head("feature_index")
+        for name, head in {"features": features, "feature_index": index}.items():
+            _check_head(path.name, name, head)
+        if features.shape[0] != index.shape[0]:
+            raise UserError(path.name, "is damaged (its arrays are inconsistent)")
+        yield stored
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[ArrayFile]:
+    """An .npz of a version that is known; whatever is damaged, also inside the `with`, becomes a `UserError`."""
     try:
         with open_regular(path) as file, ArrayFile(file) as stored:
             if "version" in stored.names:
                 _check_head(path.name, "seed", stored.head("version"))
                 versions.check_version("arrays", stored.read("version").item(), path.name)
-            wanted = [*names, *(name for name in optional if name in stored.names)]
-            size = sum(_check_head(path.name, name, stored.head(name)) for name in wanted)
-            if size > MOST_ARRAYS:
-                most = f"expected at most {MOST_ARRAYS >> 20} MB"
-                raise UserError(path.name, f"takes {size / 2**20:,.0f} MB of memory; {most}")
-            arrays = {name: stored.read(name) for name in wanted if name not in thinned}
-            if thinned:
-                shape = stored.head(thinned[0]).shape
-                rows = kept_rows(shape[0], math.prod(shape[1:]))
-                arrays |= {name: stored.read(name) if rows is None else stored.rows(name, rows) for name in thinned}
+            yield stored
     except FileNotFoundError:
         raise UserError(path.name, "does not exist yet") from None
     except OSError as error:
@@ -188,7 +218,6 @@ def read_arrays(path: Path, names, optional=(), thinned: Sequence[str] = ()) -> 
         raise
     except Exception:  # a damaged archive fails in any layer, with any error
         raise UserError(path.name, "is damaged (its arrays cannot be read)") from None
-    return arrays
 
 
 def _check_head(file_name: str, name: str, head: ArrayHead) -> int:

@@ -282,13 +282,13 @@ def test_features_without_an_id_each_are_damage_in_a_thinned_reading_too(tmp_pat
         snapshots.read_snapshot(tmp_path, 0, thinned=True)
 
 
-def test_of_very_many_images_a_map_has_some(run):
+def test_a_map_of_very_many_images_has_them_all(run):
     count = MOST_POINTS + 7
     run.projections.mkdir(exist_ok=True)
     path = run.projections / "umap-epoch-0003.npz"
     snapshots.write_arrays(path, points=np.ones((count, 2), np.float32), index=np.arange(count))
     found = projection.read_map(run, "umap", 3)
-    assert len(found.points) == len(found.index) == MOST_POINTS and found.index[[0, -1]].tolist() == [0, count - 1]
+    assert len(found.points) == len(found.index) == count and found.index[[0, -1]].tolist() == [0, count - 1]
 
 
 def test_the_plane_of_wide_features_is_theirs_too():

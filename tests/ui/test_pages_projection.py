@@ -187,6 +187,15 @@ def test_maps_of_all_epochs_can_be_asked_for(run, open_page, monkeypatch):
     assert asked == [("umap", 2)] and not app.exception
 
 
+def test_pca_of_very_many_images_can_be_asked_for(run, open_page, monkeypatch):
+    monkeypatch.setattr(points, "MOST_POINTS", 500)
+    asked = []
+    monkeypatch.setattr(page.projection, "start", lambda *how: asked.append(how[1:]))
+    app = open_page(run)
+    app.button(key="whole_map").click().run()
+    assert asked == [("pca", 3)] and not app.exception
+
+
 # ---------------------------------------------------------------------------------------------------- conditions
 
 

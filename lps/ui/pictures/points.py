@@ -16,10 +16,10 @@ from lps.data.split import Split
 from lps.errors import UserError
 from lps.store import snapshots
 from lps.store.runs import Run
-from lps.store.snapshots import Snapshot
+from lps.store.snapshots import MOST_POINTS, Snapshot
 from lps.ui.pictures.bounded import Bounded
 
-_TABLES = Bounded(32 << 20)
+_TABLES = Bounded(160 << 20)  # a million points take 37 MB
 _ROOM = 0.06  # around the points of a view, share of their extent
 
 
@@ -57,12 +57,31 @@ def table(run: Run, epoch: int, method: str = "pca") -> pd.DataFrame | None:
     if epoch not in stored:
         raise UserError("epoch", f"{epoch} has no snapshot")
     moments = tuple((e, _stamp(run.snapshots / f"epoch-{e:04d}.npz")) for e in (stored[0], epoch, stored[-1]))
-    if method == "pca" and not run.is_recorded and len(_snapshot(str(run.folder), moments[1]).features):
+    is_live = method == "pca" and not run.is_recorded and not is_thinned(run, epoch)
+    if is_live and len(_snapshot(str(run.folder), moments[1]).features):
         return _pca_table(str(run.folder), *moments)
+    stored_map = run.projections / f"{method}-epoch-{epoch:04d}.npz"
+    if not stored_map.exists():
+        return _pca_table(str(run.folder), *moments) if method == "pca" else None
+    key = (str(run.folder), method, moments[1], _stamp(stored_map))
+    return _TABLES.get(key, lambda: _mapped_table(run, method, epoch, moments[1]), _size)
+
+
+def is_thinned(run: Run, epoch: int) -> bool:
+    """Whether an epoch has the features of more images than a page looks at, so that its PCA is of some of them."""
+    return _feature_count(str(run.folder), (epoch, _stamp(run.snapshots / f"epoch-{epoch:04d}.npz"))) > MOST_POINTS
+
+
+@st.cache_resource(max_entries=1024, show_spinner=False)
+def _feature_count(folder: str, moment) -> int:
+    return projection.feature_count(Run(Path(folder)), moment[0])
+
+
+def _mapped_table(run: Run, method: str, epoch: int, moment) -> pd.DataFrame:
     found = projection.read_map(run, method, epoch)
     if found is None:
-        return _pca_table(str(run.folder), *moments) if method == "pca" else None
-    return _table(str(run.folder), moments[1], found.points, found.index)
+        raise UserError("projections", f"lost the map of epoch {epoch} just now")
+    return _table(str(run.folder), moment, found.points, found.index)
 
 
 def frame(run: Run, method: str) -> tuple[np.ndarray, np.ndarray]:
@@ -75,16 +94,28 @@ def frame(run: Run, method: str) -> tuple[np.ndarray, np.ndarray]:
         shown = projection.spread(stored, 7)
     else:
         shown = [epoch for epoch in projection.stored_epochs(run, method) if epoch in stored]
-    tables = []
+    ends = tuple((e, _stamp(run.snapshots / f"epoch-{e:04d}.npz")) for e in (*stored[:1], *stored[-1:]))
+    corners = []
     for epoch in shown:
+        stamp = _stamp(run.projections / f"{method}-epoch-{epoch:04d}.npz")
         with contextlib.suppress(UserError):  # a damaged epoch is told where it is looked at
-            tables.append(table(run, epoch, method))
-    corners = [found[["x", "y"]].to_numpy(float) for found in tables if found is not None and len(found)]
+            corners.append(_corners(str(run.folder), method, epoch, stamp, ends))
+    corners = [found for found in corners if found is not None]
     if not corners:
         return np.full(2, -1.0), np.full(2, 1.0)
-    low, high = np.min([part.min(0) for part in corners], 0), np.max([part.max(0) for part in corners], 0)
+    low, high = np.min([part[0] for part in corners], 0), np.max([part[1] for part in corners], 0)
     room = _ROOM * np.maximum(high - low, 1e-6)
     return low - room, high + room
+
+
+@st.cache_resource(max_entries=1024, show_spinner=False)
+def _corners(folder: str, method: str, epoch: int, stamp, ends) -> tuple[np.ndarray, np.ndarray] | None:
+    """(lowest, highest) x and y of a map; None where there is none."""
+    found = table(Run(Path(folder)), epoch, method)
+    if found is None or not len(found):
+        return None
+    places = found[["x", "y"]].to_numpy(float)
+    return places.min(0), places.max(0)
 
 
 def neighbours(run: Run, epoch: int, image: int, count: int) -> Neighbours | None:
@@ -131,7 +162,7 @@ def _snapshot(folder: str, moment) -> Snapshot:
 @st.cache_resource(max_entries=32, show_spinner=False)
 def _plane(folder: str, first, last) -> Plane:
     """The principal plane of the newest snapshot, turned towards that of the first, so that it does not flip."""
-    return maps.shared_plane(_snapshot(folder, first), first[0], _snapshot(folder, last), last[0])
+    return projection.shared_plane(_snapshot(folder, first), first[0], _snapshot(folder, last), last[0])
 
 
 def _pca_table(folder: str, first, moment, last) -> pd.DataFrame:

@@ -5,6 +5,7 @@ lps.ui.projection.selection.
 """
 
 import time
+from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
 
@@ -102,6 +103,8 @@ def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str
             "its image; zoom in for pictures. Select points with the lasso or box (top right; Shift and drag is a "
             "lasso) to see their images. Keys: arrows go from point to point, Enter opens, + and - zoom."
         )
+        if method == "pca":
+            _offer_whole(run, epoch)
         filters.show_conditions(run, epoch, table, selection.choose)
         _offer_all(run, method, epoch)
     if done.clicked is not None and done.clicked != image:
@@ -144,7 +147,9 @@ def _show_computation(run: Run, method: str, epoch: int) -> None:
     standing = projection.progress(run, method, epoch)
     if standing.state == "working":
         look = partial(projection.progress, run, method, epoch)
-        live_part.wait(look, attrgetter("is_working"), _WAIT_S, lambda standing: _show_progress(standing, word))
+        cancel = partial(projection.cancel, run, method, epoch)
+        live_part.wait(look, attrgetter("is_working"), _WAIT_S, lambda now: _show_progress(now, word, cancel))
+        st.skeleton(height=420)
         return
     if standing.state == "done":
         st.rerun()
@@ -200,11 +205,26 @@ def _show_progress_of_all(standing: background.JobState, run: Run, method: str) 
         st.rerun()  # one more epoch on the slider, or the one that was waited for
 
 
-def _show_progress(standing: background.JobState, word: str) -> None:
+def _show_progress(standing: background.JobState, word: str, cancel: Callable[[], None]) -> None:
     since = duration(time.time() - standing.since) if standing.since else "a moment"
     words = f"Computing {standing.message or word}, since {since}"
     st.info(escape.markdown(words), icon=":material/hourglass_top:")
-    st.skeleton(height=420)
+    st.button("Cancel", icon=":material/cancel:", key="cancel_map", on_click=cancel)
+
+
+def _offer_whole(run: Run, epoch: int) -> None:
+    """PCA of some images is there at once; a button that places all of them, or how far that is."""
+    if run.is_recorded or not points.is_thinned(run, epoch):
+        return
+    look = partial(projection.progress, run, "pca", epoch)
+    standing = look()
+    if standing.is_working:
+        cancel = partial(projection.cancel, run, "pca", epoch)
+        live_part.wait(look, attrgetter("is_working"), _WAIT_S, lambda now: _show_progress(now, "PCA", cancel))
+    elif standing.state != "done" and st.button("Place all images", icon=":material/scatter_plot:", key="whole_map"):
+        with error_toasts.kept(_PLACE):
+            projection.start(run, "pca", epoch)
+        st.rerun()
 
 
 def _show_image(run: Run, row: pd.Series) -> None:
