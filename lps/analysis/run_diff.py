@@ -26,10 +26,19 @@ def short_labels(runs: Sequence[Run], *, in_symbols: bool = False) -> list[str]:
     """
     configs = [run.config_if_readable() for run in runs]
     known = [config for config in configs if config is not None]
-    varied = [key for key in run_groups.differences(known) if key not in titles.NOT_NAMED] if known else []
+    varied = _varied(known)
     several = [key for key in ("method", "dataset", "seed") if len({getattr(config, key) for config in known}) > 1]
     found = [_short_label(run, config, varied, several, in_symbols) for run, config in zip(runs, configs)]
     return [text if found.count(text) == 1 else titles.label(run) for run, text in zip(runs, found)]
+
+
+def _varied(configs: Sequence[Config]) -> list[str]:
+    """The settings in which runs on the same data differ; how data sets differ anyway tells no run from another."""
+    by_data: dict[str, list[Config]] = {}
+    for config in configs:
+        by_data.setdefault(config.dataset, []).append(config)
+    found = dict.fromkeys(key for own in by_data.values() for key in run_groups.differences(own))
+    return [key for key in found if key not in titles.NOT_NAMED]
 
 
 def _short_label(
@@ -41,7 +50,7 @@ def _short_label(
         return name
     values = config.flat()
     parts = [titles.method_title(config.method)] if "method" in several else []
-    parts += [config.dataset] if "dataset" in several else []
+    parts += [titles.data_of(run, config.dataset)] if "dataset" in several else []
     told = [key for key in varied if values.get(key) is not None]
     if in_symbols:
         parts += [titles.setting_in_symbols(config.method, key, values[key]) for key in told]

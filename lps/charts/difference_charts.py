@@ -11,7 +11,7 @@ from lps.charts.chart import Chart
 from lps.charts.palette import Palette
 
 _ROW = 30  # pixels of a group
-_LETTERS = 34  # of a group's label; the rest is in the hover text
+_LETTERS = 38  # of a group's label; the rest is in the hover text
 _LETTER = 7.2  # pixels
 _TOLD, _OPEN, _ALONE = "Distinguishable", "Not distinguishable", "No interval"
 _SYMBOLS = {_TOLD: "circle", _OPEN: "circle-open", _ALONE: "x-thin-open"}
@@ -20,7 +20,7 @@ _SYMBOLS = {_TOLD: "circle", _OPEN: "circle-open", _ALONE: "x-thin-open"}
 def intervals(held: Held, column: str, colors: Palette) -> Chart:
     """One row a group: its difference in points, its interval as a bar; filled where that tells them apart."""
     shown = [(row, held.found[row, column]) for row in held.rows if (row, column) in held.found]
-    names = [_short(held.groups[row].label) for row, _ in shown]
+    names = list(map(_short, _apart([held.groups[row].label for row, _ in shown])))
     figure = figures.blank(_ROW * len(shown) + 78, colors)
     for kind in _SYMBOLS:
         part = [(i, row, d) for i, (row, d) in enumerate(shown) if _kind(d) == kind]
@@ -61,6 +61,14 @@ def _kind(difference: Difference) -> str:
 def _hover(held: Held, row: int, difference: Difference) -> str:
     head = f"{held.groups[row].label} minus {held.references[row].label}"
     return "<br>".join(map(figures.plain, [head, differences.cell(difference), differences.verdict(difference)]))
+
+
+def _apart(labels: Sequence[str]) -> list[str]:
+    """The labels without the words that all of them have: what is left fits, and tells one from the other."""
+    parts = [label.split(", ") for label in labels]
+    common = set(parts[0]).intersection(*parts[1:]) if len(parts) > 1 else set()
+    kept = [", ".join(word for word in words if word not in common) for words in parts]
+    return [short or label for short, label in zip(kept, labels)]
 
 
 def _short(label: str) -> str:

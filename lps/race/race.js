@@ -364,7 +364,7 @@ function raceDrawSide(canvas, race, course, run, now, isTaken, isOver) {
   const x = goal - (Math.max(0, now.kl) / course.kl) * (goal - 2 * r);
   raceLine(pen, colors.grid, 2, [], [0, y], [goal, y]);
   raceLine(pen, colors.ink, 5, [], [x, y], [goal, y]);
-  raceLine(pen, colors.ink, 4, [6, 4], [goal, y - 2.4 * r], [goal, y + 2.6 * r]);
+  raceLine(pen, colors.muted, 2, [], [goal, y - 2.4 * r], [goal, y + 2.4 * r]);
   pen.fillStyle = colors.ink;
   pen.fillRect(x - r, y - 2.4 * r, 2 * r, 4.8 * r);
 }
@@ -544,7 +544,7 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
     put(texts.brake, run.last ? words : "");
     put(texts.kl, now.kl === null ? "" : `KL ${now.kl.toFixed(2)}`);
     texts.kl.dataset.more = now.kl === null ? (run.kl || !run.last ? "" : "no KL measured") : `0: all shares are ${run.priors ? "equal to the prior" : "equal"}`;
-    const flag = now.isAtEnd ? ` ⚑ ${run.is_over ? "ended at" : "has reached"} epoch ${run.last}` : "";
+    const flag = now.isAtEnd && run.last ? ` ⚑ ${run.is_over ? "ended at" : "has reached"} epoch ${run.last}` : "";
     lanes[number].lane.querySelector("h3").dataset.flag = flag;
   }
 

@@ -22,8 +22,8 @@ _LITE0_STAGES = ("stem", *(f"layer{number}" for number in range(1, 8)))
 LAST_BUT_ONE = "last_but_one"  # for `network.freeze_until`: all but the last stage, whatever it is called
 RESIDUAL = re.compile(r"(wide_)?resne(x)?t[0-9]+")
 ABOUT_LABELS = (  # of a run whose weights know classes that its data set may call new
-    "These weights were trained with ImageNet's labels, so they already know the classes of ImageNet. Use them for "
-    "your own pictures and for demonstrations, never for the paper's tables"
+    "The network starts from weights that were trained with ImageNet's labels, so it knows ImageNet's classes already."
+    " That helps with your own pictures; do not compare such runs with the paper's"
 )
 _LABELED = re.compile(r"(?<!mim_)(?<!mae_)in[0-9]+k")  # in timm's tags: ImageNet, but for its pictures alone
 _REGISTERED = re.compile(r"^@register_model\(.*\)\n(?:@.*\n)*def (\w+)\(", re.MULTILINE)

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from lps.errors import UserError
 from lps.settings import catalog
 from lps.settings.config import Config, parameters
 from lps.settings.parameters import text_of
 from lps.store.runs import RUN_ID, Run
+from lps.wording import counted
 
 NOT_NAMED = (  # settings that do not change what a run shows, or that its title has anyway
     *("dataset", "method", "seed", "device", "threads", "processes", "precision", "snapshot.images", "dataset.path"),
@@ -15,6 +17,16 @@ NOT_NAMED = (  # settings that do not change what a run shows, or that its title
 )
 _MOST_TOLD = 3  # changed settings
 _VALUE_LENGTH = 24  # characters of a value
+_OWN_DATA = ("folder", "shards", "arrays", "embeddings")  # data sets that are called as what a person brought
+_OF_OLD_SWEEP = re.compile(r"(\S+(?: on \S+)? seed \d+), ([\w.]+=[^,=]+(?:, [\w.]+=[^,=]+)*)")
+_PHRASES = {  # settings whose key is no word that people use
+    "split.labeled_ratio": lambda value: f"{100 * value:g} % labels",
+    "split.num_novel": lambda value: counted(value, "novel class"),
+    "split.num_seen": lambda value: counted(value, "seen class"),
+    "dataset.image_size": lambda value: f"images of {value} pixels",
+    "dataset.images_per_class": lambda value: f"{counted(value, 'image')} per class",
+    "features": lambda value: f"{value} features",
+}
 
 
 def title(run: Run) -> str:
@@ -22,7 +34,27 @@ def title(run: Run) -> str:
     if not RUN_ID.fullmatch(run.id):
         return run.id
     _, _, dataset, method, seed, _ = run.id.split("-")
-    return run.meta()["name"] or about(method, dataset, seed.removeprefix("s"), without_paths(changed_settings(run)))
+    return given_name(run) or about(
+        method, data_of(run, dataset), seed.removeprefix("s"), without_paths(changed_settings(run))
+    )
+
+
+def given_name(run: Run) -> str:
+    """The name that a person or a sweep gave the run, "" for none.
+
+    Before 0.3 what varied stood last, where narrow columns cut it: "lps seed 0, margin_scale=5". It comes first.
+    """
+    name = run.meta()["name"]
+    if not (old := _OF_OLD_SWEEP.fullmatch(name)):
+        return name
+    settings = [pair.partition("=") for pair in old[2].split(", ")]
+    return ", ".join([*(f"{key.rpartition('.')[2].replace('_', ' ')} {value}" for key, _, value in settings), old[1]])
+
+
+def data_of(run: Run, dataset: str) -> str:
+    """What the run learns from: the name of a person's own folder or file, else the data set's."""
+    config = run.config_if_readable() if dataset in _OWN_DATA else None
+    return Path(config.dataset_path).stem if config and config.dataset_path else dataset
 
 
 def about(method: str, dataset: str, seed: int | str, changed: Sequence[str] = ()) -> str:
@@ -56,8 +88,8 @@ def changed_settings(run: Run, beside: Sequence[Run] = ()) -> list[str]:
 
 def setting_in_words(name: str, value: object) -> str:
     """A setting as people read it: "margin scale 5", "without margin"."""
-    if name == "split.labeled_ratio":
-        return f"{100 * value:g} % labels"
+    if name in _PHRASES and value is not None:
+        return _PHRASES[name](value)
     words = (name if name == "split.seed" else name.removeprefix("split.")).replace("_", " ").replace(".", " ")
     if isinstance(value, bool):
         return f"{'with' if value else 'without'} {words.removeprefix('use ')}"

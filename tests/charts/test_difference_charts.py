@@ -33,3 +33,15 @@ def test_long_and_hostile_labels_are_shortened_and_shown_as_they_stand():
     object.__setattr__(groups[1], "label", "<b>$x$</b>" * 9)
     (name,) = difference_charts.intervals(hold(groups), "all", LIGHT).figure().layout.yaxis.ticktext
     assert name.startswith("&lt;b&gt;$\u200bx") and name.endswith("…")
+
+
+def test_a_label_shows_what_tells_its_group_from_the_others():
+    words = "LPS, margin_scale={}, entropy_weight={}, epochs=8"
+    labels = [words.format(*values) for values in ((0, 1), (10, 0.5), (0, 0.5))]
+    assert difference_charts._apart(labels) == [
+        "margin_scale=0, entropy_weight=1",
+        "margin_scale=10, entropy_weight=0.5",
+        "margin_scale=0, entropy_weight=0.5",
+    ]
+    assert difference_charts._apart(["LPS", "LPS, epochs=8"]) == ["LPS", "epochs=8"]
+    assert difference_charts._apart(["LPS, epochs=8"]) == ["LPS, epochs=8"]

@@ -44,6 +44,19 @@ def make_grid(root, seeds=(0,)):
     return {(c, t, s): make(root, s, margin_scale=c, temperature=t) for c, t in pairs for s in seeds}
 
 
+def test_only_the_runs_of_the_address_are_looked_at_until_all_are_asked_for(root):
+    chosen = [make(root, margin_scale=c).id for c in (5.0, 10.0)]
+    make(root, use_margin=False)
+    at = visit("effects", run=chosen)
+    assert at.selectbox(key="picked_method").options == ["LPS · 2 runs"] and "Only 2 chosen runs." in words_of(at)
+    next(button for button in at.button if button.label == "Show all runs").click().run()
+    assert (
+        at.selectbox(key="picked_method").options == ["LPS · 3 runs"]
+        and "run" not in at.query_params
+        and not at.exception
+    )
+
+
 def keys_of(app) -> set[str]:
     return {button.key for button in app.button if (button.key or "").startswith("missing_")}
 

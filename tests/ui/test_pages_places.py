@@ -55,6 +55,12 @@ def test_without_a_cluster_there_is_nothing_to_choose(root, monkeypatch):
     assert all(control.key != "place:on" for control in at.segmented_control) and "--on" not in at.code[0].value
 
 
+def test_a_field_that_two_pages_have_shows_its_value_on_the_second(root, handed_over):
+    at = whole_form()
+    at.switch_page("pages/sweeps.py").run()
+    assert at.segmented_control(key="place:on").value == "here" and not at.exception
+
+
 def test_a_run_is_handed_over_with_what_was_typed(root, handed_over):
     at = choose_slurm()
     at.selectbox(key="place:partition").set_value("gpu").run()

@@ -156,16 +156,31 @@ def heads(at, table=0) -> list[str]:
 
 def test_settings_that_vary_are_columns_and_any_column_can_be_chosen_moved_and_pinned(root, shelved):
     at = visit("runs")
-    assert "use_margin" in heads(at) and heads(at).index("use_margin") < heads(at).index("Epochs")
+    assert "Use margin" in heads(at) and heads(at).index("Use margin") < heads(at).index("Epochs")
     at.multiselect(key="shown_columns").set_value(["lr", "kl", "accuracy/novel"]).run()
-    assert heads(at) == ["Name", "lr", "kl", "Novel"] and list_of(at, "columns") == ["lr", "kl", "accuracy/novel"]
+    assert heads(at) == ["Name", "Learning rate", "KL", "Novel"] and list_of(at, "columns") == [
+        "lr",
+        "kl",
+        "accuracy/novel",
+    ]
     at.selectbox(key="moved_column").set_value("kl").run()
     at.button(key="column_left").click().run()
     at.button(key="column_pin").click().run()
-    assert heads(at) == ["Name", "kl", "lr", "Novel"] and list_of(at, "pinned") == ["kl"]
+    assert heads(at) == ["Name", "KL", "Learning rate", "Novel"] and list_of(at, "pinned") == ["kl"]
     next(button for button in at.button if button.label == "Default columns").click().run()
     assert "State" in heads(at) and "columns" not in at.query_params and not at.exception
-    assert heads(visit("runs", columns=["no such", "lr"])) == ["Name", "lr"]
+    assert heads(visit("runs", columns=["no such", "lr"])) == ["Name", "Learning rate"]
+
+
+def test_a_column_of_a_setting_has_its_label_and_says_its_key():
+    assert run_filters.heading("split.num_novel") == "Novel classes"
+    assert run_filters.heading("network.name") == "Network name" and run_filters.heading("epochs") == "Of"
+    assert run_filters.heading("pretrain.epochs") == "Pretrain epochs"
+    assert run_filters.heading("accuracy/novel - accuracy/seen") == "Novel − Seen"
+    vocabulary = Vocabulary()
+    heads = [run_filters.heading(key) for key in vocabulary.settings]
+    assert len(set(heads)) == len(heads)
+    assert "(network.name)" in table.column(vocabulary.find("network.name"), [], [], False).config["help"]
 
 
 def test_a_difference_of_two_numbers_is_a_column(root, shelved):
@@ -190,7 +205,7 @@ def test_a_view_is_kept_opened_and_deleted(root, shelved):
     at.button(key="keep_view").click().run()
     assert not at.exception and not at.error
     opened = visit("runs")
-    assert shown(opened) == ["LPS, epochs 20 on digits, seed 3"] and heads(opened) == ["Name", "lr"]
+    assert shown(opened) == ["LPS, epochs 20 on digits, seed 3"] and heads(opened) == ["Name", "Learning rate"]
     opened.button(key="drop_usual").click().run()
     assert len(shown(visit("runs"))) == len(shelved)
 
@@ -213,7 +228,7 @@ def group_ids(root) -> dict[str, str]:
     return {group.values[0]: group.id for group in found}
 
 
-FALSE, TRUE = "use_margin false", "use_margin true"
+FALSE, TRUE = "Use margin false", "Use margin true"
 
 
 def test_groups_have_mean_and_spread_and_are_held_against_one(root, made):

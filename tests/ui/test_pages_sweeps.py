@@ -300,6 +300,6 @@ def test_an_own_layout_is_kept_with_its_sweep(root):
     run.write_meta(tags=["sweep:own"])
     sweep_records.write(root, "own", layout.kept())
     at = visit("sweeps", sweep="own")
-    assert "margin_scale varied" in plain(at) and "1 missing" in progress(at)
+    assert "LPS · Handwritten digits · Margin scale" in plain(at) and "1 missing" in progress(at)
     assert run.config() == configure({"epochs": 2, "margin_scale": 5.0})
     assert [button.label for button in at.button if button.key == "sweep_resume"] == ["Start the missing 1"]

@@ -157,6 +157,13 @@ def test_lines_of_a_chart_are_called_by_what_varies(tmp_path):
     assert run_diff.short_labels([runs[0], orca]) == ["LPS, margin scale 5", "ORCA, margin scale 10"]
 
 
+def test_how_data_sets_differ_anyway_tells_no_line_from_another(tmp_path):
+    own = {"dataset": "folder", "dataset.path": str(tmp_path / "animals"), "split.num_novel": 3, "epochs": 9}
+    runs = [short(tmp_path), short(tmp_path, margin_scale=5.0), create_run(tmp_path, config.configure(own))]
+    labels = ["digits, margin scale 10", "digits, margin scale 5", "animals, margin scale 10"]
+    assert run_diff.short_labels(runs) == labels
+
+
 def test_runs_that_nothing_tells_apart_and_named_ones_have_their_names(tmp_path):
     same = [short(tmp_path), short(tmp_path)]
     assert run_diff.short_labels(same) == [titles.label(run) for run in same]
@@ -185,7 +192,7 @@ def test_a_run_whose_data_set_broke_still_has_a_title(tmp_path, monkeypatch):
 
 def test_what_follows_from_stored_features_is_not_named(tmp_path):
     run = create_run(tmp_path, config.configure({"dataset": "digits", "features": "stored", "margin_scale": 7.0}))
-    assert titles.changed_settings(run) == ["margin scale 7", "features stored"]
+    assert titles.changed_settings(run) == ["margin scale 7", "stored features"]
 
 
 def test_the_usual_race_has_accuracies(tmp_path, monkeypatch):
@@ -194,3 +201,25 @@ def test_the_usual_race_has_accuracies(tmp_path, monkeypatch):
     monkeypatch.setattr(comparable, "history", lambda run: SimpleNamespace(is_blind=run.id == blind.id))
     assert comparable.usual_choice([blind, known])[0].id == known.id
     assert comparable.usual_choice([blind])[0].id == blind.id
+
+
+def test_a_run_on_own_pictures_is_called_by_their_folder(tmp_path):
+    settings = {"dataset": "folder", "dataset.path": str(tmp_path / "my animals"), "split.num_novel": 3}
+    run = create_run(tmp_path / "runs", config.configure(settings))
+    assert titles.title(run) == "LPS, 3 novel classes on my animals, seed 0"
+    assert titles.setting_in_words("split.num_novel", 1) == "1 novel class"
+    assert titles.setting_in_words("split.num_novel", None) == "num novel none"
+
+
+@pytest.mark.parametrize(
+    ("kept", "shown"),
+    [
+        ("lps seed 0, margin_scale=5", "margin scale 5, lps seed 0"),
+        ("orca on digits seed 1, split.labeled_ratio=0.1, lr=0.2", "labeled ratio 0.1, lr 0.2, orca on digits seed 1"),
+        ("margin scale 5, lps seed 0", "margin scale 5, lps seed 0"),
+        ("the best lps seed 0, really", "the best lps seed 0, really"),
+    ],
+)
+def test_the_name_that_an_old_sweep_gave_says_first_what_varies(tmp_path, kept, shown):
+    run = create_run(tmp_path, config.configure({}), kept)
+    assert titles.title(run) == shown and run.meta()["name"] == kept

@@ -58,7 +58,7 @@ def main() -> None:
     """The whole page."""
     page_head.show_title("Effects")
     missing_runs.start_asked()
-    runs = select.comparable(select.open_runs())
+    runs = _asked() or select.comparable(select.open_runs())
     missing_runs.show_started()
     chosen = _pick(runs)
     if chosen is None:
@@ -83,6 +83,18 @@ def main() -> None:
         ablations.show_ablation(scored, chosen.waiting)
     else:
         _show_setting(scored, varied, chosen.measure)
+
+
+def _asked() -> list[Run]:
+    """The runs that the address names, as the link of a sweep does; none where it names fewer than two."""
+    named = st.query_params.get_all("run")
+    runs = [run for run in select.open_runs() if run.id in named]
+    if len(runs) < 2:
+        return []
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(f"Only {counted(len(runs), 'chosen run')}.", width="content")
+        st.button("Show all runs", type="tertiary", on_click=url_fields.put, args=("run", None))
+    return runs
 
 
 def _views() -> dict[str, str]:

@@ -51,6 +51,7 @@ _TERMS = {
     "logit_adjusted": _Term("Pseudo-labels, adjusted", "Classifies confident images; frequent classes count less."),
     "consistency": _Term("Consistency", "Two views of an image should get the same class."),
     "supervised_contrastive": _Term("Supervised contrast", "Pulls labeled images of one class together."),
+    "soft_contrastive": _Term("Soft contrast", "Pulls images together the more, the more alike their predictions are."),
     "clustering": _Term("Clustering", "Sharpens the current clusters."),
 }
 _OF_OTHERS = {  # terms that are called alike in other methods and do something else there

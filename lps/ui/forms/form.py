@@ -40,7 +40,14 @@ _LABELS = {
     "split.validation_ratio": "Share of labels withheld for validation",
     "split.test_ratio": "Share of images set aside for testing",
 }
-_SPELLED = {"lr": "learning rate", "kl": "KL", "num": "number of", "kmeans": "k-means", "pca": "PCA"}
+_SPELLED = {
+    "lr": "learning rate",
+    "kl": "KL",
+    "num": "number of",
+    "kmeans": "k-means",
+    "pca": "PCA",
+    "dataset": "data set",
+}
 
 
 @dataclass(frozen=True)
@@ -237,6 +244,14 @@ def label(key: str) -> str:
     """`split.labeled_ratio` as a person reads it: "Labeled ratio"."""
     words = " ".join(_SPELLED.get(word, word) for word in key.rpartition(".")[2].split("_"))
     return _LABELS.get(key, words[:1].upper() + words[1:])
+
+
+def full_label(key: str) -> str:
+    """The label where its group is not seen beside it: `network.name` is "Network name"."""
+    group, _, rest = key.rpartition(".")
+    if key in _LABELS or group in ("", "split"):
+        return label(key)
+    return f"{_SPELLED.get(group, group).capitalize()} {label(rest).lower()}"
 
 
 def formulas(objective: str) -> list[str]:

@@ -25,7 +25,7 @@ def show_list(
     named = next((thing for thing in things if thing.name == name), None)
     if named is not None:
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.subheader(markdown(name), anchor=False, width="stretch")
+            st.subheader(markdown(f"{word.capitalize()} {name}"), anchor=False, width="stretch")
             st.page_link(f"pages/{page}.py", label="Back to the list", icon=":material/arrow_back:", width="content")
         one(named)
         return

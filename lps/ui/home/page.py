@@ -39,7 +39,7 @@ _FOR_PICTURES = (
     "new pictures with the model."
 )
 _FOR_RESEARCH = (
-    "Train twelve methods on fixed splits and vary one setting at a time. You get differences with confidence "
+    "Train thirteen methods on fixed splits and vary one setting at a time. You get differences with confidence "
     "intervals, tables and figures."
 )
 _PER_PAGE = 8
@@ -74,7 +74,10 @@ def _row(run: Run) -> _ListedRun:
         run=run,
         state=state,
         about=titles.about(
-            config.method, config.dataset, config.seed, titles.without_paths(titles.changed_settings(run))
+            config.method,
+            titles.data_of(run, config.dataset),
+            config.seed,
+            titles.without_paths(titles.changed_settings(run)),
         ),
         age=_age(run),
         seen=_series(history, "accuracy/seen"),
@@ -143,8 +146,8 @@ def _card(title: str, words: str) -> Iterator[None]:
         with st.container(gap="xsmall"):
             st.markdown(f"**{escape.markdown(title)}**")
             st.caption(words)
-        with st.container(horizontal=True, vertical_alignment="center"):
-            yield
+        with st.container(horizontal=True, vertical_alignment="center", key=f"way-{title}".replace(" ", "-")):
+            yield  # page.css makes its links as high as buttons
 
 
 def _demo_duration() -> str:
@@ -220,7 +223,7 @@ def _standing(found: _ListedRun) -> str:
 
 def _title(found: _ListedRun) -> str:
     """The name that a person gave the run, else what it is about, else the folder."""
-    return found.run.meta()["name"] or found.about or found.run.id
+    return titles.given_name(found.run) or found.about or found.run.id
 
 
 def _show_accuracies(found: _ListedRun) -> None:

@@ -120,7 +120,7 @@ def _show_card(here: View, images: Images | None, cluster: Cluster, is_over: boo
         if images is not None:
             frames.show_frames([("", _frames(here, images, cluster, group))], _SIZE)
         if is_over and not here.run.is_recorded:
-            name_field.ask(here, cluster.id, label_visibility="collapsed")
+            name_field.ask(here, cluster.id, label=f"Name of cluster {cluster.id}", label_visibility="collapsed")
 
 
 def _frames(here: View, images: Images, cluster: Cluster, group: str) -> list[Frame]:

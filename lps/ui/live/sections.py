@@ -65,7 +65,13 @@ def _about(run: Run) -> list[str]:
     if not run.meta()["name"]:
         return [run.id]  # the title says the rest
     changed = titles.changed_settings(run)
-    return [titles.method_title(settings.method), settings.dataset, f"seed {settings.seed}", *changed, run.id]
+    return [
+        titles.method_title(settings.method),
+        titles.data_of(run, settings.dataset),
+        f"seed {settings.seed}",
+        *changed,
+        run.id,
+    ]
 
 
 def _show_actions(run: Run, state: State) -> None:

@@ -130,7 +130,7 @@ def _ask_novel(folder: Path, config: Config | None, seen: FolderPreview) -> int 
     with st.container(border=True, gap="small"):
         novel = st.number_input(
             "Novel classes to look for", 1, max(1, seen.unlabeled), value=None, step=1, key=_NOVEL, width=240,
-            placeholder="How many classes are novel?",
+            placeholder="How many?",
         )  # fmt: skip
         if found is not None:
             st.caption(suggestion(found))

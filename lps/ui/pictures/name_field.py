@@ -12,7 +12,7 @@ from lps.ui.shared import escape, url_fields
 _REFUSED = "naming_refused"  # (key of the field, text, why) of the last name that could not be given
 
 
-def ask(here: View, cluster: int, after: Callable[[], object] = lambda: None, **options) -> None:
+def ask(here: View, cluster: int, after: Callable[[], object] = lambda: None, label: str = "Name", **options) -> None:
     """The field with what a person has called the cluster. after: called once a name was kept."""
     key = f"name of {here.run.id} {here.epoch} {cluster}"
     refused, text, why = st.session_state.get(_REFUSED, ("", "", ""))
@@ -20,7 +20,7 @@ def ask(here: View, cluster: int, after: Callable[[], object] = lambda: None, **
     if not is_refused:
         url_fields.agree(key, here.said.names.get(cluster, ""))
     st.text_input(
-        "Name",
+        label,
         key=key,
         max_chars=naming.NAME_LIMIT,
         placeholder=here.defaults.get(cluster, "What do you see in it?"),

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 import streamlit as st
 
 from lps.analysis.run_index import RunRow
-from lps.scores.measurement_names import measurement_name
+from lps.scores.measurement_names import MEASUREMENT_NAMES, measurement_name
 from lps.store import titles
 from lps.tables import columns, run_filter
 from lps.tables.run_names import MINUS, Vocabulary
-from lps.ui.forms import filter_box
+from lps.ui.forms import filter_box, form
 from lps.ui.shared import theme, url_fields
 
 SORTS = {
@@ -24,16 +24,23 @@ SORTS = {
     "epochs": "Most epochs",
 }
 _WAYS = {"": "rising", "-": "falling"}
-HEADS = {  # of the table; other columns have their keys
+HEADS = {  # of the table; other columns have the labels of their settings
     "name": "Name", "state": "State", "accuracy/seen": "Seen", "accuracy/novel": "Novel", "accuracy/all": "All",
     "accuracy/gap": "Gap", "epoch": "Epochs", "epochs": "Of", "alarm": "Alarms", "method": "Method",
     "dataset": "Data set", "seed": "Seed", "tag": "Tags", "id": "Id", "launched": "Launched", "note": "Note",
+    "split.num_novel": "Novel classes", "kl": "KL",
 }  # fmt: skip
 
 
 def heading(key: str) -> str:
     """What stands above a column; of a difference the headings of its two parts."""
-    return " − ".join(HEADS.get(part) or (measurement_name(part) if "/" in part else part) for part in key.split(MINUS))
+    return " − ".join(map(_heading_of_one, key.split(MINUS)))
+
+
+def _heading_of_one(key: str) -> str:
+    if key in HEADS:
+        return HEADS[key]
+    return measurement_name(key) if "/" in key or key in MEASUREMENT_NAMES else form.full_label(key)
 
 
 @dataclass(frozen=True)

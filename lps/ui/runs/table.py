@@ -187,7 +187,7 @@ _TOLD = {
 
 def column(name: Name, entries: Sequence[RunRow], cells: Sequence, pinned: bool) -> Column:
     """The column of `cells`, with the look of what `name` is."""
-    look = {"width": _width(name), "pinned": pinned, "help": _HELP.get(name.key, name.help)}
+    look = {"width": _width(name), "pinned": pinned, "help": _HELP.get(name.key) or _help(name)}
     kind = "number" if name.kind in ("number", "percent") else "text"
     if name.key == "state":
         names = {label: _CHIP_COLORS.get(color, _GRAY) for label, color, _ in theme.BADGES.values()}
@@ -202,6 +202,11 @@ def column(name: Name, entries: Sequence[RunRow], cells: Sequence, pinned: bool)
     elif kind == "number":
         look["format"] = "%.1f" if name.kind == "percent" else "%.4g" if name.is_measured else "%.6g"
     return Column(head(name), cells, kind, **look)
+
+
+def _help(name: Name) -> str:
+    """What a setting or measurement is, with the key that filters and the command line call it by."""
+    return f"{name.help} ({name.key})".lstrip()
 
 
 def _width(name: Name) -> int:

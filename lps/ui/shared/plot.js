@@ -501,6 +501,7 @@ function placeTools(graph, layout) {
   layout.margin = { ...layout.margin, t: (layout.margin?.t ?? 0) + TOOLS_ROW };
   layout.height += TOOLS_ROW;
   graph.style.minHeight = `${layout.height}px`;
+  growAround(graph);
 }
 
 export default function (component) {

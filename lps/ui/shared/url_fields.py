@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from lps.settings.parameters import text_of
 
@@ -28,9 +29,19 @@ def _hand_over(key: str, take: Callable) -> None:
 
 
 def agree(key: str, value) -> None:
-    """Let a widget show `value`; untouched where it does already, so that nothing jumps."""
-    if st.session_state.get(key) != value:
+    """Let a widget show `value`; untouched where it does already, so that nothing jumps.
+
+    A widget with this key on another page is another widget to Streamlit, which begins without a value.
+    """
+    pages, page = st.session_state.setdefault("field_pages", {}), _page()
+    if st.session_state.get(key) != value or pages.get(key) != page:
         st.session_state[key] = value
+    pages[key] = page
+
+
+def _page() -> str:
+    context = get_script_run_ctx()
+    return context.page_script_hash if context else ""
 
 
 def put(name: str, value: str | Iterable[str] | None, *gone: str) -> None:

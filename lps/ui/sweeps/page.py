@@ -16,12 +16,14 @@ from lps.charts import sweep_charts
 from lps.charts.group_tables import Scoring
 from lps.report import sweep_report
 from lps.scheduler import cluster_submit, costs, launcher, overview, run_slots
-from lps.settings import cli_args
+from lps.settings import catalog, cli_args
+from lps.store import titles
 from lps.store.runs import Run
 from lps.studies import presets, sweep_records, sweeps
 from lps.studies.sweep_layout import SweepSpec
 from lps.studies.sweep_records import SweepRecord
 from lps.studies.sweeps import Item
+from lps.ui.forms import form as labels
 from lps.ui.forms import named_list, starting
 from lps.ui.forms.execution_target import ExecutionTarget
 from lps.ui.shared import (
@@ -103,8 +105,10 @@ def _about(asked: SweepSpec | presets.PresetRequest | None) -> str:
         return escape.markdown(f"{presets.PRESETS[asked.preset].title} · {asked.scale} scale")
     if asked is None:
         return ""
-    words = [", ".join(asked.methods), ", ".join(asked.datasets), *(f"{key} varied" for key in asked.varied)]
-    return escape.markdown(" · ".join(words))
+    known = catalog.dataset_titles()
+    methods, datasets = map(titles.method_title, asked.methods), (known.get(name, name) for name in asked.datasets)
+    varied = " × ".join(labels.full_label(key) for key in asked.varied)
+    return escape.markdown(" · ".join(filter(None, [", ".join(methods), ", ".join(datasets), varied])))
 
 
 def _states_in_words(states: Counter) -> str:
@@ -128,7 +132,6 @@ def _show_sweep(known: SweepRecord) -> None:
     started = f"started {when:%Y-%m-%d %H:%M} UTC" if when else escape.markdown(known.problem) or _UNKNOWN
     st.caption(" · ".join(filter(None, [_about(now.asked), started])))
     live_part.follow(lambda: _now(known.name), lambda now: now.is_moving, _show_course, _TICK_S, now)
-    _show_downloads(known.name)
     if now.asked is not None:
         take_away.show_command(now.asked.command(known.name))
 
@@ -157,6 +160,8 @@ def _show_course(now: SweepCourse) -> None:
         table.show_groups(scored)
     _show_runs(now)
     _show_links(now)
+    if scored:
+        _show_downloads(now.known.name)
 
 
 def finished_scores(now: SweepCourse) -> list[Scored]:
@@ -254,8 +259,13 @@ def _show_links(now: SweepCourse) -> None:
                 query_params={"run": done[:_MOST_IN_ADDRESS]},
                 width="content",
             )
-            st.page_link("pages/effects.py", label="Effects", icon=":material/tune:", width="content",
-                         query_params=_effect(now))  # fmt: skip
+            st.page_link(
+                "pages/effects.py",
+                label="Which setting matters",
+                icon=":material/tune:",
+                query_params=_effect(now) | {"run": done[:_MOST_IN_ADDRESS]},
+                width="content",
+            )
         if going:
             st.page_link("pages/live.py", label="Watch running runs", icon=":material/show_chart:", width="content",
                          query_params={"run": going[:8]})  # fmt: skip

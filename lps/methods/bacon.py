@@ -1,0 +1,267 @@
+r"""BaCon: for unequal classes; k-means sizes estimate the shares, a classifier meets them and shapes a second network.
+
+Citation:
+    J. Bai, Z. Liu, H. Wang, R. Chen, L. Mu, X. Li, J. T. Zhou, Y. Feng, J. Wu, H. Hu: Towards Distribution-Agnostic
+    Generalized Category Discovery. NeurIPS 2023.
+
+Objective:
+    $$\mathcal{L}_{CE} = (1 - \lambda) \Big[ \frac{1}{2B} \sum_a \mathrm{CE}(q_{a'}, p_a)
+    + \epsilon \Big(\sum_k r_k \log r_k + \log K\Big) \Big]
+    + \lambda \frac{1}{2B_l} \sum_{a \in \mathcal{B}_l} -\log p_{a y_a},
+    \qquad r_k = \frac{\bar p_k / n_k^{\rho}}{\sum_j \bar p_j / n_j^{\rho}}$$
+    $$\mathcal{L}_{CL} = (1 - \lambda) \frac{1}{2B} \sum_a
+    -\log \frac{e^{v_a \cdot v_{a'} / \tau_u}}{\sum_{b \ne a} e^{v_a \cdot v_b / \tau_u}}
+    + \frac{\lambda}{2} \mathcal{L}_{sup} + \frac{\lambda}{2} \mathcal{L}_{soft}$$
+    $$\mathcal{L}_{soft} = \frac{1}{2|S|} \sum_{a \in S} \frac{1}{\sum_{b} m_{ab}} \sum_{b \in S, b \ne a} m_{ab}
+    \Big(-\log \frac{e^{v_a \cdot v_b / \tau}}{\sum_{c \in S, c \ne a} e^{v_a \cdot v_c / \tau}}\Big), \qquad
+    m_{ab} = s_a \cdot s_b, \qquad s = \mathrm{softmax}\big(z - \tau_r \log \pi\big)$$
+
+Views:
+    w1 and w2 weak. p, q as in SimGCD, of a network that the first loss alone trains; v: unit projections of another
+    one, which the second loss alone trains and which is evaluated. L_sup is SimGCD's contrast by label. z: the cosines
+    over the student's temperature, s: averaged over both views, without gradient, of labeled images too. S: the
+    labeled images and the drawn unlabeled ones in both views; m is 1 between the views of one image. In the first
+    `warmup_epochs` L_sup has the whole lambda and L_soft none.
+
+    n (classes,): sizes of K k-means clusters of the evaluated network's unit features of all training images, every
+    `estimate_every` epochs, pi = n / sum n. Clusters with labels are assigned to seen classes (Hungarian, by the share
+    of a class among a cluster's images); of their sizes the largest goes to the class with most labels, and so on. The
+    other sizes go to the novel ids, largest first. An unlabeled image that is predicted as k is drawn with probability
+    (min n / n_k)^beta, or ^alpha where the batch has labels of k, and the surest ones of a class are taken.
+
+Prediction:
+    k-means of all training images by unit features, without labels, as the original does on test images. Seen
+    accuracy is matched. Test images go to the nearest of its centres.
+
+Deviations:
+    Those of SimGCD, whose terms these are. The two networks are separate from the first layer on (original: they share
+    all blocks of a ViT but the last one, which are frozen). Images are drawn by numbers that follow from their position
+    and the epoch (original: torch's generator), so that a resumed run draws the same ones. An empty cluster counts as
+    one image. k-means is the program's own. alpha is 0 as in the authors' scripts (their program: 0.8). `prior` is not
+    used: this method has its own estimate, which is recorded as `class/prior`.
+"""
+
+import copy
+from typing import Annotated
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor, nn
+
+from lps.data.batches import Batch
+from lps.data.classes import Classes
+from lps.methods import Inference, Method, Prediction, Progress
+from lps.methods._distilled import Distilled, self_distillation
+from lps.methods.parts.clustering import Clusters, cluster_confidence, nearest_centres, semi_supervised_kmeans
+from lps.methods.parts.losses import TINY, labeled_contrastive, labeled_rows, nt_xent, similarities
+from lps.methods.parts.measurements import Measurement, Ratio, summed
+from lps.methods.parts.pseudo_labels import distribution_measurements
+from lps.network.network import Network
+from lps.settings.parameters import ParameterDocs
+
+
+class BaCon(Distilled, Method):
+    """`network` is evaluated and learns by contrast; `labeler`, a copy of it, has the classifier."""
+
+    uses_prior = False
+    distributes = False  # the second network's passes are not shared out
+    seen_is_aligned = False
+
+    def __init__(
+        self,
+        network: Network,
+        classes: Classes,
+        *,
+        prior_exponent: Annotated[
+            float,
+            "rho: power of the estimated class sizes in the entropy term",
+            (0, 5),
+            ParameterDocs(
+                "Class sizes", larger="guesses follow the estimated sizes more; 0: equal shares", paper="1.1 (code)"
+            ),
+        ] = 1.1,
+        estimate_every: Annotated[
+            int,
+            "epochs between two estimates of the class sizes",
+            (1, 100000),
+            ParameterDocs(
+                "Class sizes", larger="the estimate is older and less time is spent on it", paper="10 (code)"
+            ),
+        ] = 10,
+        adjustment: Annotated[
+            float,
+            "tau_r: weight of the logarithm of the estimated shares that soft labels are lowered by",
+            (0, 10),
+            ParameterDocs("Class sizes", larger="soft labels favor small classes more", paper="0.5 (code)"),
+        ] = 0.5,
+        sampling_labeled: Annotated[
+            float,
+            "alpha: how much rarer images of large classes are drawn if the batch has labels of the class",
+            (0, 10),
+            ParameterDocs("Class sizes", larger="fewer images of large classes", paper="0 (scripts), 0.8 (program)"),
+        ] = 0.0,
+        sampling_unlabeled: Annotated[
+            float,
+            "beta: the same if the batch has no labels of the class",
+            (0, 10),
+            ParameterDocs("Class sizes", larger="fewer images of large classes", paper="0.5 (code)"),
+        ] = 0.5,
+        warmup_epochs: Annotated[
+            int,
+            "epochs before the contrast by soft labels begins",
+            (0, 100000),
+            ParameterDocs("Contrast", larger="the contrast by soft labels begins later", paper="1 (code)"),
+        ] = 1,
+        kmeans_restarts: Annotated[
+            int,
+            "runs of k-means; the one with the tightest clusters is used",
+            (1, 1000),
+            ParameterDocs("Prediction", larger="slower; clusters are at least as tight", paper="10 (code)"),
+        ] = 10,
+        **of_distilled,
+    ):
+        labeler = copy.deepcopy(network)
+        labeler.classifier = nn.Identity()
+        super().__init__(network, classes, **of_distilled)
+        self.labeler = labeler
+        self.register_buffer("class_sizes", torch.ones(classes.total))
+        self.prior_exponent, self.adjustment = prior_exponent, adjustment
+        self.estimate_every, self.warmup_epochs = estimate_every, warmup_epochs
+        self.sampling_labeled, self.sampling_unlabeled = sampling_labeled, sampling_unlabeled
+        self.kmeans_restarts = kmeans_restarts
+
+    @property
+    def shares(self) -> Tensor:
+        """pi (classes,): the estimated class shares."""
+        return self.class_sizes / self.class_sizes.sum()
+
+    def start_epoch(self, inference: Inference, progress: Progress) -> None:
+        if progress.epoch % self.estimate_every == 0:
+            sizes = estimated_sizes(self._clusters(inference).ids, inference.targets, self.classes)
+            self.class_sizes.copy_(sizes)
+
+    def loss(self, batch: Batch, progress: Progress) -> tuple[Tensor, dict[str, Measurement]]:
+        views, targets = batch.views(), batch.targets
+        logits = [self.class_logits(view) for view in self.labeler.forward_views(views)]
+        projected = [view.logits for view in self.network.forward_views(views)]
+        of_all, of_labeled = 1 - self.supervised_weight, self.supervised_weight
+        sharpness = self.student_temperature / self.teacher_temperature(progress)
+        mean = torch.cat(logits).softmax(dim=1).mean(dim=0)
+        drawn = self._drawn(logits, targets, batch.unlabeled_positions, progress)
+        is_soft = progress.epoch >= self.warmup_epochs
+        terms = {
+            "loss/consistency": of_all * self_distillation(*logits, sharpness),
+            "loss/entropy": of_all
+            * self.entropy_weight
+            * weighted_negative_entropy(mean, self.class_sizes**-self.prior_exponent),
+            "loss/cross_entropy": of_labeled * F.cross_entropy(labeled_rows(logits, targets), targets.repeat(2)),
+            "loss/unsupervised_contrastive": of_all * nt_xent(torch.cat(projected), self.unsupervised_temperature),
+            "loss/supervised_contrastive": of_labeled
+            * (0.5 if is_soft else 1.0)
+            * labeled_contrastive(projected, targets, self.supervised_temperature),
+        }
+        if is_soft:
+            likeness = soft_likeness(self.soft_labels(logits)[drawn])
+            chosen = torch.cat([view[drawn] for view in projected])
+            terms["loss/soft_contrastive"] = (
+                of_labeled * 0.5 * soft_contrastive(chosen, likeness, self.supervised_temperature)
+            )
+        total, measured = summed(terms)
+        measured |= {"class/prior": self.shares, "drawn/rate": Ratio(drawn.sum(), torch.ones_like(drawn).sum())}
+        return total, measured | distribution_measurements(mean.detach(), self.shares)
+
+    def soft_labels(self, logits: list[Tensor]) -> Tensor:
+        """s (n, classes): mean over views of softmax(z - tau_r log pi), without gradient."""
+        lowered = self.adjustment * self.shares.clamp_min(TINY).log()
+        return torch.stack([(view.detach() - lowered).softmax(dim=1) for view in logits]).mean(dim=0)
+
+    def _drawn(self, logits: list[Tensor], targets: Tensor, positions: Tensor, progress: Progress) -> Tensor:
+        """bool (n,): the labeled rows and the drawn unlabeled ones."""
+        confidence, ids = self.soft_labels(logits)[len(targets) :].max(dim=1)
+        ratio = self.class_sizes.min() / self.class_sizes
+        rates = ratio**self.sampling_unlabeled
+        rates[targets] = ratio[targets] ** self.sampling_labeled
+        is_drawn = surest(ids, confidence, scattered(positions, progress.epoch) < rates[ids], self.classes.total)
+        return torch.cat([torch.ones_like(targets, dtype=torch.bool), is_drawn])
+
+    def _clusters(self, inference: Inference) -> Clusters:
+        """k-means of all training images, labeled ones first."""
+        features = torch.cat([inference.labeled.features, inference.unlabeled.features])
+        points = F.normalize(features.float(), dim=1)
+        nobody = inference.targets[:0]
+        return semi_supervised_kmeans(
+            points, points[:0], nobody, self.classes.total, inference.seed, self.kmeans_restarts
+        )
+
+    def predict(self, inference: Inference) -> Prediction:
+        """Ids of k-means, which mean nothing by themselves."""
+        if inference.fitted:
+            points = F.normalize(inference.unlabeled.features.float(), dim=1)
+            return Prediction(*nearest_centres(points, inference.fitted["centres"]))
+        clusters, labeled = self._clusters(inference), len(inference.targets)
+        return Prediction(
+            clusters.ids[labeled:],
+            cluster_confidence(clusters.distances[labeled:]),
+            {"cluster/inertia": clusters.inertia.item()},
+            {"centres": clusters.centres},
+        )
+
+
+def estimated_sizes(clusters: Tensor, targets: Tensor, classes: Classes) -> Tensor:
+    """Images of each class, float32 (classes,), at least 1, by sizes of clusters; see the module's Views.
+
+    clusters: int64 (n,), ids of all training images, labeled ones first; targets: int64 (labeled,).
+    """
+    sizes = clusters.bincount(minlength=classes.total).cpu().numpy().clip(1)
+    votes = np.zeros((classes.total, classes.total))
+    np.add.at(votes, (clusters[: len(targets)].cpu().numpy(), targets.cpu().numpy()), 1)
+    _, found = linear_sum_assignment(votes / sizes[:, None], maximize=True)
+    labels = targets.bincount(minlength=classes.seen).cpu().numpy()
+    counts = np.empty(classes.total, np.float32)
+    counts[: classes.seen][labels.argsort(kind="stable")] = np.sort(sizes[found < classes.seen])
+    counts[classes.seen :] = np.sort(sizes[found >= classes.seen])[::-1]
+    return torch.from_numpy(counts).to(targets.device)
+
+
+def weighted_negative_entropy(mean: Tensor, weights: Tensor) -> Tensor:
+    """sum_k r_k log r_k + log K with r proportional to mean * weights, both (k,); 0 if the mean is as 1 / weights."""
+    relative = mean * weights
+    relative = relative / relative.sum()
+    return (relative * relative.clamp_min(TINY).log()).sum() + np.log(len(mean))
+
+
+def scattered(positions: Tensor, epoch: int) -> Tensor:
+    """Numbers in [0, 1), float64 (n,), evenly spread over positions int64 (n,) and others in every epoch."""
+    return (positions.double() * 0.6180339887498949 + epoch * 0.7548776662466927) % 1
+
+
+def surest(ids: Tensor, confidence: Tensor, is_hit: Tensor, classes: int) -> Tensor:
+    """bool (n,): of each class as many rows as were hit, those of the largest confidence.
+
+    ids int64 (n,), confidence (n,), is_hit bool (n,).
+    """
+    counts = torch.zeros(classes, dtype=torch.int64, device=ids.device).index_add(0, ids, is_hit.long())
+    by_confidence = confidence.argsort(descending=True, stable=True)
+    order = by_confidence[ids[by_confidence].argsort(stable=True)]  # by class, the surest first
+    sizes = ids.bincount(minlength=classes)
+    place = torch.arange(len(ids), device=ids.device) - (sizes.cumsum(0) - sizes)[ids[order]]
+    found = torch.empty_like(is_hit)
+    found[order] = place < counts[ids[order]]
+    return found
+
+
+def soft_likeness(labels: Tensor) -> Tensor:
+    """m (n, n): inner products of soft labels (n, classes), 1 on the diagonal."""
+    return (labels @ labels.T).fill_diagonal_(1)
+
+
+def soft_contrastive(projections: Tensor, likeness: Tensor, temperature: float) -> Tensor:
+    """Mean over the 2n rows of two stacked views of the mean -log softmax of all other rows, weighted by likeness.
+
+    projections (2n, d); likeness (n, n) between images, without gradient.
+    """
+    apart = similarities(projections, temperature).log_softmax(dim=1)
+    weights = likeness.repeat(2, 2).fill_diagonal_(0)
+    return -((weights * apart.masked_fill(weights == 0, 0)).sum(dim=1) / weights.sum(dim=1)).mean()
