@@ -82,7 +82,7 @@ def lines_of_runs(
     colors: Palette,
     pinned: Mapping[str, str] = MappingProxyType({}),
 ) -> list[BoardLine]:
-    """One line a run, or the mean of the runs that are alike by the `by` of the chart; those without a value are left out.
+    """One line a run, or the mean of the runs that the chart groups; those without a value are left out.
 
     pinned: key of a line -> its colour on a light ground.
     """
