@@ -20,6 +20,7 @@ CODE = re.compile(  # tags, styles, scripts, patterns, paths of drawings, select
     r"|^M[\d.]+ ?[\d.]|\[contenteditable|[\d}]px\b"
 )
 JS_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`')
+TEMPLATE_TEXT = re.compile(r">([^<>{}%]*[A-Za-z]{2}[^<>{}%]*)<|(?:title|aria-label|alt)=\"([^\"{]+)\"")
 _NOT_SHOWN = {"TypeVar", "NewType", "getLogger", "compile", "import_module", "get", "getenv", "assert_never"}
 
 
@@ -91,6 +92,22 @@ def texts_of_script(source: str, file: str) -> Iterator[Text]:
                     yield Text(file, number, text)
 
 
+def texts_of_template(source: str, file: str) -> Iterator[Text]:
+    """The texts of an HTML template: between tags, and in titles and labels."""
+    for number, line in enumerate(source.split("\n"), 1):
+        for match in TEMPLATE_TEXT.finditer(line):
+            yield Text(file, number, (match[1] or match[2]).strip())
+
+
+def texts_of_method(source: str, file: str) -> Iterator[Text]:
+    """The sections of a method's docstring, which pages and `methods` show; formulas and citations are left out."""
+    summary, *sections = re.split(r"(?m)^([A-Z]\w+):\n", ast.get_docstring(ast.parse(source)) or "")
+    yield Text(file, 1, summary.strip())
+    for head, body in zip(sections[::2], sections[1::2]):
+        if head not in ("Citation", "Objective"):
+            yield Text(file, 1, f"{head}: {' '.join(body.split())}")
+
+
 def texts() -> Iterator[Text]:
     """All texts, page by page and room by room."""
     paths = [ROOT / "app.py", *sorted((ROOT / "pages").glob("*.py")), *sorted((ROOT / "lps" / "ui").rglob("*.py"))]
@@ -99,6 +116,10 @@ def texts() -> Iterator[Text]:
         read = texts_of_python if path.suffix == ".py" else texts_of_script
         if ".min." not in path.name and "vendor" not in path.parts:
             yield from read(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
+    for path in sorted((ROOT / "lps").rglob("*.html.j2")):
+        yield from texts_of_template(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
+    for path in sorted((ROOT / "lps" / "methods").glob("[a-z]*.py")):
+        yield from texts_of_method(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-r"""BaCon: for unequal classes; k-means sizes estimate the shares, a classifier meets them and shapes a second network.
+r"""BaCon: for unequal classes; k-means estimates shares, and a classifier adapts to them and guides a second network.
 
 Citation:
     J. Bai, Z. Liu, H. Wang, R. Chen, L. Mu, X. Li, J. T. Zhou, Y. Feng, J. Wu, H. Hu: Towards Distribution-Agnostic
@@ -30,15 +30,17 @@ Views:
     (min n / n_k)^beta, or ^alpha where the batch has labels of k, and the surest ones of a class are taken.
 
 Prediction:
-    k-means of all training images by unit features, without labels, as the original does on test images. Seen
-    accuracy is matched. Test images go to the nearest of its centres.
+    k-means of all training images by unit features, without labels, as the original does on test images. Seen accuracy
+    is matched. Test images go to the nearest of the centres.
 
 Deviations:
-    Those of SimGCD, whose terms these are. The two networks are separate from the first layer on (original: they share
-    all blocks of a ViT but the last one, which are frozen). Images are drawn by numbers that follow from their position
-    and the epoch (original: torch's generator), so that a resumed run draws the same ones. An empty cluster counts as
-    one image. k-means is the program's own. alpha is 0 as in the authors' scripts (their program: 0.8). `prior` is not
-    used: this method has its own estimate, which is recorded as `class/prior`.
+    - Those of SimGCD, whose terms these are. The two networks are separate from the first layer on (original: they
+      share all blocks of a ViT except the last; the shared blocks are frozen).
+    - Images are drawn by numbers that follow from their position and the epoch (original: the generator of torch), so a
+      resumed run draws the same images.
+    - An empty cluster counts as one image. k-means is our own implementation.
+    - alpha is 0 as in the scripts of the authors (their program: 0.8).
+    - `prior` is not used: this method has its own estimate, which is recorded as `class/prior`.
 """
 
 import copy

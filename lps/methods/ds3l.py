@@ -1,4 +1,4 @@
-r"""DS3L: a second network weighs unlabeled images, and learns how from what a step with its weights does to the labels.
+r"""DS3L: a second network weighs unlabeled images; it learns from the labeled loss after a step with its weights.
 
 Citation:
     L.-Z. Guo, Z.-Y. Zhang, Y. Jiang, Y.-F. Li, Z.-H. Zhou: Safe Deep Semi-Supervised Learning for Unseen-Class
@@ -18,21 +18,23 @@ Views:
     its graph, weights included; in the real step the weights carry no gradient.
 
 Prediction:
-    As FixMatch: a seen class where the confidence reaches the threshold; the others are novel and clustered by k-means
-    on unit backbone features. Or, as options, where the weight reaches its threshold, or where it is not among the
-    lowest: the weights are divided by their sum in the objective, so that only their order is sure to mean something.
+    Like FixMatch: an image gets a seen class if the confidence reaches the threshold. The others are novel and are
+    clustered by k-means on unit backbone features. As options, an image gets a seen class if its weight reaches a
+    threshold, or if its weight is not among the lowest. The objective divides the weights by their sum, so only their
+    order is certain to have a meaning.
 
 Deviations:
-    Two weak views take the place of two passes through a network that augments inside (flip, shift, noise); virtual and
-    real step share them, so that one pass a view serves both.
-    Common protocol: SimCLR start and the network of all methods (original: WideResNet from random weights); the
-    optimizer, schedule, weight decay and steps of all methods (original: Adam at 3e-4, 200,000 steps); the batch shared
-    out by set size (original: half and half). t of c(t) is the share of the run's steps, as the original's ramp is as
-    long as its run.
-    Cross-entropy is a mean over labeled rows; the original divides by all rows, which with equal halves is a
-    `supervised_weight` of 0.5.
-    The judging pass over the labeled rows leaves batch norm's running statistics alone, as the original's copy does.
-    Rejection and clustering are not in the original; they are how the LPS paper scores it.
+    - Two weak views replace two passes through a network that augments inside (flip, shift, noise). The virtual and the
+      real step share them, so one pass per view serves both.
+    - Common protocol: SimCLR start and the network of all methods (original: WideResNet from random weights); the
+      optimizer, schedule, weight decay and steps of all methods (original: Adam at 3e-4, 200,000 steps); the batch is
+      divided by set size (original: half and half). t in c(t) is the share of the steps of the run, because the ramp of
+      the original is as long as its run.
+    - Cross-entropy is a mean over labeled rows. The original divides by all rows, which is a `supervised_weight` of 0.5
+      with equal halves.
+    - The pass that judges the labeled rows does not change the running statistics of batch norm, like the copy in the
+      original.
+    - Rejection and clustering are not in the original; the LPS paper scores it this way.
 """
 
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-r"""DTC: clusters of the supervised features sharpen themselves while the network learns to keep them.
+r"""DTC: clusters of the supervised features become sharper while the network learns to predict them.
 
 Citation:
     K. Han, A. Vedaldi, A. Zisserman: Learning to Discover Novel Visual Categories via Deep Transfer Clustering.
@@ -19,20 +19,21 @@ Views:
     on: w1 alone, and q' is the average of the image's own past q, without gradient.
 
 Prediction:
-    The nearest of the K centres; k-means in principal components as long as the first stage lasts. Ids mean nothing, so
-    that seen accuracy is matched.
+    The nearest of the K centres; during the first stage, k-means in principal components. Ids have no meaning, so seen
+    accuracy is matched.
 
 Deviations:
-    Open world (ORCA, section 4): K = all classes, and all unlabeled images (original: novel classes alone).
-    Common protocol: SimCLR start (original: none), its optimizer, schedule, steps, trained stages and weak views, one
-    optimizer for all stages. The stages are shares of the run (original: 180 supervised epochs from random weights,
-    which SimCLR stands in for in part, 10 of warm-up, 100 more): in CIFAR's 200 epochs the warm-up has the original's
-    2000 steps. A warm-up of few steps ends before A and b meet the centres, and the targets that are renewed then are
-    worth nothing. The ramp (original: 5 of 100 epochs) is a share of the last stage.
-    TE: an image's average grows whenever the image comes up, which is about once an epoch (original: at the end of the
-    epoch), and an image without a past has no consistency loss (original: its past is 0).
-    With fewer features than classes all components are kept. The supervised stage sees the labeled rows of a batch
-    alone, without unlabeled ones to fill it up.
+    - Open world (ORCA, section 4): K counts all classes, and all unlabeled images are used (original: novel classes
+      only).
+    - Common protocol: SimCLR start (original: none), its optimizer, schedule, steps, trained stages and weak views, and
+      one optimizer for all stages. The stages are shares of the run. The original has 180 supervised epochs from random
+      weights (SimCLR replaces a part of them), 10 of warm-up and 100 more. In the 200 epochs of CIFAR, the warm-up has
+      the 2000 steps of the original. If the warm-up has few steps, it ends before A and b fit the centres, and the
+      targets that are renewed then are useless. The ramp (original: 5 of 100 epochs) is a share of the last stage.
+    - TE: the average of an image grows each time it is drawn, about once an epoch (original: at the end of the epoch).
+      An image without a past has no consistency loss (original: its past is 0).
+    - With fewer features than classes, all components are used. The supervised stage only sees the labeled rows of a
+      batch; no unlabeled rows fill it up.
 """
 
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-r"""FixMatch: confident predictions on weak views are labels for strong views; what stays unsure is clustered as novel.
+r"""FixMatch: confident predictions on weak views are labels for strong views; unsure images are clustered as novel.
 
 Citation:
     K. Sohn, D. Berthelot, C.-L. Li, Z. Zhang, N. Carlini, E. D. Cubuk, A. Kurakin, H. Zhang, C. Raffel: FixMatch:
@@ -14,18 +14,18 @@ Views:
     strong: cross-entropy of confident unlabeled rows, averaged over all unlabeled rows. One output per seen class.
 
 Prediction:
-    By the moving average of the weights. An unlabeled image whose confidence reaches the threshold gets its seen class;
-    the others are novel and clustered by k-means on unit backbone features.
+    With the moving average of the weights. An unlabeled image gets a seen class if its confidence reaches the
+    threshold. The others are novel and are clustered by k-means on unit backbone features.
 
 Deviations:
-    Common protocol: SimCLR start and the network of all methods (original: WideResNet from random weights); the
-    optimizer, schedule, weight decay and steps of all methods (original: Nesterov SGD at 0.03, 7/16 of a cosine, 2^20
-    steps); the batch shared out by set size (original: 1 to 7); a pass per view (original: one interleaved pass); no
-    labeled image is also pseudo-labeled.
-    The average's decay rises as (1 + step) / (10 + step) until it reaches `average_decay`: a run of the common protocol
-    may be shorter than the 1000 steps that a decay of 0.999 looks back on, and would be judged by its start weights
-    (280 steps on digits with 0.999 from the first on: every image is rejected).
-    Rejection and clustering are not in the original; they are how the LPS paper scores it.
+    - Common protocol: SimCLR start and the network of all methods (original: WideResNet from random weights); the
+      optimizer, schedule, weight decay and steps of all methods (original: Nesterov SGD at 0.03, 7/16 of a cosine, 2^20
+      steps); the batch is divided by set size (original: 1 to 7); one pass per view (original: one interleaved pass);
+      no labeled image also gets a pseudo-label.
+    - The decay of the average rises as (1 + step) / (10 + step) until it reaches `average_decay`. A run of the common
+      protocol may have fewer than the 1000 steps that a decay of 0.999 averages over, so the start weights would decide
+      its score (280 steps on digits with 0.999 from the start: every image is rejected).
+    - Rejection and clustering are not in the original; the LPS paper scores it this way.
 """
 
 from copy import deepcopy

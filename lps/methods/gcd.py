@@ -1,4 +1,4 @@
-r"""GCD: contrastive features of all images and of the labels, then k-means in which labeled images stay in their class.
+r"""GCD: contrastive features of all images and of the labels, then k-means that fixes labeled images to their class.
 
 Citation:
     S. Vaze, K. Han, A. Vedaldi, A. Zisserman: Generalized Category Discovery. CVPR 2022.
@@ -15,21 +15,21 @@ Views:
     P(a) are the labeled rows of both views with the label of a. The first term runs over all rows, labeled ones too.
 
 Prediction:
-    Semi-supervised k-means on unit backbone features (before the projection head) of all training images: labeled ones
-    are pinned to their class, so that ids below `seen` are the seen classes. Seen accuracy is matched nevertheless, as
-    for all methods of this family; the raw one follows from the stored predictions. Test images go to the nearest of
-    its centres.
+    Semi-supervised k-means on unit backbone features (before the projection head) of all training images. Labeled
+    images are fixed to their class, so ids below `seen` are the seen classes. Seen accuracy is still matched, as for
+    all methods of this family; the raw accuracy can be computed from the stored predictions. Test images go to the
+    nearest of the centres.
 
 Deviations:
-    Common protocol: SimCLR start and the network of all methods (original: DINO ViT-B/16, of which the last block is
-    trained), its optimizer, schedule, steps and weak views; the batch shared out by set size (original: labeled and
-    unlabeled half and half); the last epoch counts.
-    The projection head ends at 256 numbers; the original adds a weight-normalised layer to 65,536 behind them. Its
-    hidden layers (original: 2048) are at most 4 times as wide as the features, which matters to small backbones alone.
-    k-means: 10 restarts, the default of the original's program (its scripts: 100), but each start is the best of a few
-    draws; an empty cluster takes the farthest point (original: a mean of nothing); ids are those of the final centres
-    (original: of the centres before).
-    Confidence, which k-means has none of, is 1 - distance to the nearest centre / distance to the next one.
+    - Common protocol: SimCLR start and the network of all methods (original: DINO ViT-B/16 with its last block
+      trained), its optimizer, schedule, steps and weak views; the batch is divided by set size (original: half labeled,
+      half unlabeled); the last epoch counts.
+    - The projection head has 256 outputs. The original adds a weight-normalized layer with 65,536 outputs. The hidden
+      layers (original: 2048) are at most 4 times as wide as the features, which only matters for small backbones.
+    - k-means has 10 restarts, the default of the original program (its scripts: 100), but each start is the best of a
+      few draws. An empty cluster takes the farthest point (original: a mean of nothing). Ids are those of the final
+      centres (original: of the centres before).
+    - k-means has no confidence, so confidence is 1 - distance to the nearest centre / distance to the next one.
 """
 
 from typing import Annotated, Literal

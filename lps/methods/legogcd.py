@@ -1,4 +1,4 @@
-r"""LegoGCD: SimGCD, which also holds on to unlabeled images that it takes for seen classes, so as not to forget these.
+r"""LegoGCD: SimGCD that also keeps unlabeled images in the seen classes it predicts for them, against forgetting.
 
 Citation:
     X. Cao, X. Zheng, G. Wang, W. Yu, Y. Shen, K. Li, Y. Lu, Y. Tian: Solving the Catastrophic Forgetting Problem in
@@ -17,15 +17,15 @@ Views:
     cross-entropy does. DKL: from w1 to w2, over all images, with gradient on both sides.
 
 Deviations:
-    Those of SimGCD. All constants and the form of both terms are those of the authors' code.
-    $\mathcal{L}_{DKL}$: their code takes the softmax of probabilities, which are probabilities already, as above
-    (agreement=official). The paper's equation is $\mathrm{KL}(p_i \,\|\, p_{i'})$ (agreement=kl), whose gradients are
-    larger. Runs that were made before this setting existed have kl.
-    The confidence $\theta$ is that of their CIFAR-10 script, 0.95; they take 0.85 on CIFAR-100 and 0.8 on ImageNet-100.
-    An earlier revision of the scripts had 0.97, 0.9 and 0.8.
-    q, the moving average of the mean prediction, is taken of cosines that nothing divides, as in their code, so that it
-    stays nearly even: m moves little. A prior (`prior`) other than equal shares therefore enters SimGCD's entropy term
-    alone.
+    - Those of SimGCD. All constants and the form of both terms are those of the authors' code.
+    - $\mathcal{L}_{DKL}$: their code takes the softmax of values that are already probabilities, as above
+      (agreement=official). The equation of the paper is $\mathrm{KL}(p_i \,\|\, p_{i'})$ (agreement=kl), with larger
+      gradients. Runs from before this setting have kl.
+    - The confidence $\theta$ is 0.95, as in their CIFAR-10 script. They use 0.85 on CIFAR-100 and 0.8 on ImageNet-100.
+      An earlier revision of the scripts had 0.97, 0.9 and 0.8.
+    - q, the moving average of the mean prediction, is computed from cosines that are not divided by a temperature, as
+      in their code. It stays nearly even, so m has little effect. Therefore a prior (`prior`) other than equal shares
+      only enters the entropy term of SimGCD.
 """
 
 from typing import Annotated, Literal

@@ -16,14 +16,14 @@ Views:
     margin carry no gradient.
 
 Deviations:
-    Defaults follow the authors' code where it differs from their text; the text's variants are options:
-    `kl_direction`, `contrast_space`, `contrast_normalizer`, `threshold_clock`, `weak_views`. `contrast_variant` offers
-    a form that neither has.
-    Epochs count as a share of the run where the code divides by 200 (90 on ImageNet).
-    Contrastive sums are masked log-sum-exps in float32 where the code subtracts the diagonal's exponential.
-    The estimated distribution is clamped at 1e-8 inside the logarithm.
-    The paper has equal shares as its prior. With another one, q (`prior`), KL is KL(q || pi) or KL(pi || q), the
-    entropy term is w KL(p || q), up to a constant, and pi_k in the margin's factor is pi_k / q_k (`margins`).
+    - The defaults follow the authors' code where it differs from their text. The variants of the text are options:
+      `kl_direction`, `contrast_space`, `contrast_normalizer`, `threshold_clock`, `weak_views`. `contrast_variant` also
+      offers a form that neither of them has.
+    - Epochs count as a share of the run. The code divides by 200 (90 on ImageNet).
+    - Contrastive sums are masked log-sum-exps in float32. The code subtracts the exponential of the diagonal.
+    - The estimated distribution is clamped at 1e-8 inside the logarithm.
+    - The prior of the paper is equal shares. With another prior q (`prior`), KL is KL(q || pi) or KL(pi || q), and the
+      entropy term is w KL(p || q), up to a constant. The factor pi_k / max pi of the margin does not change.
 """
 
 from typing import Annotated, Literal

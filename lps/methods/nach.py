@@ -1,4 +1,4 @@
-r"""NACH: pairs that pass a filter, and pseudo-labels whose novel threshold follows the gap between the learning paces.
+r"""NACH: pairs that pass a filter, and pseudo-labels with a novel threshold that follows the gap in learning pace.
 
 Citation:
     L.-Z. Guo, Y.-G. Zhang, Z.-F. Wu, J.-J. Shao, Y.-F. Li: Robust Semi-Supervised Learning when Not All Classes have
@@ -16,15 +16,16 @@ Views:
     whose label is the predicted one too. Neighbours come from the features of w1, without gradient.
 
 Deviations:
-    No official code is to be had; this follows two third-party ports that agree. What they leave open is our choice:
-    the filter's rank follows the number of classes (they use 1 and 2), and the confidence gap counts all rows.
-    Learning rate, steps, batch and views are the common protocol's.
-    The pairs' loss is computed in log space; the nearest neighbour is searched with the diagonal masked.
-    A labeled image's partner is the next one of its class in the shuffled batch: each of the others is equally likely.
-    The class distribution is clamped at 1e-8 inside the logarithm.
-    The adjustment and the entropy term assume equal shares. With another prior q the logits are raised by
-    log(pi_k / q_k), and the entropy term is w KL(p || q), up to a constant.
-    A group that no row of an epoch was predicted as counts with confidence 0 in the confidence gap.
+    - There is no official code. This follows two third-party ports that agree. Where they are open, the choice is ours:
+      the rank of the filter follows the number of classes (they use 1 and 2), and the confidence gap counts all rows.
+    - Learning rate, steps, batch and views follow the common protocol.
+    - The pair loss is computed in log space. The nearest neighbour is searched with the diagonal masked.
+    - The partner of a labeled image is the next image of its class in the shuffled batch; all others are equally
+      likely.
+    - The class distribution is clamped at 1e-8 inside the logarithm.
+    - The adjustment and the entropy term assume equal shares. With another prior q, log(pi_k / q_k) is added to the
+      logits, and the entropy term is w KL(p || q), up to a constant.
+    - If no row of an epoch was predicted as one of the two groups, its confidence counts as 0 in the confidence gap.
 """
 
 from typing import Annotated

@@ -16,19 +16,21 @@ Views:
     images, in evaluation mode and without augmentation, before an epoch.
 
 Deviations:
-    Optimizer, learning rate, steps, batch, views and frozen stages are the common protocol's (original: Adam 2e-3
-    without weight decay, SimCLR views, layer3 detached). Weight decay shrinks prototypes, which are used at length 1.
-    Epochs count as a share of the run: groups are made anew from epoch 5 to 69 of 150, and at least once. Until then
-    every prototype is a group and cross-entropy is off; an evaluation in this time groups the prototypes for itself.
-    The number of classes is known. Votes come from plain images, where the code takes augmented ones.
-    Prototypes without votes stay out of the graph and join the group of the nearest one that has some, by cosine; a
-    small constant connects the graph for spectral clustering.
-    Groups are matched to seen classes by the labeled images, ties and novel ids by the prototypes they share with the
-    groups before, so that ids stay.
-    A labeled image's partner is the next one of its class in the shuffled batch: each of the others is equally likely.
-    The prior is one over groups, equal shares unless `prior` says otherwise; while every prototype is a group it is
-    equal in any case.
-    The epsilon of the prior term is inside the logarithm; prototype similarity is computed in log space.
+    - Optimizer, learning rate, steps, batch, views and frozen stages follow the common protocol (original: Adam 2e-3
+      without weight decay, SimCLR views, layer3 detached). Weight decay shrinks prototypes, which are used at length 1.
+    - Epochs count as a share of the run. Groups are computed again from epoch 5 to 69 of 150, and at least once. Before
+      that, every prototype is a group and cross-entropy is off; an evaluation in this time groups the prototypes for
+      itself.
+    - The number of classes is known. Votes come from images without augmentation; the code takes augmented ones.
+    - Prototypes without votes are not in the graph. They join the group of the nearest prototype with votes, by cosine.
+      A small constant connects the graph for spectral clustering.
+    - Groups are matched to seen classes by the labeled images. Ties and novel ids are matched by the prototypes shared
+      with the previous groups, so that ids stay the same.
+    - The partner of a labeled image is the next image of its class in the shuffled batch; all others are equally
+      likely.
+    - The prior is a prior over groups: equal shares unless `prior` says otherwise. While every prototype is a group, it
+      is always equal.
+    - The epsilon of the prior term is inside the logarithm. Prototype similarity is computed in log space.
 """
 
 from typing import Annotated, Literal

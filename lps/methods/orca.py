@@ -15,16 +15,16 @@ Views:
     every epoch over all unlabeled images, in evaluation mode and without augmentation.
 
 Deviations:
-    Learning rate, steps, batch and views are the common protocol's (original: 0.1, times 0.1 after 70 and 90 % of the
-    run).
-    An epoch is scored after it is trained; the original scores before and never the last weights.
-    The nearest neighbour is searched with the diagonal masked; the original takes the second of two, which need not be
-    another image where images repeat.
-    A labeled image's partner is the next one of its class in the shuffled batch: each of the others is equally likely,
-    as in the original, but no two images share a partner.
-    The pairs' loss is computed in log space, where the original cuts it off at 100.
-    The regularizer is the entropy of the code (a uniform prior); with another prior q it is w KL(p || q), up to a
-    constant.
+    - Learning rate, steps, batch and views follow the common protocol (original: learning rate 0.1, times 0.1 after 70
+      and 90 % of the run).
+    - An epoch is scored after it is trained. The original scores before each epoch and never scores the last weights.
+    - The nearest neighbour is searched with the diagonal masked. The original takes the second of two, which may be the
+      same image if images repeat.
+    - The partner of a labeled image is the next image of its class in the shuffled batch. As in the original, all
+      others are equally likely, but no two images share a partner.
+    - The pair loss is computed in log space. The original cuts it off at 100.
+    - The regularizer is the entropy of the code (a uniform prior). With another prior q, it is w KL(p || q), up to a
+      constant.
 """
 
 from typing import Annotated

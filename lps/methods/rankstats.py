@@ -1,4 +1,4 @@
-r"""RankStats: two images show the same class when the largest features of both are the same ones.
+r"""RankStats: two images show the same class if their largest features are the same ones.
 
 Citation:
     K. Han, S.-A. Rebuffi, S. Ehrhardt, A. Vedaldi, A. Zisserman: Automatically Discovering and Learning New Visual
@@ -17,18 +17,18 @@ Views:
     ordered pairs of unlabeled rows, each with itself too; consistency is over all rows. p and p' both carry gradient.
 
 Prediction:
-    argmax of head a. Its ids mean nothing, so that seen accuracy is matched.
+    argmax of head a. Its ids have no meaning, so seen accuracy is matched.
 
 Deviations:
-    Open world (ORCA, section 4): the second head has an output per class, seen and novel, and learns from all unlabeled
-    rows, since nobody tells them apart (original: from novel classes alone, an output each). The incremental variant,
-    which widens the first head, has nothing to add then and is left out.
-    Common protocol: SimCLR start (original: RotNet), its optimizer, schedule, steps, trained stages and weak views. The
-    supervised stage (original: 100 epochs before the 200 of joint training) is a share of the run and left out unless
-    asked for: joint training learns from the same labels, and every method has the same steps. The ramp's length T
-    (original: 50 of 200 epochs on CIFAR-10, 150 on CIFAR-100) is a share of the epochs after it.
-    The optional supervised stage sees the labeled rows of a batch alone.
-    1 - s is cut off at 0, since products of rounded probabilities pass 1.
+    - Open world (ORCA, section 4): the second head has one output per class, seen and novel, and learns from all
+      unlabeled rows, because seen and novel ones cannot be told apart (original: novel classes only, one output each).
+      The incremental variant, which widens the first head, then adds nothing and is left out.
+    - Common protocol: SimCLR start (original: RotNet), its optimizer, schedule, steps, trained stages and weak views.
+      The supervised stage (original: 100 epochs before 200 of joint training) is a share of the run, 0 by default:
+      joint training learns from the same labels, and every method has the same steps. The length T of the ramp
+      (original: 50 of 200 epochs on CIFAR-10, 150 on CIFAR-100) is a share of the epochs after it.
+    - The optional supervised stage only sees the labeled rows of a batch.
+    - 1 - s is cut off at 0, because products of rounded probabilities can exceed 1.
 """
 
 from typing import Annotated

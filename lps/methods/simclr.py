@@ -14,8 +14,8 @@ Views:
     images go to the nearest of its centres.
 
 Deviations:
-    None in the clustering. Cluster ids mean nothing, so that seen accuracy is matched here and raw elsewhere.
-    Confidence, which k-means has none of, is 1 - distance to the own centre / distance to the next one.
+    - None in the clustering. Cluster ids have no meaning, so seen accuracy is matched here and raw elsewhere.
+    - k-means has no confidence, so confidence is 1 - distance to the own centre / distance to the next one.
 """
 
 from typing import Annotated, Literal

@@ -19,19 +19,20 @@ Views:
     row, labeled ones too; the mean prediction is over both views. The targets q carry no gradient, all else does.
 
 Prediction:
-    argmax of the classifier, whose first ids the labels teach: seen accuracy is raw. The original matches all classes.
+    argmax of the classifier. Its first ids learn from the labels, so seen accuracy is raw. The original matches all
+    classes.
 
 Deviations:
-    Common protocol: SimCLR start and the network of all methods (original: DINO ViT-B/16, of which the last block is
-    trained), its optimizer, schedule (original: cosine to 1e-4), weight decay on everything (original: not on biases
-    and norms), steps and weak views; the batch shared out by set size (original: labeled and unlabeled half and half).
-    The teacher's temperature falls in a share of the run, that of the original's 30 of 200 epochs.
-    The projection head's hidden layers (original: 2048) are at most 4 times as wide as the features, which matters to
-    small backbones alone; its weights start as torch's layers do (original: normal, deviation 0.02).
-    The classifier is the original's cosine one, whatever `network.head` and `network.cosine_scale` say.
-    The entropy enters as it is, with a minus as in the code (the text's sign is wrong); the code adds log K, which
-    moves nothing. Its weight is 1; the original takes 4 on CIFAR-100 and 2 on CUB. With a prior q other than equal
-    shares -H(p) is replaced by KL(p || q), up to a constant.
+    - Common protocol: SimCLR start and the network of all methods (original: DINO ViT-B/16 with its last block
+      trained), its optimizer, schedule (original: cosine to 1e-4), weight decay on everything (original: not on biases
+      and norms), steps and weak views; the batch is divided by set size (original: half labeled, half unlabeled).
+    - The temperature of the teacher decreases over the same share of the run as in the original (30 of 200 epochs).
+    - The hidden layers of the projection head (original: 2048) are at most 4 times as wide as the features, which only
+      matters for small backbones. Its weights start like those of torch layers (original: normal, deviation 0.02).
+    - The classifier is the cosine classifier of the original, regardless of `network.head` and `network.cosine_scale`.
+    - The entropy has a minus sign, as in the code (the sign in the text is wrong). The code adds log K, which changes
+      no gradient. The weight is 1; the original uses 4 on CIFAR-100 and 2 on CUB. With a prior q other than equal
+      shares, KL(p || q) replaces -H(p), up to a constant.
 """
 
 import torch
