@@ -1,5 +1,7 @@
 """How amounts are said, everywhere alike: how many, how large, how long, how long ago."""
 
+from collections.abc import Mapping
+
 _HANDFUL = 30  # things, below which a percentage says too little without their number
 
 
@@ -7,6 +9,19 @@ def counted(number: float, noun: str) -> str:
     """How many of a thing, as people say it: 1 epoch, 2,000 images, 2 classes."""
     ending = "" if number == 1 else "es" if noun.endswith(("s", "x")) else "s"
     return f"{number:,.0f} {noun}{ending}"
+
+
+def step_in_words(values: Mapping[str, object]) -> str:
+    """What a step of training takes and waits for, of the measurements of an epoch; "" where they tell no stages."""
+    stages = {"read": "to read and decode", "views": "for the views", "network": "for the network"}
+    spent = {words: values.get(f"time/{stage}_s") for stage, words in stages.items()}
+    total = sum(seconds for seconds in spent.values() if isinstance(seconds, (int, float)))
+    if not total > 0 or not all(isinstance(seconds, (int, float)) for seconds in spent.values()):
+        return ""
+    shares = ", ".join(f"{100 * seconds / total:.0f} % {words}" for words, seconds in spent.items())
+    rate = values.get("throughput/decoded_per_s")
+    decoded = f"; its workers decode {rate:,.0f} pictures a second" if isinstance(rate, (int, float)) else ""
+    return f"A step takes {total:.3g} s: {shares}{decoded}."
 
 
 def share_of(share: float, count: int) -> str:

@@ -5,7 +5,7 @@ import argparse
 from lps.cli._parser import Commands, add_filter, filtered, print_json, say
 from lps.errors import UserError, shorten, shown
 from lps.store.run_folders import delete_run, find_run, list_runs, recorded_runs, restore_run
-from lps.wording import counted
+from lps.wording import counted, step_in_words
 
 _SHOWN = 8  # numbers of a list
 
@@ -76,6 +76,8 @@ def _show_run(options) -> None:
     print(f"{run.id}  {shown['name']}\n{standing}{': ' * bool(state.reason)}{state.reason}")
     for line in (*shown["damages"], *shown["advice"].values()):
         print(f"    {line}")
+    if said := step_in_words(shown["last"]):
+        print(f"    {said}")
     for title in ("last", "best"):
         print(f"\n{title}")
         for key, value in shown[title].items():

@@ -18,6 +18,11 @@ if TYPE_CHECKING:  # batches read a split and settings, and need not know how th
     from lps.settings.config import Config
 
 PIECE = 1024  # images that are looked at together where all of them are
+Lap = Callable[[str], None]  # is told which stage of a step has just ended
+
+
+def no_lap(stage: str) -> None:
+    """Where nobody measures the stages."""
 
 
 class _Streams(NamedTuple):
@@ -69,6 +74,13 @@ class Pictures:
         """What the view `number` of a kind is made of: the same picture for all."""
         return self
 
+    def expecting(self, parts: Sequence[Tensor]) -> "Pictures":
+        """The same images, for who will take these ids, one part after the other, and nothing else.
+
+        Pictures that have to be read are read ahead.
+        """
+        return self
+
     def taken(self, ids: Tensor) -> Tensor:
         """The images of these ids (int64, at home) on the device, one after the other in memory."""
         ids = ids if self.rows is None else self.rows[ids]
@@ -80,9 +92,12 @@ class Pictures:
         torch.index_select(stored, 0, ids, out=batch)
         return batch.to(self.device, non_blocking=True).permute(0, 3, 1, 2).contiguous()
 
-    def seen(self, ids: Tensor, views: Sequence[Callable], noise: torch.Generator | None = None) -> list[Tensor]:
+    def seen(
+        self, ids: Tensor, views: Sequence[Callable], noise: torch.Generator | None = None, lap: Lap = no_lap
+    ) -> list[Tensor]:
         """The images of these ids in each of the views, which draw from `noise` one after the other."""
         batch = self.taken(ids)
+        lap("read")
         if self.sizes is None:
             return [view(batch, noise) for view in views]
         sizes = self.sizes[ids if self.rows is None else self.rows[ids]].to(self.device, non_blocking=True)
@@ -90,8 +105,10 @@ class Pictures:
 
     def all_seen(self, view: Callable, piece: int = PIECE) -> Iterator[Tensor]:
         """All images in order in one view that draws nothing, `piece` of them at a time."""
-        for ids in self._ids(piece):
-            yield self.seen(ids, [view])[0]
+        parts = self._ids(piece)
+        images = self.expecting(parts)
+        for ids in parts:
+            yield images.seen(ids, [view])[0]
 
     def pieces(self) -> Iterator[np.ndarray]:
         """All images in order as arrays (m, channels, height, width) on the host."""
@@ -156,11 +173,12 @@ def training_batches(
     config: "Config",
     epoch: int,
     first_step: int = 0,
+    lap: Lap = no_lap,
 ) -> Iterator[Batch]:
     """The batches of one epoch from `first_step` on.
 
     targets: int64 (labeled,) on the training device in the order of `split.labeled`; views: one function per view of
-    the method.
+    the method. lap: is told of the stages `read` and `views`.
     """
     device, home = images.device, images.home
     order = seeded(torch.device("cpu"), config.seed, epoch, TRAINING.order)
@@ -169,12 +187,15 @@ def training_batches(
     labeled_ids = torch.from_numpy(split.labeled)[labeled_order].to(home)
     unlabeled_ids = torch.from_numpy(split.unlabeled)[unlabeled_order].to(home)
     labeled_order, unlabeled_order = labeled_order.to(device), unlabeled_order.to(device)
-    for step in range(first_step, plan.steps):
-        labeled = slice(step * plan.labeled, (step + 1) * plan.labeled)
-        unlabeled = slice(step * plan.unlabeled, (step + 1) * plan.unlabeled)
+    steps = range(first_step, plan.steps)
+    labeled_parts = [slice(step * plan.labeled, (step + 1) * plan.labeled) for step in steps]
+    unlabeled_parts = [slice(step * plan.unlabeled, (step + 1) * plan.unlabeled) for step in steps]
+    parts = [torch.cat([labeled_ids[a], unlabeled_ids[b]]) for a, b in zip(labeled_parts, unlabeled_parts)]
+    images = images.expecting(parts)
+    for step, ids, labeled, unlabeled in zip(steps, parts, labeled_parts, unlabeled_parts):
         rows = labeled_order[labeled]
-        ids = torch.cat([labeled_ids[labeled], unlabeled_ids[unlabeled]])
-        together = images.seen(ids, views, seeded(device, config.seed, epoch, step, TRAINING.noise))
+        together = images.seen(ids, views, seeded(device, config.seed, epoch, step, TRAINING.noise), lap)
+        lap("views")
         yield Batch(
             labeled_views=tuple(view[: len(rows)] for view in together),
             targets=targets[rows],

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lps import datasets
 from lps.data import feature_store, sources
-from lps.data.batches import PIECE, Pictures
+from lps.data.batches import PIECE, Lap, Pictures, no_lap
 from lps.data.extraction import Extraction
 from lps.data.feature_store import Report, Store
 from lps.data.material import pictures, resolve_device
@@ -62,7 +62,13 @@ class StoredFeatures:
         starts = range(0, count, PIECE)
         return self.part(np.concatenate([np.arange(start, min(start + PIECE, count), step) for start in starts]))
 
-    def seen(self, ids: Tensor, views: Sequence[str], noise: torch.Generator | None = None) -> list[Tensor]:
+    def expecting(self, parts: Sequence[Tensor]) -> "StoredFeatures":
+        """As of `Pictures`; a table needs no reading ahead."""
+        return self
+
+    def seen(
+        self, ids: Tensor, views: Sequence[str], noise: torch.Generator | None = None, lap: Lap = no_lap
+    ) -> list[Tensor]:
         """The images of these ids in views of each kind, drawn by `noise`: (b, d) a view.
 
         An image is seen in another one of its views where a kind comes twice, as long as there are some left.
@@ -81,6 +87,7 @@ class StoredFeatures:
             else:
                 found.append(self._there(tables[0][ids]))
             used[kind] += 1
+        lap("read")
         return found
 
     def _there(self, rows: Tensor) -> Tensor:

@@ -16,9 +16,11 @@ from lps import datasets
 from lps.data import sources
 from lps.data.batches import PIECE, BatchPlan, Pictures, plan_batches
 from lps.data.confirmed_labels import Confirmed, added
+from lps.data.referred_pictures import ReferredPictures
 from lps.data.split import Split, open_world_split
 from lps.data.vectors import GivenVectors
 from lps.datasets import Images
+from lps.datasets.readers.referred import Referred
 from lps.datasets.readers.store import digest_of
 from lps.errors import UserError
 from lps.settings import backbone_names
@@ -42,7 +44,7 @@ class Material:
 
         Of pictures in a file it begins with "files-" and reads no pixel that was read before.
         """
-        if getattr(self.images, "file", None) is None:
+        if getattr(self.images, "file", None) is None and not isinstance(self.images, ReferredPictures):
             return self._digest(self.images.feed)
         return "files-" + self._digest(lambda found: found.update(digest_of_pictures(self.images).encode()))
 
@@ -97,6 +99,11 @@ def pictures(images: Images, device: torch.device) -> Pictures:
     """
     if images.vectors is not None:
         return GivenVectors(_readable(images.vectors.values), device, about=images.vectors)
+    if isinstance(images.pixels, Referred):
+        count, *sides, channels = images.pixels.shape
+        sizes = None if images.sizes is None else torch.from_numpy(images.sizes)
+        shape = torch.empty((count, channels, *sides), dtype=torch.uint8, device="meta")
+        return ReferredPictures(shape, device, sizes, stored=images.pixels)
     file = _file_of(images.pixels)
     most = min(_MAPPED, datasets.ON_DEVICE) if file and device.type == "cpu" else datasets.ON_DEVICE
     pixels = _on_device(images.pixels, device) if images.pixels.nbytes <= most else _as_it_is(images.pixels)
@@ -105,7 +112,12 @@ def pictures(images: Images, device: torch.device) -> Pictures:
 
 
 def digest_of_pictures(images: Pictures) -> str:
-    """sha256 of what `Pictures.feed` puts in; that of all pixels of a file is remembered beside it."""
+    """sha256 of what `Pictures.feed` puts in; that of all pixels of a file is remembered beside it.
+
+    Of pictures by reference it is the same as if they were in a file.
+    """
+    if isinstance(images, ReferredPictures) and images.rows is None and images.stored.rows is None:
+        return images.stored.digest
 
     def compute() -> str:
         found = hashlib.sha256()

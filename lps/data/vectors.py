@@ -18,7 +18,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from lps.data.batches import PIECE, Pictures
+from lps.data.batches import PIECE, Lap, Pictures, no_lap
 from lps.datasets import Vectors
 
 FAMILY = "vectors"  # of `Config.views`
@@ -47,8 +47,11 @@ class GivenVectors(Pictures):
         ids = ids if self.rows is None else self.rows[ids]
         return self.pixels[:, self.begins][ids].to(self.device, torch.float32)
 
-    def seen(self, ids: Tensor, views: Sequence[Callable], noise: torch.Generator | None = None) -> list[Tensor]:
+    def seen(
+        self, ids: Tensor, views: Sequence[Callable], noise: torch.Generator | None = None, lap: Lap = no_lap
+    ) -> list[Tensor]:
         batch = self.taken(ids)
+        lap("read")
         mean, spread = (torch.from_numpy(of).to(self.device) for of in (self.about.mean, self.about.spread))
         is_own = self.begins > 0  # a view that came with the item
         return [view(batch, noise, mean, spread, is_own) for view in views]

@@ -61,6 +61,7 @@ def load(path: str | None, image_size: int | None = None) -> Images:
         listing.digest() + repr(class_names),
         lambda writer: stored(listing, class_names, size, writer),
         space=len(listing.files) * size * size * 3,
+        root=root,
     )
 
 

@@ -57,6 +57,7 @@ def load(path: str | None, image_size: int | None = None) -> Images:
         listing.digest() + repr(classes) + " whole",
         lambda writer: stored(listing, classes, size, writer, is_whole=True),
         space=len(listing.files) * size * size * 3,
+        root=root,
     )
 
 

@@ -40,6 +40,7 @@ def load(path: str | None, image_size: int | None = None) -> Images:
         repr((shards.stamp(), names)),
         lambda writer: _stored(shards, names, size, writer),
         space=0,  # nobody knows before how many pictures there are; a full disk says so itself
+        root=root if shards.are_plain_tars() else None,
     )
 
 
@@ -80,20 +81,20 @@ def _stored(shards: Shards, names: tuple[str, ...], size: int, writer: Writer) -
         for sample in samples:
             if len(sources) >= MOST_IMAGES:
                 raise UserError("dataset.path", f"{quoted(shards.root)} has more than {MOST_IMAGES:,} pictures")
-            sources.append((sample.name, sample.label))
+            sources.append(sample._replace(content=b""))
             yield sample.content
 
     counts = []
     for part in (shards.training, shards.test):
-        sources: list[tuple[str, str | int | None]] = []
+        sources: list[Sample] = []
         for row, picture in enumerate(decoded(contents(shards.samples(part)), size, decode)):
-            name, label = sources[row]
+            sample = sources[row]
             if isinstance(picture, str):
-                shards.skip(name, picture)
+                shards.skip(sample.name, picture)
                 continue
-            writer.add(picture[None])
-            files.append(name)
-            given.append(label)
+            writer.add(picture[None], sample.place)
+            files.append(sample.name)
+            given.append(sample.label)
         counts.append(len(files))
     if not counts[0]:
         first = f": {' '.join(shards.skipped[0])}" if shards.skipped else ""

@@ -26,12 +26,13 @@ _HALF = 65504  # the largest float16
 _MOST_JUDGED = 100_000  # images whose neighbours and clusters tell what the start features are worth
 
 
-def _piece(config: Config) -> int:
-    """Pictures that are passed together: fewer where a backbone has them made large, whatever they were."""
+def _piece(config: Config, images: Pictures) -> int:
+    """Pictures that are passed together: fewer where they are large, or are made large by a view or for a backbone."""
     if config.features == "stored":
         return PIECE
     wanted = backbone_names.preparation(config.network_name, config.network_image_size)
-    return PIECE if wanted is None else min(PIECE, max(1, _PIXELS // wanted.size**2))
+    side = wanted.size if wanted else 224 if config.views in ("imagenet", "gcd") else max(images.shape[2:])
+    return min(PIECE, max(1, _PIXELS // side**2))
 
 
 @torch.inference_mode()
@@ -39,7 +40,7 @@ def infer_features(backbone: nn.Module, images: Pictures, config: Config) -> np.
     """Backbone features (n, d) float32 of the images."""
     plain = views_of(config)["plain"]
     backbone.eval()
-    parts = ((backbone(arranged(part)),) for part in images.all_seen(plain, _piece(config)))
+    parts = ((backbone(arranged(part)),) for part in images.all_seen(plain, _piece(config, images)))
     return _joined(parts, len(images))[0].cpu().numpy()
 
 
@@ -49,7 +50,7 @@ def infer(network: Network, images: Pictures, ids: np.ndarray, config: Config) -
     plain = views_of(config)["plain"]
     network.eval()
     own = images.part(parallel.own_rows(ids))
-    columns = _joined((network(part) for part in own.all_seen(plain, _piece(config))), len(own))
+    columns = _joined((network(part) for part in own.all_seen(plain, _piece(config, own))), len(own))
     return Outputs(*(parallel.gather(column, len(ids)) for column in columns))
 
 

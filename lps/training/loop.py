@@ -29,6 +29,7 @@ from lps.data.batches import TRAINING, seeded, training_batches
 from lps.data.class_shares import first_prior
 from lps.data.features import StoredFeatures
 from lps.data.material import Material, prepare, resolve_device
+from lps.data.referred_pictures import rate_of_workers
 from lps.data.views import views_of
 from lps.errors import UserError
 from lps.files import disk
@@ -49,7 +50,9 @@ from lps.training import checkpoints, continued, ranks
 from lps.training.evaluate import evaluate, inference, start_quality
 from lps.training.failure import CHANGED, Diverged, explain_end
 from lps.training.pretrain import pretrained_backbone
+from lps.training.step_clock import StepClock
 from lps.training.step_trail import StepTrail
+from lps.wording import step_in_words
 
 _TELLING = 10_000  # images whose stored features tell their principal components
 _SPANS = 50  # steps that the time from a stop to its checkpoint is judged by
@@ -323,8 +326,9 @@ class RunTraining:
         self._tell_progress()
         at.trail = at.trail or StepTrail(material.split.classes.seen)
         self.method.train()
+        clock = StepClock(material.images.device)
         for batch in training_batches(
-            material.images, targets, material.split, views, material.plan, config, at.epoch, first_step=first
+            material.images, targets, material.split, views, material.plan, config, at.epoch, first, clock.lap
         ):
             if parallel.any_of(self._stop):
                 return False
@@ -341,11 +345,16 @@ class RunTraining:
             at.trail.add(measured)
             at.step += 1
             self._tell_progress()
+            clock.lap("network")
         seconds = time.perf_counter() - began
         values = at.averages.result() | at.trail.result(at.step) | {"lr": _learning_rate(config, at.epoch)}
         if self.method.class_prior is not None:
             values["class/prior"] = self.method.class_prior.tolist()
-        values |= _cost(seconds, at.step - first, config.batch_size * len(views), material.images.device)
+        steps = at.step - first
+        values |= _cost(seconds, steps, config.batch_size * len(views), material.images.device) | clock.by_step(steps)
+        values |= rate_of_workers(material.images)
+        if self.is_first and (said := step_in_words(values)):
+            print(f"epoch {at.epoch + 1}: {said}", flush=True)
         if not math.isfinite(values["loss/total"]):
             raise Diverged(f"the loss of epoch {at.epoch + 1} is not a finite number; try an lr below {config.lr:g}")
         # No stop is looked at before the next epoch's first step. The first evaluation takes less than an epoch.

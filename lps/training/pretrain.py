@@ -167,6 +167,8 @@ class Pretraining:
         order = torch.randperm(len(self.images), generator=seeded(cpu, self.seed, self.epoch, PRETRAINING.order))
         order = order.to(self.images.home)
         view = views_of(config)["simclr"]
+        parts = list(order.split(self.size)[self.step : self.steps])
+        images = self.images.expecting(parts)
         self.encoder.train()
         while self.step < self.steps:
             if should_stop():
@@ -176,7 +178,7 @@ class Pretraining:
             self.optimizer.param_groups[0]["lr"] = self.rate
             noise = seeded(device, self.seed, self.epoch, self.step, PRETRAINING.noise)
             ids = order[self.step * self.size :][: self.size]
-            pair = torch.cat(self.images.seen(ids, (view, view), noise))
+            pair = torch.cat(images.seen(ids, (view, view), noise))
             with autocast(config, device):
                 projections = self.encoder(pair)
             loss = nt_xent(projections, config.pretrain_temperature)

@@ -342,10 +342,14 @@ def test_a_failure_leaves_nothing_half_made(animals, cache, monkeypatch):
 
 
 def test_a_disk_that_is_too_small_is_noticed_first(animals, monkeypatch):
+    decoded = sources.load("folder", str(animals), 16).pixels[:]
+    shutil.rmtree(store.cache_folder())
+    sources._load.cache_clear()
     monkeypatch.setattr(store.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
-    monkeypatch.setattr(pictures, "decode", lambda *_: pytest.fail("decoded"))
     with pytest.raises(UserError, match="cannot be stored in .*GB are needed"):
-        sources.load("folder", str(animals), 16)
+        store.kept(("arrays", "x.npz"), "now", lambda writer: pytest.fail("decoded"), space=1001)
+    assert np.array_equal(sources.load("folder", str(animals), 16).pixels[:], decoded)  # read from their files
+    assert not list(store.cache_folder().glob("pictures/**/pixels.u8"))
 
 
 def test_folders_that_make_no_data_set(tmp_path, animals):

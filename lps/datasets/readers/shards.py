@@ -30,11 +30,15 @@ _TEST = "test"
 
 
 class Sample(NamedTuple):
-    """A picture: its name below the folder, the bytes of its file, and its label (None: unknown)."""
+    """A picture: its name below the folder, the bytes of its file, and its label (None: unknown).
+
+    place: where its bytes begin in a tar, when that is unpacked, and how many they are; None in other shards.
+    """
 
     name: str
     content: bytes
     label: str | int | None
+    place: tuple[int, int] | None = None
 
 
 @dataclass
@@ -67,12 +71,21 @@ class Shards:
             read = _of_parquet if shard.name.lower().endswith(_PARQUETS) else _of_tar
             yield from read(self, shard)
 
+    def are_plain_tars(self) -> bool:
+        """Whether every picture is one piece of a shard as it lies on the disk; raises `OSError`."""
+        return all(_is_plain_tar(shard.path) for shard in (*self.training, *self.test))
+
     def skip(self, name: str, reason: str) -> None:
         self.skipped.append((clean_line(name, 1000), reason))
 
 
 def _is_shard(name: str) -> bool:
     return name.lower().endswith((*_TARS, *_PARQUETS))
+
+
+def _is_plain_tar(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(tarfile.BLOCKSIZE)[257:262] == b"ustar"
 
 
 def is_in_shard(name: str) -> bool:
@@ -107,7 +120,7 @@ def _grouped(shards: Shards, shard: str, archive: tarfile.TarFile) -> Iterator[S
         here = f"{folder}/{stem}" if folder else stem
         if here != key:
             if picture:
-                yield Sample(*picture, label)
+                yield Sample(*picture[:2], label, picture[2])
             key, picture, label = here, None, None
         place, kind = f"{shard}/{member.name}", "." + ending.lower()
         if kind in ENDINGS:
@@ -117,12 +130,12 @@ def _grouped(shards: Shards, shard: str, archive: tarfile.TarFile) -> Iterator[S
                 shards.skip(place, "is a second picture with the same name")
             else:
                 names.add(member.name)
-                picture = place, _content(archive, member)
+                picture = place, _content(archive, member), (member.offset_data, member.size)
         elif kind in (".cls", ".txt", ".json") and member.size <= _MOST_TEXT:
             said = _label_of(kind, _content(archive, member))
             label = said if said is not None else label
     if picture:
-        yield Sample(*picture, label)
+        yield Sample(*picture[:2], label, picture[2])
     archive.fileobj.seek(archive.offset)  # `next` gives None for a damaged head, too, as if the archive ended there
     if archive.fileobj.read(tarfile.BLOCKSIZE).strip(b"\0"):
         raise tarfile.ReadError("a header is damaged")

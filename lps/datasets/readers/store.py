@@ -4,6 +4,10 @@ They live in the cache folder (`lps.files.cache`). `pictures/<data set>-<source>
 uint8), `labels.npy`, `facts.json` and, of squeezed pictures, `sizes.npy`; a new content of the same source replaces the
 old one. `pixels.sha256` is a digest of all pixels with what the system said of their file when it was read: so a start
 over 19 GB of them reads none.
+
+Pictures that would take more than LPS_DECODED_GB, or than the disk has, are kept by reference where they can be read
+one by one: no `pixels.u8`, and of shards `places.npy`. They are decoded once, to know which of them can be read, and
+then every time that they are looked at (`lps.datasets.readers.referred`).
 """
 
 import hashlib
@@ -15,49 +19,89 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lps.datasets import Images, quoted
-from lps.errors import UserError
+from lps.errors import UserError, shorten
 from lps.files.atomic import open_regular, read_small, write_json
 from lps.files.cache import cache_folder
 from lps.files.locks import locked
+
+if TYPE_CHECKING:
+    from lps.datasets.readers.referred import Referred
 
 _MOST_FACTS = 1 << 30  # bytes of the names of all files
 _SETTLED_NS = 2 * 10**9  # from a file's last change to where another one would be sure to have another time
 _FORMAT = 2  # raise it when the same files shall give other pixels or names
 
 
-class Writer:
-    """Takes pictures of one shape, one after the other."""
+def _most_decoded() -> int:
+    """Bytes of decoded pictures that are kept of one data set, where they can be read one by one instead.
 
-    def __init__(self, file):
-        self._file = file
+    16 GB, or what the environment says in LPS_DECODED_GB; raises `UserError` where that is no number.
+    """
+    said = os.environ.get("LPS_DECODED_GB", "16")
+    try:
+        gigabytes = float(said)
+    except ValueError:
+        gigabytes = math.nan
+    if not 0 <= gigabytes < math.inf:
+        raise UserError("LPS_DECODED_GB", f"{shorten(said)} is not a number of gigabytes; expected 0 or more")
+    return int(gigabytes * 1e9)
+
+
+class Writer:
+    """Takes pictures of one shape, one after the other.
+
+    most: bytes from which on they are kept by reference, and nothing is written; None: never. is_by_reference: whether
+    that has come to pass.
+    """
+
+    def __init__(self, file, most: int | None = None):
+        self._file, self._most = file, most
         self.shape: tuple[int, ...] | None = None  # height, width, channels
         self.count = 0
+        self.is_by_reference = False
+        self.places: list[tuple[int, int]] = []
+        self._digest = hashlib.sha256()
 
-    def add(self, pixels: np.ndarray) -> None:
-        """Append uint8 (n, height, width, channels)."""
+    def add(self, pixels: np.ndarray, place: tuple[int, int] | None = None) -> None:
+        """Append uint8 (n, height, width, channels); place: where the one picture lies in its shard, and its bytes."""
         assert pixels.dtype == np.uint8 and self.shape in (None, pixels.shape[1:])
         self.shape = pixels.shape[1:]
         self.count += len(pixels)
-        self._file.write(np.ascontiguousarray(pixels).data)
+        if self._most is not None:
+            self._digest.update(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))
+            self.places += [] if place is None else [place]
+            if not self.is_by_reference and self.count * math.prod(self.shape) > self._most:
+                self.is_by_reference = True
+                self._file.truncate(0)
+        if not self.is_by_reference:
+            self._file.write(np.ascontiguousarray(pixels).data)
+
+    def digest(self, sizes: np.ndarray | None) -> str:
+        """sha256 of all pixels, channels first, and then of the sizes, as `lps.data.batches.Pictures.feed` has them."""
+        found = self._digest.copy()
+        found.update(b"" if sizes is None else np.ascontiguousarray(sizes, np.int64))
+        return found.hexdigest()
 
 
-def kept(source: tuple, content: str, make: Callable[[Writer], Images], space: int) -> Images:
+def kept(source: tuple, content: str, make: Callable[[Writer], Images], space: int, root: Path | None = None) -> Images:
     """The images of `source` (data set, path, size, ...) in the state `content`, made where they are not there yet.
 
     `make` writes the pixels and gives the rest; its `Images.pixels` are not looked at. space: bytes that the pixels
-    take at most. Raises `UserError` where the disk has no room; whatever `make` raises leaves nothing behind.
+    take at most, 0 where nobody knows. root: the folder below which `Images.file_names` can be read one by one, or in
+    their places in shards; None where they cannot. Raises `UserError` where the disk has no room; whatever `make`
+    raises leaves nothing behind.
     """
     home = cache_folder() / "pictures" / f"{source[0]}-{_digest(repr(source[1:]))}"
     folder = home / _digest(f"{_FORMAT} {content}")
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         with locked(home):  # whoever comes second finds the work done
-            found = _read(folder)
-            return found or _write(home, folder, make, space)
+            return _read(folder, root) or _write(home, folder, make, space, root)
     except OSError as error:
         raise UserError(
             "dataset.path",
@@ -92,18 +136,23 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _write(home: Path, folder: Path, make: Callable[[Writer], Images], space: int) -> Images:
+def _write(home: Path, folder: Path, make: Callable[[Writer], Images], space: int, root: Path | None) -> Images:
     for old in home.iterdir():  # other contents, and what a killed process left; who maps them still has them
         shutil.rmtree(old, ignore_errors=True)
     if os.path.lexists(folder):
         raise OSError(0, f"{folder.name} blocks the folder; remove it")
-    if shutil.disk_usage(home).free < space:
+    free = shutil.disk_usage(home).free
+    if free < space and root is None:
         raise OSError(0, f"{space / 1e9:.1f} GB are needed")
+    most = None  # nothing is kept by reference
+    if root is not None:
+        most = min(_most_decoded(), free)
+        most = most if not space else 0 if space > most else None
     fresh = home / f".{folder.name}.tmp"
     fresh.mkdir()
     try:
         with open(fresh / "pixels.u8", "wb") as file:
-            writer = Writer(file)
+            writer = Writer(file, most)
             images = make(writer)
             file.flush()
             os.fsync(file.fileno())
@@ -117,24 +166,26 @@ def _write(home: Path, folder: Path, make: Callable[[Writer], Images], space: in
         np.save(fresh / "labels.npy", images.labels.astype(np.int64))
         if images.sizes is not None:
             np.save(fresh / "sizes.npy", images.sizes)
+        if writer.is_by_reference:
+            (fresh / "pixels.u8").unlink()
+            facts["by_reference"] = {"digest": writer.digest(images.sizes), "is_whole": images.sizes is not None}
+            if writer.places:
+                np.save(fresh / "places.npy", np.array(writer.places, np.int64))
         (fresh / "facts.json").write_text(json.dumps(facts))
         os.rename(fresh, folder)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
-    return _read(folder)
+    return _read(folder, root)
 
 
-def _read(folder: Path) -> Images | None:
+def _read(folder: Path, root: Path | None) -> Images | None:
     """What is kept in `folder`; None where it is not there or damaged. No link is followed, no pipe waited for."""
     try:
         with open_regular(folder / "facts.json") as file:
             facts = json.loads(file.read(_MOST_FACTS))
         shape = tuple(facts["shape"])
-        with open_regular(folder / "pixels.u8") as file:
-            if min(shape) < 1 or os.fstat(file.fileno()).st_size != math.prod(shape):
-                return None
-            pixels = np.memmap(file, np.uint8, "r", shape=shape)
+        pixels = _referred(folder, facts, root) if "by_reference" in facts else _mapped(folder, shape)
         has_sizes = os.path.lexists(folder / "sizes.npy")
         images = Images(
             pixels=pixels,
@@ -148,6 +199,25 @@ def _read(folder: Path) -> Images | None:
     except (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError, OverflowError):
         return None
     return images if _is_sound(images) else None
+
+
+def _mapped(folder: Path, shape: tuple[int, ...]) -> np.ndarray:
+    with open_regular(folder / "pixels.u8") as file:
+        if min(shape) < 1 or os.fstat(file.fileno()).st_size != math.prod(shape):
+            raise ValueError("it has another size")
+        return np.memmap(file, np.uint8, "r", shape=shape)
+
+
+def _referred(folder: Path, facts: dict, root: Path | None) -> "Referred":
+    from lps.datasets.readers.referred import Referred  # Pillow, only where pictures have to be decoded
+
+    told, (count, height, width, channels) = facts["by_reference"], facts["shape"]
+    names = tuple(facts["file_names"])
+    if root is None or height != width or channels != 3 or len(names) != count or not isinstance(told["digest"], str):
+        raise ValueError("these are no pictures by reference")
+    has_places = os.path.lexists(folder / "places.npy")
+    places = _read_array(folder / "places.npy", (count, 2)) if has_places else None
+    return Referred(root, names, height, told["is_whole"] is True, places, told["digest"])
 
 
 def _read_array(path: Path, shape: tuple[int, ...]) -> np.ndarray:

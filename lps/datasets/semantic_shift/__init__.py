@@ -160,6 +160,7 @@ class Download:
             f"{listing.digest()}{class_names!r} whole",
             lambda writer: stored(listing, class_names, size, writer, is_whole=True),
             space=len(listing.files) * size * size * 3,
+            root=listing.root,
         )
 
     def _check_files(self, root: Path, names: Sequence[str]) -> None:

@@ -33,7 +33,7 @@ from lps.ui.shared import data_table, epoch_choice, error_toasts, escape, estima
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.history import history, log_tail
 from lps.ui.shared.plot import code_of, plot
-from lps.wording import ago, counted, data_size
+from lps.wording import ago, counted, data_size, step_in_words
 
 _NUMBERS = {"seen": "Seen", "novel": "Novel", "all": "All"}
 
@@ -200,9 +200,11 @@ def _reused_in_words(past: History) -> str:
 
 
 def show_terms(run: Run, past: History) -> None:
-    """Loss terms and pseudo-label rates, side by side."""
+    """Loss terms and pseudo-label rates, side by side; above them what a step waits for."""
     if not len(past.epochs):
         return
+    if said := step_in_words(past.epochs.iloc[-1].to_dict()):
+        st.caption(said)
     epochs, colors = planned_epochs(run, past), theme.palette()
     left, right = st.columns(2)
     with left:

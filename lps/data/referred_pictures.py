@@ -1,0 +1,149 @@
+"""Pictures by reference as what a run trains on: worker processes read and decode what its next steps will see."""
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from lps.data.batches import Pictures
+from lps.datasets.readers.referred import Referred
+from lps.errors import UserError
+from lps.machine.devices import available_cores
+from lps.machine.processes import die_with_parent
+
+_MOST_WORKERS = 16
+_AHEAD = 2  # batches that each worker has ready
+_SHARED = "/dev/shm"  # where batches come from a worker to the training process
+_SHARE = 0.5  # of what is free there
+
+
+@dataclass
+class DecodingRate:
+    """What the worker processes have done since somebody looked: pictures, and seconds that these took one worker."""
+
+    workers: int = 0
+    pictures: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class ReferredPictures(Pictures):
+    """Pictures that stay in their files. pixels: on the device "meta", which has a shape and no memory.
+
+    stored: where they lie. upcoming: what comes from the workers, in the order that was announced; None where nothing
+    was.
+    """
+
+    stored: Referred | None = None
+    upcoming: Iterator[Tensor] | None = None
+    reading: DecodingRate = field(default_factory=DecodingRate)
+
+    @property
+    def home(self) -> torch.device:
+        return torch.device("cpu")
+
+    def expecting(self, parts: Sequence[Tensor]) -> "ReferredPictures":
+        workers = _workers(parts, self.pixels.shape[1:].numel())
+        if not workers:
+            return self
+        return replace(self, upcoming=self._from_workers(parts, workers))
+
+    def taken(self, ids: Tensor) -> Tensor:
+        batch = self._read(self._file_rows(ids).numpy()) if self.upcoming is None else next(self.upcoming)
+        if self.device.type == "cuda":
+            batch = batch.pin_memory()
+        return batch.to(self.device, non_blocking=True).permute(0, 3, 1, 2).contiguous()
+
+    def feed(self, digest) -> None:
+        """The digest of all pictures as they were decoded first, and which of them are meant; none is read."""
+        digest.update(self.stored.digest.encode())
+        for rows in (self.stored.rows, None if self.rows is None else self.rows.numpy()):
+            digest.update(b"|" if rows is None else np.ascontiguousarray(rows, np.int64))
+
+    def _file_rows(self, ids: Tensor) -> Tensor:
+        return ids if self.rows is None else self.rows[ids]
+
+    def _read(self, rows: np.ndarray) -> Tensor:
+        """uint8 (b, height, width, channels), by threads of this process."""
+        with ThreadPoolExecutor(available_cores()) as pool:
+            parts = np.array_split(rows, min(len(rows), available_cores()))
+            return torch.from_numpy(np.concatenate(list(pool.map(self.stored.__getitem__, parts))))
+
+    def _from_workers(self, parts: Sequence[Tensor], workers: int) -> Iterator[Tensor]:
+        """A batch for each of `parts`, in their order; raises `UserError` where a picture has gone."""
+        self.reading.workers = workers
+        loader = DataLoader(
+            _Batches(self.stored),
+            batch_size=None,
+            sampler=[self._file_rows(ids).numpy() for ids in parts],
+            num_workers=workers,
+            prefetch_factor=_AHEAD,
+            worker_init_fn=_Begin(),
+            multiprocessing_context="fork" if sys.platform == "linux" else None,
+        )
+        for batch, seconds in loader:
+            if isinstance(batch, str):
+                raise UserError("dataset.path", batch)
+            self.reading.pictures += len(batch)
+            self.reading.seconds += seconds
+            yield batch
+
+
+def rate_of_workers(images: object) -> dict[str, float]:
+    """`throughput/decoded_per_s`, what the workers could read and decode in a second since this was asked last.
+
+    {} where no worker was at work.
+    """
+    reading = getattr(images, "reading", None)
+    if reading is None or not reading.seconds:
+        return {}
+    rate = reading.workers * reading.pictures / reading.seconds
+    reading.pictures, reading.seconds = 0, 0.0
+    return {"throughput/decoded_per_s": rate}
+
+
+class _Batches(Dataset):
+    """What a worker does: the pictures of some rows, and how long that took it; or why it cannot."""
+
+    def __init__(self, stored: Referred):
+        self._stored = stored
+
+    def __getitem__(self, rows: np.ndarray) -> tuple[Tensor | str, float]:
+        began = time.perf_counter()
+        try:
+            batch = torch.from_numpy(self._stored[rows])
+        except UserError as error:  # which a worker could not raise: it has two arguments
+            return str(error).partition(": ")[2], 0.0
+        return batch, time.perf_counter() - began
+
+
+class _Begin:
+    """A worker ends with the training process, however that ends."""
+
+    def __init__(self):
+        self._ask = die_with_parent()
+
+    def __call__(self, number: int) -> None:
+        if self._ask is not None:
+            self._ask()
+
+
+def _workers(parts: Sequence[Tensor], picture: int) -> int:
+    """How many processes read ahead; 0 where there is no room to hand over what they read.
+
+    picture: bytes of one.
+    """
+    batch = max((len(ids) for ids in parts), default=0) * picture
+    wanted = min(_MOST_WORKERS, available_cores(), len(parts))
+    try:
+        about = os.statvfs(_SHARED)
+    except OSError:  # no such place on this system
+        return wanted
+    return min(wanted, int(_SHARE * about.f_bavail * about.f_frsize) // max(1, (_AHEAD + 1) * batch))

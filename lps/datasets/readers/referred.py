@@ -1,0 +1,80 @@
+"""Pictures by reference: read from their own files each time that they are looked at, and held by nobody."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from lps.datasets.readers.decoding import Source, Unreadable, decode, squeezed
+from lps.errors import UserError, shorten
+
+
+class Referred:
+    """Reads like an array, uint8 (n, size, size, 3), and knows where every picture lies.
+
+    names: below `root`, as `Images.file_names`. is_whole: whether pictures are squeezed into squares, and not cut.
+    places: int64 (n, 2), where each begins in its shard and its bytes; None where every picture is a file of its own.
+    digest: of the pixels of all pictures, as `lps.data.material.digest_of_pictures` has it. rows: int64, which of them
+    are meant; None: all.
+    """
+
+    dtype, ndim, nbytes = np.dtype(np.uint8), 4, 0
+
+    def __init__(
+        self,
+        root: Path,
+        names: Sequence[str],
+        size: int,
+        is_whole: bool = False,
+        places: np.ndarray | None = None,
+        digest: str = "",
+        rows: np.ndarray | None = None,
+    ):
+        self.root, self.names, self.size, self.is_whole = root, names, size, is_whole
+        self.places, self.digest, self.rows = places, digest, rows
+
+    def __len__(self) -> int:
+        return len(self.names if self.rows is None else self.rows)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        return len(self), self.size, self.size, 3
+
+    def __getitem__(self, rows) -> np.ndarray:
+        """One picture for a number, several for a slice or for numbers; raises `UserError` where one has gone."""
+        if np.ndim(rows) == 0 and not isinstance(rows, slice):
+            return self._decoded(self._file_row(int(rows)))
+        chosen = np.arange(len(self))[rows].tolist()
+        out = np.empty((len(chosen), *self.shape[1:]), np.uint8)
+        for place, row in enumerate(chosen):
+            out[place] = self._decoded(self._file_row(row))
+        return out
+
+    def take(self, rows: np.ndarray, axis: int = 0) -> "Referred":
+        """These pictures alone, not read yet."""
+        chosen = rows if self.rows is None else self.rows[rows]
+        return Referred(self.root, self.names, self.size, self.is_whole, self.places, self.digest, chosen)
+
+    def _file_row(self, row: int) -> int:
+        return row if self.rows is None else int(self.rows[row])
+
+    def _decoded(self, row: int) -> np.ndarray:
+        try:
+            source = self._source(row)
+            return squeezed(source, self.size)[0] if self.is_whole else decode(source, self.size)
+        except (Unreadable, OSError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise UserError(
+                "dataset.path", f"{shorten(self.names[row])} could be read before and cannot now: {reason}"
+            ) from None
+
+    def _source(self, row: int) -> Source:
+        if self.places is None:
+            return self.root / self.names[row]
+        offset, size = self.places[row].tolist()
+        shard = os.open(self.root / self.names[row].partition("/")[0], os.O_RDONLY)
+        try:
+            return os.pread(shard, size, offset)
+        finally:
+            os.close(shard)

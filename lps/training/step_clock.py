@@ -1,0 +1,53 @@
+"""Where the time of an epoch's steps goes, as the device that trains sees it.
+
+On a GPU the stages are the times between marks in its own queue: what `read` counts is how long it waited for pictures,
+and the copy of them. The host is not held up.
+"""
+
+import time
+from collections import defaultdict, deque
+
+import torch
+
+_MOST_MARKS = 600  # on the GPU's queue that nobody has asked yet; older ones are long past
+
+
+class StepClock:
+    """Seconds by stage: `lap` adds those since the lap before to a stage."""
+
+    def __init__(self, device: torch.device):
+        self._is_gpu = device.type == "cuda"
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._marks: deque = deque()  # (stage, event) of a GPU, in order
+        self._before = self._mark("")
+
+    def lap(self, stage: str) -> None:
+        now = self._mark(stage)
+        if not self._is_gpu:
+            self._seconds[stage] += now - self._before
+            self._before = now
+        elif len(self._marks) > _MOST_MARKS:
+            self._count(_MOST_MARKS // 2)
+
+    def by_step(self, steps: int) -> dict[str, float]:
+        """Seconds of a step, `time/read_s`, `time/views_s`, `time/network_s`; on a GPU this waits for it."""
+        if self._is_gpu:
+            torch.cuda.synchronize()
+            self._count(1)
+        return {f"time/{stage}_s": seconds / steps for stage, seconds in self._seconds.items()}
+
+    def _mark(self, stage: str):
+        if not self._is_gpu:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        self._marks.append((stage, event))
+        return None
+
+    def _count(self, left: int) -> None:
+        """Add up the oldest marks, until so many are left."""
+        while len(self._marks) > left:
+            _, began = self._marks.popleft()
+            stage, ended = self._marks[0]
+            ended.synchronize()
+            self._seconds[stage] += began.elapsed_time(ended) / 1000
