@@ -68,14 +68,14 @@ def _as_json(kept: StoredEntry, runs: int) -> dict:
 
 def _users(root: Path) -> Counter:
     """How many runs below `root` trained on the features of each key."""
-    from lps.scheduler.costs import events_head
+    from lps.store.events import read_head
     from lps.store.run_folders import list_runs
 
     found = Counter()
     for run in list_runs(root):
         config = run.config_if_readable()
         if config is not None and config.features == "stored":
-            keys = {str(event.get("features")) for event in events_head(run) if event["kind"] == "start"}
+            keys = {str(event.get("features")) for event in read_head(run.events) if event["kind"] == "start"}
             found.update(keys)
     return found
 

@@ -38,6 +38,18 @@ def free(folder: Path) -> int:
     return blocks * about.f_frsize if about.f_blocks else _UNKNOWN
 
 
+def folder_bytes(folder: Path) -> int:
+    """The size of all files below `folder`; what vanishes meanwhile counts nothing."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(parent, name)).st_size
+            except OSError:
+                continue
+    return total
+
+
 def check_fits(path: Path, size: int) -> None:
     """Raise `TooSmall` where a file of `size` bytes has no room; what is free stays free for words about it."""
     left = free(path.parent)

@@ -20,6 +20,7 @@ from lps.errors import UserError, shorten, shown
 from lps.files import versions
 from lps.files.atomic import clean_line, write_json, write_whole
 from lps.files.atomic_folder import draft_folder
+from lps.files.disk import folder_bytes
 from lps.settings.config import Config
 from lps.store import thumbnails
 from lps.store.events import read_history, resolved
@@ -90,7 +91,7 @@ def _fill(draft: Run, run: Run, config: Config, name: str) -> None:
     draft.snapshots.mkdir()
     draft.projections.mkdir()
     _write_epochs(draft, run, epochs)
-    size = _size(folder)
+    size = folder_bytes(folder)
     if size > SIZE:
         raise UserError("run", f"{run.id} takes {size / 1e6:.1f} MB as a recording, more than {SIZE / 1e6:.0f} MB")
 
@@ -120,11 +121,11 @@ def _write_epochs(draft: Run, run: Run, epochs: list[int]) -> None:
     first, last = (read_snapshot(run.snapshots, epoch) for epoch in (epochs[0], epochs[-1]))
     rows = sample(len(last.features))
     plane = _plane(first, last)
-    before = _size(draft.folder)
+    before = folder_bytes(draft.folder)
     _write_epoch(draft, epochs[0], first, rows, plane)
-    each = _size(draft.folder) - before
+    each = folder_bytes(draft.folder) - before
     _write_epoch(draft, epochs[-1], last, rows, plane, with_features=True)
-    kept = spread(epochs, int((SIZE - _size(draft.folder)) / (1.2 * each)))
+    kept = spread(epochs, int((SIZE - folder_bytes(draft.folder)) / (1.2 * each)))
     for epoch in kept[1:-1]:
         _write_epoch(draft, epoch, read_snapshot(run.snapshots, epoch), rows, plane)
     _copy_maps(draft, run, kept)
@@ -168,7 +169,3 @@ def _copy_maps(draft: Run, run: Run, epochs: Iterable[int]) -> None:
 def _write_map(draft: Run, method: str, epoch: int, points: np.ndarray, index: np.ndarray) -> None:
     path = draft.projections / f"{method}-epoch-{epoch:04d}.npz"
     write_arrays(path, points=points.astype(np.float16), index=index.astype(np.int32))
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

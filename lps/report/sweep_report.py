@@ -17,6 +17,7 @@ from lps.charts.event_log import EventLog
 from lps.charts.group_tables import Scoring
 from lps.charts.palette import LIGHT
 from lps.errors import UserError, shorten
+from lps.files import disk
 from lps.report import run_report
 from lps.report.documents import Block, ChartBlock, Code, Facts, Section, Table, Words
 from lps.scheduler import costs
@@ -181,7 +182,7 @@ def _cost(told: Sequence[_Told]) -> list[Block]:
     total = f"{estimated(sum(timed))} in {counted(len(timed), 'run')}, pretraining included" if timed else _MISSING
     rows += [("Time of the runs", f"{total}; summed over runs, even if some ran at the same time" if timed else total)]
     rows += [("Training", f"{estimated(trained)} of training and evaluation in finished runs" if trained else _MISSING)]
-    size = sum(costs.folder_bytes(one.run.folder) for one in told if one.run)
+    size = sum(disk.folder_bytes(one.run.folder) for one in told if one.run)
     return [Facts([*rows, ("Disk", data_size(size)), *_speeds(told)])]
 
 

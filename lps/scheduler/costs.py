@@ -1,34 +1,34 @@
-"""What a run will cost in time and disk: the median seconds per epoch of comparable runs, given as a range.
+"""How long a run will take: the median seconds per epoch of comparable runs, given as a range.
 
 Comparable are finished runs of this machine, corrected by the pace that such runs show at the moment; where there are
-none, the pace of running ones; else recordings. A run without start weights of its own is pretrained first.
+none, the pace of running ones; else recordings. A run without start weights of its own is pretrained first. Where
+nothing comparable is known, a rule of thumb for the CPU tells by the number and size of the pictures.
 """
 
+import copy
 import heapq
 import os
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
-from lps.errors import UserError
+from lps.data import feature_store
 from lps.files.locks import is_held
 from lps.machine import devices
-from lps.scheduler import heuristics
-from lps.scheduler.heuristics import START_S
 from lps.settings.config import Config
-from lps.store import snapshots
 from lps.store.desired_state import number
-from lps.store.events import read_events, read_last_event
+from lps.store.events import read_head, read_last_event
 from lps.store.run_folders import list_runs, recorded_runs
 from lps.store.run_progress import RunProgress, read_progress
-from lps.store.runs import Run, State
+from lps.store.runs import Run
 from lps.wording import estimated, estimated_range
 
+START_S = 7.0  # seconds from a process to its first event; ten runs on two shared cores took 6.9 to 41.9
 ENDING_S = 5.0  # from the last step to the end of the process
 SPREAD, ROUGH = 1.1, 3.0  # the range of a measured pace, and of one phase alone or a rule of thumb: times or divided by
-_ALIKE, _OTHERS, _ELSEWHERE = 1.25, 2.0, 2.0  # the same by runs with equal work an epoch, other runs, other machines
+_ALIKE, _OTHERS = 1.25, 2.0  # the same by runs with equal work an epoch, and by other runs or on other machines
 _EARLY, _EARLY_SPREAD = 0.1, 1.5  # up to this share of a phase its pace is not yet reliable
 _WIDE, _SHORT_S = 1.7, 10.0  # a range is written where most >= _WIDE * max(least, _SHORT_S)
 
@@ -36,13 +36,20 @@ _FREE = ("epochs", "pretrain.epochs", "seed", "split.seed", "pretrain.seed", "sp
 _WORK = ("dataset", "network.", "features.", "batch_size", "device", "precision", "threads", "processes", "views")
 _WORK += ("split.imbalance",)
 _START = ("dataset", "network.name", "pretrain.", "views", "precision", "split.imbalance")  # of start weights
-_CHUNK, _LONGEST_HEAD = 1 << 14, 1 << 22  # bytes of events that are read at a time, and at most
-_CHECKPOINTS, _WEIGHT_BYTES = 3, 8  # the two newest and the best; a float32 weight with its momentum
-_IMAGE_BYTES, _FEATURE_BYTES, _SAMPLED = 4, 2, 1000  # a snapshot's prediction; a feature of at most so many images
+
+# Microseconds of one core for a pixel of an image in an epoch: of pretraining, and of training by LPS with the stages
+# frozen that the recipes freeze. Processor time of two more epochs, 300 pictures of 32 x 32, batches of 128, two quiet
+# cores (AMD EPYC, PyTorch 2.15), one trial each.
+_MICROSECONDS = {"digits_resnet": (1.5, 2.4), "cifar_resnet18": (34.0, 21.0)}
+
+# The same for a view of a picture, in pixels that the backbone sees: EfficientNet-Lite0 took 3.2 ms of one thread for
+# 128 x 128 (AMD EPYC, other work on it, 768 views). And what an epoch of LPS on stored features takes for a picture.
+_STORED_MICROSECONDS = {"efficientnet_lite0": 0.2, "given": 0.0}  # own embeddings pass no backbone
+_HEAD_S = 180e-6
+_MATTERS = ("dataset", "network.name", "network.image_size", "network.start", "network.checkpoint", "views")
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """How long something takes, in seconds: the likely value, and the least and the most to expect."""
 
     likely: float
@@ -55,73 +62,55 @@ class Span:
         return cls(seconds, seconds / spread, seconds * spread * busy)
 
     def plus(self, other: "Span") -> "Span":
-        return Span(self.likely + other.likely, self.least + other.least, self.most + other.most)
+        return Span(*map(sum, zip(self, other)))
 
     def times(self, factor: float) -> "Span":
-        return Span(self.likely * factor, self.least * factor, self.most * factor)
+        return Span(*(value * factor for value in self))
 
     def after(self, seconds: float) -> "Span":
         """What is left of it when so many seconds have passed."""
-        return Span(*(max(0.0, value - seconds) for value in (self.likely, self.least, self.most)))
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a run will cost: seconds from its process to its end, and bytes of its folder.
-
-    training: the part of `span` that is training; pretrain_s: the likely seconds of pretraining, 0 where it reuses
-    start weights.
-    """
-
-    span: Span
-    training: Span
-    pretrain_s: float = 0.0
-    bytes: int = 0
-
-    @property
-    def seconds(self) -> float:
-        return self.span.likely
+        return Span(*(max(0.0, value - seconds) for value in self))
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast a run was or is: seconds of an epoch, and seconds and bytes apart from its epochs.
+    """How fast a run was or is: seconds of an epoch, and seconds apart from its epochs.
 
     pretrain_epoch_s: None where it did not pretrain. Where its events do not tell, epoch_s is all time by the epochs,
-    and other_s and pretrain_epoch_s are 0. spread: how reliable it is, as in `Span.about`.
+    and other_s and pretrain_epoch_s are 0. spread: how reliable it is, as in `Span.about`. run: None while it runs.
     """
 
     config: Config
     epoch_s: float
     pretrain_epoch_s: float | None = None
     other_s: float = START_S
-    epoch_bytes: float = 0.0
-    other_bytes: float = 0.0
     spread: float = 1.0
+    run: Run | None = None
 
-    def seconds(self, epochs: int) -> float:
-        """Of a run of so many epochs that does not pretrain."""
-        return self.other_s + epochs * self.epoch_s
+
+@dataclass(frozen=True)
+class Cost:
+    """How long a run takes from its process to its end, and its training alone, by the paces of comparable runs."""
+
+    span: Span
+    training: Span
+    epochs: int
+    paces: Collection[Pace]
 
 
 class KnownCosts:
     """Estimates costs by the paces of finished, running and recorded runs."""
 
     def __init__(self, finished: Iterable[Pace], recorded: Iterable[Pace] = (), running: Iterable[Pace] = ()):
-        self._finished, self._recorded, self._running = _by_settings(finished), _by_settings(recorded), {}
-        self._starts = {start_of(pace.config) for paces in self._finished.values() for pace in paces}
-        self._add_running(running)
-
-    def _add_running(self, running: Iterable[Pace]) -> None:
+        self._finished, self._recorded = _by_settings(finished), _by_settings(recorded)
         self._running = _by_settings(running)
-        self._starts = {None, *self._starts, *(start_of(p.config) for paces in self._running.values() for p in paces)}
 
     def beside(self, runs: Iterable[Run]) -> "KnownCosts":
         """The same, corrected by the pace of these running ones."""
-        other = KnownCosts(())
-        other._finished, other._recorded, other._starts = self._finished, self._recorded, self._starts
-        other._add_running(_running_paces(runs))
-        return other
+        known = copy.copy(self)
+        read = ((run.config_if_readable(), read_progress(run, run.state())) for run in runs)
+        known._running = _by_settings(pace for each in read if (pace := pace_now(*each)) is not None)
+        return known
 
     def of(self, config: Config, made: Collection = (), pretrains: bool | None = None) -> Cost | None:
         """The cost of a run with these settings; None where no run of its kind is known.
@@ -129,19 +118,31 @@ class KnownCosts:
         made: starts (`start_of`) that will exist besides those of known runs. pretrains: whether it pretrains, where
         that is known.
         """
+        slowdown, spread, load = 1.0, 1.0, 1.0
+        if nearest := _nearest(paces := self._finished, config):
+            slowdown = self._slowdown(config)
+        elif not (nearest := _nearest(paces := self._running, config)):
+            if not (nearest := _nearest(paces := self._recorded, config)):
+                return None
+            spread, load = _OTHERS, busy()
+        each = [pace.other_s + config.epochs * pace.epoch_s for pace in nearest]
+        seconds, least, most = median(each), min(each), max(each)
+        apart = min(ROUGH, max(most / seconds, seconds / least)) if least > 0 else 1.0
+        alike = all(_work(pace.config) == _work(config) for pace in nearest)
+        spread = max(_ALIKE if alike else _OTHERS, spread, apart, *(pace.spread for pace in nearest))
+        epoch_s, start = median(pace.epoch_s for pace in nearest), start_of(config)
         if pretrains is None:
-            pretrains = start_of(config) not in self._starts and start_of(config) not in made
-        if found := _nearest(self._finished, config):
-            return _cost(config, found, self._finished[kind(config)], pretrains, self._slowdown(kind(config)))
-        if found := _nearest(self._running, config):
-            return _cost(config, found, found, pretrains)
-        found = [replace(pace, spread=_ELSEWHERE) for pace in _nearest(self._recorded, config)]
-        return _cost(config, found, self._recorded[kind(config)], pretrains, busy=busy()) if found else None
+            pretrains = start is not None and not any(start in some for some in (made, self._finished, self._running))
+        if pretrains:
+            shown = _pretraining(nearest) or _pretraining(paces[kind(config)])
+            seconds += config.pretrain_epochs * median(shown or [epoch_s * pretraining_share(config)])
+        both = (Span.about(slowdown * one, spread, load) for one in (seconds, epoch_s * config.epochs))
+        return Cost(*both, config.epochs, nearest)
 
-    def _slowdown(self, asked: tuple) -> float:
+    def _slowdown(self, config: Config) -> float:
         """How many times longer than usual an epoch takes at the moment; 1 where no run of this kind is running."""
         ratios = []
-        for now in self._running.get(asked, ()):
+        for now in self._running.get(kind(config), ()):
             usual = [pace for pace in _nearest(self._finished, now.config) if pace.other_s]
             pretrain_epoch_s = median(_pretraining(usual) or [0.0])
             if now.pretrain_epoch_s and pretrain_epoch_s:
@@ -150,21 +151,33 @@ class KnownCosts:
                 ratios.append(now.epoch_s / epoch_s)
         return median(ratios) if ratios else 1.0
 
-    def left(self, run: Run, state: State, now: float) -> Span | None:
-        """How long a running run goes on from `now` (unix seconds) on; None where nothing tells."""
-        return time_left(run.config_if_readable(), read_progress(run, state), now, self)
+    def left(self, run: Run, progress: RunProgress, now: float) -> Span | None:
+        """How long a running run goes on: the rest of its phase by its own pace, and the phases that follow.
+
+        now: unix seconds. None where nothing tells.
+        """
+        share, left = progress.share or 0.0, progress.left_s(now)
+        is_over, phase = share >= 1, None if left is None else Span.about(left, _phase_spread(share))
+        if progress.phase == "train" and (is_over or phase):
+            return Span.about(ENDING_S) if is_over else phase
+        config = run.config_if_readable()
+        usual = config and self.of(config, pretrains=True if progress.phase == "pretrain" else None)
+        if usual is None:
+            return None
+        if progress.phase in ("features", "pretrain") and (is_over or phase):
+            return (Span.about(0.0) if is_over else phase).plus(usual.training).plus(Span.about(ENDING_S))
+        return usual.span.after(0.0 if progress.started is None else now - progress.started)
 
 
-def known_costs(root: Path, kinds: set[tuple] | None = None, with_bytes: bool = True) -> KnownCosts:
+def known_costs(root: Path, kinds: set[tuple] | None = None) -> KnownCosts:
     """What is known in `root` and by recordings: of these kinds with the running runs, or of all kinds without them.
 
-    with_bytes: also what runs take of the disk. Callers that keep the answer for all kinds add running runs (`beside`).
+    Callers that keep the answer for all kinds add running runs (`beside`).
     """
-    finished = finished_paces(root, kinds, with_bytes)
-    if kinds is None:
-        return KnownCosts(finished, _recorded_paces(None, with_bytes))
-    missing = kinds - {kind(pace.config) for pace in finished}
-    return KnownCosts(finished, _recorded_paces(missing, with_bytes)).beside(alive(root, kinds))
+    finished = finished_paces(list_runs(root), kinds)
+    missing = None if kinds is None else kinds - {kind(pace.config) for pace in finished}
+    known = KnownCosts(finished, finished_paces(recorded_runs(), missing))
+    return known if kinds is None else known.beside(alive(root, kinds))
 
 
 def alive(root: Path, kinds: Collection[tuple]) -> list[Run]:
@@ -195,9 +208,10 @@ def busy() -> float:
 
 
 def _by_settings(paces: Iterable[Pace]) -> Mapping[object, list[Pace]]:
+    """The paces by each of `_keys`, and by the start weights that their runs have made."""
     found: dict[object, list[Pace]] = {}
     for pace in paces:
-        for key in _keys(pace.config):
+        for key in (*_keys(pace.config), start_of(pace.config)):
             found.setdefault(key, []).append(pace)
     return found
 
@@ -205,11 +219,12 @@ def _by_settings(paces: Iterable[Pace]) -> Mapping[object, list[Pace]]:
 def _keys(config: Config) -> tuple:
     """From equal settings to the same work an epoch to the same kind."""
     flat = config.flat()
-    return tuple((k, v) for k, v in flat.items() if k not in _FREE), (kind(config), _work(flat)), kind(config)
+    return tuple((k, v) for k, v in flat.items() if k not in _FREE), (kind(config), _work(config)), kind(config)
 
 
-def _work(flat: Mapping[str, object]) -> tuple:
-    return tuple(value for key, value in flat.items() if key.startswith(_WORK))
+def _work(config: Config) -> tuple:
+    """The settings that decide how much work an epoch is."""
+    return tuple(value for key, value in config.flat().items() if key.startswith(_WORK))
 
 
 def _nearest(paces: Mapping[object, list[Pace]], config: Config) -> list[Pace]:
@@ -220,118 +235,46 @@ def _pretraining(paces: Iterable[Pace]) -> list[float]:
     return [pace.pretrain_epoch_s for pace in paces if pace.pretrain_epoch_s is not None]
 
 
-def _cost(
-    config: Config, nearest: list[Pace], of_kind: list[Pace], pretrains: bool, slowdown: float = 1.0, busy: float = 1.0
-) -> Cost:
-    """The median of the nearest paces, with the epochs of `config`."""
-    each = [pace.seconds(config.epochs) for pace in nearest]
-    middle, least, most = median(each), min(each), max(each)
-    alike = all(_work(pace.config.flat()) == _work(config.flat()) for pace in nearest)
-    apart = min(ROUGH, max(most / middle, middle / least)) if least > 0 else 1.0
-    spread = max(_ALIKE if alike else _OTHERS, apart, *(pace.spread for pace in nearest))
-    epoch_s, pretrain_s = median(pace.epoch_s for pace in nearest), 0.0
-    if pretrains:
-        known = _pretraining(nearest) or _pretraining(of_kind) or [epoch_s * heuristics.pretraining_share(config)]
-        pretrain_s = config.pretrain_epochs * median(known)
-    return Cost(
-        Span.about(slowdown * (middle + pretrain_s), spread, busy),
-        Span.about(slowdown * epoch_s * config.epochs, spread, busy),
-        slowdown * pretrain_s,
-        round(median(pace.other_bytes + config.epochs * pace.epoch_bytes for pace in nearest)),
-    )
+# ---------------------------------------------------------------------------------------------------- paces
 
 
-# ---------------------------------------------------------------------------------------------------- running runs
-
-
-def _running_paces(runs: Iterable[Run]) -> list[Pace]:
-    """The paces of running runs, of those that show one already."""
-    found = []
-    for run in runs:
-        config = run.config_if_readable()
-        pace = None if config is None else pace_now(config, read_progress(run, run.state()))
-        found += [] if pace is None else [pace]
-    return found
-
-
-def pace_now(config: Config, progress: RunProgress) -> Pace | None:
+def pace_now(config: Config | None, progress: RunProgress) -> Pace | None:
     """The pace that a running run shows in its present phase; the other phase follows from a rule of thumb."""
     left, share = progress.left_s(progress.written or 0.0), progress.share
-    if left is None or share is None or share >= 1:
+    if config is None or left is None or share is None or share >= 1:
         return None
     whole_s = left / (1 - share)
     if progress.phase == "train":
-        return Pace(config, whole_s / config.epochs, spread=_EARLY_SPREAD if share < _EARLY else SPREAD)
+        return Pace(config, whole_s / config.epochs, spread=_phase_spread(share))
     if progress.phase == "pretrain" and config.pretrain_epochs:
         epoch_s = whole_s / config.pretrain_epochs
-        return Pace(config, epoch_s / heuristics.pretraining_share(config), epoch_s, spread=ROUGH)
+        return Pace(config, epoch_s / pretraining_share(config), epoch_s, spread=ROUGH)
     return None
 
 
-def time_left(config: Config | None, progress: RunProgress, now: float, known: KnownCosts) -> Span | None:
-    """How long a running run goes on: the rest of its phase by its own pace, and the phases that follow.
-
-    config: None where it cannot be read. now: unix seconds.
-    """
-    share, left = progress.share or 0.0, progress.left_s(now)
-    if share >= 1:
-        phase = Span.about(0.0)
-    else:
-        phase = None if left is None else Span.about(left, _EARLY_SPREAD if share < _EARLY else SPREAD)
-    if progress.phase == "train" and phase:
-        return phase if share < 1 else Span.about(ENDING_S)
-    usual = config and known.of(config, pretrains=True if progress.phase == "pretrain" else None)
-    if usual is None:
-        return None
-    if progress.phase in ("features", "pretrain") and phase:
-        return phase.plus(usual.training).plus(Span.about(ENDING_S))
-    return usual.span.after(0.0 if progress.started is None else now - progress.started)
+def _phase_spread(share: float) -> float:
+    return _EARLY_SPREAD if share < _EARLY else SPREAD
 
 
-# ---------------------------------------------------------------------------------------------------- past runs
-
-
-def finished_paces(root: Path, kinds: set[tuple] | None = None, with_bytes: bool = True) -> list[Pace]:
-    """The paces of the finished runs of these kinds, or of all kinds."""
+def finished_paces(runs: Iterable[Run], kinds: Collection[tuple] | None = None) -> list[Pace]:
+    """The paces of those of the runs and recordings that are finished and of these kinds, or of any kind."""
     found = []
-    for run in list_runs(root):
+    for run in runs:
         seconds = run_seconds(run)
         config = run.config_if_readable() if seconds is not None else None
-        if config is None or (kinds is not None and kind(config) not in kinds):
-            continue
-        pace = _pace(run, config, seconds)
-        if with_bytes:
-            of_epochs = folder_bytes(run.snapshots)
-            rest = folder_bytes(run.folder) - of_epochs
-            pace = replace(pace, epoch_bytes=of_epochs / config.epochs, other_bytes=rest)
-        found.append(pace)
-    return found
-
-
-def _recorded_paces(kinds: set[tuple] | None, with_bytes: bool) -> list[Pace]:
-    """The paces of the recordings that come with the program. Their bytes follow from what a run writes."""
-    found = []
-    for run in recorded_runs():
-        config = run.config_if_readable()
-        if config is None or (kinds is not None and kind(config) not in kinds):
-            continue
-        head, last = events_head(run), read_last_event(run.events)
-        if not head or last["kind"] != "finish":
-            continue
-        pace = _pace(run, config, START_S + max(0.0, last["time"] - head[0]["time"]))
-        if not with_bytes:
-            found.append(pace)
-            continue
-        facts = next((event["values"] for event in reversed(head) if event["kind"] == "start"), {})
-        weights, images = (number(facts.get(name), 0.0) for name in ("parameters", "images/unlabeled"))
-        an_epoch = _IMAGE_BYTES * images + min(_SAMPLED, int(images)) * _features(run) * _FEATURE_BYTES
-        size = _CHECKPOINTS * _WEIGHT_BYTES * weights
-        found.append(replace(pace, epoch_bytes=an_epoch, other_bytes=size))
+        if config is not None and (kinds is None or kind(config) in kinds):
+            found.append(_pace(run, config, seconds))
     return found
 
 
 def run_seconds(run: Run) -> float | None:
-    """From the process to the end of a run that finished in its first attempt; None for any other run."""
+    """From the process to the end of a run that finished in its first attempt; None for any other run.
+
+    Of a recording, which has no process: from its first event to its last, and what comes before.
+    """
+    if run.is_recorded:
+        head, last = read_head(run.events), read_last_event(run.events)
+        return START_S + max(0.0, last["time"] - head[0]["time"]) if head and last["kind"] == "finish" else None
     ended, process = run.read_json("exit.json"), run.read_json("process.json")
     began, end = number(process.get("started")), number(ended.get("time"))
     if ended.get("state") != "finished" or ended.get("attempt") != 1 or began is None or end is None:
@@ -346,8 +289,8 @@ def _pace(run: Run, config: Config, seconds: float) -> Pace:
     others; of a single one, what lies before its event since the one before. Making stored features is left out: the
     next run finds them.
     """
-    head, last = events_head(run), read_last_event(run.events)
-    unknown = Pace(config, seconds / config.epochs, 0.0, 0.0)
+    head, last = read_head(run.events), read_last_event(run.events)
+    unknown = Pace(config, seconds / config.epochs, 0.0, 0.0, run=run)
     if not last or len(head) < 2 or head[-1]["kind"] != "train":
         return unknown
     first, before = head[-1], head[-2]
@@ -359,53 +302,49 @@ def _pace(run: Run, config: Config, seconds: float) -> Pace:
     if min(epoch_s, pretrain_s, other_s) < 0:
         return unknown
     other_s = min(other_s, START_S + ENDING_S) if config.features == "stored" else other_s
-    return Pace(config, epoch_s, pretrain_s / config.pretrain_epochs if pretrain_s else None, other_s)
+    return Pace(config, epoch_s, pretrain_s / config.pretrain_epochs if pretrain_s else None, other_s, run=run)
 
 
-def events_head(run: Run) -> list[dict]:
-    """The events of a run up to its first `train` event."""
-    try:
-        about = os.stat(run.events)
-    except OSError:
-        return []
-    return _read_head(run.events, about.st_size, about.st_mtime_ns)
+# ---------------------------------------------------------------------------------------------------- rule of thumb
 
 
-@lru_cache(maxsize=4096)
-def _read_head(path: Path, size: int, _changed: int) -> list[dict]:
-    found, offset = [], 0
-    while offset < min(size, _LONGEST_HEAD):
-        events, end = read_events(path, offset, _CHUNK)
-        for event in events:
-            found.append(event)
-            if event["kind"] == "train":
-                return found
-        if end <= offset:
-            break
-        offset = end
-    return found
+def rule_of_thumb(config: Config, images: int, height: int, width: int, cores: int) -> float | None:
+    """Seconds of a run on so many images of this size; None for a network of which nothing is known."""
+    if config.features == "stored":
+        store_s = _store_seconds(config, images, cores)
+        return None if store_s is None else START_S + store_s + config.epochs * images * _HEAD_S
+    if config.network_name not in _MICROSECONDS:
+        return None
+    pretraining, training = _MICROSECONDS[config.network_name]
+    pretrain_epochs = config.pretrain_epochs if config.network_start == "simclr" else 0
+    work = pretrain_epochs * pretraining + config.epochs * training
+    return START_S + images * height * width * work * 1e-6 / max(1, cores)
 
 
-def _features(run: Run) -> int:
-    """How many features an image has; 0 where the recording kept none."""
-    epochs = snapshots.snapshot_epochs(run.snapshots)
-    try:
-        name = f"epoch-{epochs[-1]:04d}.npz"
-        return snapshots.read_arrays(run.snapshots / name, ("features",))["features"].shape[1]
-    except (UserError, IndexError, KeyError, OSError):
-        return 0
+def pretraining_share(config: Config) -> float:
+    """Seconds of an epoch of pretraining by those of an epoch of training; 1 for an unknown network."""
+    pretraining, training = _MICROSECONDS.get(config.network_name, (1.0, 1.0))
+    return pretraining / training
 
 
-def folder_bytes(folder: Path) -> int:
-    """The size of all files below `folder`; what vanishes meanwhile counts nothing."""
-    total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(parent, name)).st_size
-            except OSError:
-                continue
-    return total
+def _store_seconds(config: Config, images: int, cores: int) -> float | None:
+    """Seconds until all features are stored, 0 where they are: by stores made here, else by the rule of thumb."""
+    flat, views = config.flat(), 1 + config.features_weak_views + config.features_strong_views
+    kept = [store for store in feature_store.kept() if isinstance(store.facts.get("settings"), dict)]
+    same_network = [store for store in kept if _agree(store, flat, "network.")]
+    same = [store for store in same_network if _agree(store, flat, "") and store.store.count == images]
+    missing = images * views - max((min(images * views, sum(store.rows.values())) for store in same), default=0)
+    speeds = [store.picture_s for store in same_network if store.picture_s is not None]
+    if missing == 0 or speeds:
+        return missing * min(speeds, default=0.0)
+    each = _STORED_MICROSECONDS.get(config.network_name)
+    return None if each is None else missing * each * 1e-6 * (config.network_image_size or 224) ** 2 / max(1, cores)
+
+
+def _agree(store: feature_store.StoredEntry, flat: dict[str, object], prefix: str) -> bool:
+    """Whether a store was made with these settings, those whose names contain `prefix`."""
+    made_with = store.facts["settings"]
+    return all(made_with.get(key) == value for key, value in flat.items() if key.startswith(_MATTERS) and prefix in key)
 
 
 # ---------------------------------------------------------------------------------------------------- several runs
@@ -413,15 +352,11 @@ def folder_bytes(folder: Path) -> int:
 
 def at_a_time(spans: Iterable[Span], slots: int) -> Span:
     """How long runs take on so many slots, each begun in its turn on the slot that is free first, as the queue does."""
-    parts = zip(*((span.likely, span.least, span.most) for span in spans))
-    return Span(*[_side_by_side(part, slots) for part in parts] or (0.0, 0.0, 0.0))
-
-
-def _side_by_side(seconds: Iterable[float], slots: int) -> float:
-    free = [0.0] * max(1, slots)
-    for one in seconds:
-        heapq.heapreplace(free, free[0] + one)
-    return max(free)
+    free = [[0.0] * max(1, slots) for _ in Span._fields]
+    for span in spans:
+        for ends, seconds in zip(free, span):
+            heapq.heapreplace(ends, ends[0] + seconds)
+    return Span(*map(max, free))
 
 
 def is_wide(span: Span) -> bool:

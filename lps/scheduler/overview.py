@@ -114,7 +114,7 @@ class QueueSnapshot:
 def read_queue(root: Path, now: float | None = None, known: KnownCosts | None = None) -> QueueSnapshot:
     """known: what finished runs took, where the caller has asked for it before."""
     root, now = Path(root), time.time() if now is None else now
-    known = costs.known_costs(root, with_bytes=False) if known is None else known
+    known = costs.known_costs(root) if known is None else known
     known, alive, broken = _unfinished(root, now, known)
     names = [slot.name for slot in run_slots.every_slot(root)]
     names += sorted({name for item in alive for name in item.slots} - set(names))
@@ -178,7 +178,7 @@ def _unfinished(root: Path, now: float, known: KnownCosts) -> tuple[KnownCosts, 
 def _look_at(run: Run, state: State, now: float, known: KnownCosts) -> RunningJob:
     progress = read_progress(run, state)
     share = None if progress.share == 1.0 else progress.share  # the next phase follows: no "100 %" beside its time
-    left = costs.time_left(run.config_if_readable(), progress, now, known)
+    left = known.left(run, progress, now)
     return RunningJob(run, state, progress.slots, progress.started, share, left)
 
 

@@ -11,7 +11,7 @@ from lps.data.class_shares import PriorAdvice, advise_prior, first_prior
 from lps.data.split import Split, open_world_split
 from lps.files import disk
 from lps.machine import devices
-from lps.scheduler import costs
+from lps.scheduler import costs, disk_use
 from lps.settings import backbone_names
 from lps.settings.config import Config
 from lps.wording import data_size
@@ -124,7 +124,7 @@ def shortage(configs: Sequence[Config], root: Path) -> str:
         return ""
     known = costs.known_costs(root, {costs.kind(config) for config in configs})
     found = [known.of(config) for config in configs]
-    needed = sum(cost.bytes for cost in found if cost)
+    needed = disk_use.expected_bytes(filter(None, found))
     what = "this run" if len(configs) == 1 else f"these {len(configs)} runs"
     if needed > left:
         about = f"about {data_size(needed)}, and {data_size(left)} are free in {place}"

@@ -8,6 +8,7 @@ import stat
 import time
 from collections.abc import Iterator
 from functools import lru_cache
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,6 +23,8 @@ _LONGEST_START = 1 << 16  # bytes of a first line
 MOST_SHOWN, _MOST_READ = 200_000, 128 << 20  # lines and bytes of a file that a page reads: some seconds
 _SURELY_SHOWN, _WINDOW = 8 << 20, 1 << 20  # bytes of a file that is read as a whole; that are looked at at a time
 _FIRST_LINES = 64 << 10  # bytes of the beginning of a file that is not read as a whole
+FIRST_WINDOW = 3 << 13  # bytes from the end that are looked at first: ten epochs of ten classes
+_LONGEST_HEAD = 1 << 22  # bytes in which the first `train` event is looked for
 _NESTED = (list, dict)
 _UNTOLD = (str, dict, bool)  # what no measurement can be
 RESOLVED = {"precision": ("fp32", "bf16"), "test_clusters": ("training", "test")}  # beside the values of a `start`
@@ -125,22 +128,39 @@ def read_events(path: Path, offset: int = 0, most: int = -1) -> tuple[list[dict]
     except OSError:
         return [], 0
     end = data.rfind(b"\n") + 1
-    return [_as_now(path, event) for line in data[:end].split(b"\n") if (event := event_of(line))], offset + end
+    return [as_now(path, event) for line in data[:end].split(b"\n") if (event := event_of(line))], offset + end
 
 
 def read_last_event(path: Path, since: int = 0, window: int = 1 << 18) -> dict | None:
     """The last event after byte `since`, None where there is none; reads at most the last `window` bytes."""
     try:
-        with open_regular(path) as file:
-            size = os.fstat(file.fileno()).st_size
-            start = max(since, size - window, 0)
-            file.seek(start)
-            data = file.read()
+        with open_regular(path, buffering=0) as file:
+            start = max(since, os.fstat(file.fileno()).st_size - window, 0)
+            events = (event_of(line) for line in lines_backwards(file, start))
+            return next((as_now(path, event) for event in events if event is not None), None)
     except OSError:
         return None
-    whole = data[: data.rfind(b"\n") + 1]
-    lines = (whole if start == since else whole.partition(b"\n")[2]).split(b"\n")
-    return next((_as_now(path, event) for line in reversed(lines) if (event := event_of(line)) is not None), None)
+
+
+def read_head(path: Path) -> list[dict]:
+    """The events of a file up to its first `train` event, in its first `_LONGEST_HEAD` bytes."""
+    try:
+        about = os.stat(path)
+        return _read_head(path, about.st_size, about.st_ino, about.st_mtime_ns)
+    except OSError:
+        return []
+
+
+@lru_cache(maxsize=4096)
+def _read_head(path: Path, size: int, _inode: int, _changed: int) -> list[dict]:
+    found = []
+    with open_regular(path) as file:
+        for line in _lines(file, min(size, _LONGEST_HEAD)):
+            event = event_of(line) if line.endswith(b"\n") else None
+            found += [] if event is None else [as_now(path, event)]
+            if event is not None and event["kind"] == "train":
+                break
+    return found
 
 
 def rewind(events: list[dict]) -> list[dict]:
@@ -224,7 +244,7 @@ def read_history(path: Path, end: int | None = None, start: int = 0) -> Iterator
                     later.pop()
                 limit = later[-1][1] if later else None
                 if limit is None or event["kind"] == "start" or event["epoch"] + (event["kind"] == "pretrain") <= limit:
-                    yield names.admit(_as_now(path, event))
+                    yield names.admit(as_now(path, event))
     except OSError:
         return
 
@@ -241,7 +261,7 @@ def resolved(event: dict) -> dict[str, str]:
     return {name: event[name] for name, words in RESOLVED.items() if event.get(name) in words}
 
 
-def _as_now(path: Path, event: dict) -> dict:
+def as_now(path: Path, event: dict) -> dict:
     """The event with measurements under the names that they have now.
 
     LPS once called the divergence of its margin `kl`, and the other one `kl/reverse`. Now `kl` is KL(prior, estimate)
@@ -303,6 +323,27 @@ def _lines(file: BinaryIO, end: int, start: int = 0) -> Iterator[bytes]:
             _pass_line(file)
             position = file.tell()
         yield line
+
+
+def lines_backwards(file: FileIO, start: int = 0) -> Iterator[bytes]:
+    """The whole lines of a file from byte `start` on, the last one first; every byte is read once.
+
+    The last `FIRST_WINDOW` bytes are read first. Of a line that is too long for an event, or that begins before
+    `start`, some end comes, which is no event either.
+    """
+    position, window = max(start, file.seek(0, os.SEEK_END)), FIRST_WINDOW
+    later, is_torn = b"", True  # the beginning of a line whose own beginning is further ahead; after the last line end
+    while position > start:
+        before, position = position, max(start, position - window)
+        file.seek(position)
+        first, *lines = (file.read(before - position) + later).split(b"\n")
+        later, lines = (first, lines) if position > start else (b"", [first, *lines])
+        later = later[: MOST_LINE + 1]
+        if lines and is_torn:
+            is_torn = False
+            lines.pop()
+        yield from reversed(lines)
+        window = min(4 * window, MOST_LINE)
 
 
 def _pass_line(file: BinaryIO) -> None:

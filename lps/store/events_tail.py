@@ -1,6 +1,5 @@
 """The newest epochs of a run, read from the end of its events: for lists of many runs. Standard library only."""
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -8,11 +7,9 @@ from io import FileIO
 from pathlib import Path
 
 from lps.files.atomic import open_regular
-from lps.files.versions import MOST_LINE
-from lps.store.events import Later, Names, event_of
+from lps.store.events import Later, Names, as_now, event_of, lines_backwards
 
 EPOCHS = 10  # evaluations that are enough for the list and the alarms
-FIRST_WINDOW = 3 << 13  # bytes from the end that are looked at first: ten epochs of ten classes
 _TRAINING = re.compile(rb'\s*\{\s*"kind"\s*:\s*"train"')
 
 
@@ -43,7 +40,7 @@ def read_recent(path: Path, epochs: int = EPOCHS) -> Recent:
     try:
         with open_regular(path, buffering=0) as file:
             names = Names()
-            found = [names.admit(event) for event in _newest(_lines_backwards(file), epochs)][::-1]
+            found = [names.admit(as_now(path, event)) for event in _newest(lines_backwards(file), epochs)][::-1]
             first = _seen(file)
     except OSError:
         return Recent()
@@ -77,26 +74,6 @@ def _newest(lines: Iterable[bytes], epochs: int) -> Iterator[dict]:
         evaluations += event["kind"] == "eval"
         if evaluations == epochs:
             return
-
-
-def _lines_backwards(file: FileIO) -> Iterator[bytes]:
-    """The whole lines of a file, the last one first; every byte is read once, the last `FIRST_WINDOW` at first.
-
-    Of a line that is too long for an event some end comes, which is none either.
-    """
-    position, window = file.seek(0, os.SEEK_END), FIRST_WINDOW
-    later, is_torn = b"", True  # the beginning of a line whose own beginning is further ahead; after the last line end
-    while position:
-        before, position = position, max(0, position - window)
-        file.seek(position)
-        first, *lines = (file.read(before - position) + later).split(b"\n")
-        later, lines = (first, lines) if position else (b"", [first, *lines])
-        later = later[: MOST_LINE + 1]
-        if lines and is_torn:
-            is_torn = False
-            lines.pop()
-        yield from reversed(lines)
-        window = min(4 * window, MOST_LINE)
 
 
 def _seen(file: FileIO) -> int:

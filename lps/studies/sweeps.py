@@ -12,7 +12,7 @@ from lps.cluster import executors, job_options
 from lps.errors import UserError, shorten, shown
 from lps.files.atomic import as_user_error, clean_line
 from lps.files.locks import claim
-from lps.scheduler import costs, launcher, queue, run_slots, submit
+from lps.scheduler import costs, disk_use, launcher, queue, run_slots, submit
 from lps.settings.config import Config
 from lps.store import titles
 from lps.store.run_folders import list_runs
@@ -174,7 +174,7 @@ def add_up(left: Sequence[Config], expected: Sequence[costs.Cost | None]) -> Est
     """The cost of all that is left to do, of what is known of each."""
     found = [cost for cost in expected if cost is not None]
     unknown = dict.fromkeys(f"{c.method} on {c.dataset}" for c, cost in zip(left, expected) if cost is None)
-    span, size = costs.at_a_time((cost.span for cost in found), 1), sum(cost.bytes for cost in found)
+    span, size = costs.at_a_time((cost.span for cost in found), 1), disk_use.expected_bytes(found)
     return Estimate(span, size, len(left), len(left) - len(found), tuple(unknown))
 
 

@@ -121,7 +121,7 @@ def whole(path):
 @pytest.mark.parametrize("run", recorded_runs(), ids=lambda run: run.id[-6:])
 @pytest.mark.parametrize("window", [64, 1000, 1 << 16])
 def test_the_end_of_the_file_says_what_the_whole_says(run, window, monkeypatch):
-    monkeypatch.setattr("lps.store.events_tail.FIRST_WINDOW", window)
+    monkeypatch.setattr("lps.store.events.FIRST_WINDOW", window)
     recent = read_recent(run.events)
     last, evals = whole(run.events)
     assert list(recent.evaluations) == evals[-EPOCHS:] and recent.epoch == evals[-1][0]
@@ -137,7 +137,7 @@ def write(path, events):
 
 
 def test_a_resumed_run_counts_from_where_it_resumed(tmp_path, monkeypatch):
-    monkeypatch.setattr("lps.store.events_tail.FIRST_WINDOW", 200)
+    monkeypatch.setattr("lps.store.events.FIRST_WINDOW", 200)
     path = tmp_path / "events.jsonl"
     first = [("start", 0, {"classes/seen": 5, "classes/total": 10}, {})]
     first += [("eval", n, {"accuracy/all": n / 100}, {}) for n in range(1, 41)]

@@ -13,6 +13,7 @@ import pytest
 from lps import __main__
 from lps.analysis import labels, naming, projection
 from lps.errors import UserError
+from lps.files.disk import folder_bytes
 from lps.interop import recording
 from lps.interop.recording import record
 from lps.scheduler import launcher
@@ -153,12 +154,12 @@ def test_one_epoch_is_its_own_first_and_last():
 
 
 def test_a_long_run_keeps_fewer_epochs(source, recorded, tmp_path, monkeypatch):
-    whole = recording._size(recorded.folder)
+    whole = folder_bytes(recorded.folder)
     monkeypatch.setattr(recording, "SIZE", whole - 12_000)
     made = record(source, tmp_path)
     kept = snapshot_epochs(made.snapshots)
     assert 2 <= len(kept) < EPOCHS and (kept[0], kept[-1]) == (1, EPOCHS)
-    assert recording._size(made.folder) <= whole - 12_000
+    assert folder_bytes(made.folder) <= whole - 12_000
 
 
 def test_what_cannot_be_small_is_refused_and_leaves_nothing(source, tmp_path, monkeypatch):
@@ -259,7 +260,7 @@ def test_the_recordings_that_come_along_are_whole_small_and_alike():
     for name, run in found.items():
         first = read_split(found["Photographs: LPS" if name in photographs else "LPS"].folder)
         assert run.state().name == "finished"
-        assert recording._size(run.folder) < (1_000_000 if name in photographs else 420_000)
+        assert folder_bytes(run.folder) < (1_000_000 if name in photographs else 420_000)
         assert thumbnails.are_kept(run) == (name in photographs)
         assert recording.portable(run.config()) == run.config()
         split, targets = read_split(run.folder)
@@ -268,7 +269,7 @@ def test_the_recordings_that_come_along_are_whole_small_and_alike():
         assert len(labels.pictures(run, split, targets).pixels) == len(targets)
         for path in run.folder.rglob("*.json*"):
             assert '"/' not in path.read_text(), path
-    assert not list(run_folders.RECORDED.rglob("*.pt")) and recording._size(run_folders.RECORDED) < 3_500_000
+    assert not list(run_folders.RECORDED.rglob("*.pt")) and folder_bytes(run_folders.RECORDED) < 3_500_000
 
 
 def test_a_copy_of_a_recording_elsewhere_is_one_too(recorded, tmp_path):

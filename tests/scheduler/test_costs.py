@@ -5,11 +5,12 @@ import json
 import pytest
 
 from lps.data import feature_store
+from lps.files import disk
 from lps.files.atomic import write_json
-from lps.scheduler import costs, heuristics
+from lps.scheduler import costs, disk_use
 from lps.scheduler.costs import Span
 from lps.settings.config import configure
-from lps.store.run_folders import create_run
+from lps.store.run_folders import create_run, list_runs
 from lps.store.run_progress import RunProgress, read_progress
 from lps.store.runs import State
 
@@ -23,8 +24,8 @@ def made(root, seconds, *, state="finished", attempt=1, **settings):
 
 def seconds(root, **settings):
     config = configure(settings)
-    cost = costs.KnownCosts(costs.finished_paces(root, {costs.kind(config)})).of(config)
-    return cost and cost.seconds
+    cost = costs.KnownCosts(costs.finished_paces(list_runs(root), {costs.kind(config)})).of(config)
+    return cost and cost.span.likely
 
 
 def test_the_nearest_runs_count_first(tmp_path):
@@ -62,7 +63,7 @@ def test_start_up_stays_and_only_epochs_grow(tmp_path, reused):
     """By hand: 8 s to begin, 100 s of pretraining in 20 epochs where it is not reused, 3 s an epoch, 1 s to end."""
     run = made(tmp_path, 0, epochs=2, **{"pretrain.epochs": 20})
     told(run, start=8, pretrained=100, reused=reused, epoch=3, ending=1)
-    an_epoch = 3 * heuristics.pretraining_share(run.config()) if reused else 5  # of a pretraining that nobody has done
+    an_epoch = 3 * costs.pretraining_share(run.config()) if reused else 5  # of a pretraining that nobody has done
     for epochs, pretrain in ((2, 20), (200, 20), (200, 10), (1, 40), (5, 0)):
         wanted = {"epochs": epochs, "pretrain.epochs": pretrain}
         there = 9 + 3 * epochs
@@ -85,18 +86,19 @@ def test_events_that_do_not_fit_count_for_nothing(tmp_path):
 
 def test_checkpoints_stay_and_snapshots_grow(tmp_path):
     run = made(tmp_path, 4, epochs=2)
-    rest = costs.folder_bytes(run.folder)
+    rest = disk.folder_bytes(run.folder)
     run.snapshots.mkdir(exist_ok=True)
     (run.snapshots / "epoch-0001.npz").write_bytes(bytes(2000))
     config = configure({"epochs": 10})
-    assert costs.KnownCosts(costs.finished_paces(tmp_path)).of(config).bytes == rest + 5 * 2000
+    cost = costs.KnownCosts(costs.finished_paces(list_runs(tmp_path))).of(config)
+    assert disk_use.expected_bytes([cost]) == rest + 5 * 2000
 
 
 def test_own_runs_go_before_recordings(tmp_path):
     own, other = configure({"epochs": 2}), configure({"epochs": 2, "method": "orca"})
     recorded = [costs.Pace(configure({"epochs": 40}), 10.0, 0.0), costs.Pace(other, 2.0, 0.0, other_s=3.0)]
     known = costs.KnownCosts([costs.Pace(own, 1.0, 0.0, other_s=18.0)], recorded)
-    assert known.of(configure({"epochs": 40})).seconds == 58 and known.of(other).seconds == 7
+    assert known.of(configure({"epochs": 40})).span.likely == 58 and known.of(other).span.likely == 7
     assert known.of(configure({"method": "fixmatch"})) is None
 
 
@@ -124,10 +126,11 @@ def test_bytes_are_those_of_all_files_below(tmp_path):
     (run.folder / "snapshots").mkdir()
     (run.folder / "snapshots" / "epoch-0001.npz").write_bytes(bytes(12_345))
     (run.folder / "link").symlink_to("/nowhere")
-    (pace,) = costs.finished_paces(tmp_path, {costs.kind(configure({}))})
+    config = configure({"epochs": 2})
     files = ("config.json", "meta.json", "process.json", "exit.json")
-    assert pace.epoch_bytes * run.config().epochs == pytest.approx(12_345)
-    assert pace.other_bytes == sum((run.folder / name).stat().st_size for name in files) + len("/nowhere")
+    rest = sum((run.folder / name).stat().st_size for name in files) + len("/nowhere")
+    cost = costs.KnownCosts(costs.finished_paces(list_runs(tmp_path))).of(config)
+    assert disk_use.expected_bytes([cost]) == round(rest + 2 * 12_345 / run.config().epochs)
 
 
 def test_what_runs_now_corrects_what_has_run_and_goes_before_recordings():
@@ -135,9 +138,9 @@ def test_what_runs_now_corrects_what_has_run_and_goes_before_recordings():
     usual = costs.Pace(config, 2.0, 0.0, other_s=10.0)
     now = costs.pace_now(config, RunProgress("train", step=50, steps=100, eta_s=30.0, written=5.0))
     assert (now.other_s, now.epoch_s) == (costs.START_S, 6.0)
-    assert costs.KnownCosts([usual], running=[now]).of(config).seconds == 90  # three times as slow at the moment
+    assert costs.KnownCosts([usual], running=[now]).of(config).span.likely == 90  # three times as slow at the moment
     other = costs.Pace(config, 50.0, 0.0)
-    assert costs.KnownCosts([], [other], [now]).of(config).seconds == costs.START_S + 60
+    assert costs.KnownCosts([], [other], [now]).of(config).span.likely == costs.START_S + 60
 
 
 @pytest.mark.parametrize("progress", [
@@ -149,7 +152,7 @@ def test_a_pace_that_is_none_counts_for_nothing(progress, tmp_path):
     write_json(run.folder / "progress.json", progress | {"time": 1001.0})
     read = read_progress(run, State("running", attempt=1))
     assert costs.pace_now(configure({}), read) is None
-    left = costs.time_left(configure({}), read, 0.0, costs.KnownCosts([]))
+    left = costs.KnownCosts([]).left(run, read, 0.0)
     assert left is None or left.most < 1e9
 
 
@@ -157,7 +160,7 @@ def test_where_little_is_known_a_range_is_said(monkeypatch):
     monkeypatch.setattr(costs, "busy", lambda: 3.0)
     recorded = costs.Pace(configure({"epochs": 10}), 6.0, 0.0, 0.0)
     found = costs.KnownCosts([], [recorded]).of(configure({"epochs": 10}))
-    assert (found.seconds, costs.span_in_words(found.span)) == (60.0, "30 s to 6 min")
+    assert (found.span.likely, costs.span_in_words(found.span)) == (60.0, "30 s to 6 min")
     own = costs.KnownCosts([recorded]).of(configure({"epochs": 10}))
     assert costs.span_in_words(own.span) == "60 s"
     words = [costs.span_in_words(Span(1, *ends)) for ends in ((60, 600), (240, 1200), (1, 8), (3000, 30_000))]
@@ -166,8 +169,8 @@ def test_where_little_is_known_a_range_is_said(monkeypatch):
 
 def test_a_run_on_stored_features_costs_its_store_once():
     """By hand: seven views of 1,000 pictures, of which some are there; 0.002 s a view here before."""
-    config, head = configure({"features": "stored", "epochs": 10}), heuristics.START_S + 10 * 1000 * 180e-6
-    rough = heuristics.seconds(config, 1000, 32, 32, 2)
+    config, head = configure({"features": "stored", "epochs": 10}), costs.START_S + 10 * 1000 * 180e-6
+    rough = costs.rule_of_thumb(config, 1000, 32, 32, 2)
     assert rough == pytest.approx(head + 7000 * 160**2 * 0.2e-6 / 2)
     folder = feature_store.home() / "digits-1"
     folder.mkdir(parents=True)
@@ -176,9 +179,9 @@ def test_a_run_on_stored_features_costs_its_store_once():
         for view in range(done):
             lines = [{"rows": rows, "sha256": "", "s": 0.002 * rows} for rows in (256, 256, 256, 232)]
             (folder / f"{view}.pieces").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        assert heuristics.seconds(config, 1000, 32, 32, 2) == pytest.approx(head + 0.002 * (7000 - 1000 * done))
+        assert costs.rule_of_thumb(config, 1000, 32, 32, 2) == pytest.approx(head + 0.002 * (7000 - 1000 * done))
     other = configure({"features": "stored", "epochs": 10, "dataset.images_per_class": 9})
-    assert heuristics.seconds(other, 1000, 32, 32, 2) == pytest.approx(head + 14)
+    assert costs.rule_of_thumb(other, 1000, 32, 32, 2) == pytest.approx(head + 14)
 
 
 def test_runs_on_pictures_tell_nothing_of_those_on_features(tmp_path):
@@ -188,6 +191,6 @@ def test_runs_on_pictures_tell_nothing_of_those_on_features(tmp_path):
 
 def test_the_next_run_is_not_told_to_take_what_making_the_store_took(tmp_path):
     run = made(tmp_path, 0, epochs=10, features="stored")
-    told(run, start=heuristics.START_S + 300, pretrained=0, reused=True, epoch=2, ending=1)
-    expected = heuristics.START_S + costs.ENDING_S + 20
+    told(run, start=costs.START_S + 300, pretrained=0, reused=True, epoch=2, ending=1)
+    expected = costs.START_S + costs.ENDING_S + 20
     assert seconds(tmp_path, epochs=10, features="stored", seed=1) == pytest.approx(expected)

@@ -188,8 +188,8 @@ def test_what_is_asked_of_a_kind_alone_knows_its_running_runs_too(root, alive):
     told(finished(root, 1.0, seed=99, epochs=40), start=8, pretrained=20, epoch=1.0)
     run = alive(make(root, seed=1, epochs=40), "cpu-0", phase="pretrain", step=25, steps=100, eta_s=45.0)
     config = run.config()
-    assert costs.known_costs(root, {costs.kind(config)}).of(config).seconds == pytest.approx(3 * (8 + 40))
-    assert costs.known_costs(root).of(config).seconds == pytest.approx(8 + 20 + 40)
+    assert costs.known_costs(root, {costs.kind(config)}).of(config).span.likely == pytest.approx(3 * (8 + 40))
+    assert costs.known_costs(root).of(config).span.likely == pytest.approx(8 + 20 + 40)
 
 
 def test_a_run_of_a_kind_that_never_finished_is_judged_by_what_it_shows_itself(root, alive):
@@ -197,7 +197,7 @@ def test_a_run_of_a_kind_that_never_finished_is_judged_by_what_it_shows_itself(r
     pretraining = alive(make(root, seed=1), "cpu-0", phase="pretrain", step=50, steps=100, eta_s=100.0)
     asked(root, 1)
     found = overview.read_queue(root, NOW)
-    left, usual = found.going[0].left, costs.heuristics.pretraining_share(pretraining.config())
+    left, usual = found.going[0].left, costs.pretraining_share(pretraining.config())
     epochs, pretrained = pretraining.config().epochs, pretraining.config().pretrain_epochs
     assert left.likely == pytest.approx(100 + 200 / pretrained * epochs / usual + costs.ENDING_S)
     assert costs.is_wide(left) and " to " in overview.left_in_words(left)
@@ -268,8 +268,8 @@ def test_costs_do_not_depend_on_runs_of_other_kinds(tmp_path_factory, done, want
         run = make(root, **wanted)
         config = run.config()
         expected = costs.known_costs(root, {costs.kind(config)}).of(config)
-        found = costs.known_costs(root, with_bytes=False).of(config)
-    assert (found and found.seconds) == (None if expected is None else pytest.approx(expected.seconds))
+        found = costs.known_costs(root).of(config)
+    assert (found and found.span.likely) == (None if expected is None else pytest.approx(expected.span.likely))
 
 
 def test_the_date_is_said_where_it_is_another_one():

@@ -23,4 +23,4 @@ def test_the_same_search_has_the_name_that_it_had():
 
 def test_an_imbalance_is_another_amount_of_work_and_other_start_weights():
     plain, unequal = configure(), configure({"split.imbalance": 50.0})
-    assert costs._work(plain.flat()) != costs._work(unequal.flat()) and costs.start_of(plain) != costs.start_of(unequal)
+    assert costs._work(plain) != costs._work(unequal) and costs.start_of(plain) != costs.start_of(unequal)

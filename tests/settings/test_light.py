@@ -11,7 +11,7 @@ from lps.cli._parser import parser
 from lps.cli.training import checked_config
 from lps.machine import devices
 from lps.machine.devices import Device
-from lps.scheduler import heuristics, launcher, submit
+from lps.scheduler import costs, launcher, submit
 from lps.settings import catalog, recipes
 from lps.settings.config import configure, protocol_parameters
 from lps.ui.forms import form
@@ -151,10 +151,10 @@ def test_the_form_chooses_by_the_machine_and_says_how_long(tmp_path, pictures, m
 
 def test_a_guess_grows_with_work_and_shrinks_with_cores():
     config = configure({"dataset": "folder", "dataset.path": "x"} | recipes.LIGHT)
-    one = heuristics.seconds(config, 1000, 32, 32, 2)
-    assert heuristics.seconds(config, 2000, 32, 32, 2) > 1.9 * one > 1.9 * heuristics.seconds(config, 1000, 32, 32, 4)
-    assert heuristics.seconds(config, 1000, 64, 64, 2) > 3.5 * one
-    assert heuristics.seconds(configure({"dataset": "folder", "network.name": "resnet50"}), 9, 9, 9, 1) is None
+    one = costs.rule_of_thumb(config, 1000, 32, 32, 2)
+    assert costs.rule_of_thumb(config, 2000, 32, 32, 2) > 1.9 * one > 1.9 * costs.rule_of_thumb(config, 1000, 32, 32, 4)
+    assert costs.rule_of_thumb(config, 1000, 64, 64, 2) > 3.5 * one
+    assert costs.rule_of_thumb(configure({"dataset": "folder", "network.name": "resnet50"}), 9, 9, 9, 1) is None
 
 
 @pytest.mark.parametrize("page, address", [("story", {"step": "8"}), ("home", {}), ("launch", {"dataset": "folder"})])

@@ -200,7 +200,7 @@ def test_memory_does_not_grow_with_the_records(tmp_path, read):
 @pytest.mark.parametrize("window", [1, 100, 3 << 13])
 @pytest.mark.parametrize("seed", range(20))
 def test_the_newest_records_are_those_of_the_whole(tmp_path, monkeypatch, seed, window):
-    monkeypatch.setattr(recent, "FIRST_WINDOW", window)
+    monkeypatch.setattr(events, "FIRST_WINDOW", window)
     path = tmp_path / "events.jsonl"
     path.write_bytes(b"".join(story(seed, 80)) + b'{"kind":"eval","step"')
     whole, found = rewind(read_events(path)[0]), read_recent(path)

@@ -6,7 +6,7 @@ import streamlit as st
 
 from lps.charts.event_log import History
 from lps.machine import devices
-from lps.scheduler import costs, heuristics, overview
+from lps.scheduler import costs, overview
 from lps.scheduler.costs import KnownCosts, Span
 from lps.settings.config import Config
 from lps.store.run_progress import read_progress
@@ -31,13 +31,13 @@ def known_costs() -> KnownCosts:
 
 @st.cache_resource(ttl=_KNOWN_S, max_entries=4, show_spinner=False)
 def _known_costs(root: str) -> KnownCosts:
-    return costs.known_costs(select.runs_root(), with_bytes=False)
+    return costs.known_costs(select.runs_root())
 
 
 def left_in_words(run: Run, state: State, now: float | None = None) -> str:
     """ "about 4 min left", of a running run."""
-    known = known_costs().beside([run])
-    return overview.left_in_words(known.left(run, state, time.time() if now is None else now))
+    known, now = known_costs().beside([run]), time.time() if now is None else now
+    return overview.left_in_words(known.left(run, read_progress(run, state), now))
 
 
 def estimate_run(config: Config, shape: tuple[int, int, int] | None = None) -> Span | None:
@@ -52,8 +52,8 @@ def estimate_run(config: Config, shape: tuple[int, int, int] | None = None) -> S
     on_cpu = config.device == "cpu" or (config.device == "auto" and not devices.available_gpus())
     if not on_cpu or shape is None:
         return None
-    rough = heuristics.seconds(config, *shape, devices.available_cores())
-    return None if rough is None else Span(rough, rough, rough * costs.ROUGH * costs.busy())
+    rough = costs.rule_of_thumb(config, *shape, devices.available_cores())
+    return None if rough is None else Span.about(rough, 1.0, costs.ROUGH * costs.busy())
 
 
 def in_words(span: Span | None, runs: int) -> str:

@@ -240,9 +240,8 @@ def _preview(draft: _SweepDraft) -> None:
     wanted = sweeps.sketch(draft.asked, root, draft.name)
     left = [item.config for item in wanted.items if item.action != "exists"]
     keys = tuple(config.to_json() for config in left)
-    found = _costs(str(root), keys, left)
+    found, estimate = _estimate(str(root), keys, left)
     times = {key: "unknown" if cost is None else costs.span_in_words(cost.span) for key, cost in zip(keys, found)}
-    estimate = sweeps.add_up(left, found)
     st.subheader("Preview", anchor=False)
     place = execution_target.read_target()
     slots = run_slots.at_once(left, root) if place.is_here else 1
@@ -319,9 +318,10 @@ def _cost_in_words(estimate: Estimate, each: Sequence[Cost | None], slots: int) 
 
 
 @st.cache_resource(ttl=20, max_entries=50, show_spinner=False)
-def _costs(root: str, keys: tuple[str, ...], _configs: list[Config]) -> list[Cost | None]:
-    """What each will cost, None where no run of its kind has finished; asked of the disk every 20 s at most."""
-    return sweeps.expected(_configs, select.runs_root())
+def _estimate(root: str, keys: tuple[str, ...], _configs: list[Config]) -> tuple[list[Cost | None], Estimate]:
+    """The cost of each (None where no run of its kind has finished) and of all, read at most every 20 s."""
+    found = sweeps.expected(_configs, select.runs_root())
+    return found, sweeps.add_up(_configs, found)
 
 
 def _offer_start(wanted: Sweep, draft: _SweepDraft, place: ExecutionTarget) -> None:

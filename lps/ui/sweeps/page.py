@@ -18,6 +18,7 @@ from lps.report import sweep_report
 from lps.scheduler import cluster_submit, costs, launcher, overview, run_slots
 from lps.settings import catalog, cli_args
 from lps.store import titles
+from lps.store.run_progress import read_progress
 from lps.store.runs import Run
 from lps.studies import presets, sweep_records, sweeps
 from lps.studies.sweep_layout import SweepSpec
@@ -187,7 +188,7 @@ def remaining_in_words(now: SweepCourse) -> str:
     known, made, left = estimates.known_costs().beside([item.run for item in going.values()]), set(), []
     for item in sorted(moving, key=lambda item: item.run.id not in going):
         if item.run.id in going:
-            left.append(known.left(item.run, item.state, time.time()))
+            left.append(known.left(item.run, read_progress(item.run, item.state), time.time()))
         else:
             cost = known.of(item.config, made)
             left.append(cost and cost.span)

@@ -1,0 +1,48 @@
+"""How many bytes runs will write: the median of comparable runs (lps.scheduler.costs)."""
+
+from collections.abc import Iterable
+from functools import cache
+from statistics import median
+
+from lps.errors import UserError
+from lps.files.disk import folder_bytes
+from lps.scheduler.costs import Cost
+from lps.store import snapshots
+from lps.store.desired_state import number
+from lps.store.events import read_head
+from lps.store.runs import Run
+
+_CHECKPOINTS, _WEIGHT_BYTES = 3, 8  # the two newest and the best; a float32 weight with its momentum
+_IMAGE_BYTES, _FEATURE_BYTES, _SAMPLED = 4, 2, 1000  # a snapshot's prediction; a feature of at most so many images
+
+
+def expected_bytes(costs: Iterable[Cost]) -> int:
+    """Bytes of the folders of all runs with these costs together; paces of runs that are still running count as 0."""
+    written, total = cache(_written), 0
+    for cost in costs:
+        each = (written(pace.run, pace.config.epochs) for pace in cost.paces)
+        total += round(median(other + cost.epochs * an_epoch for an_epoch, other in each))
+    return total
+
+
+def _written(run: Run | None, epochs: int) -> tuple[float, float]:
+    """Bytes of an epoch, and of everything else. Those of a recording follow from what a run writes."""
+    if run is None:
+        return 0.0, 0.0
+    if not run.is_recorded:
+        of_epochs = folder_bytes(run.snapshots)
+        return of_epochs / epochs, folder_bytes(run.folder) - of_epochs
+    starts = [event["values"] for event in read_head(run.events) if event["kind"] == "start"]
+    weights, images = (number(dict(*starts[-1:]).get(name), 0.0) for name in ("parameters", "images/unlabeled"))
+    features = min(_SAMPLED, int(images)) * _width(run) * _FEATURE_BYTES
+    return _IMAGE_BYTES * images + features, _CHECKPOINTS * _WEIGHT_BYTES * weights
+
+
+def _width(recording: Run) -> int:
+    """How many features an image has; 0 where the recording kept none."""
+    epochs = snapshots.snapshot_epochs(recording.snapshots)
+    try:
+        name = f"epoch-{epochs[-1]:04d}.npz"
+        return snapshots.read_arrays(recording.snapshots / name, ("features",))["features"].shape[1]
+    except (UserError, IndexError, KeyError, OSError):
+        return 0
