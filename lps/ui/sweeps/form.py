@@ -7,7 +7,6 @@ page, the command and what is kept beside the runs mean the same. The form stand
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import pandas as pd
 import streamlit as st
 
 from lps.errors import UserError
@@ -21,7 +20,8 @@ from lps.studies.sweep_layout import SweepSpec
 from lps.studies.sweeps import Estimate, Sweep
 from lps.ui.forms import execution_target, fields, form, starting
 from lps.ui.forms.execution_target import ExecutionTarget
-from lps.ui.shared import escape, notices, select, take_away, url_fields
+from lps.ui.shared import data_table, escape, notices, select, take_away, url_fields
+from lps.ui.shared.data_table import Column
 from lps.ui.sweeps import table
 from lps.wording import counted, data_size
 
@@ -31,10 +31,6 @@ _MODES = {"grid": "Grid", "list": "List", "random": "Random"}
 _ACTIONS = {"new": "new", "exists": "exists ({}), not run again", "resumed": "resumes: {}"}
 _MOST_ROWS = 12  # of the preview that are seen at once
 HERE = ExecutionTarget(None, {})
-# Of the preview: what it takes stands beside the run, where a telephone still shows it.
-_COLUMNS = {"Run": st.column_config.TextColumn(width="medium")} | dict.fromkeys(
-    ("Time", "Status"), st.column_config.TextColumn(width="small")
-)
 
 
 @dataclass(frozen=True)
@@ -144,15 +140,12 @@ def _ask_seeds(errors: dict[str, str]) -> tuple[int, ...]:
 
 def _ask_retries() -> int:
     """How often; a cluster has its own way of doing it, so there is nothing to ask."""
-    about, is_away = (
-        "How often a run is restarted after a crash",
-        not execution_target.read_target().is_here,
-    )
-    if is_away:
-        about = execution_target.read_target().without("retries")
+    place, about = execution_target.read_target(), "How often a run is restarted after a crash"
+    if not place.is_here:
+        about = place.without("retries")
         url_fields.put("sweep_retries", None)
-    most = queue.MOST_RETRIES
-    return url_fields.whole("Retries after a crash", "sweep_retries", 0, most, help=about, disabled=is_away)
+    options = {"help": about, "disabled": not place.is_here}
+    return url_fields.whole("Retries after a crash", "sweep_retries", 0, queue.MOST_RETRIES, **options)
 
 
 def _ask_datasets(preset: presets.Preset) -> tuple[str, ...]:
@@ -253,23 +246,12 @@ def _preview(draft: _SweepDraft) -> None:
     _offer_start(wanted, draft, place)
     if not place.errors and (staying := sweeps.staying_in_words(wanted.items, place.on)):
         st.info(f"{staying}.", icon=":material/schedule:")
-    rows = [
-        {
-            "Run": item.label,
-            "Status": _ACTIONS[item.action].format(item.state.name if item.state else ""),
-            "Time": times.get(item.config.to_json(), ""),
-        }
-        for item in wanted.items
+    columns = [
+        Column("Run", lambda item: item.label, "text", "medium"),
+        Column("Time", lambda item: times.get(item.config.to_json(), ""), "text", "small"),
+        Column("Status", lambda item: _ACTIONS[item.action].format(item.state and item.state.name), "text", "small"),
     ]
-    height = 38 + 35 * min(_MOST_ROWS, len(rows))
-    st.dataframe(
-        pd.DataFrame(rows, columns=list(_COLUMNS)),
-        width="stretch",
-        height=height,
-        hide_index=True,
-        column_config=_COLUMNS,
-        alt="The runs of this sweep",
-    )
+    data_table.show_data_table(columns, wanted.items, "The runs of this sweep", most=_MOST_ROWS)
     if isinstance(draft.asked, presets.PresetRequest):
         with st.expander("The table that this sweep fills, next to the paper's numbers", icon=":material/table:"):
             sheet = presets.sheet(draft.asked)
