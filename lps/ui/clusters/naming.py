@@ -14,7 +14,7 @@ from lps.store.runs import Run
 from lps.ui.clusters import assign_cluster, naming_wizard, single_pictures, split_cluster
 from lps.ui.pictures import name_field, predictions
 from lps.ui.pictures.predictions import View
-from lps.ui.shared import epoch_choice, error_toasts, escape, url_fields
+from lps.ui.shared import epoch_choice, error_toasts, escape, run_actions, url_fields
 
 _NOTE = "naming_note"  # what the last action had to say
 
@@ -75,7 +75,7 @@ def show_naming(
     """Name a cluster, merge it, say that it is no class, split or move images, take the last thing back."""
     _show_flags(here, cluster)
     if here.run.is_recorded:
-        _offer_copy(here)
+        run_actions.offer_copy(here.run, "name clusters")
         return
     with st.container(key="naming", gap="small"):
         name_field.ask(here, cluster, partial(_open_next, here, cluster))
@@ -88,12 +88,6 @@ def show_naming(
         single_pictures.ask(here, cluster, ticked, _say)
     split_cluster.offer(here, cluster, ticked, images, len(entries))
     _show_steps(here, cluster, entries)
-
-
-def _offer_copy(here: View) -> None:
-    st.caption("A recording is read-only. To name clusters, launch a copy of it as your own run.")
-    link = {"query_params": {"clone": here.run.id}, "icon": ":material/content_copy:"}
-    st.page_link("pages/launch.py", label="Launch a copy", **link)
 
 
 def _open_next(here: View, cluster: int) -> None:

@@ -1,22 +1,34 @@
 """The parts of the Review page: which run and epoch, then picture after picture.
 
-The address says what is looked at: run, epoch.
+The address says what is looked at: run, epoch. The pictures to decide about are a component in the browser that talks
+to `lps.ui.server.review_desk` by itself.
 """
 
 from contextlib import suppress
+from pathlib import Path
 
 import streamlit as st
 
 from lps.analysis import naming
+from lps.charts.palette import DARK, LIGHT
 from lps.errors import UserError
 from lps.store.runs import Run
 from lps.ui.pictures import points, predictions
-from lps.ui.review import deck
 from lps.ui.server import review_desk
-from lps.ui.shared import epoch_choice, escape, page_head, select
+from lps.ui.shared import epoch_choice, escape, page_head, run_actions, select
 from lps.wording import counted
 
 _MOST_MIXED = 3  # clusters that are offered
+_FOLDER = Path(__file__).parent
+_OUTBOX, _DECK, _STYLE = ((_FOLDER / name).read_text(encoding="utf-8") for name in ("outbox.js", "deck.js", "deck.css"))
+
+_mount = st.components.v2.component(
+    "lps_deck",
+    html='<div class="lps-deck"></div>',
+    css=_STYLE.replace("WRONG", f"{LIGHT.wrong}, {DARK.wrong}"),
+    js=f"{_OUTBOX}\n{_DECK}",
+    isolate_styles=False,
+)
 
 
 def main() -> None:
@@ -40,16 +52,14 @@ def _show(runs: list[Run]) -> None:
     except UserError as error:
         st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
         return
-    deck.show_deck(run, epoch)
+    _mount(key="deck", data={"address": review_desk.address(run, epoch), "readonly": run.is_recorded})
     _show_account(run, epoch)
 
 
 def _show_account(run: Run, epoch: int) -> None:
     """What is asked, and where the answers go."""
     if run.is_recorded:
-        st.caption("A recording is read-only. To decide, launch a copy of it as your own run.")
-        link = {"query_params": {"clone": run.id}, "icon": ":material/content_copy:"}
-        st.page_link("pages/launch.py", label="Launch a copy", **link)
+        run_actions.offer_copy(run, "decide")
         return
     st.caption(
         "The network and the most similar pictures disagree on the first pictures: your decisions help most there. "

@@ -33,6 +33,13 @@ def label(action: str, state: State) -> str:
     return "Cancel" if action == "stop" and state.name == "queued" else LABELS[action][0]
 
 
+def offer_copy(run: Run, to_do: str) -> None:
+    """That a recording cannot be changed, and the way to an own copy of it. to_do: what a copy is needed for."""
+    st.caption(f"A recording is read-only. To {to_do}, launch a copy of it as your own run.")
+    words, icon = LABELS["copy"]
+    st.page_link("pages/launch.py", label=words, icon=icon, query_params={"clone": run.id})
+
+
 def is_pressed(run: Run, state: State, action: str) -> bool:
     """Draw the button of an action of one run; whether it was pressed."""
     icon, key = LABELS[action][1], f"{run.id}-action"
