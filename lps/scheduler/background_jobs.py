@@ -2,6 +2,11 @@
 
 A job has a result file. Beside it, the kernel lock says that the job goes on, `NAME.progress.json` how far it is, and
 `NAME.stop` that it shall end. Jobs take no slot and give way to runs (`lps.machine.background`).
+
+Two kinds of work are none of these jobs. A map (`lps.analysis.projection`) begins the same way but lies in the folder
+of its run, with which it goes, so no list of jobs would find it without opening every run. A search
+(`lps.studies.search`) is a study of many runs: these take slots, are listed and stopped as runs, and the study goes on
+where it stopped; its result is not one file.
 """
 
 import json

@@ -1,15 +1,21 @@
-"""A job in the background (`lps.scheduler.background_jobs`): its bar, what is left, and its end."""
+"""A job in the background (`lps.scheduler.background_jobs`): the button that begins it, how far it is, and its end."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
 
 import streamlit as st
 
 from lps.errors import UserError
 from lps.machine import background
+from lps.machine.background import JobState
 from lps.scheduler import background_jobs, class_count, overview
 from lps.scheduler.background_jobs import BackgroundJob
 from lps.settings import cli_args
-from lps.ui.shared import error_toasts, escape
+from lps.ui.forms import fields, form
+from lps.ui.shared import error_toasts, escape, live_part
 
-WAIT_S = 1.0
+_WAIT_S = 1.0
 
 
 def show_work(job: BackgroundJob) -> None:
@@ -51,3 +57,39 @@ def _outcome(job: BackgroundJob) -> str:
     except UserError as error:
         return str(error)
     return "done" if found is None else f"{found.total} classes, {found.novel} of them novel"
+
+
+# ---------------------------------------------------------------------------------------------------- questions
+
+
+def offer_work(
+    work: str, standing: JobState, cancelled: str, about: str, label: str, icon: str, begin: Callable[[], object]
+) -> None:
+    """How the last `work` ended, where that needs saying, what it would do, and the button; `begin` may refuse."""
+    if standing.state == "failed":
+        fields.say(f"The {work} failed: {standing.message}")
+    elif standing.state == "cancelled":
+        st.caption(cancelled)
+    st.caption(about)
+    if st.button(label, icon=icon):
+        try:
+            begin()
+        except UserError as error:
+            fields.say(form.sentence(error))
+            return
+        st.rerun()
+
+
+def wait_for_work(path: Path, about: str) -> None:
+    """How far the work on the result `path` is; the whole page again once it is over."""
+
+    def draw(work: BackgroundJob) -> None:
+        show_work(work)
+        st.caption(about)
+
+    live_part.wait(
+        lambda: background_jobs.job_at(path, time.time()),
+        lambda work: work is not None and work.is_working,
+        _WAIT_S,
+        draw,
+    )

@@ -18,13 +18,12 @@ from lps.settings.config import Config
 from lps.settings.edit_log import Decided, Key
 from lps.studies import audits
 from lps.studies.audits import KINDS, Audited, Doubt
-from lps.ui.forms import fields, form, questions
+from lps.ui.forms import background_work, fields, form
 from lps.ui.pictures import frames
 from lps.ui.pictures.frames import Frame
 from lps.ui.shared import escape, select
 from lps.wording import ago, counted
 
-_TITLE = "Data check"
 _AT_ONCE = 5  # findings of a kind that are shown, and that each click adds
 _MEMBERS = 6  # pictures of one
 _DECISIONS = 20  # that are listed
@@ -51,7 +50,7 @@ def show_data_check(config: Config | None) -> None:
         if problem := st.session_state.pop("check_problem", ""):
             fields.say(problem)
         if standing.state == "working":
-            questions.wait(path, "It continues after you close this page.")
+            background_work.wait_for_work(path, "It continues after you close this page.")
         elif found is None:
             _offer(config, standing)
         else:
@@ -73,7 +72,7 @@ def _offer(config: Config, standing: background.JobState) -> None:
         "those of all similar pictures. Nothing changes until you decide, and your files never change."
     )
     kept = background_jobs.kept_in_words(audits.looked_at(config))
-    questions.offer(
+    background_work.offer_work(
         "check", standing, f"The check was cancelled; {kept}.", about, "Check the pictures", ":material/troubleshoot:",
         lambda: audits.begin(config, select.runs_root()),
     )  # fmt: skip

@@ -12,7 +12,7 @@ from lps.machine import background
 from lps.scheduler import background_jobs, class_count
 from lps.scheduler.class_count import ClassCount
 from lps.settings.config import Config, configure
-from lps.ui.forms import fields, form, questions
+from lps.ui.forms import background_work, fields, form
 from lps.ui.shared import select, theme
 from lps.ui.shared.plot import plot
 from lps.wording import counted
@@ -52,7 +52,7 @@ def show_class_count(config: Config | None) -> None:
             return
         if standing.state == "working":
             words = "It continues after you close this page. Queue shows it too."
-            questions.wait(path, words)
+            background_work.wait_for_work(path, words)
         elif found is None:
             _offer(config, standing)
         else:
@@ -65,7 +65,7 @@ def _offer(config: Config, standing: background.JobState) -> None:
         "Clusters the features of the start weights with every number of classes and compares the clusters with the "
         "labels. Missing start weights are computed first and saved for your runs."
     )
-    questions.offer(
+    background_work.offer_work(
         "search", standing, cancelled, about, "Search", ":material/search:",
         lambda: class_count.begin(config, select.runs_root()),
     )  # fmt: skip

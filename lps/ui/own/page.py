@@ -18,7 +18,7 @@ from lps.machine import background
 from lps.scheduler import background_jobs, class_count, costs
 from lps.settings.config import Config
 from lps.studies import audits
-from lps.ui.forms import checking, form, questions, starting
+from lps.ui.forms import background_work, checking, form, starting
 from lps.ui.forms.form import Draft
 from lps.ui.own import bring, preview
 from lps.ui.server import routing
@@ -135,9 +135,9 @@ def _ask_novel(folder: Path, config: Config | None, seen: FolderPreview) -> int 
         if found is not None:
             st.caption(suggestion(found))
         elif standing.state == "working":
-            questions.wait(path, "A suggestion will appear shortly.")
+            background_work.wait_for_work(path, "A suggestion will appear shortly.")
         elif config is not None:
-            questions.offer(
+            background_work.offer_work(
                 "search", standing, "The search was cancelled.",
                 f"Checks all {_things(folder)}, suggests a number, and lists unusual ones.", "Suggest a number",
                 ":material/search:", lambda: _begin(config, seen),

@@ -7,7 +7,7 @@ from lps.machine import background
 from lps.settings import cli_args
 from lps.store.runs import Run
 from lps.store.titles import short_id
-from lps.ui.forms import questions
+from lps.ui.forms import background_work
 from lps.ui.server import downloads
 from lps.ui.shared import error_toasts, escape, take_away
 
@@ -27,7 +27,7 @@ def show_model_export(run: Run) -> None:
             "Download model", downloads.model_address(run), "deployed_code", "The folder as one ZIP file"
         )
     elif standing.state == "working":
-        questions.wait(path, "This takes about a minute and continues if you leave this page.")
+        background_work.wait_for_work(path, "This takes about a minute and continues if you leave this page.")
     else:
         if standing.state == "failed":
             st.error(escape.markdown(f"{standing.message.removeprefix('lps: ')}."), icon=":material/error:")

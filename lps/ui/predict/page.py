@@ -18,7 +18,7 @@ from lps.settings import cli_args
 from lps.settings.backbone_names import GIVEN
 from lps.store import titles
 from lps.store.runs import Run
-from lps.ui.forms import questions
+from lps.ui.forms import background_work
 from lps.ui.predict import bring, model, results
 from lps.ui.shared import error_toasts, escape, notices, page_head, select, take_away
 
@@ -74,7 +74,7 @@ def _show(run: Run, text: str | None) -> None:
             prediction_work.begin(run, folder)
     standing = background.standing(path)
     if standing.state == "working":
-        questions.wait(path, "It continues if you leave this page.")
+        background_work.wait_for_work(path, "It continues if you leave this page.")
     elif standing.state == "done":
         st.session_state[_SEEN] = (run.id, str(folder))
         _show_found(run, folder, path)

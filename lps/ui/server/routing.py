@@ -59,7 +59,7 @@ def forget_left_pages() -> None:
         ScriptRunner._run_script, ScriptRequests.request_rerun = _run_script, _request_rerun
 
 
-_run_any, _request_any = ScriptRunner._run_script, ScriptRequests.request_rerun
+_run_any = ScriptRunner._run_script
 
 
 def _run_script(runner: ScriptRunner, asked: RerunData) -> None:
