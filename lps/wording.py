@@ -5,6 +5,11 @@ from collections.abc import Mapping
 _HANDFUL = 30  # things, below which a percentage says too little without their number
 
 
+def capitalized(text: str) -> str:
+    """The text with a capital first letter; the other letters stay."""
+    return text[:1].upper() + text[1:]
+
+
 def counted(number: float, noun: str) -> str:
     """How many of a thing, as people say it: 1 epoch, 2,000 images, 2 classes."""
     ending = "" if number == 1 else "es" if noun.endswith(("s", "x")) else "s"

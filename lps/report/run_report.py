@@ -29,7 +29,7 @@ from lps.settings.config import Config, protocol_parameters
 from lps.store import provenance, snapshots, titles
 from lps.store.runs import Run
 from lps.store.summary import summarize
-from lps.wording import counted
+from lps.wording import capitalized, counted
 
 _BASELINES = {f"accuracy/{name}": f"baseline/kmeans/{name}" for name in ("seen", "novel", "all")}
 _BASELINES["nmi/novel"] = "baseline/kmeans/nmi"
@@ -254,7 +254,7 @@ def _paper(run: Run) -> list[str]:
 
 
 def sentence(note: str) -> str:
-    return note[:1].upper() + note[1:] + "."
+    return capitalized(note) + "."
 
 
 def _epochs(config: Config, past: History) -> int:

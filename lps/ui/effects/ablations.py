@@ -13,7 +13,7 @@ from lps.ui.effects import missing_runs
 from lps.ui.effects.backgrounds import background_words, waiting_cells
 from lps.ui.shared import against, data_table, escape, url_fields
 from lps.ui.shared.data_table import Column
-from lps.wording import counted
+from lps.wording import capitalized, counted
 
 
 def show_ablation(scored: Sequence[Scored], waiting: Sequence[Config]) -> None:
@@ -29,7 +29,7 @@ def show_ablation(scored: Sequence[Scored], waiting: Sequence[Config]) -> None:
     table = _pick_table(found)
     on_their_way = waiting_rows(table, waiting)
     data_table.show_data_table(_columns(on_their_way), table.rows, "The ablation table of LPS")
-    notes = [escape.markdown(note[:1].upper() + note[1:]) for note in score_tables.notes_on_paper(table.groups)]
+    notes = [escape.markdown(capitalized(note)) for note in score_tables.notes_on_paper(table.groups)]
     st.caption("  \n".join(["Percent and points, mean ± standard deviation over n seeds.", *(f"{n}." for n in notes)]))
     against.show_differences(table.groups, "ablated", table.rows[0].group)
     _offer_rows(table)

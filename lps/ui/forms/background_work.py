@@ -14,6 +14,7 @@ from lps.scheduler.background_jobs import BackgroundJob
 from lps.settings import cli_args
 from lps.ui.forms import fields, form
 from lps.ui.shared import error_toasts, escape, live_part
+from lps.wording import capitalized
 
 _WAIT_S = 1.0
 
@@ -39,7 +40,7 @@ def _offer_cancel(job: BackgroundJob) -> None:
     if background.is_cancelled(job.path):
         st.button("Ending", key=f"cancel-{job.id}", icon=":material/hourglass_top:", disabled=True)
     else:
-        words = escape.markdown(job.kept[:1].upper() + job.kept[1:]) or None
+        words = escape.markdown(capitalized(job.kept)) or None
         st.button("Cancel", key=f"cancel-{job.id}", icon=":material/close:", help=words, on_click=_cancel,
                   args=(job,))  # fmt: skip
 

@@ -22,7 +22,7 @@ from lps.ui.forms import background_work, fields, form
 from lps.ui.pictures import frames
 from lps.ui.pictures.frames import Frame
 from lps.ui.shared import escape, select
-from lps.wording import ago, counted
+from lps.wording import ago, capitalized, counted
 
 _AT_ONCE = 5  # findings of a kind that are shown, and that each click adds
 _MEMBERS = 6  # pictures of one
@@ -114,7 +114,7 @@ def _show_more(kind: str, count: int) -> None:
 def _show_finding(config: Config, finding: Doubt, images: Images, rows: dict[Key, int]) -> None:
     """Pictures, what is wrong with them, and the buttons."""
     with st.container(border=True, gap="small"):
-        st.markdown(escape.markdown(finding.words[:1].upper() + finding.words[1:]) + ".")
+        st.markdown(escape.markdown(capitalized(finding.words)) + ".")
         here = [key for key in finding.pictures if key in rows]
         frames.show_frames([("", [_frame(images, key, rows[key]) for key in here[:_MEMBERS]])], _SIZE)
         if len(here) > _MEMBERS:

@@ -16,6 +16,7 @@ from lps.errors import UserError
 from lps.settings import cli_args
 from lps.ui.forms import fields, form
 from lps.ui.shared import escape, url_fields
+from lps.wording import capitalized
 
 _KEPT = "place"  # in the session: {"on": place, option: text}
 _KNOWN_S = 60  # how long the values that a place knows are kept
@@ -102,7 +103,7 @@ def show_target(several: bool = False) -> None:
             if not option.is_list:
                 with st.container(gap="xxsmall"):
                     _ask_option(place.name, name, option)
-                    about = f"{option.parameter.help[:1].upper()}{option.parameter.help[1:]}, such as {option.example}"
+                    about = f"{capitalized(option.parameter.help)}, such as {option.example}"
                     fields.say(place.errors.get(name), escape.markdown(about))
     for name, option in fitting.items():
         if option.is_list:

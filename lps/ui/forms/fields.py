@@ -21,6 +21,7 @@ from lps.store.run_folders import find_run
 from lps.ui.forms import form, term_formulas
 from lps.ui.forms.form import Draft
 from lps.ui.shared import escape, select, url_fields
+from lps.wording import capitalized
 
 _SIDE_BY_SIDE = 20  # letters of choices that fit beside each other
 _EFFORTS = {
@@ -118,7 +119,7 @@ def show_field(parameter: Parameter, error: str | None) -> None:
 def about(parameter: Parameter) -> str:
     """The symbol of a setting, its meaning, what a larger value does and what the paper has, as markdown."""
     told, meaning = parameter.told, escape.markdown(parameter.meaning)
-    said = [f"${parameter.symbol}$: {meaning}" if parameter.symbol else meaning[:1].upper() + meaning[1:]]
+    said = [f"${parameter.symbol}$: {meaning}" if parameter.symbol else capitalized(meaning)]
     said += [f"Larger: {escape.markdown(told.larger)}"] if told.larger else []
     said += [f"Paper: {escape.markdown(told.paper)}"] if told.paper else []
     return ". ".join(said)
@@ -133,9 +134,9 @@ def say(error: str | None, otherwise: str = "", is_hint: bool = False) -> None:
     """The misfit of a field, or markdown that explains it. is_hint: of a field that nobody has touched."""
     if error and is_hint:
         words = error.removeprefix("is missing; ")
-        st.caption(escape.markdown(words[:1].upper() + words[1:]))
+        st.caption(escape.markdown(capitalized(words)))
     elif error:
-        st.markdown(f":small[:red[{escape.markdown(error[:1].upper() + error[1:])}]]")
+        st.markdown(f":small[:red[{escape.markdown(capitalized(error))}]]")
     elif otherwise:
         st.caption(otherwise)
 
@@ -175,7 +176,7 @@ def choose_effort() -> None:
 def show_meaning(method: MethodInfo) -> None:
     """What a method does, in a sentence."""
     meaning = method.summary.partition(": ")[2] or method.summary
-    st.caption(meaning[:1].upper() + meaning[1:])
+    st.caption(capitalized(meaning))
 
 
 def show_formulas(method: MethodInfo, settings: Mapping[str, object]) -> None:

@@ -18,6 +18,7 @@ from lps.settings import catalog, cli_args, recipes
 from lps.settings import config as settings
 from lps.settings.config import GROUPS, Config, configure, parameters
 from lps.settings.parameters import Parameter, text_of
+from lps.wording import capitalized
 
 OWN_PLACE = ("dataset", "method", "seed", "device")  # keys that the page asks for outside the groups of settings
 NONE = text_of(None)
@@ -243,7 +244,7 @@ def sentence(error: UserError) -> str:
 def label(key: str) -> str:
     """`split.labeled_ratio` as a person reads it: "Labeled ratio"."""
     words = " ".join(_SPELLED.get(word, word) for word in key.rpartition(".")[2].split("_"))
-    return _LABELS.get(key, words[:1].upper() + words[1:])
+    return _LABELS.get(key, capitalized(words))
 
 
 def full_label(key: str) -> str:

@@ -33,7 +33,7 @@ from lps.ui.shared import data_table, epoch_choice, error_toasts, escape, estima
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.history import history, log_tail
 from lps.ui.shared.plot import code_of, plot
-from lps.wording import ago, counted, data_size, step_in_words
+from lps.wording import ago, capitalized, counted, data_size, step_in_words
 
 _NUMBERS = {"seen": "Seen", "novel": "Novel", "all": "All"}
 
@@ -51,7 +51,7 @@ def show_head(run: Run, state: State, past: History) -> None:
             _show_actions(run, state)
         st.caption(escape.markdown(" · ".join(_about(run) + _ending(state, past, time.time(), run.is_recorded))))
         if origin := inherited.in_words(run):
-            st.caption(escape.markdown(f"{origin[0].upper()}{origin[1:]}"))
+            st.caption(escape.markdown(capitalized(origin)))
         notices.show_labels_of_others(run.config_if_readable())
     _show_standing(run, state, past)
     error_toasts.show_errors(run.id, ":material/block:")
@@ -96,7 +96,7 @@ def _ask(action, run: Run) -> None:
 def _show_standing(run: Run, state: State, past: History) -> None:
     """Progress while the run is alive; one sentence with the reason where it waits or went wrong."""
     if state.name == "unknown":
-        st.warning(escape.markdown(f"{state.reason[:1].upper()}{state.reason[1:]}."), icon=":material/help:")
+        st.warning(escape.markdown(f"{capitalized(state.reason)}."), icon=":material/help:")
     elif state.is_alive:
         share, words = estimates.progress_in_words(run, state, past, time.time())
         used = usage.of_runner(run.read_json("process.json"))
@@ -105,7 +105,7 @@ def _show_standing(run: Run, state: State, past: History) -> None:
             words += f" · {executors.title(on)} job {run.read_json(RECORD).get('job')}"
         st.progress(share, text=escape.markdown(words))
     elif state.name == "queued" and run.wish().on:
-        st.info(escape.markdown(f"{state.reason[:1].upper()}{state.reason[1:]}."), icon=":material/schedule:")
+        st.info(escape.markdown(f"{capitalized(state.reason)}."), icon=":material/schedule:")
     elif state.name == "queued":
         _show_queued(run)
     elif state.name == "unreadable":

@@ -24,7 +24,7 @@ from lps.ui.pictures.gallery import FINE, Tile
 from lps.ui.server import downloads
 from lps.ui.shared import data_table, escape, take_away, url_fields
 from lps.ui.shared.data_table import Column
-from lps.wording import counted
+from lps.wording import capitalized, counted
 
 _PAGE = 48  # pictures on a sheet
 _SIZE = 72  # pixels on the screen
@@ -80,7 +80,7 @@ def _ask_threshold(found: Predicted) -> float:
         threshold = found.threshold(share / 100)
         if np.isfinite(threshold):
             words = found.trade_off.in_words(threshold)
-            st.caption(f"{words[:1].upper()}{words[1:]}.")
+            st.caption(f"{capitalized(words)}.")
         else:
             st.caption("Every picture gets a class, even if it is far from all classes.")
     return threshold

@@ -22,7 +22,7 @@ from lps.store.runs import RUN_ID, Run
 from lps.ui.forms import background_work
 from lps.ui.shared import data_table, error_toasts, escape, estimates, live_part, select, theme
 from lps.ui.shared.data_table import Column
-from lps.wording import counted, data_size
+from lps.wording import capitalized, counted, data_size
 
 _TICK_S = 3.0  # while something runs or waits
 _ROWS = 12  # of the table in sight
@@ -84,7 +84,7 @@ def _show_head(found: QueueSnapshot, now: float) -> None:
         _show_switch(found)
     if found.still:
         words = escape.markdown(found.still)
-        st.warning(f"{words[:1].upper()}{words[1:]}.", icon=":material/hourglass_disabled:")
+        st.warning(f"{capitalized(words)}.", icon=":material/hourglass_disabled:")
     if found.switch.paused:
         since = f" since {overview.clock(found.switch.since, now)}" if found.switch.since else ""
         words = f"The queue is paused{since}: running runs continue, waiting runs do not start."

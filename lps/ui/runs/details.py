@@ -7,6 +7,7 @@ from lps.report import run_report
 from lps.store import inherited
 from lps.ui.runs import upkeep
 from lps.ui.shared import escape, run_actions, take_away, theme
+from lps.wording import capitalized
 
 _COSTS = {
     "memory/host_gb": ("Memory", "{:.2f} GB", "Resident memory of the training process"),
@@ -30,7 +31,7 @@ def show_details(entry: RunRow) -> None:
         for words in _remarks(entry):
             st.markdown(f":red[{escape.markdown(words)}]")
         if origin := inherited.in_words(entry.run):
-            st.caption(escape.markdown(f"{origin[0].upper()}{origin[1:]}"))
+            st.caption(escape.markdown(capitalized(origin)))
         _show_costs(entry)
         if entry.notes:
             st.text(entry.notes)

@@ -15,6 +15,7 @@ from lps.settings import catalog
 from lps.ui.shared import data_table, escape, scores, theme, url_fields
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
+from lps.wording import capitalized
 
 _NAMES = {column: HEADS[column][0] for column in differences.COLUMNS}
 
@@ -39,7 +40,7 @@ def show_differences(groups: Sequence[Group], place: str, first: Group | None = 
     alt = f"Every group minus {chosen.label}: difference and {INTERVAL}"
     data_table.show_data_table(_columns(held, column), held.rows, alt, most=len(held.rows))
     said = [*differences.about(held), *_about_others(held, chosen)]
-    st.caption("  \n".join(escape.markdown(f"{text[:1].upper()}{text[1:]}.") for text in said))
+    st.caption("  \n".join(escape.markdown(f"{capitalized(text)}.") for text in said))
     return chosen
 
 
@@ -87,7 +88,7 @@ def _columns(held: Held, column: str) -> list[Column]:
     about_seeds = "Seeds needed to detect this difference with 80 % power, at the spread measured here"
     columns = [
         Column("Group", labels, "text", pinned=True, width=scores.width(held.groups)),
-        Column(f"{_NAMES[column]}: result", [_capital(differences.verdict(d)) if d else "" for d in found]),
+        Column(f"{_NAMES[column]}: result", [capitalized(differences.verdict(d)) if d else "" for d in found]),
         Column("Seeds needed", [differences.needed(d) if d else "" for d in found], help=about_seeds, width=110),
         Column("Baseline", references, hidden=len(set(references)) == 1),
     ]
@@ -95,10 +96,6 @@ def _columns(held: Held, column: str) -> list[Column]:
         cells = [differences.cell(held.found.get((row, key))) for row in held.rows]
         columns.append(Column(head, cells, bold=[k for k, row in enumerate(held.rows) if (row, key) in held.bold]))
     return [*columns, Column("Seeds", held.seeds)]
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _about_others(held: Held, chosen: Group) -> list[str]:

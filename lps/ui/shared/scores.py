@@ -15,7 +15,7 @@ from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.shared import data_table, escape, url_fields
 from lps.ui.shared.data_table import Column
-from lps.wording import counted
+from lps.wording import capitalized, counted
 
 _SCORED_FILES = ("config.json", "split.npz", "events.jsonl", "exit.json", "snapshots")  # what a score depends on
 
@@ -39,7 +39,7 @@ def pick_scoring() -> Scoring:
         seen = url_fields.choose(
             st.segmented_control, "seen", "Seen accuracy", SEEN_WORDS, required=True, disabled=defined, help=why
         )
-    said = [f"{PROTOCOLS[protocol]}."[:1].upper() + f"{PROTOCOLS[protocol]}."[1:]]
+    said = [f"{capitalized(PROTOCOLS[protocol])}."]
     if chosen == "oracle":
         said.append(":orange[An oracle chose the epoch: it is the best by labels that you would not have in practice.]")
     if chosen == "validation":
@@ -85,7 +85,7 @@ def show_table(groups: list[Group]) -> None:
     data_table.show_data_table(
         _columns(groups), groups, "Mean and standard deviation of every group of runs", most=len(groups)
     )
-    said = [escape.markdown(note[:1].upper() + note[1:] + ".") for note in score_tables.notes(groups, scoring=False)]
+    said = [escape.markdown(f"{capitalized(note)}.") for note in score_tables.notes(groups, scoring=False)]
     runs = counted(sum(len(group.members) for group in groups), "run")
     several = any(len(group.members) > 1 for group in groups)
     spread = "mean ± sample standard deviation over n seeds" if several else "one run each, so no spread"

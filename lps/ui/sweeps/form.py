@@ -23,7 +23,7 @@ from lps.ui.forms.execution_target import ExecutionTarget
 from lps.ui.shared import data_table, escape, notices, select, take_away, url_fields
 from lps.ui.shared.data_table import Column
 from lps.ui.sweeps import table
-from lps.wording import counted, data_size
+from lps.wording import capitalized, counted, data_size
 
 _KINDS = {"preset": "Table of the paper", "own": "Custom"}
 _SCALES = {"demo": "Demo, on digits", "paper": "The paper's"}
@@ -201,7 +201,7 @@ def _ask_mode(varied: Mapping[str, tuple[str, ...]]) -> tuple[str, int | None, i
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         mode = url_fields.choose(st.segmented_control, "mode", "Combine as", _MODES, required=True)
         if mode != "random":
-            st.caption(f"{sweep_layout.MODES[mode][:1].upper()}{sweep_layout.MODES[mode][1:]}.")
+            st.caption(f"{capitalized(sweep_layout.MODES[mode])}.")
             return mode, None, 0
         samples = url_fields.whole("Combinations", "sweep_samples", 10, sweep_layout.MOST_RUNS, width=140)
         return mode, samples, url_fields.whole("Seed of the draw", "sweep_draw", 0, 2**31 - 1, width=140)

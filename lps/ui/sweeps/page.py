@@ -40,6 +40,7 @@ from lps.ui.shared import (
 )
 from lps.ui.shared.data_table import Column
 from lps.ui.sweeps import form, table
+from lps.wording import capitalized
 
 _UNKNOWN = "the plan of the sweep was not found; only its runs are listed"
 _TICK_S = 3.0  # while a run moves
@@ -183,7 +184,7 @@ def remaining_in_words(now: SweepCourse) -> str:
     moving = [item for item in now.items if item.state and item.state.is_moving]
     if not launcher.is_tended(select.runs_root()):
         words = escape.markdown(overview.still_in_words(select.runs_root()))
-        return f"{words[:1].upper()}{words[1:]}."
+        return f"{capitalized(words)}."
     going = {item.run.id: item for item in moving if item.state.is_alive}
     known, made, left = estimates.known_costs().beside([item.run for item in going.values()]), set(), []
     for item in sorted(moving, key=lambda item: item.run.id not in going):

@@ -15,6 +15,7 @@ from lps.studies.preset_tables import Grid
 from lps.studies.presets import PaperTable
 from lps.ui.shared import against, escape, scores, select, theme
 from lps.ui.shared.plot import code_of, plot
+from lps.wording import capitalized
 
 
 def show_sheet(name: str, sheet: PaperTable, scored: Sequence[Scored]) -> None:
@@ -36,7 +37,7 @@ def show_grid(grid: Grid) -> None:
             st.markdown(f"**{escape.markdown(section)}**")
         alt = f"{grid.first} by {', '.join(words for words, _ in grid.heads)}"
         st.dataframe(_styled(grid, section), width="stretch", height="content", alt=alt)
-    st.caption("  \n".join(escape.markdown(f"{note[:1].upper()}{note[1:]}.") for note in grid.notes))
+    st.caption("  \n".join(escape.markdown(f"{capitalized(note)}.") for note in grid.notes))
 
 
 def _styled(grid: Grid, section: str):
