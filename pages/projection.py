@@ -3,11 +3,10 @@
 from lps.ui.projection import page
 from lps.ui.server import routing
 
-TITLE = "Projection"
+TITLE = "Map"
 ICON = ":material/scatter_plot:"
 GROUP = "My pictures"
 PLACE = 54
 MENU = "Clusters"
-TAB = "Map"
 
 routing.show(page.main)

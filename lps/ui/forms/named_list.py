@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from lps.errors import UserError
-from lps.ui.shared import error_toasts, url_fields
+from lps.ui.shared import error_toasts, page_head, url_fields
 from lps.ui.shared.escape import markdown
 
 _FEW = 8  # listed at once; the older ones are folded away
@@ -19,7 +19,7 @@ def show_list(
     page: name of its file; word: what a thing is called, also in the address; things: newest first, each with a `name`;
     line: draws what stands behind the name in the list; example: a command, shown while there is nothing to list.
     """
-    st.title(page.capitalize())
+    page_head.show_title(page.capitalize(), offers_runs=False)
     error_toasts.show_errors(word)
     name = st.query_params.get(word, "")
     named = next((thing for thing in things if thing.name == name), None)

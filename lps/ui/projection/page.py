@@ -36,7 +36,7 @@ _PLACE = "map"  # of refusals
 def main() -> None:
     """The whole page."""
     words = "No run has recorded features yet. They appear after the first epoch of training."
-    runs = page_head.begin_with("Projection", points.epochs, words, ":material/scatter_plot:")
+    runs = page_head.begin_with("Map", points.epochs, words, ":material/scatter_plot:", page="projection")
     if runs:
         _show_projection(runs)
 

@@ -20,7 +20,7 @@ from lps.store import desired_state, titles
 from lps.store.desired_state import MOST_PRIORITY
 from lps.store.runs import RUN_ID, Run
 from lps.ui.forms import background_work
-from lps.ui.shared import data_table, error_toasts, escape, estimates, live_part, select, theme
+from lps.ui.shared import data_table, error_toasts, escape, estimates, live_part, page_head, select, theme
 from lps.ui.shared.data_table import Column
 from lps.wording import capitalized, counted, data_size
 
@@ -34,7 +34,7 @@ _GB = 1e9
 
 def main() -> None:
     """The whole page; it refreshes itself while something runs or waits."""
-    st.title("Queue")
+    page_head.show_title("Queue", offers_runs=False)
     try:
         found = _look()
     except UserError as error:  # LPS_CPU_SLOTS is no number

@@ -14,11 +14,12 @@ from lps.ui.shared.escape import markdown
 _WATCH_S = 4.0  # between two looks whether a run has something to show by now
 
 
-def show_title(title: str) -> None:
-    """The title of a page that offers runs, with a switch for the hidden ones."""
+def show_title(title: str, offers_runs: bool = True) -> None:
+    """The title of a page. offers_runs: with a switch for the hidden ones."""
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom"):
         st.title(title)
-        select.show_hidden_switch()
+        if offers_runs:
+            select.show_hidden_switch()
 
 
 def begin(title: str, page: str = "") -> list[Run]:
@@ -36,20 +37,21 @@ def begin(title: str, page: str = "") -> list[Run]:
     return runs
 
 
-def begin_with(title: str, has: Callable[[Run], object], words: str, icon: str) -> list[Run]:
+def begin_with(title: str, has: Callable[[Run], object], words: str, icon: str, page: str = "") -> list[Run]:
     """The runs that have what the page shows, under the title; `words` where none has.
 
     None where the address names a run that has not got it: another one is what nobody asked for.
+    page: the address of the page, where it is not the title.
     """
     show_title(title)
     runs = select.open_runs()
-    if are_all_missing(runs, title):
+    if are_all_missing(runs, page or title):
         return []
     named = st.query_params.get_all("run")
     lacking = [run for run in runs if run.id in named and not has(run)]
     if lacking:
         st.info(f"{markdown(titles.label(lacking[0]))} has nothing to show here yet.", icon=icon)
-        _offer_others(title)
+        _offer_others(page or title)
         if lacking[0].state().is_alive:
             live_part.wait(lambda: has(lacking[0]), lambda is_there: not is_there, _WATCH_S)
         return []
