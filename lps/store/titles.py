@@ -107,6 +107,15 @@ def setting_in_symbols(method: str, name: str, value: object) -> str:
     return f"{sign}={text_of(value)}" if sign else setting_in_words(name, value)
 
 
+def name_in_symbols(name: str, config: Config) -> str:
+    """A name that a sweep gave, short enough for a narrow column: "margin scale 5, lps seed 0" is "C=5, lps seed 0"."""
+    if not is_of_sweep(name, config):
+        return name
+    own = config.hyperparameters.items()
+    short = {setting_in_words(key, value): setting_in_symbols(config.method, key, value) for key, value in own}
+    return ", ".join(short.get(words, words) for words in name.split(", "))
+
+
 def is_of_sweep(name: str, config: Config) -> bool:
     """Whether a sweep named the run so, "margin scale 5, lps seed 0" (before 0.3: "lps seed 0, margin_scale=5")."""
     return bool(re.search(rf"(^|, ){config.method}( on \S+)? seed {config.seed}(,|$)", name))

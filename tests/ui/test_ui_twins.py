@@ -157,6 +157,13 @@ def test_lines_of_a_chart_are_called_by_what_varies(tmp_path):
     assert run_diff.short_labels([runs[0], orca]) == ["LPS, margin scale 5", "ORCA, margin scale 10"]
 
 
+def test_a_name_of_a_sweep_is_short_in_a_table_and_others_stay():
+    asked = config.configure({"margin_scale": 10.0, "entropy_weight": 0.5})
+    assert titles.name_in_symbols("margin scale 10, entropy weight 0.5, lps seed 0", asked) == "C=10, w=0.5, lps seed 0"
+    assert titles.name_in_symbols("without margin, lps seed 0", asked) == "without margin, lps seed 0"
+    assert titles.name_in_symbols("my margin scale 10", asked) == "my margin scale 10"
+
+
 def test_how_data_sets_differ_anyway_tells_no_line_from_another(tmp_path):
     own = {"dataset": "folder", "dataset.path": str(tmp_path / "animals"), "split.num_novel": 3, "epochs": 9}
     runs = [short(tmp_path), short(tmp_path, margin_scale=5.0), create_run(tmp_path, config.configure(own))]

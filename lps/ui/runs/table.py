@@ -169,7 +169,8 @@ def differences_from(column: Sequence[float | None], base: float | None) -> list
 
 def name_of(entry: RunRow) -> str:
     """What a run is called, and whether it is hidden."""
-    return f"{entry.name}{' (hidden)' * entry.hidden}"
+    name = titles.name_in_symbols(entry.name, entry.config) if entry.config else entry.name
+    return f"{name}{' (hidden)' * entry.hidden}"
 
 
 _TOLD = {
