@@ -45,7 +45,7 @@ def read_index_files(folder: str, labels: np.ndarray) -> IndexedImages:
     seen = np.unique(labels[labeled])
     if not np.isin(labels[of_seen], seen).all() or np.isin(labels[of_novel], seen).any():
         raise UserError(
-            SETTING, f"{shorten(folder, 120)} does not fit this data set: seen and novel classes share classes"
+            SETTING, f"{shorten(folder, 120)} does not fit this data set: some classes are both seen and novel"
         )
     return IndexedImages(np.sort(labeled), np.sort(np.concatenate([of_seen, of_novel])))
 
@@ -59,7 +59,7 @@ def _read(folder: Path, name: str) -> np.ndarray:
             except _DAMAGES as error:
                 raise UserError(SETTING, f"{shorten(str(path), 120)} cannot be read ({shorten(str(error))})") from None
             if not isinstance(ids, np.ndarray) or ids.ndim != 1 or ids.dtype.kind not in "iu":
-                raise UserError(SETTING, f"{shorten(str(path), 120)} is not one list of whole numbers")
+                raise UserError(SETTING, f"{shorten(str(path), 120)} is not a list of whole numbers")
             return ids.astype(np.int64)
     raise UserError(
         SETTING, f"{shorten(str(folder), 120)} has no {name}.pt or {name}.npy; BaCon publishes all three files"
@@ -88,16 +88,16 @@ class _ArrayUnpickler(pickle.Unpickler):
             return _empty_array  # shape, type and bytes follow
         if module == "numpy" and name in ("ndarray", "dtype"):
             return getattr(np, name)
-        raise pickle.UnpicklingError(f"it names {module}.{name}, which is no array of numbers")
+        raise pickle.UnpicklingError(f"it refers to {module}.{name}, which is not an array of numbers")
 
 
 def _encode_latin1(text: str, encoding: str) -> bytes:
     if encoding != "latin1":
-        raise pickle.UnpicklingError("it is no array of numbers")
+        raise pickle.UnpicklingError("it is not an array of numbers")
     return text.encode("latin1")
 
 
 def _empty_array(kind: type, shape: tuple, code: bytes) -> np.ndarray:
     if kind is not np.ndarray or shape != (0,):
-        raise pickle.UnpicklingError("it is no array of numbers")
+        raise pickle.UnpicklingError("it is not an array of numbers")
     return np.empty(0, np.int8)

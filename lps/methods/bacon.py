@@ -88,25 +88,23 @@ class BaCon(Distilled, Method):
             int,
             "epochs between two estimates of the class sizes",
             (1, 100000),
-            ParameterDocs(
-                "Class sizes", larger="the estimate is older and less time is spent on it", paper="10 (code)"
-            ),
+            ParameterDocs("Class sizes", larger="the estimate is older but costs less time", paper="10 (code)"),
         ] = 10,
         adjustment: Annotated[
             float,
-            "tau_r: weight of the logarithm of the estimated shares that soft labels are lowered by",
+            "tau_r: factor of the log of the estimated shares, which is subtracted from the logits of soft labels",
             (0, 10),
             ParameterDocs("Class sizes", larger="soft labels favor small classes more", paper="0.5 (code)"),
         ] = 0.5,
         sampling_labeled: Annotated[
             float,
-            "alpha: how much rarer images of large classes are drawn if the batch has labels of the class",
+            "alpha: exponent that makes images of large classes rarer, if the batch has labels of the class",
             (0, 10),
             ParameterDocs("Class sizes", larger="fewer images of large classes", paper="0 (scripts), 0.8 (program)"),
         ] = 0.0,
         sampling_unlabeled: Annotated[
             float,
-            "beta: the same if the batch has no labels of the class",
+            "beta: the same exponent, if the batch has no labels of the class",
             (0, 10),
             ParameterDocs("Class sizes", larger="fewer images of large classes", paper="0.5 (code)"),
         ] = 0.5,

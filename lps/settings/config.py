@@ -185,8 +185,8 @@ class Config:
     )
     split_index_files: str | None = _setting(
         None,
-        "folder of index files in place of a drawn split, as BaCon publishes them (l_k_uq_idxs.pt and two more); none: "
-        "the split is drawn",
+        "folder of index files that define the split, as published by BaCon (l_k_uq_idxs.pt and two more); none: the "
+        "split is drawn",
         kind="str",
         optional=True,
     )
@@ -529,7 +529,9 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
     _check_together(chosen)
     _decide(chosen, values)
     if chosen["split.index_files"] and chosen[_DECISIONS] not in (None, "0"):
-        raise BadSetting("split.index_files", "counts all images, so none may be left out; set dataset.decisions=0")
+        raise BadSetting(
+            "split.index_files", "refers to images by number, so none can be left out; set dataset.decisions=0"
+        )
     own = catalog.method_info(method).parameters
     protocol = {name: chosen[key] for name, key in _keys().items()}
     return Config(**protocol, hyperparameters=MappingProxyType({key: chosen[key] for key in own}))
@@ -664,7 +666,9 @@ def _check_together(chosen: dict[str, object]) -> None:
         for key, drawn in _DRAWN.items():
             if chosen[key] != drawn:
                 what = f"{key}={shorten(chosen[key])}"
-                raise BadSetting("split.index_files", f"decides what {what} asks for; remove one of the two")
+                raise BadSetting(
+                    "split.index_files", f"already defines the split, so {what} has no effect; remove one of the two"
+                )
     for key in ("split.confirmed", "network.continues"):
         if chosen[key] is not None and not _DIGEST.fullmatch(chosen[key]):
             raise BadSetting(

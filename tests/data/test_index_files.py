@@ -81,8 +81,8 @@ def _pickled(path, thing) -> None:
 
 
 @pytest.mark.parametrize("thing, words", [
-    (_Harmful(), "it names builtins.print|it names __builtin__.print"), ([1, 2], "not one list of whole numbers"),
-    (np.zeros(3), "not one list of whole numbers"), (np.zeros((2, 2), int), "not one list"),
+    (_Harmful(), "builtins.print|__builtin__.print"), ([1, 2], "not a list of whole numbers"),
+    (np.zeros(3), "not a list of whole numbers"), (np.zeros((2, 2), int), "not a list"),
     (np.array([0, 50_000]), "ids outside 0 to 49,999"), (np.array([-1]), "ids outside"),
     (np.zeros(0, int), "cannot be read"), (np.array([1, 1]), "names an image twice"),
     (np.array([None, print]), "cannot be read|not one list"),
@@ -114,5 +114,5 @@ def test_missing_damaged_and_foreign_files_are_named(tmp_path, labels):
     ("dataset.images_per_class", 100),
 ])  # fmt: skip
 def test_what_index_files_decide_cannot_be_asked_for_beside_them(key, value):
-    with pytest.raises(UserError, match=f"split.index_files: decides what {key}="):
+    with pytest.raises(UserError, match=f"split.index_files: already defines the split, so {key}="):
         configure({"dataset": "cifar10", "split.index_files": "somewhere", key: value})

@@ -125,7 +125,7 @@ def show_margins(belief: ClassEstimate, divergence: float, prior: np.ndarray | N
         if prior is not None:
             least = margin_math.LEAST_SHARE
             st.caption(
-                f"$\\pi_k$: the share of class k in the prior; shares below {least:g} of an equal share count as that."
+                f"$\\pi_k$: share of class k in the prior; shares below {least:g} of an equal share are raised to it."
             )
     with right:
         _title("Margin of every class", "added to the score (logit) of the right class in training")

@@ -40,7 +40,7 @@ _TERMS = {
     ),
     "unsupervised_contrastive": _Term(
         "Unsupervised contrast",
-        "Pulls two views of the same image together. It is for images whose guess does not pass.",
+        "Pulls two views of the same image together, for images whose guess does not pass.",
     ),
     "entropy": _Term(
         "Entropy", "Keeps all classes in use. Without it, a few classes can absorb all images. Lowest at equal use."
@@ -51,7 +51,9 @@ _TERMS = {
     "logit_adjusted": _Term("Pseudo-labels, adjusted", "Classifies confident images; frequent classes count less."),
     "consistency": _Term("Consistency", "Two views of an image should get the same class."),
     "supervised_contrastive": _Term("Supervised contrast", "Pulls labeled images of one class together."),
-    "soft_contrastive": _Term("Soft contrast", "Pulls images together the more, the more alike their predictions are."),
+    "soft_contrastive": _Term(
+        "Soft contrast", "Pulls images together; the more similar their predictions, the stronger the pull."
+    ),
     "clustering": _Term("Clustering", "Sharpens the current clusters."),
 }
 _OF_OTHERS = {  # terms that are called alike in other methods and do something else there

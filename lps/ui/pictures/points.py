@@ -80,7 +80,7 @@ def _feature_count(folder: str, moment) -> int:
 def _mapped_table(run: Run, method: str, epoch: int, moment) -> pd.DataFrame:
     found = projection.read_map(run, method, epoch)
     if found is None:
-        raise UserError("projections", f"lost the map of epoch {epoch} just now")
+        raise UserError("projections", f"no longer has the map of epoch {epoch}; reload the page")
     return _table(str(run.folder), moment, found.points, found.index)
 
 

@@ -221,7 +221,7 @@ def _offer_whole(run: Run, epoch: int) -> None:
     if standing.is_working:
         cancel = partial(projection.cancel, run, "pca", epoch)
         live_part.wait(look, attrgetter("is_working"), _WAIT_S, lambda now: _show_progress(now, "PCA", cancel))
-    elif standing.state != "done" and st.button("Place all images", icon=":material/scatter_plot:", key="whole_map"):
+    elif standing.state != "done" and st.button("Show all images", icon=":material/scatter_plot:", key="whole_map"):
         with error_toasts.kept(_PLACE):
             projection.start(run, "pca", epoch)
         st.rerun()

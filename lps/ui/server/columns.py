@@ -33,7 +33,7 @@ def answer(request: Request) -> Response:
     try:
         data = _COLUMNS.get(request.path_params["digest"], _missing, len)
     except LookupError:
-        return PlainTextResponse("This column is no longer kept. Reload the page.\n", 404)
+        return PlainTextResponse("This data is no longer available. Reload the page.\n", 404)
     return Response(data, media_type="application/octet-stream", headers={"cache-control": _FOR_GOOD})
 
 
