@@ -58,7 +58,7 @@ def check_name(name: str) -> None:
     """Raise `UserError` for the name of a file that no report is written to."""
     ending = name.lower().rpartition(".")[2] if "." in name else ""
     if ending in ("tex", "ltx"):
-        said = "reports are HTML; compare --format latex writes the tables, and charts are saved as SVG"
+        said = "reports are HTML files; for LaTeX tables use compare --format latex, and save the charts as SVG"
         raise UserError("to", f"{shorten(name)}: {said}")
     if ending not in ("html", "htm"):
         raise UserError("to", f"{shorten(name)} is not a report file; expected a name that ends in .html")

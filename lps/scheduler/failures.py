@@ -52,7 +52,7 @@ ADVICE = {
     ),
     "data": Advice(
         "The data cannot be used",
-        "The files of the data set are missing, incomplete or not what the data set expects.",
+        "The files of the data set are missing or incomplete, or do not have the expected form.",
         "Fix the files and resume, or launch a copy with other data.",
         COPY,
         "Copy and choose the data",

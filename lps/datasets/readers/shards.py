@@ -207,7 +207,7 @@ def _of_parquet(shards: Shards, shard: os.DirEntry) -> Iterator[Sample]:
                     if content:
                         yield Sample(name, content, _as_label(said))
                     else:
-                        shards.skip(name, "has no bytes of a picture")
+                        shards.skip(name, "has no image bytes")
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         reason = shorten(str(error).partition("\n")[0])
         shards.skip(shard.name, f"is damaged ({reason}): {count:,} pictures before that are used")

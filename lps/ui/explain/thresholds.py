@@ -140,7 +140,7 @@ def _show_rates(past: History, epoch: int) -> None:
         for group in _GROUPS:
             values = past.column(f"pseudo_label/rate/{group}")
             if epoch in values.index:
-                st.metric(f"Passes, {group}", f"{values.loc[epoch]:.0%}", border=True)
+                st.metric(f"Passing, {group}", f"{values.loc[epoch]:.0%}", border=True)
 
 
 def _show_passing(run: Run, epoch: int, now: dict[str, float]) -> None:

@@ -62,8 +62,8 @@ def _show_account(run: Run, epoch: int) -> None:
         run_actions.offer_copy(run, "decide")
         return
     st.caption(
-        "The network and the most similar pictures disagree on the first pictures: your decisions help most there. "
-        "Similar pictures are never shown in a row."
+        "First come the pictures whose cluster differs from that of the most similar pictures: your decisions help "
+        "most there. Similar pictures are never shown in a row."
     )
     with st.container(key="review_keys"):  # which a phone does not have (deck.css)
         st.caption("Keys: 1 to 5 choose a class, N types a class name, X none of these, S skip, U undo.")
