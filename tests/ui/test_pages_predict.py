@@ -106,7 +106,7 @@ def test_predicted_pictures_arrive_as_one_archive_sorted_by_class(run, pictures)
         assert archive.read(place) == (pictures / row["file"]).read_bytes()
     (pictures / "000.png").unlink()
     status, _, body = ask(link)
-    assert status == 404 and b"'000.png' is not there any more" in body
+    assert status == 404 and b"'000.png' no longer exists" in body
 
 
 def test_a_link_alone_begins_nothing(run, pictures):

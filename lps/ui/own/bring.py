@@ -30,11 +30,8 @@ def show_upload(choose: Callable[[Path], None]) -> None:
         "vectors, ids, known labels and titles, or a .npy file with a .csv file beside it."
     )
     about = "A folder with one sub-folder per class"
-    folder_choice.show_two_ways(
-        lambda: _ask_for_files(choose),
-        lambda: folder_choice.browse("own", choose, about, needs_folders=True, endings=own_pictures.VECTORS),
-    )
-    folder_choice.show_earlier("own", own_pictures.folders(), choose)
+    earlier, endings = own_pictures.folders(), own_pictures.VECTORS
+    folder_choice.show_ways("own", choose, lambda: _ask_for_files(choose), earlier, about, True, endings)
 
 
 def _ask_for_files(choose: Callable[[Path], None]) -> None:

@@ -16,15 +16,34 @@ _NAMED = 3  # files left out whose names are said
 _EARLIER = 6  # folders from before that are listed
 
 
-def show_two_ways(ask_for_files: Callable[[], None], browse_folders: Callable[[], None]) -> None:
-    """From the browser and from the machine, beside each other."""
+def show_ways(
+    name: str,
+    choose: Callable[[Path], None],
+    ask_for_files: Callable[[], None],
+    earlier: list[Path],
+    help: str,
+    needs_folders: bool = False,
+    endings: tuple[str, ...] = (),
+) -> None:
+    """From the browser and from the machine, beside each other, and folders from before.
+
+    name: begins the keys of the widgets. choose: is told the folder in a callback. needs_folders: whether a folder
+    without folders in it cannot be taken. endings: of files that can be taken in place of a folder.
+    """
     from_browser, from_machine = st.columns(2, gap="medium")
     with from_browser, st.container(border=True, height="stretch"):
         st.markdown("**:material/upload: Upload from this computer**")
         ask_for_files()
     with from_machine, st.container(border=True, height="stretch"):
         st.markdown("**:material/folder_open: Use a folder on the server**")
-        browse_folders()
+        _browse(name, choose, help, needs_folders, endings)
+    if earlier:
+        st.markdown("**Earlier uploads**")
+        with st.container(horizontal=True, gap="small"):
+            for folder in earlier[:_EARLIER]:
+                key = f"{name}_again:{folder.name}"
+                st.button(escape.markdown(folder.name), icon=":material/photo_library:", key=key,
+                          on_click=choose, args=(folder,))  # fmt: skip
 
 
 def number_of_uploader(name: str) -> int:
@@ -46,18 +65,10 @@ def take_upload(name: str, files: list, keep: Callable[[], Path], choose: Callab
     st.rerun()
 
 
-def browse(
-    name: str,
-    choose: Callable[[Path], None],
-    help: str,
-    needs_folders: bool = False,
-    endings: tuple[str, ...] = (),
+def _browse(
+    name: str, choose: Callable[[Path], None], help: str, needs_folders: bool, endings: tuple[str, ...]
 ) -> None:
-    """The folders of one place, the way up, and the button that takes it. name: begins the keys of its widgets.
-
-    choose: is told the folder in a callback. needs_folders: whether one without folders in it cannot be taken.
-    endings: of files that can be taken in place of a folder.
-    """
+    """The folders of one place, the way up, and the button that takes it."""
     place, roots = f"{name}_place", browsing.roots()
     if not roots:
         st.caption("No folder is available.")
@@ -114,14 +125,3 @@ def told(kept: Arrived) -> Path:
         rest = f"; {counted(len(kept.left_out), 'other file')} left out: {names}"
     st.toast(f"{counted(kept.pictures, 'picture')} saved{rest}.", icon=":material/check_circle:")
     return kept.folder
-
-
-def show_earlier(name: str, found: list[Path], choose: Callable[[Path], None]) -> None:
-    """A button for each folder from before, the newest ones."""
-    if not found:
-        return
-    st.markdown("**Earlier uploads**")
-    with st.container(horizontal=True, gap="small"):
-        for folder in found[:_EARLIER]:
-            st.button(escape.markdown(folder.name), icon=":material/photo_library:", key=f"{name}_again:{folder.name}",
-                      on_click=choose, args=(folder,))  # fmt: skip

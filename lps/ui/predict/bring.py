@@ -21,17 +21,12 @@ def show_upload(choose: Callable[[Path], None], takes_vectors: bool) -> None:
     error_toasts.show_errors("predict")
     about = "A folder with pictures, also in sub-folders. Your files are not changed"
     endings = own_pictures.VECTORS if takes_vectors else ()
-    folder_choice.show_two_ways(
-        lambda: _ask_for_files(choose, takes_vectors),
-        lambda: folder_choice.browse("predict", choose, about, endings=endings),
-    )
-    folder_choice.show_earlier("predict", own_pictures.folders(own_pictures.home_of_new()), choose)
+    earlier = own_pictures.folders(own_pictures.home_of_new())
+    ask_for_files = _ask_for_vectors if takes_vectors else _ask_for_files
+    folder_choice.show_ways("predict", choose, lambda: ask_for_files(choose), earlier, about, endings=endings)
 
 
-def _ask_for_files(choose: Callable[[Path], None], takes_vectors: bool) -> None:
-    if takes_vectors:
-        _ask_for_vectors(choose)
-        return
+def _ask_for_files(choose: Callable[[Path], None]) -> None:
     kinds = [*sorted(ending.removeprefix(".") for ending in ENDINGS), *own_pictures.ARCHIVES]
     number = folder_choice.number_of_uploader("predict")
     files = st.file_uploader(
