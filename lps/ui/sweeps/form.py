@@ -248,7 +248,7 @@ def _preview(draft: _SweepDraft) -> None:
         st.info(f"{staying}.", icon=":material/schedule:")
     columns = [
         Column("Run", lambda item: item.label, "text", "medium"),
-        Column("Time", lambda item: times.get(item.config.to_json(), ""), "text", "small"),
+        Column("Time", lambda item: times.get(item.config.to_json(), ""), "text", 110),
         Column("Status", lambda item: _ACTIONS[item.action].format(item.state and item.state.name), "text", "small"),
     ]
     data_table.show_data_table(columns, wanted.items, "The runs of this sweep", most=_MOST_ROWS)
