@@ -396,7 +396,7 @@ def test_a_name_that_promises_another_kind_of_file_is_refused(runs, tmp_path, ca
 @pytest.mark.parametrize("name", ["x.tex", "x.LTX"])
 def test_a_report_in_latex_says_what_to_use_instead(runs, tmp_path, capsys, name):
     assert main(["report", runs[0].id, "--runs", str(runs[0].root), "--to", str(tmp_path / name)]) == 2
-    said = f"to: {name!r}: reports are HTML files; for LaTeX tables use compare --format latex, and save the charts as SVG"
+    said = f"to: {name!r}: reports are HTML files; for LaTeX tables use compare --format latex"
     assert said in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
