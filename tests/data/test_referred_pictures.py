@@ -106,7 +106,7 @@ def test_a_picture_that_has_gone_is_one_sentence_from_a_worker_too(both, config)
         path.unlink()
     ids = torch.arange(4)
     for source in (images, images.expecting([ids])):
-        with pytest.raises(UserError, match="dataset.path: '.*' could be read before and cannot now: "):
+        with pytest.raises(UserError, match="dataset.path: '.*' can no longer be read: "):
             source.taken(ids)
 
 

@@ -65,9 +65,7 @@ class Referred:
             return squeezed(source, self.size)[0] if self.is_whole else decode(source, self.size)
         except (Unreadable, OSError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            raise UserError(
-                "dataset.path", f"{shorten(self.names[row])} could be read before and cannot now: {reason}"
-            ) from None
+            raise UserError("dataset.path", f"{shorten(self.names[row])} can no longer be read: {reason}") from None
 
     def _source(self, row: int) -> Source:
         if self.places is None:
