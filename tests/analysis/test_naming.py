@@ -162,6 +162,7 @@ def test_a_new_cluster_has_an_id_that_nobody_had():
     assert said(split([1], 10), split([2], 11)).next_id(10) == 12
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_a_name_is_one_printable_line(text):
     try:

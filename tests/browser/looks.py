@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from axe_playwright_python.sync_playwright import Axe
 
 from tests.browser.conftest import PATIENCE_MS, kept_tab, leave, wait_for_run
-from tests.hostile_runs import STRANGER
+from tests.hostile_runs import STRANGER, TEXTS
 
 LEAST = 4.5  # WCAG 2.2, AA, of text; 3 for the ring of focus
 HIDDEN = 1.05  # what is of the colour of its ground shows only under the mouse
@@ -82,7 +82,8 @@ def nameless_controls(page) -> list[tuple[str, str]]:
     session.detach()
     controls = [(node["role"]["value"], node["name"]["value"]) for node in nodes if node["role"]["value"] in ROLES]
     assert len(controls) > 10, "the page has controls"
-    return [control for control in controls if NO_NAME.search(control[1])]
+    # A hostile text looks like markup and is read out as it is written.
+    return [(role, name) for role, name in controls if NO_NAME.search(name.replace(TEXTS[6], "a text"))]
 
 
 def axe_faults(page) -> list[str]:

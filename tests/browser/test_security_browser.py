@@ -15,7 +15,6 @@ from tests.browser.conftest import wait_for_run
 from tests.browser.looks import open_everything, watched_tab, watching
 from tests.hostile_runs import TEXTS, make_data, make_runs
 from tests.ui.test_guard import STREAM, Door
-from tests.visiting import PAGES
 
 
 @pytest.fixture(scope="module")
@@ -37,15 +36,9 @@ def visit(profile, studio):
         yield open_one
 
 
-@pytest.mark.parametrize("name", [page for page in PAGES if page != "live"])
-def test_no_page_does_what_a_text_says(visit, hostile, name):
-    """Live: `test_live_shows_a_run_that_ended_in_any_way`."""
-    visit(f"{'' if name == 'home' else name}?run={hostile[0].id}")
-
-
 @pytest.mark.parametrize("name", ["live", "pace", "compare", "charts"])
 def test_no_page_of_several_runs_does_what_a_text_says(visit, hostile, name):
-    """The others show the first run that the address names."""
+    """The others show the first run that the address names; test_every_page.py visits all with one."""
     visit(f"{name}?run={hostile[0].id}&run={hostile[3].id}")
 
 

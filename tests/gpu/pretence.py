@@ -10,7 +10,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import torch
@@ -87,8 +86,3 @@ def _count_devices_for_autograd_alone() -> None:
             count(_DEVICES if depth else 0)
 
     torch.autograd._engine_run_backward, FakeTensorMode.dispatch = backward, dispatch_without
-
-
-def made_here() -> dict[str, str]:
-    """`environment` in a new folder of its own."""
-    return environment(Path(tempfile.mkdtemp(prefix="lps-pretence-")))

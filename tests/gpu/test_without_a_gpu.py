@@ -137,7 +137,7 @@ def test_no_method_waits_in_a_step(method, rehearsals):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", share([name for name in catalog.method_names() if name != "ds3l"], 1, 3))
+@pytest.mark.parametrize("method", share([name for name in catalog.method_names() if name != "ds3l"], 1, 6))
 def test_no_step_of_two_ranks_waits(method, rehearsals):
     epochs = EPOCHS.get(method, [0])
     found = rehearsals.of(method, USUAL.get(method, {}) | {"processes": 2}, epochs)

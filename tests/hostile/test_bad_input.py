@@ -49,6 +49,7 @@ def refusal(act, *arguments) -> UserError:
 # ---------------------------------------------------------------------------------------------------- settings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method, name", SETTINGS)
 def test_every_setting_refuses_what_is_typed_wrongly(method, name):
     """In the launch form and after --set, by name."""
@@ -60,6 +61,7 @@ def test_every_setting_refuses_what_is_typed_wrongly(method, name):
             assert list(form.read_draft(Draft(method=method, texts={name: text})).errors) == [name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method, name", SETTINGS)
 def test_every_key_of_a_config_refuses_what_is_stored_wrongly(method, name):
     parameter = parameters(method)[name]

@@ -97,10 +97,6 @@ def long_listing() -> bytes:
     return with_listing(b"\x80\x02](" + text + b"e.")
 
 
-def listing_of_many() -> bytes:
-    return with_listing(b"\x80\x02](" + b"N" * 20_000_000 + b"e.")
-
-
 def larger_than_the_file() -> bytes:
     return with_listing(b"\x80\x02}X\x01\0\0\0a" + _tensor("0", 1 << 30) + b"s.")
 

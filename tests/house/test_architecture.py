@@ -105,6 +105,7 @@ def test_every_room_is_in_the_table_and_says_what_it_is_for():
         assert ast.get_docstring(source(folder / "__init__.py")), folder
 
 
+@pytest.mark.slow
 def test_arrows_point_down():
     drawn = [(name, target) for name, targets in arrows().items() for target in targets]
     between = [(a, b) for a, b in drawn if not is_entry(a) and not is_entry(b) and room(a) != room(b)]

@@ -190,6 +190,7 @@ def test_exponents():
     assert growth.exponent((1, 10, 100), [3.0, 3 * 10**1.5, 3 * 10.0**3]) == pytest.approx(1.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["lps", "gcd", "orca", "openncd", "rankstats", "nach", "dtc", "fixmatch", "simgcd"])
 def test_the_loss_alone_runs_and_reaches_no_network(method):
     found = growth.measure(method, HOST, 1, classes=(10, 20), batches=(16, 32))

@@ -143,6 +143,7 @@ def test_the_policy_names_these_two_scripts_and_nothing_from_elsewhere(one):
     assert rules["script-src"].split() == [f"'sha256-{name}'" for name in hashes]
 
 
+@pytest.mark.slow
 def test_the_same_but_for_the_date(runs):
     later = datetime(2027, 1, 1, tzinfo=UTC)
     for chosen in ([runs[0]], runs):

@@ -388,9 +388,7 @@ def numbers(run: Run) -> list:
     """What was measured, without what it cost."""
     found = []
     for event in read_events(run.events)[0]:
-        values = {
-            k: v for k, v in event["values"].items() if not k.startswith(("time/", "throughput/", "memory/", "eta"))
-        }
+        values = {k: v for k, v in event["values"].items() if not k.startswith(COST)}
         found.append((event["kind"], event["epoch"], event["step"], values))
     return found
 

@@ -68,6 +68,7 @@ def test_a_damaged_config_is_one_sentence(text):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_LPS)
 @settings(deadline=None, max_examples=100)
 @given(
@@ -85,6 +86,7 @@ def test_any_value_is_taken_or_named(name, value):
         assert parameter.check(taken) == taken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_LPS)
 @settings(deadline=None, max_examples=100)
 @given(text=st.text(max_size=40))

@@ -66,7 +66,7 @@ def test_too_many_are_refused_and_leave_nothing(source, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "text", "large", "another"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "text", pytest.param("large", marks=pytest.mark.slow), "another"])
 def test_a_damaged_sheet_is_told_in_a_sentence(recorded, damage):
     path = recorded.folder / thumbnails.FILE
     data = path.read_bytes()

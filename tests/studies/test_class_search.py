@@ -86,6 +86,7 @@ def test_a_count_is_read_as_it_was_written(tmp_path):
 WHOLE = {"numbers": [6], "accuracy": [0.5], "silhouette": [0.1], "tolerance": 0.1, "total": 6, "seen": 5}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("wrong", [
     {"numbers": 3}, {"numbers": []}, {"numbers": [], "accuracy": [], "silhouette": []}, {"total": "x"}, {"seen": True},

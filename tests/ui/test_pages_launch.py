@@ -181,6 +181,7 @@ def test_a_misfit_typed_just_before_the_click_launches_nothing(root):
     assert not root.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "key, text, words",
     [
@@ -458,6 +459,7 @@ def test_the_pictures_are_checked_in_the_background(root, monkeypatch):
     assert command[3:6] == ["audit", "--begun", "digits"] and path.parent == root / ".audits"
 
 
+@pytest.mark.slow
 def test_what_was_found_is_decided_by_a_click_and_taken_back(root, found):
     at = whole_form()
     assert "2 alike" in said(at)

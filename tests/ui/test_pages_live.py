@@ -220,6 +220,7 @@ def test_the_scrubber_rests_while_it_plays(visit, made):
     assert app.slider[0].value == 3
 
 
+@pytest.mark.slow
 def test_only_a_person_chooses_an_epoch_of_a_growing_run(visit, tmp_path, monkeypatch):
     monkeypatch.setattr(epoch_player, "LATE_S", 600)  # on a busy machine five seconds pass between two lines
     writer = RunWriter(tmp_path)

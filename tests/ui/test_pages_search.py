@@ -148,6 +148,7 @@ def test_without_optuna_the_page_says_how_to_get_it(root, monkeypatch):
 # ---------------------------------------------------------------------------------------------------- a search
 
 
+@pytest.mark.slow
 def test_what_a_search_has_found(root, hunted):
     app = visit("search", search="hunt")
     result = read_results(hunted)
@@ -162,6 +163,7 @@ def test_what_a_search_has_found(root, hunted):
     assert button(app, "search_more").label == "10 more trials"
 
 
+@pytest.mark.slow
 def test_what_mattered_and_every_setting(root, hunted):
     app = visit("search", search="hunt")
     assert "search_importance_hunt" in charts_of(app)
@@ -213,6 +215,7 @@ def test_the_best_is_run_with_several_seeds_and_its_own_run_is_used_again(root, 
     assert [run.id for run in swept if run.id in before] == list(best.runs)
 
 
+@pytest.mark.slow
 def test_the_link_to_the_launch_form_brings_the_settings(root, hunted):
     result = read_results(hunted)
     link = searches.launch_link(result, result.best)
