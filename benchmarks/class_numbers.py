@@ -1,0 +1,115 @@
+"""python -m benchmarks.class_numbers: the number of classes on digits whose classes are unequal.
+
+--count: what `count-classes` says, where ten is right. --train: what LPS comes to if it looks for 1, 1.2, 1.5 and 2
+times as many classes as there are, with each prior. Every seed draws the seen classes, the order of the sizes, the
+labels and the start. Per cent of the unlabeled images at the last epoch; "named": each cluster counts as the class
+that most of its images are of, which is what naming and merging clusters comes to.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.priors import last_scores
+from benchmarks.report import section
+from lps.analysis import differences
+from lps.settings.config import Config, configure
+from lps.store.run_folders import create_run
+from lps.store.runs import Run
+from lps.store.snapshots import read_snapshot, read_split, stored_epochs
+from lps.studies.class_search import search
+from lps.training.loop import train
+
+CLASSES, SEEN = 10, 5
+FACTORS = (1.0, 1.2, 1.5, 2.0)
+SCORES = ("all", "novel", "balanced", "named")
+
+
+def config_of(imbalance: float, seed: int, total: int, prior: str = "uniform") -> Config:
+    """LPS on digits, which looks for `total` classes."""
+    return configure(
+        {
+            **{"dataset": "digits", "epochs": 20, "prior": prior, "prior.every": 5, "threads": 1, "seed": seed},
+            **{"split.seed": seed, "split.seen_classes": "random", "split.rule": "stratified"},
+            **{"split.imbalance": imbalance, "split.num_novel": total - SEEN},
+        }
+    )
+
+
+def named(run: Run) -> float:
+    """Share of the unlabeled images whose class is the most frequent one of their cluster."""
+    split, targets = read_split(run.folder)
+    truth, predicted = targets[split.unlabeled], read_snapshot(run.snapshots, stored_epochs(run)[-1]).predicted
+    return sum(np.bincount(truth[predicted == cluster]).max() for cluster in np.unique(predicted)) / len(truth)
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr)
+
+
+def counted(runs: Path, imbalances: list[float], seeds: list[int]) -> list[dict]:
+    """A row for each imbalance."""
+    rows = []
+    for imbalance in imbalances:
+        found = [search(config_of(imbalance, seed, SEEN + 1), runs, None, _say) for seed in seeds]
+        totals, ranges = [count.total for count in found], [count.plausible for count in found]
+        rows.append(
+            {
+                **{"imbalance": f"{imbalance:g}", "seeds": len(seeds), "chosen": ", ".join(map(str, sorted(totals)))},
+                "off by, on average": float(np.mean(np.abs(np.array(totals) - CLASSES))),
+                "10 is called plausible": sum(least <= CLASSES <= most for least, most in ranges),
+            }
+        )
+        print(rows[-1], flush=True)
+    return rows
+
+
+def trained(runs: Path, imbalances: list[float], seeds: list[int], priors: list[str]) -> list[dict]:
+    """A row for each imbalance, prior and number of classes: means, and what "named" gains over ten classes."""
+    rows = []
+    for imbalance in imbalances:
+        for prior in priors:
+            right: dict[int, float] = {}
+            for factor in FACTORS:
+                total, scores = round(CLASSES * factor), {}
+                for seed in seeds:
+                    run = create_run(runs, config_of(imbalance, seed, total, prior), f"{total} classes, {prior}")
+                    if train(run) != 0:
+                        raise SystemExit(f"{run.folder} failed")
+                    last = {name.removeprefix("accuracy/"): value for name, value in last_scores(run).items()}
+                    scores[seed] = last | {"named": named(run)}
+                own = {seed: values["named"] for seed, values in scores.items()}
+                right = right or own
+                means = {name: [100 * values[name] for values in scores.values()] for name in SCORES}
+                rows.append(
+                    {
+                        **{"imbalance": f"{imbalance:g}", "prior": prior, "classes": str(total), "n": len(seeds)},
+                        **{n: f"{np.mean(v):.1f} ± {np.std(v, ddof=min(1, len(v) - 1)):.1f}" for n, v in means.items()},
+                        "named, above 10": "" if own is right else differences.cell(differences.between(own, right)),
+                    }
+                )
+                print(rows[-1], flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.class_numbers", description=__doc__)
+    parser.add_argument("--count", action="store_true")
+    parser.add_argument("--train", action="store_true")
+    parser.add_argument("--imbalances", type=float, nargs="+", default=[1.0, 10.0, 50.0])
+    parser.add_argument("--priors", nargs="+", default=["uniform", "confident"])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[20, 21, 22, 23, 24])
+    parser.add_argument("--runs", type=Path, default=Path(os.environ.get("LPS_RUNS") or "runs"))
+    asked = parser.parse_args()
+    if asked.count:
+        print(section("The number of classes", "", counted(asked.runs, asked.imbalances, asked.seeds)))
+    if asked.train:
+        rows = trained(asked.runs, asked.imbalances, asked.seeds, asked.priors)
+        print(section("More classes than there are", "", rows))
+
+
+if __name__ == "__main__":
+    main()
