@@ -13,15 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.in_process import train_here
 from benchmarks.priors import last_scores
 from benchmarks.report import section
 from lps.analysis import differences
 from lps.settings.config import Config, configure
-from lps.store.run_folders import create_run
 from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split, stored_epochs
 from lps.studies.class_search import search
-from lps.training.loop import train
 
 CLASSES, SEEN = 10, 5
 FACTORS = (1.0, 1.2, 1.5, 2.0)
@@ -76,9 +75,8 @@ def trained(runs: Path, imbalances: list[float], seeds: list[int], priors: list[
             for factor in FACTORS:
                 total, scores = round(CLASSES * factor), {}
                 for seed in seeds:
-                    run = create_run(runs, config_of(imbalance, seed, total, prior), f"{total} classes, {prior}")
-                    if train(run) != 0:
-                        raise SystemExit(f"{run.folder} failed")
+                    config = config_of(imbalance, seed, total, prior)
+                    run = train_here(runs, config, f"{total} classes, {prior}")
                     last = {name.removeprefix("accuracy/"): value for name, value in last_scores(run).items()}
                     scores[seed] = last | {"named": named(run)}
                 own = {seed: values["named"] for seed, values in scores.items()}

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from benchmarks.in_process import train_here
 from benchmarks.report import section
 from lps.analysis import differences
 from lps.data import sources
@@ -22,10 +23,8 @@ from lps.data.split import imbalanced_counts
 from lps.scheduler import submit
 from lps.scores.protocols import open_world
 from lps.settings.config import Config, configure, parse_settings
-from lps.store.run_folders import create_run
 from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split, stored_epochs
-from lps.training.loop import train
 
 CLASSES, SEEN, LARGEST, SMALLEST = 8, 4, 200, 10
 SCORES = {"all": "accuracy/all", "seen": "accuracy/seen", "novel": "accuracy/novel", "balanced": "accuracy/balanced"}
@@ -91,9 +90,8 @@ def main() -> None:
         folder = asked.pictures / f"seed-{seed}"
         truth = write_folder(asked.file, folder, seed)
         for prior in asked.priors:
-            run = create_run(asked.runs, settings_of(folder, seed, prior, asked.settings), f"{prior}, seed {seed}")
-            if train(run) != 0:
-                raise SystemExit(f"{run.folder} failed")
+            config = settings_of(folder, seed, prior, asked.settings)
+            run = train_here(asked.runs, config, f"{prior}, seed {seed}")
             found[prior][seed] = scores_of(run, truth)
             print(prior, seed, {name: round(value, 1) for name, value in found[prior][seed].items()}, flush=True)
     print(report(found))

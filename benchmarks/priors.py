@@ -14,14 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.in_process import train_here
 from benchmarks.report import table
 from lps.analysis import differences
 from lps.analysis.differences import Difference
 from lps.settings.config import Config, configure
 from lps.store.events import read_history
-from lps.store.run_folders import create_run, list_runs
+from lps.store.run_folders import list_runs
 from lps.store.runs import Run
-from lps.training.loop import train
 
 SEEDS = (20, 21, 22, 23, 24)
 PRIORS = ("uniform", "labeled", "estimated", "confident", "oracle")
@@ -113,22 +113,23 @@ def planned(cells: Sequence[Cell], pictures: Path | None) -> Iterator[tuple[tupl
 
 
 def tables(found: Found) -> str:
-    """The mean over unequal cells of each data set, then every cell; Markdown."""
-    complete = [cell for cell in PLAN if _is_complete(found, cell)]
+    """The mean over unequal cells of a data set, then every cell; Markdown. Methods with missing runs are not shown."""
     parts = []
-    for data in dict.fromkeys(cell.data for cell in complete):
-        unequal = [cell.name for cell in complete if cell.data == data and cell.imbalance > 1]
-        if unequal:
-            words = f"### {data.capitalize()}: mean over {len(unequal)} unequal cells ({', '.join(unequal)})"
-            parts += [words, table(_rows(found, unequal))]
-        for cell in complete:
-            if cell.data == data:
-                parts += [f"### {cell.name}", table(_rows(found, [cell.name]))]
+    for data in dict.fromkeys(cell.data for cell in PLAN):
+        done = {cell: methods for cell in PLAN if cell.data == data and (methods := _complete(found, cell))}
+        unequal = [cell for cell in done if cell.imbalance > 1]
+        if len(unequal) > 1:
+            names, shared = [cell.name for cell in unequal], [m for m in METHODS if all(m in done[c] for c in unequal)]
+            words = f"### {data.capitalize()}: mean over {len(unequal)} unequal cells ({', '.join(names)})"
+            parts += [words, table(_rows(found, names, shared))]
+        for cell, methods in done.items():
+            parts += [f"### {cell.name}", table(_rows(found, [cell.name], methods))]
     return "\n\n".join(parts) + "\n"
 
 
-def _is_complete(found: Found, cell: Cell) -> bool:
-    return all((cell.name, m, p, s) in found for m in METHODS for p in PRIORS for s in SEEDS)
+def _complete(found: Found, cell: Cell) -> list[str]:
+    """The methods that have run with every prior and seed."""
+    return [m for m in METHODS if all((cell.name, m, p, s) in found for p in PRIORS for s in SEEDS)]
 
 
 def _by_seed(found: Found, cells: Sequence[str], method: str, prior: str, score: str) -> dict[int, float]:
@@ -136,17 +137,17 @@ def _by_seed(found: Found, cells: Sequence[str], method: str, prior: str, score:
     return {seed: float(np.mean([found[cell, method, prior, seed][score] for cell in cells])) for seed in SEEDS}
 
 
-def _rows(found: Found, cells: Sequence[str]) -> list[dict]:
+def _rows(found: Found, cells: Sequence[str], methods: Sequence[str]) -> list[dict]:
     """A row a method and prior: means, and the gain over `uniform`; gains of a table are corrected together (Holm)."""
     gains: dict[tuple[str, str, str], Difference] = {}
-    for method in METHODS:
+    for method in methods:
         for prior in PRIORS[1:]:
             for score in ("accuracy/all", "accuracy/novel"):
                 pair = (_by_seed(found, cells, method, which, score) for which in (prior, PRIORS[0]))
                 gains[method, prior, score] = differences.between(*pair)
     gains = _corrected_by_score(gains)
     rows = []
-    for method in METHODS:
+    for method in methods:
         for prior in PRIORS:
             values = {
                 head: _spread(list(_by_seed(found, cells, method, prior, name).values()))
@@ -191,12 +192,8 @@ def main() -> None:
     found: Found = {}
     for name, config in planned(cells, asked.pictures and asked.pictures.absolute()):
         if _key(config) not in known and asked.run:
-            run = create_run(asked.runs, config, f"{name[0]}, {name[1]}, {name[2]}")
             print(*name, flush=True)
-            if train(run) != 0:
-                print(f"{run.folder} failed", flush=True)
-                continue
-            known |= {_key(config): last_scores(run)}
+            known[_key(config)] = last_scores(train_here(asked.runs, config, f"{name[0]}, {name[1]}, {name[2]}"))
         if _key(config) in known:
             found[name] = known[_key(config)]
     print(tables(found), end="")
