@@ -28,7 +28,8 @@ from tests.visiting import charts_of, visit
 LPS = next(run.id for run in recorded_runs() if run.title == "LPS")
 EPOCHS = recorded_runs()[0].config().epochs
 PHOTOGRAPHS = ["Photographs: LPS", "Photographs: LPS without margin"]
-NAMES = ["LPS", "LPS without margin", *PHOTOGRAPHS, "FixMatch", "ORCA", "LPS without entropy"]
+UNEQUAL = ["Unequal classes: equal prior", "Unequal classes: estimated prior"]
+NAMES = ["LPS", "LPS without margin", *PHOTOGRAPHS, "FixMatch", "ORCA", "LPS without entropy", *UNEQUAL]
 
 
 @pytest.fixture
@@ -90,6 +91,22 @@ def test_own_runs_come_first_and_a_small_gallery_below_them(root):
     shown, links = texts(at), [link.label for link in at.page_link]
     assert all(f"**{name}**" in shown for name in NAMES) and recordings_gallery._about(named("LPS")) not in shown
     assert {"Read the story", "The story of these runs", "Watch them side by side"} <= set(links)
+
+
+def test_a_pair_shows_what_a_prior_does_with_unequal_classes(root):
+    at = visit()
+    shown, runs = texts(at), [named(name) for name in UNEQUAL]
+    assert [run.config().prior for run in runs] == ["uniform", "confident"]
+    for run in runs:
+        split, targets = read_split(run.folder)
+        sizes = np.bincount(targets[split.training], minlength=10)
+        assert sizes.max() >= 9 * sizes.min()
+        total, novel = (100 * history(run).last(f"accuracy/{name}") for name in ("all", "novel"))
+        assert f"prior = {run.config().prior} {total:.0f} % of all and {novel:.0f} % of the novel pictures" in shown
+    (link,) = [link for link in at.page_link if link.label == "Unequal classes, two priors"]
+    assert all(run.id in link.proto.query_string for run in runs)
+    flat = [{k: v for k, v in run.config().flat().items() if k != "prior"} for run in runs]
+    assert flat[0] == flat[1], "nothing else differs"
 
 
 @pytest.mark.parametrize("leader, other", [("seen", "novel"), ("novel", "seen")])
@@ -176,7 +193,7 @@ def test_they_do_not_pass_for_the_latest_run(root, state):
 
 def test_two_own_runs_are_compared_alone_until_somebody_asks(root):
     sample_runs.make_run(root, "finished")
-    assert len(visit("compare").dataframe[0].value) == 1 + len(NAMES) - len(PHOTOGRAPHS)
+    assert len(visit("compare").dataframe[0].value) == 1 + len(NAMES) - len(PHOTOGRAPHS) - len(UNEQUAL)
     sample_runs.make_run(root, "finished", settings={"method": "orca"})
     assert len(visit("compare").dataframe[0].value) == 2
     asked = visit("compare", run=[run.id for run in recorded_runs()])
@@ -328,7 +345,9 @@ def test_new_piles_are_called_as_the_novel_classes_of_explain():
 
 
 def test_where_all_runs_begin_is_told_with_their_numbers(root):
-    starts = [history(named(name)).start["baseline/kmeans/all"] for name in NAMES if name not in PHOTOGRAPHS]
+    starts = [
+        history(named(name)).start["baseline/kmeans/all"] for name in NAMES if name not in (*PHOTOGRAPHS, *UNEQUAL)
+    ]
     assert len(set(starts)) == 1
     told = texts(visit("story", step="2"))
     assert f"groups {100 * starts[0]:.1f} % of the pictures" in told

@@ -71,6 +71,9 @@ def _show_links(runs: list[Run], parts: dict[str, Run], brief: bool) -> None:
         if len(beside) > 1:
             link = {"icon": ":material/view_column_2:", "query_params": {"run": beside}}
             st.page_link("pages/pace.py", label="Watch them side by side", **link)
+        if unequal := recordings.unequal():
+            link = {"icon": ":material/bar_chart:", "query_params": {"run": [run.id for run in unequal]}}
+            st.page_link("pages/pace.py", label="Unequal classes, two priors", **link)
         link = {"icon": ":material/balance:", "query_params": {"run": [run.id for run in runs]}}
         st.page_link("pages/compare.py", label="Compare them all", **link)
 
@@ -135,7 +138,14 @@ def _telling(part: str, run: Run, past: event_log.History, parts: dict[str, Run]
     if part in ("orca", "fixmatch"):
         lost, novel = recordings.swallowed(run)
         return f"The seen classes absorb {lost} of {novel} novel pictures."
-    if not catalog.method_info(run.config().method).seen_is_aligned:
+    config = run.config()
+    if config.split_imbalance > 1:
+        total, novel = (100 * past.last(f"accuracy/{name}") for name in ("all", "novel"))
+        return (
+            f"The largest class has {config.split_imbalance:g} times as many pictures as the smallest. With prior = "
+            f"{config.prior} {total:.0f} % of all and {novel:.0f} % of the novel pictures are right at the end."
+        )
+    if not catalog.method_info(config.method).seen_is_aligned:
         return ""
     lost, novel = recordings.swallowed(run)
     return f"{_plain(past)} The seen classes absorb {lost} of {novel} novel pictures." if novel else ""

@@ -23,6 +23,11 @@ def cast() -> dict[str, Run]:
     return max((found for found in by_split.values() if "lps" in found), key=len, default={})
 
 
+def unequal() -> list[Run]:
+    """The recordings whose classes were made unequal: the same run with several priors."""
+    return [run for run in recorded_runs() if (config := run.config_if_readable()) and config.split_imbalance > 1]
+
+
 def tell_a_story() -> bool:
     """Whether those are there that the page Story tells."""
     return set(_TOLD) <= set(cast())
