@@ -139,7 +139,7 @@ def next_run(run: Run, way: str, decisions: int, seed: int, confidence: float) -
     def bring(folder: Path) -> None:
         inherited.write(folder, planned.confirmed, None)
 
-    child = create_run(run.root, planned.config, f"{way}, seed {seed}", bring=bring)
+    child = create_run(run.root, planned.config, f"{way}, seed {seed}", copy_files=bring)
     return child, {"labeled": len(right), "right": float(np.mean(right))}
 
 

@@ -64,13 +64,15 @@ class AblationTable:
 
 def tables(scored: Iterable[Scored]) -> list[AblationTable]:
     """A table for every full method that runs of LPS know of; those with most rows, runs and usual weights first."""
-    found: dict[tuple, AblationTable] = {}
+    table_by_method: dict[tuple, AblationTable] = {}
     for background in backgrounds((member for member in scored if member.config.method == "lps"), _SWITCHES):
         for values in background.groups:
             full = _full(values)
             if full is not None:
-                found.setdefault((background.id, full), _table(background, full))
-    return sorted(found.values(), key=lambda table: (-len(table.groups), -table.runs, differences(table) != ""))
+                table_by_method.setdefault((background.id, full), _table(background, full))
+    return sorted(
+        table_by_method.values(), key=lambda table: (-len(table.groups), -table.runs, differences(table) != "")
+    )
 
 
 def differences(table: AblationTable) -> str:
@@ -81,12 +83,12 @@ def differences(table: AblationTable) -> str:
 
 def _full(values: tuple) -> tuple | None:
     """The full method of which `values` leave out one part at most; what is left out comes back at its default."""
-    own = dict(zip(_SWITCHES, values))
-    off = [key for key in _SWITCHES if not own[key]]
+    switches = dict(zip(_SWITCHES, values))
+    off = [key for key in _SWITCHES if not switches[key]]
     if len(off) > 1:
         return None
     usual = method_info("lps").parameters
-    return tuple(usual[key].default if key in off else own[key] for key in _SWITCHES)
+    return tuple(usual[key].default if key in off else switches[key] for key in _SWITCHES)
 
 
 def _table(background: Background, full: tuple) -> AblationTable:

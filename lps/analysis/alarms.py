@@ -45,13 +45,13 @@ def find(
     """
     epoch = evaluations[-1][0] if evaluations else 0
     counts = [list(values.get("class/count_predicted") or []) for _, values in evaluations[-PATIENCE:]]
-    found = [
+    alarms = [
         _loss(training or {}, failure),
         _collapse(counts, shares),
         _empty(counts, seen),
         _gap([values.get("accuracy/gap") for _, values in evaluations]),
     ]
-    return [Alarm(kind, epoch, words) for kind, words in zip(TITLES, found, strict=True) if words]
+    return [Alarm(kind, epoch, words) for kind, words in zip(TITLES, alarms, strict=True) if words]
 
 
 def _loss(training: dict, failure: str) -> str:
@@ -74,9 +74,11 @@ def _collapse(counts: list[list], shares: Sequence[float] | None) -> str:
 
 def _heaps(row: list, shares: Sequence[float] | None) -> tuple[float, float]:
     """(times what it should have, share) of the fullest class. Fair is the larger of an even share and the true one."""
-    even, total = 1 / len(row), sum(row)
+    fair_share, total = 1 / len(row), sum(row)
     fair = (
-        [max(even, share) for share in shares] if shares is not None and len(shares) == len(row) else [even] * len(row)
+        [max(fair_share, share) for share in shares]
+        if shares is not None and len(shares) == len(row)
+        else [fair_share] * len(row)
     )
     return max((count / total / part, count / total) for count, part in zip(row, fair, strict=True))
 
@@ -93,11 +95,11 @@ def _empty(counts: list[list], seen: int) -> str:
 
 def _gap(gaps: list) -> str:
     """The gap is at least `GROWTH` above its smallest value before, in each of the newest `PATIENCE` epochs."""
-    known = [gap for gap in gaps if isinstance(gap, (int, float))]
-    before, now = known[:-PATIENCE], known[-PATIENCE:]
+    numeric_gaps = [gap for gap in gaps if isinstance(gap, (int, float))]
+    before, now = numeric_gaps[:-PATIENCE], numeric_gaps[-PATIENCE:]
     if not before or min(now) - min(before) < GROWTH or min(now) < GROWTH:
         return ""
-    return f"the gap grew by {100 * (now[-1] - min(before)):.0f} points within {len(known)} epochs"
+    return f"the gap grew by {100 * (now[-1] - min(before)):.0f} points within {len(numeric_gaps)} epochs"
 
 
 def _is_complete(counts: list[list]) -> bool:

@@ -86,13 +86,13 @@ def audit(
     labels: np.ndarray,
     parts: np.ndarray,
     pixels: np.ndarray | None = None,
-    tell: Tell = lambda share: None,
+    report: Tell = lambda share: None,
 ) -> Audit:
     """Look for what is wrong.
 
     features: float (n, d); labels: int64 (n,), -1 unknown; parts: as of `parts_of`. pixels: uint8 (n, height, width,
-    channels): coloured ones tell duplicates, too. tell: is told the share that is done after every block, and may raise
-    to end it. Memory: the features as float32, 800 bytes of thumbnails and 400 of neighbours a picture, and a block of
+    channels): coloured ones tell duplicates, too. report: called with the share done after every block; it may raise to
+    end it. Memory: the features as float32, 800 bytes of thumbnails and 400 of neighbours a picture, and a block of
     distances. Raises `UserError` where there are too few or too many pictures.
     """
     count = len(features)
@@ -102,37 +102,37 @@ def audit(
             f"{count:,} images cannot be compared; expected {_NEIGHBOURS + 1} to {MOST:,}. Set "
             "dataset.images_per_class to use a part of them",
         )
-    points, known = unit(features), np.flatnonzero(labels >= 0)
-    searches = 1 + (_NEIGHBOURS < len(known) < count)
-    distances, near = neighbours(points, lambda share: tell(share / searches))
-    alike = _alike(distances, near, pixels)
-    groups = connected_components(alike, directed=False)[1]
-    found = _duplicates(alike, groups, labels, parts)
+    points, labeled_rows = unit(features), np.flatnonzero(labels >= 0)
+    searches = 1 + (_NEIGHBOURS < len(labeled_rows) < count)
+    distances, near = neighbours(points, lambda share: report(share / searches))
+    pair_distances = _alike(distances, near, pixels)
+    groups = connected_components(pair_distances, directed=False)[1]
+    duplicates = _duplicates(pair_distances, groups, labels, parts)
     strangers = _strangers(distances)
-    if len(known) <= _NEIGHBOURS:
-        return Audit(count, found, strangers, ())
-    if len(known) < count:
-        _, rows = neighbours(points[known], lambda share: tell((1 + share) / searches))
-        near = known[rows]
-    return Audit(count, found, strangers, _denied(known, near, labels, groups))
+    if len(labeled_rows) <= _NEIGHBOURS:
+        return Audit(count, duplicates, strangers, ())
+    if len(labeled_rows) < count:
+        _, rows = neighbours(points[labeled_rows], lambda share: report((1 + share) / searches))
+        near = labeled_rows[rows]
+    return Audit(count, duplicates, strangers, _denied(labeled_rows, near, labels, groups))
 
 
-def neighbours(points: np.ndarray, tell: Tell = lambda share: None) -> tuple[np.ndarray, np.ndarray]:
+def neighbours(points: np.ndarray, report: Tell = lambda share: None) -> tuple[np.ndarray, np.ndarray]:
     """(distances float32 (n, k), rows int64 (n, k)) of the 30 nearest others of points float32 (n, d), nearest first.
 
     Fewer where there are no more.
     """
-    count, others = len(points), min(_WIDE, len(points) - 1)
-    search = NearestNeighbors(n_neighbors=others + 1, algorithm="brute").fit(points)
-    distances, rows = np.empty((count, others), np.float32), np.empty((count, others), np.int64)
+    count, num_neighbours = len(points), min(_WIDE, len(points) - 1)
+    search = NearestNeighbors(n_neighbors=num_neighbours + 1, algorithm="brute").fit(points)
+    distances, rows = np.empty((count, num_neighbours), np.float32), np.empty((count, num_neighbours), np.int64)
     for start in range(0, count, _BLOCK):
         part = slice(start, min(count, start + _BLOCK))
-        away, found = search.kneighbors(points[part])
-        own = found == np.arange(part.start, part.stop)[:, None]
-        own[~own.any(axis=1), -1] = True  # hidden behind as many that are exactly the same
-        shape = (part.stop - part.start, others)
-        distances[part], rows[part] = away[~own].reshape(shape), found[~own].reshape(shape)
-        tell(part.stop / count)
+        away, nearest = search.kneighbors(points[part])
+        is_self = nearest == np.arange(part.start, part.stop)[:, None]
+        is_self[~is_self.any(axis=1), -1] = True  # hidden behind as many that are exactly the same
+        shape = (part.stop - part.start, num_neighbours)
+        distances[part], rows[part] = away[~is_self].reshape(shape), nearest[~is_self].reshape(shape)
+        report(part.stop / count)
     return distances, rows
 
 
@@ -145,22 +145,22 @@ def _alike(distances: np.ndarray, near: np.ndarray, pixels: np.ndarray | None) -
     is_alike = distances <= np.maximum(_SAME * limits, _CLOSE)
     if pixels is not None and pixels.shape[3] == 3 and min(pixels.shape[1:3]) >= _SIDE:
         is_alike |= (distances <= limits) & (_correlations(pixels, near) >= _CORRELATED)
-    rows, places = np.nonzero(is_alike)
-    return coo_array((distances[rows, places] + _CLOSE, (rows, near[rows, places])), shape=(count, count))
+    rows, columns = np.nonzero(is_alike)
+    return coo_array((distances[rows, columns] + _CLOSE, (rows, near[rows, columns])), shape=(count, count))
 
 
 def _correlations(pixels: np.ndarray, near: np.ndarray) -> np.ndarray:
     """float32 (n, k): how much the thumbnails of pictures and their neighbours agree, the better way round."""
     small = np.concatenate([_thumbnails(pixels[i : i + _BLOCK]) for i in range(0, len(pixels), _BLOCK)])
-    found = np.empty(near.shape, np.float32)
+    correlations = np.empty(near.shape, np.float32)
     for start in range(0, len(near), _BLOCK):
         part = slice(start, start + _BLOCK)
-        own, others = _centred(small[part]), near[part]
-        for place in range(near.shape[1]):
-            theirs = small[others[:, place]]
-            ways = [(own * _centred(one)).sum(axis=1) for one in (theirs, theirs[:, :, ::-1])]
-            found[part, place] = np.maximum(*ways)
-    return found
+        own_pixels, neighbour_rows = _centred(small[part]), near[part]
+        for column in range(near.shape[1]):
+            theirs = small[neighbour_rows[:, column]]
+            agreements = [(own_pixels * _centred(version)).sum(axis=1) for version in (theirs, theirs[:, :, ::-1])]
+            correlations[part, column] = np.maximum(*agreements)
+    return correlations
 
 
 def _thumbnails(pixels: np.ndarray) -> np.ndarray:
@@ -178,16 +178,20 @@ def _centred(pictures: np.ndarray) -> np.ndarray:
     return values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-3)
 
 
-def _duplicates(alike: coo_array, groups: np.ndarray, labels: np.ndarray, parts: np.ndarray) -> tuple[Alike, ...]:
+def _duplicates(
+    pair_distances: coo_array, groups: np.ndarray, labels: np.ndarray, parts: np.ndarray
+) -> tuple[Alike, ...]:
     """The groups; those across parts, or with several labels, first, then by likeness."""
     worst = np.zeros(len(groups), np.float32)
-    np.maximum.at(worst, groups[alike.coords[0]], alike.data - _CLOSE)
-    found = []
+    np.maximum.at(worst, groups[pair_distances.coords[0]], pair_distances.data - _CLOSE)
+    groups_found = []
     for members in _members(groups):
-        here = [PARTS[part] for part in np.unique(parts[members])]
+        part_names = [PARTS[part] for part in np.unique(parts[members])]
         names = np.unique(labels[members][labels[members] >= 0])
-        found.append(Alike(tuple(members.tolist()), tuple(here), len(names), float(worst[groups[members[0]]])))
-    return tuple(sorted(found, key=lambda pair: (-len(pair.across), -pair.labels, pair.worst, pair.pictures)))
+        groups_found.append(
+            Alike(tuple(members.tolist()), tuple(part_names), len(names), float(worst[groups[members[0]]]))
+        )
+    return tuple(sorted(groups_found, key=lambda pair: (-len(pair.across), -pair.labels, pair.worst, pair.pictures)))
 
 
 def _members(groups: np.ndarray) -> Iterator[np.ndarray]:
@@ -203,17 +207,17 @@ def _strangers(distances: np.ndarray) -> tuple[UnlikelyPicture, ...]:
     middle = np.median(away)
     spread = max(_MAD * float(np.median(np.abs(away - middle))), 1e-6)
     scores = (away - middle) / spread
-    found = [UnlikelyPicture(int(row), float(scores[row])) for row in np.flatnonzero(scores >= FAR)]
-    return tuple(sorted(found, key=lambda one: (-one.score, one.picture)))
+    strangers = [UnlikelyPicture(int(row), float(scores[row])) for row in np.flatnonzero(scores >= FAR)]
+    return tuple(sorted(strangers, key=lambda stranger: (-stranger.score, stranger.picture)))
 
 
-def _denied(known: np.ndarray, near: np.ndarray, labels: np.ndarray, groups: np.ndarray) -> tuple[Denied, ...]:
-    """known: rows with a label; near: (m, k) their nearest others among these. A copy is no witness of its own."""
-    found = []
-    for row, others in zip(known.tolist(), near):
-        witnesses = labels[others[groups[others] != groups[row]][:_WITNESSES]]
-        own, counts = int(labels[row]), np.bincount(witnesses, minlength=labels.max() + 1)
+def _denied(labeled_rows: np.ndarray, near: np.ndarray, labels: np.ndarray, groups: np.ndarray) -> tuple[Denied, ...]:
+    """near: (m, k) the nearest other labeled rows of each of `labeled_rows` (m,). A copy is no witness of its own."""
+    denied = []
+    for row, neighbour_rows in zip(labeled_rows.tolist(), near):
+        witnesses = labels[neighbour_rows[groups[neighbour_rows] != groups[row]][:_WITNESSES]]
+        label, counts = int(labels[row]), np.bincount(witnesses, minlength=labels.max() + 1)
         top = int(counts.argmax())
-        if len(witnesses) and not counts[own] and counts[top] >= _AGREED * len(witnesses):
-            found.append(Denied(row, own, top, float(counts[top] / len(witnesses))))
-    return tuple(sorted(found, key=lambda one: (-one.share, one.picture)))
+        if len(witnesses) and not counts[label] and counts[top] >= _AGREED * len(witnesses):
+            denied.append(Denied(row, label, top, float(counts[top] / len(witnesses))))
+    return tuple(sorted(denied, key=lambda item: (-item.share, item.picture)))

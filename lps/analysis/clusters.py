@@ -108,16 +108,16 @@ def read_assignment(run: Run, epoch: int, split: Split) -> Assignment:
 
 def tally(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
     """How often every (row, column) occurs, int64 of `shape`; pairs with a negative member are left out."""
-    counted = (rows >= 0) & (columns >= 0)
-    return np.bincount(rows[counted] * shape[1] + columns[counted], minlength=shape[0] * shape[1]).reshape(shape)
+    is_counted = (rows >= 0) & (columns >= 0)
+    return np.bincount(rows[is_counted] * shape[1] + columns[is_counted], minlength=shape[0] * shape[1]).reshape(shape)
 
 
 def places(assigned: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """Where the cluster of every image stands in `ids` (ascending); -1 for a cluster that is not among them."""
     if len(ids) == 0:
         return np.full(len(assigned), -1)
-    found = np.searchsorted(ids, assigned).clip(max=len(ids) - 1)
-    return np.where(ids[found] == assigned, found, -1)
+    positions = np.searchsorted(ids, assigned).clip(max=len(ids) - 1)
+    return np.where(ids[positions] == assigned, positions, -1)
 
 
 def confusion(assigned: np.ndarray, truth: np.ndarray, ids: np.ndarray, num_classes: int) -> np.ndarray:
@@ -140,36 +140,39 @@ def stability(assigned: np.ndarray, ids: np.ndarray, earlier: Sequence[np.ndarra
 
     NaN for a cluster without images, and for all without earlier assignments.
     """
-    here = places(assigned, ids)
-    sizes = np.bincount(here[here >= 0], minlength=len(ids))
+    assigned_places = places(assigned, ids)
+    sizes = np.bincount(assigned_places[assigned_places >= 0], minlength=len(ids))
     if not len(earlier) or not len(ids):
         return np.full(len(ids), np.nan)
-    best = [overlap(here, then, (len(ids), int(then.max(initial=0)) + 1)).max(axis=1) for then in earlier]
+    best = [
+        overlap(assigned_places, old_places, (len(ids), int(old_places.max(initial=0)) + 1)).max(axis=1)
+        for old_places in earlier
+    ]
     return np.where(sizes > 0, np.mean(best, axis=0), np.nan)
 
 
-def heirs(then: np.ndarray, now: np.ndarray) -> np.ndarray:
-    """For every id of `then` the id of `now` that overlaps with it most, -1 for ids without images.
+def heirs(old_assigned: np.ndarray, now: np.ndarray) -> np.ndarray:
+    """For every id of `old_assigned` the id of `now` that overlaps with it most, -1 for ids without images.
 
     Ids need not mean the same at two epochs: some methods cluster anew at each.
     """
     ids = np.unique(now)
-    shared = overlap(then, places(now, ids), (int(then.max(initial=-1)) + 1, len(ids)))
+    shared = overlap(old_assigned, places(now, ids), (int(old_assigned.max(initial=-1)) + 1, len(ids)))
     if not shared.size:
         return np.full(len(shared), -1)
     return np.where(shared.max(axis=1) > 0, ids[shared.argmax(axis=1)], -1)
 
 
-def neighbours(features: np.ndarray, places: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+def neighbours(features: np.ndarray, positions: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """(place of the nearest other cluster, -1 for none; cosine of the two mean directions), each (count,).
 
     features (m, d) of a sample of the images and the place of each one's cluster, -1 for none.
     """
     totals = np.zeros((count, features.shape[1]))
-    placed = np.flatnonzero(places >= 0)
+    placed = np.flatnonzero(positions >= 0)
     for start in range(0, len(placed), _PIECE):
         rows = placed[start : start + _PIECE]
-        np.add.at(totals, places[rows], unit_rows(features[rows]))
+        np.add.at(totals, positions[rows], unit_rows(features[rows]))
     directions = unit_rows(totals)
     cosines = directions @ directions.T
     absent = ~directions.any(axis=1)
@@ -201,25 +204,31 @@ def describe(
     assigned, confidence, truth: (n,), of the unlabeled images. withheld: rows whose label is known and was withheld.
     earlier: predicted ids at epochs before. features (m, d): of the images in the rows `feature_rows` (m,).
     """
-    here = places(assigned, ids)
+    cluster_places = places(assigned, ids)
     counts = confusion(assigned, truth, ids, num_classes)
-    sizes = np.bincount(here[here >= 0], minlength=len(ids))
-    known = counts.sum(axis=1)
-    trusted = (sizes > 0) & (known >= _TRUSTED * sizes)
-    shares = _over(counts, known[:, None])
+    sizes = np.bincount(cluster_places[cluster_places >= 0], minlength=len(ids))
+    num_known = counts.sum(axis=1)
+    trusted = (sizes > 0) & (num_known >= _TRUSTED * sizes)
+    shares = _over(counts, num_known[:, None])
     matched = np.where(trusted, matching(counts), -1)
     order = np.argsort(-counts, axis=1, kind="stable")[:, :2]
     sorted_shares = np.take_along_axis(shares, order, axis=1)
     leading = np.where(np.take_along_axis(counts, order, axis=1) > 0, order, -1)
-    withheld_sizes = np.bincount(here[withheld][here[withheld] >= 0], minlength=len(ids)) if withheld is not None else 0
-    sums = np.bincount(here[here >= 0], weights=confidence[here >= 0].astype(float), minlength=len(ids))
+    withheld_sizes = (
+        np.bincount(cluster_places[withheld][cluster_places[withheld] >= 0], minlength=len(ids))
+        if withheld is not None
+        else 0
+    )
+    sums = np.bincount(
+        cluster_places[cluster_places >= 0], weights=confidence[cluster_places >= 0].astype(float), minlength=len(ids)
+    )
     nearest, similarity, mixed = np.full(len(ids), -1), np.full(len(ids), np.nan), np.zeros(len(ids), bool)
     if features is not None and feature_rows is not None and len(features):
-        nearest, similarity = neighbours(features, here[feature_rows], len(ids))
-        mixed = mixtures.suspected(features, here[feature_rows], _over(sums, sizes))
+        nearest, similarity = neighbours(features, cluster_places[feature_rows], len(ids))
+        mixed = mixtures.suspected(features, cluster_places[feature_rows], _over(sums, sizes))
     columns = {
         "size": sizes,
-        "known": known,
+        "known": num_known,
         "withheld": np.broadcast_to(withheld_sizes, len(ids)),
         "confidence": _over(sums, sizes),
         "matched": matched,
@@ -232,9 +241,9 @@ def describe(
         "nearest": np.where(nearest >= 0, ids[nearest], -1),
         "similarity": similarity,
     }
-    found = _flags(counts, sizes, trusted & (known >= _JUDGED * sizes), mixed)
+    flags = _flags(counts, sizes, trusted & (num_known >= _JUDGED * sizes), mixed)
     rows = zip(*(column.tolist() for column in columns.values()))
-    return [Cluster(int(i), **dict(zip(columns, row)), flags=marks) for i, row, marks in zip(ids, rows, found)]
+    return [Cluster(int(i), **dict(zip(columns, row)), flags=marks) for i, row, marks in zip(ids, rows, flags)]
 
 
 def matching(counts: np.ndarray) -> np.ndarray:
@@ -246,18 +255,18 @@ def matching(counts: np.ndarray) -> np.ndarray:
     return np.where(square[np.arange(len(counts)), matched] > 0, matched, -1)
 
 
-def _flags(counts: np.ndarray, sizes: np.ndarray, judged: np.ndarray, mixed: np.ndarray) -> list[tuple[str, ...]]:
+def _flags(counts: np.ndarray, sizes: np.ndarray, is_judged: np.ndarray, mixed: np.ndarray) -> list[tuple[str, ...]]:
     """What is suspicious about every cluster, as keys of `FLAGS`; see there.
 
-    counts (clusters, classes); judged: clusters whose classes are known; mixed: those that look mixed.
+    counts (clusters, classes); is_judged: clusters whose classes are known; mixed: those that look mixed.
     """
-    majority = np.where(judged & (counts.sum(axis=1) > 0), counts.argmax(axis=1), -1)
+    majority = np.where(is_judged & (counts.sum(axis=1) > 0), counts.argmax(axis=1), -1)
     parts = _over(counts, counts.sum(axis=0))
     rows = []
     for i in range(len(counts)):
         marks = {
             "split": majority[i] >= 0 and (majority == majority[i]).sum() > 1,
-            "merge": judged[i] and (parts[i] >= _LARGE_PART).sum() > 1,
+            "merge": is_judged[i] and (parts[i] >= _LARGE_PART).sum() > 1,
             "mixed": mixed[i],
             "empty": sizes[i] == 0,
         }
@@ -265,10 +274,10 @@ def _flags(counts: np.ndarray, sizes: np.ndarray, judged: np.ndarray, mixed: np.
     return rows
 
 
-def _over(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+def _over(part: np.ndarray, total: np.ndarray) -> np.ndarray:
     """Shares, NaN of nothing."""
-    whole = np.broadcast_to(whole, part.shape)
-    return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
+    total = np.broadcast_to(total, part.shape)
+    return np.divide(part, total, out=np.full(part.shape, np.nan), where=total > 0)
 
 
 # ---------------------------------------------------------------------------------------------------- one image

@@ -99,45 +99,53 @@ def between(
     """
     common = [seed for seed in first if seed in second]
     is_paired = len(common) == min(len(first), len(second))
-    known = [{seed: value for seed, value in own.items() if math.isfinite(value)} for own in (first, second)]
-    if not skips_missing and (len(known[0]) < len(first) or len(known[1]) < len(second)):
+    finite = [
+        {seed: value for seed, value in value_by_seed.items() if math.isfinite(value)}
+        for value_by_seed in (first, second)
+    ]
+    if not skips_missing and (len(finite[0]) < len(first) or len(finite[1]) < len(second)):
         return None
-    both = [seed for seed in common if seed in known[0] and seed in known[1]]
-    seeds = [both, both] if is_paired else [list(own) for own in known]
+    both = [seed for seed in common if seed in finite[0] and seed in finite[1]]
+    seeds = [both, both] if is_paired else [list(value_by_seed) for value_by_seed in finite]
     if not all(seeds):
         return None
-    values = [np.array([own[seed] for seed in chosen]) for own, chosen in zip(known, seeds)]
-    found = estimates.of_pairs(*values) if is_paired else estimates.of_two(*values)
+    values = [
+        np.array([value_by_seed[seed] for seed in chosen_seeds]) for value_by_seed, chosen_seeds in zip(finite, seeds)
+    ]
+    estimate = estimates.of_pairs(*values) if is_paired else estimates.of_two(*values)
     of_spread = [values[0] - values[1]] if is_paired else values
     spreads = tuple(float(np.std(part, ddof=1)) if len(part) > 1 else math.nan for part in of_spread)
-    mean, half, chance = float(found.mean), float(found.half_width), float(found.chance)
-    pairs, counts = len(both) if is_paired else 0, (len(known[0]), len(known[1]))
+    mean, half, chance = float(estimate.mean), float(estimate.half_width), float(estimate.chance)
+    pairs, counts = len(both) if is_paired else 0, (len(finite[0]), len(finite[1]))
     return Difference(mean, mean - half, mean + half, chance, chance, pairs, counts, spreads, unit)
 
 
-def corrected(found: Mapping[Any, Difference]) -> dict[Any, Difference]:
+def corrected(differences: Mapping[Any, Difference]) -> dict[Any, Difference]:
     """Differences that are compared at once, corrected for their number by `estimates.holm`."""
-    together = sum(difference.has_interval for difference in found.values())
-    chances = estimates.holm([difference.chance for difference in found.values()])
+    together = sum(difference.has_interval for difference in differences.values())
+    chances = estimates.holm([difference.chance for difference in differences.values()])
     return {
         key: replace(difference, among=among, together=together)
-        for (key, difference), among in zip(found.items(), chances)
+        for (key, difference), among in zip(differences.items(), chances)
     }
 
 
-def of_groups(group: Group, other: Group, column: str) -> Difference | None:
-    """`group` minus `other`; None where they do not compare: other splits, other ways to score, no number."""
-    return between(_values(group, column), _values(other, column)) if _compare(group, other, column) else None
+def of_groups(group: Group, reference: Group, column: str) -> Difference | None:
+    """`group` minus `reference`; None where they do not compare: other splits, other ways to score, no number."""
+    return between(_values(group, column), _values(reference, column)) if _compare(group, reference, column) else None
 
 
 def _values(group: Group, column: str) -> dict[tuple[int, int], float]:
     return {member.seeds: member.value(column) for member in group.members}
 
 
-def _compare(group: Group, other: Group, column: str) -> bool:
+def _compare(group: Group, reference: Group, column: str) -> bool:
     """Seen accuracies after matching are never lower, and test images clustered by themselves are seen all at once."""
-    alike = group.members[0].split == other.members[0].split and group.is_clustered_apart == other.is_clustered_apart
-    return alike and (column not in ("seen", "gap") or group.seen_is_matched == other.seen_is_matched)
+    comparable = (
+        group.members[0].split == reference.members[0].split
+        and group.is_clustered_apart == reference.is_clustered_apart
+    )
+    return comparable and (column not in ("seen", "gap") or group.seen_is_matched == reference.seen_is_matched)
 
 
 # ---------------------------------------------------------------------------------------------------- many groups
@@ -161,40 +169,40 @@ class Held:
 
     def seeds(self, row: int) -> str:
         """How many seeds of a row were compared: "3"; "3 / 5, unpaired"."""
-        one = next(difference for (place, _), difference in self.found.items() if place == row)
+        one = next(difference for (group_row, _), difference in self.found.items() if group_row == row)
         return str(one.pairs) if one.pairs else f"{one.counts[0]} / {one.counts[1]}, unpaired"
 
     @property
     def bold(self) -> set[tuple[int, str]]:
-        return {place for place, difference in self.found.items() if difference.is_distinguishable}
+        return {row for row, difference in self.found.items() if difference.is_distinguishable}
 
 
-def hold(groups: Sequence[Group], chosen: Group | None = None) -> Held:
-    """Every group against `chosen`, those of other splits, and all without it, against the usual one of their split.
+def hold(groups: Sequence[Group], reference: Group | None = None) -> Held:
+    """Every group against `reference`, those of other splits, and all without it, against the usual one of their split.
 
     Those of a column are corrected together, by `estimates.holm`; no reference may be chosen by its scores.
     """
-    usual_ones = {split: usual_reference(own) for split, own in _by_split(groups).items()}
-    if chosen is not None:
-        usual_ones[chosen.members[0].split] = chosen
+    usual_ones = {split: usual_reference(groups_of_split) for split, groups_of_split in _by_split(groups).items()}
+    if reference is not None:
+        usual_ones[reference.members[0].split] = reference
     references = [usual_ones[group.members[0].split] for group in groups]
-    found = {}
+    differences = {}
     for column in COLUMNS:
-        found |= corrected(
+        differences |= corrected(
             {
                 (row, column): difference
                 for row, (group, other) in enumerate(zip(groups, references))
                 if group is not other and (difference := of_groups(group, other, column)) is not None
             }
         )
-    return Held(groups, references, found)
+    return Held(groups, references, differences)
 
 
 def _by_split(groups: Sequence[Group]) -> dict[str, list[Group]]:
-    found: dict[str, list[Group]] = {}
+    groups_by_split: dict[str, list[Group]] = {}
     for group in groups:
-        found.setdefault(group.members[0].split, []).append(group)
-    return found
+        groups_by_split.setdefault(group.members[0].split, []).append(group)
+    return groups_by_split
 
 
 def usual_reference(groups: Sequence[Group]) -> Group:
@@ -209,7 +217,7 @@ def best(groups: Sequence[Group]) -> set[tuple[int, str]]:
     A matched seen accuracy is best only where all are matched: matching never makes it lower. Nor is a number of test
     images best that were clustered by themselves, beside others that were not.
     """
-    found = set()
+    winners = set()
     for split in _by_split(groups):
         for column in HIGHER_IS_BETTER:
             rivals = {row: group for row, group in enumerate(groups) if group.members[0].split == split}
@@ -220,8 +228,8 @@ def best(groups: Sequence[Group]) -> set[tuple[int, str]]:
             mixed = column == "seen" and len({group.seen_is_matched for group in rivals.values()}) > 1
             row = None if top is None else list(rivals)[top]
             if row is not None and not (mixed and groups[row].seen_is_matched):
-                found.add((row, column))
-    return found
+                winners.add((row, column))
+    return winners
 
 
 def leader(samples: Sequence[Mapping[object, float]]) -> int | None:
@@ -229,8 +237,12 @@ def leader(samples: Sequence[Mapping[object, float]]) -> int | None:
     if len(samples) < 2:
         return None
     top = max(range(len(samples)), key=lambda i: np.mean(list(samples[i].values())))
-    others = (between(samples[top], sample) for i, sample in enumerate(samples) if i != top)
-    return top if all(one and one.is_distinguishable_alone and one.mean > 0 for one in others) else None
+    comparisons = (between(samples[top], sample) for i, sample in enumerate(samples) if i != top)
+    return (
+        top
+        if all(comparison and comparison.is_distinguishable_alone and comparison.mean > 0 for comparison in comparisons)
+        else None
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- in words
@@ -278,29 +290,29 @@ def needed(difference: Difference) -> str:
     return str(difference.seeds_needed) if difference.seeds_needed else f"over {MOST:,}"
 
 
-def about(held: Held) -> list[str]:
+def about(comparison: Held) -> list[str]:
     """What a reader of the differences must know: what the intervals are, what is bold, what was corrected."""
-    if not held.found:
+    if not comparison.found:
         return []
-    most = max(difference.together for difference in held.found.values())
-    said = [_ABOUT_PAIRS] if any(difference.has_interval for difference in held.found.values()) else []
+    most = max(difference.together for difference in comparison.found.values())
+    lines = [_ABOUT_PAIRS] if any(difference.has_interval for difference in comparison.found.values()) else []
     if most:
-        said.append("bold: distinguishable" + (f", {_ABOUT_HOLM.format(most)}" if most > 1 else ""))
-    if any(needed(difference) for difference in held.found.values()):
-        said.append(_ABOUT_NEEDED)
-    return said
+        lines.append("bold: distinguishable" + (f", {_ABOUT_HOLM.format(most)}" if most > 1 else ""))
+    if any(needed(difference) for difference in comparison.found.values()):
+        lines.append(_ABOUT_NEEDED)
+    return lines
 
 
-def sentences(held: Held) -> list[str]:
+def sentences(comparison: Held) -> list[str]:
     """For every row what cannot be told of it, and how many seeds would tell: one sentence a row."""
-    said = []
-    for row in held.rows:
+    lines = []
+    for row in comparison.rows:
         by_verdict: dict[str, list[str]] = {}
         for column in COLUMNS:
-            difference = held.found.get((row, column))
+            difference = comparison.found.get((row, column))
             if difference is not None and not difference.is_distinguishable:
                 more = f" (it would need {needed(difference)})" if needed(difference) else ""
                 by_verdict.setdefault(verdict(difference), []).append(_COLUMN_WORDS[column] + more)
-        whom = f"{held.groups[row].label} against {held.references[row].label}"
-        said += [f"{whom}: {words}: {', '.join(columns)}" for words, columns in by_verdict.items()]
-    return said
+        whom = f"{comparison.groups[row].label} against {comparison.references[row].label}"
+        lines += [f"{whom}: {words}: {', '.join(columns)}" for words, columns in by_verdict.items()]
+    return lines

@@ -59,8 +59,8 @@ class Background:
 
     def values(self, setting: str) -> list:
         """The measured values of one of the settings, in order."""
-        place = self.settings.index(setting)
-        return ordered({values[place] for values in self.groups})
+        index = self.settings.index(setting)
+        return ordered({values[index] for values in self.groups})
 
 
 @dataclass(frozen=True)
@@ -88,15 +88,15 @@ def is_looked_at(key: str) -> bool:
 
 def varied(configs: Iterable[Config]) -> dict[str, list]:
     """Every setting that has more than one value, with its values in order; the method's own settings first."""
-    found: dict[str, set] = {}
-    own: set[str] = set()
+    values_by_setting: dict[str, set] = {}
+    own_settings: set[str] = set()
     for config in configs:
-        own |= set(config.hyperparameters)
+        own_settings |= set(config.hyperparameters)
         for key, value in config.flat().items():
             if is_looked_at(key):
-                found.setdefault(key, set()).add(value)
-    several = {key: ordered(values) for key, values in found.items() if len(values) > 1}
-    return dict(sorted(several.items(), key=lambda item: item[0] not in own))
+                values_by_setting.setdefault(key, set()).add(value)
+    several = {key: ordered(values) for key, values in values_by_setting.items() if len(values) > 1}
+    return dict(sorted(several.items(), key=lambda item: item[0] not in own_settings))
 
 
 def rest_of(config: Config, settings: Sequence[str]) -> str:
@@ -108,26 +108,26 @@ def rest_of(config: Config, settings: Sequence[str]) -> str:
 def backgrounds(scored: Iterable[Scored], settings: Sequence[str]) -> list[Background]:
     """Every background among the runs that have the settings: most values, most runs, the most usual, newest first."""
     settings = tuple(settings)
-    found: dict[tuple[str, str], list[Scored]] = {}
+    runs_by_background: dict[tuple[str, str], list[Scored]] = {}
     for member in scored:
         if set(settings) <= member.config.flat().keys():
-            found.setdefault((rest_of(member.config, settings), member.split), []).append(member)
-    made = [Background(settings, *key, _groups(members, settings)) for key, members in found.items()]
+            runs_by_background.setdefault((rest_of(member.config, settings), member.split), []).append(member)
+    candidates = [Background(settings, *key, _groups(members, settings)) for key, members in runs_by_background.items()]
 
     def is_counted(key: str) -> bool:
         return is_looked_at(key) and key not in settings
 
-    made.sort(key=lambda background: max(member.run.id for member in background.members), reverse=True)
-    return sorted(made, key=lambda b: (-len(b.groups), -len(b.members), count_unusual(b.config, is_counted)))
+    candidates.sort(key=lambda background: max(member.run.id for member in background.members), reverse=True)
+    return sorted(candidates, key=lambda b: (-len(b.groups), -len(b.members), count_unusual(b.config, is_counted)))
 
 
 def _groups(members: Sequence[Scored], settings: tuple[str, ...]) -> dict[tuple, Group]:
-    found: dict[tuple, list[Scored]] = {}
+    runs_by_values: dict[tuple, list[Scored]] = {}
     for member in members:
-        found.setdefault(values_of(member.config, settings), []).append(member)
+        runs_by_values.setdefault(values_of(member.config, settings), []).append(member)
     return {
-        values: Group(in_words(dict(zip(settings, values))), *run_groups.newest_of_seeds(found[values]))
-        for values in sorted(found, key=lambda values: list(map(sort_key, values)))
+        values: Group(in_words(dict(zip(settings, values))), *run_groups.newest_of_seeds(runs_by_values[values]))
+        for values in sorted(runs_by_values, key=lambda values: list(map(sort_key, values)))
     }
 
 
@@ -147,19 +147,19 @@ def most_cells(configs: Sequence[Config], settings: Sequence[str], varied: Itera
 
     The runs share method and split; `varied` names every setting in which they differ.
     """
-    others = [key for key in varied if key not in settings]
-    found: dict[tuple, set] = {}
+    other_settings = [key for key in varied if key not in settings]
+    values_by_background: dict[tuple, set] = {}
     for config in configs:
-        found.setdefault(values_of(config, others), set()).add(values_of(config, settings))
-    return max(map(len, found.values()), default=0)
+        values_by_background.setdefault(values_of(config, other_settings), set()).add(values_of(config, settings))
+    return max(map(len, values_by_background.values()), default=0)
 
 
 def one_split(scored: Sequence[Scored]) -> tuple[list[Scored], list[Scored]]:
     """(the runs of the split that most have, the newest of equals; the others, which cannot be held against them)."""
     counts = Counter(member.split for member in scored)
     newest = {split: max(member.run.id for member in scored if member.split == split) for split in counts}
-    chosen = max(counts, key=lambda split: (counts[split], newest[split]), default="")
-    return [m for m in scored if m.split == chosen], [m for m in scored if m.split != chosen]
+    chosen_split = max(counts, key=lambda split: (counts[split], newest[split]), default="")
+    return [m for m in scored if m.split == chosen_split], [m for m in scored if m.split != chosen_split]
 
 
 # ---------------------------------------------------------------------------------------------------- values
@@ -195,15 +195,15 @@ def missing(background: Background, values: Sequence, seeds: Sequence[int]) -> l
     Raises `UserError` where a value does not fit.
     """
     group = background.groups.get(tuple(values))
-    there = {member.config.seed for member in group.members} if group else set()
+    existing_seeds = {member.config.seed for member in group.members} if group else set()
     members = sorted(background.members, key=lambda member: member.run.id, reverse=True)
-    found = []
+    configs = []
     for seed in seeds:
-        if seed not in there:
+        if seed not in existing_seeds:
             pattern = next((member for member in members if member.config.seed == seed), members[0])
             changes = dict(zip(background.settings, values)) | {"seed": seed}
-            found.append(configure(pattern.config.flat() | changes))
-    return found
+            configs.append(configure(pattern.config.flat() | changes))
+    return configs
 
 
 # ---------------------------------------------------------------------------------------------------- importance
@@ -223,26 +223,28 @@ def importance(scored: Sequence[Scored], column: str) -> tuple[list[Importance],
         raise UserError("importance", "cannot be computed for runs of different splits")
     setups = _setups(scored, column)
     if len(setups) < _FEWEST_SETUPS:
-        there = "there is 1" if len(setups) == 1 else f"there are {len(setups)}"
-        raise UserError("importance", f"needs at least {_FEWEST_SETUPS} different settings of these runs; {there}")
+        how_many = "there is 1" if len(setups) == 1 else f"there are {len(setups)}"
+        raise UserError("importance", f"needs at least {_FEWEST_SETUPS} different settings of these runs; {how_many}")
     means = np.array([mean for _, mean in setups])
     total = float(((means - means.mean()) ** 2).sum())
     if total <= 1e-12:
         raise UserError("importance", "has nothing to explain: all setups have the same result")
-    found, left_out = [], {}
+    importances, left_out = [], {}
     levels = _levels([config for config, _ in setups])
-    for name in [name for name, own in levels.items() if 2 * (own.max() + 1) > len(setups)]:
+    for name in [name for name, level_indices in levels.items() if 2 * (level_indices.max() + 1) > len(setups)]:
         values = levels.pop(name).max() + 1
         left_out[name] = f"{values} values among {len(setups)} setups are too many to distinguish from chance"
     unexplained, terms = _residual(levels.values(), means)
-    for name, own in levels.items():
-        without, fewer_terms = _residual([other for key, other in levels.items() if key != name], means)
-        if terms - fewer_terms < own.max():
+    for name, level_indices in levels.items():
+        without, fewer_terms = _residual([other_levels for key, other_levels in levels.items() if key != name], means)
+        if terms - fewer_terms < level_indices.max():
             left_out[name] = _FOLLOWS
             continue
         share = max(0.0, without - unexplained) / total
-        found.append(Importance(name, share, float(own.max() / (len(setups) - 1)), int(own.max() + 1)))
-    return sorted(found, key=lambda item: -item.share), left_out
+        importances.append(
+            Importance(name, share, float(level_indices.max() / (len(setups) - 1)), int(level_indices.max() + 1))
+        )
+    return sorted(importances, key=lambda item: -item.share), left_out
 
 
 def associations(scored: Sequence[Scored]) -> list[tuple[str, str, float]]:
@@ -252,15 +254,15 @@ def associations(scored: Sequence[Scored]) -> list[tuple[str, str, float]]:
     other. Pairs below `_LEAST_ASSOCIATION` are left out.
     """
     levels = _levels(list({run_groups.identity(member): member.config for member in scored}.values()))
-    found = []
-    for one, other in itertools.combinations(levels, 2):
-        counts = np.zeros((levels[one].max() + 1, levels[other].max() + 1))
-        np.add.at(counts, (levels[one], levels[other]), 1)
+    pairs_found = []
+    for first, second in itertools.combinations(levels, 2):
+        counts = np.zeros((levels[first].max() + 1, levels[second].max() + 1))
+        np.add.at(counts, (levels[first], levels[second]), 1)
         expected = counts.sum(1, keepdims=True) * counts.sum(0) / counts.sum()
         strength = math.sqrt(((counts - expected) ** 2 / expected).sum() / counts.sum() / (min(counts.shape) - 1))
         if strength >= _LEAST_ASSOCIATION:
-            found.append((one, other, strength))
-    return sorted(found, key=lambda item: -item[2])
+            pairs_found.append((first, second, strength))
+    return sorted(pairs_found, key=lambda item: -item[2])
 
 
 def _levels(configs: Sequence[Config]) -> dict[str, np.ndarray]:
@@ -275,28 +277,30 @@ def _levels(configs: Sequence[Config]) -> dict[str, np.ndarray]:
 
 def _residual(levels: Iterable[np.ndarray], means: np.ndarray) -> tuple[float, int]:
     """(sum of squares that the main effects of these settings leave unexplained, rank of their model)."""
-    model = np.column_stack([np.ones(len(means)), *(np.eye(own.max() + 1)[own] for own in levels)])
+    model = np.column_stack(
+        [np.ones(len(means)), *(np.eye(level_indices.max() + 1)[level_indices] for level_indices in levels)]
+    )
     fitted, _, rank, _ = np.linalg.lstsq(model, means)
     return float(((means - model @ fitted) ** 2).sum()), int(rank)
 
 
 def _setups(scored: Sequence[Scored], column: str) -> list[tuple[Config, float]]:
     """(config, mean over the seeds) of every setup that has a number."""
-    found: dict[str, list[Scored]] = {}
+    runs_by_setup: dict[str, list[Scored]] = {}
     for member in run_groups.newest_of_seeds(scored)[0]:
-        found.setdefault(run_groups.identity(member), []).append(member)
-    groups = [Group("", tuple(members)) for members in found.values()]
+        runs_by_setup.setdefault(run_groups.identity(member), []).append(member)
+    groups = [Group("", tuple(members)) for members in runs_by_setup.values()]
     return [(group.config, group.mean(column)) for group in groups if math.isfinite(group.mean(column))]
 
 
 def changed_together(configs: Sequence[Config]) -> list[tuple[str, ...]]:
     """Settings that part the configs in the same way: their effects cannot be told apart."""
-    found: dict[tuple[int, ...], list[str]] = {}
+    settings_by_partition: dict[tuple[int, ...], list[str]] = {}
     for setting in varied(configs):
         values = [config.flat()[setting] for config in configs]
         first = {value: values.index(value) for value in values}
-        found.setdefault(tuple(first[value] for value in values), []).append(setting)
-    return [tuple(settings) for settings in found.values() if len(settings) > 1]
+        settings_by_partition.setdefault(tuple(first[value] for value in values), []).append(setting)
+    return [tuple(settings) for settings in settings_by_partition.values() if len(settings) > 1]
 
 
 # ---------------------------------------------------------------------------------------------------- the paper
@@ -308,15 +312,15 @@ def paper_curve(member: Scored, setting: str) -> tuple[dict[float, paper.Row], l
     if name is None or member.config.method != "lps":
         return {}, [f"it has no curve of {setting} for {catalog.method_info(member.config.method).title}"]
     config = member.config
-    about = (name, paper.DATASETS.get(config.dataset), config.split_labeled_ratio)
-    lines = [row for row in paper.rows() if (row.parameter, row.dataset, row.labeled_ratio) == about]
-    found = {float(row.value): _counterpart(member, setting, float(row.value))[0] for row in lines}
-    found = {value: row for value, row in found.items() if row is not None}
-    if found:
-        return found, []
+    experiment = (name, paper.DATASETS.get(config.dataset), config.split_labeled_ratio)
+    lines = [row for row in paper.rows() if (row.parameter, row.dataset, row.labeled_ratio) == experiment]
+    row_by_value = {float(row.value): _counterpart(member, setting, float(row.value))[0] for row in lines}
+    row_by_value = {value: row for value, row in row_by_value.items() if row is not None}
+    if row_by_value:
+        return row_by_value, []
     usual = catalog.method_info("lps").parameters[setting].default
     reasons = _counterpart(member, setting, usual)[1]
-    return {}, reasons or [f"it has no curve of {setting} for {about[1]} with {100 * about[2]:g} % labels"]
+    return {}, reasons or [f"it has no curve of {setting} for {experiment[1]} with {100 * experiment[2]:g} % labels"]
 
 
 def _counterpart(member: Scored, setting: str, value: float) -> tuple[paper.Row | None, list[str]]:

@@ -41,28 +41,28 @@ class Labels:
     sources: tuple[str, ...]
 
 
-def clusters_of(said: Naming, predicted: np.ndarray, images: np.ndarray) -> np.ndarray:
+def clusters_of(decisions: Naming, predicted: np.ndarray, images: np.ndarray) -> np.ndarray:
     """int64 (n,): the cluster of every image after what a person merged and split off.
 
     predicted: ids of the model (n,). images: image ids (n,), ascending.
     """
     assigned = predicted.astype(np.int64)
-    if said.moved:
-        moved = np.array(sorted(said.moved), np.int64)
-        rows = places(moved, images)
-        assigned[rows[rows >= 0]] = [said.moved[image] for image in moved[rows >= 0].tolist()]
-    if not said.parents:
+    if decisions.moved:
+        moved_images = np.array(sorted(decisions.moved), np.int64)
+        rows = places(moved_images, images)
+        assigned[rows[rows >= 0]] = [decisions.moved[image] for image in moved_images[rows >= 0].tolist()]
+    if not decisions.parents:
         return assigned
-    roots = np.arange(max(int(assigned.max(initial=0)), *said.parents) + 1)
-    for part in said.parents:
-        roots[part] = said.root(part)
+    roots = np.arange(max(int(assigned.max(initial=0)), *decisions.parents) + 1)
+    for part in decisions.parents:
+        roots[part] = decisions.root(part)
     return roots[assigned]
 
 
-def cluster_ids(said: Naming, predicted: np.ndarray, total: int) -> np.ndarray:
+def cluster_ids(decisions: Naming, predicted: np.ndarray, total: int) -> np.ndarray:
     """The ids of all clusters, ascending: those that the model can predict and those split off, without merged ones."""
     count = max(total, int(predicted.max(initial=0)) + 1)
-    return np.array(sorted({*range(count), *said.moved.values()} - set(said.parents)), np.int64)
+    return np.array(sorted({*range(count), *decisions.moved.values()} - set(decisions.parents)), np.int64)
 
 
 def default_names(run: Run, split: Split) -> dict[int, str]:
@@ -72,25 +72,25 @@ def default_names(run: Run, split: Split) -> dict[int, str]:
     return dict(enumerate(split.class_names[: split.classes.seen]))
 
 
-def name_of(cluster: int, said: Naming, defaults: Mapping[int, str]) -> str:
+def name_of(cluster: int, decisions: Naming, defaults: Mapping[int, str]) -> str:
     """What a person called a cluster, else its name by default, else "cluster 7"."""
-    return said.names.get(cluster) or defaults.get(cluster) or f"cluster {cluster}"
+    return decisions.names.get(cluster) or defaults.get(cluster) or f"cluster {cluster}"
 
 
-def title_of(cluster: int, said: Naming, defaults: Mapping[int, str]) -> str:
+def title_of(cluster: int, decisions: Naming, defaults: Mapping[int, str]) -> str:
     """The id with the name, where there is one."""
-    name = said.names.get(cluster) or defaults.get(cluster, "")
+    name = decisions.names.get(cluster) or defaults.get(cluster, "")
     return f"{cluster} · {name}" if name not in ("", str(cluster)) else str(cluster)
 
 
 def cluster_names(run: Run, split: Split) -> list[str]:
     """What every cluster is called at the newest stored epoch: by a person, else by the labeled classes."""
     stored = snapshot_epochs(run.snapshots)
-    said, defaults = (
+    decisions, defaults = (
         naming.naming_of_epoch(naming.read_entries(run), stored[-1] if stored else 0),
         default_names(run, split),
     )
-    return [name_of(cluster, said, defaults) for cluster in range(split.classes.total)]
+    return [name_of(cluster, decisions, defaults) for cluster in range(split.classes.total)]
 
 
 def digest(predicted: np.ndarray) -> str:
@@ -106,10 +106,10 @@ def pictures(run: Run, split: Split, targets: np.ndarray) -> datasets.Images:
     if thumbnails.are_kept(run):
         return thumbnails.read_thumbnails(run, split, targets)
     images = data_sources.of(run.config())
-    known = len(images.labels) == len(targets) and images.num_classes <= len(split.class_order)
-    given = np.ones(len(targets), bool)
-    given[split.confirmed] = False  # what a person said of these, no data set says
-    if not known or not np.array_equal(split.targets(images.labels)[given], targets[given]):
+    fits = len(images.labels) == len(targets) and images.num_classes <= len(split.class_order)
+    known_rows = np.ones(len(targets), bool)
+    known_rows[split.confirmed] = False  # what a person said of these, no data set says
+    if not fits or not np.array_equal(split.targets(images.labels)[known_rows], targets[known_rows]):
         raise UserError("dataset", "has changed since the run started, so its pictures cannot be used")
     return images
 
@@ -125,7 +125,7 @@ def label_all(run: Run, epoch: int | None = None) -> Labels:
 
 
 def assemble(
-    epoch: int, split: Split, targets: np.ndarray, network: Assignment, said: Naming, defaults: Mapping[int, str]
+    epoch: int, split: Split, targets: np.ndarray, network: Assignment, decisions: Naming, defaults: Mapping[int, str]
 ) -> Labels:
     """The labels from their parts; targets: class id of every image, -1 unknown."""
     images = split.training
@@ -135,16 +135,19 @@ def assemble(
     predicted, cluster = np.full(len(images), -1), np.full(len(images), -1)
     confidence = np.full(len(images), np.nan)
     predicted[rows], confidence[rows] = network.predicted, network.confidence
-    cluster[rows] = clusters_of(said, network.predicted, split.unlabeled)
-    rejected = ~is_known & (np.isin(cluster, list(said.rejected)) | np.isin(images, list(said.unlabeled)))
+    cluster[rows] = clusters_of(decisions, network.predicted, split.unlabeled)
+    rejected = ~is_known & (np.isin(cluster, list(decisions.rejected)) | np.isin(images, list(decisions.unlabeled)))
     ids = range(max(int(cluster.max(initial=0)), 0) + 1)
-    called, grouped = [name_of(c, said, defaults) for c in ids], [group_of(c, split, said, defaults) for c in ids]
+    called, grouped = (
+        [name_of(c, decisions, defaults) for c in ids],
+        [group_of(c, split, decisions, defaults) for c in ids],
+    )
     names, groups = _spread(called, cluster), _spread(grouped, cluster)
     names[is_known] = _spread(split.class_names, targets[images[is_known]])
     groups[is_known], sources = "seen", _spread(_SOURCES, np.full(len(images), _SOURCES.index("predicted")))
     names[rejected], groups[rejected], sources[rejected] = "", "", "rejected"
     sources[is_known], sources[is_labeled] = "withheld", "labeled"
-    words = (tuple(each.tolist()) for each in (names, groups, sources))
+    words = (tuple(texts.tolist()) for texts in (names, groups, sources))
     return Labels(epoch, images, predicted, cluster, confidence, *words)
 
 
@@ -153,13 +156,13 @@ def _spread(words: Sequence[str], rows: np.ndarray) -> np.ndarray:
     return np.array(words, object)[rows]
 
 
-def group_of(cluster: int, split: Split, said: Naming, defaults: Mapping[int, str]) -> str:
+def group_of(cluster: int, split: Split, decisions: Naming, defaults: Mapping[int, str]) -> str:
     """Whether a cluster is of a seen class. Where ids do not mean classes, its name alone tells."""
     if defaults:
         return "seen" if cluster < split.classes.seen else "novel"
-    if cluster not in said.names:
+    if cluster not in decisions.names:
         return ""
-    return "seen" if said.names[cluster] in split.class_names[: split.classes.seen] else "novel"
+    return "seen" if decisions.names[cluster] in split.class_names[: split.classes.seen] else "novel"
 
 
 @dataclass(frozen=True)
@@ -193,17 +196,17 @@ def read_clusters(run: Run, epoch: int | None = None) -> LabelCheck:
     if epoch not in epochs:
         raise UserError("epoch", f"{epoch} has no snapshot; the epochs go from {epochs[0]} to {epochs[-1]}")
     split, _ = read_split(run.folder)
-    said, network = naming.naming_of_epoch(entries, epoch), read_assignment(run, epoch, split)
-    cluster = clusters_of(said, network.predicted, split.unlabeled)
-    ids = cluster_ids(said, network.predicted, split.classes.total)
-    return LabelCheck(epoch, split, network, said, default_names(run, split), cluster, tuple(ids.tolist()))
+    decisions, network = naming.naming_of_epoch(entries, epoch), read_assignment(run, epoch, split)
+    cluster = clusters_of(decisions, network.predicted, split.unlabeled)
+    ids = cluster_ids(decisions, network.predicted, split.classes.total)
+    return LabelCheck(epoch, split, network, decisions, default_names(run, split), cluster, tuple(ids.tolist()))
 
 
 # ---------------------------------------------------------------------------------------------------- another epoch
 
 
 def carry(
-    said: Naming, then: np.ndarray, now: np.ndarray, images: np.ndarray, total: int
+    decisions: Naming, later_assigned: np.ndarray, now: np.ndarray, images: np.ndarray, total: int
 ) -> tuple[list[dict], list[str]]:
     """(steps that say the same of a later epoch, names of the clusters that nothing there continues).
 
@@ -212,38 +215,48 @@ def carry(
     split off again, and images of which a person said where they belong go there. Clusters of which nothing was said
     are not carried.
     """
-    clusters = clusters_of(said, then, images)
-    empty = said.made.difference(said.split_off)
-    told = {*said.names, *said.rejected, *said.parents.values(), *said.moved.values(), *said.wrong.values()}
-    told = {said.root(cluster) for cluster in told} - empty
-    told = np.array(sorted(told), np.int64)
+    clusters = clusters_of(decisions, later_assigned, images)
+    empty = decisions.made.difference(decisions.split_off)
+    named_clusters = {
+        *decisions.names,
+        *decisions.rejected,
+        *decisions.parents.values(),
+        *decisions.moved.values(),
+        *decisions.wrong.values(),
+    }
+    named_clusters = {decisions.root(cluster) for cluster in named_clusters} - empty
+    named_clusters = np.array(sorted(named_clusters), np.int64)
     count = max(total, int(now.max(initial=0)) + 1)
-    shared = tally(places(clusters, told), now, (len(told), count))
+    shared = tally(places(clusters, named_clusters), now, (len(named_clusters), count))
     sizes = np.bincount(now, minlength=count)
     steps, lost, new = [], [], count
-    for row, cluster in enumerate(told.tolist()):
+    for row, cluster in enumerate(named_clusters.tolist()):
         followers = [int(i) for i in np.argsort(-shared[row], kind="stable") if 2 * shared[row, i] > sizes[i] > 0]
-        if not followers and cluster in said.split_off:
+        if not followers and cluster in decisions.split_off:
             members = images[clusters == cluster]
             steps.append({"do": "split", "images": members.tolist(), "new": new})
             followers, new = [new], new + 1
         if not followers:
-            lost.append(name_of(cluster, said, {}))
+            lost.append(name_of(cluster, decisions, {}))
             continue
-        steps += _repeat(cluster, said, followers)
-        confirmed = [image for image in images[clusters == cluster].tolist() if image in said.confirmed]
+        steps += _repeat(cluster, decisions, followers)
+        confirmed = [image for image in images[clusters == cluster].tolist() if image in decisions.confirmed]
         steps += [{"do": "assign", "images": confirmed, "to": followers[0]}] if confirmed else []
-        wrong = [image for image, of in sorted(said.wrong.items()) if said.root(of) == cluster]
-        steps += [{"do": "wrong", "images": wrong, "id": followers[0]}] if wrong else []
-    return steps + ([{"do": "nothing", "images": sorted(said.nothing)}] if said.nothing else []), lost
+        wrong_images = [
+            image
+            for image, wrong_cluster in sorted(decisions.wrong.items())
+            if decisions.root(wrong_cluster) == cluster
+        ]
+        steps += [{"do": "wrong", "images": wrong_images, "id": followers[0]}] if wrong_images else []
+    return steps + ([{"do": "nothing", "images": sorted(decisions.nothing)}] if decisions.nothing else []), lost
 
 
-def _repeat(cluster: int, said: Naming, followers: list[int]) -> list[dict]:
+def _repeat(cluster: int, decisions: Naming, followers: list[int]) -> list[dict]:
     """What was said of a cluster, of those that continue it; the first one becomes the name bearer."""
     first, *rest = followers
-    steps: list[dict] = [{"do": "merge", "id": other, "into": first} for other in rest]
-    if cluster in said.names:
-        steps.append({"do": "name", "id": first, "name": said.names[cluster]})
-    if cluster in said.rejected:
+    steps: list[dict] = [{"do": "merge", "id": other_cluster, "into": first} for other_cluster in rest]
+    if cluster in decisions.names:
+        steps.append({"do": "name", "id": first, "name": decisions.names[cluster]})
+    if cluster in decisions.rejected:
         steps.append({"do": "reject", "id": first})
     return steps

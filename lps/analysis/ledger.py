@@ -72,12 +72,25 @@ class Claim:
 
     def cells(self) -> dict[str, str]:
         """A text for every one of `HEADS`."""
-        about = catalog.dataset_titles().get(self.dataset, self.dataset), f"{100 * self.labeled_ratio:g} %"
+        dataset_cells = catalog.dataset_titles().get(self.dataset, self.dataset), f"{100 * self.labeled_ratio:g} %"
         method = _label(self.group) if self.group else catalog.method_titles().get(self.method, self.method)
-        said = [_numbers(self.official), self.official.source] if self.official else ["-", "-"]
-        own = [_ours(self.group), str(len(self.group.members))] if self.group else ["-", "0"]
-        made = [command(self.group), _hardware(self.group)] if self.group else ["", ""]
-        return dict(zip(HEADS, [method, *about, *said, *own, self.verdict, "; ".join(self.differences), *made]))
+        official_cells = [_numbers(self.official), self.official.source] if self.official else ["-", "-"]
+        own_cells = [_ours(self.group), str(len(self.group.members))] if self.group else ["-", "0"]
+        origin_cells = [command(self.group), _hardware(self.group)] if self.group else ["", ""]
+        return dict(
+            zip(
+                HEADS,
+                [
+                    method,
+                    *dataset_cells,
+                    *official_cells,
+                    *own_cells,
+                    self.verdict,
+                    "; ".join(self.differences),
+                    *origin_cells,
+                ],
+            )
+        )
 
 
 @cache
@@ -85,7 +98,7 @@ def officials() -> tuple[Official, ...]:
     """Every number that a method here has been reported with, Table 1 of the LPS paper first."""
     methods = {name.casefold(): name for name in catalog.method_names()}
     datasets = {title: key for key, title in paper.DATASETS.items()}
-    found = [
+    officials_found = [
         _of_paper((datasets[row.dataset], row.labeled_ratio, methods[row.method.casefold()]), row)
         for row in paper.rows()
         if row.table == "table1_main" and row.method.casefold() in methods
@@ -93,8 +106,8 @@ def officials() -> tuple[Official, ...]:
     with open(Path(__file__).with_name("published.csv"), newline="", encoding="utf-8") as file:
         for line in csv.DictReader(file):
             numbers = {key: float(line[key]) for key in ("labeled_ratio", "seen", "novel", "all")}
-            found.append(Official(**line | numbers))
-    return tuple(found)
+            officials_found.append(Official(**line | numbers))
+    return tuple(officials_found)
 
 
 def _of_paper(key: tuple[str, float, str], row: paper.Row) -> Official:
@@ -105,15 +118,15 @@ def _of_paper(key: tuple[str, float, str], row: paper.Row) -> Official:
 
 def lines(groups: Sequence[Group]) -> list[Claim]:
     """The ledger: a line for every group, then one for every official number that no group is about."""
-    found = [_claim_of(group) for group in groups]
-    run = {line.official.key for line in found if line.official}
-    found += [
+    claims = [_claim_of(group) for group in groups]
+    run = {line.official.key for line in claims if line.official}
+    claims += [
         Claim(*official.key, official, None, MISSING, (official.terms,) if official.terms else ())
         for official in officials()
         if official.key not in run
     ]
     order = {key: number for number, key in enumerate(dict.fromkeys(official.key[:2] for official in officials()))}
-    return sorted(found, key=lambda line: (line.group is None, order.get(line.data, len(order))))
+    return sorted(claims, key=lambda line: (line.group is None, order.get(line.data, len(order))))
 
 
 def _claim_of(group: Group) -> Claim:
@@ -125,8 +138,8 @@ def _claim_of(group: Group) -> Claim:
     official = next((official for official in officials() if official.key == key), None)
     if official is None:
         return Claim(*key, None, group, OTHERWISE, ("no published number",))
-    own = reasons if not official.terms else [official.terms]
-    return Claim(*key, official, group, OTHERWISE, tuple(own))
+    reasons_given = reasons if not official.terms else [official.terms]
+    return Claim(*key, official, group, OTHERWISE, tuple(reasons_given))
 
 
 def verdict(group: Group, official: float | None) -> str:
@@ -136,13 +149,13 @@ def verdict(group: Group, official: float | None) -> str:
         return OTHERWISE
     if len(values) < 2:
         return OPEN
-    found = estimates.of_mean(values)
-    width = float(found.half_width)
+    estimate = estimates.of_mean(values)
+    width = float(estimate.half_width)
     if math.isnan(width):  # seeds that give the very same number tell nothing of their spread
         return OPEN
-    if found.mean + width < official:
+    if estimate.mean + width < official:
         return BELOW
-    return REPRODUCED if width <= _CLOSE or found.mean - width > official else OPEN
+    return REPRODUCED if width <= _CLOSE or estimate.mean - width > official else OPEN
 
 
 def command(group: Group) -> str:
@@ -159,15 +172,19 @@ def _label(group: Group) -> str:
     """The group's label without folders of this machine."""
     label = group.label
     for key in provenance.PATHS:
-        if place := group.config.flat()[key]:
-            label = label.replace(str(place), Path(str(place)).name)
+        if setting_value := group.config.flat()[key]:
+            label = label.replace(str(setting_value), Path(str(setting_value)).name)
     return label
 
 
 def _hardware(group: Group) -> str:
     """What the group was trained on, each once."""
-    told = [provenance.machine_of(member.run) for member in group.members]
-    named = [f"{about['device']}, {counted(about.get('cores', 0), 'core')}" for about in told if about.get("device")]
+    machines = [provenance.machine_of(member.run) for member in group.members]
+    named = [
+        f"{machine['device']}, {counted(machine.get('cores', 0), 'core')}"
+        for machine in machines
+        if machine.get("device")
+    ]
     return "; ".join(dict.fromkeys(named))
 
 
@@ -184,14 +201,14 @@ def _ours(group: Group) -> str:
 # ---------------------------------------------------------------------------------------------------- to take away
 
 
-def markdown(found: Sequence[Claim]) -> str:
+def markdown(claims: Sequence[Claim]) -> str:
     """The ledger as a page of `docs/`: what it says, how the verdicts come about, the table, a command a group."""
-    said = [f"- **{name}**: {words}." for name, words in _VERDICTS.items()]
-    counts = ", ".join(f"{sum(line.verdict == name for line in found)} {name}" for name in _VERDICTS)
-    shown = [head for head in HEADS if head not in ("made by", "on")]
-    cells = [line.cells() for line in found]
-    rows = [[score_tables.markdown(line[head]) for head in shown] for line in cells]
-    made = [f"- {score_tables.markdown(c['method'])} ({c['on']}): `{c['made by']}`" for c in cells if c["made by"]]
+    verdict_lines = [f"- **{name}**: {words}." for name, words in _VERDICTS.items()]
+    counts = ", ".join(f"{sum(line.verdict == name for line in claims)} {name}" for name in _VERDICTS)
+    heads = [head for head in HEADS if head not in ("made by", "on")]
+    cells = [line.cells() for line in claims]
+    rows = [[score_tables.markdown(line[head]) for head in heads] for line in cells]
+    commands = [f"- {score_tables.markdown(c['method'])} ({c['on']}): `{c['made by']}`" for c in cells if c["made by"]]
     return "\n".join(
         [
             "# The ledger",
@@ -200,16 +217,16 @@ def markdown(found: Sequence[Claim]) -> str:
             "all unlabeled images in percent, mean ± standard deviation over n seeds. Made with `python -m lps "
             "ledger`.",
             "",
-            *said,
+            *verdict_lines,
             "",
-            f"{counted(len(found), 'line')}: {counts}.",
+            f"{counted(len(claims), 'line')}: {counts}.",
             "",
-            score_tables.markdown_table(shown, rows, len(shown)),
-            *(["How the runs were made:", "", *made, ""] if made else []),
+            score_tables.markdown_table(heads, rows, len(heads)),
+            *(["How the runs were made:", "", *commands, ""] if commands else []),
         ]
     )
 
 
-def csv_text(found: Sequence[Claim]) -> str:
+def csv_text(claims: Sequence[Claim]) -> str:
     """The ledger for other programs."""
-    return tables.csv_text([HEADS, *([tables.cell(text) for text in line.cells().values()] for line in found)])
+    return tables.csv_text([HEADS, *([tables.cell(text) for text in line.cells().values()] for line in claims)])

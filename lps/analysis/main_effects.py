@@ -44,8 +44,8 @@ def main_effects(scored: Sequence[Scored], measure: str) -> list[MainEffect]:
     """
     members = [m for m in run_groups.newest_of_seeds(scored)[0] if math.isfinite(m.value(measure))]
     settings = effects.varied(member.config for member in members)
-    found = [effect for setting in settings if (effect := _largest(members, setting, measure))]
-    return sorted(found, key=lambda effect: -abs(effect.difference))
+    effects_found = [effect for setting in settings if (effect := _largest(members, setting, measure))]
+    return sorted(effects_found, key=lambda effect: -abs(effect.difference))
 
 
 def _largest(members: Sequence[Scored], setting: str, measure: str) -> MainEffect | None:
@@ -56,20 +56,20 @@ def _largest(members: Sequence[Scored], setting: str, measure: str) -> MainEffec
             paired = {seed: second[seed] - first[seed] for seed in first.keys() & second.keys()}
             if paired:
                 blocks.setdefault((before, after), {})[context] = paired
-    made = [_effect(setting, pair, list(contexts.values()), len(blocks)) for pair, contexts in blocks.items()]
-    return max(made, key=lambda effect: (abs(effect.difference), effect.contexts), default=None)
+    candidates = [_effect(setting, pair, list(contexts.values()), len(blocks)) for pair, contexts in blocks.items()]
+    return max(candidates, key=lambda effect: (abs(effect.difference), effect.contexts), default=None)
 
 
 def _contexts(members: Sequence[Scored], setting: str, measure: str) -> dict[tuple, dict[object, dict]]:
     """Context (all but this setting, the split, how it was computed) -> value of the setting -> seeds -> score."""
-    found: dict[tuple, dict[object, dict]] = {}
+    scores_by_context: dict[tuple, dict[object, dict]] = {}
     for member in members:
         values = member.config.flat()
         if setting in values:
-            about = effects.rest_of(member.config, [setting]), member.split, member.precision, member.test_clusters
-            by_value = found.setdefault(about, {})
+            context = effects.rest_of(member.config, [setting]), member.split, member.precision, member.test_clusters
+            by_value = scores_by_context.setdefault(context, {})
             by_value.setdefault(values[setting], {})[member.seeds] = member.value(measure)
-    return found
+    return scores_by_context
 
 
 def _effect(setting: str, pair: tuple, differences: list[Mapping[tuple, float]], pairs: int) -> MainEffect:

@@ -19,25 +19,29 @@ _DIRECTIONS, _ROUNDS = 10, 15
 _MOST_IMAGES = 5000  # whose neighbours are looked for
 
 
-def suspected(features: np.ndarray, here: np.ndarray, confidence: np.ndarray) -> np.ndarray:
+def suspected(features: np.ndarray, cluster_places: np.ndarray, confidence: np.ndarray) -> np.ndarray:
     """bool (count,): which clusters look mixed.
 
     features (m, d); here (m,): the place of every picture's cluster, -1 for none; confidence (count,): the mean one of
     every cluster's pictures.
     """
-    if len(here) > _MOST_IMAGES:
-        rows = np.linspace(0, len(here) - 1, _MOST_IMAGES).round().astype(int)
-        features, here = features[rows], here[rows]
-    sizes = np.bincount(here[here >= 0], minlength=len(confidence))
-    return (sizes >= FEWEST) & (confidence < SURE) & (elsewhere(features, here, len(confidence)) >= ELSEWHERE)
+    if len(cluster_places) > _MOST_IMAGES:
+        rows = np.linspace(0, len(cluster_places) - 1, _MOST_IMAGES).round().astype(int)
+        features, cluster_places = features[rows], cluster_places[rows]
+    sizes = np.bincount(cluster_places[cluster_places >= 0], minlength=len(confidence))
+    return (sizes >= FEWEST) & (confidence < SURE) & (elsewhere(features, cluster_places, len(confidence)) >= ELSEWHERE)
 
 
-def elsewhere(features: np.ndarray, here: np.ndarray, count: int) -> np.ndarray:
+def elsewhere(features: np.ndarray, cluster_places: np.ndarray, count: int) -> np.ndarray:
     """(count,): of the nearest pictures of every cluster's pictures the share that is in others; 0 for an empty one."""
     nearest = nearest_rows(features, _NEIGHBOURS)
-    shares = (here[nearest] != here[:, None]).mean(axis=1) if nearest.size else np.zeros(len(here))
-    sums = np.bincount(here[here >= 0], weights=shares[here >= 0], minlength=count)
-    return sums / np.maximum(np.bincount(here[here >= 0], minlength=count), 1)
+    shares = (
+        (cluster_places[nearest] != cluster_places[:, None]).mean(axis=1)
+        if nearest.size
+        else np.zeros(len(cluster_places))
+    )
+    sums = np.bincount(cluster_places[cluster_places >= 0], weights=shares[cluster_places >= 0], minlength=count)
+    return sums / np.maximum(np.bincount(cluster_places[cluster_places >= 0], minlength=count), 1)
 
 
 def split(features: np.ndarray, count: int) -> np.ndarray:
@@ -66,8 +70,8 @@ def _leading(features: np.ndarray) -> np.ndarray:
     """(m, at most 10): directions of features (m, d), along those in which they differ most."""
     rows = unit_rows(features)
     rows -= rows.mean(axis=0)
-    left, sizes, _ = np.linalg.svd(rows, full_matrices=False)
-    return (left * sizes)[:, :_DIRECTIONS]
+    left_vectors, sizes, _ = np.linalg.svd(rows, full_matrices=False)
+    return (left_vectors * sizes)[:, :_DIRECTIONS]
 
 
 def _parted(points: np.ndarray, count: int) -> np.ndarray:
@@ -80,8 +84,8 @@ def _parted(points: np.ndarray, count: int) -> np.ndarray:
         centers = member.T @ points / np.maximum(sizes, 1)[:, None]
         away = (points**2).sum(axis=1)[:, None] + (centers**2).sum(axis=1) - 2 * points @ centers.T
         away[:, sizes == 0] = np.inf
-        moved = away.argmin(axis=1)
-        if (moved == labels).all():
+        new_parts = away.argmin(axis=1)
+        if (new_parts == labels).all():
             break
-        labels = moved
+        labels = new_parts
     return labels

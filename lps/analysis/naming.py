@@ -88,16 +88,18 @@ def after(naming: Naming, step: Mapping) -> Naming:
 
 def _named(naming: Naming, step: Mapping) -> Naming:
     cluster, name = _own(naming, step), clean_name(step.get("name"))
-    gone = {*naming.parents, *naming.made.difference(naming.split_off)}
-    for other, taken in naming.names.items():
-        if other != cluster and other not in gone and taken.casefold() == name.casefold():
-            raise UserError("name", f"{shorten(name)} is already the name of cluster {other}; {_REMEDY}")
+    discarded = {*naming.parents, *naming.made.difference(naming.split_off)}
+    for other_cluster, used_name in naming.names.items():
+        if other_cluster != cluster and other_cluster not in discarded and used_name.casefold() == name.casefold():
+            raise UserError("name", f"{shorten(name)} is already the name of cluster {other_cluster}; {_REMEDY}")
     return replace(naming, names={**naming.names, cluster: name}, rejected=naming.rejected - {cluster})
 
 
 def _unnamed(naming: Naming, step: Mapping) -> Naming:
     cluster = _own(naming, step)
-    return replace(naming, names={other: name for other, name in naming.names.items() if other != cluster})
+    return replace(
+        naming, names={other_cluster: name for other_cluster, name in naming.names.items() if other_cluster != cluster}
+    )
 
 
 def _merged(naming: Naming, step: Mapping) -> Naming:
@@ -109,8 +111,8 @@ def _merged(naming: Naming, step: Mapping) -> Naming:
 
 def _split(naming: Naming, step: Mapping) -> Naming:
     new, images = step.get("new"), _images_of(step)
-    taken = {*naming.made, *naming.moved.values(), *naming.parents, *naming.names}
-    if not _is_cluster(new) or new in taken:
+    used_ids = {*naming.made, *naming.moved.values(), *naming.parents, *naming.names}
+    if not _is_cluster(new) or new in used_ids:
         raise UserError("new", f"{shorten(new)} is not the id of a new cluster")
     naming = _without_verdicts(naming, images)
     return replace(naming, moved={**naming.moved, **dict.fromkeys(images, new)}, made=naming.made | {new})
@@ -119,8 +121,8 @@ def _split(naming: Naming, step: Mapping) -> Naming:
 def _assigned(naming: Naming, step: Mapping) -> Naming:
     cluster, images = _own(naming, step, "to"), _images_of(step)
     naming = _without_verdicts(naming, images)
-    moved = {**naming.moved, **dict.fromkeys(images, cluster)}
-    return replace(naming, moved=moved, confirmed=naming.confirmed.union(images))
+    moved_to = {**naming.moved, **dict.fromkeys(images, cluster)}
+    return replace(naming, moved=moved_to, confirmed=naming.confirmed.union(images))
 
 
 def _wrong(naming: Naming, step: Mapping) -> Naming:
@@ -137,10 +139,16 @@ def _nothing(naming: Naming, step: Mapping) -> Naming:
 
 def _without_verdicts(naming: Naming, images: Sequence[int]) -> Naming:
     """The last word on an image counts. Those that were split off stay there: their cluster is made of them."""
-    told = set(images)
-    moved = {image: to for image, to in naming.moved.items() if image not in told or to in naming.made}
-    wrong = {image: cluster for image, cluster in naming.wrong.items() if image not in told}
-    return replace(naming, moved=moved, wrong=wrong, nothing=naming.nothing - told, confirmed=naming.confirmed - told)
+    decided = set(images)
+    moved_to = {image: to for image, to in naming.moved.items() if image not in decided or to in naming.made}
+    wrong_images = {image: cluster for image, cluster in naming.wrong.items() if image not in decided}
+    return replace(
+        naming,
+        moved=moved_to,
+        wrong=wrong_images,
+        nothing=naming.nothing - decided,
+        confirmed=naming.confirmed - decided,
+    )
 
 
 def _images_of(step: Mapping) -> list[int]:
@@ -198,10 +206,10 @@ def merge(naming: Naming, cluster: int, into: int, defaults: Mapping[int, str]) 
 
 def check_name(name: str, cluster: int, naming: Naming, defaults: Mapping[int, str]) -> None:
     """Raises `UserError` where another cluster has the name by default."""
-    for other, taken in defaults.items():
-        free = other == cluster or other in naming.names or other in naming.parents
-        if not free and taken.casefold() == clean_name(name).casefold():
-            raise UserError("name", f"{shorten(name)} is already the name of cluster {other}; {_REMEDY}")
+    for other_cluster, used_name in defaults.items():
+        free = other_cluster == cluster or other_cluster in naming.names or other_cluster in naming.parents
+        if not free and used_name.casefold() == clean_name(name).casefold():
+            raise UserError("name", f"{shorten(name)} is already the name of cluster {other_cluster}; {_REMEDY}")
 
 
 # ---------------------------------------------------------------------------------------------------- what holds
@@ -347,9 +355,9 @@ def _head(epoch: int) -> dict:
 
 
 def _check_seen(entries: list[Mapping], epoch: int, seen: int | None) -> None:
-    said = said_of(entries, epoch)
-    if seen is not None and seen < len(said):
-        raise UserError("undo", f"was not done because there is a newer change: {words(said[-1])}; check it first")
+    decisions = said_of(entries, epoch)
+    if seen is not None and seen < len(decisions):
+        raise UserError("undo", f"was not done because there is a newer change: {words(decisions[-1])}; check it first")
 
 
 def _is_of_naming(entry: Mapping) -> bool:

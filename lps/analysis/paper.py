@@ -69,8 +69,12 @@ def rows() -> tuple[Row, ...]:
 def main_row(dataset: str, labeled_ratio: float, method: str) -> Row | None:
     """The line of Table 1; dataset and method by the paper's names (case does not matter)."""
     for row in rows():
-        same = (row.table, row.dataset.lower(), row.labeled_ratio) == ("table1_main", dataset.lower(), labeled_ratio)
-        if same and row.method.lower() == method.lower():
+        wanted_key = (row.table, row.dataset.lower(), row.labeled_ratio) == (
+            "table1_main",
+            dataset.lower(),
+            labeled_ratio,
+        )
+        if wanted_key and row.method.lower() == method.lower():
             return row
     return None
 
@@ -136,30 +140,34 @@ def doubts(row: Row) -> list[str]:
     """What speaks against a line of Table 1, from arithmetic alone."""
     if row.table != "table1_main":
         return []
-    found = []
+    doubts_found = []
     share = (1 - row.labeled_ratio) / (2 - row.labeled_ratio)  # of seen images among the unlabeled, half of all seen
     bound = share * row.seen + (1 - share) * row.novel
     if row.method in _MATCHED and row.all > bound + _SLACK:
-        found.append(
+        doubts_found.append(
             f"All is {row.all - bound:.1f} points above the weighted mean of seen and novel, its upper limit "
             "if both are matched"
         )
     twin = main_row(row.dataset, 0.1, row.method) if row.labeled_ratio == 0.5 else None
     if twin and (twin.seen, twin.novel, twin.all) == (row.seen, row.novel, row.all):
-        found.append("the table has the same three numbers at 10 % labels")
-    return found
+        doubts_found.append("the table has the same three numbers at 10 % labels")
+    return doubts_found
 
 
 def _line_of(config: Config, dataset: str) -> tuple[Row | None, str]:
     """The line of any table for the method with its changed settings, else the reason why there is none."""
     info = catalog.method_info(config.method)
-    own = config.hyperparameters
-    changed = {key: own[key] for key, about in info.parameters.items() if key in own and own[key] != about.default}
+    settings = config.hyperparameters
+    changed = {
+        key: settings[key]
+        for key, parameter in info.parameters.items()
+        if key in settings and settings[key] != parameter.default
+    }
     changed.pop("test_clusters", None)  # the paper has no test images
     tuned = config.network_freeze_until == "none"
     for row in rows():
-        same = (row.dataset, row.labeled_ratio) == (dataset, config.split_labeled_ratio)
-        if same and _reports(row, config.method, changed, tuned):
+        wanted_key = (row.dataset, row.labeled_ratio) == (dataset, config.split_labeled_ratio)
+        if wanted_key and _reports(row, config.method, changed, tuned):
             return _with_nmi(row), ""
     words = [f"{key}={str(value).lower()}" for key, value in changed.items()] + ["nothing frozen"] * tuned
     reported = any(row.method.lower() == config.method for row in rows())
@@ -180,8 +188,10 @@ def _reports(row: Row, method: str, changed: dict[str, object], tuned: bool) -> 
 
 def _with_nmi(row: Row) -> Row:
     """The line with the NMI that Table 2 gives for the same experiment."""
-    same = [other for other in rows() if other.table == "table2_nmi_novel" and _about(other) == _about(row)]
-    return replace(row, nmi=same[0].nmi) if same and row.table == "table1_main" else row
+    matches = [
+        other_row for other_row in rows() if other_row.table == "table2_nmi_novel" and _about(other_row) == _about(row)
+    ]
+    return replace(row, nmi=matches[0].nmi) if matches and row.table == "table1_main" else row
 
 
 def _about(row: Row) -> tuple[str, float, str]:

@@ -71,8 +71,10 @@ def read_map(run: Run, method: str, epoch: int) -> Map | None:
 
 def stored_epochs(run: Run, method: str) -> list[int]:
     """The epochs that have a stored map, ascending."""
-    found = (re.fullmatch(rf"{method}-epoch-([0-9]{{1,9}})\.npz", path.name) for path in run.projections.glob("*.npz"))
-    return sorted(int(name[1]) for name in found if name)
+    file_matches = (
+        re.fullmatch(rf"{method}-epoch-([0-9]{{1,9}})\.npz", path.name) for path in run.projections.glob("*.npz")
+    )
+    return sorted(int(name[1]) for name in file_matches if name)
 
 
 # ---------------------------------------------------------------------------------------------------- maps
@@ -155,8 +157,8 @@ def align_plane(plane: Plane, points: np.ndarray, towards: np.ndarray) -> Plane:
 
     Keeps a map from flipping over when the plane is fitted anew on a later epoch.
     """
-    left, _, right = np.linalg.svd((points - points.mean(0)).T @ (towards - towards.mean(0)))
-    return Plane(plane.center, plane.axes @ (left @ right))
+    left_vectors, _, right = np.linalg.svd((points - points.mean(0)).T @ (towards - towards.mean(0)))
+    return Plane(plane.center, plane.axes @ (left_vectors @ right))
 
 
 def align(points: np.ndarray, towards: np.ndarray) -> np.ndarray:
@@ -164,8 +166,8 @@ def align(points: np.ndarray, towards: np.ndarray) -> np.ndarray:
 
     The least sum of squares, by orthogonal Procrustes analysis (Schoenemann 1966).
     """
-    left, _, right = np.linalg.svd((points - points.mean(0)).T @ (towards - towards.mean(0)))
-    return (points - points.mean(0)) @ (left @ right) + towards.mean(0)
+    left_vectors, _, right = np.linalg.svd((points - points.mean(0)).T @ (towards - towards.mean(0)))
+    return (points - points.mean(0)) @ (left_vectors @ right) + towards.mean(0)
 
 
 def project(run: Run, method: str, epoch: int | None = None) -> Path:
@@ -271,11 +273,11 @@ def project_all(run: Run, method: str, epoch: int | None = None) -> list[Path]:
     epoch = stored[-1] if epoch is None and stored else epoch
     if epoch not in stored:
         return [project(run, method, epoch)]  # which says why not
-    order = sorted({epoch, *spread(stored)}, key=lambda other: (abs(other - epoch), -other))
+    order = sorted({epoch, *spread(stored)}, key=lambda other_epoch: (abs(other_epoch - epoch), -other_epoch))
     paths = []
-    for done, other in enumerate(order, 1):
-        path = _path(run, method, other)
-        paths.append(path if path.exists() else project(run, method, other))
+    for done, other_epoch in enumerate(order, 1):
+        path = _path(run, method, other_epoch)
+        paths.append(path if path.exists() else project(run, method, other_epoch))
         print(f"{METHODS[method]}: {done} of {counted(len(order), 'epoch')}", flush=True)
     write_json(_all_path(run, method, stored), {"epochs": sorted(order)})
     return paths
@@ -283,21 +285,23 @@ def project_all(run: Run, method: str, epoch: int | None = None) -> list[Path]:
 
 def spread(epochs: Sequence[int], most: int = MOST_EPOCHS) -> list[int]:
     """At most `most` of the epochs, but two at least where there are two: evenly, with the first and the last."""
-    places = np.linspace(0, len(epochs) - 1, min(len(epochs), max(2, most))).round().astype(int)
-    return [epochs[place] for place in sorted(set(places.tolist()))]
+    positions = np.linspace(0, len(epochs) - 1, min(len(epochs), max(2, most))).round().astype(int)
+    return [epochs[position] for position in sorted(set(positions.tolist()))]
 
 
 def _nearest_map(run: Run, method: str, epoch: int, index: np.ndarray) -> tuple[int, np.ndarray] | None:
     """(epoch, points) of the stored map of the nearest epoch that shows the images `index`; None without one."""
-    for other in sorted(stored_epochs(run, method), key=lambda other: (abs(other - epoch), -other)):
-        if other == epoch:
+    for other_epoch in sorted(
+        stored_epochs(run, method), key=lambda other_epoch: (abs(other_epoch - epoch), -other_epoch)
+    ):
+        if other_epoch == epoch:
             continue
         try:
-            found = read_map(run, method, other)
+            stored_map = read_map(run, method, other_epoch)
         except UserError:
             continue  # damaged: as good as none
-        if found is not None and np.array_equal(found.index, index) and np.isfinite(found.points).all():
-            return other, found.points
+        if stored_map is not None and np.array_equal(stored_map.index, index) and np.isfinite(stored_map.points).all():
+            return other_epoch, stored_map.points
     return None
 
 
@@ -395,8 +399,8 @@ def start(run: Run, method: str, epoch: int, command: tuple[str, ...] = ()) -> N
 
     Raises `UserError`.
     """
-    asked = ("project", str(run.folder.resolve()), "--method", method, "--epoch", str(epoch))
-    _begin(_path(run, method, epoch), command or background.lps_command(*asked))
+    arguments = ("project", str(run.folder.resolve()), "--method", method, "--epoch", str(epoch))
+    _begin(_path(run, method, epoch), command or background.lps_command(*arguments))
 
 
 def _begin(path: Path, command: Sequence[str]) -> None:
@@ -424,9 +428,9 @@ def progress(run: Run, method: str, epoch: int) -> background.JobState:
 
 def start_all(run: Run, method: str, epoch: int) -> None:
     """As `start`, for maps of many epochs (`project_all`)."""
-    asked = ("project", str(run.folder.resolve()), "--method", method, "--epoch", str(epoch), "--all")
+    arguments = ("project", str(run.folder.resolve()), "--method", method, "--epoch", str(epoch), "--all")
     path = _all_path(run, method, snapshot_epochs(run.snapshots))
-    _begin(path, background.lps_command(*asked))
+    _begin(path, background.lps_command(*arguments))
 
 
 def progress_all(run: Run, method: str) -> background.JobState:
@@ -463,27 +467,27 @@ def nearest(snapshot: Snapshot, image: int, count: int) -> Neighbours | None:
     from sklearn.neighbors import NearestNeighbors  # half a second, only where neighbours are asked for
 
     index = snapshot.feature_index.astype(np.int64)
-    own = np.flatnonzero(index == image)
-    others = np.flatnonzero(index != image)
-    if not len(own) or not len(others):
+    own_row = np.flatnonzero(index == image)
+    other_rows = np.flatnonzero(index != image)
+    if not len(own_row) or not len(other_rows):
         return None
     features = snapshot.features.astype(np.float32)
-    search = NearestNeighbors(n_neighbors=min(count, len(others)), metric="cosine", algorithm="brute")
-    distances, rows = search.fit(features[others]).kneighbors(features[own[:1]])
-    return Neighbours(index[others][rows[0]], distances[0].astype(np.float64))
+    search = NearestNeighbors(n_neighbors=min(count, len(other_rows)), metric="cosine", algorithm="brute")
+    distances, rows = search.fit(features[other_rows]).kneighbors(features[own_row[:1]])
+    return Neighbours(index[other_rows][rows[0]], distances[0].astype(np.float64))
 
 
 def nearest_rows(features: np.ndarray, count: int) -> np.ndarray:
     """int32 (m, k): for each of the features (m, d) the `count` other rows of largest cosine, the nearest first."""
     directions = unit_rows(features)
     count = max(0, min(count, len(directions) - 1))
-    found = np.zeros((len(directions), count), np.int32)
+    nearest = np.zeros((len(directions), count), np.int32)
     for start in range(0, len(directions) if count else 0, _PIECE):
         likeness = directions[start : start + _PIECE] @ directions.T
-        own = np.arange(len(likeness))
-        likeness[own, start + own] = -np.inf
+        row_numbers = np.arange(len(likeness))
+        likeness[row_numbers, start + row_numbers] = -np.inf
         away = np.negative(likeness, out=likeness)
         some = np.argpartition(away, count - 1, axis=1)[:, :count]
         order = np.argsort(np.take_along_axis(away, some, axis=1), axis=1, kind="stable")
-        found[start : start + _PIECE] = np.take_along_axis(some, order, axis=1)
-    return found
+        nearest[start : start + _PIECE] = np.take_along_axis(some, order, axis=1)
+    return nearest

@@ -71,11 +71,11 @@ def read_desk(run: Run, epoch: int) -> ReviewSession:
     split, targets = read_split(run.folder)
     network = read_assignment(run, epoch, split)
     snapshot = read_snapshot(run.snapshots, epoch, thinned=True)
-    around = _surroundings(snapshot, min(_MOST, _MOST_BELIEFS // split.classes.total))
-    rows = places(around.images, split.unlabeled)
+    surroundings = _surroundings(snapshot, min(_MOST, _MOST_BELIEFS // split.classes.total))
+    rows = places(surroundings.images, split.unlabeled)
     if not len(rows) or (rows < 0).any():
         raise UserError(f"epoch-{epoch:04d}.npz", "has no features of the unlabeled images")
-    return ReviewSession(split, targets, network, around, rows)
+    return ReviewSession(split, targets, network, surroundings, rows)
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,11 @@ class Doubts:
     margin: np.ndarray
     waiting: np.ndarray
 
-    def next(self, around: Surroundings, leave: Collection[int], count: int) -> np.ndarray:
+    def next(self, surroundings: Surroundings, leave: Collection[int], count: int) -> np.ndarray:
         """The `count` rows to decide about next, without the image ids `leave`."""
-        return queue(self.margin, around.nearest, self.waiting & ~np.isin(around.images, list(leave)), count)
+        return queue(
+            self.margin, surroundings.nearest, self.waiting & ~np.isin(surroundings.images, list(leave)), count
+        )
 
     def suggestions(self, row: int, most: int) -> list[int]:
         """Places in `ids` of what a picture may be, the likeliest first.
@@ -106,18 +108,18 @@ class Doubts:
         return np.lexsort((-kin, -self.believed[row]))[:most].tolist()
 
 
-def doubts(desk: ReviewSession, said: Naming) -> Doubts:
-    """How things stand once a person has said `said`."""
-    assigned = labels.clusters_of(said, desk.network.predicted, desk.split.unlabeled)[desk.rows]
-    ids = labels.cluster_ids(said, desk.network.predicted, desk.split.classes.total)
-    ids = ids[~np.isin(ids, list(said.rejected))]
-    is_wrong = np.isin(desk.around.images, list(said.wrong))
-    decided = np.isin(desk.around.images, list(said.confirmed | said.nothing))
+def doubts(desk: ReviewSession, decisions: Naming) -> Doubts:
+    """How things stand once a person has said `decisions`."""
+    assigned = labels.clusters_of(decisions, desk.network.predicted, desk.split.unlabeled)[desk.rows]
+    ids = labels.cluster_ids(decisions, desk.network.predicted, desk.split.classes.total)
+    ids = ids[~np.isin(ids, list(decisions.rejected))]
+    is_wrong = np.isin(desk.around.images, list(decisions.wrong))
+    decided = np.isin(desk.around.images, list(decisions.confirmed | decisions.nothing))
     waiting = is_wrong | (np.isin(assigned, ids) & ~decided)
-    assigned[np.isin(desk.around.images, list(said.unlabeled))] = -1
+    assigned[np.isin(desk.around.images, list(decisions.unlabeled))] = -1
     believed = beliefs(desk.around.nearest, assigned, desk.network.confidence[desk.rows], ids)
-    here = places(assigned, ids)
-    return Doubts(ids, here, believed, margins(believed, here), waiting)
+    cluster_places = places(assigned, ids)
+    return Doubts(ids, cluster_places, believed, margins(believed, cluster_places), waiting)
 
 
 # ---------------------------------------------------------------------------------------------------- mathematics
@@ -128,26 +130,26 @@ def beliefs(nearest: np.ndarray, assigned: np.ndarray, confidence: np.ndarray, i
 
     assigned, confidence (m,): the cluster of every picture, and the network's confidence in it.
     """
-    here = places(assigned, ids)
-    rows = np.arange(len(here))
-    found = np.zeros((len(here), len(ids)), np.float32)
+    belief = places(assigned, ids)
+    rows = np.arange(len(belief))
+    cluster_places = np.zeros((len(belief), len(ids)), np.float32)
     for column in nearest.T:
-        near = here[column]
-        np.add.at(found, (rows[near >= 0], near[near >= 0]), 0.5 / nearest.shape[1])
-    found[rows[here >= 0], here[here >= 0]] += 0.5 * np.nan_to_num(confidence[here >= 0].astype(float))
-    return found
+        near = belief[column]
+        np.add.at(cluster_places, (rows[near >= 0], near[near >= 0]), 0.5 / nearest.shape[1])
+    cluster_places[rows[belief >= 0], belief[belief >= 0]] += 0.5 * np.nan_to_num(confidence[belief >= 0].astype(float))
+    return cluster_places
 
 
-def margins(believed: np.ndarray, here: np.ndarray) -> np.ndarray:
+def margins(believed: np.ndarray, cluster_places: np.ndarray) -> np.ndarray:
     """(m,) belief in the cluster that a picture is in, less the largest in another one: -1 to 1.
 
     here (m,): the column of every picture's cluster, -1 for none of them.
     """
-    rows = np.arange(len(here))
-    own = np.where(here >= 0, believed[rows, here], 0)
-    others = believed.copy()
-    others[rows[here >= 0], here[here >= 0]] = 0
-    return own - others.max(axis=1, initial=0)
+    rows = np.arange(len(cluster_places))
+    belief_in_own = np.where(cluster_places >= 0, believed[rows, cluster_places], 0)
+    other_beliefs = believed.copy()
+    other_beliefs[rows[cluster_places >= 0], cluster_places[cluster_places >= 0]] = 0
+    return belief_in_own - other_beliefs.max(axis=1, initial=0)
 
 
 def queue(urgency: np.ndarray, nearest: np.ndarray, waiting: np.ndarray, count: int) -> np.ndarray:
@@ -156,19 +158,19 @@ def queue(urgency: np.ndarray, nearest: np.ndarray, waiting: np.ndarray, count: 
     One that has a picture among its five nearest that is one of the ten before it comes as soon as it has none.
     """
     order = np.argsort(urgency, kind="stable")
-    left = order[waiting[order]][: count * (_APART + 1)].tolist()
-    chosen: list[int] = []
-    while len(chosen) < count and left:
-        last = set(chosen[-_APART:])
-        row = next((row for row in left if last.isdisjoint(nearest[row, :_SAME].tolist())), left[0])
-        left.remove(row)
-        chosen.append(row)
-    return np.array(chosen, int)
+    candidates = order[waiting[order]][: count * (_APART + 1)].tolist()
+    queued: list[int] = []
+    while len(queued) < count and candidates:
+        last = set(queued[-_APART:])
+        row = next((row for row in candidates if last.isdisjoint(nearest[row, :_SAME].tolist())), candidates[0])
+        candidates.remove(row)
+        queued.append(row)
+    return np.array(queued, int)
 
 
 def examples(row: int, nearest: np.ndarray, members: np.ndarray, count: int) -> np.ndarray:
     """Rows of a cluster (bool (m,)) to show beside a picture: its own nearest ones, then their nearest ones."""
-    around = np.concatenate([nearest[row], nearest[nearest[row]].ravel(), np.flatnonzero(members)[:count]])
-    _, first = np.unique(around, return_index=True)
-    near = around[np.sort(first)]
+    candidates = np.concatenate([nearest[row], nearest[nearest[row]].ravel(), np.flatnonzero(members)[:count]])
+    _, first = np.unique(candidates, return_index=True)
+    near = candidates[np.sort(first)]
     return near[members[near] & (near != row)][:count]

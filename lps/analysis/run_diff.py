@@ -25,11 +25,11 @@ def short_labels(runs: Sequence[Run], *, in_symbols: bool = False) -> list[str]:
     their ids.
     """
     configs = [run.config_if_readable() for run in runs]
-    known = [config for config in configs if config is not None]
-    varied = _varied(known)
-    several = [key for key in ("method", "dataset", "seed") if len({getattr(config, key) for config in known}) > 1]
-    found = [_short_label(run, config, varied, several, in_symbols) for run, config in zip(runs, configs)]
-    return [text if found.count(text) == 1 else titles.label(run) for run, text in zip(runs, found)]
+    readable = [config for config in configs if config is not None]
+    varied = _varied(readable)
+    several = [key for key in ("method", "dataset", "seed") if len({getattr(config, key) for config in readable}) > 1]
+    labels = [_short_label(run, config, varied, several, in_symbols) for run, config in zip(runs, configs)]
+    return [text if labels.count(text) == 1 else titles.label(run) for run, text in zip(runs, labels)]
 
 
 def _varied(configs: Sequence[Config]) -> list[str]:
@@ -51,46 +51,48 @@ def _short_label(
     values = config.flat()
     parts = [titles.method_title(config.method)] if "method" in several else []
     parts += [titles.data_of(run, config.dataset)] if "dataset" in several else []
-    told = [key for key in varied if values.get(key) is not None]
+    shown_keys = [key for key in varied if values.get(key) is not None]
     if in_symbols:
-        parts += [titles.setting_in_symbols(config.method, key, values[key]) for key in told]
+        parts += [titles.setting_in_symbols(config.method, key, values[key]) for key in shown_keys]
     else:
-        parts += [titles.setting_in_words(key, values[key]) for key in told]
+        parts += [titles.setting_in_words(key, values[key]) for key in shown_keys]
     parts += [f"seed {config.seed}"] if "seed" in several else []
     return ", ".join(titles.without_paths(parts)) or titles.title(run)
 
 
-def split_difference(first: Run, other: Run, read: Callable = lambda run: read_split(run.folder)) -> str:
+def split_difference(first: Run, second: Run, read: Callable = lambda run: read_split(run.folder)) -> str:
     """Why the images or labels of two runs are not the same, in words; "" where they are the same.
 
     Where both splits are stored they decide, so that a default and the same value written out are no difference.
     read: gives the split of a run and the class id of every image, or raises `UserError`.
     """
-    known, settings = first.config_if_readable(), other.config_if_readable()
-    same = _same_split(first, other, read)
-    if same:
+    first_config, settings = first.config_if_readable(), second.config_if_readable()
+    is_same = _same_split(first, second, read)
+    if is_same:
         return ""
-    if known is None or settings is None:
+    if first_config is None or settings is None:
         return DAMAGED
-    if names := differing(known, settings):
+    if names := differing(first_config, settings):
         name = names[0]
-        return f"{name} is {text_of(settings.flat()[name])} there and {text_of(known.flat()[name])} here"
-    return "" if same is None else "the images of the data set have changed between the two"
+        return f"{name} is {text_of(settings.flat()[name])} there and {text_of(first_config.flat()[name])} here"
+    return "" if is_same is None else "the images of the data set have changed between the two"
 
 
-def _same_split(first: Run, other: Run, read: Callable) -> bool | None:
+def _same_split(first: Run, second: Run, read_split: Callable) -> bool | None:
     """Whether the stored splits are equal; None where one of them cannot be read."""
     try:
-        (one, our_truth), (two, their_truth) = read(first), read(other)
+        (first_split, our_truth), (two, their_truth) = read_split(first), read_split(second)
     except UserError:
         return None
-    pairs = [(getattr(one, name), getattr(two, name)) for name in ("labeled", "unlabeled")]
+    pairs = [(getattr(first_split, name), getattr(two, name)) for name in ("labeled", "unlabeled")]
     pairs.append((our_truth, their_truth))
-    return one.classes == two.classes and all(np.array_equal(left, right) for left, right in pairs)
+    return first_split.classes == two.classes and all(
+        np.array_equal(first_value, right) for first_value, right in pairs
+    )
 
 
-def differing(known: Config, settings: Config) -> list[str]:
+def differing(first_config: Config, settings: Config) -> list[str]:
     """The settings of data set and split that two runs do not share, the data set first."""
-    mine, other = known.flat(), settings.flat()
-    names = [*_DATA, *(name for name in mine if name.startswith("split."))]
-    return [name for name in names if mine[name] != other[name]]
+    first_values, second_values = first_config.flat(), settings.flat()
+    names = [*_DATA, *(name for name in first_values if name.startswith("split."))]
+    return [name for name in names if first_values[name] != second_values[name]]

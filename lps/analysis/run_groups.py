@@ -63,18 +63,21 @@ class Group:
 
 def group_runs(scored: Sequence[Scored]) -> list[Group]:
     """Runs that differ only in `REPEATED` together, one of every seed; never over different splits."""
-    found: dict[str, list[Scored]] = {}
+    runs_by_identity: dict[str, list[Scored]] = {}
     for member in scored:
-        found.setdefault(identity(member), []).append(member)
-    first = [members[0] for members in found.values()]
+        runs_by_identity.setdefault(identity(member), []).append(member)
+    first = [members[0] for members in runs_by_identity.values()]
     labels = zip(_label_all(first), _label_all(first, names_defaults=False))
-    return [Group(long, *newest_of_seeds(members), short) for (long, short), members in zip(labels, found.values())]
+    return [
+        Group(long, *newest_of_seeds(members), short)
+        for (long, short), members in zip(labels, runs_by_identity.values())
+    ]
 
 
 def identity(member: Scored) -> str:
     """What a run has in common with the runs that it may be averaged with."""
-    same = {key: value for key, value in member.config.flat().items() if key not in REPEATED}
-    return json.dumps([same, member.split, member.precision, member.test_clusters], sort_keys=True)
+    shared = {key: value for key, value in member.config.flat().items() if key not in REPEATED}
+    return json.dumps([shared, member.split, member.precision, member.test_clusters], sort_keys=True)
 
 
 def newest_of_seeds(members: Sequence[Scored]) -> tuple[tuple[Scored, ...], tuple[Scored, ...]]:
@@ -82,9 +85,9 @@ def newest_of_seeds(members: Sequence[Scored]) -> tuple[tuple[Scored, ...], tupl
     newest: dict[tuple[str, tuple[int, int]], Scored] = {}
     for member in sorted(members, key=lambda member: (member.is_complete, member.run.id)):
         newest[identity(member), member.seeds] = member
-    kept = tuple(sorted(newest.values(), key=lambda member: (*member.seeds, member.run.id)))
-    ids = set(map(id, kept))
-    return kept, tuple(member for member in members if id(member) not in ids)
+    newest_runs = tuple(sorted(newest.values(), key=lambda member: (*member.seeds, member.run.id)))
+    ids = set(map(id, newest_runs))
+    return newest_runs, tuple(member for member in members if id(member) not in ids)
 
 
 def differences(configs: Sequence[Config]) -> dict[str, list]:
@@ -94,12 +97,12 @@ def differences(configs: Sequence[Config]) -> dict[str, list]:
     """
     flats = [config.flat() for config in configs]
     changed = {key for config in configs for key in _changed(config)}
-    found = {}
+    values_by_key = {}
     for key in dict.fromkeys(key for flat in flats for key in flat if key not in REPEATED):
-        same = all(key in flat and flat[key] == flats[0].get(key) for flat in flats)
-        if not same and (key in protocol_parameters() or key in changed):
-            found[key] = [flat.get(key) for flat in flats]
-    return found
+        is_shared = all(key in flat and flat[key] == flats[0].get(key) for flat in flats)
+        if not is_shared and (key in protocol_parameters() or key in changed):
+            values_by_key[key] = [flat.get(key) for flat in flats]
+    return values_by_key
 
 
 def _changed(config: Config) -> Sequence[str]:
@@ -126,17 +129,22 @@ def _label_all(members: Sequence[Scored], names_defaults: bool = True) -> list[s
 def _resolved(members: Sequence[Scored]) -> list[list[str]]:
     """Of every member, what tells it from others under the same settings, in words."""
     differing = resolved_differences(members)
-    told = [[m.precision] if "precision" in differing else [] for m in members]
-    apart = [m.test_clusters == "test" and m.config.hyperparameters["test_clusters"] != "test" for m in members]
-    return [words + [CLUSTERED_APART] * (own and "test_clusters" in differing) for words, own in zip(told, apart)]
+    words_by_member = [[m.precision] if "precision" in differing else [] for m in members]
+    clustered_apart = [
+        m.test_clusters == "test" and m.config.hyperparameters["test_clusters"] != "test" for m in members
+    ]
+    return [
+        words + [CLUSTERED_APART] * (is_apart and "test_clusters" in differing)
+        for words, is_apart in zip(words_by_member, clustered_apart)
+    ]
 
 
 def _label(config: Config, differing: dict[str, list], names_defaults: bool) -> str:
     flat, default = config.flat(), config.defaults()
     words = [config.dataset] if "dataset" in differing else []
     for key in differing:
-        told = key in flat and (names_defaults or key in TOLD or flat[key] != default[key])
-        if told and key not in ("method", "dataset"):
+        is_named = key in flat and (names_defaults or key in TOLD or flat[key] != default[key])
+        if is_named and key not in ("method", "dataset"):
             words.append(setting_in_words(key, flat[key]))
     return ", ".join([catalog.method_info(config.method).title, *words])
 

@@ -92,22 +92,22 @@ def measure(run: Run) -> Measured:
     """What `run`'s records say; read again only where its events have changed."""
     readings, key = _readings(), str(run.folder)
     present = looks(run.events)
-    known = readings.known.get(key)
-    if known and known[0] == present:
-        return known[1]
-    found = _measure(run) if present else Measured()
-    readings.keep(readings.known, key, (present, found))
-    return found
+    stored_measure = readings.known.get(key)
+    if stored_measure and stored_measure[0] == present:
+        return stored_measure[1]
+    measured = _measure(run) if present else Measured()
+    readings.keep(readings.known, key, (present, measured))
+    return measured
 
 
 def _measure(run: Run) -> Measured:
     recent = read_recent(run.events)
     how = {"training": recent.training, "failure": recent.failure}
-    found = alarms.find(recent.evaluations, recent.seen, **how)
-    if any(alarm.kind == "collapse" for alarm in found) and (shares := _true_shares(run)) is not None:
-        found = alarms.find(recent.evaluations, recent.seen, shares=shares, **how)
+    alarms_found = alarms.find(recent.evaluations, recent.seen, **how)
+    if any(alarm.kind == "collapse" for alarm in alarms_found) and (shares := _true_shares(run)) is not None:
+        alarms_found = alarms.find(recent.evaluations, recent.seen, shares=shares, **how)
     numbers = {sys.intern(name): value for name, value in recent.last.items() if type(value) in (int, float)}
-    return Measured(replace(recent, last=numbers, training={}, evaluations=()), tuple(found))
+    return Measured(replace(recent, last=numbers, training={}, evaluations=()), tuple(alarms_found))
 
 
 def _true_shares(run: Run) -> list[float] | None:
@@ -127,23 +127,23 @@ def entry(run: Run) -> RunRow:
     """The entry of a run in whatever condition its folder is; that of one that is over is read once."""
     readings, key = _readings(), str(run.folder)
     present = [looks(f"{key}/{name}") for name in _ENTRY_FILES]
-    known = readings.entries.get(key)
-    if known and known[0] == present:
-        return known[1]
-    found = _entry(run)
-    if found.state.is_settled:
-        readings.keep(readings.entries, key, (present, found))
-    return found
+    stored_row = readings.entries.get(key)
+    if stored_row and stored_row[0] == present:
+        return stored_row[1]
+    row = _entry(run)
+    if row.state.is_settled:
+        readings.keep(readings.entries, key, (present, row))
+    return row
 
 
 def _entry(run: Run) -> RunRow:
     state, meta, is_recorded = run.state(), run.meta(), run.is_recorded
     try:
         config = run.config()
-        about = (config.method, config.dataset, config.seed, config.epochs)
+        facts = (config.method, config.dataset, config.seed, config.epochs)
     except UserError:
-        config, about = None, ("", "", None, None)
-    method, dataset, seed, epochs = about
+        config, facts = None, ("", "", None, None)
+    method, dataset, seed, epochs = facts
     return RunRow(
         run=run,
         state=state,

@@ -72,8 +72,8 @@ class Scored:
     @property
     def seeds(self) -> tuple[int, int]:
         """Of the run and of its pretraining: two runs of a group with equal ones are the same experiment."""
-        own = self.config.pretrain_seed
-        return self.config.seed, self.config.seed if own is None else own
+        pretrain_seed = self.config.pretrain_seed
+        return self.config.seed, self.config.seed if pretrain_seed is None else pretrain_seed
 
 
 # ---------------------------------------------------------------------------------------------------- scores
@@ -88,12 +88,12 @@ def score_run(
     try:
         aligned = catalog.method_info(run.config().method).seen_is_aligned
         stamp = score_cache.stamp(run, f"{_code()} {aligned}")
-        kept = _kept(run, stamp, how)
-        if kept is None:
-            kept = _score(run, *how)
+        scored = _kept(run, stamp, how)
+        if scored is None:
+            scored = _score(run, *how)
             if run.state().is_over:
-                score_cache.store_scores(run, stamp, how, _to_keep(kept))
-        return kept
+                score_cache.store_scores(run, stamp, how, _to_keep(scored))
+        return scored
     except UserError as error:
         raise UserError(run.id, str(error)) from None
 
@@ -113,32 +113,38 @@ def check_scoring(protocol: str, select: str, seen: str, images: str) -> None:
 @cache
 def _code() -> str:
     """A name of the code that scores: scores of another version do not count."""
-    others = (protocols, metrics, split_module, snapshots)
-    return score_cache.digest_of(Path(__file__), *(Path(module.__file__) for module in others))
+    modules = (protocols, metrics, split_module, snapshots)
+    return score_cache.digest_of(Path(__file__), *(Path(module.__file__) for module in modules))
 
 
 def _to_keep(scored: Scored) -> dict[str, object]:
     """NaN as JSON's own word for nothing."""
     scores = {name: None if value != value else value for name, value in asdict(scored.scores).items()}
-    others = {name: getattr(scored, name) for name in ("epoch", "time", "split", "is_told", *RESOLVED)}
-    return others | {"scores": scores}
+    stored_values = {name: getattr(scored, name) for name in ("epoch", "time", "split", "is_told", *RESOLVED)}
+    return stored_values | {"scores": scores}
 
 
 def _kept(run: Run, stamp: str, how: tuple[str, ...]) -> Scored | None:
     """What `_score` would give, from the file in the run's folder; None where that does not have it."""
-    kept = score_cache.read_scores(run, stamp, how)
-    if kept is None:
+    stored_scores = score_cache.read_scores(run, stamp, how)
+    if stored_scores is None:
         return None
     try:
         forms = {"seen_is_matched": bool}
-        values = {field.name: forms.get(field.name, _or_nan)(kept["scores"][field.name]) for field in fields(Scores)}
-        epoch, time, split = int(kept["epoch"]), float(kept["time"]), str(kept["split"])
-        told = {"is_told": bool(kept["is_told"])} | {name: str(kept[name]) for name in RESOLVED}
+        values = {
+            field.name: forms.get(field.name, _or_nan)(stored_scores["scores"][field.name]) for field in fields(Scores)
+        }
+        epoch, time, split = int(stored_scores["epoch"]), float(stored_scores["time"]), str(stored_scores["split"])
+        resolved_texts = {"is_told": bool(stored_scores["is_told"])} | {
+            name: str(stored_scores[name]) for name in RESOLVED
+        }
     except (KeyError, TypeError, ValueError):
         return None
     protocol, select, _, images = how
     complete = run.state().name == "finished"
-    return Scored(run, run.config(), epoch, Scores(**values), time, protocol, select, images, split, complete, **told)
+    return Scored(
+        run, run.config(), epoch, Scores(**values), time, protocol, select, images, split, complete, **resolved_texts
+    )
 
 
 def _or_nan(value) -> float:
@@ -155,9 +161,9 @@ def score_all(
     scorer, scored, left_out = scorer or score_run, [], []
     for run in runs:
         try:
-            one = scorer(run, *how)
-            catalog.method_info(one.config.method)  # kept scores outlive the file of a method, and groups ask for it
-            scored.append(one)
+            score = scorer(run, *how)
+            catalog.method_info(score.config.method)  # kept scores outlive the file of a method, and groups ask for it
+            scored.append(score)
         except (UserError, OSError) as error:
             left_out.append((run, str(error).removeprefix(f"{run.id}: ")))
     return scored, left_out
@@ -174,15 +180,15 @@ def _score(run: Run, protocol: str, select: str, seen: str, images: str) -> Scor
     split, truth = snapshots.read_split(run.folder)
     aligned = catalog.method_info(config.method).seen_is_aligned
     matched = not aligned if seen == "default" else seen == "matched"
-    judged = truth[split.test] if images == "test" else split.judged(truth)
-    if len(judged) == 0:
+    visible_truth = truth[split.test] if images == "test" else split.judged(truth)
+    if len(visible_truth) == 0:
         raise UserError("split", "has no test images; set some aside with split.test_ratio")
     _check_choice(select, split)
 
     def at(epoch: int) -> Scores:
         predicted = _predictions(run, epoch, split, images)
         try:
-            return score(predicted, judged, split.classes, protocol, matched)
+            return score(predicted, visible_truth, split.classes, protocol, matched)
         except (ValueError, IndexError):
             raise UserError("split.npz", f"does not match the predictions of epoch {epoch}") from None
 
@@ -198,9 +204,9 @@ def _score(run: Run, protocol: str, select: str, seen: str, images: str) -> Scor
         epoch = max(epochs, key=lambda epoch: (np.nan_to_num(at(epoch).all), epoch))
     digest, complete = _split_digest(split, truth), run.state().name == "finished"
     past = course(run)
-    told = {"precision": past.precision(config), "is_complete": complete}
-    told |= {"test_clusters": past.test_clusters(config)} if images == "test" else {}
-    return Scored(run, config, epoch, at(epoch), past.seconds, protocol, select, images, digest, **told)
+    facts = {"precision": past.precision(config), "is_complete": complete}
+    facts |= {"test_clusters": past.test_clusters(config)} if images == "test" else {}
+    return Scored(run, config, epoch, at(epoch), past.seconds, protocol, select, images, digest, **facts)
 
 
 def _check_choice(select: str, split: Split) -> None:
@@ -213,20 +219,20 @@ def _check_choice(select: str, split: Split) -> None:
 def _told_scores(run: Run, select: str) -> Scored:
     """The scores that a run without predictions recorded itself; raises `UserError` where there are none."""
     events = Follower(run.events).history()
-    found = {event["epoch"]: event["values"] for event in events if event["kind"] == "eval"}
-    if not found:
+    values_by_epoch = {event["epoch"]: event["values"] for event in events if event["kind"] == "eval"}
+    if not values_by_epoch:
         raise UserError("snapshots", snapshots.NOT_YET)
     config, (split, truth) = run.config(), snapshots.read_split(run.folder)
     _check_choice(select, split)
     by = {"validation": "accuracy/validation", "oracle": "accuracy/all"}.get(select)
-    epoch = max(found, key=lambda epoch: (_number(found[epoch].get(by)), epoch))
+    epoch = max(values_by_epoch, key=lambda epoch: (_number(values_by_epoch[epoch].get(by)), epoch))
     matched = not catalog.method_info(config.method).seen_is_aligned
-    values = [found[epoch].get(name) for name in _TOLD_NAMES]
+    values = [values_by_epoch[epoch].get(name) for name in _TOLD_NAMES]
     scores = Scores(*(float(value) if is_number(value) else math.nan for value in values), matched)
     digest, complete = _split_digest(split, truth), run.state().name == "finished"
     past = course(run)
-    told = {"select": select, "split": digest, "is_complete": complete, "is_told": True}
-    return Scored(run, config, epoch, scores, past.seconds, precision=past.precision(config), **told)
+    facts = {"select": select, "split": digest, "is_complete": complete, "is_told": True}
+    return Scored(run, config, epoch, scores, past.seconds, precision=past.precision(config), **facts)
 
 
 def _predictions(run: Run, epoch: int, split: Split, images: str = "unlabeled") -> np.ndarray:
@@ -240,10 +246,10 @@ def _predictions(run: Run, epoch: int, split: Split, images: str = "unlabeled") 
 
 def _split_digest(split: Split, truth: np.ndarray) -> str:
     """A short name of what was labeled, what was not, and what the truth is; equal splits have equal names."""
-    found = hashlib.sha256()
+    checksum = hashlib.sha256()
     for array in (split.labeled, split.unlabeled, split.class_order, truth, np.array(split.classes.seen)):
-        found.update(np.ascontiguousarray(array, np.int64).tobytes() + b"|")
-    return found.hexdigest()[:6]
+        checksum.update(np.ascontiguousarray(array, np.int64).tobytes() + b"|")
+    return checksum.hexdigest()[:6]
 
 
 @dataclass(frozen=True)
@@ -295,5 +301,5 @@ def _number(value) -> float:
 
 def resolved_differences(members: Sequence[Scored]) -> dict[str, list[str]]:
     """As `differences`, of what settings leave open: the precision of training, how test images were clustered."""
-    found = {"precision": [m.precision for m in members], "test_clusters": [m.test_clusters for m in members]}
-    return {key: values for key, values in found.items() if len(set(values)) > 1}
+    values_by_name = {"precision": [m.precision for m in members], "test_clusters": [m.test_clusters for m in members]}
+    return {key: values for key, values in values_by_name.items() if len(set(values)) > 1}

@@ -64,9 +64,11 @@ def _notes_on_members(group: Group) -> list[str]:
         for member in group.members
         if not member.is_complete and member.epoch < member.config.epochs
     ]
-    told = [str(member.config.seed) for member in group.members if member.is_told]
-    if told:
-        lines.append(f"seed {', '.join(told)}: scores as recorded during training; the predictions were deleted")
+    recorded_seeds = [str(member.config.seed) for member in group.members if member.is_told]
+    if recorded_seeds:
+        lines.append(
+            f"seed {', '.join(recorded_seeds)}: scores as recorded during training; the predictions were deleted"
+        )
     complete = {member.config.seed: member.is_complete for member in group.members}
     for seed in dict.fromkeys(member.config.seed for member in group.replaced):
         counts = "newest finished run" if complete[seed] else "newest run"
@@ -78,9 +80,9 @@ def notes_on_paper(groups: Sequence[Group]) -> list[str]:
     """Why rows have no counterpart in the paper, what all share said once; and what the audit doubts of the others."""
     missing = {group.label: group.paper[1] for group in groups if group.paper[0] is None}
     shared = [reason for reason in next(iter(missing.values()), []) if all(reason in rest for rest in missing.values())]
-    known = notes_on_labels({group.label: group.config for group in groups})
+    label_notes = notes_on_labels({group.label: group.config for group in groups})
     if shared and len(missing) == len(groups):
-        return [f"not comparable with the paper: {'; '.join(shared)}", *known]
+        return [f"not comparable with the paper: {'; '.join(shared)}", *label_notes]
     by_reason: dict[str, list[str]] = {}
     for label, reasons in missing.items():
         by_reason.setdefault("; ".join(reasons), []).append(label)
@@ -89,14 +91,14 @@ def notes_on_paper(groups: Sequence[Group]) -> list[str]:
         lines += [
             f"† {group.label}, paper: {doubt}" for doubt in (paper.doubts(group.paper[0]) if group.paper[0] else [])
         ]
-    return lines + known
+    return lines + label_notes
 
 
 def notes_on_labels(configs: Mapping[str, Config]) -> list[str]:
     """Whose start weights were trained with the labels of ImageNet, by label of a row; nothing where none were."""
     rest = [label for label, config in configs.items() if config.rests_on_labels]
-    about = backbone_names.ABOUT_LABELS
-    return [about if len(rest) == len(configs) else f"{' · '.join(rest)}: {about}"] if rest else []
+    about_labels = backbone_names.ABOUT_LABELS
+    return [about_labels if len(rest) == len(configs) else f"{' · '.join(rest)}: {about_labels}"] if rest else []
 
 
 # ---------------------------------------------------------------------------------------------------- tables
@@ -107,8 +109,8 @@ def table(groups: Sequence[Group], form: str, against: Group | None = None) -> s
 
     against: the group that the others are held against (`differences.hold`).
     """
-    held = differences.hold(groups, against)
-    return {"markdown": _markdown, "latex": _latex, "csv": _csv, "json": _json}[form](groups, held)
+    comparison = differences.hold(groups, against)
+    return {"markdown": _markdown, "latex": _latex, "csv": _csv, "json": _json}[form](groups, comparison)
 
 
 def cell(group: Group, column: str) -> str:
@@ -150,23 +152,23 @@ def about_marks(groups: Sequence[Group]) -> list[str]:
     return [differences.ABOUT_BOLD if differences.best(groups) else differences.ABOUT_NO_BOLD]
 
 
-def difference_rows(held: Held, escape=str, bold=str) -> list[list[str]]:
+def difference_rows(comparison: Held, escape=str, bold=str) -> list[list[str]]:
     """The cells of every row of `_DIFFERENCE_HEADS`: escaped, what is distinguishable bold."""
     rows = []
-    for row in held.rows:
-        cells = [escape(differences.cell(held.found.get((row, column)))) for column in differences.COLUMNS]
-        cells = [bold(text) if (row, c) in held.bold else text for c, text in zip(differences.COLUMNS, cells)]
-        labels = [escape(held.groups[row].label), escape(held.references[row].label)]
-        rows.append([*labels, *cells, escape(held.seeds(row))])
+    for row in comparison.rows:
+        cells = [escape(differences.cell(comparison.found.get((row, column)))) for column in differences.COLUMNS]
+        cells = [bold(text) if (row, c) in comparison.bold else text for c, text in zip(differences.COLUMNS, cells)]
+        labels = [escape(comparison.groups[row].label), escape(comparison.references[row].label)]
+        rows.append([*labels, *cells, escape(comparison.seeds(row))])
     return rows
 
 
-def _markdown(groups: Sequence[Group], held: Held) -> str:
+def _markdown(groups: Sequence[Group], comparison: Held) -> str:
     text = markdown_table(HEADS, _rows(groups, markdown, "**{}**".format), 1)
     text += _markdown_notes([*about_marks(groups), *notes(groups)])
-    if held.found:
-        text += "\n" + markdown_table(_DIFFERENCE_HEADS, difference_rows(held, markdown, "**{}**".format), 2)
-        text += _markdown_notes([*differences.about(held), *differences.sentences(held)])
+    if comparison.found:
+        text += "\n" + markdown_table(_DIFFERENCE_HEADS, difference_rows(comparison, markdown, "**{}**".format), 2)
+        text += _markdown_notes([*differences.about(comparison), *differences.sentences(comparison)])
     return text
 
 
@@ -176,8 +178,8 @@ def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: i
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
-def _markdown_notes(said: Sequence[str]) -> str:
-    return "".join(f"\n{markdown(note)}\n" for note in said)
+def _markdown_notes(notes: Sequence[str]) -> str:
+    return "".join(f"\n{markdown(note)}\n" for note in notes)
 
 
 def markdown(text: str) -> str:
@@ -185,28 +187,30 @@ def markdown(text: str) -> str:
     return re.sub(r"[\\`*<\[\]|~$]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(text.split()))
 
 
-def _latex(groups: Sequence[Group], held: Held) -> str:
+def _latex(groups: Sequence[Group], comparison: Held) -> str:
     rows = _rows(groups, tables.latex, r"\textbf{{{}}}".format)
     text = _latex_table(HEADS, rows, 1, [*about_marks(groups), *notes(groups)])
-    return "\n".join(filter(None, [text, latex_differences(held)]))
+    return "\n".join(filter(None, [text, latex_differences(comparison)]))
 
 
-def latex_differences(held: Held) -> str:
+def latex_differences(comparison: Held) -> str:
     """The table of differences alone, "" where there are none."""
-    if not held.found:
+    if not comparison.found:
         return ""
-    rows = difference_rows(held, tables.latex, r"\textbf{{{}}}".format)
-    return _latex_table(_DIFFERENCE_HEADS, rows, 2, [*differences.about(held), *differences.sentences(held)])
+    rows = difference_rows(comparison, tables.latex, r"\textbf{{{}}}".format)
+    return _latex_table(
+        _DIFFERENCE_HEADS, rows, 2, [*differences.about(comparison), *differences.sentences(comparison)]
+    )
 
 
-def _latex_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int, said: Sequence[str]) -> str:
-    """words: how many of the first columns are text. said: comments above."""
-    comment = "".join(f"% {' '.join(note.split())}\n" for note in said)
+def _latex_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int, notes: Sequence[str]) -> str:
+    """words: how many of the first columns are text. notes: comments above."""
+    comment = "".join(f"% {' '.join(note.split())}\n" for note in notes)
     columns, head = "l" * words + "r" * (len(heads) - words), tables.latex_row(map(tables.latex, heads))
     return comment + "\n".join(tables.latex_table(columns, [head], map(tables.latex_row, rows))) + "\n"
 
 
-def _csv(groups: Sequence[Group], held: Held) -> str:
+def _csv(groups: Sequence[Group], comparison: Held) -> str:
     measured = [f"{column}_{kind}" for column in COLUMNS for kind in ("mean", "std")]
     published = ["paper_seen", "paper_novel", "paper_all", "not_comparable"]
     rows = [
@@ -218,20 +222,26 @@ def _csv(groups: Sequence[Group], held: Held) -> str:
         numbers = [number for column in COLUMNS for number in (group.mean(column), group.std(column))]
         seeds = " ".join(str(member.config.seed) for member in group.members)
         how = [first.protocol, first.images, first.select, group.seen_is_matched, first.precision, first.test_clusters]
-        about = [tables.line_cell(group.label), *how, len(group.members), seeds]
-        shown = ["" if math.isnan(number) else f"{number:.6g}" for number in numbers]
+        facts = [tables.line_cell(group.label), *how, len(group.members), seeds]
+        texts = ["" if math.isnan(number) else f"{number:.6g}" for number in numbers]
         percent = (row.seen, row.novel, row.all) if row else (None, None, None)
         fractions = ["" if value is None else f"{value / 100:.6g}" for value in percent]
-        rows.append([*about, *shown, *fractions, tables.line_cell("; ".join(reasons)), *_difference_cells(held, i)])
+        rows.append(
+            [*facts, *texts, *fractions, tables.line_cell("; ".join(reasons)), *_difference_cells(comparison, i)]
+        )
     return tables.csv_text(rows)
 
 
-def _difference_cells(held: Held, row: int) -> list[str]:
+def _difference_cells(comparison: Held, row: int) -> list[str]:
     """What the row is held against, by how many pairs, and `DIFFERENCE_CSV` of every column; fractions."""
-    found = [held.found.get((row, column)) for column in differences.COLUMNS]
-    known = [difference for difference in found if difference]
-    cells = [tables.line_cell(held.references[row].label), str(known[0].pairs)] if known else ["", ""]
-    return cells + [text for difference in found for text in difference_csv(difference)]
+    differences_found = [comparison.found.get((row, column)) for column in differences.COLUMNS]
+    known_differences = [difference for difference in differences_found if difference]
+    cells = (
+        [tables.line_cell(comparison.references[row].label), str(known_differences[0].pairs)]
+        if known_differences
+        else ["", ""]
+    )
+    return cells + [text for difference in differences_found for text in difference_csv(difference)]
 
 
 def difference_csv(difference: Difference | None) -> list[str]:
@@ -249,18 +259,20 @@ def _difference_values(difference: Difference | None) -> list[float | int | bool
     return [*numbers, difference.is_distinguishable, lacking]
 
 
-def _json(groups: Sequence[Group], held: Held) -> str:
-    found = [_as_json(group) | _differences_as_json(held, i) for i, group in enumerate(groups)]
-    return json.dumps(found, indent=2, allow_nan=False) + "\n"
+def _json(groups: Sequence[Group], comparison: Held) -> str:
+    groups_as_json = [_as_json(group) | _differences_as_json(comparison, i) for i, group in enumerate(groups)]
+    return json.dumps(groups_as_json, indent=2, allow_nan=False) + "\n"
 
 
-def _differences_as_json(held: Held, row: int) -> dict:
-    found = {column: held.found[row, column] for column in differences.COLUMNS if (row, column) in held.found}
-    about = {
-        column: dict(zip(DIFFERENCE_CSV, _difference_values(difference))) | {"pairs": difference.pairs}
-        for column, difference in found.items()
+def _differences_as_json(comparison: Held, row: int) -> dict:
+    difference_by_column = {
+        column: comparison.found[row, column] for column in differences.COLUMNS if (row, column) in comparison.found
     }
-    return {"against": held.references[row].label if found else None, "differences": about}
+    facts = {
+        column: dict(zip(DIFFERENCE_CSV, _difference_values(difference))) | {"pairs": difference.pairs}
+        for column, difference in difference_by_column.items()
+    }
+    return {"against": comparison.references[row].label if difference_by_column else None, "differences": facts}
 
 
 def _as_json(group: Group) -> dict:

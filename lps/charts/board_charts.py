@@ -66,8 +66,8 @@ def mean_of(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Mean of x and y at every epoch, std of y (NaN for one run) and count; over the runs that have the epoch."""
     together = pd.concat(tables)
     by_epoch = together.groupby(level=0)
-    found = by_epoch.mean()
-    return found.assign(std=by_epoch["y"].std(), count=by_epoch["y"].count())
+    means = by_epoch.mean()
+    return means.assign(std=by_epoch["y"].std(), count=by_epoch["y"].count())
 
 
 def smoothed(values: pd.Series, weight: float) -> pd.Series:
@@ -91,19 +91,19 @@ def lines_of_runs(
     if by := grouping.names_of([chart.by], entries) if chart.by else []:
         table_by_run = {run.id: table for run, table in zip(runs, tables)}
         groups = grouping.group_runs(entries, by)
-        keys = [f"{chart.by}~{one.id}" for one in groups]
+        keys = [f"{chart.by}~{group.id}" for group in groups]
         labels, ends = _group_labels(groups, by)
-        grouped = [[table_by_run[entry.run.id] for entry in one.members] for one in groups]
+        grouped = [[table_by_run[entry.run.id] for entry in group.members] for group in groups]
     else:
         keys, grouped = [run.id for run in runs], [[table] for table in tables]
         labels, ends = run_diff.short_labels(runs), run_diff.short_labels(runs, in_symbols=True)
     color = colors_of(keys, colors, pinned)
-    found = []
+    board_lines = []
     for key, label, end, own in zip(keys, labels, ends, grouped):
         own = [table for table in own if len(table)]
         if own:
-            found.append(BoardLine(key, label, end, mean_of(own) if len(own) > 1 else own[0], color[key]))
-    return found
+            board_lines.append(BoardLine(key, label, end, mean_of(own) if len(own) > 1 else own[0], color[key]))
+    return board_lines
 
 
 def colors_of(keys: Sequence[str], colors: Palette, pinned: Mapping[str, str]) -> dict[str, str]:
@@ -111,53 +111,60 @@ def colors_of(keys: Sequence[str], colors: Palette, pinned: Mapping[str, str]) -
 
     pinned: key of a line -> its colour on a light ground.
     """
-    shown = dict(palette.color_pairs()) if colors is DARK else {}
-    kept = {key: shown.get(pinned[key], pinned[key]) for key in keys if key in pinned}
+    dark_by_light = dict(palette.color_pairs()) if colors is DARK else {}
+    pinned_colors = {key: dark_by_light.get(pinned[key], pinned[key]) for key in keys if key in pinned}
     usual = dict(zip(keys, palette.many_colors(len(keys), colors)))
-    free = [usual[key] for key in kept if usual[key] not in kept.values()]
-    others = {key: free.pop(0) if usual[key] in kept.values() else usual[key] for key in keys if key not in kept}
-    return kept | others
+    free = [usual[key] for key in pinned_colors if usual[key] not in pinned_colors.values()]
+    free_colors = {
+        key: free.pop(0) if usual[key] in pinned_colors.values() else usual[key]
+        for key in keys
+        if key not in pinned_colors
+    }
+    return pinned_colors | free_colors
 
 
 def _group_labels(groups: Sequence[RunGroup], by: Sequence[Name]) -> tuple[list[str], list[str]]:
     """What tells each group from the others, in words and in symbols; values that all of them share are left out."""
-    varied = [place for place in range(len(by)) if len({one.values[place] for one in groups}) > 1] or range(len(by))
+    varied = [index for index in range(len(by)) if len({group.values[index] for group in groups}) > 1] or range(len(by))
     words, symbols = [], []
-    for one in groups:
-        told = [(by[place].key, one.values[place]) for place in varied]
-        method = one.members[0].method
-        words.append(", ".join(titles.method_title(v) if key == "method" else f"{key} {v}" for key, v in told))
+    for group in groups:
+        values = [(by[index].key, group.values[index]) for index in varied]
+        method = group.members[0].method
+        words.append(", ".join(titles.method_title(v) if key == "method" else f"{key} {v}" for key, v in values))
         symbols.append(
             ", ".join(
                 titles.method_title(v) if key == "method" else titles.setting_in_symbols(method, key, v)
-                for key, v in told
+                for key, v in values
             )
         )
     return words, symbols
 
 
-def figure(drawn: Sequence[BoardLine], chart: BoardChart, title: str, colors: Palette) -> Chart:
+def figure(lines: Sequence[BoardLine], chart: BoardChart, title: str, colors: Palette) -> Chart:
     """The lines with their raw ones faint behind them; the legend has the order of their last values.
 
     title: what y is called. Each line carries the short label for its end as `meta`, its epochs as `customdata` and
     its key as `legendgroup`.
     """
     is_share = chart.y.startswith(group_tables.FRACTIONS)
-    made = blank(_HEIGHT, colors)
-    ordered = sorted(drawn, key=lambda line: -float(line.table["y"].iloc[-1]))
+    chart_figure = blank(_HEIGHT, colors)
+    ordered = sorted(lines, key=lambda line: -float(line.table["y"].iloc[-1]))
     for line in ordered:
-        _add(made, line, chart, ".3p" if is_share else ".3r")
+        _add(chart_figure, line, chart, ".3p" if is_share else ".3r")
     kinds = {axis: "log" if axis in chart.log else "linear" for axis in "xy"}
     faint = {"font": {"color": colors.muted, "size": 12}, "standoff": 6}
     x_format = ".0%" if chart.x.startswith(group_tables.FRACTIONS) else "~g"
-    made.update_xaxes(title={"text": plain(OVER.get(chart.x, chart.x)), **faint}, type=kinds["x"], showgrid=False)
-    made.update_xaxes(tickformat=x_format)
-    made.update_yaxes(type=kinds["y"], tickformat=".1~%" if is_share else "~g", automargin=True)
+    chart_figure.update_xaxes(
+        title={"text": plain(OVER.get(chart.x, chart.x)), **faint}, type=kinds["x"], showgrid=False
+    )
+    chart_figure.update_xaxes(tickformat=x_format)
+    chart_figure.update_yaxes(type=kinds["y"], tickformat=".1~%" if is_share else "~g", automargin=True)
     legend = {"orientation": "v", "x": 1.01, "xanchor": "left", "y": 1, "yanchor": "top", "traceorder": "normal"}
     heading = {"text": plain(title), "font": {"color": colors.muted, "size": 13}, "showarrow": False}
-    place = {"xref": "paper", "yref": "paper", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom"}
-    return made.update_layout(
-        annotations=[heading | place], legend=legend | {"font": {"size": 12}}, showlegend=True, hovermode="closest",
+    text_position = {"xref": "paper", "yref": "paper", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom"}
+    return chart_figure.update_layout(
+        annotations=[heading | text_position], legend=legend | {"font": {"size": 12}}, showlegend=True,
+        hovermode="closest",
         hoverlabel={"namelength": -1}, modebar={"orientation": "h"}, margin={"t": 34, "l": 58, "r": 12, "b": 44},
     )  # fmt: skip
 
@@ -167,17 +174,17 @@ def name_of(line: BoardLine) -> str:
     return line.label + (f" (n = {int(line.table['count'].max())})" if "count" in line.table else "")
 
 
-def _add(made: Chart, line: BoardLine, chart: BoardChart, form: str) -> None:
+def _add(chart_figure: Chart, line: BoardLine, chart: BoardChart, form: str) -> None:
     """Band, raw line and line of one label, which hide and light up together."""
     table, name = line.table, plain(line.label)
     x, hidden = table["x"].to_numpy(float), {"legendgroup": line.key, "showlegend": False, "mode": "lines"}
     curve = smoothed(table["y"], chart.smooth)
     if "std" in table and table["std"].notna().any():
-        _add_band(made, table, curve, line.color, hidden | {"name": f"{name}, ± std"}, is_log="y" in chart.log)
+        _add_band(chart_figure, table, curve, line.color, hidden | {"name": f"{name}, ± std"}, is_log="y" in chart.log)
     if chart.smooth:
         raw = {"line": {"color": with_alpha(line.color, 0.3), "width": 1}, "hoverinfo": "skip", "meta": "raw"}
-        made.add_trace(x=x, y=table["y"].to_numpy(float), name=f"{name}, raw", **raw, **hidden)
-    made.add_trace(
+        chart_figure.add_trace(x=x, y=table["y"].to_numpy(float), name=f"{name}, raw", **raw, **hidden)
+    chart_figure.add_trace(
         x=x, y=curve.to_numpy(float), name=plain(name_of(line)), legendgroup=line.key, meta={"end": line.end},
         customdata=table.index.to_numpy(np.int32),
         mode="lines" if len(table) > 1 else "markers", line={"color": line.color, "width": 2},
@@ -185,14 +192,16 @@ def _add(made: Chart, line: BoardLine, chart: BoardChart, form: str) -> None:
     )  # fmt: skip
 
 
-def _add_band(made: Chart, table: pd.DataFrame, curve: pd.Series, color: str, hidden: dict, is_log: bool) -> None:
+def _add_band(
+    chart_figure: Chart, table: pd.DataFrame, curve: pd.Series, color: str, hidden: dict, is_log: bool
+) -> None:
     """± one standard deviation where there is one; a logarithmic axis has no place for its end below 0."""
-    has = table["std"].notna()
-    x, y, reach = (column[has].to_numpy(float) for column in (table["x"], curve, table["std"]))
+    has_std = table["std"].notna()
+    x, y, reach = (column[has_std].to_numpy(float) for column in (table["x"], curve, table["std"]))
     band = {"fill": "toself", "fillcolor": with_alpha(color, 0.14), "line": {"width": 0}, "hoverinfo": "skip"}
     low = np.maximum(y - reach, y / 10) if is_log else y - reach
     ends = np.concatenate([x, x[::-1]]), np.concatenate([y + reach, low[::-1]])
-    made.add_trace(x=ends[0], y=ends[1], **band, **hidden)
+    chart_figure.add_trace(x=ends[0], y=ends[1], **band, **hidden)
 
 
 def value_table(tables: Mapping[str, Mapping[str, pd.DataFrame]], epoch: int | None) -> pd.DataFrame:

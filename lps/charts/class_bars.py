@@ -35,10 +35,10 @@ def class_distribution(
 def target_line(shares: np.ndarray | None, classes: int, word: str, colors: Palette) -> dict:
     """Dashed: the share (classes,) that each bar should have, as steps over the bars; None is an equal one."""
     is_even = shares is None or len(shares) != classes
-    known = np.full(2, 1 / classes) if is_even else np.asarray(shares, float)
+    target_shares = np.full(2, 1 / classes) if is_even else np.asarray(shares, float)
     ends = np.array([-0.5, classes - 0.5])
     x = ends if is_even else np.concatenate([ends[:1], np.arange(classes), ends[1:]])
-    y = known if is_even else np.concatenate([known[:1], known, known[-1:]])
+    y = target_shares if is_even else np.concatenate([target_shares[:1], target_shares, target_shares[-1:]])
     line = {"color": colors.ink, "width": 1.4, "dash": "dash", "shape": "linear" if is_even else "hvh"}
     hover = word + " %{y:.1%}<extra></extra>"
     return {"x": x, "y": y, "name": word, "mode": "lines", "line": line, "hovertemplate": hover}

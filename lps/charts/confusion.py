@@ -25,22 +25,22 @@ def cell_of(code: int, num_classes: int) -> tuple[int, int]:
 
 
 def figure(
-    counts: np.ndarray, rows: Sequence[str], columns: Sequence[str], seen: int, colors: Palette, marked=None
+    counts: np.ndarray, rows: Sequence[str], columns: Sequence[str], seen: int, colors: Palette, marked_cell=None
 ) -> Chart:
     """counts (clusters, classes) in the order of the figure, coloured by the share of each cluster.
 
-    A cell's customdata is row * number of classes + class id. seen: classes left of the line. marked: the (row, class
-    id or None) that is looked at.
+    A cell's customdata is row * number of classes + class id. seen: classes left of the line. marked_cell: the (row,
+    class id or None) that is looked at.
     """
     height, width = counts.shape
     sizes = counts.sum(axis=1, keepdims=True)
     shares = np.divide(counts, sizes, out=np.zeros(counts.shape), where=sizes > 0)
     pixels = min(_MOST_PIXELS, max(200, _CELL * height))
-    drawn = figures.blank(pixels, colors)
+    chart = figures.blank(pixels, colors)
     rows, columns = [figures.plain(text) for text in rows], [figures.plain(text) for text in columns]
     names = np.array([[f"{row}, of class {column}" for column in columns] for row in rows])
     is_small = max(height, width) <= _FEW
-    drawn.add_trace(
+    chart.add_trace(
         type="heatmap",
         z=shares,
         zmin=0,
@@ -56,23 +56,23 @@ def figure(
         showscale=False,
         name="Images",
     )
-    _name_axes(drawn, rows, columns, colors)
-    _add_lines(drawn, height, width, seen, colors, marked)
+    _name_axes(chart, rows, columns, colors)
+    _add_lines(chart, height, width, seen, colors, marked_cell)
     above = _above(columns)
-    drawn.update_layout(height=pixels + above + 12, margin={"l": _room(rows), "r": 16, "t": above, "b": 12})
-    return drawn.update_layout(hovermode="closest")
+    chart.update_layout(height=pixels + above + 12, margin={"l": _room(rows), "r": 16, "t": above, "b": 12})
+    return chart.update_layout(hovermode="closest")
 
 
-def _name_axes(drawn: Chart, rows: list[str], columns: list[str], colors: Palette) -> None:
+def _name_axes(chart: Chart, rows: list[str], columns: list[str], colors: Palette) -> None:
     title = {"font": {"color": colors.muted, "size": 12}, "standoff": 4}
-    for update, names, word in ((drawn.update_xaxes, columns, "True class"), (drawn.update_yaxes, rows, "Cluster")):
+    for update, names, word in ((chart.update_xaxes, columns, "True class"), (chart.update_yaxes, rows, "Cluster")):
         step = 1 if len(names) <= _FEW else -(-len(names) // _FEW)
-        places = np.arange(0, len(names), step)
-        short = [names[i] if len(names[i]) <= 16 else names[i][:15] + "…" for i in places]
+        tick_positions = np.arange(0, len(names), step)
+        short = [names[i] if len(names[i]) <= 16 else names[i][:15] + "…" for i in tick_positions]
         limits = [-0.5, len(names) - 0.5]
-        update(tickvals=places, ticktext=short, showgrid=False, title=title | {"text": word}, range=limits)
-    drawn.update_xaxes(side="top", tickangle=-45 if _are_long(columns) else 0)
-    drawn.update_yaxes(range=[len(rows) - 0.5, -0.5])
+        update(tickvals=tick_positions, ticktext=short, showgrid=False, title=title | {"text": word}, range=limits)
+    chart.update_xaxes(side="top", tickangle=-45 if _are_long(columns) else 0)
+    chart.update_yaxes(range=[len(rows) - 0.5, -0.5])
 
 
 def _are_long(columns: list[str]) -> bool:
@@ -89,14 +89,14 @@ def _room(rows: list[str]) -> int:
     return 40 + 7 * min(16, max(map(len, rows), default=0))
 
 
-def _add_lines(drawn: Chart, height: int, width: int, seen: int, colors: Palette, marked) -> None:
+def _add_lines(chart: Chart, height: int, width: int, seen: int, colors: Palette, marked_cell) -> None:
     if 0 < seen < width:
         line = {"color": colors.muted, "width": 1.2, "dash": "dot"}
-        drawn.add_shape(type="line", x0=seen - 0.5, x1=seen - 0.5, y0=-0.5, y1=height - 0.5, line=line)
+        chart.add_shape(type="line", x0=seen - 0.5, x1=seen - 0.5, y0=-0.5, y1=height - 0.5, line=line)
     frame = {"color": colors.grid, "width": 1}
-    drawn.add_shape(type="rect", x0=-0.5, x1=width - 0.5, y0=-0.5, y1=height - 0.5, line=frame)
-    if marked is not None:
-        row, column = marked
-        left, right = (-0.5, width - 0.5) if column is None else (column - 0.5, column + 0.5)
+    chart.add_shape(type="rect", x0=-0.5, x1=width - 0.5, y0=-0.5, y1=height - 0.5, line=frame)
+    if marked_cell is not None:
+        row, column = marked_cell
+        x_left, right = (-0.5, width - 0.5) if column is None else (column - 0.5, column + 0.5)
         ink = {"color": colors.ink, "width": 2}
-        drawn.add_shape(type="rect", x0=left, x1=right, y0=row - 0.5, y1=row + 0.5, line=ink)
+        chart.add_shape(type="rect", x0=x_left, x1=right, y0=row - 0.5, y1=row + 0.5, line=ink)

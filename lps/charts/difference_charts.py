@@ -17,37 +17,37 @@ _TOLD, _OPEN, _ALONE = "Distinguishable", "Not distinguishable", "No interval"
 _SYMBOLS = {_TOLD: "circle", _OPEN: "circle-open", _ALONE: "x-thin-open"}
 
 
-def intervals(held: Held, column: str, colors: Palette) -> Chart:
+def intervals(comparison: Held, column: str, colors: Palette) -> Chart:
     """One row a group: its difference in points, its interval as a bar; filled where that tells them apart."""
-    shown = [(row, held.found[row, column]) for row in held.rows if (row, column) in held.found]
-    names = list(map(_short, _apart([held.groups[row].label for row, _ in shown])))
-    figure = figures.blank(_ROW * len(shown) + 78, colors)
+    rows = [(row, comparison.found[row, column]) for row in comparison.rows if (row, column) in comparison.found]
+    names = list(map(_short, _apart([comparison.groups[row].label for row, _ in rows])))
+    figure = figures.blank(_ROW * len(rows) + 78, colors)
     for kind in _SYMBOLS:
-        part = [(i, row, d) for i, (row, d) in enumerate(shown) if _kind(d) == kind]
+        part = [(i, row, d) for i, (row, d) in enumerate(rows) if _kind(d) == kind]
         if part:
-            figure.add_trace(**_points(held, part, kind, colors))
+            figure.add_trace(**_points(comparison, part, kind, colors))
     figure.add_upright(0, line={"color": colors.muted, "width": 1.5})
     title = {"text": "Points", "font": {"color": colors.muted, "size": 12}, "standoff": 4}
-    figure.update_xaxes(title=title, range=_range([difference for _, difference in shown]), tickformat="~g")
-    figure.update_yaxes(tickvals=np.arange(len(shown)), ticktext=[figures.plain(name) for name in names])
-    figure.update_yaxes(range=[len(shown) - 0.5, -0.5], showgrid=False, fixedrange=True)
+    figure.update_xaxes(title=title, range=_range([difference for _, difference in rows]), tickformat="~g")
+    figure.update_yaxes(tickvals=np.arange(len(rows)), ticktext=[figures.plain(name) for name in names])
+    figure.update_yaxes(range=[len(rows) - 0.5, -0.5], showgrid=False, fixedrange=True)
     room = round(18 + _LETTER * max(map(len, names), default=0))
     return figure.update_layout(hovermode="closest", margin={"l": room, "r": 24, "t": 30, "b": 48})
 
 
-def _points(held: Held, part: Sequence[tuple[int, int, Difference]], kind: str, colors: Palette) -> dict:
+def _points(comparison: Held, part: Sequence[tuple[int, int, Difference]], kind: str, colors: Palette) -> dict:
     """The groups of one of `_SYMBOLS`."""
     color = colors.ink if kind == _TOLD else colors.muted
     reach = [100 * (difference.high - difference.mean) for _, _, difference in part]
     return dict(
         x=np.array([100 * difference.mean for _, _, difference in part], np.float64),
-        y=np.array([place for place, _, _ in part], np.int64),
+        y=np.array([position for position, _, _ in part], np.int64),
         error_x=None if kind == _ALONE else {"array": np.array(reach), "color": color, "thickness": 2, "width": 5},
         mode="markers",
         marker={"color": color, "size": 10, "symbol": _SYMBOLS[kind], "line": {"width": 2}},
         name=kind,
         showlegend=True,
-        text=[_hover(held, row, difference) for _, row, difference in part],
+        text=[_hover(comparison, row, difference) for _, row, difference in part],
         hovertemplate="%{text}<extra></extra>",
     )
 
@@ -58,8 +58,8 @@ def _kind(difference: Difference) -> str:
     return _TOLD if difference.is_distinguishable else _OPEN
 
 
-def _hover(held: Held, row: int, difference: Difference) -> str:
-    head = f"{held.groups[row].label} minus {held.references[row].label}"
+def _hover(comparison: Held, row: int, difference: Difference) -> str:
+    head = f"{comparison.groups[row].label} minus {comparison.references[row].label}"
     return "<br>".join(map(figures.plain, [head, differences.cell(difference), differences.verdict(difference)]))
 
 
@@ -75,9 +75,9 @@ def _short(label: str) -> str:
     return label if len(label) <= _LETTERS else label[: _LETTERS - 1] + "…"
 
 
-def _range(found: Sequence[Difference]) -> list[float]:
+def _range(differences: Sequence[Difference]) -> list[float]:
     """From the lowest to the highest end, zero among them; an interval of two seeds may be cut at 100 points."""
-    ends = [100 * value for d in found for value in (d.mean, d.low, d.high) if value == value]
+    ends = [100 * value for d in differences for value in (d.mean, d.low, d.high) if value == value]
     low, high = max(-100.0, min([0.0, *ends])), min(100.0, max([0.0, *ends]))
     room = 0.06 * (high - low) or 1.0
     return [low - room, high + room]

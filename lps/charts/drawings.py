@@ -62,7 +62,7 @@ def gap(seen: list[float], novel: list[float], palette: Palette, without: Sequen
 
 def labeled_gap(seen: list[float], novel: list[float], palette: Palette, without: Sequence[float] = ()) -> str:
     """The picture of `gap` with its axes (epoch, accuracy) and a label at the end of every line, 400 x 170."""
-    left, top, width, height, edge = 34, 22, 320, 120, 6
+    left_edge, top, width, height, edge = 34, 22, 320, 120, 6
 
     def text(words: str, x: float, y: float, colour: str, anchor: str = "end", weight: int = 400) -> str:
         style = f'font-family="sans-serif" font-size="11" font-weight="{weight}"'
@@ -70,19 +70,19 @@ def labeled_gap(seen: list[float], novel: list[float], palette: Palette, without
 
     def at_end(words: str, values: Sequence[float], colour: str, dy: float) -> str:
         y = top + float(_down(np.array(values[-1]), height, edge)) + dy
-        return text(f"{words} {100 * values[-1]:.0f} %", left + width - edge, y, colour, weight=600)
+        return text(f"{words} {100 * values[-1]:.0f} %", left_edge + width - edge, y, colour, weight=600)
 
-    first, last = left + edge, left + width - edge
+    first, last = left_edge + edge, left_edge + width - edge
     bottom = top + height + 14
     ticks = {share: top + float(_down(np.array(share / 100), height, edge)) for share in (0, 50, 100)}
-    parts = [text(f"{share} %", left - 4, y + 4, palette.muted) for share, y in ticks.items()]
+    parts = [text(f"{share} %", left_edge - 4, y + 4, palette.muted) for share, y in ticks.items()]
     epochs = {"1": first, "epoch": (first + last) / 2, str(len(seen)): last}
     parts += [text(words, x, bottom, palette.muted, "middle") for words, x in epochs.items()]
     parts.append(text("accuracy", 2, 11, palette.muted, "start"))
     parts += [at_end("Seen", seen, palette.seen, -10), at_end("Novel", novel, palette.novel, 18)]
     if len(without):
         parts.append(at_end("Novel without margin", without, palette.novel, 18))
-    inner = gap(seen, novel, palette, without).replace("<svg ", f'<svg x="{left}" y="{top}" ', 1)
+    inner = gap(seen, novel, palette, without).replace("<svg ", f'<svg x="{left_edge}" y="{top}" ', 1)
     return _svg(400, 170, inner, *parts)
 
 

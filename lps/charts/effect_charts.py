@@ -65,22 +65,26 @@ class Axis:
 
     def layout(self, colors: Palette) -> dict:
         title = {"text": figures.plain(self.setting), "font": {"color": colors.muted, "size": 12}, "standoff": 6}
-        places = [self.at(value) for value in self.values]
-        ticks = {"tickvals": places, "ticktext": [in_short(value) for value in self.values]}
-        if len(places) > _FEW_TICKS or self._are_crowded(places):
+        positions = [self.at(value) for value in self.values]
+        ticks = {"tickvals": positions, "ticktext": [in_short(value) for value in self.values]}
+        if len(positions) > _FEW_TICKS or self._are_crowded(positions):
             ticks = {}
-        return {"title": title, "type": "log" if self.kind == "log" else "linear", "range": self._range(places)} | ticks
+        return {
+            "title": title,
+            "type": "log" if self.kind == "log" else "linear",
+            "range": self._range(positions),
+        } | ticks
 
-    def _are_crowded(self, places: list[float]) -> bool:
+    def _are_crowded(self, positions: list[float]) -> bool:
         """Whether the words of two neighbours would lie on each other."""
-        ends = sorted(self._ends(places))
+        ends = sorted(self._ends(positions))
         return any(second - first < _ROOM * (ends[-1] - ends[0]) for first, second in pairwise(ends))
 
-    def _ends(self, places: list[float]) -> list[float]:
-        return [math.log10(place) for place in places] if self.kind == "log" else places
+    def _ends(self, positions: list[float]) -> list[float]:
+        return [math.log10(position) for position in positions] if self.kind == "log" else positions
 
-    def _range(self, places: list[float]) -> list[float]:
-        ends = self._ends(places)
+    def _range(self, positions: list[float]) -> list[float]:
+        ends = self._ends(positions)
         room = 0.06 * (max(ends) - min(ends)) or 0.5
         return [min(ends) - room, max(ends) + room]
 
@@ -139,8 +143,8 @@ def _digits(groups: Mapping[object, Group], measures: Sequence[str]) -> int:
 
 
 def _heading(text: str, top: float, colors: Palette) -> dict:
-    place = {"xref": "paper", "yref": "paper", "x": 0, "xanchor": "left", "y": top, "yanchor": "bottom"}
-    return place | {"text": text, "showarrow": False, "font": {"color": colors.muted, "size": 13}}
+    text_position = {"xref": "paper", "yref": "paper", "x": 0, "xanchor": "left", "y": top, "yanchor": "bottom"}
+    return text_position | {"text": text, "showarrow": False, "font": {"color": colors.muted, "size": 13}}
 
 
 def _add_means(
@@ -216,7 +220,7 @@ def matrix(
     waiting: set[tuple],
     measure: str,
     colors: Palette,
-    marked: tuple[int, int] | None = None,
+    marked_cell: tuple[int, int] | None = None,
 ) -> Chart:
     """One cell for each pair (value of rows, value of columns): mean and spread, or that there is no run.
 
@@ -242,8 +246,8 @@ def matrix(
     if is_empty.any():
         dashes = {"color": colors.muted, "width": 1, "dash": "dot"}
         figure.add_shape(type="path", path=_frames(is_empty), line=dashes)
-    if marked is not None:
-        y, x = marked
+    if marked_cell is not None:
+        y, x = marked_cell
         line = {"color": colors.ink, "width": 2}
         figure.add_shape(type="rect", x0=x - 0.5, x1=x + 0.5, y0=y - 0.5, y1=y + 0.5, line=line)
     room = 34 + 8 * max(len(in_short(value)) for value in rows.values)
@@ -252,10 +256,10 @@ def matrix(
 
 def _empty_cells(is_empty: np.ndarray, words: np.ndarray, colors: Palette) -> dict:
     """Cells without a ground, that can be clicked nevertheless."""
-    found = {"z": np.where(is_empty, 0.0, np.nan), "text": np.where(is_empty, words, ""), "zmin": 0, "zmax": 1}
+    trace = {"z": np.where(is_empty, 0.0, np.nan), "text": np.where(is_empty, words, ""), "zmin": 0, "zmax": 1}
     clear = "rgba(0,0,0,0)"
-    found |= {"colorscale": [[0, clear], [1, clear]], "textfont": {"color": colors.muted, "size": 15}}
-    return found | {"name": "Empty", "meta": "no values"}
+    trace |= {"colorscale": [[0, clear], [1, clear]], "textfont": {"color": colors.muted, "size": 15}}
+    return trace | {"name": "Empty", "meta": "no values"}
 
 
 def _frames(is_empty: np.ndarray) -> str:
@@ -271,18 +275,18 @@ def _full_cells(means: np.ndarray, words: np.ndarray, measure: str, colors: Pale
     tint = _tint(measure, colors)
     # a tinted ground only, so that text in ink is legible on every cell
     shades = [[0, with_alpha(tint, 0.12)], [1, with_alpha(tint, 0.55 if measure == "novel" else 0.45)]]
-    found = {"z": means, "text": np.where(np.isnan(means), "", words), "colorscale": shades}
+    trace = {"z": means, "text": np.where(np.isnan(means), "", words), "colorscale": shades}
     ends = {"tickvals": [low, high], "ticktext": [f"{100 * low:.1f}", f"{100 * high:.1f}"]}
-    found |= {"showscale": True, "colorbar": {"thickness": 10, "outlinewidth": 0} | ends}
-    found |= {"zmin": low, "zmax": high if high > low else low + 1e-6}
-    return found | {"name": NAMES[measure], "textfont": {"color": colors.ink, "size": 13}}
+    trace |= {"showscale": True, "colorbar": {"thickness": 10, "outlinewidth": 0} | ends}
+    trace |= {"zmin": low, "zmax": high if high > low else low + 1e-6}
+    return trace | {"name": NAMES[measure], "textfont": {"color": colors.ink, "size": 13}}
 
 
 def _cell_axis(axis: Axis, colors: Palette) -> dict:
-    places = np.arange(0, len(axis.values), -(-len(axis.values) // _MOST_TICKS))
-    ticks = {"tickvals": places, "ticktext": [in_short(axis.values[place]) for place in places]}
-    about = {"title": axis.layout(colors)["title"], "showgrid": False, "fixedrange": True}
-    return about | {"range": [-0.5, len(axis.values) - 0.5]} | ticks
+    tick_positions = np.arange(0, len(axis.values), -(-len(axis.values) // _MOST_TICKS))
+    ticks = {"tickvals": tick_positions, "ticktext": [in_short(axis.values[position]) for position in tick_positions]}
+    axis_layout = {"title": axis.layout(colors)["title"], "showgrid": False, "fixedrange": True}
+    return axis_layout | {"range": [-0.5, len(axis.values) - 0.5]} | ticks
 
 
 def _cell_words(group: Group | None, is_waiting: bool, measure: str) -> str:
@@ -335,15 +339,20 @@ def _dimension(axis: Axis, scored: Sequence[Scored]) -> dict:
     label = {"label": figures.plain(axis.setting)}
     if not axis.has_places:
         return label | {"values": np.array(values, np.float64)}
-    places = np.arange(len(axis.values))
+    positions = np.arange(len(axis.values))
     words = [in_short(value) for value in axis.values]
     places_of_runs = np.array([axis.values.index(value) for value in values])
-    return label | {"values": places_of_runs, "range": [0, len(places) - 1], "tickvals": places, "ticktext": words}
+    return label | {
+        "values": places_of_runs,
+        "range": [0, len(positions) - 1],
+        "tickvals": positions,
+        "ticktext": words,
+    }
 
 
-def importance(found: Sequence[Importance], colors: Palette) -> Chart:
+def importance(importances: Sequence[Importance], colors: Palette) -> Chart:
     """The share of each setting as a bar, most on top; the tick is what it adds on average if nothing has an effect."""
-    items = list(reversed(found))
+    items = list(reversed(importances))
     names = [figures.plain(item.setting) for item in items]
     labels = [f"{name} · {item.share:.0%}" for name, item in zip(names, items)]
     figure = figures.blank(_BAR * len(items) + 76, colors)
@@ -359,9 +368,9 @@ def importance(found: Sequence[Importance], colors: Palette) -> Chart:
     return figure.update_layout(hovermode="closest", margin={"r": 30, "t": 34, "b": 32})
 
 
-def main_effects(found: Sequence[MainEffect], colors: Palette) -> Chart:
+def main_effects(effects: Sequence[MainEffect], colors: Palette) -> Chart:
     """The main effect of each setting in points as a bar with its interval, the largest on top."""
-    items = list(reversed(found))
+    items = list(reversed(effects))
     names = [f"{figures.plain(item.setting)}<br>{in_short(item.before)} → {in_short(item.after)}" for item in items]
     points = np.array([100 * item.difference for item in items])
     has_interval = any(item.seeds > 1 for item in items)
@@ -377,11 +386,11 @@ def main_effects(found: Sequence[MainEffect], colors: Palette) -> Chart:
 
 def in_points(effect: MainEffect) -> str:
     """ "+19.3 points, ... interval 15.0 to 23.6"; without an interval for one seed."""
-    said = f"{100 * effect.difference:+.1f} points"
+    sentence = f"{100 * effect.difference:+.1f} points"
     if math.isnan(effect.half_width):
-        return said
+        return sentence
     low, high = effect.difference - effect.half_width, effect.difference + effect.half_width
-    return f"{said}, {estimates.INTERVAL} {100 * low:.1f} to {100 * high:.1f}"
+    return f"{sentence}, {estimates.INTERVAL} {100 * low:.1f} to {100 * high:.1f}"
 
 
 def in_short(value) -> str:

@@ -117,8 +117,8 @@ def thinned(events: list[dict], most: int = MOST_EVENTS) -> list[dict]:
         return events
     newest = {(event["kind"], event["epoch"]): event for event in events if event["kind"] in _EPOCHS}
     ends = [event for event in events if event["kind"] not in _EPOCHS]
-    kept = {id(event) for event in (*newest.values(), *ends[: MOST_ENDS // 2], *ends[-MOST_ENDS // 2 :])}
-    events = [event for event in events if id(event) in kept]
+    kept_ids = {id(event) for event in (*newest.values(), *ends[: MOST_ENDS // 2], *ends[-MOST_ENDS // 2 :])}
+    events = [event for event in events if id(event) in kept_ids]
     last = max(event["epoch"] for event in events)
     a_epoch = max(1, round(len(events) / max(1, len({event["epoch"] for event in events}))))
     all_after = last - most // (8 * a_epoch)

@@ -75,9 +75,9 @@ def margins(
     return figure.update_yaxes(range=[0, top_of(highest, 0.5) * 1.04])
 
 
-def pulls(left: np.ndarray, distribution: np.ndarray, seen: int, names: list[str], colors: Palette) -> Chart:
+def pulls(kept_shares: np.ndarray, distribution: np.ndarray, seen: int, names: list[str], colors: Palette) -> Chart:
     """The share of the training pull that every class keeps, in the order of `shares`."""
-    figure = _class_bars(left, order(distribution, seen), seen, names, colors, 240, "keeps %{y:.0%} of its pull")
+    figure = _class_bars(kept_shares, order(distribution, seen), seen, names, colors, 240, "keeps %{y:.0%} of its pull")
     return figure.update_yaxes(range=[0, 1.04], tickformat=".0%")
 
 
@@ -104,37 +104,37 @@ def strongest(target: int, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if len(logits) <= _SHOWN + 2:
         return np.arange(len(logits)), np.zeros(0, np.int64)
     ranked = np.argsort(-np.asarray(logits), kind="stable")
-    kept = np.sort(np.concatenate([[target], ranked[ranked != target][: _SHOWN - 1]]))
-    return kept, np.setdiff1d(np.arange(len(logits)), kept)
+    own_bars = np.sort(np.concatenate([[target], ranked[ranked != target][: _SHOWN - 1]]))
+    return own_bars, np.setdiff1d(np.arange(len(logits)), own_bars)
 
 
 def image(
-    without: np.ndarray, with_margin: np.ndarray, shown: tuple, target: int, seen: int, names, colors: Palette
+    without: np.ndarray, with_margin: np.ndarray, own_and_rest: tuple, target: int, seen: int, names, colors: Palette
 ) -> Chart:
     """The probabilities of one image, without the margin (framed) and with it (in the colour of the group)."""
-    figure = _pairs(without, with_margin, shown, target, seen, names, colors)
+    figure = _pairs(without, with_margin, own_and_rest, target, seen, names, colors)
     return figure.update_yaxes(range=[0, 1.04], tickformat=".0%")
 
 
 def pushes(
-    without: np.ndarray, with_margin: np.ndarray, shown: tuple, target: int, seen: int, names, colors: Palette
+    without: np.ndarray, with_margin: np.ndarray, own_and_rest: tuple, target: int, seen: int, names, colors: Palette
 ) -> Chart:
     """Where training moves the logits of one image, and how hard, without the margin and with it."""
-    figure = _pairs(without, with_margin, shown, target, seen, names, colors)
-    low = max(-without.min(), -without[shown[1]].sum())
+    figure = _pairs(without, with_margin, own_and_rest, target, seen, names, colors)
+    low = max(-without.min(), -without[own_and_rest[1]].sum())
     return figure.update_yaxes(range=[-top_of([low], 0.2) * 1.04, 1.04], zeroline=True, zerolinecolor=colors.muted)
 
 
-def _pairs(without, with_margin, shown: tuple, target: int, seen: int, names, colors: Palette) -> Chart:
-    kept, rest = shown
-    words = [names[i] for i in kept] + ([f"{len(rest)} others"] if len(rest) else [])
-    with_color = [colors.seen if i < seen else colors.novel for i in kept] + [colors.muted] * (len(rest) > 0)
+def _pairs(without, with_margin, own_and_rest: tuple, target: int, seen: int, names, colors: Palette) -> Chart:
+    own_bars, rest = own_and_rest
+    words = [names[i] for i in own_bars] + ([f"{len(rest)} others"] if len(rest) else [])
+    with_color = [colors.seen if i < seen else colors.novel for i in own_bars] + [colors.muted] * (len(rest) > 0)
     figure = blank(240, colors)
     for name, values, color in (("without", without, colors.grid), ("with", with_margin, with_color)):
-        heights = np.concatenate([values[kept], [values[rest].sum()] if len(rest) else []])
+        heights = np.concatenate([values[own_bars], [values[rest].sum()] if len(rest) else []])
         edge = {"color": colors.muted, "width": 1 if name == "without" else 0}
         text = [
-            plain(word) + (", the right class" if i < len(kept) and kept[i] == target else "")
+            plain(word) + (", the right class" if i < len(own_bars) and own_bars[i] == target else "")
             for i, word in enumerate(words)
         ]
         hover = "%{text}<br>%{y:.3f}<extra>" + name + " margin</extra>"
@@ -149,7 +149,7 @@ def _pairs(without, with_margin, shown: tuple, target: int, seen: int, names, co
 
 
 def thresholds(
-    asked: dict[str, pd.Series], passed: dict[str, pd.Series], now: float, end: float, colors: Palette
+    threshold_by_group: dict[str, pd.Series], passed: dict[str, pd.Series], now: float, end: float, colors: Palette
 ) -> Chart:
     """Confidence asked for (lines), and share of the images that reached it (dots), over the epochs; now: a mark.
 
@@ -159,7 +159,7 @@ def thresholds(
     for group in ("seen", "novel"):
         color = getattr(colors, group)
         for values, word, form in (
-            (asked.get(group), "threshold for", {"mode": "lines", "line": {"color": color, "width": 2.4}}),
+            (threshold_by_group.get(group), "threshold for", {"mode": "lines", "line": {"color": color, "width": 2.4}}),
             (passed.get(group), "passing,", {"mode": "lines", "line": {"color": color, "width": 1.6, "dash": "dot"}}),
         ):
             if values is not None and len(values):
@@ -187,12 +187,12 @@ def passing(groups: dict[str, Adoption], colors: Palette) -> Chart:
     figure = blank(190, colors)
     names = [f"Predicted {group}" for group in groups]
     counts = {
-        "Passes, right": ([found.right for found in groups.values()], colors.right),
-        "Passes, wrong": ([found.wrong for found in groups.values()], colors.wrong),
+        "Passes, right": ([adoption.right for adoption in groups.values()], colors.right),
+        "Passes, wrong": ([adoption.wrong for adoption in groups.values()], colors.wrong),
         "Passes, truth unknown": ([f.passing - f.right - f.wrong for f in groups.values()], colors.muted),
-        "Waits": ([found.images - found.passing for found in groups.values()], colors.grid),
+        "Waits": ([adoption.images - adoption.passing for adoption in groups.values()], colors.grid),
     }
-    sizes = np.array([max(1, found.images) for found in groups.values()])
+    sizes = np.array([max(1, adoption.images) for adoption in groups.values()])
     for word, (count, color) in counts.items():
         if any(count):
             figure.add_trace(

@@ -34,23 +34,23 @@ class Panel:
     rangemode: str = "tozero"
 
 
-def name_bars(figure: Chart, names: Sequence[str], places: Sequence[int]) -> Chart:
-    """Class names below the bars at `places`; upright, and the figure as much higher, where they do not fit abreast."""
-    short = {i: names[i] if len(names[i]) <= LONGEST_NAME else names[i][: LONGEST_NAME - 1] + "…" for i in places}
+def name_bars(figure: Chart, names: Sequence[str], positions: Sequence[int]) -> Chart:
+    """Write class names below the bars at `positions`; upright, in a taller figure, if they do not fit side by side."""
+    short = {i: names[i] if len(names[i]) <= LONGEST_NAME else names[i][: LONGEST_NAME - 1] + "…" for i in positions}
     longest = max(map(len, short.values()), default=0)
     is_upright = sum(len(name) + 1 for name in short.values()) > _LETTERS_ABREAST
     below = round(14 + 7.4 * longest) if is_upright else _FLAT_NAMES
     text = [plain(name) for name in short.values()]
-    figure.update_xaxes(tickvals=list(places), ticktext=text, tickangle=-90 if is_upright else 0)
+    figure.update_xaxes(tickvals=list(positions), ticktext=text, tickangle=-90 if is_upright else 0)
     return figure.update_layout(margin={"b": below}, height=figure.height + below - _FLAT_NAMES)
 
 
 def add_side_bars(figure: Chart, values: np.ndarray, labels: list[str], name: str, colors: Palette, **more) -> None:
     """Bars to the right, the first at the bottom, with room for their labels on the left. more: of the trace."""
-    places, marker = np.arange(len(labels)), {"color": colors.right, "line": {"width": 0}}
-    look = {"orientation": "h", "name": name, "marker": marker, "hovertemplate": "%{hovertext}<extra></extra>"} | more
-    figure.add_trace(type="bar", x=values, y=places, **look)
-    figure.update_yaxes(tickvals=places, ticktext=labels, showgrid=False, fixedrange=True)
+    positions, marker = np.arange(len(labels)), {"color": colors.right, "line": {"width": 0}}
+    trace = {"orientation": "h", "name": name, "marker": marker, "hovertemplate": "%{hovertext}<extra></extra>"} | more
+    figure.add_trace(type="bar", x=values, y=positions, **trace)
+    figure.update_yaxes(tickvals=positions, ticktext=labels, showgrid=False, fixedrange=True)
     longest = max((len(line) for label in labels for line in label.split("<br>")), default=0)
     figure.update_layout(bargap=0.4, margin={"l": 16 + 7 * longest})
 
@@ -97,11 +97,11 @@ def stacked(panels: list[Panel], epochs: int, height: int, colors: Palette) -> C
     """An empty figure of panels one below the other that share the epoch axis, its cursor and one hover label."""
     layout = layout_of(height, colors)
     room = 1 - _ROW_GAP * (len(panels) - 1)
-    whole = sum(panel.share for panel in panels)
+    total_share = sum(panel.share for panel in panels)
     top, annotations, plain_axis = 1.0, [], layout["yaxis"]
     for row, panel in enumerate(panels, 1):
-        bottom = top - room * panel.share / whole
-        ticks = 6 if panel.share / whole > 0.4 else 4
+        bottom = top - room * panel.share / total_share
+        ticks = 6 if panel.share / total_share > 0.4 else 4
         domain = [max(0, bottom), min(1, top)]
         axis = plain_axis | {"domain": domain, "tickformat": panel.tickformat, "nticks": ticks}
         axis |= {"range": list(panel.range)} if panel.range else {"rangemode": panel.rangemode}

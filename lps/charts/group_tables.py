@@ -68,9 +68,9 @@ def sorted_groups(scored: Sequence[Scored]) -> list[Group]:
 
 def measurements(histories: Sequence[History]) -> dict[str, str]:
     """What at least one run has recorded by epoch: name -> words, the usual ones first."""
-    found = {name for past in histories for name in past.epochs if past.epochs[name].notna().any()}
-    others = sorted(found - set(_USUAL) - {"eta_s"})
-    return {name: measurement_name(name) for name in (*_USUAL, *others) if name in found}
+    recorded = {name for past in histories for name in past.epochs if past.epochs[name].notna().any()}
+    unusual = sorted(recorded - set(_USUAL) - {"eta_s"})
+    return {name: measurement_name(name) for name in (*_USUAL, *unusual) if name in recorded}
 
 
 def groupings(configs: Sequence[Config]) -> dict[str, str]:
@@ -79,29 +79,32 @@ def groupings(configs: Sequence[Config]) -> dict[str, str]:
     return {_EVERYTHING: "Everything but the seed", "method": "Method"} | {key: key for key in keys}
 
 
-def cluster_shares(run: Run, split: Split, read: Callable = clusters.read_assignment) -> pd.DataFrame:
+def cluster_shares(run: Run, split: Split, read_assignment: Callable = clusters.read_assignment) -> pd.DataFrame:
     """The share of the unlabeled images in each cluster, one column each, by epoch; of many epochs some, evenly spread.
 
     Epochs whose snapshot cannot be read are left out. read(run, epoch, split): the assignment of an epoch.
     """
-    total, found = split.classes.total, {}
+    total, shares_by_cluster = split.classes.total, {}
     for epoch in projection.spread(snapshots.snapshot_epochs(run.snapshots), _MOST_SIZES):
         with suppress(UserError):
-            predicted = read(run, epoch, split).predicted
-            found[epoch] = np.bincount(predicted, minlength=total)[:total] / max(1, len(predicted))
-    return pd.DataFrame.from_dict(found, orient="index", columns=range(total), dtype=float)
+            predicted = read_assignment(run, epoch, split).predicted
+            shares_by_cluster[epoch] = np.bincount(predicted, minlength=total)[:total] / max(1, len(predicted))
+    return pd.DataFrame.from_dict(shares_by_cluster, orient="index", columns=range(total), dtype=float)
 
 
 def curve_groups(scored: Sequence[Scored], by: str) -> dict[str, tuple[Scored, ...]]:
     """The runs of every curve by label: one a seed and setting, never of two splits."""
     if by == _EVERYTHING:
         return {group.label: group.members for group in sorted_groups(scored)}
-    found: dict[tuple[str, str], list[Scored]] = {}
+    runs_by_curve: dict[tuple[str, str], list[Scored]] = {}
     for member in scored:
-        found.setdefault((_value_words(member.config, by), member.split), []).append(member)
+        runs_by_curve.setdefault((_value_words(member.config, by), member.split), []).append(member)
     words = _split_words(scored, without=by)
-    kept = {key: run_groups.newest_of_seeds(members)[0] for key, members in found.items()}
-    return {", ".join(filter(None, [value, words[split]])): kept[value, split] for value, split in sorted(kept)}
+    newest_runs = {key: run_groups.newest_of_seeds(members)[0] for key, members in runs_by_curve.items()}
+    return {
+        ", ".join(filter(None, [value, words[split]])): newest_runs[value, split]
+        for value, split in sorted(newest_runs)
+    }
 
 
 def _value_words(config: Config, by: str) -> str:
@@ -121,12 +124,13 @@ def _split_words(scored: Sequence[Scored], without: str) -> dict[str, str]:
         split: {key: run_groups.setting_in_words(key, config.flat()[key]) for key in keys}
         for split, config in first.items()
     }
-    told = list(words.values())
+    words_of_splits = list(words.values())
     return {
         split: ", ".join(
-            [text for key, text in own.items() if key != without] + [f"split {split}"] * (told.count(own) > 1)
+            [text for key, text in split_words.items() if key != without]
+            + [f"split {split}"] * (words_of_splits.count(split_words) > 1)
         )
-        for split, own in words.items()
+        for split, split_words in words.items()
     }
 
 
@@ -180,6 +184,8 @@ def settings_table(groups: Sequence[Group]) -> pd.DataFrame:
 def command(groups: Sequence[Group], scoring: Scoring) -> str:
     """The command that prints this table."""
     ids = [member.run.id for group in groups for member in (*group.members, *group.replaced)]
-    chosen = {name: getattr(scoring, name) for name in ("protocol", "images", "select", "seen")}
-    own = {name: word for name, word in chosen.items() if word not in ("orca", "unlabeled", "last", "default")}
-    return cli_args.command("compare", *map(short_id, ids), **own, format="latex")
+    options = {name: getattr(scoring, name) for name in ("protocol", "images", "select", "seen")}
+    changed_options = {
+        name: word for name, word in options.items() if word not in ("orca", "unlabeled", "last", "default")
+    }
+    return cli_args.command("compare", *map(short_id, ids), **changed_options, format="latex")

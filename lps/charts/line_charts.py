@@ -48,8 +48,8 @@ class GroupCurve:
 @draws("accuracy/seen", "accuracy/novel", "accuracy/all", "accuracy/gap", "kl", "kl/margin", "margin", "threshold/*")
 def pace(history: History, epochs: int, colors: Palette) -> Chart:
     """Seen and novel accuracy with the gap as a band, KL, mean margins and thresholds, over one epoch axis."""
-    kl, own = history.column("kl"), history.column("kl/margin")
-    turned = len(own) > 0 and not own.equals(kl.rename("kl/margin"))
+    kl, margin_kl = history.column("kl"), history.column("kl/margin")
+    turned = len(margin_kl) > 0 and not margin_kl.equals(kl.rename("kl/margin"))
     panels = [
         Panel("Accuracy", 0.5, ".0%", (-0.02, 1.03)),
         Panel("KL of the estimated class distribution" + ", dotted: the margin's" * turned, 0.14),
@@ -67,7 +67,9 @@ def pace(history: History, epochs: int, colors: Palette) -> Chart:
             _add_reference(figure, baseline, group, getattr(colors, group), epochs)
     add_line(figure, kl, "KL(prior, estimate)", colors.ink, 2, ".3f", legend=False)
     if turned:
-        add_line(figure, own, "KL of the margin: (estimate, prior)", colors.ink, 2, ".3f", legend=False, dash="dot")
+        add_line(
+            figure, margin_kl, "KL of the margin: (estimate, prior)", colors.ink, 2, ".3f", legend=False, dash="dot"
+        )
     for group in ("seen", "novel"):
         color = getattr(colors, group)
         add_line(figure, mean_margin(history, group), f"Margin, {group}", color, 3, ".2f", legend=False)
@@ -88,14 +90,14 @@ def blind_pace(history: History, shares: pd.DataFrame, names: list[str], epochs:
     panels += [Panel("Share of the unlabeled images in each cluster", 0.4, ".0%")] if len(shares) else []
     panels += [Panel("Share that is confident", 0.24, ".0%", (-0.02, 1.03))] if any(map(len, rates.values())) else []
     panels.append(Panel("Mean margin", 0.18))
-    row = {panel.title: place for place, panel in enumerate(panels, 1)}
+    row = {panel.title: row_number for row_number, panel in enumerate(panels, 1)}
     figure = stacked(panels, epochs, 200 * len(panels), colors)
     add_line(figure, withheld, "Withheld labels", colors.ink, 1, PERCENT, legend=False)
     for cluster in shares.columns[:_MAX_CLUSTERS] if len(shares) else ():
         color = colors.seen if cluster < history.seen else colors.novel
         name = plain(names[cluster]) if cluster < len(names) else f"cluster {cluster}"
-        place = row["Share of the unlabeled images in each cluster"]
-        add_line(figure, shares[cluster], name, color, place, PERCENT, legend=False, width=1.4)
+        row_number = row["Share of the unlabeled images in each cluster"]
+        add_line(figure, shares[cluster], name, color, row_number, PERCENT, legend=False, width=1.4)
     for group, values in rates.items():
         color = getattr(colors, group)
         add_line(figure, values, group.capitalize(), color, row.get("Share that is confident", 1), PERCENT, width=2.4)
@@ -288,7 +290,7 @@ def image_confidence(
     moments: list[Moment], cluster: int, thresholds: dict[str, pd.Series], names: dict[int, str], colors: Palette
 ) -> Chart:
     """Confidence by epoch; dots say whether the image was with those that are in its cluster now."""
-    drawn = blank(210, colors)
+    figure = blank(210, colors)
     epochs = np.array([moment.epoch for moment in moments], np.int32)
     confidence = np.array([moment.confidence for moment in moments], np.float64)
     for group, series in thresholds.items():
@@ -296,14 +298,14 @@ def image_confidence(
             line = {"color": getattr(colors, group), "width": 1.2, "dash": "dot"}
             x, y = series.index.to_numpy(np.int32), series.to_numpy(np.float64)
             name = f"Threshold, {group}"
-            drawn.add_trace(x=x, y=y, mode="lines", line=line, name=name, hoverinfo="skip", showlegend=False)
+            figure.add_trace(x=x, y=y, mode="lines", line=line, name=name, hoverinfo="skip", showlegend=False)
     line = {"color": colors.muted, "width": 1.2}
-    drawn.add_trace(x=epochs, y=confidence, mode="lines", line=line, hoverinfo="skip", showlegend=False)
-    here = np.array([moment.heir == cluster for moment in moments], bool)
+    figure.add_trace(x=epochs, y=confidence, mode="lines", line=line, hoverinfo="skip", showlegend=False)
+    in_cluster = np.array([moment.heir == cluster for moment in moments], bool)
     words = np.array([plain(names.get(moment.heir, "none")) for moment in moments] or [""])
-    for label, rows, color in (("This cluster", here, colors.right), ("Another", ~here, colors.wrong)):
+    for label, rows, color in (("This cluster", in_cluster, colors.right), ("Another", ~in_cluster, colors.wrong)):
         if rows.any():
-            drawn.add_trace(
+            figure.add_trace(
                 x=epochs[rows],
                 y=confidence[rows],
                 text=words[rows],
@@ -312,7 +314,7 @@ def image_confidence(
                 name=label,
                 hovertemplate="epoch %{x}, %{y:.0%}<br>cluster %{text}<extra></extra>",
             )
-    return _of_images(drawn, max(epochs, default=1))
+    return _of_images(figure, max(epochs, default=1))
 
 
 def image_pair(lives: dict[str, list[Moment]], names: dict[int, str], colors: Palette) -> Chart:
@@ -320,11 +322,11 @@ def image_pair(lives: dict[str, list[Moment]], names: dict[int, str], colors: Pa
 
     lives: what each is called -> its moments at the same epochs. names: of the clusters.
     """
-    drawn = blank(210, colors)
+    figure = blank(210, colors)
     together = np.array([first.heir == second.heir for first, second in zip(*lives.values(), strict=True)], bool)
     symbols = np.where(together, "circle", "x")
     for (label, moments), color in zip(lives.items(), (colors.ink, colors.muted), strict=True):
-        drawn.add_trace(
+        figure.add_trace(
             x=np.array([moment.epoch for moment in moments], np.int32),
             y=np.array([moment.confidence for moment in moments], np.float64),
             text=np.array([plain(names.get(moment.heir, "none")) for moment in moments] or [""]),
@@ -334,12 +336,12 @@ def image_pair(lives: dict[str, list[Moment]], names: dict[int, str], colors: Pa
             name=label,
             hovertemplate=f"{label}, epoch %{{x}}, %{{y:.0%}}<br>cluster %{{text}}<extra></extra>",
         )
-    return _of_images(drawn, max((moment.epoch for moments in lives.values() for moment in moments), default=1))
+    return _of_images(figure, max((moment.epoch for moments in lives.values() for moment in moments), default=1))
 
 
-def _of_images(drawn: Chart, last: int) -> Chart:
+def _of_images(figure: Chart, last: int) -> Chart:
     """The frame of a chart of confidences beside a picture. last: epoch."""
-    drawn.update_layout(margin={"l": 40, "r": 8, "t": 8, "b": 52}, hovermode="closest", showlegend=True)
-    drawn.update_layout(legend={"x": 0, "xanchor": "left", "y": -0.18, "yanchor": "top", "font": {"size": 11}})
-    drawn.update_yaxes(range=[0, 1.04], tickformat=".0%", nticks=4)
-    return drawn.update_xaxes(**whole_ticks(last), showgrid=False)
+    figure.update_layout(margin={"l": 40, "r": 8, "t": 8, "b": 52}, hovermode="closest", showlegend=True)
+    figure.update_layout(legend={"x": 0, "xanchor": "left", "y": -0.18, "yanchor": "top", "font": {"size": 11}})
+    figure.update_yaxes(range=[0, 1.04], tickformat=".0%", nticks=4)
+    return figure.update_xaxes(**whole_ticks(last), showgrid=False)

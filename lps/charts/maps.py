@@ -44,10 +44,10 @@ def table_of(
 
 def _matched(predicted: np.ndarray, truth: np.ndarray, total: int) -> np.ndarray:
     """Predicted ids as class ids after the one matching of accuracy/all; -1 for ids beyond the classes."""
-    known = truth >= 0
+    has_truth = truth >= 0
     size = int(max(total, predicted.max(initial=0) + 1))
-    if known.any():
-        predicted = metrics.match(metrics.contingency(predicted[known], truth[known], size))[predicted]
+    if has_truth.any():
+        predicted = metrics.match(metrics.contingency(predicted[has_truth], truth[has_truth], size))[predicted]
     return np.where(predicted < total, predicted, -1)
 
 
@@ -68,8 +68,8 @@ def projection(
     are thinned out evenly. color_by: truth, predicted, group, right or confidence.
     """
     if len(points) > _most_points(height):
-        kept = np.linspace(0, len(points) - 1, _most_points(height)).round().astype(int)
-        points = points.iloc[kept]
+        shown_rows = np.linspace(0, len(points) - 1, _most_points(height)).round().astype(int)
+        points = points.iloc[shown_rows]
     figure = Chart(layout_of(height, colors))
     size = float(np.clip(210 / np.sqrt(max(1, len(points))), 3, 9)) * min(1, 0.35 + height / 860)
     if color_by == "confidence":

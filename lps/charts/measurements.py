@@ -27,9 +27,9 @@ def draws(*names: str) -> Callable:
 
 def others(history: History) -> list[str]:
     """The measurements of a run that no chart of Live draws, as they follow each other in its records."""
-    known = [name for name in history.epochs if history.epochs[name].notna().any()]
+    recorded = [name for name in history.epochs if history.epochs[name].notna().any()]
     lists = [name for name in history.vectors if not name.startswith(_OF_STEPS)]
-    return [name for name in (*known, *lists) if not any(fnmatchcase(name, drawn) for drawn in _drawn)]
+    return [name for name in (*recorded, *lists) if not any(fnmatchcase(name, pattern) for pattern in _drawn)]
 
 
 def other(history: History, name: str, epochs: int, colors: Palette) -> Chart:

@@ -45,12 +45,12 @@ def pace(
     """The pace view of one run; what its method does not measure is said. epochs: where the axis of all runs ends."""
     figure = line_charts.pace(past, epochs, colors)
     figure.update_layout(height=_HEIGHT, showlegend=False, margin={"l": 46, "r": _ROOM, "t": 24, "b": 36})
-    drawn = {trace.get("yaxis", "y") for trace in figure.traces}
+    drawn_axes = {trace.get("yaxis", "y") for trace in figure.traces}
     for row, name in enumerate(_PANELS, 1):
         number = "" if row == 1 else str(row)
         axis = figure.layout[f"yaxis{number}"]
         figure.layout["annotations"][row - 1]["text"] = f"<b>{letter}</b> · {name}" if row == 1 else name
-        if f"y{number}" not in drawn:
+        if f"y{number}" not in drawn_axes:
             _say_unmeasured(figure, f"y{number}", axis, method, colors)
         elif name in ranges:
             axis["range"] = list(ranges[name])
@@ -67,9 +67,9 @@ def _say_unmeasured(figure: Chart, name: str, axis, method: str, colors: Palette
     axis["visible"] = False
     # the epoch axis hangs below the lowest panel only where that has a trace
     figure.add_trace(x=[0], y=[None], yaxis=name, hoverinfo="skip", showlegend=False, name="Nothing")
-    place = {"xref": "paper", "yref": "paper", "x": 0.5, "y": sum(axis["domain"]) / 2, "showarrow": False}
+    text_position = {"xref": "paper", "yref": "paper", "x": 0.5, "y": sum(axis["domain"]) / 2, "showarrow": False}
     words = f"not measured by {figures.plain(method)}"
-    figure.add_annotation(text=words, font={"color": colors.muted, "size": 13}, yanchor="middle", **place)
+    figure.add_annotation(text=words, font={"color": colors.muted, "size": 13}, yanchor="middle", **text_position)
 
 
 def _shade_end(figure: Chart, last: int, epochs: int, colors: Palette) -> None:
@@ -77,8 +77,8 @@ def _shade_end(figure: Chart, last: int, epochs: int, colors: Palette) -> None:
     ground = {"fillcolor": palette.with_alpha(colors.all, 0.14), "line": {"width": 0}, "layer": "below"}
     figure.add_shape(type="rect", xref="x", yref="paper", x0=last, x1=epochs + 0.4, y0=0, y1=1, **ground)
     text = {"text": f"ended at epoch {last}", "font": {"color": colors.muted, "size": 12}, "textangle": -90}
-    place = {"xref": "x", "yref": "y", "x": last, "y": 0.03, "xanchor": "left", "yanchor": "bottom"}
-    figure.add_annotation(showarrow=False, **text, **place)
+    text_position = {"xref": "x", "yref": "y", "x": last, "y": 0.03, "xanchor": "left", "yanchor": "bottom"}
+    figure.add_annotation(showarrow=False, **text, **text_position)
 
 
 def _add_marks(figure: Chart, marks: list[Mark], colors: Palette) -> None:
@@ -100,8 +100,8 @@ def _add_marks(figure: Chart, marks: list[Mark], colors: Palette) -> None:
 
 def difference(first: History, other: History, name: str, in_size: bool = False) -> pd.Series:
     """One measurement of two runs, or its size, subtracted epoch by epoch, in points; only epochs that both have."""
-    ours, theirs = first.column(name), other.column(name)
-    return (((ours.abs() - theirs.abs()) if in_size else (ours - theirs)) * 100).dropna()
+    first_values, theirs = first.column(name), other.column(name)
+    return (((first_values.abs() - theirs.abs()) if in_size else (first_values - theirs)) * 100).dropna()
 
 
 def differences(columns: dict[str, pd.Series], epochs: int, colors: Palette) -> Chart:

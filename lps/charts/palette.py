@@ -79,7 +79,9 @@ def many_colors(count: int, colors: Palette) -> list[str]:
         return list(colors.groups[:count])
     steps = (0.66, 0.5, 0.8) if colors is DARK else (0.42, 0.3, 0.56)
     channels = [colorsys.hls_to_rgb((0.58 + 0.381966 * i) % 1, steps[i % 3], 0.65) for i in range(count)]
-    return ["#" + "".join(f"{round(255 * channel):02x}" for channel in one) for one in channels]
+    return [
+        "#" + "".join(f"{round(255 * channel):02x}" for channel in channels_of_color) for channels_of_color in channels
+    ]
 
 
 def with_alpha(color: str, alpha: float) -> str:

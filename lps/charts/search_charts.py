@@ -41,8 +41,8 @@ def slice_of(result: Result, dimension: Dimension, colors: Palette) -> Chart:
     figure = figures.blank(250, colors)
     for state in _NAMES:
         members = [trial for trial in result.trials if trial.state == state and trial.value is not None]
-        places = [_place(dimension, trial.values.get(dimension.name)) for trial in members]
-        _add_points(figure, places, members, state, colors, showlegend=False)
+        positions = [_place(dimension, trial.values.get(dimension.name)) for trial in members]
+        _add_points(figure, positions, members, state, colors, showlegend=False)
     axis = {"title": _title(figures.plain(dimension.name), colors), "showgrid": False}
     if dimension.choices:
         axis |= {"tickvals": list(range(len(dimension.choices)))}
@@ -82,10 +82,10 @@ def parallel(result: Result, colors: Palette) -> Chart:
             "<extra></extra>",
         )
     ink = {"showarrow": False, "font": {"color": colors.muted, "size": 11}, "xref": "x", "yref": "y"}
-    for place, axis in enumerate(axes):
-        figure.add_upright(x=place, line={"color": colors.grid, "width": 1})
+    for index, axis in enumerate(axes):
+        figure.add_upright(x=index, line={"color": colors.grid, "width": 1})
         for words, height, anchor in ((axis.low_words, 0, "top"), (axis.high_words, 1, "bottom")):
-            figure.add_annotation(x=place, y=height, text=words, yanchor=anchor, yshift=4 if height else -4, **ink)
+            figure.add_annotation(x=index, y=height, text=words, yanchor=anchor, yshift=4 if height else -4, **ink)
     figure.update_xaxes(
         tickvals=np.arange(len(axes)), ticktext=[axis.title for axis in axes], showgrid=False, tickangle=-20,
         range=[-0.4, len(axes) - 0.6],
@@ -141,12 +141,12 @@ class _ParallelAxis:
     log: bool = False
     words: tuple[str, ...] = ()  # of choices
 
-    def height(self, place: float) -> float:
+    def height(self, position: float) -> float:
         """In [0, 1], half-way up where the axis has one place only."""
         low, high = self.low, self.high
         if self.log:
-            place, low, high = np.log10([place, low, high])
-        return float((place - low) / (high - low)) if high > low else 0.5
+            position, low, high = np.log10([position, low, high])
+        return float((position - low) / (high - low)) if high > low else 0.5
 
     @property
     def low_words(self) -> str:

@@ -48,8 +48,8 @@ def brake(past: History, colors: Palette, until: int) -> Chart:
     figure.update_layout(yaxis=axis | {"domain": [0.56, 0.95]}, yaxis2=axis | {"domain": [0, 0.39], "anchor": "x"})
     heads = {0.95: "KL: how uneven the guesses are", 0.39: "Margin: how strongly it holds back"}
     for y, words in heads.items():
-        place = {"xref": "paper", "yref": "paper", "x": 0, "y": y, "xanchor": "left", "yanchor": "bottom"}
-        figure.add_annotation(text=words, font={"color": colors.muted, "size": 13}, showarrow=False, **place)
+        text_position = {"xref": "paper", "yref": "paper", "x": 0, "y": y, "xanchor": "left", "yanchor": "bottom"}
+        figure.add_annotation(text=words, font={"color": colors.muted, "size": 13}, showarrow=False, **text_position)
     _epochs(figure, min(until, past.last_epoch), colors)
     return figure.update_xaxes(anchor="y2").update_layout(margin={"t": 8, "l": 44, "r": 16, "b": 40})
 

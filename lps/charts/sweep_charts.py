@@ -15,19 +15,19 @@ _AXES = {"split.num_seen": "Novel classes", "split.labeled_ratio": "Labeled, per
 def figures(sheet: PaperTable, groups: Mapping, colors: Palette) -> list[tuple[str, Chart, str]]:
     """(words above, figure, what it shows) of every block of a preset that is a curve; empty while there is nothing."""
     setting = sheet.preset.setting
-    found = []
+    figures_found = []
     for k, block in enumerate(sheet.blocks if setting else ()):
-        ours, theirs = preset_tables.curve(sheet, groups, k)
-        values = sorted({*ours, *theirs, *preset_tables.positions(sheet)})
+        our_runs, theirs = preset_tables.curve(sheet, groups, k)
+        values = sorted({*our_runs, *theirs, *preset_tables.positions(sheet)})
         axis = Axis.of(_AXES.get(setting, setting), values)
-        if not ours and not theirs:
+        if not our_runs and not theirs:
             continue
-        figure = effect_charts.curves(axis, values, ours, theirs, colors)
+        figure = effect_charts.curves(axis, values, our_runs, theirs, colors)
         words = f"{block.title}, dotted: the paper's {block.published}"
-        found.append((words, figure, f"Seen, novel and all accuracy on {block.title} by {axis.setting}"))
-    return found
+        figures_found.append((words, figure, f"Seen, novel and all accuracy on {block.title} by {axis.setting}"))
+    return figures_found
 
 
-def sheet_of(asked) -> PaperTable | None:
+def sheet_of(request) -> PaperTable | None:
     """The table of what was asked for, where that is a preset."""
-    return presets.sheet(asked) if isinstance(asked, presets.PresetRequest) else None
+    return presets.sheet(request) if isinstance(request, presets.PresetRequest) else None

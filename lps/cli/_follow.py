@@ -82,7 +82,7 @@ class CountBar:
         self._bar: tqdm | None = None
         self._phase = ""
 
-    def __call__(self, phase: str, share: float | None, left: Span | None) -> None:
+    def __call__(self, phase: str, share: float | None, time_left: Span | None) -> None:
         if phase != self._phase:
             if self._bar is not None:
                 self._bar.close()
@@ -90,6 +90,6 @@ class CountBar:
                 "{desc}: {elapsed}" if share is None else "{desc}: {percentage:3.0f}% |{bar:30}| {elapsed}{postfix}"
             )
             self._phase, self._bar = phase, tqdm(desc=f"{phase:11}", total=1.0, bar_format=layout)
-        if left is not None:
-            self._bar.set_postfix_str(left_in_words(left), refresh=False)
+        if time_left is not None:
+            self._bar.set_postfix_str(left_in_words(time_left), refresh=False)
         self._bar.update((share or 0.0) - self._bar.n)

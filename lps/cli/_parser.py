@@ -40,8 +40,8 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        for kind, read in ((int, _whole), (float, _number), (Path, _path)):
-            self.register("type", kind, read)
+        for kind, read_value in ((int, _whole), (float, _number), (Path, _path)):
+            self.register("type", kind, read_value)
 
     def error(self, message):
         self.exit(2, f"{self.prog}: {one_line(message)}\n")
@@ -62,14 +62,14 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action, value):
         if action.choices is not None and value not in action.choices:
-            listed = [choice.dest for choice in getattr(action, "_choices_actions", [])]  # commands with a help text
-            choices = ", ".join(map(repr, listed or action.choices))
+            commands = [choice.dest for choice in getattr(action, "_choices_actions", [])]  # commands with a help text
+            choices = ", ".join(map(repr, commands or action.choices))
             raise argparse.ArgumentError(action, f"invalid choice: {shorten(value)} (choose from {choices})")
 
 
 def one_line(message: str) -> str:
     """A complaint as one printable line of a few hundred characters, whatever it quotes."""
-    message = _QUOTED.sub(lambda found: shorten(found[0][1:-1]), message)
+    message = _QUOTED.sub(lambda match: shorten(match[0][1:-1]), message)
     words = clean_line(message, _MOST_WORDS).split(" ")
     return " ".join(word if len(word) <= _LONGEST_WORD else f"{word[: _LONGEST_WORD - 1]}…" for word in words)
 
@@ -137,18 +137,18 @@ def parser(command: str = "") -> Parser:
 
 def command_files() -> dict[str, str]:
     """Every command and the name of its module, read from the source: to import a module takes longer."""
-    found = {}
+    module_by_command = {}
     for path in sorted(Path(cli.__file__).parent.glob("[!_]*.py")):
-        found |= dict.fromkeys(_COMMAND.findall(path.read_text(encoding="utf-8")), path.stem)
-    return found
+        module_by_command |= dict.fromkeys(_COMMAND.findall(path.read_text(encoding="utf-8")), path.stem)
+    return module_by_command
 
 
 def add_filter(sub: argparse.ArgumentParser) -> None:
     """The option whose text `filtered` takes."""
-    about = (
+    help_text = (
         "only matching runs, such as 'lr>0.05 and method=lps', 'name~abl.*', 'not tag=old', 'novel>=80', 'state=failed'"
     )
-    sub.add_argument("--filter", default="", help=about)
+    sub.add_argument("--filter", default="", help=help_text)
 
 
 def filtered(runs: list[Run], text: str) -> list[Run]:
@@ -173,28 +173,30 @@ def add_settings(sub: argparse.ArgumentParser, help: str = "for all runs") -> No
 
 
 def add_place(sub: argparse.ArgumentParser) -> None:
-    """The options that say where runs shall be carried out; `place` reads them."""
+    """The options that say where runs shall be carried out; `backend` reads them."""
     sub.add_argument(
         "--on",
         choices=("here", *executors.AWAY),
         default="here",
         help="where to run: this machine, or jobs on a cluster",
     )
-    for name, place in executors.AWAY.items():
-        words = "options of the jobs, may be repeated: " + ", ".join(place.OPTIONS)
+    for name, backend in executors.AWAY.items():
+        words = "options of the jobs, may be repeated: " + ", ".join(backend.OPTIONS)
         sub.add_argument(f"--{name}", action="append", default=[], metavar="NAME=VALUE", help=words)
 
 
 def place(options) -> Options | None:
     """What is asked of another place; None for this machine. Raises `UserError`."""
-    asked = {name: place.read_options(getattr(options, name)) for name, place in executors.AWAY.items()}
-    for name, found in asked.items():
-        if found.given and name != options.on:
+    options_by_backend = {
+        name: backend.read_options(getattr(options, name)) for name, backend in executors.AWAY.items()
+    }
+    for name, backend_options in options_by_backend.items():
+        if backend_options.given and name != options.on:
             raise UserError(name, f"its options cannot be used here; add --on {name}")
     if options.on == "here":
         return None
-    executors.AWAY[options.on].check(asked[options.on])
-    return asked[options.on]
+    executors.AWAY[options.on].check(options_by_backend[options.on])
+    return options_by_backend[options.on]
 
 
 def print_json(value) -> None:

@@ -47,11 +47,13 @@ def _check_host(host: str) -> None:
         ipaddress.ip_address(host)
     except ValueError:
         if host != "localhost":
-            says = f"{shorten(host)} is not an address; expected one such as 127.0.0.1, or 0.0.0.0 for every interface"
-            raise UserError("host", says) from None
+            message = (
+                f"{shorten(host)} is not an address; expected one such as 127.0.0.1, or 0.0.0.0 for every interface"
+            )
+            raise UserError("host", message) from None
 
 
 def _names(host: str) -> list[str]:
     """What a server at `host` may be called by."""
-    own = {socket.gethostname(), socket.getfqdn(), "localhost", "127.0.0.1"}
-    return sorted(own if host in ("0.0.0.0", "::") else own | {host})
+    own_names = {socket.gethostname(), socket.getfqdn(), "localhost", "127.0.0.1"}
+    return sorted(own_names if host in ("0.0.0.0", "::") else own_names | {host})

@@ -36,8 +36,8 @@ def add(commands: Commands) -> None:
 
 def _audit(options) -> int | None:
     wait_without_spinning()
-    options.dataset, own = _dataset(options.what)
-    options.method, options.settings = "lps", [*own, *options.settings]
+    options.dataset, settings = _dataset(options.what)
+    options.method, options.settings = "lps", [*settings, *options.settings]
     config = checked_config(options, {"split.num_novel": 1})
     if options.decided or options.undo is not None or options.leave_out or options.relabel or options.ignore:
         return _decide(options, config)
@@ -48,27 +48,27 @@ def _audit(options) -> int | None:
 
     background_jobs.end_when_cancelled(audits.path_of(config, options.runs))
     try:
-        found = audit_pictures(
+        audited = audit_pictures(
             config, options.runs, options.begun, background_jobs.silent if options.begun else CountBar()
         )
     except background_jobs.Cancelled as error:
         say(str(error))
         return 130
-    _print_found(options, config, found)
+    _print_found(options, config, audited)
 
 
-def _dataset(what: str) -> tuple[str, list[str]]:
+def _dataset(target: str) -> tuple[str, list[str]]:
     """(data set, settings) of its name, of a folder, or of a file with arrays or vectors."""
     from lps.data import sources
     from lps.datasets.readers.vector_files import is_vector_file
 
-    if what in catalog.dataset_names():
-        return what, []
-    if os.path.isdir(what) or is_vector_file(what):
-        return sources.data_set_of(what), [f"dataset.path={what}"]
+    if target in catalog.dataset_names():
+        return target, []
+    if os.path.isdir(target) or is_vector_file(target):
+        return sources.data_set_of(target), [f"dataset.path={target}"]
     names = ", ".join(catalog.dataset_names())
     raise UserError(
-        "dataset", f"{shorten(what)} is not a data set, folder, or file of arrays or vectors; data sets: {names}"
+        "dataset", f"{shorten(target)} is not a data set, folder, or file of arrays or vectors; data sets: {names}"
     )
 
 
@@ -87,11 +87,11 @@ def _decide(options, config) -> None:
         if not equals:
             raise UserError("relabel", f"{shorten(text)} is not of the form PICTURE=CLASS")
         audits.decide(config, "relabel", [_key(config, picture)], label=label)
-    held = audits.entries_of(config)
+    entries = audits.entries_of(config)
     if options.json:
-        print_json([{"number": number, **entry} for number, entry in held])
+        print_json([{"number": number, **entry} for number, entry in entries])
         return
-    for number, entry in held:
+    for number, entry in entries:
         print(f"{number:4}  {ago(max(0.0, time.time() - entry.get('time', 0.0))):>12}  {_words(entry)}")
     state = audits.said_of(config).state
     print(f"the next runs have dataset.decisions={state}" if state else "the next runs use all pictures unchanged")
@@ -112,23 +112,23 @@ def _key(config, text: str):
     return int(text) if is_number else text
 
 
-def _print_found(options, config, found) -> None:
+def _print_found(options, config, audited) -> None:
     from lps.studies import audits
 
-    said = audits.said_of(config)
-    left = [finding for finding in found.findings if audits.is_open(finding, said)]
+    decisions = audits.said_of(config)
+    open_findings = [finding for finding in audited.findings if audits.is_open(finding, decisions)]
     if options.json:
-        kept = [{"words": one.words, **vars(one)} for one in left]
-        print_json({"pictures": found.count, "total": found.total, "open": kept})
+        rows = [{"words": one.words, **vars(one)} for one in open_findings]
+        print_json({"pictures": audited.count, "total": audited.total, "open": rows})
         return
     for kind, title in audits.KINDS.items():
-        ones = [finding for finding in left if finding.kind == kind]
+        ones = [finding for finding in open_findings if finding.kind == kind]
         print(f"{title}: {len(ones)}")
         for one in ones[:_SHOWN]:
             named = ", ".join(clean_line(str(key)) for key in one.pictures[:4]) + ", …" * (len(one.pictures) > 4)
             print(f"  {named}  {clean_line(one.words, 200)}")
         if len(ones) > _SHOWN:
             print(f"  and {len(ones) - _SHOWN} more, with --json")
-    decided = len(found.findings) - len(left)
+    decided = len(audited.findings) - len(open_findings)
     words = f", {counted(decided, 'finding')} decided" if decided else ""
-    print(f"{counted(found.count, 'picture')} checked{words}; decide with --leave-out, --relabel and --ignore")
+    print(f"{counted(audited.count, 'picture')} checked{words}; decide with --leave-out, --relabel and --ignore")

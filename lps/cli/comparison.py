@@ -22,24 +22,28 @@ if TYPE_CHECKING:
 def add(commands: Commands) -> None:
     compare = commands.add("compare", _compare_runs, "compare runs: mean and spread over seeds")
     compare.add_argument("--format", choices=("markdown", "latex", "csv", "json"), default="markdown")
-    about = "the row that the others are held against: its name in the table, or a run of it; without it the usual LPS"
-    compare.add_argument("--against", metavar="ROW", help=about)
-    about = "write one HTML file with numbers, charts, settings, and the commands to repeat the runs"
-    report = commands.add("report", _write_report, about, is_taken_away=True)
+    help_text = (
+        "the row that the others are held against: its name in the table, or a run of it; without it the usual LPS"
+    )
+    compare.add_argument("--against", metavar="ROW", help=help_text)
+    help_text = "write one HTML file with numbers, charts, settings, and the commands to repeat the runs"
+    report = commands.add("report", _write_report, help_text, is_taken_away=True)
     report.add_argument("--to", type=Path, required=True, help="the file, such as report.html")
     for sub in (compare, report):
         _add_scoring(sub)
-    about = "write a race of one to three runs as one HTML file that works offline"
-    replay = commands.add("replay", _write_replay, about, is_taken_away=True)
+    help_text = "write a race of one to three runs as one HTML file that works offline"
+    replay = commands.add("replay", _write_replay, help_text, is_taken_away=True)
     replay.add_argument("ids", nargs="+", metavar="RUN", help="runs of the same split")
     replay.add_argument("--to", type=Path, required=True, help="the file, such as replay.html")
-    about = "compare two runs: differences in settings, program, hardware, data and split, then their numbers"
-    diff = commands.add("diff", _show_differences, about, as_json=True)
+    help_text = "compare two runs: differences in settings, program, hardware, data and split, then their numbers"
+    diff = commands.add("diff", _show_differences, help_text, as_json=True)
     diff.add_argument("first", metavar="RUN", help="id of a run, the end of the id, or its folder")
     diff.add_argument("second", metavar="RUN", help="the other run")
     diff.add_argument("--all", action="store_true", help="show equal settings too")
-    about = "compare published results of every method with those of finished runs, and say if the two are comparable"
-    official = commands.add("ledger", _write_ledger, about, is_taken_away=True)
+    help_text = (
+        "compare published results of every method with those of finished runs, and say if the two are comparable"
+    )
+    official = commands.add("ledger", _write_ledger, help_text, is_taken_away=True)
     official.add_argument("ids", nargs="*", metavar="RUN", help="runs; default: all finished runs")
     official.add_argument("--format", choices=("markdown", "csv"), default="markdown")
     official.add_argument("--to", type=Path, help="the file, such as ledger.md; default: print to the terminal")
@@ -82,19 +86,19 @@ def _scored(runs: list[Run], *how: str) -> list:
 
 def _reference(groups: "Sequence[Group]", options) -> "Group | None":
     """The group that `--against` names; None where nobody asked."""
-    asked = options.against
-    if asked is None:
+    reference = options.against
+    if reference is None:
         return None
     for group in groups:
-        if asked.strip().casefold() in (group.label.casefold(), group.short_label.casefold()):
+        if reference.strip().casefold() in (group.label.casefold(), group.short_label.casefold()):
             return group
     with suppress(UserError):
-        run = find_run(options.runs, asked)
+        run = find_run(options.runs, reference)
         for group in groups:
             if any(member.run.id == run.id for member in (*group.members, *group.replaced)):
                 return group
     choices = "; ".join(group.label for group in groups)
-    raise UserError("against", f"{shorten(asked)} is not a row or a run of this table; choices: {choices}")
+    raise UserError("against", f"{shorten(reference)} is not a row or a run of this table; choices: {choices}")
 
 
 def _write_report(options) -> None:
@@ -113,8 +117,8 @@ def _write_report(options) -> None:
     scoring = run_report.Scoring(options.protocol, options.select, options.seen, options.images)
     run_report.check_name(options.to.name)
     if options.tag and options.tag.startswith(PREFIX) and not options.ids and not options.filter:
-        known = sweep_report.find(sweep_records.known(options.runs), options.tag)
-        runs, text = known.runs, sweep_report.render_sweep_report(known, options.runs, scoring)
+        sweeps_known = sweep_report.find(sweep_records.known(options.runs), options.tag)
+        runs, text = sweeps_known.runs, sweep_report.render_sweep_report(sweeps_known, options.runs, scoring)
     else:
         runs = _chosen(options)
         text = run_report.render_run_report(runs, scoring)
@@ -140,13 +144,13 @@ def _write_ledger(options) -> None:
     if options.to is not None:
         _check_folder(options.to)
     runs = [find_run(options.runs, text) for text in options.ids] or _finished(options.runs)
-    found = ledger.lines(group_runs(_scored(runs)))
-    text = {"markdown": ledger.markdown, "csv": ledger.csv_text}[options.format](found)
+    claims = ledger.lines(group_runs(_scored(runs)))
+    text = {"markdown": ledger.markdown, "csv": ledger.csv_text}[options.format](claims)
     if options.to is None:
         print(text, end="")
         return
     _write(options.to, text.encode())
-    say(counted(len(found), "line"))
+    say(counted(len(claims), "line"))
     print(options.to)
 
 
@@ -196,26 +200,26 @@ def _show_differences(options) -> None:
     from lps.tables.side_by_side import beside
 
     pair = find_run(options.runs, options.first), find_run(options.runs, options.second)
-    found = beside(*pair)
-    sections = found.sections if options.all else found.differing()
+    comparison = beside(*pair)
+    sections = comparison.sections if options.all else comparison.differing()
     if options.json:
-        numbers = {name: [asdict(one) for one in getattr(found, name)] for name in ("last", "best")}
+        numbers = {name: [asdict(one) for one in getattr(comparison, name)] for name in ("last", "best")}
         rows = {title: [asdict(row) for row in rows] for title, rows in sections.items()}
         print_json({"first": pair[0].id, "second": pair[1].id, "sections": rows, **numbers})
         return
-    print(f"{label(pair[0])}: {found.about[0]}\n{label(pair[1])}: {found.about[1]}")
+    print(f"{label(pair[0])}: {comparison.about[0]}\n{label(pair[1])}: {comparison.about[1]}")
     for title, rows in sections.items():
-        print(f"\n{title}: {sum(row.same for row in found.sections[title])} equal")
+        print(f"\n{title}: {sum(row.same for row in comparison.sections[title])} equal")
         marks = ["differs" if options.all and not row.same else "" for row in rows]
         _print_rows([(row.what, row.first, row.second, mark) for row, mark in zip(rows, marks)])
     for title in ("last", "best"):
         print(f"\nNumbers, {title} epoch (accuracies, NMI, ARI in percent)")
-        numbers = getattr(found, title)
+        numbers = getattr(comparison, title)
         _print_rows([(one.name, *map(_plain, (one.first, one.second)), _plain(one.difference, "+")) for one in numbers])
 
 
 def _print_rows(rows: list[tuple[str, ...]]) -> None:
-    widths = [max((len(row[place]) for row in rows), default=0) for place in range(4)]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
     for row in rows:
         print(("    " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths))).rstrip())
 

@@ -70,21 +70,21 @@ def _run_ids(prefix: str, parsed_args: argparse.Namespace, **_) -> Iterable[str]
 
 def _settings(prefix: str, parsed_args: argparse.Namespace, **_) -> list[str]:
     """`NAME=`, or after the sign the choices of that setting."""
-    known = _parameters(getattr(parsed_args, "method", None))
+    parameters = _parameters(getattr(parsed_args, "method", None))
     name, sign, _ = prefix.partition("=")
     if not sign:
-        return [f"{each}=" for each in known]
-    choices = _choices(known[name]) if name in known else ()
+        return [f"{each}=" for each in parameters]
+    choices = _choices(parameters[name]) if name in parameters else ()
     return [f"{name}={choice}" for choice in choices]
 
 
 def _parameters(methods: str | None) -> dict[str, Parameter]:
     """The settings of the protocol and of these methods, parted by commas; of all where none is named."""
     named = [name for name in (methods or "").split(",") if name in catalog.method_names()]
-    found = dict(protocol_parameters())
+    parameters = dict(protocol_parameters())
     for name in named or catalog.method_names():
-        found |= catalog.method_info(name).parameters
-    return found
+        parameters |= catalog.method_info(name).parameters
+    return parameters
 
 
 def _choices(parameter: Parameter) -> Iterable[str]:

@@ -36,34 +36,34 @@ def add(commands: Commands) -> None:
 
 def _list(options) -> None:
     """Size, cost and users of every store of this person."""
-    found, users = feature_store.kept(), _users(options.runs)
+    stores, users = feature_store.kept(), _users(options.runs)
     if options.json:
-        print_json([_as_json(kept, users[kept.store.key]) for kept in found])
+        print_json([_as_json(store_entry, users[store_entry.store.key]) for store_entry in stores])
         return
-    for kept in found:
-        print(f"{kept.store.key}  {'; '.join(_in_words(kept, users[kept.store.key]))}")
-    if found:
-        total = sum(kept.bytes for kept in found)
-        print(f"{counted(len(found), 'store')}, {data_size(total)} in {shown(feature_store.home())}")
+    for store_entry in stores:
+        print(f"{store_entry.store.key}  {'; '.join(_in_words(store_entry, users[store_entry.store.key]))}")
+    if stores:
+        total = sum(store_entry.bytes for store_entry in stores)
+        print(f"{counted(len(stores), 'store')}, {data_size(total)} in {shown(feature_store.home())}")
     else:
         say(f"no features are stored in {shown(feature_store.home())}")
 
 
-def _in_words(kept: StoredEntry, runs: int) -> list[str]:
-    store, settings = kept.store, kept.facts.get("settings", {})
-    whole = sum(rows == store.count for rows in kept.rows.values())
+def _in_words(entry: StoredEntry, runs: int) -> list[str]:
+    store, settings = entry.store, entry.facts.get("settings", {})
+    num_complete = sum(rows == store.count for rows in entry.rows.values())
     size = settings.get("network.image_size")
     backbone = f"{settings.get('network.name', '?')} at {f'{size} pixels' if size else 'its default size'}"
-    words = [shown(str(backbone)), f"{store.count:,} pictures x {store.width}, {counted(whole, 'view')}"]
-    words += ["being computed"] if kept.is_written else ["unfinished"] if whole < len(kept.rows) else []
-    cost = f" in {duration(kept.seconds)}, {1000 * kept.picture_s:.1f} ms per view" if kept.picture_s else ""
-    return [*words, f"{data_size(kept.bytes)}{cost}", f"used by {counted(runs, 'run')}"]
+    words = [shown(str(backbone)), f"{store.count:,} pictures x {store.width}, {counted(num_complete, 'view')}"]
+    words += ["being computed"] if entry.is_written else ["unfinished"] if num_complete < len(entry.rows) else []
+    cost = f" in {duration(entry.seconds)}, {1000 * entry.picture_s:.1f} ms per view" if entry.picture_s else ""
+    return [*words, f"{data_size(entry.bytes)}{cost}", f"used by {counted(runs, 'run')}"]
 
 
-def _as_json(kept: StoredEntry, runs: int) -> dict:
-    told = {"key": kept.store.key, "pictures": kept.store.count, "width": kept.store.width, "rows": kept.rows}
-    told |= {"bytes": kept.bytes, "seconds": kept.seconds, "is_written": kept.is_written, "runs": runs}
-    return told | {"settings": kept.facts.get("settings", {})}
+def _as_json(entry: StoredEntry, runs: int) -> dict:
+    values = {"key": entry.store.key, "pictures": entry.store.count, "width": entry.store.width, "rows": entry.rows}
+    values |= {"bytes": entry.bytes, "seconds": entry.seconds, "is_written": entry.is_written, "runs": runs}
+    return values | {"settings": entry.facts.get("settings", {})}
 
 
 def _users(root: Path) -> Counter:
@@ -71,13 +71,13 @@ def _users(root: Path) -> Counter:
     from lps.store.events import read_head
     from lps.store.run_folders import list_runs
 
-    found = Counter()
+    runs_by_key = Counter()
     for run in list_runs(root):
         config = run.config_if_readable()
         if config is not None and config.features == "stored":
             keys = {str(event.get("features")) for event in read_head(run.events) if event["kind"] == "start"}
-            found.update(keys)
-    return found
+            runs_by_key.update(keys)
+    return runs_by_key
 
 
 def _make(options) -> int:
@@ -115,9 +115,9 @@ def _make(options) -> int:
 
 def _check(options) -> int:
     """1 where a view is not as it was written."""
-    kept = _named(options.key)
-    damaged = [view for view in kept.rows if len(kept.store.sound(view)) < len(kept.store.pieces(view))]
-    print(f"damaged: {', '.join(map(shown, damaged))}" if damaged else f"{counted(len(kept.rows), 'view')} intact")
+    entry = _named(options.key)
+    damaged = [view for view in entry.rows if len(entry.store.sound(view)) < len(entry.store.pieces(view))]
+    print(f"damaged: {', '.join(map(shown, damaged))}" if damaged else f"{counted(len(entry.rows), 'view')} intact")
     return 1 if damaged else 0
 
 
@@ -127,8 +127,8 @@ def _delete(options) -> None:
 
 def _named(key: str) -> StoredEntry:
     """The one store whose key ends so; raises `UserError`."""
-    found = [kept for kept in feature_store.kept() if kept.store.key.endswith(key)]
-    if not key or len(found) != 1:
-        which = "more than one" if len(found) > 1 and key else "none"
-        raise UserError("features", f"{shown(key, 60)} is the key of {which}; python -m lps features lists them")
-    return found[0]
+    matches = [entry for entry in feature_store.kept() if entry.store.key.endswith(key)]
+    if not key or len(matches) != 1:
+        how_many = "more than one" if len(matches) > 1 and key else "none"
+        raise UserError("features", f"{shown(key, 60)} is the key of {how_many}; python -m lps features lists them")
+    return matches[0]

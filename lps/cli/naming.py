@@ -10,8 +10,8 @@ _DIGITS = 9  # of the number of a cluster
 
 
 def add(commands: Commands) -> None:
-    about = "name a run's clusters; prints the resulting names"
-    names = commands.add("name", _name, about, run=True, as_json=True)
+    help_text = "name a run's clusters; prints the resulting names"
+    names = commands.add("name", _name, help_text, run=True, as_json=True)
     names.add_argument(
         "names", nargs="*", metavar="CLUSTER=NAME", help="may be repeated; without it, the clusters are listed"
     )
@@ -23,8 +23,8 @@ def add(commands: Commands) -> None:
         "--reject", type=int, metavar="CLUSTER", action="append", default=[], help="mark the cluster as not a class"
     )
     names.add_argument("--undo", action="store_true", help="undo the last change at this epoch")
-    about = "start a run in the background that uses the names of clusters as labels; prints its folder"
-    on = commands.add("train-on", _train_on, about, run=True, as_json=True)
+    help_text = "start a run in the background that uses the names of clusters as labels; prints its folder"
+    on = commands.add("train-on", _train_on, help_text, run=True, as_json=True)
     on.add_argument("--epoch", type=int, help="epoch of the clusters; default: the newest with names")
     on.add_argument(
         "--labels", choices=_RULES, default="confident", help="which pictures of a named cluster become labeled"
@@ -47,38 +47,41 @@ def _name(options) -> None:
     from lps.analysis import labels, naming
 
     run = find_run(options.runs, options.run)
-    found = labels.read_clusters(run, options.epoch)
+    clusters = labels.read_clusters(run, options.epoch)
     steps = [{"do": "merge", "id": cluster, "into": into} for cluster, into in options.merge]
-    steps += [_named(text, found) for text in options.names]
+    steps += [_named(text, clusters) for text in options.names]
     steps += [{"do": "reject", "id": cluster} for cluster in options.reject]
     for step in steps:
-        if (cluster := step["id"]) not in found.ids:
-            known = ", ".join(map(str, found.ids[:20])) + ", …" * (len(found.ids) > 20)
-            raise UserError("cluster", f"{cluster} is not a cluster of epoch {found.epoch}; choices: {known}")
+        if (cluster := step["id"]) not in clusters.ids:
+            some_ids = ", ".join(map(str, clusters.ids[:20])) + ", …" * (len(clusters.ids) > 20)
+            raise UserError("cluster", f"{cluster} is not a cluster of epoch {clusters.epoch}; choices: {some_ids}")
     if options.undo:
-        said = naming.undo(run, found.epoch)
-        say(f"undone: {said}" if said else "nothing to undo")
+        decisions = naming.undo(run, clusters.epoch)
+        say(f"undone: {decisions}" if decisions else "nothing to undo")
     if steps:
-        naming.record(run, found.epoch, steps, labels.digest(found.network.predicted))
-    _show(labels.read_clusters(run, found.epoch), options.json)
+        naming.record(run, clusters.epoch, steps, labels.digest(clusters.network.predicted))
+    _show(labels.read_clusters(run, clusters.epoch), options.json)
 
 
-def _named(text: str, found) -> dict:
+def _named(text: str, clusters) -> dict:
     from lps.analysis import naming
 
     number, equals, name = text.partition("=")
     if not equals or not (number.isascii() and number.isdigit() and len(number) <= _DIGITS):
         raise UserError("name", f"{shorten(text)} is not CLUSTER=NAME, such as 7=zebra")
-    naming.check_name(name, int(number), found.said, found.defaults)
+    naming.check_name(name, int(number), clusters.said, clusters.defaults)
     return {"do": "name", "id": int(number), "name": naming.clean_name(name)}
 
 
-def _show(found, as_json: bool) -> None:
-    rows = [{"cluster": cluster, "images": found.size(cluster), "name": found.name(cluster)} for cluster in found.ids]
+def _show(clusters, as_json: bool) -> None:
+    rows = [
+        {"cluster": cluster, "images": clusters.size(cluster), "name": clusters.name(cluster)}
+        for cluster in clusters.ids
+    ]
     if as_json:
-        print_json({"epoch": found.epoch, "clusters": rows})
+        print_json({"epoch": clusters.epoch, "clusters": rows})
         return
-    print(f"epoch {found.epoch}\ncluster  images  name")
+    print(f"epoch {clusters.epoch}\ncluster  images  name")
     for row in rows:
         print(f"{row['cluster']:7}  {row['images']:6}  {row['name']}".rstrip())
 
@@ -101,16 +104,16 @@ def _train_on(options) -> int | None:
     if options.dry_run:
         return None
     submit.check_configs([planned.config], judge=start_check.check_start)
-    made = training_on.begin(planned, name=options.name)
+    run_started = training_on.begin(planned, name=options.name)
     if options.wait:
         from lps.cli._follow import follow
 
-        state = follow(made)
+        state = follow(run_started)
         say(f"{state.name}{': ' + state.reason if state.reason else ''}")
     if options.json:
         confirmed = planned.confirmed
-        told = {"run": str(made.folder), "names": confirmed.named, "pictures": confirmed.pictures}
-        print_json(told | {"new_classes": list(planned.new), "novel": planned.looked_for})
+        result = {"run": str(run_started.folder), "names": confirmed.named, "pictures": confirmed.pictures}
+        print_json(result | {"new_classes": list(planned.new), "novel": planned.looked_for})
     else:
-        print(made.folder)
-    return 1 if options.wait and made.state().name not in ("finished", "stopped") else None
+        print(run_started.folder)
+    return 1 if options.wait and run_started.state().name not in ("finished", "stopped") else None

@@ -59,7 +59,7 @@ def _show_run(options) -> None:
     run = find_run(options.runs, options.run)
     state = run.state()
     config = {} if state.name == "unreadable" else run.config().flat()
-    shown = {
+    values_shown = {
         "id": run.id,
         "state": state.name,
         "reason": state.reason,
@@ -70,17 +70,17 @@ def _show_run(options) -> None:
         **summarize(run),
     }
     if options.json:
-        print_json(shown)
+        print_json(values_shown)
         return
-    standing = f"{state.name}, {counted(shown['epochs'], 'epoch')}"
-    print(f"{run.id}  {shown['name']}\n{standing}{': ' * bool(state.reason)}{state.reason}")
-    for line in (*shown["damages"], *shown["advice"].values()):
+    standing = f"{state.name}, {counted(values_shown['epochs'], 'epoch')}"
+    print(f"{run.id}  {values_shown['name']}\n{standing}{': ' * bool(state.reason)}{state.reason}")
+    for line in (*values_shown["damages"], *values_shown["advice"].values()):
         print(f"    {line}")
-    if said := step_in_words(shown["last"]):
+    if said := step_in_words(values_shown["last"]):
         print(f"    {said}")
     for title in ("last", "best"):
         print(f"\n{title}")
-        for key, value in shown[title].items():
+        for key, value in values_shown[title].items():
             print(f"    {key} = {value}" if not isinstance(value, list) else f"    {key} = {_shorten(value)}")
     print("\nconfig")
     for key, value in config.items():
@@ -99,8 +99,8 @@ def _advice(run, state) -> dict[str, str]:
 
 
 def _shorten(values: list) -> str:
-    shown = ", ".join("null" if v is None else f"{v:.4g}" for v in values[:_SHOWN])
-    return f"[{shown}{', ...' if len(values) > _SHOWN else ''}]"
+    text = ", ".join("null" if v is None else f"{v:.4g}" for v in values[:_SHOWN])
+    return f"[{text}{', ...' if len(values) > _SHOWN else ''}]"
 
 
 def stop(options) -> None:
@@ -137,9 +137,9 @@ def _restore(options) -> None:
 
 def _tag(options) -> None:
     run, changes = find_run(options.runs, options.run), options.changes
-    wrong = next((change for change in changes if change[:1] not in ("+", "-") or len(change) < 2), None)
-    if wrong is not None:
-        raise UserError("tag", f"{shorten(wrong)} is not +NAME or -NAME")
+    invalid = next((change for change in changes if change[:1] not in ("+", "-") or len(change) < 2), None)
+    if invalid is not None:
+        raise UserError("tag", f"{shorten(invalid)} is not +NAME or -NAME")
     if changes:
         run.write_meta(
             add=[change[1:] for change in changes if change[0] == "+"],

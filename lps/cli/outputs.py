@@ -28,8 +28,8 @@ def add(commands: Commands) -> None:
         "--all", action="store_true", help="maps of up to 24 epochs; each starts from the map of the nearest epoch"
     )
     forms = "; ".join(f"{name}: {words}" for name, words in _FORMS.items())
-    about = f"export runs for other programs. {forms}; FILE.csv or FOLDER: labels"
-    export = commands.add("export", _export_runs, about, is_taken_away=True)
+    help_text = f"export runs for other programs. {forms}; FILE.csv or FOLDER: labels"
+    export = commands.add("export", _export_runs, help_text, is_taken_away=True)
     export.add_argument(
         "ids", nargs="*", metavar="RUN", help="runs; default: all that have started; labels need exactly one"
     )
@@ -47,15 +47,15 @@ def add(commands: Commands) -> None:
     export.add_argument("--epoch", type=int, help="labels: epoch whose clusters count; tensorboard: of the features")
     export.add_argument("--result", type=Path, help=argparse.SUPPRESS)  # of a page: the folder of a model as .zip
     export.add_argument("--links", action="store_true", help="labels: links to the picture files instead of copies")
-    about = "make small read-only copies of finished runs to show elsewhere"
-    recorder = commands.add("record", _record_runs, about, is_taken_away=True)
+    help_text = "make small read-only copies of finished runs to show elsewhere"
+    recorder = commands.add("record", _record_runs, help_text, is_taken_away=True)
     recorder.add_argument("ids", nargs="+", metavar="RUN", help="finished runs")
     recorder.add_argument("--to", type=Path, required=True, help="folder of the recordings")
     recorder.add_argument("--name", default="", help="name of the recording; default: the run's name")
-    about = "include small copies of its pictures, for viewers who do not have the data set"
-    recorder.add_argument("--thumbnails", action="store_true", help=about)
-    about = "import runs of another machine: check and copy them; prints their folders"
-    sub = commands.add("import", _import_paths, about, as_json=True)
+    help_text = "include small copies of its pictures, for viewers who do not have the data set"
+    recorder.add_argument("--thumbnails", action="store_true", help=help_text)
+    help_text = "import runs of another machine: check and copy them; prints their folders"
+    sub = commands.add("import", _import_paths, help_text, as_json=True)
     words = "a run's folder, a folder of runs, a .zip or a .tar"
     sub.add_argument("paths", nargs="+", type=Path, metavar="PATH", help=words)
     sub.add_argument("--dataset-path", metavar="PATH", help="path of these runs' data set on this machine")
@@ -69,9 +69,9 @@ def _make_projection(options) -> None:
 
     if options.all and options.epoch is not None:
         raise UserError("epoch", f"{options.epoch} cannot be combined with --all, which chooses the epochs itself")
-    asked = find_run(options.runs, options.run), options.method, options.epoch
-    end_when_cancelled(*asked, options.all)
-    for path in project_all(*asked) if options.all else [project(*asked)]:
+    arguments = find_run(options.runs, options.run), options.method, options.epoch
+    end_when_cancelled(*arguments, options.all)
+    for path in project_all(*arguments) if options.all else [project(*arguments)]:
         print(path)
 
 
@@ -113,8 +113,8 @@ def _check_export(options) -> None:
         raise UserError("to", "name the runs whose models are exported: python -m lps export RUN --to model")
     labels = options.to not in _FORMS
     if labels and len(options.ids) != 1:
-        others = ", ".join(_FORMS)
-        raise UserError("to", f"{shorten(options.to)} exports the labels of exactly one run; other choices: {others}")
+        forms = ", ".join(_FORMS)
+        raise UserError("to", f"{shorten(options.to)} exports the labels of exactly one run; other choices: {forms}")
     allowed = {
         "into": not labels,
         "follow": options.to == "tensorboard" and options.epoch is None,
@@ -125,8 +125,8 @@ def _check_export(options) -> None:
     }
     for name, fits in allowed.items():
         if not fits and getattr(options, name) not in (None, False):
-            what = shown(options.to) + " with --epoch" * (name == "follow")
-            raise UserError(name, f"cannot be used with --to {what}")
+            given_options = shown(options.to) + " with --epoch" * (name == "follow")
+            raise UserError(name, f"cannot be used with --to {given_options}")
 
 
 def _export_labels(options) -> None:
@@ -176,8 +176,8 @@ def _record_runs(options) -> None:
     if options.name and len(options.ids) > 1:
         many = f"cannot name {len(options.ids)} recordings; record the runs one by one"
         raise UserError("name", f"{shorten(options.name)} {many}")
-    if said := blocked_by(options.to):
-        raise UserError("to", said)
+    if reason := blocked_by(options.to):
+        raise UserError("to", reason)
     for run in [find_run(options.runs, text) for text in options.ids]:
         print(record(run, options.to, options.name, options.thumbnails).folder)
 
@@ -187,17 +187,17 @@ def _import_paths(options) -> int:
 
     if not 0 < options.most_gb <= _MOST_GB:
         raise UserError("most-gb", f"{options.most_gb:g} is not a number above 0, up to {_MOST_GB}")
-    found, code = [], 0
+    imported, code = [], 0
     for path in options.paths:
         try:
-            found += import_runs(path, options.runs, options.dataset_path, int(options.most_gb * 1e9))
+            imported += import_runs(path, options.runs, options.dataset_path, int(options.most_gb * 1e9))
         except UserError as error:  # the others may still be fine
             print(f"lps: {shorten(str(path), 200)}: {error}", file=sys.stderr)
             code = 2
     if options.json:
-        print_json([as_json(item) for item in found])
+        print_json([as_json(item) for item in imported])
         return code
-    for item in found:
+    for item in imported:
         for note in item.notes:
             say(f"{item.run.id}: {note}")
         if not item.is_new:

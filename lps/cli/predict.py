@@ -20,11 +20,11 @@ _LISTED = 5  # files left out that are named
 
 
 def add(commands: Commands) -> None:
-    about = (
+    help_text = (
         "predict the classes of new pictures, mark pictures that are none of these, and list the most similar "
         "training images"
     )
-    sub = commands.add("predict", _predict, about, run=True, is_taken_away=True)
+    sub = commands.add("predict", _predict, help_text, run=True, is_taken_away=True)
     sub.add_argument("pictures", metavar="PICTURES", help="a folder with all its sub-folders, or an .npz file with x")
     sub.add_argument("--to", type=Path, help="a .csv file, or a new folder for copies sorted by class")
     sub.add_argument(
@@ -58,17 +58,17 @@ def _predict(options) -> int | None:
         return _watch(run, pictures, options)
     bar = _Bar()
     try:
-        found = predict(run, pictures, bar)
+        prediction = predict(run, pictures, bar)
     finally:
         bar.close()
-    threshold = found.threshold(options.keep)
-    _tell(found, threshold)
+    threshold = prediction.threshold(options.keep)
+    _tell(prediction, threshold)
     if to is None:
         return
     if is_table:
-        prediction_files.write_csv(to, found, threshold, _files(run))
+        prediction_files.write_csv(to, prediction, threshold, _files(run))
     else:
-        prediction_files.write_folder(to, found, threshold, _pixels(run, pictures), _files(run))
+        prediction_files.write_folder(to, prediction, threshold, _pixels(run, pictures), _files(run))
     print(to)
 
 
@@ -84,10 +84,10 @@ def _predict_for_a_page(run, pictures: str, result: Path) -> int | None:
         progress.check()
 
     try:
-        found = predict(run, pictures, tell)
+        prediction = predict(run, pictures, tell)
     except background_jobs.Cancelled:
         return 130
-    prediction_files.write(result, found)
+    prediction_files.write(result, prediction)
 
 
 def _watch(run, pictures: str, options) -> int:
@@ -123,27 +123,27 @@ def _check_place(to: Path, is_table: bool) -> None:
 
     if not is_table:
         refuse_existing(to)
-    if said := blocked_by(to.absolute().parent):
-        raise UserError("to", said)
+    if reason := blocked_by(to.absolute().parent):
+        raise UserError("to", reason)
 
 
-def _tell(found, threshold: float) -> None:
+def _tell(prediction, threshold: float) -> None:
     """What was found, and by which rule; what was left out."""
     from lps.inference.predicted import NONE
 
-    none = found.is_none(threshold)
-    counts = Counter(name for name, is_none in zip(found.names(), none.tolist()) if not is_none)
+    none = prediction.is_none(threshold)
+    counts = Counter(name for name, is_none in zip(prediction.names(), none.tolist()) if not is_none)
     for name, count in [*counts.most_common(), (NONE, int(none.sum()))]:
         print(f"{count:>7,}  {shown(name)}", flush=True)
-    rule = f"{NONE}: farther than {threshold:.3f}; {found.trade_off.in_words(threshold)}"
+    rule = f"{NONE}: farther than {threshold:.3f}; {prediction.trade_off.in_words(threshold)}"
     say(rule if math.isfinite(threshold) else f"{NONE}: only clusters that a person rejected")
-    for kind in found.kinds:
-        say(shown(found.kind_in_words(kind), 500))
-    if found.lost:
-        say(f"names without a matching cluster at epoch {found.epoch}: {', '.join(found.lost)}")
-    if found.skipped:
-        say(f"{counted(len(found.skipped), 'file')} left out")
-        for name, reason in found.skipped[:_LISTED]:
+    for kind in prediction.kinds:
+        say(shown(prediction.kind_in_words(kind), 500))
+    if prediction.lost:
+        say(f"names without a matching cluster at epoch {prediction.epoch}: {', '.join(prediction.lost)}")
+    if prediction.skipped:
+        say(f"{counted(len(prediction.skipped), 'file')} left out")
+        for name, reason in prediction.skipped[:_LISTED]:
             say(f"  {shown(name)} {reason}")
 
 

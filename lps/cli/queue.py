@@ -62,15 +62,15 @@ def show_queue(options) -> None:
 
     launcher.tend(options.runs)
     now = time.time()
-    found = overview.read_queue(options.runs, now)
-    if found.switch.problem:
-        say(found.switch.problem)
+    snapshot = overview.read_queue(options.runs, now)
+    if snapshot.switch.problem:
+        say(snapshot.switch.problem)
     if options.json:
-        print_json(_as_json(found))
+        print_json(_as_json(snapshot))
         return
-    for line in [*_slots_in_words(found, now), *_jobs_in_words(found), *_line_in_words(found, now)]:
+    for line in [*_slots_in_words(snapshot, now), *_jobs_in_words(snapshot), *_line_in_words(snapshot, now)]:
         print(line)
-    if words := overview.end_in_words(found, now):
+    if words := overview.end_in_words(snapshot, now):
         print(words)
 
 
@@ -160,61 +160,61 @@ def _run(options):
 # ---------------------------------------------------------------------------------------------------- words
 
 
-def _slots_in_words(found, now: float) -> list[str]:
+def _slots_in_words(snapshot, now: float) -> list[str]:
     from lps.scheduler.overview import clock, left_in_words
 
     lines = []
-    width = max((len(name) for name in [*found.slots, "..."]), default=0)
-    run_width = max((len(item.run.id) for item in found.going), default=0)
-    is_starting = any(not item.slots for item in found.going)
+    width = max((len(name) for name in [*snapshot.slots, "..."]), default=0)
+    run_width = max((len(item.run.id) for item in snapshot.going), default=0)
+    is_starting = any(not item.slots for item in snapshot.going)
     unknown = "in use by a run that is starting" if is_starting else "in use by a run that was removed"
-    for name, is_held in found.slots.items():
-        item = found.on(name)
+    for name, is_held in snapshot.slots.items():
+        item = snapshot.on(name)
         if item is None:
             lines.append(f"{name:{width}}  {unknown if is_held else 'free'}")
             continue
         words = [item.state.name, f"since {clock(item.since, now)}" if item.since else ""]
         words.append(f"{100 * item.share:.0f} % of this phase" if item.share is not None else "")
         words.append(left_in_words(item.left))
-        said = ", ".join(filter(None, words))
-        lines.append(f"{name:{width}}  {item.run.id:{run_width}}  {said}  {item.run.meta()['name']}".rstrip())
-    waiting = [item for item in found.going if not item.slots]
+        line = ", ".join(filter(None, words))
+        lines.append(f"{name:{width}}  {item.run.id:{run_width}}  {line}  {item.run.meta()['name']}".rstrip())
+    waiting = [item for item in snapshot.going if not item.slots]
     return lines + [f"{'...':{width}}  {item.run.id:{run_width}}  {item.state.name}" for item in waiting]
 
 
-def _jobs_in_words(found) -> list[str]:
+def _jobs_in_words(snapshot) -> list[str]:
     """Working background jobs; they take no slot."""
     from lps.scheduler.overview import left_in_words
 
     lines = []
-    for job in found.working:
+    for job in snapshot.working:
         share = "" if job.share is None else f"{100 * job.share:.0f} % of this phase, "
         words = f"{job.phase_in_words}, {share}{left_in_words(job.left)}"
         lines.append(clean_line(f"...  {job.id}  {words}  {job.title}", 300))
     return lines
 
 
-def _line_in_words(found, now: float) -> list[str]:
+def _line_in_words(snapshot, now: float) -> list[str]:
     from lps.scheduler.costs import span_in_words
     from lps.scheduler.overview import clock
     from lps.store import desired_state
 
-    counts = [f"{len(found.waiting)} waiting"] + [f"{found.held} of them on hold"] * bool(found.held)
-    paused = f"; paused since {clock(found.switch.since, now)}" if found.switch.paused else ""
+    counts = [f"{len(snapshot.waiting)} waiting"] + [f"{snapshot.held} of them on hold"] * bool(snapshot.held)
+    paused = f"; paused since {clock(snapshot.switch.since, now)}" if snapshot.switch.paused else ""
     lines = [", ".join(counts) + paused]
-    told = []
-    for item in found.waiting:
+    rows = []
+    for item in snapshot.waiting:
         words = [f"priority {item.wish.priority}"] if item.wish.priority else []
         words += [text] if (text := desired_state.in_words(item.wish, now)) else []
         words += [f"takes about {span_in_words(item.takes)}"] if item.takes is not None else []
-        told.append((item.run.id, ", ".join(words), item.run.meta()["name"]))
-    widths = [max((len(row[column]) for row in told), default=0) for column in (0, 1)]
-    for place, (name, words, title) in enumerate(told, 1):
-        lines.append(f"{place:4}  {name:{widths[0]}}  {words:{widths[1]}}  {title}".rstrip())
+        rows.append((item.run.id, ", ".join(words), item.run.meta()["name"]))
+    widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
+    for position, (name, words, title) in enumerate(rows, 1):
+        lines.append(f"{position:4}  {name:{widths[0]}}  {words:{widths[1]}}  {title}".rstrip())
     return lines
 
 
-def _as_json(found) -> dict:
+def _as_json(snapshot) -> dict:
     running = [
         {
             "run": item.run.id,
@@ -225,25 +225,25 @@ def _as_json(found) -> dict:
             "left_s": item.left_s,
             "left_range_s": item.left and [item.left.least, item.left.most],
         }
-        for item in found.going
+        for item in snapshot.going
     ]
     waiting = []
-    for item in found.waiting:
+    for item in snapshot.waiting:
         wish = {k: v for k, v in asdict(item.wish).items() if k in ("priority", "held", "retries", "retried")}
         times = {"seconds": item.seconds, "start": item.start, "end": item.end, "certain": item.certain}
         waiting.append({"run": item.run.id} | wish | {"not_before": item.wish.not_before or None} | times)
     return {
-        "paused": found.switch.paused,
-        "stands_still": not found.is_tended,
-        "problem": found.switch.problem,
-        "cpu_slots": found.switch.cpu_slots,
-        "slots": [{"slot": name, "free": not is_held} for name, is_held in found.slots.items()],
+        "paused": snapshot.switch.paused,
+        "stands_still": not snapshot.is_tended,
+        "problem": snapshot.switch.problem,
+        "cpu_slots": snapshot.switch.cpu_slots,
+        "slots": [{"slot": name, "free": not is_held} for name, is_held in snapshot.slots.items()],
         "running": running,
         "counts": [
             {"count": item.id, "state": item.state, "phase": item.phase, "share": item.share, "left_s": item.left_s}
-            for item in found.jobs
+            for item in snapshot.jobs
         ],
         "waiting": waiting,
-        "end": found.end,
-        "unknown": found.unknown,
+        "end": snapshot.end,
+        "unknown": snapshot.unknown,
     }

@@ -57,8 +57,8 @@ def search(options) -> int:
     if options.list:
         return _list(options)
     if options.search and not options.space:
-        found = searches.find_search(options.runs, options.search)
-        return _known(found, options)
+        search_found = searches.find_search(options.runs, options.search)
+        return _known(search_found, options)
     if options.search and options.name and options.search != options.name:
         raise UserError(
             "name", f"{shorten(options.search)} and {shorten(options.name)} are two different names for one search"
@@ -80,48 +80,49 @@ def search(options) -> int:
     )
     searches.load_optuna()
     searches.check_request(request)
-    found = searches.ask(request, options.runs)
+    search_found = searches.ask(request, options.runs)
     _say_request(request, options.runs)
-    return _carry_out(found, options)
+    return _carry_out(search_found, options)
 
 
-def _known(found, options) -> int:
+def _known(search_found, options) -> int:
     """Show, stop or go on with a search that there is."""
     from lps.studies import search as searches
     from lps.studies import search_results
 
     if options.stop:
-        searches.wish(found, "stop")
+        searches.wish(search_found, "stop")
         return 0
     if options.resume:
         if options.trials is not None or options.parallel is not None:
-            searches.extend(found, options.trials, options.parallel)
-        return _carry_out(found, options)
-    result = search_results.read_results(found)
+            searches.extend(search_found, options.trials, options.parallel)
+        return _carry_out(search_found, options)
+    result = search_results.read_results(search_found)
     print_json(_as_json(result)) if options.json else _show(result)
     return 0
 
 
-def _carry_out(found, options) -> int:
+def _carry_out(search_found, options) -> int:
     from lps.studies import search as searches
     from lps.studies import search_driver, search_results
 
     if options.background:
-        if not searches.begin(found):
-            say(f"{found.name} is already running")
-        print(found.name)
+        if not searches.begin(search_found):
+            say(f"{search_found.name} is already running")
+        print(search_found.name)
         return 0
     if options.lock is not None:
         os.set_inheritable(options.lock, False)
     else:
-        say(f"search {found.name}: runs are tagged {found.tag}; continue with: {_way_on(found.name, options.runs)}")
+        way_on = _way_on(search_found.name, options.runs)
+        say(f"search {search_found.name}: runs are tagged {search_found.tag}; continue with: {way_on}")
     try:
-        how = search_driver.begin_here(found, lambda line: print(line, flush=True), options.lock)
+        how = search_driver.begin_here(search_found, lambda line: print(line, flush=True), options.lock)
     except KeyboardInterrupt:
-        say(f"the search was stopped; its running runs continue. To resume: {_way_on(found.name, options.runs)}")
+        say(f"the search was stopped; its running runs continue. To resume: {_way_on(search_found.name, options.runs)}")
         return 130
     if options.lock is None:
-        result = search_results.read_results(found)
+        result = search_results.read_results(search_found)
         print_json(_as_json(result)) if options.json else _show(result)
     return 0 if how == "finished" else 1
 
@@ -156,11 +157,11 @@ def _list(options) -> int:
     from lps.studies import search_results
 
     rows = []
-    for found in searches.list_searches(options.runs):
+    for listed_search in searches.list_searches(options.runs):
         try:
-            rows.append(_row(found.name, search_results.read_results(found, with_importance=False)))
+            rows.append(_row(listed_search.name, search_results.read_results(listed_search, with_importance=False)))
         except UserError as error:
-            rows.append({"name": found.name, "state": "unreadable", "reason": str(error)})
+            rows.append({"name": listed_search.name, "state": "unreadable", "reason": str(error)})
     if options.json:
         print_json(rows)
         return 0
@@ -178,9 +179,9 @@ def _list(options) -> int:
 
 
 def _row(name: str, result) -> dict:
-    about = {"name": name, "state": result.state, "ended": result.ended, "trials": result.request.trials}
-    about |= {"objective": result.objective.name, "uses_hidden_labels": result.objective.hidden}
-    return about | {"best": result.best.value if result.best else None}
+    fields = {"name": name, "state": result.state, "ended": result.ended, "trials": result.request.trials}
+    fields |= {"objective": result.objective.name, "uses_hidden_labels": result.objective.hidden}
+    return fields | {"best": result.best.value if result.best else None}
 
 
 def _as_json(result) -> dict:
@@ -188,7 +189,7 @@ def _as_json(result) -> dict:
     from lps.studies import search_results
 
     best = result.best
-    again = search_results.sweep_command(result.request, best) if best else ""
+    repeat_command = search_results.sweep_command(result.request, best) if best else ""
     objective = {"name": result.objective.name, "title": result.objective.title, "words": result.objective.words}
     return {
         "name": result.request.name,
@@ -198,7 +199,7 @@ def _as_json(result) -> dict:
         "seeds": list(result.request.seeds),
         "trials": [_trial(trial) for trial in result.trials],
         "asked_trials": result.request.trials,
-        "best": _trial(best) | {"again": again} if best else None,
+        "best": _trial(best) | {"again": repeat_command} if best else None,
         "importance": {"shares": dict(result.importance), "from_trials": len(result.complete),
                        "caution": search_results.caution(result)},
     }  # fmt: skip

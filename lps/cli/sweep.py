@@ -49,60 +49,60 @@ def sweep(options) -> int:
 
     if options.list_presets:
         return _list_presets(options.json)
-    asked, on = _asked(options), place(options)
+    request, on = _asked(options), place(options)
     launcher.check_wish(options.retries, None, on)
     if options.dry_run:
-        return _tell(sweeps.sketch(asked, options.runs, options.name), options, on)
-    wanted = sweeps.sketch(asked, options.runs, options.name)
-    _check([item.config for item in wanted.items], here=on is None)
-    estimate = sweeps.estimate(wanted, options.runs)
-    say(_sweep_in_words(wanted, estimate, on))
-    _say_what_is_large(wanted, options, here=on is None)
-    wanted = sweeps.start(wanted, options.runs, retries=options.retries, on=on)
-    code = _await(wanted.items) if options.wait else 0
+        return _tell(sweeps.sketch(request, options.runs, options.name), options, on)
+    planned = sweeps.sketch(request, options.runs, options.name)
+    _check([item.config for item in planned.items], on_this_machine=on is None)
+    estimate = sweeps.estimate(planned, options.runs)
+    say(_sweep_in_words(planned, estimate, on))
+    _say_what_is_large(planned, options, on_this_machine=on is None)
+    planned = sweeps.start(planned, options.runs, retries=options.retries, on=on)
+    code = _await(planned.items) if options.wait else 0
     if options.json:
-        print_json(_as_json(wanted, estimate))
+        print_json(_as_json(planned, estimate))
         return code
-    for item in wanted.items:
+    for item in planned.items:
         print(item.run.folder)
     return code
 
 
-def _tell(wanted, options, on) -> int:
+def _tell(planned, options, on) -> int:
     """What would be started; ends with what stands in the way of it, if anything does."""
     from lps.studies import sweeps
 
-    estimate = sweeps.estimate(wanted, options.runs)
-    say(_sweep_in_words(wanted, estimate, on))
+    estimate = sweeps.estimate(planned, options.runs)
+    say(_sweep_in_words(planned, estimate, on))
     if options.json:
-        print_json(_as_json(wanted, estimate))
-    for item in () if options.json else wanted.items:
+        print_json(_as_json(planned, estimate))
+    for item in () if options.json else planned.items:
         print(f"{item.action:8} {item.label}" + (f"  {item.run.id}, {item.state.name}" if item.run else ""))
-    _check([item.config for item in wanted.items], here=on is None)
-    _say_what_is_large(wanted, options, here=on is None)
+    _check([item.config for item in planned.items], on_this_machine=on is None)
+    _say_what_is_large(planned, options, on_this_machine=on is None)
     return 0
 
 
-def _say_what_is_large(wanted, options, here: bool) -> None:
+def _say_what_is_large(planned, options, on_this_machine: bool) -> None:
     """What the runs may find too little of: the disk, and the GPUs where they go to those of this machine."""
     from lps.scheduler.preflight import crowding, shortage
 
-    configs = [item.config for item in wanted.items if item.action != "exists"]
-    for words in filter(None, (shortage(configs, options.runs), *(crowding(configs) if here else ()))):
+    configs = [item.config for item in planned.items if item.action != "exists"]
+    for words in filter(None, (shortage(configs, options.runs), *(crowding(configs) if on_this_machine else ()))):
         say(words)
 
 
-def _check(configs, here: bool = True) -> None:
+def _check(configs, on_this_machine: bool = True) -> None:
     """Everything that has to be there before a run folder is made; raises `UserError`."""
     from lps.scheduler import start_check
     from lps.studies import sweeps
 
-    sweeps.check_sweep(configs, here, start_check.check_start)
+    sweeps.check_sweep(configs, on_this_machine, start_check.check_start)
 
 
-def _as_json(wanted, estimate) -> dict:
-    runs = [_item_as_json(item) for item in wanted.items]
-    return {"name": wanted.name, "tag": wanted.tag, "estimate": asdict(estimate), "runs": runs}
+def _as_json(planned, estimate) -> dict:
+    runs = [_item_as_json(item) for item in planned.items]
+    return {"name": planned.name, "tag": planned.tag, "estimate": asdict(estimate), "runs": runs}
 
 
 def _asked(options):
@@ -115,8 +115,8 @@ def _asked(options):
         how = {"mode": options.mode, "samples": options.samples, "sample_seed": options.sample_seed}
         texts = (options.dataset or "digits", options.method or "lps", "0" if options.seeds is None else options.seeds)
         return sweep_layout.read_layout(*texts, options.settings, options.varied, **how)
-    taken = {"--method": options.method, "--vary": options.varied, "--samples": options.samples}
-    for name in (name for name, value in taken.items() if value):
+    options_given = {"--method": options.method, "--vary": options.varied, "--samples": options.samples}
+    for name in (name for name, value in options_given.items() if value):
         raise UserError(
             name, f"cannot be combined with --preset: {shown(options.preset, 60)} defines its own variations"
         )
@@ -133,8 +133,16 @@ def _list_presets(as_json: bool) -> int:
     for preset in presets.PRESETS.values():
         row = {"name": preset.name, "title": preset.title, "place": preset.place}
         try:
-            asked = {scale: presets.PresetRequest(preset.name, scale) for scale in presets.SCALES}
-            rows.append(row | {"runs": {scale: len(presets.sheet(one).runs()) for scale, one in asked.items()}})
+            request_by_scale = {scale: presets.PresetRequest(preset.name, scale) for scale in presets.SCALES}
+            rows.append(
+                row
+                | {
+                    "runs": {
+                        scale: len(presets.sheet(scale_request).runs())
+                        for scale, scale_request in request_by_scale.items()
+                    }
+                }
+            )
         except UserError as error:  # the file of one of its methods or data sets is broken
             rows.append(row | {"broken": str(error)})
     if as_json:
@@ -146,21 +154,21 @@ def _list_presets(as_json: bool) -> int:
     return 0
 
 
-def _sweep_in_words(wanted, estimate, on) -> str:
+def _sweep_in_words(planned, estimate, on) -> str:
     """How many runs there are and what becomes of them; which of them stay where they wait; what they will cost."""
     from lps.scheduler.costs import span_in_words
     from lps.studies import sweep_layout
     from lps.studies.sweeps import from_kept, staying_in_words
 
-    counts = ", ".join(f"{wanted.count(a)} {a}" for a in ("new", "exists", "resumed") if wanted.count(a))
-    lines = [f"{wanted.tag}: {counted(len(wanted.items), 'run')} ({counts})"]
-    lines += [staying] if (staying := staying_in_words(wanted.items, on)) else []
-    asked = from_kept(wanted.asked)
-    lines += sweep_layout.redundant(asked) if isinstance(asked, sweep_layout.SweepSpec) else []
-    known = estimate.runs - estimate.missing
-    if known:
+    counts = ", ".join(f"{planned.count(a)} {a}" for a in ("new", "exists", "resumed") if planned.count(a))
+    lines = [f"{planned.tag}: {counted(len(planned.items), 'run')} ({counts})"]
+    lines += [staying] if (staying := staying_in_words(planned.items, on)) else []
+    request = from_kept(planned.asked)
+    lines += sweep_layout.redundant(request) if isinstance(request, sweep_layout.SweepSpec) else []
+    num_known = estimate.runs - estimate.missing
+    if num_known:
         cost = f"about {span_in_words(estimate.span)} one after another and {data_size(estimate.bytes)}"
-        lines.append(f"{known} of {estimate.runs} to do: {cost}, estimated from finished and recorded runs")
+        lines.append(f"{num_known} of {estimate.runs} to do: {cost}, estimated from finished and recorded runs")
     if estimate.missing:
         lines.append(f"time and disk unknown: no finished run of {', '.join(estimate.unknown)} yet")
     return "\n".join(lines)

@@ -84,18 +84,18 @@ def _count_classes(options) -> int | None:
     background_jobs.end_when_cancelled(class_count.path_of(config, options.runs))
     show = background_jobs.silent if options.begun else CountBar()
     try:
-        found = search(config, options.runs, options.most, say, options.begun, show)
+        count = search(config, options.runs, options.most, say, options.begun, show)
     except background_jobs.Cancelled as error:
         say(str(error))
         return 130
     if options.json:
-        print_json(class_count.as_json(found) | {"novel": found.novel, "plausible": found.plausible})
+        print_json(class_count.as_json(count) | {"novel": count.novel, "plausible": count.plausible})
         return
     print("classes  accuracy on labels  silhouette")
-    for number, accuracy, silhouette in zip(found.numbers, found.accuracy, found.silhouette):
-        chosen = "  <- chosen" if number == found.total else ""
-        print(f"{number:7}  {accuracy:18.3f}  {silhouette:10.3f}{chosen}")
-    print(f"{found.in_words}: --set split.num_novel={found.novel}")
+    for number, accuracy, silhouette in zip(count.numbers, count.accuracy, count.silhouette):
+        mark = "  <- chosen" if number == count.total else ""
+        print(f"{number:7}  {accuracy:18.3f}  {silhouette:10.3f}{mark}")
+    print(f"{count.in_words}: --set split.num_novel={count.novel}")
 
 
 def wait_without_spinning() -> None:
@@ -114,9 +114,9 @@ def _begin(options, **wish) -> Run:
     from lps.scheduler.preflight import crowding, prior_advice, shortage
     from lps.settings.backbone_names import ABOUT_LABELS
 
-    here = wish.get("on") is None
-    config = checked_config(options, here=here)
-    for words in (shortage([config], options.runs), *(crowding([config]) if here else ())):
+    on_this_machine = wish.get("on") is None
+    config = checked_config(options, on_this_machine=on_this_machine)
+    for words in (shortage([config], options.runs), *(crowding([config]) if on_this_machine else ())):
         if words:
             say(words)
     if config.rests_on_labels:
@@ -126,10 +126,10 @@ def _begin(options, **wish) -> Run:
     return submit.begin(options.runs, [submit.RunRequest(config, options.name)], **wish)[0]
 
 
-def checked_config(options, usual: Mapping[str, object] = MappingProxyType({}), here: bool = True) -> Config:
+def checked_config(options, usual: Mapping[str, object] = MappingProxyType({}), on_this_machine: bool = True) -> Config:
     """The checked config of the options, before anything is written. usual: settings where nobody says otherwise.
 
-    here: whether the run is for this machine.
+    on_this_machine: whether the run is for this machine.
     """
     from lps.scheduler import start_check, submit
 
@@ -137,12 +137,12 @@ def checked_config(options, usual: Mapping[str, object] = MappingProxyType({}), 
         name = text.partition("=")[0].strip()
         if name in ("dataset", "method"):
             raise UserError(name, f"cannot be set with --set; use --{name}")
-    own = {"dataset": options.dataset, "method": options.method}
-    own["seed"] = protocol_parameters()["seed"].parse(options.seed)
-    asked = parse_settings(options.settings, options.method)
-    lighter = submit.light_settings(options.dataset, dict(usual) | asked, here) if options.light else {}
-    config = configure(lighter | dict(usual) | own | asked)
-    submit.check_configs([config], here, fetch=True, judge=start_check.check_start)
+    base = {"dataset": options.dataset, "method": options.method}
+    base["seed"] = protocol_parameters()["seed"].parse(options.seed)
+    settings = parse_settings(options.settings, options.method)
+    lighter = submit.light_settings(options.dataset, dict(usual) | settings, on_this_machine) if options.light else {}
+    config = configure(lighter | dict(usual) | base | settings)
+    submit.check_configs([config], on_this_machine, fetch=True, judge=start_check.check_start)
     _tell_skipped(config)
     return config
 

@@ -52,8 +52,8 @@ def advise_prior(label_counts: Sequence[int] | np.ndarray, config: Config) -> Pr
 
 def class_sizes(split: Split, truth: np.ndarray) -> np.ndarray:
     """int64: training images of every class by class id, as far as known; truth: see `true_shares`."""
-    found = truth[split.training]
-    return np.bincount(found[found >= 0], minlength=split.classes.total)
+    truth_of_training = truth[split.training]
+    return np.bincount(truth_of_training[truth_of_training >= 0], minlength=split.classes.total)
 
 
 def true_shares(split: Split, truth: np.ndarray) -> np.ndarray | None:

@@ -21,8 +21,8 @@ def jittered(images: Tensor, generator: torch.Generator, *, strength: float, hue
     factors = uniform(images, max(0, 1 - strength), 1 + strength, generator, 3)
     turns = uniform(images, -hue, hue, generator)
     rank = uniform(images, 0, 1, generator, 4)
-    chosen = chance(images, probability, generator)
-    factors = torch.where(chosen.view(-1, 1), factors, 1)
+    applies = chance(images, probability, generator)
+    factors = torch.where(applies.view(-1, 1), factors, 1)
     order = rank[:, :HUE].argsort(dim=1)
     before_hue = rank[:, :HUE] < rank[:, HUE:]
     for due in (before_hue, ~before_hue):
@@ -30,7 +30,7 @@ def jittered(images: Tensor, generator: torch.Generator, *, strength: float, hue
         for kind in order.unbind(1):
             images = scaled(images, kind, due_factors.gather(1, kind.view(-1, 1)).squeeze(1))
         if due is before_hue:
-            images = hue_turned(images, turns * chosen)
+            images = hue_turned(images, turns * applies)
     return images
 
 
@@ -57,9 +57,9 @@ def hue_turned(images: Tensor, turns: Tensor) -> Tensor:
     sixth = torch.lerp(green - blue, sixth, not_red).div_(chroma.clamp(min=1e-8)).add_(6 * turns.view(-1, 1, 1))
     parts = []
     for offset in (5, 3, 1):
-        place = sixth + offset
-        place -= (place / 6).floor_().mul_(6)  # a third of the time of torch.remainder
-        parts.append(value - torch.minimum(place, 4 - place).clamp_(0, 1).mul_(chroma))
+        sector = sixth + offset
+        sector -= (sector / 6).floor_().mul_(6)  # a third of the time of torch.remainder
+        parts.append(value - torch.minimum(sector, 4 - sector).clamp_(0, 1).mul_(chroma))
     return torch.stack(parts, dim=1)
 
 
@@ -90,7 +90,7 @@ def _luma(images: Tensor) -> Tensor:
 
 def _gaussian(sigma: Tensor, side: int) -> Tensor:
     """Matrices (n, side, side) with rows proportional to exp(-(i - j)^2 / (2 sigma^2)) for |i - j| <= side / 20."""
-    place = torch.arange(side, device=sigma.device)
-    distance = (place.view(-1, 1) - place).abs()
+    position = torch.arange(side, device=sigma.device)
+    distance = (position.view(-1, 1) - position).abs()
     weight = torch.exp(-0.5 * (distance / sigma.view(-1, 1, 1)) ** 2) * (distance <= side // 20)
     return weight / weight.sum(dim=2, keepdim=True)

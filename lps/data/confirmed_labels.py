@@ -44,50 +44,50 @@ class Confirmed:
     @property
     def digest(self) -> str:
         """A name for which images have which class."""
-        found = hashlib.sha256("\n".join(self.names).encode("utf-8", "surrogatepass"))
+        checksum = hashlib.sha256("\n".join(self.names).encode("utf-8", "surrogatepass"))
         for ids in (self.images, self.given, self.rows):
-            found.update(np.ascontiguousarray(ids, np.int64).tobytes() + b"|")
-        return found.hexdigest()[:DIGITS]
+            checksum.update(np.ascontiguousarray(ids, np.int64).tobytes() + b"|")
+        return checksum.hexdigest()[:DIGITS]
 
 
-def added(split: Split, labels: np.ndarray, known: int, confirmed: Confirmed) -> tuple[Split, np.ndarray]:
+def added(split: Split, labels: np.ndarray, num_classes: int, confirmed: Confirmed) -> tuple[Split, np.ndarray]:
     """(the split with the confirmed labels, class id of every image); raises `UserError` where they do not fit it.
 
-    labels: int64 (n,), original class ids, -1 unknown; known: how many classes the data set has. Withheld and test
-    images stay as they are. A new class whose name is that of a class of the data set has that one's id, so that scores
-    know which pictures are meant; any other is a class that the data set does not have.
+    labels: int64 (n,), original class ids, -1 unknown; num_classes: how many classes the data set has. Withheld and
+    test images stay as they are. A new class whose name is that of a class of the data set has that one's id, so that
+    scores know which pictures are meant; any other is a class that the data set does not have.
     """
     free = np.setdiff1d(split.unlabeled, split.validation)
     if not np.isin(confirmed.images, free).all():
         raise UserError(SETTING, "lists images that are not unlabeled here; the data set or its split has changed")
-    found = replace(
-        _renumbered(split, known, confirmed.names),
+    extended = replace(
+        _renumbered(split, num_classes, confirmed.names),
         labeled=np.union1d(split.labeled, confirmed.images),
         unlabeled=np.setdiff1d(split.unlabeled, confirmed.images),
         confirmed=confirmed.images,
     )
-    if len(confirmed.given) and not 0 <= confirmed.given.min() <= confirmed.given.max() < found.classes.seen:
-        raise UserError(SETTING, f"has classes that are not among the {found.classes.seen} seen classes")
-    if len(found.unlabeled) < found.classes.total:
-        left = f"leaves {counted(len(found.unlabeled), 'unlabeled image')} for {found.classes.total} classes"
-        raise UserError(SETTING, f"{left}; label fewer pictures: only the confident ones or those you reviewed")
-    truth = found.targets(labels)
+    if len(confirmed.given) and not 0 <= confirmed.given.min() <= confirmed.given.max() < extended.classes.seen:
+        raise UserError(SETTING, f"has classes that are not among the {extended.classes.seen} seen classes")
+    if len(extended.unlabeled) < extended.classes.total:
+        reason = f"leaves {counted(len(extended.unlabeled), 'unlabeled image')} for {extended.classes.total} classes"
+        raise UserError(SETTING, f"{reason}; label fewer pictures: only the confident ones or those you reviewed")
+    truth = extended.targets(labels)
     truth[confirmed.images] = confirmed.given
-    return found, truth
+    return extended, truth
 
 
-def _renumbered(split: Split, known: int, names: tuple[str, ...]) -> Split:
+def _renumbered(split: Split, num_classes: int, names: tuple[str, ...]) -> Split:
     """The split with classes of these names after its seen ones, and as many novel ones as it has."""
-    seen, own = split.classes.seen, {}
-    hidden = [(int(label), name) for label, name in zip(split.class_order, split.class_names) if label < known]
+    seen, novel_by_name = split.classes.seen, {}
+    hidden = [(int(label), name) for label, name in zip(split.class_order, split.class_names) if label < num_classes]
     for label, name in hidden[seen:]:
-        own[name.casefold()] = label
-    meant = [own.pop(name.casefold(), None) for name in names]
-    strangers = iter(range(known, known + len(names)))
-    new = [next(strangers) if label is None else label for label in meant]
+        novel_by_name[name.casefold()] = label
+    confirmed_novel = [novel_by_name.pop(name.casefold(), None) for name in names]
+    strangers = iter(range(num_classes, num_classes + len(names)))
+    new = [next(strangers) if label is None else label for label in confirmed_novel]
     rest = [(label, name) for label, name in hidden[seen:] if label not in new]
     nameless = range(max(0, split.classes.novel - len(rest)))
-    first = known + sum(label is None for label in meant)
+    first = num_classes + sum(label is None for label in confirmed_novel)
     order = [*split.class_order[:seen].tolist(), *new, *(label for label, _ in rest), *(first + i for i in nameless)]
     titles = [*split.class_names[:seen], *names, *(name for _, name in rest)]
     titles += [f"cluster {len(titles) + i}" for i in nameless]

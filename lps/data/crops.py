@@ -133,15 +133,15 @@ def resizing(
     pixels that the window touches, unless `is_cut` is False: then all of the side is resized first and the window cut
     out of that. Start and length may lie between pixels. The order of the rows is reversed where `mirror` (n,) says so.
     """
-    place = torch.arange(old, device=start.device)
+    column = torch.arange(old, device=start.device)
     ratio = (length / new).view(-1, 1, 1)
     new_place = torch.arange(new, device=start.device).view(-1, 1) + 0.5
     if mirror is not None:
         new_place = torch.where(mirror.view(-1, 1, 1), new - new_place, new_place)
     centre = start.view(-1, 1, 1) + new_place * ratio
-    weight = (1 - (place + 0.5 - centre).abs() / ratio.clamp(min=1)).clamp(min=0)
+    weight = (1 - (column + 0.5 - centre).abs() / ratio.clamp(min=1)).clamp(min=0)
     if is_cut:
-        inside = (place + 1 > start.view(-1, 1)) & (place < (start + length).view(-1, 1))
+        inside = (column + 1 > start.view(-1, 1)) & (column < (start + length).view(-1, 1))
         weight = weight * inside.unsqueeze(1)
     return weight / weight.sum(dim=2, keepdim=True)
 
@@ -182,11 +182,11 @@ def random_crop(
 
     As torchvision's Resize, RandomCrop and RandomHorizontalFlip; float32 in [0, 1]. sizes: as in `resized_crop`.
     """
-    own = torch.cat(_sides(images, sizes), dim=1)
-    asked = own * short_side // own.amin(dim=1, keepdim=True)
+    own_sizes = torch.cat(_sides(images, sizes), dim=1)
+    target_sizes = own_sizes * short_side // own_sizes.amin(dim=1, keepdim=True)
     windows = []
     for axis, old in enumerate(images.shape[-2:]):
-        start, ratio = position(images, asked[:, axis] - size + 1, generator), old / asked[:, axis]
+        start, ratio = position(images, target_sizes[:, axis] - size + 1, generator), old / target_sizes[:, axis]
         windows.append((start * ratio, size * ratio, old))
     mirror = chance(images, 0.5, generator)
     rows, columns = (
@@ -198,11 +198,17 @@ def random_crop(
 
 def _central_of_squeezed(images: Tensor, sizes: Tensor, short_side: int, size: int) -> Tensor:
     """`central` of images that had other proportions, in one step; as torchvision's Resize and CenterCrop place it."""
-    asked = sizes * short_side // sizes.amin(dim=1, keepdim=True)
-    start = ((asked - size).double() / 2).round()
+    target_sizes = sizes * short_side // sizes.amin(dim=1, keepdim=True)
+    start = ((target_sizes - size).double() / 2).round()
     sides = images.shape[-2:]
     rows, columns = (
-        resizing((start[:, axis] * old / asked[:, axis]).float(), size * old / asked[:, axis], old, size, is_cut=False)
+        resizing(
+            (start[:, axis] * old / target_sizes[:, axis]).float(),
+            size * old / target_sizes[:, axis],
+            old,
+            size,
+            is_cut=False,
+        )
         for axis, old in enumerate(sides)
     )
     return multiplied(images.float().div_(255), rows, columns).clamp_(0, 1)
@@ -226,14 +232,14 @@ def _window(images: Tensor, side: int, padding: int, generator) -> Tensor:
     return start.view(-1, 1) + torch.arange(side, device=images.device)
 
 
-def _mirrored(places: Tensor, side: int) -> Tensor:
+def _mirrored(positions: Tensor, side: int) -> Tensor:
     """Places outside of 0 .. side-1 mirrored at the first and last pixel."""
-    return side - 1 - (side - 1 - places.abs()).abs()
+    return side - 1 - (side - 1 - positions.abs()).abs()
 
 
 def _strip(images: Tensor, side: int, generator) -> Tensor:
     """(n, side) booleans: a strip of half the side and a pixel, from half of that before a uniform place on."""
     half = side // 2
     start = (uniform(images, 0, side, generator) - half / 2).clamp(min=0).long().view(-1, 1)
-    place = torch.arange(side, device=images.device)
-    return (place >= start) & (place <= start + half)
+    column = torch.arange(side, device=images.device)
+    return (column >= start) & (column <= start + half)

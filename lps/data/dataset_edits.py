@@ -18,31 +18,35 @@ _PIECE = 256  # images in memory at a time
 
 def name_of(images: Images) -> str:
     """A name for the labels of a whole data set, by which decisions know that its numbers mean the same pictures."""
-    found = hashlib.sha256(np.ascontiguousarray(images.labels, np.int64).tobytes())
-    found.update(f"{images.num_test} {images.class_names}".encode("utf-8", "surrogatepass"))
-    return found.hexdigest()[:12]
+    checksum = hashlib.sha256(np.ascontiguousarray(images.labels, np.int64).tobytes())
+    checksum.update(f"{images.num_test} {images.class_names}".encode("utf-8", "surrogatepass"))
+    return checksum.hexdigest()[:12]
 
 
-def carried_out(images: Images, keys: Sequence[Key], of: str, said: Decided, source: tuple, content: str) -> Images:
+def carried_out(
+    images: Images, keys: Sequence[Key], dataset_name: str, decisions: Decided, source: tuple, content: str
+) -> Images:
     """The images without those left out, labeled as was said; raises `UserError` where that is not about them.
 
-    keys: one an image; of: `name_of` the whole data set, "" where pictures are files. Decisions about files that are
-    gone mean nothing. source, content: as of `kept`, for pixels that are too many for the memory.
+    keys: one an image; dataset_name: `name_of` the whole data set, "" where pictures are files. Decisions about files
+    that are gone mean nothing. source, content: as of `kept`, for pixels that are too many for the memory.
     """
-    if said.of - {of}:
+    if decisions.of - {dataset_name}:
         raise UserError(
             SETTING, f"was made for other pictures than the data set has now; choose {NOTHING} to ignore it"
         )
-    known = {name: label for label, name in enumerate(images.class_names)} | {UNKNOWN: -1}
-    if lost := sorted(set(said.labels.values()) - set(known)):
+    label_by_name = {name: label for label, name in enumerate(images.class_names)} | {UNKNOWN: -1}
+    if lost := sorted(set(decisions.labels.values()) - set(label_by_name)):
         raise UserError(
             SETTING,
             f"gives pictures the label {shorten(lost[0])}, which is not a class any more; choose {NOTHING} "
             "to ignore it",
         )
-    labels = np.array([known[said.labels[key]] if key in said.labels else -2 for key in keys], np.int64)
+    labels = np.array(
+        [label_by_name[decisions.labels[key]] if key in decisions.labels else -2 for key in keys], np.int64
+    )
     labels = np.where(labels == -2, images.labels, labels)
-    ids = np.flatnonzero([key not in said.left_out for key in keys])
+    ids = np.flatnonzero([key not in decisions.left_out for key in keys])
     if not len(ids):
         raise UserError(SETTING, f"leaves out all {counted(len(keys), 'picture')}; choose {NOTHING} to ignore it")
     images = replace(images, labels=labels)

@@ -139,8 +139,8 @@ def _look(backbone: nn.Module, images: Tensor) -> Tensor:
 
 
 def _digest_of_weights(backbone: nn.Module) -> str:
-    found = hashlib.sha256()
+    checksum = hashlib.sha256()
     for name, value in backbone.state_dict().items():
-        found.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
-        found.update(value.detach().cpu().contiguous().numpy().reshape(-1).view(np.uint8))
-    return found.hexdigest()
+        checksum.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
+        checksum.update(value.detach().cpu().contiguous().numpy().reshape(-1).view(np.uint8))
+    return checksum.hexdigest()

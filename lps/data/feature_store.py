@@ -53,8 +53,8 @@ class _Piece:
     def of_line(cls, line: bytes) -> "_Piece | None":
         """None for what is no such line."""
         try:
-            told = json.loads(line)
-            piece = cls(int(told["rows"]), str(told["sha256"]), float(told["s"]))
+            fields = json.loads(line)
+            piece = cls(int(fields["rows"]), str(fields["sha256"]), float(fields["s"]))
         except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
             return None
         return piece if 0 <= piece.seconds < 1e9 else None
@@ -142,8 +142,11 @@ class Store:
     def _state(self, view: str) -> dict[str, object]:
         """What changes with every write to a table or its lines, and with a copy of them."""
         both = [os.stat(path, follow_symlinks=False) for path in (self.table(view), self._journal(view))]
-        places = [[about.st_dev, about.st_ino, about.st_size] for about in both]
-        return {"places": places, "times": [time for about in both for time in (about.st_mtime_ns, about.st_ctime_ns)]}
+        files = [[status.st_dev, status.st_ino, status.st_size] for status in both]
+        return {
+            "places": files,
+            "times": [time for status in both for time in (status.st_mtime_ns, status.st_ctime_ns)],
+        }
 
     def _is_sound(self, view: str, number: int, pieces: Sequence[_Piece]) -> bool:
         with open_regular(self.table(view)) as file:
@@ -189,11 +192,11 @@ def _drawn(count: int) -> list[int]:
 
 
 def _digest_of(file, size: int) -> str:
-    found = hashlib.sha256()
+    checksum = hashlib.sha256()
     while size > 0 and (part := file.read(min(size, _BLOCK))):
-        found.update(part)
+        checksum.update(part)
         size -= len(part)
-    return found.hexdigest() if size == 0 else ""
+    return checksum.hexdigest() if size == 0 else ""
 
 
 def _cut_to(descriptor: int, size: int) -> None:
@@ -207,9 +210,9 @@ def home() -> Path:
     return cache_folder() / "features"
 
 
-def named(dataset: str, about: Mapping[str, object]) -> str:
+def named(dataset: str, facts: Mapping[str, object]) -> str:
     """The key of a store: the data set, and a digest of everything that the features depend on."""
-    text = json.dumps({"format": _FORMAT} | dict(about), sort_keys=True)
+    text = json.dumps({"format": _FORMAT} | dict(facts), sort_keys=True)
     return f"{dataset}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
@@ -236,9 +239,9 @@ def made(
     what computes. Where another process is making the store, waits for it; where that dies, goes on from what it left.
     Raises `OSError` where the disk does not take it; what was done by then stays, and counts.
     """
-    found = opened(key, views)
-    if found is not None:
-        return found
+    store = opened(key, views)
+    if store is not None:
+        return store
     folder = home() / key
     waiting = Store(folder, count, 0)
 
@@ -334,8 +337,8 @@ def _look(store: Store) -> StoredEntry:
     except OSError:
         names, size = [], 0
     pieces = {view: store.pieces(view) for view in names}
-    rows = {view: sum(piece.rows for piece in found) for view, found in pieces.items()}
-    seconds = sum(piece.seconds for found in pieces.values() for piece in found)
+    rows = {view: sum(piece.rows for piece in view_pieces) for view, view_pieces in pieces.items()}
+    seconds = sum(piece.seconds for view_pieces in pieces.values() for piece in view_pieces)
     return StoredEntry(store, _facts_of(store.folder), rows, seconds, size, locks.is_held(store.lock))
 
 

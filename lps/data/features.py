@@ -76,19 +76,19 @@ class StoredFeatures:
         ids = ids if self.rows is None else self.rows[ids]
         if noise is not None and noise.device != self.home:  # the order of tables on the host is decided there
             noise = torch.Generator(self.home).manual_seed(noise.initial_seed())
-        orders, used, found = {}, dict.fromkeys(views, 0), []
+        orders, used, drawn_views = {}, dict.fromkeys(views, 0), []
         for kind in views:
             tables = self.tables[kind]
             if len(tables) > 1 and kind not in orders:
                 draws = torch.rand(len(ids), len(tables), generator=noise, device=noise.device)
                 orders[kind] = draws.argsort(dim=1)
             if kind in orders:
-                found.append(self._there(_drawn(tables, orders[kind][:, used[kind] % len(tables)], ids)))
+                drawn_views.append(self._there(_drawn(tables, orders[kind][:, used[kind] % len(tables)], ids)))
             else:
-                found.append(self._there(tables[0][ids]))
+                drawn_views.append(self._there(tables[0][ids]))
             used[kind] += 1
         lap("read")
-        return found
+        return drawn_views
 
     def _there(self, rows: Tensor) -> Tensor:
         """Rows of a table on the device, without waiting for it."""
@@ -109,20 +109,20 @@ class StoredFeatures:
             digest.update(self.rows.cpu().numpy())
 
 
-def _drawn(tables: Sequence[Tensor], chosen: Tensor, ids: Tensor) -> Tensor:
+def _drawn(tables: Sequence[Tensor], table_of_image: Tensor, ids: Tensor) -> Tensor:
     """Row i of the table that chosen[i] says, for every image."""
-    if chosen.device.type == "cuda":
-        return _drawn_from_all(tables, chosen, ids)
+    if table_of_image.device.type == "cuda":
+        return _drawn_from_all(tables, table_of_image, ids)
     out = tables[0].new_empty((len(ids), tables[0].shape[1]))
     for number, table in enumerate(tables):
-        mine = (chosen == number).nonzero().squeeze(1)
-        out[mine] = table[ids[mine]]
+        selected = (table_of_image == number).nonzero().squeeze(1)
+        out[selected] = table[ids[selected]]
     return out
 
 
-def _drawn_from_all(tables: Sequence[Tensor], chosen: Tensor, ids: Tensor) -> Tensor:
+def _drawn_from_all(tables: Sequence[Tensor], table_of_image: Tensor, ids: Tensor) -> Tensor:
     """As `_drawn`, reading more: a GPU would be waited for to know which rows of a table are needed."""
-    return torch.stack([table[ids] for table in tables])[chosen, torch.arange(len(ids), device=ids.device)]
+    return torch.stack([table[ids] for table in tables])[table_of_image, torch.arange(len(ids), device=ids.device)]
 
 
 def of(config: Config, images: Pictures, report: Report, should_stop: Callable[[], bool]) -> StoredFeatures | None:
@@ -130,10 +130,10 @@ def of(config: Config, images: Pictures, report: Report, should_stop: Callable[[
 
     report: pictures that are done, over all views, and all.
     """
-    images, kept = _undecided(config, images)
+    images, kept_ids = _undecided(config, images)
     store = _store_of(config, images, _table_names(config), report, should_stop)
-    found = None if store is None else read(config, store, images.device)
-    return found if found is None or kept is None else found.part(kept)
+    stored = None if store is None else read(config, store, images.device)
+    return stored if stored is None or kept_ids is None else stored.part(kept_ids)
 
 
 def make(config: Config, report: Report, should_stop: Callable[[], bool]) -> Store | None:
@@ -151,11 +151,11 @@ def plain(
     """Features of every picture of the config's data set, float16 (n, d), mapped from their file; computed where they
     are not there yet. None when asked to stop meanwhile; raises `UserError`.
     """
-    found = plain_alone(config, pictures(sources.of(config), resolve_device(config.device)), report, should_stop)
-    if found is None:
+    stored = plain_alone(config, pictures(sources.of(config), resolve_device(config.device)), report, should_stop)
+    if stored is None:
         return None
-    table = found.tables["plain"][0].numpy()
-    return table if found.rows is None else table[found.rows.numpy()]
+    table = stored.tables["plain"][0].numpy()
+    return table if stored.rows is None else table[stored.rows.numpy()]
 
 
 def plain_alone(
@@ -165,21 +165,21 @@ def plain_alone(
     should_stop: Callable[[], bool] = lambda: False,
 ) -> StoredFeatures | None:
     """As `of`, with the plain view alone, mapped from its file: for who looks and does not train."""
-    images, kept = _undecided(config, images)
+    images, kept_ids = _undecided(config, images)
     store = _store_of(config, images, ["plain"], report, should_stop)
     if store is None:
         return None
-    found = StoredFeatures({"plain": (torch.from_numpy(_mapped(store, "plain")),)}, store.key, images.device)
-    return found if kept is None else found.part(kept)
+    stored = StoredFeatures({"plain": (torch.from_numpy(_mapped(store, "plain")),)}, store.key, images.device)
+    return stored if kept_ids is None else stored.part(kept_ids)
 
 
 def _undecided(config: Config, images: Pictures) -> tuple[Pictures, np.ndarray | None]:
     """(the images as their files say, which of them `images` are; None: all), for one store of both."""
-    kept = sources.kept_ids(config)
-    if kept is None:
+    kept_ids = sources.kept_ids(config)
+    if kept_ids is None:
         return images, None
-    asked = sources.source(config)._replace(decisions=None)
-    return pictures(sources.load(*asked), images.device), kept
+    undecided = sources.source(config)._replace(decisions=None)
+    return pictures(sources.load(*undecided), images.device), kept_ids
 
 
 def _table_names(config: Config) -> list[str]:
@@ -196,7 +196,7 @@ def read(config: Config, store: Store, device: torch.device) -> StoredFeatures:
     for name in names:
         mapped = torch.from_numpy(_mapped(store, name))
         tables.setdefault(name.partition("-")[0], []).append(mapped.to(device) if is_copied else mapped)
-    return StoredFeatures({kind: tuple(found) for kind, found in tables.items()}, store.key, device)
+    return StoredFeatures({kind: tuple(tables_of_kind) for kind, tables_of_kind in tables.items()}, store.key, device)
 
 
 def _mapped(store: Store, name: str) -> np.ndarray:

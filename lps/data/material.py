@@ -53,11 +53,11 @@ class Material:
         return digest == self.digest or (self.digest.startswith("files-") and digest == self._digest(self.images.feed))
 
     def _digest(self, feed: Callable) -> str:
-        found = hashlib.sha256(str(self.images.shape).encode())
-        feed(found)
+        checksum = hashlib.sha256(str(self.images.shape).encode())
+        feed(checksum)
         for ids in (self.truth, self.split.labeled, self.split.unlabeled, self.split.test, self.split.validation):
-            found.update(np.ascontiguousarray(ids, np.int64).tobytes() + b"|")
-        return found.hexdigest()
+            checksum.update(np.ascontiguousarray(ids, np.int64).tobytes() + b"|")
+        return checksum.hexdigest()
 
     @property
     def training(self) -> tuple[Pictures, Tensor]:
@@ -86,9 +86,9 @@ def _check_kind(config: Config, images: Images) -> None:
     """Raise `UserError` where the network is one for pictures and there are vectors, or the other way round."""
     is_given = config.network_name == backbone_names.GIVEN
     if is_given != (images.vectors is not None):
-        has = "pictures; choose a backbone" if is_given else f"vectors; choose {backbone_names.GIVEN}"
+        mismatch = "pictures; choose a backbone" if is_given else f"vectors; choose {backbone_names.GIVEN}"
         raise UserError(
-            "network.name", f"{config.network_name} does not fit data set {config.dataset}, which has {has}"
+            "network.name", f"{config.network_name} does not fit data set {config.dataset}, which has {mismatch}"
         )
 
 
@@ -120,9 +120,9 @@ def digest_of_pictures(images: Pictures) -> str:
         return images.stored.digest
 
     def compute() -> str:
-        found = hashlib.sha256()
-        images.feed(found)
-        return found.hexdigest()
+        checksum = hashlib.sha256()
+        images.feed(checksum)
+        return checksum.hexdigest()
 
     return compute() if images.file is None or images.rows is not None else digest_of(images.file, compute)
 
@@ -161,6 +161,6 @@ def resolve_device(name: str) -> torch.device:
         return torch.device("cuda" if count else "cpu")
     device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= count:
-        found = ", ".join(f"cuda:{i}" for i in range(count)) or "none"
-        raise UserError("device", f"{name} is not available; GPUs that PyTorch can use: {found}; cpu always works")
+        devices = ", ".join(f"cuda:{i}" for i in range(count)) or "none"
+        raise UserError("device", f"{name} is not available; GPUs that PyTorch can use: {devices}; cpu always works")
     return device

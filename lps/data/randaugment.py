@@ -69,9 +69,9 @@ def applied(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) -> T
     sorted_choice = (values[order].to(images.device, non_blocking=True) for values in (operation, level, sign))
     choices = zip(*(values.split(counts) for values in sorted_choice))
     out = images.index_select(0, order.to(images.device, non_blocking=True))
-    for kernel, same, choice in zip(KERNELS, out.split(counts), choices):
-        if len(same) and kernel is not _identity:
-            same.copy_(kernel(same, *choice))
+    for kernel, part, choice in zip(KERNELS, out.split(counts), choices):
+        if len(part) and kernel is not _identity:
+            part.copy_(kernel(part, *choice))
     return out.index_select(0, order.argsort().to(images.device, non_blocking=True))
 
 
@@ -95,14 +95,14 @@ def _auto_contrast(images: Tensor, operation: Tensor, level: Tensor, sign: Tenso
 def _equalize(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) -> Tensor:
     """Per channel about as many pixels of every value; a table from the histogram, PIL's integers."""
     pixels = images.flatten(0, 1).flatten(1)
-    places = pixels.long()
+    values = pixels.long()
     histogram = torch.zeros(len(pixels), 256, dtype=torch.long, device=images.device)
-    histogram.scatter_add_(1, places, torch.ones_like(places))
+    histogram.scatter_add_(1, values, torch.ones_like(values))
     brightest = histogram.gather(1, pixels.amax(dim=1, keepdim=True).long())
     step = (pixels.shape[1] - brightest) // 255
     below = histogram.cumsum(dim=1) - histogram
     table = ((below + step // 2) // step.clamp(min=1)).clamp_(max=255).to(torch.uint8)
-    return torch.where(step > 0, table.gather(1, places), pixels).view_as(images)
+    return torch.where(step > 0, table.gather(1, values), pixels).view_as(images)
 
 
 def _brightness(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) -> Tensor:

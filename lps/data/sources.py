@@ -63,12 +63,12 @@ def origin(config: Config) -> tuple[list[edit_log.Key], str]:
     """(what decisions call every image of `config` while nothing is decided, `dataset_edits.name_of` the whole data
     set).
     """
-    asked = source(config)._replace(decisions=None)
-    images = load(*asked)
+    undecided = source(config)._replace(decisions=None)
+    images = load(*undecided)
     if images.file_names:
         return list(images.file_names), ""
-    whole = load(asked.name, asked.path) if asked.images_per_class or asked.image_size else images
-    return _keys(whole, asked.images_per_class, asked.seed), dataset_edits.name_of(whole)
+    all_images = load(undecided.name, undecided.path) if undecided.images_per_class or undecided.image_size else images
+    return _keys(all_images, undecided.images_per_class, undecided.seed), dataset_edits.name_of(all_images)
 
 
 def kept_ids(config: Config) -> np.ndarray | None:
@@ -80,11 +80,11 @@ def kept_ids(config: Config) -> np.ndarray | None:
     return None if is_kept.all() else np.flatnonzero(is_kept)
 
 
-def _keys(whole: Images, images_per_class: int | None, seed: int) -> list[edit_log.Key]:
+def _keys(all_images: Images, images_per_class: int | None, seed: int) -> list[edit_log.Key]:
     """What decisions call the images of a data set, or of a subset of it."""
     is_part = images_per_class is not None
-    ids = (subset_ids(whole, images_per_class, seed) if is_part else np.arange(len(whole.labels))).tolist()
-    return [whole.file_names[i] for i in ids] if whole.file_names else ids
+    ids = (subset_ids(all_images, images_per_class, seed) if is_part else np.arange(len(all_images.labels))).tolist()
+    return [all_images.file_names[i] for i in ids] if all_images.file_names else ids
 
 
 def stamp(name: str, path: str | None = None) -> object:
@@ -123,7 +123,7 @@ def _module(name: str):
 
 @lru_cache(maxsize=2)
 def _load(name, path, image_size, images_per_class, seed, state, moment) -> Images:
-    whole = images = _module(name).load(path, image_size)
+    all_images = images = _module(name).load(path, image_size)
     if images_per_class is not None:
         images = take(images, subset_ids(images, images_per_class, seed))
     source = Source(name, path, image_size, images_per_class, seed)
@@ -131,10 +131,10 @@ def _load(name, path, image_size, images_per_class, seed, state, moment) -> Imag
         from lps.datasets.readers.pictures import resized  # Pillow, only where a picture has to change
 
         images = resized(images, image_size, ("resized", *source), repr(moment))
-    said = edit_log.at(name, path, state)
-    if not said.state:
+    decisions = edit_log.at(name, path, state)
+    if not decisions.state:
         return images
-    of = "" if whole.file_names else dataset_edits.name_of(whole)
+    dataset_name = "" if all_images.file_names else dataset_edits.name_of(all_images)
     return dataset_edits.carried_out(
-        images, _keys(whole, images_per_class, seed), of, said, source, repr((moment, state))
+        images, _keys(all_images, images_per_class, seed), dataset_name, decisions, source, repr((moment, state))
     )

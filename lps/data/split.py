@@ -62,23 +62,23 @@ class Split:
 
         Where other unlabeled images are of unknown class, the withheld labels of a few seen ones say nothing of all.
         """
-        found = truth[self.unlabeled].copy()
-        if (found < 0).any():
-            found[self.validation_rows] = -1
-        return found
+        visible_truth = truth[self.unlabeled].copy()
+        if (visible_truth < 0).any():
+            visible_truth[self.validation_rows] = -1
+        return visible_truth
 
-    def part(self, kept: np.ndarray) -> "Split":
-        """The split of the images `kept` (ids, ascending) alone, which are numbered anew in this order."""
+    def part(self, kept_ids: np.ndarray) -> "Split":
+        """The split of the images `kept_ids` (ids, ascending) alone, which are numbered anew in this order."""
         fields = ("labeled", "unlabeled", "test", "validation", "confirmed")
-        ids = {name: np.searchsorted(kept, np.intersect1d(getattr(self, name), kept)) for name in fields}
+        ids = {name: np.searchsorted(kept_ids, np.intersect1d(getattr(self, name), kept_ids)) for name in fields}
         return replace(self, **ids)
 
     def pictures_in_words(self, noun: str = "picture") -> str:
         """ "248 unlabeled pictures (240 without a label, 8 with a withheld one)"."""
-        said, withheld = counted(len(self.unlabeled), f"unlabeled {noun}"), len(self.validation)
+        sentence, withheld = counted(len(self.unlabeled), f"unlabeled {noun}"), len(self.validation)
         if not withheld:
-            return said
-        return f"{said} ({len(self.unlabeled) - withheld:,} without a label, {withheld:,} with a withheld one)"
+            return sentence
+        return f"{sentence} ({len(self.unlabeled) - withheld:,} without a label, {withheld:,} with a withheld one)"
 
     @property
     def validation_rows(self) -> np.ndarray:
@@ -140,9 +140,9 @@ def _indexed_split(labels: np.ndarray, class_names: tuple[str, ...], config: Con
     return Split(labeled, unlabeled, classes, order, names, config.split_seed, test, validation)
 
 
-def _without(ids: np.ndarray, others: np.ndarray) -> np.ndarray:
+def _without(ids: np.ndarray, removed: np.ndarray) -> np.ndarray:
     """The ids that are not among the others, ascending; no id may stand twice."""
-    return np.sort(np.setdiff1d(ids, others, assume_unique=True))
+    return np.sort(np.setdiff1d(ids, removed, assume_unique=True))
 
 
 def _test_images(labels: np.ndarray, num_test: int, config: Config) -> np.ndarray:
@@ -161,38 +161,38 @@ def _numbering(
     seen: np.ndarray, class_names: tuple[str, ...], config: Config
 ) -> tuple[np.ndarray, tuple[str, ...], Classes]:
     """(original class id, name) by new id, seen ones first and nameless ones last; and how many the model has."""
-    known = len(class_names)
-    novel = np.setdiff1d(np.arange(known), seen)
-    wanted = config.split_num_novel or len(novel)
-    if wanted == 0:
+    num_named = len(class_names)
+    novel = np.setdiff1d(np.arange(num_named), seen)
+    num_novel = config.split_num_novel or len(novel)
+    if num_novel == 0:
         raise UserError(
             "split.num_novel",
-            f"is not set, and all {known} classes are seen; expected the number of novel classes to look for, such "
+            f"is not set, and all {num_named} classes are seen; expected the number of novel classes to look for, such "
             "as 3",
         )
-    nameless = max(0, wanted - len(novel))
-    order = np.concatenate([seen, novel, known + np.arange(nameless)])
-    names = *(class_names[i] for i in order[:known]), *(f"cluster {known + i}" for i in range(nameless))
-    return order, names, Classes(len(seen), len(seen) + wanted)
+    nameless = max(0, num_novel - len(novel))
+    order = np.concatenate([seen, novel, num_named + np.arange(nameless)])
+    names = *(class_names[i] for i in order[:num_named]), *(f"cluster {num_named + i}" for i in range(nameless))
+    return order, names, Classes(len(seen), len(seen) + num_novel)
 
 
-def _seen_classes(labels: np.ndarray, known: int, config: Config) -> np.ndarray:
+def _seen_classes(labels: np.ndarray, num_classes: int, config: Config) -> np.ndarray:
     """Original ids of the seen classes, ascending. By default half of them, or all where some images are unknown."""
-    picked = seen_class_ids(config.split_seen_classes)
-    usual = known if (labels < 0).any() else known // 2
-    count = config.split_num_seen or (len(picked) if picked else usual)
-    most = known if config.split_num_novel or (labels < 0).any() else known - 1
-    check_seen(picked, count, known, most)
-    if picked is not None:
-        return np.sort(np.array(picked))
+    seen_ids = seen_class_ids(config.split_seen_classes)
+    usual = num_classes if (labels < 0).any() else num_classes // 2
+    count = config.split_num_seen or (len(seen_ids) if seen_ids else usual)
+    most = num_classes if config.split_num_novel or (labels < 0).any() else num_classes - 1
+    check_seen(seen_ids, count, num_classes, most)
+    if seen_ids is not None:
+        return np.sort(np.array(seen_ids))
     if config.split_seen_classes == "random":
-        return np.sort(np.random.default_rng([config.split_seed, _CLASSES]).permutation(known)[:count])
+        return np.sort(np.random.default_rng([config.split_seed, _CLASSES]).permutation(num_classes)[:count])
     return np.arange(count)
 
 
-def _class_order_by_size(seen: np.ndarray, known: int, config: Config) -> np.ndarray:
+def _class_order_by_size(seen: np.ndarray, num_classes: int, config: Config) -> np.ndarray:
     """Original ids of all classes, the one that is to be the largest first."""
-    shuffled = np.random.default_rng([config.split_seed, _ORDER]).permutation(known)
+    shuffled = np.random.default_rng([config.split_seed, _ORDER]).permutation(num_classes)
     if config.split_imbalance_order == "permuted":
         return shuffled
     is_first = np.isin(shuffled, seen) == (config.split_imbalance_order == "seen")
@@ -222,10 +222,10 @@ def _imbalanced(
     present = order[np.isin(order, labels)]
     counts = imbalanced_counts(np.array([(labels == label).sum() for label in present]), imbalance)
     generator = np.random.default_rng([seed, stream])
-    kept = [ids[labels < 0]]
+    kept_ids = [ids[labels < 0]]
     for label, count in zip(present, counts):
-        kept.append(generator.permutation(ids[labels == label])[:count])
-    return np.sort(np.concatenate(kept))
+        kept_ids.append(generator.permutation(ids[labels == label])[:count])
+    return np.sort(np.concatenate(kept_ids))
 
 
 def _bernoulli(labels: np.ndarray, ratio: float, seed: int) -> np.ndarray:
@@ -263,13 +263,13 @@ def _withheld(labeled: np.ndarray, labels: np.ndarray, config: Config) -> np.nda
     for label in np.unique(labels):
         members = generator.permutation(labeled[labels == label])
         parts.append(members[: min(len(members) - 1, max(1, round(ratio * len(members))))])
-    found = np.sort(np.concatenate(parts))
-    if len(found) == 0:
+    withheld = np.sort(np.concatenate(parts))
+    if len(withheld) == 0:
         raise UserError(
             "split.validation_ratio",
             f"{ratio:g} is not possible: classes with one labeled image would have none to train on; set it to 0",
         )
-    return found
+    return withheld
 
 
 def _check_labeled(

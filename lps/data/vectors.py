@@ -39,8 +39,8 @@ class GivenVectors(Pictures):
         return len(self), self.pixels.shape[2]
 
     def beginning_at(self, kind: str, number: int) -> "GivenVectors":
-        others = self.pixels.shape[1] - 1
-        return self if kind == "plain" or not others else replace(self, begins=1 + number % others)
+        last_column = self.pixels.shape[1] - 1
+        return self if kind == "plain" or not last_column else replace(self, begins=1 + number % last_column)
 
     def taken(self, ids: Tensor) -> Tensor:
         """float32 (b, d) on the device."""
@@ -52,7 +52,7 @@ class GivenVectors(Pictures):
     ) -> list[Tensor]:
         batch = self.taken(ids)
         lap("read")
-        mean, spread = (torch.from_numpy(of).to(self.device) for of in (self.about.mean, self.about.spread))
+        mean, spread = (torch.from_numpy(values).to(self.device) for values in (self.about.mean, self.about.spread))
         is_own = self.begins > 0  # a view that came with the item
         return [view(batch, noise, mean, spread, is_own) for view in views]
 

@@ -144,10 +144,12 @@ class _Family:
         """Normalised by the family's own constants, in the size that the changes give."""
         return {k: _normalized(change, self.mean, self.std, self.takes_sizes) for k, change in self.changes.items()}
 
-    def prepared(self, wanted: Preparation) -> dict[str, _View]:
+    def prepared(self, preparation: Preparation) -> dict[str, _View]:
         """In the size and by the constants that a backbone wants."""
-        sized = {name: _brought(change, wanted.size, self.takes_sizes) for name, change in self.changes.items()}
-        return {k: _normalized(change, wanted.mean, wanted.std, self.takes_sizes) for k, change in sized.items()}
+        sized = {name: _brought(change, preparation.size, self.takes_sizes) for name, change in self.changes.items()}
+        return {
+            k: _normalized(change, preparation.mean, preparation.std, self.takes_sizes) for k, change in sized.items()
+        }
 
 
 @lru_cache(maxsize=64)
@@ -240,10 +242,10 @@ def views_of_pictures(config: Config) -> dict[str, _View]:
     """
     if config.views == vectors.FAMILY:
         return vectors.views(config.features_noise, config.features_dropout)
-    wanted = backbone_names.preparation(config.network_name, config.network_image_size)
-    return FAMILIES[config.views] if wanted is None else _prepared(config.views, wanted)
+    preparation = backbone_names.preparation(config.network_name, config.network_image_size)
+    return FAMILIES[config.views] if preparation is None else _prepared(config.views, preparation)
 
 
 @cache
-def _prepared(family: str, wanted: Preparation) -> dict[str, _View]:
-    return _FAMILIES[family].prepared(wanted)
+def _prepared(family: str, preparation: Preparation) -> dict[str, _View]:
+    return _FAMILIES[family].prepared(preparation)

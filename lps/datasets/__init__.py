@@ -99,12 +99,12 @@ def subset_ids(images: Images, images_per_class: int, seed: int) -> np.ndarray:
     """The ids, int64 ascending, of at most `images_per_class` of every class (see `sources.load`)."""
     generator = np.random.default_rng([seed, _SUBSET])
     training = len(images.labels) - images.num_test
-    kept = []
+    ids_by_class = []
     for part in (np.arange(training), np.arange(training, len(images.labels))):
         for label in range(-1, images.num_classes):
             room = images_per_class * (images.num_classes if label < 0 else 1)
-            kept.append(generator.permutation(part[images.labels[part] == label])[:room])
-    return np.sort(np.concatenate(kept))
+            ids_by_class.append(generator.permutation(part[images.labels[part] == label])[:room])
+    return np.sort(np.concatenate(ids_by_class))
 
 
 def quoted(path) -> str:

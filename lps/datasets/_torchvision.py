@@ -91,8 +91,8 @@ class Remote:
 
     def _found(self, root: Path) -> list[Path]:
         """All its files, sorted; [] where one kind of them is missing."""
-        found = [sorted(root.glob(pattern)) for pattern in self.files]
-        return [file for files in found for file in files] if all(found) else []
+        files_by_pattern = [sorted(root.glob(pattern)) for pattern in self.files]
+        return [file for files in files_by_pattern for file in files] if all(files_by_pattern) else []
 
     def _absent(self, path: str | None, root: Path) -> UserError:
         if path is not None and not os.path.isdir(root):

@@ -115,10 +115,10 @@ def _without_pixels(stored: ArrayFile, heads: dict[str, ArrayHead]) -> Images:
 def stamp(path: str | None) -> object:
     """When the file changed, and its size."""
     try:
-        found = Path(path or "").stat()
+        status = Path(path or "").stat()
     except OSError:
         return ()
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size
 
 
 def is_coloured(path: str | None) -> bool:
@@ -136,8 +136,8 @@ def _check(headers: dict[str, ArrayHead]) -> None:
         if name not in headers:
             raise UserError("dataset.path", f"the file has no {name}; expected x_train and y_train")
     if ("x_test" in headers) != ("y_test" in headers):
-        there, missing = ("x_test", "y_test") if "x_test" in headers else ("y_test", "x_test")
-        raise UserError("dataset.path", f"the file has {there} but no {missing}; expected both or none")
+        present, missing = ("x_test", "y_test") if "x_test" in headers else ("y_test", "x_test")
+        raise UserError("dataset.path", f"the file has {present} but no {missing}; expected both or none")
     for part in ("train", "test"):
         if f"x_{part}" in headers:
             _check_part(f"x_{part}", headers[f"x_{part}"], f"y_{part}", headers[f"y_{part}"])

@@ -61,10 +61,10 @@ def _labels_of_classes(root: Path) -> list[int]:
 
 def _column_of(root: Path, name: str, files: dict[str, str]) -> dict[str, str]:
     """The values of a list that has one for every picture; raises `UserError`."""
-    found = _DOWNLOAD.read_column(root, name)
-    if found.keys() != files.keys():
+    values = _DOWNLOAD.read_column(root, name)
+    if values.keys() != files.keys():
         raise UserError(
             "dataset.path",
-            f"{name} has {len(found):,} pictures and {_IMAGES} {len(files):,}; both must list the same pictures",
+            f"{name} has {len(values):,} pictures and {_IMAGES} {len(files):,}; both must list the same pictures",
         )
-    return found
+    return values

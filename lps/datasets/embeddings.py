@@ -72,9 +72,9 @@ def shown(table: VectorTable, folder: Path) -> Drawn:
                 "dataset.path", f"picture {shorten(text)} is outside the folder of the file; expected a path below it"
             )
     pixels = Drawn(table.titles, table.pictures, folder)
-    given = [row for row, text in enumerate(table.pictures) if text][:_LOOKED_FOR]
-    if given and not any(pixels.file(row) for row in given):
-        name = shorten(table.pictures[given[0]])
+    pictured_rows = [row for row, text in enumerate(table.pictures) if text][:_LOOKED_FOR]
+    if pictured_rows and not any(pixels.file(row) for row in pictured_rows):
+        name = shorten(table.pictures[pictured_rows[0]])
         raise UserError("dataset.path", f"picture {name} was not found; expected a path below the folder of the file")
     return pixels
 

@@ -47,10 +47,10 @@ def load(path: str | None, image_size: int | None = None) -> Images:
 
 def _listed(root: Path, name: str) -> list[tuple[str, int]]:
     """(file, label) of every picture of a list, whose lines are such as "1025794 707-320"; raises `UserError`."""
-    labels, found = labels_by_name("fgvc_aircraft"), []
+    labels, pictures = labels_by_name("fgvc_aircraft"), []
     for image, variant in _DOWNLOAD.read_column(root, name).items():
         label = labels.get(plain_name(variant))
         if label is None:
             raise UserError("dataset.path", f"{name} holds {shorten(variant)}, which is not one of its 100 variants")
-        found.append((f"data/images/{image}.jpg", label))
-    return found
+        pictures.append((f"data/images/{image}.jpg", label))
+    return pictures

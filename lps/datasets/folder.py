@@ -48,8 +48,12 @@ def glance(path: str | None, samples: int, size: int) -> FolderPreview:
         return some[np.linspace(0, len(some) - 1, min(samples, len(some))).astype(int)]
 
     with ThreadPoolExecutor() as pool:
-        found = [[one for one in pool.map(look, spread(some)) if one is not None] for some in rows]
-    return FolderPreview(names, tuple(map(len, rows)), tuple(found), listing.num_test, tuple(listing.skipped))
+        previews_by_class = [
+            [preview for preview in pool.map(look, spread(some)) if preview is not None] for some in rows
+        ]
+    return FolderPreview(
+        names, tuple(map(len, rows)), tuple(previews_by_class), listing.num_test, tuple(listing.skipped)
+    )
 
 
 def load(path: str | None, image_size: int | None = None) -> Images:
@@ -83,9 +87,9 @@ def _listed(path: str | None) -> tuple[Path, Listing, tuple[str, ...]]:
 
 def _list(root: Path) -> tuple[Listing, tuple[str, ...]]:
     """Files of the classes, then of unknown class, then of the test; and the names of the classes."""
-    listing, found = Listing(root), scan(root)
-    folders = [root / entry.name for entry in found if is_folder(entry)]
-    files = [entry for entry in found if not is_folder(entry)]
+    listing, tree = Listing(root), scan(root)
+    folders = [root / entry.name for entry in tree if is_folder(entry)]
+    files = [entry for entry in tree if not is_folder(entry)]
     classes = [path for path in folders if _plain(path) not in (*_UNLABELED, _TEST)]
     names = _class_names(root, classes)
     for label, folder in enumerate(classes):

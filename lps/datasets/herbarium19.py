@@ -63,14 +63,14 @@ def _species(root: Path) -> list[str]:
     """The folders of `small-train`, sorted as text: the benchmark counts its classes by their places."""
     if not (root / _TRAINING).is_dir():
         raise _DOWNLOAD.missing(root, _TRAINING)
-    found = [path.name for path in entries(root / _TRAINING) if path.is_dir()]
-    if len(found) != CLASSES:
+    species = [path.name for path in entries(root / _TRAINING) if path.is_dir()]
+    if len(species) != CLASSES:
         raise UserError(
             "dataset.path",
-            f"{_TRAINING} has {len(found)} folders; expected {CLASSES}, one per species; get {TITLE} from"
+            f"{_TRAINING} has {len(species)} folders; expected {CLASSES}, one per species; get {TITLE} from"
             f" {_DOWNLOAD.home}",
         )
-    return found
+    return species
 
 
 def _add_test(listing: Listing, folder: Path, species: list[str]) -> None:

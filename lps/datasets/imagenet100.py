@@ -76,9 +76,9 @@ def _classes(root) -> tuple[str, ...]:
             raise UserError(
                 "dataset.path", f"{_LIST} names {len(set(classes))} classes in {len(classes)} lines; expected 100"
             )
-        wrong = [name for name in classes if not re.fullmatch(r"[\w.-]+", name) or not (train / name).is_dir()]
-        if wrong:
-            raise UserError("dataset.path", f"{_LIST} names {shorten(wrong[0])}, which is not a folder in train")
+        misfits = [name for name in classes if not re.fullmatch(r"[\w.-]+", name) or not (train / name).is_dir()]
+        if misfits:
+            raise UserError("dataset.path", f"{_LIST} names {shorten(misfits[0])}, which is not a folder in train")
         return classes
     classes = tuple(path.name for path in entries(train) if path.is_dir())
     if len(classes) != CLASSES:

@@ -75,7 +75,7 @@ def _listed(path: str | None) -> tuple[Path, Shards, tuple[str, ...]]:
 def _stored(shards: Shards, names: tuple[str, ...], size: int, writer: Writer) -> Images:
     """Decode all pictures into `writer`; gives their `Images`, without pixels. Raises `UserError`."""
     files: list[str] = []
-    given: list[str | int | None] = []
+    given_labels: list[str | int | None] = []
 
     def contents(samples: Iterator[Sample]) -> Iterator[bytes]:
         for sample in samples:
@@ -94,32 +94,34 @@ def _stored(shards: Shards, names: tuple[str, ...], size: int, writer: Writer) -
                 continue
             writer.add(picture[None], sample.place)
             files.append(sample.name)
-            given.append(sample.label)
+            given_labels.append(sample.label)
         counts.append(len(files))
     if not counts[0]:
         first = f": {' '.join(shards.skipped[0])}" if shards.skipped else ""
         raise UserError("dataset.path", f"{quoted(shards.root)} has no readable picture to train on{first}")
-    labels, class_names = _numbered(given, names or shards.names)
+    labels, class_names = _numbered(given_labels, names or shards.names)
     check_classes(labels[: counts[0]], class_names)
     return Images(
         np.zeros(0, np.uint8), labels, class_names, counts[1] - counts[0], tuple(shards.skipped), tuple(files)
     )
 
 
-def _numbered(given: list[str | int | None], names: tuple[str, ...]) -> tuple[np.ndarray, tuple[str, ...]]:
+def _numbered(given_labels: list[str | int | None], names: tuple[str, ...]) -> tuple[np.ndarray, tuple[str, ...]]:
     """(class id int64 (n,), -1 unknown; the names of the classes that occur); numbers come first, then texts by name.
 
     names: of classes by number; () where they are called by their numbers. Raises `UserError`.
     """
-    found = sorted({label for label in given if label is not None}, key=lambda label: (isinstance(label, str), label))
-    if not found:
+    distinct = sorted(
+        {label for label in given_labels if label is not None}, key=lambda label: (isinstance(label, str), label)
+    )
+    if not distinct:
         raise UserError(
             "dataset.path", "has no classes because no picture has a label (key.cls, or a column called label)"
         )
-    largest = max((label for label in found if isinstance(label, int)), default=-1)
+    largest = max((label for label in distinct if isinstance(label, int)), default=-1)
     if names and largest >= len(names):
         raise UserError("dataset.path", f"has a picture of class {largest}, but only {len(names)} class names")
-    called = [names[label] if names and isinstance(label, int) else str(label) for label in found]
+    called = [names[label] if names and isinstance(label, int) else str(label) for label in distinct]
     class_names = tuple(dict.fromkeys(called))
-    ids = {label: class_names.index(name) for label, name in zip(found, called)} | {None: -1}
-    return np.array([ids[label] for label in given], np.int64), class_names
+    ids = {label: class_names.index(name) for label, name in zip(distinct, called)} | {None: -1}
+    return np.array([ids[label] for label in given_labels], np.int64), class_names

@@ -49,8 +49,8 @@ def load(path: str | None, image_size: int | None = None) -> Images:
     labels = labels_of_numbers("stanford_cars", names, _META)
     training, test = _listed(root, _TRAINING, "cars_train", labels), []
     if (root / "cars_test").is_dir():
-        beside = (root / _BESIDE).is_file() and not (root / _TEST).is_file()
-        test = _listed(root, _BESIDE if beside else _TEST, "cars_test", labels)
+        has_sibling = (root / _BESIDE).is_file() and not (root / _TEST).is_file()
+        test = _listed(root, _BESIDE if has_sibling else _TEST, "cars_test", labels)
     return _DOWNLOAD.load(root, training, test, class_names("stanford_cars"), image_size)
 
 
@@ -73,22 +73,22 @@ def _read(root: Path, name: str, variable: str) -> np.ndarray:
     data = _DOWNLOAD.read_bytes(root, name)
     try:
         _check_unpacked(data)
-        found = loadmat(io.BytesIO(data), variable_names=[variable], squeeze_me=True)
+        variables = loadmat(io.BytesIO(data), variable_names=[variable], squeeze_me=True)
     except Exception as error:  # damaged files fail in any way
         raise UserError("dataset.path", f"{name} is damaged or not a MATLAB file ({clean_line(error)})") from None
-    if variable not in found:
+    if variable not in variables:
         raise UserError("dataset.path", f"{name} has no {variable}")
-    return found[variable]
+    return variables[variable]
 
 
 def _check_unpacked(data: bytes) -> None:
     """Raise `ValueError` where the compressed elements of a MATLAB 5 file unpack to more than they ever should."""
-    place, total = _HEAD, 0
-    while place + _TAG <= len(data):
-        kind, size = np.frombuffer(data, np.uint32, 2, place).tolist()
+    offset, total = _HEAD, 0
+    while offset + _TAG <= len(data):
+        kind, size = np.frombuffer(data, np.uint32, 2, offset).tolist()
         if kind == _COMPRESSED:
             unpacking = zlib.decompressobj()
-            total += len(unpacking.decompress(data[place + _TAG : place + _TAG + size], _MOST_BYTES - total + 1))
+            total += len(unpacking.decompress(data[offset + _TAG : offset + _TAG + size], _MOST_BYTES - total + 1))
         if total > _MOST_BYTES:
             raise ValueError(f"it unpacks to more than {_MOST_BYTES >> 20} MiB")
-        place += _TAG + size
+        offset += _TAG + size

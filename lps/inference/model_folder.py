@@ -43,18 +43,22 @@ def write(run: Run, target: Path) -> Path:
     """
     model_work.check_installed()
     model = trained.load(run)
-    said, lost = prediction.said_of(model)
-    known = model.known.without(said.unlabeled)
-    clusters = labels.clusters_of(said, known.predicted, known.images)
-    curve = prediction.trade_off_of(model, known, said, clusters)
+    decisions, lost = prediction.said_of(model)
+    compared = model.known.without(decisions.unlabeled)
+    clusters = labels.clusters_of(decisions, compared.predicted, compared.images)
+    curve = prediction.trade_off_of(model, compared, decisions, clusters)
 
     example = "example_vectors.txt" if model.form.are_vectors else "example.txt"
 
     def fill(draft: Path) -> None:
-        model_graph.write(draft / "model.onnx", model, known)
-        told = _labels(model, said, curve)
-        write_whole(draft / "labels.json", json.dumps(told, indent=1, ensure_ascii=False).encode() + b"\n", PUBLIC)
-        write_whole(draft / "card.md", _card(model, said, curve, told, lost).encode("utf-8", "replace"), PUBLIC)
+        model_graph.write(draft / "model.onnx", model, compared)
+        label_facts = _labels(model, decisions, curve)
+        write_whole(
+            draft / "labels.json", json.dumps(label_facts, indent=1, ensure_ascii=False).encode() + b"\n", PUBLIC
+        )
+        write_whole(
+            draft / "card.md", _card(model, decisions, curve, label_facts, lost).encode("utf-8", "replace"), PUBLIC
+        )
         write_whole(draft / "example.py", (Path(__file__).parent / example).read_bytes(), PUBLIC)
 
     return new_folder(target, fill)
@@ -73,15 +77,15 @@ def write_zip(run: Run, target: Path) -> None:
 # ---------------------------------------------------------------------------------------------------- labels
 
 
-def _labels(model: Trained, said: Naming, curve: TradeOff) -> dict[str, object]:
+def _labels(model: Trained, decisions: Naming, curve: TradeOff) -> dict[str, object]:
     """What ids are called: by the model's id, a merged one as what it was merged into, null where it is no class."""
     split, defaults = model.material.split, labels.default_names(model.run, model.material.split)
     count = max(split.classes.total, int(model.known.predicted.max(initial=0)) + 1)
     classes = []
     for number in range(count):
-        cluster = said.root(number)
-        name = None if cluster in said.rejected else labels.name_of(cluster, said, defaults)
-        group = labels.group_of(cluster, split, said, defaults)
+        cluster = decisions.root(number)
+        name = None if cluster in decisions.rejected else labels.name_of(cluster, decisions, defaults)
+        group = labels.group_of(cluster, split, decisions, defaults)
         classes.append({"id": number, "cluster": cluster, "name": name, "group": group})
     limit = curve.threshold(KEPT)
     return {
@@ -95,16 +99,16 @@ def _labels(model: Trained, said: Naming, curve: TradeOff) -> dict[str, object]:
 
 
 def _input(form: Form) -> dict[str, object]:
-    told = {"name": model_graph.input_of(form), "type": "float32" if form.are_vectors else "uint8"}
+    input_as_json = {"name": model_graph.input_of(form), "type": "float32" if form.are_vectors else "uint8"}
     if form.are_vectors:
-        return told | {"layout": "NC", "channels": form.channels}
-    return told | {"layout": "NHWC", "height": form.height, "width": form.width, "channels": form.channels}
+        return input_as_json | {"layout": "NC", "channels": form.channels}
+    return input_as_json | {"layout": "NHWC", "height": form.height, "width": form.width, "channels": form.channels}
 
 
 # ---------------------------------------------------------------------------------------------------- the card
 
 
-def _card(model: Trained, said: Naming, curve: TradeOff, told: Mapping, lost: list[str]) -> str:
+def _card(model: Trained, decisions: Naming, curve: TradeOff, label_facts: Mapping, lost: list[str]) -> str:
     config, form = model.config, model.form
     info = catalog.method_info(config.method)
     stored = ", whose features are fixed: only a small head was trained on them" if model.backbone is not None else ""
@@ -116,10 +120,12 @@ def _card(model: Trained, said: Naming, curve: TradeOff, told: Mapping, lost: li
             _what_it_takes(form),
         ],
         "Data": _data(model),
-        "Classes": _classes(told),
+        "Classes": _classes(label_facts),
         "Scores": _scores(model),
-        "None of these": [f"Farther than {told['none_of_these']['distance']:.4f}: {told['none_of_these']['rule']}."],
-        "Limits": _limits(model, said, lost),
+        "None of these": [
+            f"Farther than {label_facts['none_of_these']['distance']:.4f}: {label_facts['none_of_these']['rule']}."
+        ],
+        "Limits": _limits(model, decisions, lost),
         "Start weights": _start(model),
         "Settings": [f"`{provenance.train_command(config)}`"],
     }
@@ -144,18 +150,19 @@ def _what_it_takes(form: Form) -> str:
 
 def _data(model: Trained) -> list[str]:
     config, split = model.config, model.material.split
-    about = catalog.dataset_info(config.dataset)
+    info = catalog.dataset_info(config.dataset)
     return [
-        f"{about.title}: {counted(len(split.labeled), 'labeled image')} of {counted(split.classes.seen, 'seen class')},"
+        f"{info.title}: {counted(len(split.labeled), 'labeled image')} of {counted(split.classes.seen, 'seen class')},"
         f" {counted(len(split.unlabeled), 'unlabeled one')}, {split.classes.novel} novel classes looked for among them;"
         f" {counted(len(split.validation), 'label')} withheld, {counted(len(split.test), 'test image')}"
         f" (seed of the split {split.seed}).",
     ]
 
 
-def _classes(told: Mapping) -> list[str]:
+def _classes(label_facts: Mapping) -> list[str]:
     return ["| id | name | group |", "| ---: | --- | --- |"] + [
-        f"| {one['id']} | {_cell(one['name'] or 'none of these')} | {one['group']} |" for one in told["classes"]
+        f"| {class_row['id']} | {_cell(class_row['name'] or 'none of these')} | {class_row['group']} |"
+        for class_row in label_facts["classes"]
     ]
 
 
@@ -165,16 +172,16 @@ def _cell(text: str) -> str:
 
 def _scores(model: Trained) -> list[str]:
     """The evaluation of this epoch, with the number of images that each score rests on."""
-    found = [event for event in read_history(model.run.events) if event["kind"] == "eval"]
-    values = next((event["values"] for event in found[::-1] if event["epoch"] == model.epoch), None)
+    evaluations = [event for event in read_history(model.run.events) if event["kind"] == "eval"]
+    values = next((event["values"] for event in evaluations[::-1] if event["epoch"] == model.epoch), None)
     split, truth = model.material.split, model.material.truth
     if values is None or model.step:
         return ["These weights are from the middle of an epoch, which was not evaluated."]
-    judged = split.judged(truth)
+    visible_truth = split.judged(truth)
     sizes = {
-        "all": int((judged >= 0).sum()),
-        "seen": int(((judged >= 0) & (judged < split.classes.seen)).sum()),
-        "novel": int((judged >= split.classes.seen).sum()),
+        "all": int((visible_truth >= 0).sum()),
+        "seen": int(((visible_truth >= 0) & (visible_truth < split.classes.seen)).sum()),
+        "novel": int((visible_truth >= split.classes.seen).sum()),
         "validation": len(split.validation),
         "test": len(split.test),
     }
@@ -191,14 +198,14 @@ def _scores(model: Trained) -> list[str]:
     return [*head, *rows, "", "Unlabeled images were used in training without their labels; test images were not used."]
 
 
-def _limits(model: Trained, said: Naming, lost: list[str]) -> list[str]:
+def _limits(model: Trained, decisions: Naming, lost: list[str]) -> list[str]:
     limits = [
         "- Accuracy was measured on pictures from the same source; on other pictures it is unknown.",
         "- A picture of any other class gets one of these names unless its distance is too large.",
         "- Confidence was not calibrated.",
         "- The model file contains features of training images for comparison.",
     ]
-    if said.moved:
+    if decisions.moved:
         limits.append("- Ids are those of the model: they do not reflect images that a user moved or split off.")
     if lost:
         limits.append(f"- Names without a matching cluster at this epoch: {_cell(', '.join(lost))}.")

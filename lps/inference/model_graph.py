@@ -36,36 +36,36 @@ class Whole(nn.Module):
     Of a run on own embeddings the input is these, float32 (n, d).
     """
 
-    def __init__(self, model: Trained, known: Known):
+    def __init__(self, model: Trained, compared: Known):
         super().__init__()
         self._model, self._plain = model, views_of_pictures(model.config)["plain"]
         self.network, self.backbone = model.method.evaluated_network, model.backbone
-        self.register_buffer("points", torch.from_numpy(known.points).to(model.device))
+        self.register_buffer("points", torch.from_numpy(compared.points).to(model.device))
 
     def forward(self, pictures: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         are_vectors = self._model.form.are_vectors
-        shown = pictures if are_vectors else self._plain(pictures.permute(0, 3, 1, 2).contiguous(), None)
+        inputs = pictures if are_vectors else self._plain(pictures.permute(0, 3, 1, 2).contiguous(), None)
         if self.backbone is not None:
-            shown = self.backbone(shown).clamp(-_LARGEST_HALF, _LARGEST_HALF).half().float()
-        outputs = Outputs(*(part.float() for part in self.network(shown)))
-        said = self._model.say(outputs)
-        points = F.normalize(outputs.features if self.backbone is None else shown, dim=1)
+            inputs = self.backbone(inputs).clamp(-_LARGEST_HALF, _LARGEST_HALF).half().float()
+        outputs = Outputs(*(part.float() for part in self.network(inputs)))
+        prediction = self._model.say(outputs)
+        points = F.normalize(outputs.features if self.backbone is None else inputs, dim=1)
         nearest = (points @ self.points.T).topk(min(NEIGHBOURS, len(self.points)), dim=1).values
-        return said.ids, said.confidence.float(), (1 - nearest).clamp_min(0).mean(dim=1), outputs.logits
+        return prediction.ids, prediction.confidence.float(), (1 - nearest).clamp_min(0).mean(dim=1), outputs.logits
 
 
 def input_of(form: Form) -> str:
     return VECTORS if form.are_vectors else PICTURES
 
 
-def write(path: Path, model: Trained, known: Known) -> None:
+def write(path: Path, model: Trained, compared: Known) -> None:
     """The graph as a file, for any number of pictures; raises `UserError` where the model cannot become one."""
     model_work.check_installed()
     if model.form.is_whole:
         raise UserError(
             "to", "model cannot be exported for pictures resized without keeping their aspect ratio (imagenet100)"
         )
-    whole = Whole(model, known).eval()
+    graph = Whole(model, compared).eval()
     form = model.form
     if form.are_vectors:
         pictures = torch.zeros((2, form.channels), device=model.device)
@@ -74,9 +74,9 @@ def write(path: Path, model: Trained, known: Known) -> None:
     pictures[1] = 255  # two that are not alike, so that both ways of a rejection are taken
     try:
         with _quiet(), torch.no_grad():
-            whole(pictures)  # what views keep for later shall not be made while the graph is
+            graph(pictures)  # what views keep for later shall not be made while the graph is
             program = torch.onnx.export(
-                whole,
+                graph,
                 (pictures,),
                 dynamo=True,
                 dynamic_shapes=({0: torch.export.Dim.DYNAMIC},),
@@ -89,9 +89,9 @@ def write(path: Path, model: Trained, known: Known) -> None:
     except (MemoryError, OSError):
         raise
     except Exception as error:  # every operation of a network or method may be one that it does not know
-        what = f"{model.config.method} on {model.config.network_name}"
+        model_words = f"{model.config.method} on {model.config.network_name}"
         reason = first_line(error.__cause__ or error)
-        raise UserError("to", f"model is not possible for {what}: ONNX refuses it ({reason})") from None
+        raise UserError("to", f"model is not possible for {model_words}: ONNX refuses it ({reason})") from None
 
 
 @contextmanager

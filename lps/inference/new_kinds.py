@@ -27,10 +27,10 @@ def find(points: np.ndarray, distance: np.ndarray, curve: TradeOff) -> tuple[tup
     points: float (g, d) at length 1, of the last g pictures that are far; distance: (n,), of all.
     """
     gathered, near = np.flatnonzero(is_far(distance, curve)), curve.threshold(_ALIKE)
-    gathered, own = gathered[-MOST:], points[-MOST:].astype(np.float32)
+    gathered, recent = gathered[-MOST:], points[-MOST:].astype(np.float32)
     if len(gathered) < FEWEST or not 0 < near < np.inf:
         return ()
-    apart = (1 - own @ own.T).clip(min=0)
-    labels = DBSCAN(eps=near, min_samples=NEIGHBOURS, metric="precomputed").fit_predict(apart)
+    distances = (1 - recent @ recent.T).clip(min=0)
+    labels = DBSCAN(eps=near, min_samples=NEIGHBOURS, metric="precomputed").fit_predict(distances)
     kinds = [gathered[labels == label].tolist() for label in range(labels.max() + 1)]
     return tuple(sorted((tuple(kind) for kind in kinds if len(kind) >= FEWEST), key=len, reverse=True))

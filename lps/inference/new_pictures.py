@@ -91,37 +91,37 @@ class NewPictures:
         return f"none can be used: {shorten(name)} {reason}{more}"
 
 
-def open_pictures(what: str | os.PathLike | np.ndarray, form: Form) -> NewPictures:
+def open_pictures(source: str | os.PathLike | np.ndarray, form: Form) -> NewPictures:
     """The pictures of a folder (with all folders in it), of an .npz, or of an array uint8 (n, height, width[, 3]).
 
     Raises `UserError` where there is no such thing.
     """
-    check_source(what)
-    if form.are_vectors or isinstance(what, str | os.PathLike) and is_vector_file(what) and not _is_npz(what):
-        return _of_vectors(what, form)
-    if isinstance(what, np.ndarray):
-        return _of_array(what, form)
-    if os.path.isdir(what):
-        return _of_folder(Path(what), form)
-    return NewPictures(lambda found: _numbered(found, _unpacked(os.fspath(what)), form))
+    check_source(source)
+    if form.are_vectors or isinstance(source, str | os.PathLike) and is_vector_file(source) and not _is_npz(source):
+        return _of_vectors(source, form)
+    if isinstance(source, np.ndarray):
+        return _of_array(source, form)
+    if os.path.isdir(source):
+        return _of_folder(Path(source), form)
+    return NewPictures(lambda new_pictures: _numbered(new_pictures, _unpacked(os.fspath(source)), form))
 
 
-def check_source(what: str | os.PathLike | np.ndarray) -> None:
+def check_source(source: str | os.PathLike | np.ndarray) -> None:
     """Raises `UserError` where there are no pictures to be looked for."""
-    if isinstance(what, np.ndarray) or os.path.isdir(what):
+    if isinstance(source, np.ndarray) or os.path.isdir(source):
         return
-    if not os.path.exists(what) or not is_vector_file(what):
-        there = "is another kind of file" if os.path.exists(what) else _why_absent(what)
-        raise UserError("pictures", f"{quoted(what)} {there}; expected {_EXPECTED}")
+    if not os.path.exists(source) or not is_vector_file(source):
+        actual = "is another kind of file" if os.path.exists(source) else _why_absent(source)
+        raise UserError("pictures", f"{quoted(source)} {actual}; expected {_EXPECTED}")
 
 
-def _is_npz(what: str | os.PathLike) -> bool:
-    return os.path.splitext(what)[1].lower() == ".npz"
+def _is_npz(source: str | os.PathLike) -> bool:
+    return os.path.splitext(source)[1].lower() == ".npz"
 
 
-def _why_absent(what: str | os.PathLike) -> str:
+def _why_absent(source: str | os.PathLike) -> str:
     try:
-        os.stat(what)
+        os.stat(source)
     except PermissionError:
         return "cannot be read because you have no access to a folder above it"
     except (OSError, ValueError):  # ValueError: a name that none can have
@@ -138,9 +138,9 @@ def _of_folder(folder: Path, form: Form) -> NewPictures:
         listing.add(folder, -1)
     if not listing.files:
         raise UserError("pictures", f"{quoted(folder)} has no pictures")
-    found = some(folder, [name for name, _, _ in listing.files], form)
-    found.skipped += listing.skipped
-    return found
+    new_pictures = some(folder, [name for name, _, _ in listing.files], form)
+    new_pictures.skipped += listing.skipped
+    return new_pictures
 
 
 def some(folder: Path, files: list[str], form: Form) -> NewPictures:
@@ -148,16 +148,18 @@ def some(folder: Path, files: list[str], form: Form) -> NewPictures:
     return NewPictures(partial(_from_files, files, form), len(files), folder)
 
 
-def _from_files(files: list[str], form: Form, found: NewPictures) -> Iterator[Images]:
+def _from_files(files: list[str], form: Form, new_pictures: NewPictures) -> Iterator[Images]:
     for start in range(0, len(files), PIECE):
         part, pixels, sizes = files[start : start + PIECE], [], []
-        for name, made in zip(part, decoded([found.root / name for name in part], form.height, partial(_take, form))):
-            if isinstance(made, str):
-                found.skipped.append((clean_line(name, 1000), made))
+        for name, decoded_images in zip(
+            part, decoded([new_pictures.root / name for name in part], form.height, partial(_take, form))
+        ):
+            if isinstance(decoded_images, str):
+                new_pictures.skipped.append((clean_line(name, 1000), decoded_images))
             else:
-                found.names.append(name)
-                pixels.append(made[0])
-                sizes.append(made[1])
+                new_pictures.names.append(name)
+                pixels.append(decoded_images[0])
+                sizes.append(decoded_images[1])
         if pixels:
             yield _images(np.stack(pixels), np.array(sizes, np.int64) if form.is_whole else None)
 
@@ -179,28 +181,32 @@ def _images(pixels: np.ndarray, sizes: np.ndarray | None = None) -> Images:
 # ---------------------------------------------------------------------------------------------------- vectors
 
 
-def _of_vectors(what: str | os.PathLike | np.ndarray, form: Form) -> NewPictures:
+def _of_vectors(source: str | os.PathLike | np.ndarray, form: Form) -> NewPictures:
     """Vectors of a file as the data set `embeddings` reads it, or of an array (n, d); labels are not looked at."""
     if not form.are_vectors:
-        raise UserError("pictures", f"{quoted(what)} has vectors; this run was trained on pictures of {form.in_words}")
+        raise UserError(
+            "pictures", f"{quoted(source)} has vectors; this run was trained on pictures of {form.in_words}"
+        )
     with _told_of_pictures():
-        if not isinstance(what, np.ndarray) and not is_vector_file(what):
-            raise UserError("dataset.path", f"{quoted(what)} has pictures; this run was trained on {form.in_words}")
-        table = vector_files.of_columns({"vector": what}) if isinstance(what, np.ndarray) else vector_files.read(what)
+        if not isinstance(source, np.ndarray) and not is_vector_file(source):
+            raise UserError("dataset.path", f"{quoted(source)} has pictures; this run was trained on {form.in_words}")
+        table = (
+            vector_files.of_columns({"vector": source}) if isinstance(source, np.ndarray) else vector_files.read(source)
+        )
         width = table.values.shape[2]
         if width != form.channels:
             raise UserError("dataset.path", f"are vectors of {width} numbers; this run was trained on {form.in_words}")
         vector_files.check_values(table)
-        pixels = embeddings.shown(table, Path() if isinstance(what, np.ndarray) else Path(what).parent)
+        pixels = embeddings.shown(table, Path() if isinstance(source, np.ndarray) else Path(source).parent)
     return NewPictures(partial(_of_table, table, pixels), len(table.ids))
 
 
-def _of_table(table: VectorTable, pixels: Drawn, found: NewPictures) -> Iterator[Images]:
-    zero, one = np.zeros(table.values.shape[2], np.float32), np.ones(table.values.shape[2], np.float32)
+def _of_table(table: VectorTable, pixels: Drawn, new_pictures: NewPictures) -> Iterator[Images]:
+    zero, scale = np.zeros(table.values.shape[2], np.float32), np.ones(table.values.shape[2], np.float32)
     for start in range(0, len(table.ids), PIECE):
         rows = np.arange(start, min(start + PIECE, len(table.ids)))
-        found.names += table.ids[start : start + PIECE]
-        vectors = Vectors(table.values[start : start + PIECE], zero, one, 1.0)  # the plain view needs no statistics
+        new_pictures.names += table.ids[start : start + PIECE]
+        vectors = Vectors(table.values[start : start + PIECE], zero, scale, 1.0)  # the plain view needs no statistics
         yield replace(_images(pixels.take(rows)), vectors=vectors)
 
 
@@ -211,7 +217,7 @@ def _of_array(pixels: np.ndarray, form: Form) -> NewPictures:
     if pixels.dtype != np.uint8 or pixels.ndim not in (3, 4):
         raise UserError("pictures", f"are {pixels.dtype} {pixels.shape}; expected uint8 (n, height, width, channels)")
     pixels = pixels if pixels.ndim == 4 else pixels[..., None]
-    return NewPictures(lambda found: _numbered(found, iter([pixels]), form), len(pixels))
+    return NewPictures(lambda new_pictures: _numbered(new_pictures, iter([pixels]), form), len(pixels))
 
 
 def _unpacked(path: str) -> Iterator[np.ndarray]:
@@ -228,12 +234,12 @@ def _told_of_pictures() -> Iterator[None]:
         raise UserError("pictures", str(error).partition(": ")[2]) from None
 
 
-def _numbered(found: NewPictures, parts: Iterator[np.ndarray], form: Form) -> Iterator[Images]:
+def _numbered(new_pictures: NewPictures, parts: Iterator[np.ndarray], form: Form) -> Iterator[Images]:
     """Pictures whose names are their numbers, from 0."""
     for part in parts:
         for start in range(0, len(part), PIECE):
             pixels = _fitted(part[start : start + PIECE], form)
-            found.names += map(str, range(len(found.names), len(found.names) + len(pixels)))
+            new_pictures.names += map(str, range(len(new_pictures.names), len(new_pictures.names) + len(pixels)))
             sizes = np.full((len(pixels), 2), pixels.shape[1:3], np.int64) if form.is_whole else None
             yield _images(np.ascontiguousarray(pixels), sizes)
 
@@ -245,5 +251,5 @@ def _fitted(pixels: np.ndarray, form: Form) -> np.ndarray:
         return pixels
     if channels == form.channels and form.is_brought and not form.is_whole:
         return np.stack(list(brought(pixels, form.height, form.width)))
-    there = Form(height, width, channels, False, False).in_words
-    raise UserError("pictures", f"have {there}; this run was trained on pictures of {form.in_words}")
+    actual = Form(height, width, channels, False, False).in_words
+    raise UserError("pictures", f"have {actual}; this run was trained on pictures of {form.in_words}")

@@ -36,10 +36,10 @@ class TradeOff:
     withheld_kept: np.ndarray
     right: np.ndarray
 
-    def threshold(self, kept: float) -> float:
+    def threshold(self, share: float) -> float:
         """The smallest threshold that keeps so many of the known pictures, and of those with withheld labels."""
         both = np.minimum(self.kept, self.withheld_kept) if self.withheld >= _FEWEST else self.kept
-        enough = np.flatnonzero(both >= kept - 1e-9)
+        enough = np.flatnonzero(both >= share - 1e-9)
         return float(self.thresholds[enough[0]]) if len(enough) else float("inf")
 
     def in_words(self, threshold: float) -> str:
@@ -47,25 +47,25 @@ class TradeOff:
         at = int(np.searchsorted(self.thresholds, threshold, side="right")) - 1
         if at < 0:
             return f"keeps none; measured on {self.measured}"
-        said = f"keeps {_percent(self.kept[at])} of known pictures"
-        said += f"; measured on {self.measured}"
+        sentence = f"keeps {_percent(self.kept[at])} of known pictures"
+        sentence += f"; measured on {self.measured}"
         if self.withheld:
             named = f"{_percent(self.withheld_kept[at])} are kept and {_percent(self.right[at])} get their own name"
-            said += f"; of {counted(self.withheld, 'withheld label')} {named}"
-        return f"{said}; how many pictures of other classes it rejects is not known"
+            sentence += f"; of {counted(self.withheld, 'withheld label')} {named}"
+        return f"{sentence}; how many pictures of other classes it rejects is not known"
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def nearest(points: np.ndarray, known: np.ndarray, count: int = NEIGHBOURS) -> tuple[np.ndarray, np.ndarray]:
-    """(cosine distances float32 (n, k), rows int64 (n, k)) of the nearest of `known` (m, d), nearest first.
+def nearest(points: np.ndarray, compared: np.ndarray, count: int = NEIGHBOURS) -> tuple[np.ndarray, np.ndarray]:
+    """(cosine distances float32 (n, k), rows int64 (n, k)) of the nearest of `compared` (m, d), nearest first.
 
     points: (n, d); both float32 and at length 1. k: `count`, fewer where there are no more.
     """
-    found = [_least(1 - points[part] @ known.T, count) for part in _blocks(len(points))]
-    return tuple(np.concatenate(column) for column in zip(*found))
+    nearest_of_blocks = [_least(1 - points[part] @ compared.T, count) for part in _blocks(len(points))]
+    return tuple(np.concatenate(column) for column in zip(*nearest_of_blocks))
 
 
 def _least(distances: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -86,25 +86,25 @@ def measure(points: np.ndarray, withheld: np.ndarray, is_right: np.ndarray) -> T
     points: float32 (m, d) at length 1. withheld: rows whose label is known and was withheld; is_right: of these,
     whether their cluster has the label's name.
     """
-    asked = np.unique(np.concatenate([np.linspace(0, len(points) - 1, _QUERIES).astype(np.int64), withheld]))
-    own = _distances(points, asked)
-    thresholds = np.unique(np.quantile(own, np.linspace(0, 1, _STEPS)).astype(np.float32))
-    held = own[np.searchsorted(asked, withheld)]
+    queries = np.unique(np.concatenate([np.linspace(0, len(points) - 1, _QUERIES).astype(np.int64), withheld]))
+    query_distances = _distances(points, queries)
+    thresholds = np.unique(np.quantile(query_distances, np.linspace(0, 1, _STEPS)).astype(np.float32))
+    withheld_distances = query_distances[np.searchsorted(queries, withheld)]
     return TradeOff(
         thresholds,
-        _share(own, thresholds),
-        counted(len(asked), "training image"),
+        _share(query_distances, thresholds),
+        counted(len(queries), "training image"),
         len(withheld),
-        _share(held, thresholds),
-        _share(np.where(is_right, held, np.inf), thresholds),
+        _share(withheld_distances, thresholds),
+        _share(np.where(is_right, withheld_distances, np.inf), thresholds),
     )
 
 
-def _distances(points: np.ndarray, asked: np.ndarray) -> np.ndarray:
+def _distances(points: np.ndarray, queries: np.ndarray) -> np.ndarray:
     """float32: mean distance of every picture asked about to its nearest other ones."""
-    found = np.empty(len(asked), np.float32)
-    for part in _blocks(len(asked)):
-        rows = asked[part]
+    found = np.empty(len(queries), np.float32)
+    for part in _blocks(len(queries)):
+        rows = queries[part]
         distances = 1 - points[rows] @ points.T
         distances[np.arange(len(rows)), rows] = np.inf
         found[part] = _least(distances, NEIGHBOURS)[0].mean(axis=1)

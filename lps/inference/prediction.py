@@ -28,11 +28,11 @@ _ASKED = 4 * NEIGHBOURS  # neighbours among which those of a split id are looked
 Report = Callable[[int, int | None], None]  # pictures that are done, and how many there are at most
 
 
-def predict(run: Run, what: str | os.PathLike | np.ndarray, report: Report = lambda done, total: None) -> Predicted:
+def predict(run: Run, source: str | os.PathLike | np.ndarray, report: Report = lambda done, total: None) -> Predicted:
     """Predict the pictures of a folder, an .npz or an array; raises `UserError`, and nothing was written then."""
-    new_pictures.check_source(what)
+    new_pictures.check_source(source)
     predictor = Predictor(run)
-    new = new_pictures.open_pictures(what, predictor.model.form)
+    new = new_pictures.open_pictures(source, predictor.model.form)
     return predictor.told(predictor.rows(new, report), new)
 
 
@@ -51,7 +51,7 @@ class Rows:
     points: np.ndarray
 
     def __add__(self, other: "Rows") -> "Rows":
-        columns = [np.concatenate([getattr(one, name) for one in (self, other)]) for name in _COLUMNS]
+        columns = [np.concatenate([getattr(rows, name) for rows in (self, other)]) for name in _COLUMNS]
         return Rows(self.files + other.files, *columns[:-1], columns[-1][-new_kinds.MOST :])
 
 
@@ -95,8 +95,8 @@ class Predictor:
 
     def told(self, rows: Rows, new: NewPictures) -> Predicted:
         """The same under names, with the classes that there may be besides."""
-        model, own = self.model, self._own[rows.near]
-        titles, groups = _called(model.run, model.material.split, self._said, np.append(rows.cluster, own))
+        model, own_clusters = self.model, self._own[rows.near]
+        titles, groups = _called(model.run, model.material.split, self._said, np.append(rows.cluster, own_clusters))
         return Predicted(
             model.run.id,
             model.epoch,
@@ -107,7 +107,7 @@ class Predictor:
             rows.confidence,
             rows.distance,
             self._known.images[rows.near],
-            own,
+            own_clusters,
             titles,
             groups,
             self._said.rejected,
@@ -126,49 +126,52 @@ def said_of(model: Trained) -> tuple[Naming, list[str]]:
     if not named:
         return Naming(), []
     epoch = max(named)
-    said = naming.naming_of_epoch(entries, epoch)
+    decisions = naming.naming_of_epoch(entries, epoch)
     if epoch == model.epoch and model.step == 0:
-        return said, []
-    then = read_assignment(run, epoch, split).predicted.astype(np.int64)
+        return decisions, []
+    assigned = read_assignment(run, epoch, split).predicted.astype(np.int64)
     now = model.known.prediction.ids.cpu().numpy()
-    steps, lost = labels.carry(said, then, now, split.unlabeled, split.classes.total)
+    steps, lost = labels.carry(decisions, assigned, now, split.unlabeled, split.classes.total)
     carried = Naming()
     for step in steps:
         carried = naming.after(carried, step)
     return carried, lost
 
 
-def _clusters(said: Naming, predicted: np.ndarray, theirs: np.ndarray, went: np.ndarray) -> np.ndarray:
+def _clusters(decisions: Naming, predicted: np.ndarray, theirs: np.ndarray, cluster_of_image: np.ndarray) -> np.ndarray:
     """The cluster of every picture.
 
-    predicted: ids (n,). theirs, went: (n, k), ids and clusters of the nearest training images, nearest first.
+    predicted: ids (n,). theirs, cluster_of_image: (n, k), ids and clusters of the nearest training images, nearest
+    first.
     """
-    found = labels.clusters_of(Naming(parents=said.parents), predicted, np.zeros(0, np.int64))
-    if said.moved:
+    cluster = labels.clusters_of(Naming(parents=decisions.parents), predicted, np.zeros(0, np.int64))
+    if decisions.moved:
         for row in range(len(predicted)):
-            alike = went[row][theirs[row] == predicted[row]][:NEIGHBOURS]
-            if len(alike):
-                values, counts = np.unique(alike, return_counts=True)
+            votes = cluster_of_image[row][theirs[row] == predicted[row]][:NEIGHBOURS]
+            if len(votes):
+                values, counts = np.unique(votes, return_counts=True)
                 most = set(values[counts == counts.max()].tolist())
-                found[row] = next(one for one in alike.tolist() if one in most)  # of equal ones that of the nearest
-    return found
+                cluster[row] = next(
+                    candidate for candidate in votes.tolist() if candidate in most
+                )  # of equal ones that of the nearest
+    return cluster
 
 
-def _called(run: Run, split: Split, said: Naming, clusters: np.ndarray) -> tuple[dict[int, str], dict[int, str]]:
+def _called(run: Run, split: Split, decisions: Naming, clusters: np.ndarray) -> tuple[dict[int, str], dict[int, str]]:
     """Name and group by cluster."""
     defaults, every = labels.default_names(run, split), np.unique(clusters).tolist()
-    titles = {cluster: labels.name_of(cluster, said, defaults) for cluster in every}
-    return titles, {cluster: labels.group_of(cluster, split, said, defaults) for cluster in every}
+    titles = {cluster: labels.name_of(cluster, decisions, defaults) for cluster in every}
+    return titles, {cluster: labels.group_of(cluster, split, decisions, defaults) for cluster in every}
 
 
-def trade_off_of(model: Trained, known: Known, said: Naming, own: np.ndarray) -> TradeOff:
-    """What thresholds keep; own: cluster of every training image that is compared with."""
+def trade_off_of(model: Trained, compared: Known, decisions: Naming, cluster_of_point: np.ndarray) -> TradeOff:
+    """What thresholds keep; cluster_of_point: cluster of every training image that is compared with."""
     split = model.material.split
-    rows = np.flatnonzero(np.isin(known.images, split.validation))
-    truth = model.material.truth[known.images[rows]]
+    rows = np.flatnonzero(np.isin(compared.images, split.validation))
+    truth = model.material.truth[compared.images[rows]]
     defaults = labels.default_names(model.run, split)
     is_right = [
-        labels.name_of(cluster, said, defaults) == split.class_names[label]
-        for cluster, label in zip(own[rows].tolist(), truth.tolist())
+        labels.name_of(cluster, decisions, defaults) == split.class_names[label]
+        for cluster, label in zip(cluster_of_point[rows].tolist(), truth.tolist())
     ]
-    return none_of_these.measure(known.points, rows, np.array(is_right, bool))
+    return none_of_these.measure(compared.points, rows, np.array(is_right, bool))

@@ -25,33 +25,33 @@ _CURVES = [one.name for one in dataclasses.fields(TradeOff) if one.type is np.nd
 
 def as_csv(found: Predicted, threshold: float, files: Sequence[str] = ()) -> str:
     """One line a picture. files: of the run's pictures by id, where these are files; else nearest ones are ids."""
-    rows: list[Sequence] = [(*_COLUMNS, *(f"nearest_{place + 1}" for place in range(_NEAREST)))]
+    rows: list[Sequence] = [(*_COLUMNS, *(f"nearest_{rank + 1}" for rank in range(_NEAREST)))]
     kinds = {row: number for number, kind in enumerate(found.kinds, 1) for row in kind}
     numbers = (found.predicted, found.cluster, found.confidence, found.distance, found.nearest[:, :_NEAREST])
-    for place, (file, name, none, *row) in enumerate(
+    for rank, (file, name, none, *row) in enumerate(
         zip(found.files, found.names(), found.is_none(threshold).tolist(), *(column.tolist() for column in numbers))
     ):
-        predicted, cluster, sure, away, near = row
-        known = [tables.file_cell(files[image]) if files else image for image in near]
+        predicted, cluster, confidence, away, near = row
+        nearest = [tables.file_cell(files[image]) if files else image for image in near]
         guess = tables.cell(name)
-        cells = ["" if none else guess, f"{sure:.4f}", "yes" if none else "no", guess, predicted, cluster]
-        cells += [found.groups[cluster], f"{away:.4f}", kinds.get(place, "")]
-        rows.append([tables.file_cell(file), *cells, *known])
+        cells = ["" if none else guess, f"{confidence:.4f}", "yes" if none else "no", guess, predicted, cluster]
+        cells += [found.groups[cluster], f"{away:.4f}", kinds.get(rank, "")]
+        rows.append([tables.file_cell(file), *cells, *nearest])
     return tables.csv_text(rows)
 
 
-def write_csv(path: Path, found: Predicted, threshold: float, files: Sequence[str] = ()) -> None:
+def write_csv(path: Path, predicted: Predicted, threshold: float, files: Sequence[str] = ()) -> None:
     """The table as a file, whole or not at all; raises `UserError`."""
     with as_user_error("to", f"{shorten(str(path))} cannot be written"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, as_csv(found, threshold, files).encode(), PUBLIC)
+        write_whole(path, as_csv(predicted, threshold, files).encode(), PUBLIC)
 
 
 # ---------------------------------------------------------------------------------------------------- a folder
 
 
 def write_folder(
-    target: Path, found: Predicted, threshold: float, pixels: Iterator[np.ndarray], files: Sequence[str] = ()
+    target: Path, predicted: Predicted, threshold: float, pixels: Iterator[np.ndarray], files: Sequence[str] = ()
 ) -> Path:
     """A new folder with a sub-folder of copies a class, those of none in one of their own, and the table.
 
@@ -59,76 +59,83 @@ def write_folder(
     and then nothing was written.
     """
 
-    root = found.root
+    root = predicted.root
     pictures = (
-        (place, next(pixels) if root is None else Path(root, file))
-        for place, file in zip(_places(found, threshold), found.files)
+        (path, next(pixels) if root is None else Path(root, file))
+        for path, file in zip(_places(predicted, threshold), predicted.files)
     )
-    return class_folders.write(target, pictures, (TABLE, as_csv(found, threshold, files)))
+    return class_folders.write(target, pictures, (TABLE, as_csv(predicted, threshold, files)))
 
 
-def as_zip(found: Predicted, threshold: float, files: Sequence[str], name: str) -> Iterator[bytes]:
+def as_zip(predicted: Predicted, threshold: float, files: Sequence[str], name: str) -> Iterator[bytes]:
     """What `write_folder` writes of pictures that are files, as a .zip in pieces (`class_folders.as_zip`).
 
     Raises `UserError` before the first one.
     """
-    if found.root is None:
+    if predicted.root is None:
         raise UserError("pictures", "are not files, so they cannot be sorted; `predict --to FOLDER` writes them")
-    originals = [Path(found.root, file) for file in found.files]
-    if gone := next((path for path in originals if not path.is_file()), None):
-        raise UserError("pictures", f"{shorten(gone.name)} no longer exists; predict the folder again")
-    pictures = zip(_places(found, threshold), originals, strict=True)
-    return class_folders.as_zip(pictures, (TABLE, as_csv(found, threshold, files)), name)
+    originals = [Path(predicted.root, file) for file in predicted.files]
+    if absent := next((path for path in originals if not path.is_file()), None):
+        raise UserError("pictures", f"{shorten(absent.name)} no longer exists; predict the folder again")
+    pictures = zip(_places(predicted, threshold), originals, strict=True)
+    return class_folders.as_zip(pictures, (TABLE, as_csv(predicted, threshold, files)), name)
 
 
-def _places(found: Predicted, threshold: float) -> Iterator[str]:
+def _places(predicted: Predicted, threshold: float) -> Iterator[str]:
     """Sub-folder and name of every picture."""
-    called = [NONE if none else name for none, name in zip(found.is_none(threshold).tolist(), found.names())]
+    called = [NONE if none else name for none, name in zip(predicted.is_none(threshold).tolist(), predicted.names())]
     folders = folder_names([NONE, *sorted({*called} - {NONE})])
-    files = found.files if found.root is not None else [f"{row:06d}.png" for row in range(len(found.files))]
+    files = predicted.files if predicted.root is not None else [f"{row:06d}.png" for row in range(len(predicted.files))]
     return class_folders.places([folders[name] for name in called], files, map(str, range(len(files))))
 
 
 # ---------------------------------------------------------------------------------------------------- arrays
 
 
-def write(path: Path, found: Predicted) -> None:
+def write(path: Path, predicted: Predicted) -> None:
     """Everything as arrays, whole or not at all; raises `OSError`."""
-    told = dataclasses.asdict(found)
-    curve = told.pop("trade_off")
-    arrays = {name: told.pop(name) for name in _ROWS} | {f"curve_{name}": curve.pop(name) for name in _CURVES}
-    told |= {"rejected": sorted(found.rejected), "curve": curve}
-    about = np.frombuffer(json.dumps(told).encode("utf-8", "surrogatepass"), np.uint8)
-    write_arrays(path, about=about, **arrays)
+    fields = dataclasses.asdict(predicted)
+    curve = fields.pop("trade_off")
+    arrays = {name: fields.pop(name) for name in _ROWS} | {f"curve_{name}": curve.pop(name) for name in _CURVES}
+    fields |= {"rejected": sorted(predicted.rejected), "curve": curve}
+    header = np.frombuffer(json.dumps(fields).encode("utf-8", "surrogatepass"), np.uint8)
+    write_arrays(path, about=header, **arrays)
 
 
 def read_predictions(path: Path) -> Predicted:
     """What `write` wrote; raises `UserError` where it is missing or damaged."""
     stored = read_arrays(path, ("about", *_ROWS, *(f"curve_{name}" for name in _CURVES)))
     try:
-        told = json.loads(stored["about"].tobytes().decode("utf-8", "surrogatepass"))
-        curve = TradeOff(**told.pop("curve"), **{name: stored[f"curve_{name}"] for name in _CURVES})
+        fields = json.loads(stored["about"].tobytes().decode("utf-8", "surrogatepass"))
+        curve = TradeOff(**fields.pop("curve"), **{name: stored[f"curve_{name}"] for name in _CURVES})
         for name in ("titles", "groups"):
-            told[name] = {int(cluster): str(text) for cluster, text in told[name].items()}
-        told |= {"files": tuple(told["files"]), "rejected": frozenset(told["rejected"]), "lost": tuple(told["lost"])}
-        told["kinds"] = tuple(tuple(map(int, kind)) for kind in told["kinds"])
-        told["skipped"] = tuple((str(name), str(reason)) for name, reason in told["skipped"])
-        found = Predicted(**told, trade_off=curve, **{name: stored[name] for name in _ROWS})
-        _check(found)
+            fields[name] = {int(cluster): str(text) for cluster, text in fields[name].items()}
+        fields |= {
+            "files": tuple(fields["files"]),
+            "rejected": frozenset(fields["rejected"]),
+            "lost": tuple(fields["lost"]),
+        }
+        fields["kinds"] = tuple(tuple(map(int, kind)) for kind in fields["kinds"])
+        fields["skipped"] = tuple((str(name), str(reason)) for name, reason in fields["skipped"])
+        predicted = Predicted(**fields, trade_off=curve, **{name: stored[name] for name in _ROWS})
+        _check(predicted)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise UserError(path.name, "is damaged (it has no predictions); predict again") from None
-    return found
+    return predicted
 
 
-def _check(found: Predicted) -> None:
+def _check(predicted: Predicted) -> None:
     """Raises `ValueError` where the parts do not fit together."""
-    lengths = {len(getattr(found, name)) for name in _ROWS} | {len(found.files)}
-    if len(lengths) > 1 or found.nearest.ndim != 2 or found.theirs.shape != found.nearest.shape:
+    lengths = {len(getattr(predicted, name)) for name in _ROWS} | {len(predicted.files)}
+    if len(lengths) > 1 or predicted.nearest.ndim != 2 or predicted.theirs.shape != predicted.nearest.shape:
         raise ValueError("columns of different lengths")
-    if not all(0 <= row < len(found.files) for kind in found.kinds for row in kind):
+    if not all(0 <= row < len(predicted.files) for kind in predicted.kinds for row in kind):
         raise ValueError("a possible novel class with pictures that do not exist")
-    if not {*found.cluster.tolist(), *found.theirs.ravel().tolist()} <= found.titles.keys() & found.groups.keys():
+    if (
+        not {*predicted.cluster.tolist(), *predicted.theirs.ravel().tolist()}
+        <= predicted.titles.keys() & predicted.groups.keys()
+    ):
         raise ValueError("a cluster without a name")
-    steps = {getattr(found.trade_off, name).shape for name in _CURVES}
+    steps = {getattr(predicted.trade_off, name).shape for name in _CURVES}
     if len(steps) != 1 or len(next(iter(steps))) != 1:
         raise ValueError("no curve")

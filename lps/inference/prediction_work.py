@@ -34,8 +34,8 @@ def path_of(run: Run, pictures: Path) -> Path:
     Another place once its files, the weights or the names change.
     """
     stamp = folder_stamp(str(pictures)) if pictures.is_dir() else embeddings.stamp(str(pictures))
-    told = (_FORMAT, *state_of(run), str(pictures), stamp)
-    return run.root / FOLDER / f"{named(told)}.npz"
+    inputs = (_FORMAT, *state_of(run), str(pictures), stamp)
+    return run.root / FOLDER / f"{named(inputs)}.npz"
 
 
 def state_of(run: Run) -> tuple:
@@ -44,9 +44,9 @@ def state_of(run: Run) -> tuple:
     return run.id, weights, looks(run.folder / naming.FILE)
 
 
-def named(told: tuple) -> str:
+def named(inputs: tuple) -> str:
     """16 hex digits for what a result follows from."""
-    return hashlib.sha256(repr(told).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return hashlib.sha256(repr(inputs).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def begin(run: Run, pictures: Path) -> None:
@@ -56,17 +56,17 @@ def begin(run: Run, pictures: Path) -> None:
     begin_at(path, _KEPT, subject, "predict", *words, "--result", str(path.resolve()), "--", run.id, str(pictures))
 
 
-def begin_at(path: Path, kept: int, subject: JobSubject, *command: str) -> None:
-    """Let a command make the result `path`; of the others of its kind the newest `kept` stay. Raises `UserError`."""
+def begin_at(path: Path, num_kept: int, subject: JobSubject, *command: str) -> None:
+    """Let a command make the result `path`; keep the newest `num_kept` others of its kind. Raises `UserError`."""
     with as_user_error("runs", f"{shorten(str(path.parent))} cannot be used"):
-        _forget_old(path, kept)
+        _forget_old(path, num_kept)
     background_jobs.begin(path, subject, *command)
 
 
-def _forget_old(path: Path, kept: int) -> None:
+def _forget_old(path: Path, num_kept: int) -> None:
     """Remove all but the newest results; a page that shows one of them begins anew when it is asked again."""
-    found = sorted(path.parent.glob(f"*{path.suffix}"), key=_changed, reverse=True)
-    for old in found[kept:]:
+    results = sorted(path.parent.glob(f"*{path.suffix}"), key=_changed, reverse=True)
+    for old in results[num_kept:]:
         forget(old)
 
 
@@ -80,5 +80,5 @@ def _changed(path: Path) -> int:
 
 def forget(path: Path) -> None:
     """Remove a result, and what lies beside it."""
-    for one in (path, *background_jobs.files_beside(path)):
-        disk.remove(one)
+    for file in (path, *background_jobs.files_beside(path)):
+        disk.remove(file)

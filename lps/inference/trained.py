@@ -50,8 +50,10 @@ class Known:
 
     def without(self, images: Collection[int]) -> "Known":
         """The same but for these images."""
-        kept = ~np.isin(self.images, sorted(images))
-        return replace(self, images=self.images[kept], predicted=self.predicted[kept], points=self.points[kept])
+        is_kept = ~np.isin(self.images, sorted(images))
+        return replace(
+            self, images=self.images[is_kept], predicted=self.predicted[is_kept], points=self.points[is_kept]
+        )
 
 
 @dataclass(frozen=True)
@@ -86,13 +88,13 @@ class Trained:
 
     def see(self, images: Images) -> Seen:
         """Pictures of its form as the network sees them."""
-        shown: Pictures | StoredFeatures = pictures(images, self.device)
+        inputs: Pictures | StoredFeatures = pictures(images, self.device)
         if self.backbone is None:
-            outputs = infer(self.method.evaluated_network, shown, np.arange(len(shown)), self.config)
+            outputs = infer(self.method.evaluated_network, inputs, np.arange(len(inputs)), self.config)
             return Seen(outputs, unit(outputs.features.cpu().numpy()))
-        table = extraction.halves(self.backbone, shown, "plain", self.config)
-        shown = StoredFeatures({"plain": (table,)}, "", self.device)
-        outputs = infer(self.method.evaluated_network, shown, np.arange(len(shown)), self.config)
+        table = extraction.halves(self.backbone, inputs, "plain", self.config)
+        inputs = StoredFeatures({"plain": (table,)}, "", self.device)
+        outputs = infer(self.method.evaluated_network, inputs, np.arange(len(inputs)), self.config)
         return Seen(outputs, unit(table.cpu().numpy()))
 
     @cached_property
@@ -114,8 +116,8 @@ class Trained:
         """`Seen.points` of training images. rows: where they stand in labeled, then unlabeled ones."""
         if isinstance(self.material.images, StoredFeatures):
             return unit(torch.cat(list(self.material.images.part(images).all_seen("plain"))).cpu().numpy())
-        own = torch.cat([self._inference.labeled.features, self._inference.unlabeled.features])
-        return unit(own[torch.from_numpy(rows).to(own.device)].cpu().numpy())
+        features = torch.cat([self._inference.labeled.features, self._inference.unlabeled.features])
+        return unit(features[torch.from_numpy(rows).to(features.device)].cpu().numpy())
 
     def say(self, outputs: Outputs) -> Prediction:
         """Class ids and confidences of pictures, by what was fitted to the training images."""
@@ -177,8 +179,8 @@ def _weights(run: Run) -> tuple[str, dict]:
 
 
 def _why_none(run: Run, damaged: dict[str, str]) -> str:
-    for name, wrong in damaged.items():
-        return f"its checkpoint {name} {wrong}".rstrip(",")
+    for name, damage in damaged.items():
+        return f"its checkpoint {name} {damage}".rstrip(",")
     if not run.events.exists():
         return "it has not trained yet"
     if (run.folder / IMPORTED_FILE).exists():

@@ -60,32 +60,38 @@ class Plan:
 
     def in_words(self) -> str:
         """ "5 names → 3 new seen classes, 431 pictures become labeled; 2 clusters without a name stay novel"."""
-        said = f"{counted(self.confirmed.named, 'name')} → {counted(len(self.new), 'new seen class')}"
-        said += f", {len(self.added)} seen before" if self.added else ""
-        said += f", {counted(self.confirmed.pictures, 'picture')} become labeled"
+        sentence = f"{counted(self.confirmed.named, 'name')} → {counted(len(self.new), 'new seen class')}"
+        sentence += f", {len(self.added)} seen before" if self.added else ""
+        sentence += f", {counted(self.confirmed.pictures, 'picture')} become labeled"
         stay = "stays" if self.novel == 1 else "stay"
-        said += f"; {counted(self.novel, 'cluster')} without a name {stay} novel"
-        return f"{said}, {counted(self.dissolved, 'cluster')} dissolved" if self.dissolved else said
+        sentence += f"; {counted(self.novel, 'cluster')} without a name {stay} novel"
+        return f"{sentence}, {counted(self.dissolved, 'cluster')} dissolved" if self.dissolved else sentence
 
     def notices(self) -> list[str]:
         """What a person may not expect, one sentence each."""
-        said = []
+        sentences = []
         if self.waiting:
             named = ", ".join(self.waiting[:3]) + ", …" * (len(self.waiting) > 3)
-            said.append(f"{named} gets no labeled picture, so the class stays novel.")
+            sentences.append(f"{named} gets no labeled picture, so the class stays novel.")
         if self.looked_for > self.novel + len(self.waiting):
-            own = self.config.hyperparameters
-            off = cli_args.settings({key: value for key, value in _without_spreading(own).items() if own[key] == value})
+            hyperparameters = self.config.hyperparameters
+            off = cli_args.settings(
+                {
+                    key: value
+                    for key, value in _without_spreading(hyperparameters).items()
+                    if hyperparameters[key] == value
+                }
+            )
             words = f", but nothing spreads its guesses over all classes ({', '.join(off)})" if off else ""
             why = "No cluster stays novel" if self.dissolved else "Every cluster has a name"
-            said.append(f"{why}; the run still looks for one more class{words}.")
+            sentences.append(f"{why}; the run still looks for one more class{words}.")
         if self.aside:
             stay = "stays" if self.aside == 1 else "stay"
-            said.append(
+            sentences.append(
                 f"{counted(self.aside, 'picture')} that you took out of a class {stay} unlabeled; the run may put "
                 "them into the class again, because it only learns from labels."
             )
-        return said
+        return sentences
 
 
 def plan(
@@ -108,67 +114,71 @@ def plan(
     `unnamed` has a name or is not there.
     """
     _check(run, rule, threshold, changes)
-    looked = _merged(read_clusters(run, epoch), unnamed)
-    if looked.said.is_empty:
+    check = _merged(read_clusters(run, epoch), unnamed)
+    if check.said.is_empty:
         remedy = "name clusters on the page Clusters, or with python -m lps name"
-        raise UserError("names", f"do not exist at epoch {looked.epoch}; {remedy}")
-    images, given, new, waiting = _labels(looked, rule, threshold)
+        raise UserError("names", f"do not exist at epoch {check.epoch}; {remedy}")
+    images, class_of_image, new, waiting = _labels(check, rule, threshold)
     if not len(images):
-        raise UserError("labels", _nothing_said(looked, rule, threshold))
-    before, split = inherited.read_confirmed(run), looked.split
+        raise UserError("labels", _nothing_said(check, rule, threshold))
+    before, split = inherited.read_confirmed(run), check.split
     confirmed = Confirmed(
-        *_together(before, images, given),
+        *_together(before, images, class_of_image),
         names=(*(before.names if before else ()), *new),
         rows=np.zeros(0, np.int64),
         parent=run.id,
-        epoch=looked.epoch,
+        epoch=check.epoch,
         rule=rule,
         threshold=threshold if rule == "confident" else 0.0,
         pictures=len(images),
-        named=len(_named(looked)),
-        decisions=len(naming.standing(naming.read_entries(run), looked.epoch)) + (before.decisions if before else 0),
+        named=len(_named(check)),
+        decisions=len(naming.standing(naming.read_entries(run), check.epoch)) + (before.decisions if before else 0),
     )
     seen = split.classes.seen + len(new)
-    origins = _origins(looked, images, given, [*new.values()])
-    free = without_name(looked.ids, looked.defaults, looked.said)
+    origins = _origins(check, images, class_of_image, [*new.values()])
+    free = without_name(check.ids, check.defaults, check.said)
     dissolved = [cluster for cluster, target in unnamed.items() if target is None and cluster not in origins]
     novel = [cluster for cluster in free if cluster not in {*origins, *dissolved}]
-    wanted = max(1, len(looked.ids) - seen - len(free) + len(novel))
-    confirmed = replace(confirmed, rows=_rows(split.classes, origins, novel, seen + wanted))
-    weights = _checkpoint(run, looked.epoch) if from_weights else None
-    own = {"split.num_novel": wanted, "split.confirmed": confirmed.digest, "network.continues": None}
+    num_novel = max(1, len(check.ids) - seen - len(free) + len(novel))
+    confirmed = replace(confirmed, rows=_rows(split.classes, origins, novel, seen + num_novel))
+    weights = _checkpoint(run, check.epoch) if from_weights else None
+    own = {"split.num_novel": num_novel, "split.confirmed": confirmed.digest, "network.continues": None}
     if weights is not None:
         own["network.continues"] = inherited.weights_name(run.read_json(f"checkpoints/{weights.stem}.json"))
     config = configure(run.config().flat() | _spreading(run, bool(novel or waiting)) | dict(changes) | own)
-    added = {split.class_names[i] for i in given.tolist() if i < split.classes.seen}
-    parts = tuple(sorted(added)), tuple(waiting), min(len(novel), wanted), wanted, len(looked.said.unlabeled)
+    added_names = {split.class_names[i] for i in class_of_image.tolist() if i < split.classes.seen}
+    parts = tuple(sorted(added_names)), tuple(waiting), min(len(novel), num_novel), num_novel, len(check.said.unlabeled)
     return Plan(run, config, confirmed, weights, tuple(new), *parts, len(dissolved))
 
 
-def without_name(ids: Iterable[int], defaults: Mapping[int, str], said: Naming) -> list[int]:
-    """Of clusters `ids` those that have no name, neither as a seen class (`defaults`) nor from a person (`said`)."""
-    return [cluster for cluster in ids if cluster not in {*defaults, *said.names}]
+def without_name(ids: Iterable[int], defaults: Mapping[int, str], decisions: Naming) -> list[int]:
+    """Return the clusters of `ids` without a name: neither a seen class (`defaults`) nor named in `decisions`."""
+    return [cluster for cluster in ids if cluster not in {*defaults, *decisions.names}]
 
 
-def _merged(looked: LabelCheck, unnamed: Mapping[int, int | None]) -> LabelCheck:
+def _merged(check: LabelCheck, unnamed: Mapping[int, int | None]) -> LabelCheck:
     """The clusters with those put into others that `unnamed` says so of; raises `UserError` where it does not fit."""
-    free = without_name(looked.ids, looked.defaults, looked.said)
-    cluster = looked.cluster.copy()
-    known = [one for one in looked.ids if one not in free and one not in looked.said.rejected]
+    free = without_name(check.ids, check.defaults, check.said)
+    cluster = check.cluster.copy()
+    named_ids = [
+        cluster_id for cluster_id in check.ids if cluster_id not in free and cluster_id not in check.said.rejected
+    ]
     for source, target in unnamed.items():
         if source not in free:
             raise UserError(
                 "cluster", f"{source} has a name or does not exist; clusters without a name: {_listed(free)}"
             )
-        if target is not None and target not in known:
+        if target is not None and target not in named_ids:
             raise UserError(
                 "cluster",
-                f"{target} has no name, so nothing can be merged into it; clusters with a name: {_listed(known)}",
+                f"{target} has no name, so nothing can be merged into it; clusters with a name: {_listed(named_ids)}",
             )
         if target is not None:
             cluster[cluster == source] = target
-    gone = {source for source, target in unnamed.items() if target is not None}
-    return replace(looked, cluster=cluster, ids=tuple(one for one in looked.ids if one not in gone))
+    merged = {source for source, target in unnamed.items() if target is not None}
+    return replace(
+        check, cluster=cluster, ids=tuple(cluster_id for cluster_id in check.ids if cluster_id not in merged)
+    )
 
 
 def _listed(clusters: list[int]) -> str:
@@ -186,13 +196,17 @@ def _spreading(run: Run, has_novel: bool) -> dict[str, object]:
             break
         passed.add(parent.id)
         run = parent
-    own = run.config().hyperparameters
-    return {key: own[key] for key in _SPREADING if key in own} if has_novel else _without_spreading(own)
+    hyperparameters = run.config().hyperparameters
+    return (
+        {key: hyperparameters[key] for key in _SPREADING if key in hyperparameters}
+        if has_novel
+        else _without_spreading(hyperparameters)
+    )
 
 
-def _without_spreading(own: Mapping[str, object]) -> dict[str, object]:
-    """What switches off, of a method's settings `own`, those that keep all classes in use."""
-    return {key: off for key, off in _SPREADING.items() if key in own}
+def _without_spreading(hyperparameters: Mapping[str, object]) -> dict[str, object]:
+    """What switches off, of a method's settings `hyperparameters`, those that keep all classes in use."""
+    return {key: off for key, off in _SPREADING.items() if key in hyperparameters}
 
 
 def begin(planned: Plan, root: Path | None = None, name: str = "", token: str | None = None) -> Run:
@@ -227,48 +241,46 @@ def _check(run: Run, rule: str, threshold: float, changes: Mapping[str, object])
     run.check_writable()
 
 
-def _named(looked: LabelCheck) -> list[int]:
+def _named(check: LabelCheck) -> list[int]:
     """The clusters that a person named and that have images."""
-    return sorted(looked.said.names.keys() & set(looked.cluster.tolist()) - looked.said.rejected)
+    return sorted(check.said.names.keys() & set(check.cluster.tolist()) - check.said.rejected)
 
 
-def _labels(
-    looked: LabelCheck, rule: str, threshold: float
-) -> tuple[np.ndarray, np.ndarray, dict[str, int], list[str]]:
+def _labels(check: LabelCheck, rule: str, threshold: float) -> tuple[np.ndarray, np.ndarray, dict[str, int], list[str]]:
     """(ids of the images that count as labeled, class id of each, cluster of every new class, names that wait)."""
-    split, said = looked.split, looked.said
-    known = {name.casefold(): i for i, name in enumerate(split.class_names[: split.classes.seen])}
-    is_confirmed = np.isin(split.unlabeled, np.fromiter(said.confirmed, np.int64, len(said.confirmed)))
+    split, decisions = check.split, check.said
+    seen_by_name = {name.casefold(): i for i, name in enumerate(split.class_names[: split.classes.seen])}
+    is_confirmed = np.isin(split.unlabeled, np.fromiter(decisions.confirmed, np.int64, len(decisions.confirmed)))
     counts = is_confirmed if rule == "looked-at" else np.ones(len(split.unlabeled), bool)
     if rule == "confident":
-        counts = is_confirmed | (looked.network.confidence >= threshold)
-    aside = np.fromiter(said.unlabeled, np.int64, len(said.unlabeled))
+        counts = is_confirmed | (check.network.confidence >= threshold)
+    aside = np.fromiter(decisions.unlabeled, np.int64, len(decisions.unlabeled))
     counts &= ~np.isin(split.unlabeled, np.union1d(aside, split.validation))
-    rows, given, new, waiting = [], [], {}, []
-    for root in sorted({*said.names, *looked.defaults} & set(looked.ids) - said.rejected):
-        members = looked.cluster == root
-        name = said.names.get(root)
+    rows, class_of_image, new, waiting = [], [], {}, []
+    for root in sorted({*decisions.names, *check.defaults} & set(check.ids) - decisions.rejected):
+        members = check.cluster == root
+        name = decisions.names.get(root)
         if name is None:  # a seen class: what the network itself put there, nobody confirmed
-            members &= (looked.network.predicted != root) | is_confirmed
-        found = np.flatnonzero(members & counts)
-        class_id = known.get(name.casefold()) if name is not None else root
-        if name is not None and not len(found):
+            members &= (check.network.predicted != root) | is_confirmed
+        rows_of_cluster = np.flatnonzero(members & counts)
+        class_id = seen_by_name.get(name.casefold()) if name is not None else root
+        if name is not None and not len(rows_of_cluster):
             waiting += [name] if class_id is None else []
             continue
         if class_id is None:
             class_id = split.classes.seen + len(new)
             new[name] = root
-        rows.append(found)
-        given.append(np.full(len(found), class_id))
+        rows.append(rows_of_cluster)
+        class_of_image.append(np.full(len(rows_of_cluster), class_id))
     if not rows:
         return np.zeros(0, np.int64), np.zeros(0, np.int64), [], waiting
-    rows, given = np.concatenate(rows), np.concatenate(given).astype(np.int64)
+    rows, class_of_image = np.concatenate(rows), np.concatenate(class_of_image).astype(np.int64)
     order = np.argsort(rows)
-    return split.unlabeled[rows[order]], given[order], new, waiting
+    return split.unlabeled[rows[order]], class_of_image[order], new, waiting
 
 
-def _nothing_said(looked: LabelCheck, rule: str, threshold: float) -> str:
-    if not _named(looked) and not looked.said.moved and not looked.said.parents:
+def _nothing_said(check: LabelCheck, rule: str, threshold: float) -> str:
+    if not _named(check) and not check.said.moved and not check.said.parents:
         return "would be the same: no cluster with images has a name; name one first"
     if rule == "confident":
         return f"would be the same: no picture of a named cluster is {100 * threshold:g} % sure; lower the confidence"
@@ -277,20 +289,22 @@ def _nothing_said(looked: LabelCheck, rule: str, threshold: float) -> str:
     return "would be the same run: no picture is left in a named cluster"
 
 
-def _together(before: Confirmed | None, images: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _together(
+    before: Confirmed | None, images: np.ndarray, class_of_image: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The labels confirmed now with those confirmed before, ascending by image."""
     if before is not None:
-        images, given = np.concatenate([before.images, images]), np.concatenate([before.given, given])
+        images, class_of_image = np.concatenate([before.images, images]), np.concatenate([before.given, class_of_image])
     order = np.argsort(images)
-    return images[order], given[order]
+    return images[order], class_of_image[order]
 
 
-def _origins(looked: LabelCheck, images: np.ndarray, given: np.ndarray, clusters: list[int]) -> list[int]:
+def _origins(check: LabelCheck, images: np.ndarray, class_of_image: np.ndarray, clusters: list[int]) -> list[int]:
     """The id of the network that each new class continues: its own cluster's, or that of most of its images."""
-    predicted = looked.network.predicted[np.searchsorted(looked.split.unlabeled, images)]
-    classes = looked.split.classes
-    counts = [np.bincount(predicted[given == classes.seen + i]) for i in range(len(clusters))]
-    return [own if own < classes.total else int(ids.argmax()) for own, ids in zip(clusters, counts)]
+    predicted = check.network.predicted[np.searchsorted(check.split.unlabeled, images)]
+    classes = check.split.classes
+    counts = [np.bincount(predicted[class_of_image == classes.seen + i]) for i in range(len(clusters))]
+    return [origin if origin < classes.total else int(ids.argmax()) for origin, ids in zip(clusters, counts)]
 
 
 def _rows(classes: Classes, origins: list[int], novel: list[int], total: int) -> np.ndarray:
@@ -303,9 +317,9 @@ def _rows(classes: Classes, origins: list[int], novel: list[int], total: int) ->
 def _checkpoint(run: Run, epoch: int) -> Path:
     """The checkpoint of this epoch, else the newest one there is; raises `UserError` without any."""
     steps = {event["epoch"]: event["step"] for event in read_history(run.events) if event["kind"] == "eval"}
-    wanted = run.checkpoints / f"step-{steps.get(epoch, 0):08d}.pt"
+    checkpoint = run.checkpoints / f"step-{steps.get(epoch, 0):08d}.pt"
     newest = sorted(run.checkpoints.glob("step-*.pt"), reverse=True)
-    for path in (wanted, *newest, run.checkpoints / "best.pt"):
+    for path in (checkpoint, *newest, run.checkpoints / "best.pt"):
         if path.is_file() and path.with_suffix(".json").is_file():
             return path
     raise UserError(

@@ -36,9 +36,9 @@ class News:
         """A line on what has arrived, and one for every possible novel class."""
         none, names = self.found.is_none(threshold).tolist(), self.found.names()
         called = Counter(NONE if none[row] else names[row] for row in range(self.first, len(names)))
-        told = ", ".join(f"{count:,} {name}" for name, count in called.most_common())
+        counts = ", ".join(f"{count:,} {name}" for name, count in called.most_common())
         arrived = counted(len(names) - self.first, "new picture")
-        return [f"{arrived}: {told}", *map(self.found.kind_in_words, self.kinds)]
+        return [f"{arrived}: {counts}", *map(self.found.kind_in_words, self.kinds)]
 
     def messages(self) -> list[Message]:
         """The same for those who are told elsewhere, without names of files."""
@@ -72,9 +72,9 @@ class Watch:
         listing = Listing(self._folder)
         with as_user_error("pictures", f"{quoted(str(self._folder))} cannot be read"):
             listing.add(self._folder, -1)
-        there = {name: (size, moment) for name, size, moment in listing.files if self._is_due(name, (size, moment))}
-        ready = [name for name, looks in there.items() if at_once or self._arriving.get(name) == looks]
-        self._arriving = there
+        files_due = {name: (size, moment) for name, size, moment in listing.files if self._is_due(name, (size, moment))}
+        ready = [name for name, looks in files_due.items() if at_once or self._arriving.get(name) == looks]
+        self._arriving = files_due
         if not ready:
             return None
         if len(self._settled) + len(ready) > MOST_IMAGES:
@@ -101,11 +101,11 @@ class Watch:
         if not new.names:
             return None
         new.skipped = list(self._skipped.items())
-        found = self._predictor.told(self._rows, new)
-        return News(found, first, tuple(kind for kind in found.kinds if self._is_news(found, kind)))
+        predicted = self._predictor.told(self._rows, new)
+        return News(predicted, first, tuple(kind for kind in predicted.kinds if self._is_news(predicted, kind)))
 
-    def _is_news(self, found: Predicted, kind: tuple[int, ...]) -> bool:
-        files = {found.files[row] for row in kind}
+    def _is_news(self, predicted: Predicted, kind: tuple[int, ...]) -> bool:
+        files = {predicted.files[row] for row in kind}
         is_known = len(files & self._told) >= _SAME * len(files)
         self._told |= files
         return not is_known

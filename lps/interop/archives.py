@@ -54,8 +54,8 @@ def pack(run: Run, into: Path, light: bool = False) -> Path:
             os.replace(draft / path.name, path)
         disk.sync_folder(into)
     except OSError as error:
-        said = blocked_by(into) or f"{shorten(str(path))} was not written ({error.strerror or error})"
-        raise UserError("into", said) from None
+        message = blocked_by(into) or f"{shorten(str(path))} was not written ({error.strerror or error})"
+        raise UserError("into", message) from None
     return path
 
 
@@ -69,13 +69,13 @@ def _files(folder: Path) -> Iterator[str]:
 
 def _add(archive: zipfile.ZipFile, run: Run, name: str) -> None:
     """One file; numbers in binary are compressed already or cannot be."""
-    about = zipfile.ZipInfo(f"{run.id}/{name}")
-    about.external_attr = (stat.S_IFREG | 0o600) << 16
-    about.compress_type = zipfile.ZIP_STORED if name.endswith((".npz", ".pt")) else zipfile.ZIP_DEFLATED
+    info = zipfile.ZipInfo(f"{run.id}/{name}")
+    info.external_attr = (stat.S_IFREG | 0o600) << 16
+    info.compress_type = zipfile.ZIP_STORED if name.endswith((".npz", ".pt")) else zipfile.ZIP_DEFLATED
     try:
         source = open(run.folder / name, "rb")
     except FileNotFoundError:  # a checkpoint of a run that goes on, pruned meanwhile
         return
-    with source, archive.open(about, "w", force_zip64=True) as target:
+    with source, archive.open(info, "w", force_zip64=True) as target:
         while chunk := source.read(_CHUNK):
             target.write(chunk)

@@ -30,12 +30,12 @@ def places(folders: Iterable[str], files: Iterable[str], numbers: Iterable[str])
 
     files: paths, of which the last part is kept. numbers: put before a name that the folder has already.
     """
-    taken: set[tuple[str, str]] = set()
+    used_names: set[tuple[str, str]] = set()
     for folder, file, number in zip(folders, files, numbers):
         name = Path(file).name
-        if (folder, name.casefold()) in taken:
+        if (folder, name.casefold()) in used_names:
             name = f"{number}-{name}"
-        taken.add((folder, name.casefold()))
+        used_names.add((folder, name.casefold()))
         yield f"{folder}/{name}"
 
 
@@ -80,8 +80,8 @@ def as_zip(pictures: Iterable[tuple[str, Path | np.ndarray]], table: tuple[str, 
     sink = _Pieces()
     with zipfile.ZipFile(sink, "w") as archive:
         archive.writestr(f"{name}/{table[0]}", table[1].encode(), zipfile.ZIP_DEFLATED)
-        for place, picture in pictures:
-            with archive.open(f"{name}/{place}", "w") as target, _content(picture) as source:
+        for path, picture in pictures:
+            with archive.open(f"{name}/{path}", "w") as target, _content(picture) as source:
                 while piece := source.read(_PIECE):
                     target.write(piece)
                     yield sink.taken()
@@ -119,15 +119,15 @@ class _Pieces(io.RawIOBase):
 
 def folder_names(names: list[str]) -> dict[str, str]:
     """For every name a folder name that all file systems take, no two the same even where case does not count."""
-    found: dict[str, str] = {}
+    folder_by_name: dict[str, str] = {}
     for name in names:
         plain, number = folder_name(name), 1
         unique = plain
-        while unique.casefold() in {other.casefold() for other in found.values()}:
+        while unique.casefold() in {used_folder.casefold() for used_folder in folder_by_name.values()}:
             number += 1
             unique = f"{plain} ({number})"
-        found[name] = unique
-    return found
+        folder_by_name[name] = unique
+    return folder_by_name
 
 
 def folder_name(name: str) -> str:

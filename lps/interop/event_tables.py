@@ -38,8 +38,8 @@ def export(runs: Sequence[Run], into: Path, form: str) -> list[Path]:
     with draft_of(into, {"to": form, "runs": [run.id for run in runs]}) as draft:
         write(draft / f"events.{form}", _LONG, (long_rows(run) for run in runs))
         write(draft / f"scalars.{form}", wide, (wide_rows(run) for run in runs))
-        about = [_about_run(run) for run in runs]
-        write(draft / f"runs.{form}", _ABOUT | {key: "text" for row in about for key in row}, [about])
+        rows_of_runs = [_about_run(run) for run in runs]
+        write(draft / f"runs.{form}", _ABOUT | {key: "text" for row in rows_of_runs for key in row}, [rows_of_runs])
     return [Path(into) / f"{name}.{form}" for name in ("events", "scalars", "runs")]
 
 
@@ -118,8 +118,8 @@ def _write_parquet(path: Path, columns: Mapping[str, str], parts: Iterable[Itera
 
 def _groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
     """`_GROUP` rows at a time."""
-    left = iter(rows)
-    while group := list(islice(left, _GROUP)):
+    remaining = iter(rows)
+    while group := list(islice(remaining, _GROUP)):
         yield group
 
 

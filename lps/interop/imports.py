@@ -63,7 +63,7 @@ def import_runs(
     from elsewhere could point at anything here; the same holds for files of start weights. All of an archive's runs
     come in or none. Raises `UserError`.
     """
-    found = []
+    imported = []
     for source in _sources(path):
         with _incoming(root) as drafts:
             notes = _copy(source, drafts, root, most_bytes)
@@ -74,8 +74,8 @@ def import_runs(
                 notes[run_id] = notes.get(run_id, []) + check_imported_run(
                     Run(drafts / run_id), path.name, dataset_path
                 )
-            found += _place([drafts / run_id for run_id in ids], root, notes)
-    return found
+            imported += _place([drafts / run_id for run_id in ids], root, notes)
+    return imported
 
 
 def _sources(path: Path) -> list[Path]:
@@ -98,25 +98,25 @@ def _sources(path: Path) -> list[Path]:
 @contextmanager
 def _incoming(root: Path) -> Iterator[Path]:
     """An empty folder beside the runs that goes away at the end; raises `UserError` where it cannot be written."""
-    place, is_new = root / ".incoming", not root.exists()
+    incoming, is_new = root / ".incoming", not root.exists()
     with ExitStack() as stack:
         try:
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
-            disk.make_folder(place)
+            disk.make_folder(incoming)
             if is_new:
-                stack.callback(_remove_empty, root, place)
-            folder = stack.enter_context(draft_folder(place, "import"))
+                stack.callback(_remove_empty, root, incoming)
+            folder = stack.enter_context(draft_folder(incoming, "import"))
         except OSError as error:
-            said = blocked_by(root) or f"{shorten(str(root))} cannot store another run ({error.strerror})"
-            raise UserError("runs", said) from None
+            message = blocked_by(root) or f"{shorten(str(root))} cannot store another run ({error.strerror})"
+            raise UserError("runs", message) from None
         yield folder
 
 
-def _remove_empty(root: Path, place: Path) -> None:
+def _remove_empty(root: Path, incoming: Path) -> None:
     """Remove a folder of runs that was made for an import that brought none."""
-    if [*root.iterdir()] == [place]:
+    if [*root.iterdir()] == [incoming]:
         with suppress(OSError):
-            place.rmdir()
+            incoming.rmdir()
             root.rmdir()
 
 
@@ -150,7 +150,7 @@ def _copy(source: Path, drafts: Path, root: Path, most_bytes: int) -> dict[str, 
 def place_of(name: str) -> tuple[str, str]:
     """(id of the run, name inside its folder) of an archive's entry; "" for what is in no run's folder."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
-    at = next((place for place, part in enumerate(parts) if RUN_ID.fullmatch(part)), len(parts))
+    at = next((index for index, part in enumerate(parts) if RUN_ID.fullmatch(part)), len(parts))
     return (parts[at], "/".join(parts[at + 1 :])) if at < len(parts) - 1 else ("", "")
 
 
@@ -184,27 +184,27 @@ def _write(entry: UntrustedFile, target: Path, root: Path) -> None:
 
 def _place(drafts: list[Path], root: Path, notes: dict[str, list[str]]) -> list[Imported]:
     """Put checked runs among the others, all or none; those that are there already stay, and must be the same ones."""
-    found, moved = [], []
+    imported, moved_folders = [], []
     with locked(root):
         present = [draft for draft in drafts if os.path.lexists(root / draft.name)]
         for draft in present:
             if not _is_same(draft, root / draft.name):
-                said = "is already here with other results; delete it before you import it"
-                raise UserError("run", f"{draft.name} {said}")
+                reason = "is already here with other results; delete it before you import it"
+                raise UserError("run", f"{draft.name} {reason}")
         try:
             for draft in drafts:
                 if draft not in present:
                     draft.rename(root / draft.name)
-                    moved.append(draft)
+                    moved_folders.append(draft)
         except OSError as error:
-            for draft in moved:
+            for draft in moved_folders:
                 (root / draft.name).rename(draft)
             raise UserError("runs", f"{shorten(str(root))} cannot store another run ({error.strerror})") from None
         disk.sync_folder(root)
     for draft in drafts:
-        run, is_new = Run(root / draft.name), draft in moved
-        found.append(Imported(run, is_new, tuple(notes[run.id]) if is_new else _add_later(Run(draft), run)))
-    return found
+        run, is_new = Run(root / draft.name), draft in moved_folders
+        imported.append(Imported(run, is_new, tuple(notes[run.id]) if is_new else _add_later(Run(draft), run)))
+    return imported
 
 
 def _is_same(draft: Path, folder: Path) -> bool:
@@ -212,10 +212,10 @@ def _is_same(draft: Path, folder: Path) -> bool:
     if any(_bytes(draft / name) != _bytes(folder / name) for name in _IDENTITY):
         return False
     try:
-        one, other = (_without_places(Run(path).config()).to_json() for path in (draft, folder))
+        draft_settings, folder_settings = (_without_places(Run(path).config()).to_json() for path in (draft, folder))
     except UserError:
         return False
-    return one == other
+    return draft_settings == folder_settings
 
 
 def _without_places(config: Config) -> Config:
@@ -269,15 +269,15 @@ def _count(names: list[str], kind: str) -> str:
 
 def _find_data(draft: Run, run: Run) -> tuple[str, ...]:
     """Let it know where its data are, where this import says so."""
-    place = draft.config().dataset_path
-    if not place:
+    data_path = draft.config().dataset_path
+    if not data_path:
         return ()
     with run.changing():
         config = run.config()
-        if config.dataset_path == place:
+        if config.dataset_path == data_path:
             return ()
-        write_whole(run.folder / "config.json", replace(config, dataset_path=place).to_json().encode())
-    return (f"its data set is now read from {shorten(place, 200)}",)
+        write_whole(run.folder / "config.json", replace(config, dataset_path=data_path).to_json().encode())
+    return (f"its data set is now read from {shorten(data_path, 200)}",)
 
 
 def _bytes(path: Path) -> bytes | None:
@@ -305,8 +305,8 @@ def check_imported_run(run: Run, origin: str, dataset_path: str | None = None) -
     host = run.read_json("process.json").get("host")
     host = clean_line(host, 60) if isinstance(host, str) else "another machine"
     _settle(run, host)
-    about = {"version": 1, "from": clean_line(origin), "host": host, "time": round(time.time(), 3)}
-    write_json(run.folder / IMPORTED_FILE, about)
+    origin_record = {"version": 1, "from": clean_line(origin), "host": host, "time": round(time.time(), 3)}
+    write_json(run.folder / IMPORTED_FILE, origin_record)
     return notes
 
 
@@ -330,8 +330,8 @@ def _check_config(run: Run, dataset_path: str | None) -> list[str]:
             "its start weights are on another machine: to launch a copy, set network.checkpoint to their file here"
         ]
     if config.dataset_path or config.network_checkpoint:
-        place = os.path.abspath(dataset_path) if config.dataset_path and dataset_path else None
-        config = replace(_without_places(config), dataset_path=place)
+        data_path = os.path.abspath(dataset_path) if config.dataset_path and dataset_path else None
+        config = replace(_without_places(config), dataset_path=data_path)
         write_whole(run.folder / "config.json", config.to_json().encode())
     return notes
 
@@ -344,7 +344,7 @@ def _check_events(run: Run) -> list[str]:
     if not run.events.is_file():
         return []
     check_version(run.events)
-    good, bad, names = 0, 0, set()
+    num_sound, num_damaged, names = 0, 0, set()
     with open(run.events, "rb") as file:
         while line := file.readline(MOST_LINE + 1):
             if len(line) > MOST_LINE:
@@ -352,15 +352,17 @@ def _check_events(run: Run) -> list[str]:
             if not line.endswith(b"\n"):
                 continue
             event = event_of(line)
-            good, bad = good + (event is not None), bad + (event is None)
-            if event is None and (said := excess(line)):
-                raise UserError("events.jsonl", f"of {run.id} has {said}")
+            num_sound, num_damaged = num_sound + (event is not None), num_damaged + (event is None)
+            if event is None and (reason := excess(line)):
+                raise UserError("events.jsonl", f"of {run.id} has {reason}")
             names.update(event["values"] if event else ())
             if len(names) > MOST_NAMES:
                 raise UserError("events.jsonl", f"of {run.id} has more than {MOST_NAMES:,} measurements")
-    if bad > good:
-        raise UserError("events.jsonl", f"of {run.id} has {bad} lines that are not events, and {good} that are")
-    return [f"{bad} damaged lines of events.jsonl are skipped"] if bad else []
+    if num_damaged > num_sound:
+        raise UserError(
+            "events.jsonl", f"of {run.id} has {num_damaged} lines that are not events, and {num_sound} that are"
+        )
+    return [f"{num_damaged} damaged lines of events.jsonl are skipped"] if num_damaged else []
 
 
 def _check_checkpoints(run: Run) -> list[str]:
@@ -419,6 +421,6 @@ def _settle(run: Run, host: str) -> None:
     write_json(run.folder / "exit.json", ending | {"code": None, "signal": None, "forced": False, "time": time.time()})
 
 
-def as_json(found: Imported) -> dict:
+def as_json(imported: Imported) -> dict:
     """What came of one run, for scripts."""
-    return {"run": str(found.run.folder), "new": found.is_new, "notes": list(found.notes)}
+    return {"run": str(imported.run.folder), "new": imported.is_new, "notes": list(imported.notes)}

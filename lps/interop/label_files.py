@@ -30,11 +30,11 @@ def export(run: Run, to: Path, epoch: int | None = None, links: bool = False) ->
     Gives the labels; raises `UserError`. A table can be written without the pictures, then without file names.
     """
     split, targets = read_split(run.folder)
-    found = label_all(run, epoch)
+    exported = label_all(run, epoch)
     if to.suffix.lower() != ".csv":
         path = run.config().dataset_path
-        write_folder(to, found, pictures(run, split, targets), Path(path) if path else None, links)
-        return found
+        write_folder(to, exported, pictures(run, split, targets), Path(path) if path else None, links)
+        return exported
     if links:
         raise UserError("links", "can only be made in folders; remove it, or write to a folder")
     try:
@@ -42,8 +42,8 @@ def export(run: Run, to: Path, epoch: int | None = None, links: bool = False) ->
     except UserError:
         names = ()
     with as_user_error("to", f"{shorten(str(to))} cannot be written"):
-        write_whole(to, as_csv(found, names).encode(), PUBLIC)
-    return found
+        write_whole(to, as_csv(exported, names).encode(), PUBLIC)
+    return exported
 
 
 # ---------------------------------------------------------------------------------------------------- a table
@@ -63,8 +63,8 @@ def _lines(labels: Labels, file_names: tuple[str, ...]) -> Iterator[Sequence]:
     ):
         file = tables.file_cell(file_names[image]) if file_names else ""
         ids = ["" if number < 0 else number for number in (predicted, cluster)]
-        sure = "" if np.isnan(confidence) else f"{confidence:.4f}"
-        yield image, file, *ids, tables.cell(name), sure, group, source
+        confidence_text = "" if np.isnan(confidence) else f"{confidence:.4f}"
+        yield image, file, *ids, tables.cell(name), confidence_text, group, source
 
 
 # ---------------------------------------------------------------------------------------------------- a folder
@@ -79,7 +79,7 @@ def write_folder(target: Path, labels: Labels, images: Images, root: Path | None
     if links and (not images.are_files or is_in_shard(images.file_names[0])):
         raise UserError("links", "cannot be made: the images of this data set are no files; leave it out")
     pictures = (
-        (place, _original(image, images, root) or images.pixels[image]) for place, image in _places(labels, images)
+        (path, _original(image, images, root) or images.pixels[image]) for path, image in _places(labels, images)
     )
     table = _TABLE, as_csv(labels, images.file_names)
     return class_folders.write(target, pictures, table, links)
@@ -122,6 +122,6 @@ def as_zip(labels: Labels, images: Images, root: Path | None, name: str) -> Iter
 
     Raises `UserError` before the first one.
     """
-    originals = [(place, image, _original(image, images, root)) for place, image in _places(labels, images)]
-    pictures = ((place, original or images.pixels[image]) for place, image, original in originals)
+    originals = [(path, image, _original(image, images, root)) for path, image in _places(labels, images)]
+    pictures = ((path, original or images.pixels[image]) for path, image, original in originals)
     return class_folders.as_zip(pictures, (_TABLE, as_csv(labels, images.file_names)), name)

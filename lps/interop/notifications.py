@@ -66,12 +66,12 @@ def receivers():
     from apprise.decorators import notify
 
     notify(on="desktop", name="the desktop of this machine")(_on_desktop)
-    found = apprise.Apprise()
+    notifier = apprise.Apprise()
     for number, text in enumerate(addresses(), 1):
-        if not found.add(text):
-            said = f"address {number} ({_kind(text)}) is not known to Apprise; expected for example jsons://example.org/hook"
-            raise UserError(SETTING, f"{said}, mailtos://me:secret@example.org or desktop://")
-    return found
+        if not notifier.add(text):
+            reason = f"address {number} ({_kind(text)}) is not known to Apprise; expected for example jsons://example.org/hook"
+            raise UserError(SETTING, f"{reason}, mailtos://me:secret@example.org or desktop://")
+    return notifier
 
 
 def _on_desktop(body: str, title: str, *_, **__) -> bool:
@@ -92,17 +92,20 @@ def _on_desktop(body: str, title: str, *_, **__) -> bool:
 
 def due(run: Run) -> list[Message]:
     """What is to be told of a run as it stands now, told already or not."""
-    state, about = run.state(), _about(run)
+    state, run_words = run.state(), _about(run)
     private = f"{titles.title(run)}, {run.folder}"
     if state.name in _ENDS:
         reason = f"; {state.reason}" if state.reason else ""
         kind = state.kind if state.kind in ADVICE else "unknown"  # any other text may tell of a person's folders
         body = _result(run) if state.name == "finished" else f"kind: {kind}"
-        return [Message(f"end-{state.attempt}", f"{about} {_ENDS[state.name]}", body, private + reason)]
+        return [Message(f"end-{state.attempt}", f"{run_words} {_ENDS[state.name]}", body, private + reason)]
     if state.is_over:
         return []
     alarms = run_index.measure(run).alarms
-    return [Message(one.kind, f"{about}: {one.title}", f"epoch {one.epoch}: {one.words}", private) for one in alarms]
+    return [
+        Message(alarm.kind, f"{run_words}: {alarm.title}", f"epoch {alarm.epoch}: {alarm.words}", private)
+        for alarm in alarms
+    ]
 
 
 def _about(run: Run) -> str:
@@ -114,19 +117,19 @@ def _about(run: Run) -> str:
 
 
 def _result(run: Run) -> str:
-    found = summarize(run)
-    values = {name: found["last"].get(f"accuracy/{name}") for name in ("seen", "novel", "all")}
-    told = [f"{name} {100 * value:.1f} %" for name, value in values.items() if isinstance(value, (int, float))]
-    return ": ".join([counted(found["epochs"], "epoch"), *filter(None, [", ".join(told)])])
+    summary = summarize(run)
+    values = {name: summary["last"].get(f"accuracy/{name}") for name in ("seen", "novel", "all")}
+    scores = [f"{name} {100 * value:.1f} %" for name, value in values.items() if isinstance(value, (int, float))]
+    return ": ".join([counted(summary["epochs"], "epoch"), *filter(None, [", ".join(scores)])])
 
 
 def tell_of(run: Run) -> int:
     """Send what is due and was not told before; gives the number of messages that arrived."""
     with locked(run.folder):
-        told = run.read_json(TOLD)
-        fresh = [message for message in due(run) if message.key not in told]
+        sent_record = run.read_json(TOLD)
+        fresh = [message for message in due(run) if message.key not in sent_record]
         if fresh:
-            write_json(run.folder / TOLD, told | {message.key: time.time() for message in fresh})
+            write_json(run.folder / TOLD, sent_record | {message.key: time.time() for message in fresh})
     return sum(send(run.root, message) for message in fresh)
 
 
@@ -138,14 +141,14 @@ def send(root: Path, message: Message) -> bool:
     everybody = receivers()
     if not len(everybody):
         return False
-    held = _claim(root)
-    if held is None:
+    num_held = _claim(root)
+    if num_held is None:
         return False
     lines = [message.body]
     if os.environ.get(DETAILS) == "1" and message.private:
         lines.append(message.private)
-    if held:
-        lines.append(f"{counted(held, 'message')} before this one not sent: at most {MOST} per hour")
+    if num_held:
+        lines.append(f"{counted(num_held, 'message')} before this one not sent: at most {MOST} per hour")
     return bool(everybody.notify(title=f"LPS Studio: {message.title}", body="\n".join(lines)))
 
 
@@ -153,14 +156,16 @@ def _claim(root: Path) -> int | None:
     """A place among the messages of this hour, as the number that was held back before; None where there is none."""
     now, file = time.time(), root / SENT
     with locked(root):
-        known = Run(root).read_json(SENT)
-        times, held = known.get("sent"), known.get("held")
+        record = Run(root).read_json(SENT)
+        times, num_held = record.get("sent"), record.get("held")
         times = times if isinstance(times, list) else []
-        sent = [at for at in times if isinstance(at, (int, float)) and now - PERIOD_S < at <= now]
-        held = max(held, 0) if type(held) is int else 0
-        is_free = len(sent) < MOST
-        write_json(file, {"sent": [*sent, now] if is_free else sent, "held": 0 if is_free else held + 1})
-    return held if is_free else None
+        recent_times = [at for at in times if isinstance(at, (int, float)) and now - PERIOD_S < at <= now]
+        num_held = max(num_held, 0) if type(num_held) is int else 0
+        is_free = len(recent_times) < MOST
+        write_json(
+            file, {"sent": [*recent_times, now] if is_free else recent_times, "held": 0 if is_free else num_held + 1}
+        )
+    return num_held if is_free else None
 
 
 if __name__ == "__main__":

@@ -57,10 +57,10 @@ def folder(text: str) -> Path:
 
     Raises `UserError` for one that a person may not look at.
     """
-    found = browsing.allowed(text, (home(),), VECTORS)
-    if browsing.is_home(found):
-        raise UserError("folder", f"{shorten(str(found))} is your home folder; choose a folder in it")
-    return found
+    allowed_path = browsing.allowed(text, (home(),), VECTORS)
+    if browsing.is_home(allowed_path):
+        raise UserError("folder", f"{shorten(str(allowed_path))} is your home folder; choose a folder in it")
+    return allowed_path
 
 
 def in_words(folder: Path) -> str:
@@ -68,44 +68,44 @@ def in_words(folder: Path) -> str:
     return f"{folder.name}, saved by LPS Studio" if folder.parent in (home(), home_of_new()) else str(folder)
 
 
-def folders(place: Path | None = None) -> list[Path]:
-    """What is kept in `place`, `home` without it, the newest first."""
+def folders(parent: Path | None = None) -> list[Path]:
+    """What is kept in `parent`, `home` without it, the newest first."""
     try:
-        inside = [path for path in (place or home()).iterdir() if not path.name.startswith(".")]
-        found = [path for path in inside if path.is_dir() or is_vector_file(path)]
-        return sorted(found, key=lambda path: path.stat().st_mtime_ns, reverse=True)
+        inside = [path for path in (parent or home()).iterdir() if not path.name.startswith(".")]
+        folders_found = [path for path in inside if path.is_dir() or is_vector_file(path)]
+        return sorted(folders_found, key=lambda path: path.stat().st_mtime_ns, reverse=True)
     except OSError:
         return []
 
 
-def keep_vectors(upload: BinaryIO, place: Path | None = None) -> Path:
-    """Keep a file of vectors, `upload.name`, in `place`, `home` without it; gives its path. Raises `UserError`."""
-    place, name = place or home(), Path(upload.name)
-    with as_user_error("vectors", f"{shorten(str(place))} cannot store them"):
-        place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        sweep(place, ".*.tmp")
+def keep_vectors(upload: BinaryIO, parent: Path | None = None) -> Path:
+    """Keep a file of vectors, `upload.name`, in `parent`, `home` without it; gives its path. Raises `UserError`."""
+    parent, name = parent or home(), Path(upload.name)
+    with as_user_error("vectors", f"{shorten(str(parent))} cannot store them"):
+        parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        sweep(parent, ".*.tmp")
         size = upload.seek(0, os.SEEK_END)
         upload.seek(0)
-        with draft_folder(place, "upload") as draft:
+        with draft_folder(parent, "upload") as draft:
             disk.check_fits(draft / name.name, size)
             with open(draft / "file", "xb") as target:
                 shutil.copyfileobj(upload, target, 1 << 20)
-            target, number = place / f"{folder_name(name.stem)}{name.suffix.lower()}", 1
+            target, number = parent / f"{folder_name(name.stem)}{name.suffix.lower()}", 1
             while os.path.lexists(target):
                 number += 1
-                target = place / f"{folder_name(name.stem)}-{number}{name.suffix.lower()}"
+                target = parent / f"{folder_name(name.stem)}-{number}{name.suffix.lower()}"
             disk.rename(draft / "file", target)
-            disk.sync_folder(place)
+            disk.sync_folder(parent)
     return target
 
 
-def keep_archive(archive: Path, place: Path | None = None) -> Arrived:
-    """Keep the pictures of an archive (`ARCHIVES`) in a folder in `place`, `home` without it; raises `UserError`."""
+def keep_archive(archive: Path, parent: Path | None = None) -> Arrived:
+    """Keep the pictures of an archive (`ARCHIVES`) in a folder in `parent`, `home` without it; raises `UserError`."""
     with entries(archive, MOST_BYTES, MOST_PICTURES) as files:
-        return _keep(files, archive.name.partition(".")[0], place or home())
+        return _keep(files, archive.name.partition(".")[0], parent or home())
 
 
-def keep_files(uploads: Sequence[BinaryIO], place: Path | None = None) -> Arrived:
+def keep_files(uploads: Sequence[BinaryIO], parent: Path | None = None) -> Arrived:
     """As `keep_archive`, files with a `name` each: the path below the folder that a person chose and it, or alone."""
     allowance, files = Allowance(None, MOST_BYTES, MOST_PICTURES), []
     for upload in uploads:
@@ -114,22 +114,22 @@ def keep_files(uploads: Sequence[BinaryIO], place: Path | None = None) -> Arrive
         allowance.admit(upload.name, size)
         files.append(UntrustedFile(upload.name, size, lambda upload=upload: upload))
     top = {file.name.partition("/")[0] for file in files}
-    return _keep(files, top.pop() if len(top) == 1 and "/" in files[0].name else "", place or home())
+    return _keep(files, top.pop() if len(top) == 1 and "/" in files[0].name else "", parent or home())
 
 
-def _keep(files: Iterable[UntrustedFile], name: str, place: Path) -> Arrived:
+def _keep(files: Iterable[UntrustedFile], name: str, parent: Path) -> Arrived:
     """Keep pictures under a name that is free; raises `UserError`, and nothing is kept then."""
-    with as_user_error("pictures", f"{shorten(str(place))} cannot store the pictures"):
-        place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        sweep(place, ".*.tmp")
-        with draft_folder(place, "upload") as draft:
+    with as_user_error("pictures", f"{shorten(str(parent))} cannot store the pictures"):
+        parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        sweep(parent, ".*.tmp")
+        with draft_folder(parent, "upload") as draft:
             pictures, left_out = _fill(draft, files)
             if not pictures:
                 files_in_words = counted(len(left_out), "file")
                 raise UserError("pictures", f"{files_in_words}, none of which is a picture of a known format")
-            target = free_folder(place, folder_name(name) if name else _UNNAMED)
+            target = free_folder(parent, folder_name(name) if name else _UNNAMED)
             disk.rename(_root(draft), target)
-            disk.sync_folder(place)
+            disk.sync_folder(parent)
     return Arrived(target, pictures, left_out)
 
 

@@ -30,12 +30,12 @@ def write(folder: Path, run: Run, epoch: int) -> str:
 
     Gives "", or the reason why the points come without their images.
     """
-    found = read_snapshot(run.snapshots, epoch)
+    snapshot = read_snapshot(run.snapshots, epoch)
     split, targets = read_split(run.folder)
     name, missing = f"epoch-{epoch:04d}", ""
     (folder / FOLDER).mkdir(exist_ok=True)
-    write_whole(folder / FOLDER / f"{name}.tsv", points(found.features).encode(), PUBLIC)
-    images = _about(run, epoch, found, split, targets).encode()
+    write_whole(folder / FOLDER / f"{name}.tsv", points(snapshot.features).encode(), PUBLIC)
+    images = _about(run, epoch, snapshot, split, targets).encode()
     write_whole(folder / FOLDER / f"{name}-images.tsv", images, PUBLIC)
     lines = [f'  tensor_name: "features of epoch {epoch}"', f'  tensor_path: "{FOLDER}/{name}.tsv"']
     lines += [f'  metadata_path: "{FOLDER}/{name}-images.tsv"']
@@ -44,7 +44,7 @@ def write(folder: Path, run: Run, epoch: int) -> str:
     except UserError as error:
         missing = str(error)
     else:
-        sheet, side = contact_sheet(images, found.feature_index)
+        sheet, side = contact_sheet(images, snapshot.feature_index)
         sheet.save(folder / FOLDER / f"{name}.png", "PNG")
         lines += [f'  sprite {{\n    image_path: "{FOLDER}/{name}.png"']
         lines += [f"    single_image_dim: {side}\n    single_image_dim: {side}\n  }}"]
@@ -60,21 +60,21 @@ def points(features: np.ndarray) -> str:
     return "".join("\t".join(map(repr, row)) + "\n" for row in features.astype(float).tolist())
 
 
-def _about(run: Run, epoch: int, found: Snapshot, split: Split, targets: np.ndarray) -> str:
+def _about(run: Run, epoch: int, snapshot: Snapshot, split: Split, targets: np.ndarray) -> str:
     """A line an image under `COLUMNS`: true class and group where known, what the network said, and what a person."""
-    said, defaults = naming.naming_of_epoch(naming.read_entries(run), epoch), default_names(run, split)
-    rows = np.searchsorted(split.unlabeled, found.feature_index)
-    if not np.array_equal(split.unlabeled[np.minimum(rows, len(split.unlabeled) - 1)], found.feature_index):
+    decisions, defaults = naming.naming_of_epoch(naming.read_entries(run), epoch), default_names(run, split)
+    rows = np.searchsorted(split.unlabeled, snapshot.feature_index)
+    if not np.array_equal(split.unlabeled[np.minimum(rows, len(split.unlabeled) - 1)], snapshot.feature_index):
         raise UserError("snapshots", f"epoch {epoch} has features of images that are not unlabeled ones of this run")
-    clusters = clusters_of(said, found.predicted, split.unlabeled)
+    clusters = clusters_of(decisions, snapshot.predicted, split.unlabeled)
     lines = ["\t".join(COLUMNS)]
-    for row, image in zip(rows.tolist(), found.feature_index.tolist()):
-        truth, predicted = int(targets[image]), str(found.predicted[row])
-        known = split.class_names[truth] if 0 <= truth < len(split.class_names) else ""
+    for row, image in zip(rows.tolist(), snapshot.feature_index.tolist()):
+        truth, predicted = int(targets[image]), str(snapshot.predicted[row])
+        class_name = split.class_names[truth] if 0 <= truth < len(split.class_names) else ""
         group = "" if truth < 0 else "seen" if truth < split.classes.seen else "novel"
-        name = name_of(int(clusters[row]), said, defaults)
-        words = [clean_line(text).replace("\t", " ") for text in (known, group, predicted, name)]
-        lines.append("\t".join([str(image), *words, f"{float(found.confidence[row]):.4f}"]))
+        name = name_of(int(clusters[row]), decisions, defaults)
+        words = [clean_line(text).replace("\t", " ") for text in (class_name, group, predicted, name)]
+        lines.append("\t".join([str(image), *words, f"{float(snapshot.confidence[row]):.4f}"]))
     return "".join(line + "\n" for line in lines)
 
 
@@ -83,8 +83,8 @@ def contact_sheet(images: Images, ids: np.ndarray) -> tuple[Image.Image, int]:
     columns = max(1, math.ceil(math.sqrt(len(ids))))
     side = max(1, min(_THUMBNAIL, SHEET // columns))
     sheet = Image.new("RGB", (columns * side, columns * side), "white")
-    for place, image in enumerate(ids.tolist()):
+    for position, image in enumerate(ids.tolist()):
         tile = as_image(images.pixels[image]).convert("RGB")
-        way = Image.Resampling.NEAREST if max(tile.size) < side else Image.Resampling.BILINEAR
-        sheet.paste(tile.resize((side, side), way), (place % columns * side, place // columns * side))
+        resampling = Image.Resampling.NEAREST if max(tile.size) < side else Image.Resampling.BILINEAR
+        sheet.paste(tile.resize((side, side), resampling), (position % columns * side, position // columns * side))
     return sheet, side

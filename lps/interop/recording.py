@@ -48,10 +48,10 @@ def record(run: Run, to: Path, name: str = "", with_pictures: bool = False) -> R
     if not RUN_ID.fullmatch(run.id):
         raise UserError("run", f"{shorten(run.id)} is not the name of a run folder")
     config, name = portable(run.config()), clean_line(name or run.title)
-    others = [other for other in list_runs(to) if other.id == run.id or other.title == name]
-    if others:
-        said = f"is already recorded in {shown(to)} as {others[0].id}; remove that recording or use --name"
-        raise UserError("name", f"{shorten(name)} {said}")
+    same_named = [other for other in list_runs(to) if other.id == run.id or other.title == name]
+    if same_named:
+        reason = f"is already recorded in {shown(to)} as {same_named[0].id}; remove that recording or use --name"
+        raise UserError("name", f"{shorten(name)} {reason}")
     try:
         to.mkdir(parents=True, exist_ok=True)
         with draft_folder(to, run.id) as draft:
@@ -101,9 +101,9 @@ def _events(run: Run) -> bytes:
     lines = []
     for event in read_history(run.events):
         if event["kind"] in _KINDS:
-            kept = {key: event[key] for key in ("kind", "step", "epoch", "time", "version") if key in event}
-            kept |= resolved(event)
-            lines.append(json.dumps(kept | {"values": _rounded(event["values"])}, separators=(",", ":")))
+            values = {key: event[key] for key in ("kind", "step", "epoch", "time", "version") if key in event}
+            values |= resolved(event)
+            lines.append(json.dumps(values | {"values": _rounded(event["values"])}, separators=(",", ":")))
     return "".join(line + "\n" for line in lines).encode()
 
 
@@ -123,12 +123,12 @@ def _write_epochs(draft: Run, run: Run, epochs: list[int]) -> None:
     plane = _plane(first, last)
     before = folder_bytes(draft.folder)
     _write_epoch(draft, epochs[0], first, rows, plane)
-    each = folder_bytes(draft.folder) - before
+    epoch_bytes = folder_bytes(draft.folder) - before
     _write_epoch(draft, epochs[-1], last, rows, plane, with_features=True)
-    kept = spread(epochs, int((SIZE - folder_bytes(draft.folder)) / (1.2 * each)))
-    for epoch in kept[1:-1]:
+    feature_epochs = spread(epochs, int((SIZE - folder_bytes(draft.folder)) / (1.2 * epoch_bytes)))
+    for epoch in feature_epochs[1:-1]:
         _write_epoch(draft, epoch, read_snapshot(run.snapshots, epoch), rows, plane)
-    _copy_maps(draft, run, kept)
+    _copy_maps(draft, run, feature_epochs)
 
 
 def sample(count: int) -> np.ndarray:
@@ -147,13 +147,15 @@ def _plane(first: Snapshot, last: Snapshot) -> projection.Plane:
 
 
 def _write_epoch(
-    draft: Run, epoch: int, found: Snapshot, rows: np.ndarray, plane: projection.Plane, with_features: bool = False
+    draft: Run, epoch: int, snapshot: Snapshot, rows: np.ndarray, plane: projection.Plane, with_features: bool = False
 ) -> None:
-    rows = rows[rows < len(found.features)]
-    index, features = found.feature_index[rows], found.features[rows]
+    rows = rows[rows < len(snapshot.features)]
+    index, features = snapshot.feature_index[rows], snapshot.features[rows]
     points = plane.project(features.astype(np.float32))
-    kept = rows if with_features else rows[:0]
-    thinned = replace(found, features=found.features[kept], feature_index=found.feature_index[kept])
+    feature_rows = rows if with_features else rows[:0]
+    thinned = replace(
+        snapshot, features=snapshot.features[feature_rows], feature_index=snapshot.feature_index[feature_rows]
+    )
     write_snapshot(draft.snapshots, epoch, thinned)
     _write_map(draft, "pca", epoch, points, index)
 
@@ -161,9 +163,9 @@ def _write_epoch(
 def _copy_maps(draft: Run, run: Run, epochs: Iterable[int]) -> None:
     for method in set(projection.METHODS) - {"pca"}:
         for epoch in epochs:
-            found = projection.read_map(run, method, epoch)
-            if found is not None:
-                _write_map(draft, method, epoch, found.points, found.index)
+            stored_map = projection.read_map(run, method, epoch)
+            if stored_map is not None:
+                _write_map(draft, method, epoch, stored_map.points, stored_map.index)
 
 
 def _write_map(draft: Run, method: str, epoch: int, points: np.ndarray, index: np.ndarray) -> None:

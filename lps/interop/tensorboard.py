@@ -48,13 +48,13 @@ def export(runs: Sequence[Run], into: Path, epoch: int | None = None) -> dict[Pa
     epoch: whose features the projector shows; the newest without it. Gives the folders, and why the projector of each
     lacks something ("" where it does not).
     """
-    found = {}
+    paths = {}
     for run in runs:
         bridge = Bridge(run, into, epoch)
         bridge.update()
         bridge.close()
-        found[bridge.folder] = bridge.missing
-    return found
+        paths[bridge.folder] = bridge.missing
+    return paths
 
 
 def follow(runs: Sequence[Run], root: Path, into: Path) -> Iterator["Bridge"]:
@@ -174,11 +174,11 @@ class EventFile:
 
     def put(self, data: bytes) -> None:
         """Let `data`, which begins with a session, be what counts: as the rest of the file where it begins with it."""
-        there = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
-        if data.startswith(there):  # also where an export was killed in the middle of a record
-            data = data[len(there) :]
+        stored_bytes = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
+        if data.startswith(stored_bytes):  # also where an export was killed in the middle of a record
+            data = data[len(stored_bytes) :]
         else:
-            os.ftruncate(self._descriptor, end_of_records(there))
+            os.ftruncate(self._descriptor, end_of_records(stored_bytes))
         self.append(data)
 
     def close(self) -> None:
@@ -277,12 +277,16 @@ class Encoder:
         """How sure the network was after the epoch, over all unlabeled images, and by predicted group."""
         try:
             split, _ = read_split(self._run.folder)
-            found = read_assignment(self._run, event["epoch"], split)
+            network = read_assignment(self._run, event["epoch"], split)
             aligned = catalog.method_info(self._run.config().method).seen_is_aligned
         except UserError:
             return
-        sure, seen = found.confidence.astype(float), found.predicted < split.classes.seen
-        parts = {"all": sure, "seen": sure[seen], "novel": sure[~seen]} if aligned else {"all": sure}
+        confidence, seen = network.confidence.astype(float), network.predicted < split.classes.seen
+        parts = (
+            {"all": confidence, "seen": confidence[seen], "novel": confidence[~seen]}
+            if aligned
+            else {"all": confidence}
+        )
         for name, part in parts.items():
             part = part[np.isfinite(part)]
             if len(part):

@@ -78,12 +78,12 @@ def _named(path: Path) -> Iterator[None]:
 
 def _check_snapshot(path: Path, split: Split, images: int) -> None:
     with _named(path):
-        found = _read(read_snapshot, path.parent, int(path.stem.removeprefix("epoch-")))
-        _read(check_ids, path.name, found.predicted, split.unlabeled, split.classes)
-        if len(found.test_predicted):
-            _read(check_ids, path.name, found.test_predicted, split.test, split.classes, "test")
-        _expect(found.confidence.shape == split.unlabeled.shape)
-        _expect(_are_ids(found.feature_index, images) and len(found.feature_index) == len(found.features))
+        snapshot = _read(read_snapshot, path.parent, int(path.stem.removeprefix("epoch-")))
+        _read(check_ids, path.name, snapshot.predicted, split.unlabeled, split.classes)
+        if len(snapshot.test_predicted):
+            _read(check_ids, path.name, snapshot.test_predicted, split.test, split.classes, "test")
+        _expect(snapshot.confidence.shape == split.unlabeled.shape)
+        _expect(_are_ids(snapshot.feature_index, images) and len(snapshot.feature_index) == len(snapshot.features))
 
 
 def _check_map(path: Path, split: Split, images: int) -> None:
@@ -92,10 +92,10 @@ def _check_map(path: Path, split: Split, images: int) -> None:
         _expect(_are_ids(stored["index"], images) and stored["points"].shape == (len(stored["index"]), 2))
 
 
-def _read(read, *where):
-    """What `read` gives; that it cannot is damage here, whatever it says."""
+def _read(read_file, *where):
+    """What `read_file` gives; that it cannot is damage here, whatever it says."""
     try:
-        return read(*where)
+        return read_file(*where)
     except UserError as error:
         raise Damaged(error.name, str(error).removeprefix(f"{error.name}: ")) from None
 

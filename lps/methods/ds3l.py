@@ -188,13 +188,13 @@ class DS3L(Method):
 
         Gives that cross-entropy. The graph of `supervised`, `differences` and `probabilities` stays for the real step.
         """
-        own = {name: value.detach().requires_grad_() for name, value in self.weight_network.named_parameters()}
-        inner = supervised + factor * _weighted_mean(differences, self.weigh(probabilities, own))
+        weights = {name: value.detach().requires_grad_() for name, value in self.weight_network.named_parameters()}
+        inner = supervised + factor * _weighted_mean(differences, self.weigh(probabilities, weights))
         virtual = self._virtual_step(inner)
         undisturbed = {name: value.clone() for name, value in self.network.named_buffers()}
-        judged = functional_call(self.network, virtual | undisturbed, (batch.labeled_views[1],))
-        outer = F.cross_entropy(judged.logits.float(), batch.targets)
-        for parameter, gradient in zip(self.weight_network.parameters(), torch.autograd.grad(outer, own.values())):
+        labeled_logits = functional_call(self.network, virtual | undisturbed, (batch.labeled_views[1],))
+        outer = F.cross_entropy(labeled_logits.logits.float(), batch.targets)
+        for parameter, gradient in zip(self.weight_network.parameters(), torch.autograd.grad(outer, weights.values())):
             parameter.grad = gradient
         self.weight_optimizer.step()
         return outer.detach()

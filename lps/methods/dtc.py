@@ -268,8 +268,8 @@ class DTC(Method):
 
         remember: not in the warm-up, whose assignments have yet to meet the targets.
         """
-        known = (self.visits[positions] > 0)[:, None]
-        away = ((assignments - self._average(positions)).square() * known).mean()
+        is_visited = (self.visits[positions] > 0)[:, None]
+        away = ((assignments - self._average(positions)).square() * is_visited).mean()
         if self.training and remember:
             self._remember(assignments.detach(), positions)
         return away

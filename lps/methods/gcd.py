@@ -135,10 +135,10 @@ class GCD(Method):
 
     def loss(self, batch: Batch, progress: Progress) -> tuple[Tensor, dict[str, Measurement]]:
         projected = [view.logits for view in self.network.forward_views(batch.views())]
-        apart = nt_xent(torch.cat(projected), self.unsupervised_temperature)
+        contrast = nt_xent(torch.cat(projected), self.unsupervised_temperature)
         together = labeled_contrastive(projected, batch.targets, self.supervised_temperature)
         terms = {
-            "loss/unsupervised_contrastive": (1 - self.supervised_weight) * apart,
+            "loss/unsupervised_contrastive": (1 - self.supervised_weight) * contrast,
             "loss/supervised_contrastive": self.supervised_weight * together,
         }
         return summed(terms)

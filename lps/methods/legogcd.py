@@ -114,13 +114,13 @@ class LegoGCD(Distilled, Method):
         terms = self.terms(logits, [view.logits for view in outputs], batch.targets, progress)
         shared, labeled = 1 - self.supervised_weight, len(batch.targets)
         terms["loss/agreement"] = shared * self.agreement_weight * self._disagreement(*logits)
-        known = [self.taken_for_seen(view, labeled) for view in logits]
-        terms["loss/known"] = self.known_weight * self._known(torch.cat(logits), torch.cat(known))
+        kept_rows = [self.taken_for_seen(view, labeled) for view in logits]
+        terms["loss/known"] = self.known_weight * self._known(torch.cat(logits), torch.cat(kept_rows))
 
         total, measured = summed(terms)
         together = torch.cat(logits).detach()
         self._remember(together)
-        unlabeled = torch.cat([view[labeled:] for view in known])
+        unlabeled = torch.cat([view[labeled:] for view in kept_rows])
         measured["known/rate"] = Ratio(unlabeled.sum(), torch.ones_like(unlabeled).sum())
         return total, measured | distribution_measurements(together.softmax(dim=1).mean(dim=0), self.class_prior)
 
@@ -130,15 +130,15 @@ class LegoGCD(Distilled, Method):
     def taken_for_seen(self, logits: Tensor, labeled: int) -> Tensor:
         """bool (n,): unlabeled rows that are predicted as a seen class with confidence; logits (n, classes)."""
         confidence, ids = logits.detach().softmax(dim=1).max(dim=1)
-        chosen = (confidence >= self.known_threshold) & (ids < self.classes.seen)
-        chosen[:labeled] = False
-        return chosen
+        confident_seen = (confidence >= self.known_threshold) & (ids < self.classes.seen)
+        confident_seen[:labeled] = False
+        return confident_seen
 
-    def _known(self, logits: Tensor, chosen: Tensor) -> Tensor:
+    def _known(self, logits: Tensor, confident_seen: Tensor) -> Tensor:
         """Mean over all rows of the chosen ones' cross-entropy with themselves, beside the margin."""
         sharper = logits * (self.student_temperature / self.known_temperature)
-        apart = (sharper + self.margin * self.mean_prediction.float().log()).log_softmax(dim=1)
-        return (-(sharper.softmax(dim=1) * apart).sum(dim=1) * chosen).mean()
+        log_margin = (sharper + self.margin * self.mean_prediction.float().log()).log_softmax(dim=1)
+        return (-(sharper.softmax(dim=1) * log_margin).sum(dim=1) * confident_seen).mean()
 
     @torch.no_grad()
     def _remember(self, logits: Tensor) -> None:
@@ -149,11 +149,13 @@ class LegoGCD(Distilled, Method):
 
 def kl_of_views(first: Tensor, second: Tensor) -> Tensor:
     """Mean over rows of KL(p1 || p2), the softmax of logits (n, k) of the same images in two views."""
-    ours, theirs = first.log_softmax(dim=1), second.log_softmax(dim=1)
-    return (ours.exp() * (ours - theirs)).sum(dim=1).mean()
+    first_log, theirs = first.log_softmax(dim=1), second.log_softmax(dim=1)
+    return (first_log.exp() * (first_log - theirs)).sum(dim=1).mean()
 
 
 def official_disagreement(first: Tensor, second: Tensor) -> Tensor:
     """As the authors' code: mean over rows of sum_k p1_k (log s(p1)_k - log s(p2)_k); s: softmax, p: that of logits."""
-    ours, theirs = first.softmax(dim=1), second.softmax(dim=1)
-    return (ours * (ours.log_softmax(dim=1) - theirs.log_softmax(dim=1))).sum(dim=1).mean()
+    first_probabilities, theirs = first.softmax(dim=1), second.softmax(dim=1)
+    return (
+        (first_probabilities * (first_probabilities.log_softmax(dim=1) - theirs.log_softmax(dim=1))).sum(dim=1).mean()
+    )

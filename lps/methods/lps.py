@@ -253,23 +253,23 @@ class LPS(Method):
         return self.margin_scale * self.kl(pi_hat) * relative / relative.max().clamp_min(1e-8)
 
     def _adaptive_margin(
-        self, first: Outputs, strong: Outputs, known: PseudoLabels, margins: Tensor, labeled: int
+        self, first: Outputs, strong: Outputs, pseudo_labels: PseudoLabels, margins: Tensor, labeled: int
     ) -> Tensor:
         """Mean over labeled rows (first view) plus mean over *all* unlabeled rows of the confident ones' (strong)."""
-        supervised = margin_cross_entropy(first.logits[:labeled], known.labels[:labeled], margins).mean()
-        unlabeled = margin_cross_entropy(strong.logits[labeled:], known.labels[labeled:], margins)
-        return supervised + (unlabeled * known.confident[labeled:]).mean()
+        supervised = margin_cross_entropy(first.logits[:labeled], pseudo_labels.labels[:labeled], margins).mean()
+        unlabeled = margin_cross_entropy(strong.logits[labeled:], pseudo_labels.labels[labeled:], margins)
+        return supervised + (unlabeled * pseudo_labels.confident[labeled:]).mean()
 
-    def _contrastive(self, second: Outputs, strong: Outputs, known: PseudoLabels) -> dict[str, Tensor]:
+    def _contrastive(self, second: Outputs, strong: Outputs, pseudo_labels: PseudoLabels) -> dict[str, Tensor]:
         """Both contrastive terms from one similarity matrix of the 2B rows of the two views."""
         pairs = [view.features if self.contrast_space == "features" else view.logits for view in (second, strong)]
         similarity = similarities(torch.cat(pairs), self.temperature, normalize=self.contrast_space != "raw_logits")
-        labels, confident = known.labels.repeat(2), known.confident.repeat(2)
+        labels, confident = pseudo_labels.labels.repeat(2), pseudo_labels.confident.repeat(2)
         clustered = supervised_contrastive(similarity, labels, confident, self.contrast_variant)
-        apart = two_view_contrastive(similarity, ~confident, self.contrast_normalizer)
+        self_supervised = two_view_contrastive(similarity, ~confident, self.contrast_normalizer)
         return {
             "loss/pseudo_label_contrastive": self.pseudo_label_weight * clustered,
-            "loss/unsupervised_contrastive": self.unsupervised_weight * apart,
+            "loss/unsupervised_contrastive": self.unsupervised_weight * self_supervised,
         }
 
 

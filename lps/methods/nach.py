@@ -146,7 +146,7 @@ class NACH(Method):
         first, second, strong = self.network.forward_views(batch.views())
         targets, labeled = batch.targets, len(batch.targets)
         similarity = similarities(first.features.detach(), temperature=1.0)
-        partners, kept = filtered_partners(similarity, targets, self.filter_rank)
+        partners, is_accepted = filtered_partners(similarity, targets, self.filter_rank)
         probabilities = second.logits.detach().float().softmax(dim=1)
         threshold_novel = self.threshold_novel()
         predicted = pseudo_labels(probabilities, self.threshold_seen, threshold_novel, self.classes)
@@ -163,14 +163,14 @@ class NACH(Method):
 
         total, measured = summed(terms)
         some = predicted.confident.any().float()  # a batch without a confident row has no class distribution
-        told = distribution_measurements(pi_hat, self.class_prior)
-        measured |= {name: Ratio(some * value, some) for name, value in told.items()}
+        prior_measurements = distribution_measurements(pi_hat, self.class_prior)
+        measured |= {name: Ratio(some * value, some) for name, value in prior_measurements.items()}
         measured |= {
             "threshold/seen": self.threshold_seen,
             "threshold/novel": threshold_novel,
             "pace_gap": self.pace_gap,
         }
-        measured["pair/rejected"] = 1 - kept.float().mean()
+        measured["pair/rejected"] = 1 - is_accepted.float().mean()
         return total, measured | pseudo_label_rates(PseudoLabels(*(part[labeled:] for part in predicted)), self.classes)
 
     def threshold_novel(self) -> Tensor:
@@ -197,9 +197,9 @@ def filtered_partners(similarity: Tensor, targets: Tensor, rank: int) -> tuple[T
     to_labeled = similarity[:, :labeled].clone().fill_diagonal_(1.0)
     needed = to_labeled.topk(min(rank, labeled), dim=1).values[:, -1]
     rows = torch.arange(len(similarity), device=similarity.device)
-    kept = similarity[rows, partners] >= needed[partners]
-    kept[:labeled] = True
-    return torch.where(kept, partners, rows), kept[labeled:]
+    is_accepted = similarity[rows, partners] >= needed[partners]
+    is_accepted[:labeled] = True
+    return torch.where(is_accepted, partners, rows), is_accepted[labeled:]
 
 
 def logit_adjusted_cross_entropy(

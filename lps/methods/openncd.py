@@ -178,7 +178,7 @@ class OpenNCD(Method):
         first, second = (outputs.logits for outputs in self.network.forward_views(batch.views()))
         partners = pair_partners(similarities(first.detach(), temperature=1.0), batch.targets)
         logits = [self.prototype_logits(projections) for projections in (first, second)]
-        groups = [self.group_probabilities(each) for each in logits]
+        groups = [self.group_probabilities(view_logits) for view_logits in logits]
         is_grouped = progress.by_epoch >= self.group_start
         terms = {
             "loss/prototype_similarity": pair_loss(*logits, partners),

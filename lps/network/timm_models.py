@@ -55,8 +55,8 @@ def published(name: str, size: int) -> dict[str, Tensor]:
 
 def source(name: str) -> str:
     """Where timm has the weights of a model from."""
-    own = library().get_pretrained_cfg(name)
-    return "none" if own is None else f"{own.hf_hub_id} {own.hf_hub_filename} {own.url}"
+    pretrained = library().get_pretrained_cfg(name)
+    return "none" if pretrained is None else f"{pretrained.hf_hub_id} {pretrained.hf_hub_filename} {pretrained.url}"
 
 
 class TimmModel(nn.Module):
@@ -75,9 +75,12 @@ class TimmModel(nn.Module):
             raise UserError("network.tokens", f"{tokens} is not possible with {name}, which has no class token")
         width = self.model.num_features if tokens != "class" else self._width()
         self.num_features = width * (2 if tokens == "both" else 1)
-        own = self.model.pretrained_cfg
-        factor = [given / wanted for given, wanted in zip(std, own.get("std", std))]
-        offset = [(given - wanted) / s for given, wanted, s in zip(mean, own.get("mean", mean), own.get("std", std))]
+        pretrained = self.model.pretrained_cfg
+        factor = [file_value / own_value for file_value, own_value in zip(std, pretrained.get("std", std))]
+        offset = [
+            (file_value - own_value) / s
+            for file_value, own_value, s in zip(mean, pretrained.get("mean", mean), pretrained.get("std", std))
+        ]
         self.is_as_given = factor == [1.0] * 3 and offset == [0.0] * 3
         self.register_buffer("factor", torch.tensor(factor).view(3, 1, 1), persistent=False)
         self.register_buffer("offset", torch.tensor(offset).view(3, 1, 1), persistent=False)
@@ -119,10 +122,17 @@ class TimmModel(nn.Module):
             return tensors
         from lps.network.published_transformers import named
 
-        own = {key.replace("register_tokens", "reg_token"): value for key, value in named(tensors).items()}
+        tensors_by_name = {key.replace("register_tokens", "reg_token"): value for key, value in named(tensors).items()}
         if not getattr(self.model, "no_embed_class", False):
-            return with_grid(own, grid.shape[1], 1)
-        found = own.get("pos_embed")
-        if found is not None and "cls_token" in own and math.isqrt(found.shape[1]) ** 2 + 1 == found.shape[1]:
-            own |= {"cls_token": own["cls_token"] + found[:, :1], "pos_embed": found[:, 1:]}
-        return with_grid(own, grid.shape[1], 0)
+            return with_grid(tensors_by_name, grid.shape[1], 1)
+        embeddings = tensors_by_name.get("pos_embed")
+        if (
+            embeddings is not None
+            and "cls_token" in tensors_by_name
+            and math.isqrt(embeddings.shape[1]) ** 2 + 1 == embeddings.shape[1]
+        ):
+            tensors_by_name |= {
+                "cls_token": tensors_by_name["cls_token"] + embeddings[:, :1],
+                "pos_embed": embeddings[:, 1:],
+            }
+        return with_grid(tensors_by_name, grid.shape[1], 0)

@@ -76,9 +76,9 @@ class TorchvisionTransformer(TorchvisionModel):
         return [self.model.class_token, self.model.encoder.pos_embedding]
 
     def fitted(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        wanted = self.model.encoder.pos_embedding.shape[1]
+        num_tokens = self.model.encoder.pos_embedding.shape[1]
         ends = [key for key in tensors if key.endswith("encoder.pos_embedding")]
-        return tensors | {key: brought_to_grid(tensors[key], wanted, 1) for key in ends}
+        return tensors | {key: brought_to_grid(tensors[key], num_tokens, 1) for key in ends}
 
 
 def _widened(_module: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:

@@ -80,11 +80,11 @@ def _check_beginning(path: Path) -> None:
     with open(path, "rb") as file:
         first = file.read(2)
     if first[:1] != _PICKLE and not zipfile.is_zipfile(path):
-        what = (
+        reason = (
             "it is cut short" if first == b"PK" else "it does not start like a checkpoint" if first else "it is empty"
         )
         shown = shorten(str(path), 120)
-        raise UserError("network.checkpoint", f"{shown} is damaged or not a PyTorch checkpoint ({what})")
+        raise UserError("network.checkpoint", f"{shown} is damaged or not a PyTorch checkpoint ({reason})")
 
 
 def _tensors(state: object, shown: str) -> dict[str, Tensor]:
@@ -93,11 +93,11 @@ def _tensors(state: object, shown: str) -> dict[str, Tensor]:
 
     A file may hold one dictionary at many places, so that a few of them are endless when each is gone through.
     """
-    found, entries, left = {}, 0, [("", state, 0)]
-    while left:
-        path, value, depth = left.pop()
+    tensors_found, entries, remaining = {}, 0, [("", state, 0)]
+    while remaining:
+        path, value, depth = remaining.pop()
         if isinstance(value, Tensor) and path:
-            found[path] = value
+            tensors_found[path] = value
         elif isinstance(value, dict) and depth < _DEEPEST:
             entries += len(value)
             inner = [(f"{path}.{key}" if path else str(key), part, depth + 1) for key, part in reversed(value.items())
@@ -108,14 +108,14 @@ def _tensors(state: object, shown: str) -> dict[str, Tensor]:
                     f"{shown} has more than {_MOST_ENTRIES:,} entries in its dictionaries, or one whose name is longer"
                     f" than {_LONGEST_NAME} characters; save only the state dict",
                 )
-            left += inner
-    return found
+            remaining += inner
+    return tensors_found
 
 
 def _culprit(error: Exception) -> str:
     """Which Python object a refused file holds, as far as torch says."""
-    found = re.search(r"GLOBAL ([\w.]+)", str(error)) or re.search(r"Unsupported \w+[^\w]+([\w.]+)", str(error))
-    return f" ({found.group(1)})" if found else ""
+    match = re.search(r"GLOBAL ([\w.]+)", str(error)) or re.search(r"Unsupported \w+[^\w]+([\w.]+)", str(error))
+    return f" ({match.group(1)})" if match else ""
 
 
 def first_line(error: Exception) -> str:

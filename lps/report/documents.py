@@ -87,8 +87,8 @@ def usual_size() -> int:
 
 def render(title: str, about: Sequence[str], sections: Sequence[Section], footer: str) -> str:
     """The whole file. about: what stands under the title. Sections without blocks are left out."""
-    shown = [section for section in sections if section.blocks]
-    figures = [block.figure for section in shown for block in section.blocks if block.kind == "chart"]
+    filled = [section for section in sections if section.blocks]
+    figures = [block.figure for section in filled for block in section.blocks if block.kind == "chart"]
     paths = (chart.LIBRARY / "plotly.min.js", _HERE / "document.js") if figures else ()
     return offline.page(
         _HERE / "document.html.j2",
@@ -96,7 +96,7 @@ def render(title: str, about: Sequence[str], sections: Sequence[Section], footer
         (_HERE / "document.css").read_text(encoding="utf-8"),
         title=title,
         about=about,
-        sections=shown,
+        sections=filled,
         footer=footer,
         figures=[offline.inside_script(figure.to_json()) for figure in figures],
         colors=offline.inside_script(json.dumps(palette.color_pairs())),

@@ -24,8 +24,10 @@ def page(template: Path, scripts: Sequence[str], style: str, **values) -> str:
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     policy = _POLICY.format(" ".join(map(_hash, scripts)) or "'none'")
-    marked = [Markup(script) for script in scripts]
-    return environment.get_template(template.name).render(policy=policy, scripts=marked, style=Markup(style), **values)
+    scripts_as_markup = [Markup(script) for script in scripts]
+    return environment.get_template(template.name).render(
+        policy=policy, scripts=scripts_as_markup, style=Markup(style), **values
+    )
 
 
 @cache

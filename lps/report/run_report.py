@@ -58,8 +58,8 @@ def check_name(name: str) -> None:
     """Raise `UserError` for the name of a file that no report is written to."""
     ending = name.lower().rpartition(".")[2] if "." in name else ""
     if ending in ("tex", "ltx"):
-        said = "reports are HTML files; for LaTeX tables use compare --format latex, and save the charts as SVG"
-        raise UserError("to", f"{shorten(name)}: {said}")
+        reason = "reports are HTML files; for LaTeX tables use compare --format latex, and save the charts as SVG"
+        raise UserError("to", f"{shorten(name)}: {reason}")
     if ending not in ("html", "htm"):
         raise UserError("to", f"{shorten(name)} is not a report file; expected a name that ends in .html")
 
@@ -83,11 +83,11 @@ def date(now: datetime | None) -> str:
 
 def of_run(run: Run, now: datetime | None = None) -> str:
     """The report of a run, of as much as it has recorded; raises `UserError` for settings that cannot be read."""
-    config, past, found = run.config(), EventLog(run.events).read(), summarize(run)
+    config, past, summary = run.config(), EventLog(run.events).read(), summarize(run)
     method = catalog.method_info(config.method)
     sections = [
         Section("Setup", [Facts(_facts(run, config, past)), *_notes(run)]),
-        Section("Numbers", _numbers(run, past, found)),
+        Section("Numbers", _numbers(run, past, summary)),
         Section("Pace", _pace(config, past)),
         Section("Classes", _classes(run, past)),
         Section("Loss and pseudo-labels", _losses(config, past)),
@@ -95,8 +95,8 @@ def of_run(run: Run, now: datetime | None = None) -> str:
             "How to reproduce it", _again([config], provenance.shareable(config), threads=past.start.get("threads"))
         ),
     ]
-    about = [f"{method.title} on {config.dataset}, seed {config.seed} · {run.id}", date(now)]
-    return written(titles.title(run), about, sections)
+    subtitle = [f"{method.title} on {config.dataset}, seed {config.seed} · {run.id}", date(now)]
+    return written(titles.title(run), subtitle, sections)
 
 
 def _facts(run: Run, config: Config, past: History) -> list[tuple[str, str]]:
@@ -137,8 +137,8 @@ def _prior(config: Config) -> list[tuple[str, str]]:
 
 def _alarms(run: Run) -> list[tuple[str, str]]:
     """What is wrong at the newest epoch, as on the page of the run."""
-    found = [f"{alarm.title} at epoch {alarm.epoch}: {alarm.words}." for alarm in run_index.measure(run).alarms]
-    return [("Alarms", " ".join(found))] if found else []
+    alarm_lines = [f"{alarm.title} at epoch {alarm.epoch}: {alarm.words}." for alarm in run_index.measure(run).alarms]
+    return [("Alarms", " ".join(alarm_lines))] if alarm_lines else []
 
 
 def _split_in_words(config: Config, start: dict) -> str:
@@ -147,12 +147,12 @@ def _split_in_words(config: Config, start: dict) -> str:
     if config.split_index_files:
         return f"{counts}, index files of {shorten(config.split_index_files, 120)}"
     share = run_groups.setting_in_words("split.labeled_ratio", config.split_labeled_ratio)
-    drawn = f"{counts} ({config.split_seen_classes}), {share} ({config.split_rule}), split seed {config.split_seed}"
+    sentence = f"{counts} ({config.split_seen_classes}), {share} ({config.split_rule}), split seed {config.split_seed}"
     if config.split_imbalance > 1:
-        drawn += f", class sizes {config.split_imbalance:g} to 1 ({config.split_imbalance_order})"
+        sentence += f", class sizes {config.split_imbalance:g} to 1 ({config.split_imbalance_order})"
     if config.split_labeled_imbalance > 1:
-        drawn += f", labels {config.split_labeled_imbalance:g} to 1"
-    return drawn
+        sentence += f", labels {config.split_labeled_imbalance:g} to 1"
+    return sentence
 
 
 def _images_in_words(start: dict) -> str:
@@ -192,10 +192,10 @@ def _machine_in_words(run: Run, config: Config, past: History) -> str:
 
 def _hardware_in_words(run: Run) -> str:
     """What the training process said of its device and programs."""
-    told = provenance.machine_of(run)
+    machine = provenance.machine_of(run)
     words = [
-        told.get("device"),
-        *(f"{name} {told[name]}" for name in ("torch", "python", "lps", "commit") if name in told),
+        machine.get("device"),
+        *(f"{name} {machine[name]}" for name in ("torch", "python", "lps", "commit") if name in machine),
     ]
     return ", ".join(filter(None, words)) or _MISSING
 
@@ -209,14 +209,14 @@ def _notes(run: Run) -> list[Block]:
     return [Words([f"Notes: {lines[0]}", *lines[1:]])] if any(lines) else []
 
 
-def _numbers(run: Run, past: History, found: dict) -> list[Block]:
-    if not found["epochs"]:
+def _numbers(run: Run, past: History, summary: dict) -> list[Block]:
+    if not summary["epochs"]:
         return [Words(["No epoch has been evaluated yet."])]
-    best, last = found["best"], found["last"]
-    best_by = _WITHHELD if found["best_by"] == "accuracy/validation" else _ORACLE
+    best, last = summary["best"], summary["last"]
+    best_by = _WITHHELD if summary["best_by"] == "accuracy/validation" else _ORACLE
     before = {name: past.start.get(start) for name, start in _BASELINES.items()}
     names = [name for name in MEASUREMENT_NAMES if _is_number(last.get(name)) or _is_number(before.get(name))]
-    rows = [[_with_unit(name), *(_number(name, one.get(name)) for one in (last, best, before))] for name in names]
+    rows = [[_with_unit(name), *(_number(name, values.get(name)) for values in (last, best, before))] for name in names]
     heads = ["", f"Last, epoch {past.last_epoch}", f"Best, epoch {best['epoch']}" if best else "Best", "k-means before"]
     notes = ["On the unlabeled images, under the default protocol.", f"Best: {best_by}."]
     notes.append("k-means before: k-means on the start features, before training.")
@@ -325,33 +325,33 @@ def _confusion(run: Run, split: Split, targets: np.ndarray, names: list[str]) ->
     epochs = snapshots.snapshot_epochs(run.snapshots)
     try:
         network = clusters.read_assignment(run, epochs[-1], split)
-        said = naming.naming_of_epoch(naming.read_entries(run), epochs[-1])
+        decisions = naming.naming_of_epoch(naming.read_entries(run), epochs[-1])
         defaults = labels.default_names(run, split)
     except (UserError, IndexError):
         return []
-    assigned = labels.clusters_of(said, network.predicted, split.unlabeled)
-    ids = labels.cluster_ids(said, network.predicted, split.classes.total)
+    assigned = labels.clusters_of(decisions, network.predicted, split.unlabeled)
+    ids = labels.cluster_ids(decisions, network.predicted, split.classes.total)
     counts = clusters.confusion(assigned, targets[split.unlabeled], ids, len(names))
     if not counts.any():
         return []
     matched = clusters.matching(counts)
     order = sorted(range(len(ids)), key=lambda i: (matched[i] < 0, matched[i], ids[i]))
-    rows = [clean_line(labels.title_of(int(ids[i]), said, defaults)) for i in order]
+    rows = [clean_line(labels.title_of(int(ids[i]), decisions, defaults)) for i in order]
     figure = confusion.figure(counts[order], rows, names, split.classes.seen, LIGHT)
     alt = f"Images of every class in each cluster at epoch {epochs[-1]}"
-    note = f"Epoch {epochs[-1]}; clusters by their matched class{_by_a_person(said)}."
+    note = f"Epoch {epochs[-1]}; clusters by their matched class{_by_a_person(decisions)}."
     return [ChartBlock("Confusion matrix", figure, alt, note)]
 
 
-def _by_a_person(said: naming.Naming) -> str:
+def _by_a_person(decisions: naming.Naming) -> str:
     """What somebody has done to the clusters; nothing where nobody has."""
     done = {
-        "named": said.names,
-        "merged": said.parents,
-        "split": said.made,
-        "corrected": said.moved or said.wrong or said.nothing or said.rejected,
+        "named": decisions.names,
+        "merged": decisions.parents,
+        "split": decisions.made,
+        "corrected": decisions.moved or decisions.wrong or decisions.nothing or decisions.rejected,
     }
-    words = [word for word, what in done.items() if what]
+    words = [word for word, clusters_done in done.items() if clusters_done]
     return f", as {' and '.join(words)} by a user" if words else ""
 
 
@@ -380,8 +380,8 @@ def of_comparison(
         Section("How to reproduce it", _again([m.config for m in members], settings, [table])),
     ]
     names = ", ".join(methods) if len(methods) <= 4 else f"{len(methods)} methods"
-    about = [f"{counted(len(members), 'run')} in {counted(len(groups), 'group')}", date(now)]
-    return written(f"{names} on {', '.join(sets)}", about, sections)
+    subtitle = [f"{counted(len(members), 'run')} in {counted(len(groups), 'group')}", date(now)]
+    return written(f"{names} on {', '.join(sets)}", subtitle, sections)
 
 
 def _about_comparison(groups: Sequence[Group], members: Sequence[Scored], scoring: Scoring) -> list[tuple[str, str]]:
@@ -413,26 +413,26 @@ def _group_table(groups: Sequence[Group]) -> Table:
         [g.label, *(score_tables.cell(g, column) for column in HEADS), str(len(g.members)), score_tables.paper_cell(g)]
         for g in groups
     ]
-    places = {column: i for i, column in enumerate(HEADS, 1)}
-    bold = frozenset((row, places[column]) for row, column in differences.best(groups))
-    about = "Mean ± sample standard deviation over n seeds; percent, points and seconds."
+    column_numbers = {column: i for i, column in enumerate(HEADS, 1)}
+    bold = frozenset((row, column_numbers[column]) for row, column in differences.best(groups))
+    caption = "Mean ± sample standard deviation over n seeds; percent, points and seconds."
     paper = "Paper: seen / novel / all of the same experiment in the LPS paper."
     marks = map(sentence, score_tables.about_marks(groups))
-    notes = [about, *marks, paper, *map(sentence, score_tables.notes(groups, scoring=False))]
+    notes = [caption, *marks, paper, *map(sentence, score_tables.notes(groups, scoring=False))]
     return Table("", heads, rows, notes, bold)
 
 
 def _difference_table(groups: Sequence[Group]) -> list[Block]:
     """Every group against the usual one, and what these seeds cannot tell; nothing where none compares."""
-    held = differences.hold(groups)
-    if not held.found:
+    comparison = differences.hold(groups)
+    if not comparison.found:
         return []
     columns = list(differences.COLUMNS)
-    places = {row: place for place, row in enumerate(held.rows)}
-    bold = frozenset((places[row], columns.index(column) + 2) for row, column in held.bold)
-    notes = [sentence(note) for note in [*differences.about(held), *differences.sentences(held)]]
+    position_by_row = {row: position for position, row in enumerate(comparison.rows)}
+    bold = frozenset((position_by_row[row], columns.index(column) + 2) for row, column in comparison.bold)
+    notes = [sentence(note) for note in [*differences.about(comparison), *differences.sentences(comparison)]]
     heads = ["Group", "Baseline", *(HEADS[column][0] for column in columns), "Seeds"]
-    return [Table("Differences, points", heads, score_tables.difference_rows(held), notes, bold, words=2)]
+    return [Table("Differences, points", heads, score_tables.difference_rows(comparison), notes, bold, words=2)]
 
 
 def curves(groups: Sequence[Group]) -> list[Block]:
@@ -441,14 +441,14 @@ def curves(groups: Sequence[Group]) -> list[Block]:
     looks = palette.group_styles(len(groups), LIGHT)
     blocks: list[Block] = []
     for name in _CURVES:
-        tables = [group_tables.curve_table(own, name, "range") for own in pasts]
-        drawn = [i for i, table in enumerate(tables) if len(table)]
-        if not drawn:
+        tables = [group_tables.curve_table(group_pasts, name, "range") for group_pasts in pasts]
+        with_values = [i for i, table in enumerate(tables) if len(table)]
+        if not with_values:
             continue
-        curves = [line_charts.GroupCurve(clean_line(groups[i].label), tables[i]) for i in drawn]
+        curves = [line_charts.GroupCurve(clean_line(groups[i].label), tables[i]) for i in with_values]
         epochs = max(int(curve.table.index[-1]) for curve in curves)
         shape = group_tables.tick_format(name, curves)
-        figure = line_charts.curves_of_groups(curves, epochs, shape, LIGHT, [looks[i] for i in drawn])
+        figure = line_charts.curves_of_groups(curves, epochs, shape, LIGHT, [looks[i] for i in with_values])
         title = measurement_name(name)
         blocks.append(ChartBlock(title, figure, f"{title} of {counted(len(curves), 'group')} of runs over the epochs"))
     return [*blocks, Words([_ABOUT_CURVES])] if blocks else []
@@ -473,8 +473,8 @@ def _run_table(groups: Sequence[Group]) -> Table:
 
 
 def _run_row(label: str, member: Scored, remark: str) -> list[str]:
-    one = Group(label, (member,))
-    numbers = [score_tables.cell(one, column) for column in HEADS]
+    single = Group(label, (member,))
+    numbers = [score_tables.cell(single, column) for column in HEADS]
     return [titles.label(member.run), label, str(member.config.seed), str(member.epoch), *numbers, remark]
 
 
@@ -489,17 +489,17 @@ def left_out_table(left_out: Sequence[tuple[Run, str]]) -> list[Block]:
 def _again(configs: Sequence[Config], settings: dict, more: Sequence[Block] = (), threads=None) -> list[Block]:
     """Commands, versions and all settings as they are to be shown; more: what comes after the commands."""
     commands = "\n".join(dict.fromkeys(map(provenance.train_command, configs)))
-    said = []
+    blocks = []
     if threads and configs[0].threads is None:
-        said.append(
+        blocks.append(
             f"The run used {_count(threads, 'thread')}; a different number gives slightly different results "
             "(--set threads=N)."
         )
     if any(config.flat()[key] for config in configs for key in provenance.PATHS):
-        said.append("/path/to/ stands for folders of the training machine.")
+        blocks.append("/path/to/ stands for folders of the training machine.")
     return [
         Code("Commands" if "\n" in commands else "Command", commands),
-        *([Words(said)] if said else []),
+        *([Words(blocks)] if blocks else []),
         *more,
         *made_with(settings),
     ]
@@ -507,8 +507,8 @@ def _again(configs: Sequence[Config], settings: dict, more: Sequence[Block] = ()
 
 def made_with(settings: dict) -> list[Block]:
     """The versions of programs here, and the settings."""
-    about = provenance.versions() | ({"commit": found} if (found := provenance.commit()) else {})
+    versions = provenance.versions() | ({"commit": program_commit} if (program_commit := provenance.commit()) else {})
     return [
-        Code("Versions on the machine of this report", "\n".join(f"{name} {text}" for name, text in about.items())),
+        Code("Versions on the machine of this report", "\n".join(f"{name} {text}" for name, text in versions.items())),
         Code("All settings as JSON", json.dumps(settings, indent=2, allow_nan=False), is_folded=True),
     ]

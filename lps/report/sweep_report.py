@@ -55,30 +55,30 @@ class _Told:
     scored: Scored | None
 
 
-def render_sweep_report(known: SweepRecord, root: Path, scoring: Scoring, now: datetime | None = None) -> str:
+def render_sweep_report(sweep: SweepRecord, root: Path, scoring: Scoring, now: datetime | None = None) -> str:
     """The report of a sweep as it stands; runs that are not finished are named."""
-    asked = sweeps.from_kept(known.asked)
-    items = sweeps.sketch(asked, root, known.name).items if asked else sweeps.tagged_items(known.runs)
+    request = sweeps.from_kept(sweep.asked)
+    items = sweeps.sketch(request, root, sweep.name).items if request else sweeps.tagged_items(sweep.runs)
     finished = [item.run for item in items if item.state and item.state.name == "finished"]
     scored, left_out = run_scores.score_all(finished, scoring.protocol, scoring.select, scoring.seen, scoring.images)
     by_run = {member.run.id: member for member in scored}
-    told = [_told(item, by_run) for item in items]
+    item_facts = [_told(item, by_run) for item in items]
     groups = group_tables.sorted_groups(scored)
-    sheet = sweep_charts.sheet_of(asked)
+    sheet = sweep_charts.sheet_of(request)
     numbers = run_report.numbers(groups) if groups else [Words(["No run has finished yet."])]
     sections = [
-        Section("Setup", [Facts(_facts(known, told, groups, scoring))]),
+        Section("Setup", [Facts(_facts(sweep, item_facts, groups, scoring))]),
         *([_paper_section(sheet, scored, scoring)] if sheet else []),
         Section("Groups of runs" if sheet else "Numbers", numbers),
         Section("Curves", run_report.curves(groups) if groups else []),
-        Section("Settings", _settings([one.config for one in told if one.config])),
-        Section("Hardware, time and cost", _cost(told)),
-        Section("Every run", [_run_table(told), *run_report.left_out_table(left_out)]),
-        Section("How to reproduce it", _again(asked, known, told)),
+        Section("Settings", _settings([one.config for one in item_facts if one.config])),
+        Section("Hardware, time and cost", _cost(item_facts)),
+        Section("Every run", [_run_table(item_facts), *run_report.left_out_table(left_out)]),
+        Section("How to reproduce it", _again(request, sweep, item_facts)),
     ]
-    title = f"{sheet.preset.title} ({sheet.preset.place}), {asked.scale} scale" if sheet else f"Sweep {known.name}"
-    about = [f"{known.name} · {counted(len(items), 'run')}, {len(finished)} finished", run_report.date(now)]
-    return run_report.written(title, about, sections)
+    title = f"{sheet.preset.title} ({sheet.preset.place}), {request.scale} scale" if sheet else f"Sweep {sweep.name}"
+    subtitle = [f"{sweep.name} · {counted(len(items), 'run')}, {len(finished)} finished", run_report.date(now)]
+    return run_report.written(title, subtitle, sections)
 
 
 def _told(item: sweeps.Item, by_run: dict[str, Scored]) -> _Told:
@@ -99,15 +99,15 @@ def _told(item: sweeps.Item, by_run: dict[str, Scored]) -> _Told:
 
 
 def _facts(
-    known: SweepRecord, told: Sequence[_Told], groups: Sequence[Group], scoring: Scoring
+    sweep: SweepRecord, item_facts: Sequence[_Told], groups: Sequence[Group], scoring: Scoring
 ) -> list[tuple[str, str]]:
-    configs = [one.config for one in told if one.config]
+    configs = [item.config for item in item_facts if item.config]
     sets = dict.fromkeys(config.dataset for config in configs)
     methods = dict.fromkeys(config.method for config in configs)
-    states = Counter(one.state.name for one in told)
+    states = Counter(item.state.name for item in item_facts)
     splits = sorted({member.split for group in groups for member in group.members})
     return [
-        ("Sweep", known.name),
+        ("Sweep", sweep.name),
         ("Data set", "; ".join(catalog.dataset_info(name).summary for name in sets)),
         ("Methods", ", ".join(catalog.method_info(name).title for name in methods)),
         ("Seeds", ", ".join(map(str, sorted({config.seed for config in configs})))),
@@ -133,13 +133,13 @@ def _grid_tables(grid: Grid) -> list[Block]:
     """A table for each section of the grid."""
     heads = [grid.first, *(column for _, columns in grid.heads for column in columns)]
     above = [("", 1), *((words, len(columns)) for words, columns in grid.heads)]
-    found: list[Block] = []
+    blocks: list[Block] = []
     for section in dict.fromkeys(section for section, _, _ in grid.rows):
-        places = [place for place, row in enumerate(grid.rows) if row[0] == section]
-        rows = [[grid.rows[place][1], *grid.rows[place][2]] for place in places]
-        bold = frozenset((places.index(row), cell + 1) for row, cell in grid.bold if row in places)
-        found.append(Table(section, heads, rows, bold=bold, above=above))
-    return found
+        positions = [position for position, row in enumerate(grid.rows) if row[0] == section]
+        rows = [[grid.rows[position][1], *grid.rows[position][2]] for position in positions]
+        bold = frozenset((positions.index(row), cell + 1) for row, cell in grid.bold if row in positions)
+        blocks.append(Table(section, heads, rows, bold=bold, above=above))
+    return blocks
 
 
 # ---------------------------------------------------------------------------------------------------- settings
@@ -153,7 +153,12 @@ def _settings(configs: Sequence[Config]) -> list[Block]:
     shared, differing = _shared_and_differing(settings)
     blocks: list[Block] = []
     if differing:
-        rows = [list(row) for row in dict.fromkeys(tuple(_text(own, key) for key in differing) for own in settings)]
+        rows = [
+            list(row)
+            for row in dict.fromkeys(
+                tuple(_text(settings_of_run, key) for key in differing) for settings_of_run in settings
+            )
+        ]
         notes = ["– means that a method has no such setting."]
         blocks.append(Table("Settings that differ", differing, rows, notes, words=len(differing)))
     rows = [[key, text_of(value)] for key, value in shared.items()]
@@ -162,9 +167,17 @@ def _settings(configs: Sequence[Config]) -> list[Block]:
 
 def _shared_and_differing(settings: Sequence[dict]) -> tuple[dict[str, object], list[str]]:
     """(key -> value of what is the same in all, the keys of the others); seeds and places of training are neither."""
-    keys = [key for key in dict.fromkeys(key for own in settings for key in own) if key not in REPEATED]
-    same = [key for key in keys if all(key in own and own[key] == settings[0].get(key) for own in settings)]
-    return {key: settings[0][key] for key in same}, [key for key in keys if key not in same]
+    keys = [
+        key
+        for key in dict.fromkeys(key for settings_of_run in settings for key in settings_of_run)
+        if key not in REPEATED
+    ]
+    shared = [
+        key
+        for key in keys
+        if all(key in settings_of_run and settings_of_run[key] == settings[0].get(key) for settings_of_run in settings)
+    ]
+    return {key: settings[0][key] for key in shared}, [key for key in keys if key not in shared]
 
 
 def _text(settings: dict, key: str) -> str:
@@ -174,28 +187,28 @@ def _text(settings: dict, key: str) -> str:
 # ---------------------------------------------------------------------------------------------------- cost
 
 
-def _cost(told: Sequence[_Told]) -> list[Block]:
+def _cost(item_facts: Sequence[_Told]) -> list[Block]:
     """What the runs were trained on, and what they took."""
-    timed = [one.seconds for one in told if one.seconds is not None]
-    trained = sum(one.scored.time for one in told if one.scored)
-    rows = [(title, _counted(told, key)) for key, title in _MADE_BY.items()]
+    timed = [item.seconds for item in item_facts if item.seconds is not None]
+    trained = sum(item.scored.time for item in item_facts if item.scored)
+    rows = [(title, _counted(item_facts, key)) for key, title in _MADE_BY.items()]
     total = f"{estimated(sum(timed))} in {counted(len(timed), 'run')}, pretraining included" if timed else _MISSING
     rows += [("Time of the runs", f"{total}; summed over runs, even if some ran at the same time" if timed else total)]
     rows += [("Training", f"{estimated(trained)} of training and evaluation in finished runs" if trained else _MISSING)]
-    size = sum(disk.folder_bytes(one.run.folder) for one in told if one.run)
-    return [Facts([*rows, ("Disk", data_size(size)), *_speeds(told)])]
+    size = sum(disk.folder_bytes(item.run.folder) for item in item_facts if item.run)
+    return [Facts([*rows, ("Disk", data_size(size)), *_speeds(item_facts)])]
 
 
-def _counted(told: Sequence[_Told], key: str) -> str:
+def _counted(item_facts: Sequence[_Told], key: str) -> str:
     """Every value with how many runs have it; "not recorded" for older runs."""
-    found = Counter(str(one.machine.get(key) or "not recorded") for one in told if one.run)
-    if len(found) <= 1:
-        return next(iter(found), _MISSING)
-    return ", ".join(f"{value} ({counted(count, 'run')})" for value, count in found.most_common())
+    counts = Counter(str(item.machine.get(key) or "not recorded") for item in item_facts if item.run)
+    if len(counts) <= 1:
+        return next(iter(counts), _MISSING)
+    return ", ".join(f"{value} ({counted(count, 'run')})" for value, count in counts.most_common())
 
 
-def _speeds(told: Sequence[_Told]) -> list[tuple[str, str]]:
-    pasts = [EventLog(one.run.events).read() for one in told if one.scored]
+def _speeds(item_facts: Sequence[_Told]) -> list[tuple[str, str]]:
+    pasts = [EventLog(item.run.events).read() for item in item_facts if item.scored]
     rows = []
     for name, (title, form) in _COSTS.items():
         values = sorted(past.column(name).max() for past in pasts if len(past.column(name)))
@@ -205,33 +218,39 @@ def _speeds(told: Sequence[_Told]) -> list[tuple[str, str]]:
     return rows
 
 
-def _run_table(told: Sequence[_Told]) -> Table:
+def _run_table(item_facts: Sequence[_Told]) -> Table:
     heads = ["Run", "Seed", "State", "Epoch", *(head for head, _ in group_tables.HEADS.values()), "Whole run, s", "Id"]
-    return Table("", heads, [_run_row(one) for one in told], words=1)
+    return Table("", heads, [_run_row(item) for item in item_facts], words=1)
 
 
-def _run_row(one: _Told) -> list[str]:
-    member = one.scored
+def _run_row(item: _Told) -> list[str]:
+    member = item.scored
     columns = list(group_tables.HEADS)
     numbers = [score_tables.cell(Group("", (member,)), c) for c in columns] if member else [_MISSING] * len(columns)
-    about = [one.label, str(one.config.seed) if one.config else _MISSING, one.state.name]
-    took = _MISSING if one.seconds is None else f"{one.seconds:.0f}"
-    return [*about, str(member.epoch) if member else _MISSING, *numbers, took, one.run.id[-6:] if one.run else _MISSING]
+    cells = [item.label, str(item.config.seed) if item.config else _MISSING, item.state.name]
+    took = _MISSING if item.seconds is None else f"{item.seconds:.0f}"
+    return [
+        *cells,
+        str(member.epoch) if member else _MISSING,
+        *numbers,
+        took,
+        item.run.id[-6:] if item.run else _MISSING,
+    ]
 
 
 # ---------------------------------------------------------------------------------------------------- made again
 
 
-def _again(asked, known: SweepRecord, told: Sequence[_Told]) -> list[Block]:
+def _again(request, sweep: SweepRecord, item_facts: Sequence[_Told]) -> list[Block]:
     """The one command, the single ones, versions and settings."""
-    configs = [one.config for one in told if one.config]
+    configs = [item.config for item in item_facts if item.config]
     blocks: list[Block] = []
-    if asked is not None:
-        blocks.append(Code("The whole sweep", _shareable_command(asked.command(known.name), configs)))
-    blocks.append(Code("Its table", cli_args.command("compare", tag=known.tag)))
+    if request is not None:
+        blocks.append(Code("The whole sweep", _shareable_command(request.command(sweep.name), configs)))
+    blocks.append(Code("Its table", cli_args.command("compare", tag=sweep.tag)))
     single = "\n".join(dict.fromkeys(map(provenance.train_command, configs)))
-    blocks.append(Code("Single runs", single, is_folded=asked is not None))
-    settings = {one.label: provenance.shareable(one.config) for one in told if one.config}
+    blocks.append(Code("Single runs", single, is_folded=request is not None))
+    settings = {item.label: provenance.shareable(item.config) for item in item_facts if item.config}
     return [*blocks, *run_report.made_with(settings)]
 
 
@@ -245,10 +264,10 @@ def _shareable_command(command: str, configs: Sequence[Config]) -> str:
     return command
 
 
-def find(known: Sequence[SweepRecord], tag: str) -> SweepRecord:
+def find(sweeps_known: Sequence[SweepRecord], tag: str) -> SweepRecord:
     """The sweep with that tag; raises `UserError`."""
-    for one in known:
-        if one.tag == tag:
-            return one
-    names = ", ".join(one.tag for one in known[:20]) or "none yet"
+    for sweep in sweeps_known:
+        if sweep.tag == tag:
+            return sweep
+    names = ", ".join(sweep.tag for sweep in sweeps_known[:20]) or "none yet"
     raise UserError("tag", f"{shorten(tag)} has no runs here; choices: {names}")

@@ -61,15 +61,15 @@ def settings_text(config: Config) -> str:
 
 def searched(config: Config) -> Config:
     """`config` as far as jobs look at it: how many novel classes are asked for does not matter."""
-    kept = {key: value for key, value in config.flat().items() if key.startswith(_MATTERS)}
-    return configure(kept | {"split.num_novel": 1})
+    relevant = {key: value for key, value in config.flat().items() if key.startswith(_MATTERS)}
+    return configure(relevant | {"split.num_novel": 1})
 
 
 def asked_of(config: Config) -> dict[str, object]:
     """The settings that matter and differ from what is usual."""
     plain = configure({"dataset": config.dataset, "split.num_novel": 1}).flat()
-    own = cli_args.differing(config.flat(), plain)
-    return {key: value for key, value in own.items() if key.startswith(_MATTERS) and key != "split.num_novel"}
+    changed = cli_args.differing(config.flat(), plain)
+    return {key: value for key, value in changed.items() if key.startswith(_MATTERS) and key != "split.num_novel"}
 
 
 def make_folder(folder: Path) -> None:
@@ -117,7 +117,7 @@ def _usable(path: Path) -> AbstractContextManager:
 Show = Callable[[str, float | None, Span | None], None]  # phase in words, share of it, time left of all
 
 
-def silent(phase: str, share: float | None, left: Span | None) -> None:
+def silent(phase: str, share: float | None, time_left: Span | None) -> None:
     """Shows nothing."""
 
 
@@ -171,12 +171,14 @@ def kept_in_words(config: Config) -> str:
 
 def jobs(root: Path, now: float | None = None) -> list[BackgroundJob]:
     """The jobs beside the runs of `root`: working ones first, then those that ended within a day."""
-    now, found = time.time() if now is None else now, []
+    now, found_jobs = time.time() if now is None else now, []
     for folder, (_, ending) in _KINDS.items():
         with suppress(OSError):
             names = sorted(name for name in os.listdir(Path(root) / folder) if name.endswith(_PROGRESS))
-            found += [job_at(Path(root) / folder / f"{name.removesuffix(_PROGRESS)}{ending}", now) for name in names]
-    return sorted(filter(None, found), key=lambda job: (not job.is_working, -(job.began or 0.0), job.id))
+            found_jobs += [
+                job_at(Path(root) / folder / f"{name.removesuffix(_PROGRESS)}{ending}", now) for name in names
+            ]
+    return sorted(filter(None, found_jobs), key=lambda job: (not job.is_working, -(job.began or 0.0), job.id))
 
 
 def files_beside(path: Path) -> list[Path]:
@@ -186,8 +188,8 @@ def files_beside(path: Path) -> list[Path]:
 
 def find(root: Path, name: str) -> BackgroundJob | None:
     """The job called `name`, or whose name ends so."""
-    found = [job for job in jobs(root) if job.id == name or (len(name) >= 3 and job.id.endswith(name))]
-    return found[0] if len(found) == 1 else None
+    matches = [job for job in jobs(root) if job.id == name or (len(name) >= 3 and job.id.endswith(name))]
+    return matches[0] if len(matches) == 1 else None
 
 
 def cancel(job: BackgroundJob) -> None:
@@ -199,36 +201,36 @@ def cancel(job: BackgroundJob) -> None:
 
 def job_at(path: Path, now: float) -> BackgroundJob | None:
     """The job with the result `path`, None where there is none or it ended long ago."""
-    told, standing = Run(path.parent).read_json(f"{path.stem}{_PROGRESS}"), background.standing(path)
-    subject = _subject_in(told)
-    began, written = (number(told.get(key)) for key in ("began", "time"))
+    progress, standing = Run(path.parent).read_json(f"{path.stem}{_PROGRESS}"), background.standing(path)
+    subject = _subject_in(progress)
+    began, written = (number(progress.get(key)) for key in ("began", "time"))
     if standing.state == "absent" or standing.state != "working" and not 0 <= now - (written or 0.0) < _RECENT_S:
         return None
     kind, _ = _KINDS.get(path.parent.name, ("Job", ""))
     title = clean_line(f"{kind} of {subject.what}")
     if standing.state != "working":
         return BackgroundJob(path, standing.state, title, subject.settings, began=began, message=standing.message)
-    share, phase = number(told.get("share")), told.get("phase")
+    share, phase = number(progress.get("share")), progress.get("phase")
     phase = phase if phase in list(_PHASES) else "prepare"
     share = None if share is None else min(1.0, max(0.0, share))
-    ends = [number(told.get(key)) for key in ("left_s", "least_s", "most_s")]
+    ends = [number(progress.get(key)) for key in ("left_s", "least_s", "most_s")]
     is_known = None not in ends and written is not None
-    left = Span(*ends).after(max(0.0, now - written)) if is_known else None
-    kept = clean_line(subject.kept)
-    return BackgroundJob(path, "working", title, subject.settings, phase, share, left, began, kept=kept)
+    time_left = Span(*ends).after(max(0.0, now - written)) if is_known else None
+    results_kept = clean_line(subject.kept)
+    return BackgroundJob(path, "working", title, subject.settings, phase, share, time_left, began, kept=results_kept)
 
 
-def _subject_in(told: dict) -> JobSubject:
+def _subject_in(stored: dict) -> JobSubject:
     """What a progress file says; a job of an earlier version told its settings alone."""
-    settings = _settings(told.get("settings"))
-    what, kept = (value if isinstance(value := told.get(key), str) else "" for key in ("what", "kept"))
-    return JobSubject(what or _what(settings), settings, kept)
+    settings = _settings(stored.get("settings"))
+    task, results_kept = (value if isinstance(value := stored.get(key), str) else "" for key in ("what", "kept"))
+    return JobSubject(task or _what(settings), settings, results_kept)
 
 
 def _settings(stored) -> dict[str, object]:
     """Settings as they were written: names with texts, numbers and switches."""
-    known = stored.items() if isinstance(stored, dict) else ()
-    return {key: value for key, value in known if type(value) in (str, int, float, bool) and len(str(value)) < 4096}
+    fields = stored.items() if isinstance(stored, dict) else ()
+    return {key: value for key, value in fields if type(value) in (str, int, float, bool) and len(str(value)) < 4096}
 
 
 class JobProgress:
@@ -239,16 +241,24 @@ class JobProgress:
         self._began = time.time()
         self._written, self._phase = 0.0, ""
 
-    def tell(self, phase: str, share: float | None = None, left: Span | None = None) -> None:
-        """share: of the phase; left: of the whole job."""
-        self._show(_PHASES[phase], share, left)
+    def tell(self, phase: str, share: float | None = None, time_left: Span | None = None) -> None:
+        """share: of the phase; time_left: of the whole job."""
+        self._show(_PHASES[phase], share, time_left)
         if phase == self._phase and time.monotonic() - self._written < _TICK_S:
             return
         self._written, self._phase = time.monotonic(), phase
-        told = {"phase": phase, "share": share, "time": time.time(), "began": self._began}
-        ends = {} if left is None else {"left_s": left.likely, "least_s": left.least, "most_s": left.most}
-        about = {"what": self._subject.what, "kept": self._subject.kept, "settings": dict(self._subject.settings)}
-        write_json(self._path.with_suffix(_PROGRESS), told | ends | about)
+        record = {"phase": phase, "share": share, "time": time.time(), "began": self._began}
+        ends = (
+            {}
+            if time_left is None
+            else {"left_s": time_left.likely, "least_s": time_left.least, "most_s": time_left.most}
+        )
+        subject_fields = {
+            "what": self._subject.what,
+            "kept": self._subject.kept,
+            "settings": dict(self._subject.settings),
+        }
+        write_json(self._path.with_suffix(_PROGRESS), record | ends | subject_fields)
 
     def should_stop(self) -> bool:
         return background.is_cancelled(self._path)

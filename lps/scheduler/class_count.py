@@ -86,9 +86,9 @@ def _is_count(stored: object) -> bool:
     lists = [stored[key] for key in ("numbers", "accuracy", "silhouette")]
     if not all(isinstance(values, list) and len(values) == len(lists[0]) > 0 for values in lists):
         return False
-    whole, shares = [*lists[0], stored["total"], stored["seen"]], [*lists[1], stored["tolerance"]]
+    counts, shares = [*lists[0], stored["total"], stored["seen"]], [*lists[1], stored["tolerance"]]
     known = [value for value in lists[2] if value is not None]
-    is_whole = all(type(value) is int and 0 < value <= _LARGEST for value in whole)
+    is_whole = all(type(value) is int and 0 < value <= _LARGEST for value in counts)
     return is_whole and all(type(value) in (int, float) and -1 <= value <= 1 for value in [*shares, *known])
 
 
@@ -104,7 +104,7 @@ def as_json(count: ClassCount) -> dict[str, object]:
 
 def begin(config: Config, root: Path) -> None:
     """Search in the background; does nothing where that is done or under way. Raises `UserError` without a folder."""
-    asked = cli_args.words(**cli_args.task(config), set=background_jobs.asked_of(config))
-    words = "--runs", str(root.resolve()), *asked
+    search_options = cli_args.words(**cli_args.task(config), set=background_jobs.asked_of(config))
+    words = "--runs", str(root.resolve()), *search_options
     subject = background_jobs.subject_of(background_jobs.searched(config))
     background_jobs.begin(path_of(config, root), subject, "count-classes", "--begun", *words)

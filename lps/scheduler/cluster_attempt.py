@@ -29,13 +29,13 @@ _MOST_IDLE = 3  # interruptions in a row without a step in between, after which 
 
 
 def _main(arguments: list[str]) -> int:
-    cut = arguments.index("--")
+    separator = arguments.index("--")
     parser = argparse.ArgumentParser(prog="python -m lps.scheduler.cluster_attempt")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--token", required=True)
-    options = parser.parse_args(arguments[:cut])
+    options = parser.parse_args(arguments[:separator])
     os.umask(0o077)
-    return _carry_out(options.folder, options.token, arguments[cut + 1 :])
+    return _carry_out(options.folder, options.token, arguments[separator + 1 :])
 
 
 def _carry_out(folder: Path, token: str, trainer: list[str]) -> int:
@@ -45,8 +45,10 @@ def _carry_out(folder: Path, token: str, trainer: list[str]) -> int:
     if entered is None:
         return 0
     number, lock = entered
-    place = executors.named(run.wish().on)
-    attempt = _JobAttempt(run, number, f"{place.NAME}-{place.own_job()}", "", lock, trainer, token=token, place=place)
+    backend = executors.named(run.wish().on)
+    attempt = _JobAttempt(
+        run, number, f"{backend.NAME}-{backend.own_job()}", "", lock, trainer, token=token, place=backend
+    )
     signal.signal(signal.SIGTERM, attempt.on_sigterm)
     recorded = attempt.carry_out()
     if attempt.terminated and not recorded:  # told to end before anything began
@@ -103,8 +105,8 @@ class _JobAttempt(Attempt):
             return ending | {"kind": "", "reason": f"the job was cancelled in {self.place.TITLE}"}
         idle = self._idle()
         if idle >= _MOST_IDLE:
-            said = f"interrupted {idle} times in a row without a training step; it needs a longer time limit"
-            return ending | {"reason": said}
+            reason = f"interrupted {idle} times in a row without a training step; it needs a longer time limit"
+            return ending | {"reason": reason}
         # Where nobody can be asked, what the place says of the job later on is the run's state.
         self._ask_again(idle)
         self.goes_back = fate == "going"
@@ -125,11 +127,11 @@ class _JobAttempt(Attempt):
         except BackendUnavailable as silence:
             if self.fate() == "requeued":
                 return
-            said = f"interrupted by {self.place.TITLE} and not queued again ({silence}); it can be resumed"
-            said = clean_line(said, 500)
+            reason = f"interrupted by {self.place.TITLE} and not queued again ({silence}); it can be resumed"
+            reason = clean_line(reason, 500)
             with locked(self.run.folder):
                 if self._still_asks(self.number + 1):
-                    write_json(self.run.folder / "exit.json", self.run.read_json("exit.json") | {"reason": said})
+                    write_json(self.run.folder / "exit.json", self.run.read_json("exit.json") | {"reason": reason})
                     queue.write(self.run, replace(self.run.wish(), attempt=self.number))
 
     def _ask_again(self, idle: int) -> None:

@@ -39,14 +39,14 @@ def submit(runs: Sequence[Run], options: Options, trainer: Sequence[str], name: 
 
 def _submit_some(runs: Sequence[Run], options: Options, trainer: Sequence[str], name: str) -> None:
     token = secrets.token_hex(4)
-    about = {"token": token, "name": f"{_plain(name or runs[0].id)}.{token}", "options": options.texts()}
+    submission = {"token": token, "name": f"{_plain(name or runs[0].id)}.{token}", "options": options.texts()}
     earlier: dict[Run, tuple[dict, dict]] = {}
     try:
         for run in runs:
-            _wish(run, options.place, about, earlier)
+            _wish(run, options.place, submission, earlier)
         if not earlier:
             return
-        jobs = _hand_over(list(earlier), options, trainer, about)
+        jobs = _hand_over(list(earlier), options, trainer, submission)
     except _Open:
         raise
     except BaseException:
@@ -60,11 +60,11 @@ class _Open(UserError):
     """Nobody knows whether the job was taken."""
 
 
-def _hand_over(runs: list[Run], options: Options, trainer: Sequence[str], about: dict) -> list[str]:
-    outputs, token = runs[0].root / f".{options.place}", about["token"]
+def _hand_over(runs: list[Run], options: Options, trainer: Sequence[str], submission: dict) -> list[str]:
+    outputs, token = runs[0].root / f".{options.place}", submission["token"]
     disk.make_folder(outputs)
     folders, output = tuple(str(run.folder) for run in runs), str(outputs / token)
-    work = Work(about["name"], folders, token, RUNNER, tuple(trainer), str(SOURCE), output)
+    work = Work(submission["name"], folders, token, RUNNER, tuple(trainer), str(SOURCE), output)
     try:
         return executors.named(options.place).hand_over(work, options)
     except BackendUnavailable as silence:
@@ -73,7 +73,7 @@ def _hand_over(runs: list[Run], options: Options, trainer: Sequence[str], about:
         raise UserError(options.place, f"job submission failed: {silence}") from None
 
 
-def _wish(run: Run, place: str, about: dict, earlier: dict[Run, tuple[dict, dict]]) -> None:
+def _wish(run: Run, backend_name: str, submission: dict, earlier: dict[Run, tuple[dict, dict]]) -> None:
     """Write the wish for the next attempt where one is due, and keep what was there in `earlier`."""
     with locked(run.folder):
         before, state = (run.read_json("want.json"), run.read_json(RECORD)), run.state()
@@ -81,16 +81,16 @@ def _wish(run: Run, place: str, about: dict, earlier: dict[Run, tuple[dict, dict
             return
         earlier[run] = before
         # The place in the array is known now: a submission may be cut off before its answer is written down.
-        write_json(run.folder / RECORD, about | {"task": len(earlier) - 1, "time": time.time()})
-        queue.ask(run, "run", state.attempt + 1 if before[0] else 1, on=place)
+        write_json(run.folder / RECORD, submission | {"task": len(earlier) - 1, "time": time.time()})
+        queue.ask(run, "run", state.attempt + 1 if before[0] else 1, on=backend_name)
 
 
 def _note(run: Run, token: str, more: dict) -> None:
     """Add to what is known of a run's job, unless it has another one by now."""
     with locked(run.folder):
-        about = run.read_json(RECORD)
-        if about.get("token") == token:
-            write_json(run.folder / RECORD, about | more)
+        record = run.read_json(RECORD)
+        if record.get("token") == token:
+            write_json(run.folder / RECORD, record | more)
 
 
 def _take_back(earlier: dict[Run, tuple[dict, dict]], token: str) -> None:
@@ -112,13 +112,13 @@ def end(run: Run, kill: bool) -> None:
     """
     on = run.wish().on
     try:
-        place = executors.named(on)
-        job = place.job_of(run.read_json(RECORD)).id
+        backend = executors.named(on)
+        job = backend.job_of(run.read_json(RECORD)).id
         if job:
-            place.cancel(job, waiting_only=not kill)
+            backend.cancel(job, waiting_only=not kill)
     except BackendUnavailable as silence:
-        said = f"{executors.title(on)} could not cancel the job ({silence}); the run will stop itself when it can"
-        raise UserError(on, said) from None
+        message = f"{executors.title(on)} could not cancel the job ({silence}); the run will stop itself when it can"
+        raise UserError(on, message) from None
 
 
 def options_of(run: Run) -> Options | None:

@@ -112,11 +112,11 @@ class KnownCosts:
         known._running = _by_settings(pace for each in read if (pace := pace_now(*each)) is not None)
         return known
 
-    def of(self, config: Config, made: Collection = (), pretrains: bool | None = None) -> Cost | None:
+    def of(self, config: Config, pretrained_starts: Collection = (), pretrains: bool | None = None) -> Cost | None:
         """The cost of a run with these settings; None where no run of its kind is known.
 
-        made: starts (`start_of`) that will exist besides those of known runs. pretrains: whether it pretrains, where
-        that is known.
+        pretrained_starts: starts (`start_of`) that will exist besides those of known runs. pretrains: whether it
+        pretrains, where that is known.
         """
         slowdown, spread, load = 1.0, 1.0, 1.0
         if nearest := _nearest(paces := self._finished, config):
@@ -132,7 +132,9 @@ class KnownCosts:
         spread = max(_ALIKE if alike else _OTHERS, spread, apart, *(pace.spread for pace in nearest))
         epoch_s, start = median(pace.epoch_s for pace in nearest), start_of(config)
         if pretrains is None:
-            pretrains = start is not None and not any(start in some for some in (made, self._finished, self._running))
+            pretrains = start is not None and not any(
+                start in some for some in (pretrained_starts, self._finished, self._running)
+            )
         if pretrains:
             shown = _pretraining(nearest) or _pretraining(paces[kind(config)])
             seconds += config.pretrain_epochs * median(shown or [epoch_s * pretraining_share(config)])
@@ -182,8 +184,8 @@ def known_costs(root: Path, kinds: set[tuple] | None = None) -> KnownCosts:
 
 def alive(root: Path, kinds: Collection[tuple]) -> list[Run]:
     """The running runs of these kinds."""
-    found = [(run, run.config_if_readable()) for run in list_runs(root) if is_held(run.lock)]
-    return [run for run, config in found if config is not None and kind(config) in kinds]
+    runs_with_config = [(run, run.config_if_readable()) for run in list_runs(root) if is_held(run.lock)]
+    return [run for run, config in runs_with_config if config is not None and kind(config) in kinds]
 
 
 def kind(config: Config) -> tuple[str, str, str | None, str]:
@@ -209,11 +211,11 @@ def busy() -> float:
 
 def _by_settings(paces: Iterable[Pace]) -> Mapping[object, list[Pace]]:
     """The paces by each of `_keys`, and by the start weights that their runs have made."""
-    found: dict[object, list[Pace]] = {}
+    paces_by_settings: dict[object, list[Pace]] = {}
     for pace in paces:
         for key in (*_keys(pace.config), start_of(pace.config)):
-            found.setdefault(key, []).append(pace)
-    return found
+            paces_by_settings.setdefault(key, []).append(pace)
+    return paces_by_settings
 
 
 def _keys(config: Config) -> tuple:
@@ -240,10 +242,10 @@ def _pretraining(paces: Iterable[Pace]) -> list[float]:
 
 def pace_now(config: Config | None, progress: RunProgress) -> Pace | None:
     """The pace that a running run shows in its present phase; the other phase follows from a rule of thumb."""
-    left, share = progress.left_s(progress.written or 0.0), progress.share
-    if config is None or left is None or share is None or share >= 1:
+    seconds_left, share = progress.left_s(progress.written or 0.0), progress.share
+    if config is None or seconds_left is None or share is None or share >= 1:
         return None
-    whole_s = left / (1 - share)
+    whole_s = seconds_left / (1 - share)
     if progress.phase == "train":
         return Pace(config, whole_s / config.epochs, spread=_phase_spread(share))
     if progress.phase == "pretrain" and config.pretrain_epochs:
@@ -258,13 +260,13 @@ def _phase_spread(share: float) -> float:
 
 def finished_paces(runs: Iterable[Run], kinds: Collection[tuple] | None = None) -> list[Pace]:
     """The paces of those of the runs and recordings that are finished and of these kinds, or of any kind."""
-    found = []
+    paces = []
     for run in runs:
         seconds = run_seconds(run)
         config = run.config_if_readable() if seconds is not None else None
         if config is not None and (kinds is None or kind(config) in kinds):
-            found.append(_pace(run, config, seconds))
-    return found
+            paces.append(_pace(run, config, seconds))
+    return paces
 
 
 def run_seconds(run: Run) -> float | None:
@@ -294,8 +296,12 @@ def _pace(run: Run, config: Config, seconds: float) -> Pace:
     if not last or len(head) < 2 or head[-1]["kind"] != "train":
         return unknown
     first, before = head[-1], head[-2]
-    others = last["epoch"] - first["epoch"]
-    epoch_s = (last["time"] - first["time"]) / others if others > 0 else first["time"] - before["time"]
+    epochs_after_first = last["epoch"] - first["epoch"]
+    epoch_s = (
+        (last["time"] - first["time"]) / epochs_after_first
+        if epochs_after_first > 0
+        else first["time"] - before["time"]
+    )
     done = [i for i, e in enumerate(head) if e["kind"] == "pretrain" and "pretrain/reused" not in e["values"]]
     pretrain_s = head[done[-1]]["time"] - head[max(0, done[0] - 1)]["time"] if done else 0.0
     other_s = seconds - config.epochs * epoch_s - pretrain_s

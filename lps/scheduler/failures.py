@@ -126,5 +126,5 @@ def command(run_id: str, advice: Advice, config: Config | None) -> str:
     """The same step on the command line."""
     if advice.step == RESUME or config is None:
         return cli_args.command("resume", run_id)
-    own = cli_args.differing(config.flat() | advice.changes(config), config.defaults())
-    return cli_args.command("launch", **cli_args.task(config), set=own)
+    changed = cli_args.differing(config.flat() | advice.changes(config), config.defaults())
+    return cli_args.command("launch", **cli_args.task(config), set=changed)

@@ -197,9 +197,9 @@ def pump(root: Path, trainer=TRAINER) -> list[Run]:
         _keep_waker(root, trainer)
         return started
     except OSError as error:
-        place = f"{shown(error.filename)}: " if error.filename else ""
-        said = f"no run can be started in {shorten(str(root))} ({place}{refusal(error)})"
-        raise UserError("runs", said) from None
+        location = f"{shown(error.filename)}: " if error.filename else ""
+        message = f"no run can be started in {shorten(str(root))} ({location}{refusal(error)})"
+        raise UserError("runs", message) from None
     finally:
         if turn is not None:
             os.close(turn)
@@ -252,17 +252,17 @@ _STARTED_AS = {  # the second name is that of a program up to 0.3.0, whose proce
 }
 
 
-def _wake(run: Run, name: str, who: str) -> None:
-    """Let a process of ours go on where somebody suspended it: the one that recorded itself in a file as `who`.
+def _wake(run: Run, name: str, process_name: str) -> None:
+    """Resume a suspended process of ours: the one that recorded itself in the file `name` as `process_name`.
 
-    Where none that lives has, it may have been suspended before it could: it is found by what it was started as.
+    If no living process is recorded there, it may have been suspended too early: look for its command line.
     """
-    about = run.read_json(name)
-    pid, ticks = whole(about.get(f"{who}_pid")), whole(about.get(f"{who}_ticks"))
-    if about.get("boot_id") == boot_id() and pid and start_ticks(pid) == ticks:
+    record = run.read_json(name)
+    pid, ticks = whole(record.get(f"{process_name}_pid")), whole(record.get(f"{process_name}_ticks"))
+    if record.get("boot_id") == boot_id() and pid and start_ticks(pid) == ticks:
         wake_one(pid, ticks)
         return
-    for module in _STARTED_AS[who]:
+    for module in _STARTED_AS[process_name]:
         for found in with_words("-m", module, str(run.folder.resolve())):
             wake_one(found, start_ticks(found))
 
@@ -273,18 +273,18 @@ def _start_waiting(root: Path, trainer) -> list[Run]:
         return []
     now = time.time()
     queue.ask_again(root, now)
-    taken, every = set(), {slot.name for slot in every_slot(root)}
+    taken_slots, every = set(), {slot.name for slot in every_slot(root)}
     started = []
     for run in queue.startable(root, now):
-        if _start(run, trainer, taken):
+        if _start(run, trainer, taken_slots):
             started.append(run)
-        if every <= taken:
+        if every <= taken_slots:
             break
     return started
 
 
-def _start(run: Run, trainer, taken: set[str]) -> bool:
-    """Start a queued run if there are slots for it. taken: names of slots that are not to be had; added to.
+def _start(run: Run, trainer, taken_slots: set[str]) -> bool:
+    """Start a queued run if there are slots for it. taken_slots: names of slots that are not to be had; added to.
 
     Slots that a run would have taken if there were enough of them are kept for it: what comes later in the queue and
     needs fewer would otherwise take each as it becomes free.
@@ -293,9 +293,9 @@ def _start(run: Run, trainer, taken: set[str]) -> bool:
     if config is None:
         return False
     candidates, needed = places(config, run.root)
-    slots = free_slots(run.root, [slot for slot in candidates if slot.name not in taken], needed)
+    slots = free_slots(run.root, [slot for slot in candidates if slot.name not in taken_slots], needed)
     if not slots:
-        taken.update(slot.name for slot in candidates)
+        taken_slots.update(slot.name for slot in candidates)
         return False
     _end_leftovers(run.root)
     run_lock = _claim_run(run)
@@ -323,8 +323,8 @@ def _claim_run(run: Run) -> int | None:
 def _spawn(run: Run, attempt: int, slots: list[Slot], locks: tuple[int, ...], trainer) -> None:
     """A runner in a session of its own that holds all locks, the run's first, from here on."""
     names, gpus = ",".join(slot.name for slot in slots), ",".join(uuid for slot in slots for uuid in slot.gpus)
-    place = ["--attempt", str(attempt), "--slot", names, "--gpus", gpus]
-    command = ["lps.scheduler.runner", str(run.folder), *place, "--locks", *map(str, locks), "--", *trainer]
+    slot_options = ["--attempt", str(attempt), "--slot", names, "--gpus", gpus]
+    command = ["lps.scheduler.runner", str(run.folder), *slot_options, "--locks", *map(str, locks), "--", *trainer]
     _detach(command, locks, f"reaper of {run.id}")
 
 
@@ -400,8 +400,8 @@ def _check_place(config: Config, on: job_options.Options | None = None) -> None:
     if on is None:
         check_device(config.device, config.processes)
     elif config.processes % on.parts:
-        said = f"{config.processes} cannot be shared evenly among {counted(on.parts, 'part')} of a job"
-        raise UserError("processes", f"{said}; a run on several nodes needs the same number on each")
+        message = f"{config.processes} cannot be shared evenly among {counted(on.parts, 'part')} of a job"
+        raise UserError("processes", f"{message}; a run on several nodes needs the same number on each")
     elif config.device != "cpu" and on.gpus and on.gpus < config.processes:
         raise UserError(f"{on.place} gpus", f"{on.gpus} is fewer than the {config.processes} processes; each needs one")
 

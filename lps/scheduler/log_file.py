@@ -33,12 +33,12 @@ class Log:
     def write(self, data: bytes) -> None:
         """Add what was printed. A last line without its end waits for it."""
         text = self._line + data
-        cut = text.rfind(b"\n") + 1
-        whole, self._line = text[:cut], text[cut:]
+        end = text.rfind(b"\n") + 1
+        complete, self._line = text[:end], text[end:]
         if len(self._line) > _LINE:
-            whole, self._line = text + b"\n", b""
-        if whole:
-            self._append(readable(whole))
+            complete, self._line = text + b"\n", b""
+        if complete:
+            self._append(readable(complete))
 
     def close(self) -> None:
         if self._line:

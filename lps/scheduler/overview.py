@@ -111,45 +111,45 @@ class QueueSnapshot:
         return next((item for item in self.going if slot in item.slots), None)
 
 
-def read_queue(root: Path, now: float | None = None, known: KnownCosts | None = None) -> QueueSnapshot:
-    """known: what finished runs took, where the caller has asked for it before."""
+def read_queue(root: Path, now: float | None = None, known_costs: KnownCosts | None = None) -> QueueSnapshot:
+    """known_costs: what finished runs took, where the caller has asked for it before."""
     root, now = Path(root), time.time() if now is None else now
-    known = costs.known_costs(root) if known is None else known
-    known, alive, broken = _unfinished(root, now, known)
+    known_costs = costs.known_costs(root) if known_costs is None else known_costs
+    known_costs, alive, broken = _unfinished(root, now, known_costs)
     names = [slot.name for slot in run_slots.every_slot(root)]
     names += sorted({name for item in alive for name in item.slots} - set(names))
     slots = {name: is_held(root / ".slots" / f"{name}.lock") for name in names}
     switch, is_tended = queue.read_switch(root), launcher.is_tended(root)
-    line, ends, unknown = _plan(root, now, known, alive, names, not switch.paused and is_tended)
-    still = ""
+    line, ends, unknown = _plan(root, now, known_costs, alive, names, not switch.paused and is_tended)
+    reason_stopped = ""
     if not is_tended:  # no time is promised, that which a run takes neither
-        still, line = still_in_words(root), [replace(item, takes=None) for item in line]
-    return QueueSnapshot(slots, alive, line, broken, switch, ends, unknown, still, jobs(root, now))
+        reason_stopped, line = still_in_words(root), [replace(item, takes=None) for item in line]
+    return QueueSnapshot(slots, alive, line, broken, switch, ends, unknown, reason_stopped, jobs(root, now))
 
 
 def still_in_words(root: Path) -> str:
     """Why a queue that nobody tends stands still, and what to do."""
-    if found := run_slots.blocked_by(root):
-        return f"the queue is blocked because no run can be started ({found}); remove it"
+    if obstacle := run_slots.blocked_by(root):
+        return f"the queue is blocked because no run can be started ({obstacle}); remove it"
     return f"the queue is blocked: {_LEFT_ALONE}"
 
 
-def suggested_cpu_slots(found: QueueSnapshot) -> int:
+def suggested_cpu_slots(snapshot: QueueSnapshot) -> int:
     """How many runs like those that wait or run fit beside each other on the processor."""
-    return max(1, devices.available_cores() // _most_threads(found))
+    return max(1, devices.available_cores() // _most_threads(snapshot))
 
 
-def _most_threads(found: QueueSnapshot) -> int:
+def _most_threads(snapshot: QueueSnapshot) -> int:
     """Threads of the run that takes most of them; all cores where none says less. Those for GPUs do not count."""
     cores, gpus = devices.available_cores(), devices.available_gpus()
-    here = (item.run for item in [*found.going, *found.waiting] if not item.run.wish().on)
-    configs = filter(None, (run.config_if_readable() for run in here))
+    local_runs = (item.run for item in [*snapshot.going, *snapshot.waiting] if not item.run.wish().on)
+    configs = filter(None, (run.config_if_readable() for run in local_runs))
     return max((config.threads or cores for config in configs if config.device == "cpu" or not gpus), default=cores)
 
 
-def suggestion_in_words(found: QueueSnapshot) -> str:
+def suggestion_in_words(snapshot: QueueSnapshot) -> str:
     """ "Suggested: 4, since this machine has 8 cores and its runs take up to 2 (threads)." """
-    number, threads, cores = suggested_cpu_slots(found), _most_threads(found), devices.available_cores()
+    number, threads, cores = suggested_cpu_slots(snapshot), _most_threads(snapshot), devices.available_cores()
     if threads < cores:
         return f"Suggested: {number}, because this machine has {cores} cores and its runs use up to {threads} threads."
     if cores == 1:
@@ -159,31 +159,31 @@ def suggestion_in_words(found: QueueSnapshot) -> str:
     )
 
 
-def _unfinished(root: Path, now: float, known: KnownCosts) -> tuple[KnownCosts, list[RunningJob], list[Run]]:
+def _unfinished(root: Path, now: float, known_costs: KnownCosts) -> tuple[KnownCosts, list[RunningJob], list[Run]]:
     """What is known beside the running runs; these, by their beginning; and the runs that broke off."""
     alive, broken = [], []
-    asked = queue.unfinished(root)
-    ids = {run.id for run in asked}
-    for run in [*asked, *(run for run in list_runs(root) if run.id not in ids and is_held(run.lock))]:
+    unfinished_runs = queue.unfinished(root)
+    ids = {run.id for run in unfinished_runs}
+    for run in [*unfinished_runs, *(run for run in list_runs(root) if run.id not in ids and is_held(run.lock))]:
         state = run.state()
         if state.is_alive or (state.name == "queued" and run.wish().on):
             alive.append((run, state))
         elif state.name == "crashed" or state.kind == queue.PREEMPTED:
             broken.append(run)
-    known = known.beside([run for run, _ in alive])
-    going = [_look_at(run, state, now, known) for run, state in alive]
-    return known, sorted(going, key=lambda item: (item.since or now, item.run.id)), broken
+    known_costs = known_costs.beside([run for run, _ in alive])
+    running_jobs = [_look_at(run, state, now, known_costs) for run, state in alive]
+    return known_costs, sorted(running_jobs, key=lambda item: (item.since or now, item.run.id)), broken
 
 
-def _look_at(run: Run, state: State, now: float, known: KnownCosts) -> RunningJob:
+def _look_at(run: Run, state: State, now: float, known_costs: KnownCosts) -> RunningJob:
     progress = read_progress(run, state)
     share = None if progress.share == 1.0 else progress.share  # the next phase follows: no "100 %" beside its time
-    left = known.left(run, progress, now)
-    return RunningJob(run, state, progress.slots, progress.started, share, left)
+    time_left = known_costs.left(run, progress, now)
+    return RunningJob(run, state, progress.slots, progress.started, share, time_left)
 
 
 def _plan(
-    root: Path, now: float, known: KnownCosts, alive: Sequence[RunningJob], names: Sequence[str], is_moving: bool
+    root: Path, now: float, known_costs: KnownCosts, alive: Sequence[RunningJob], names: Sequence[str], is_moving: bool
 ) -> tuple[list[QueuedJob], Span | None, int]:
     """Who waits with the times to expect, the end of all, and how many runs are of unknown length.
 
@@ -192,8 +192,8 @@ def _plan(
     that want the same start weights the first one makes them.
     """
     free, vague = {name: _at(now) for name in names}, set()
-    unknown, ends, places = 0, [], {}
-    made = {costs.start_of(config) for item in alive if (config := item.run.config_if_readable())}
+    unknown, ends, slots_by_kind = 0, [], {}
+    pretrained_starts = {costs.start_of(config) for item in alive if (config := item.run.config_if_readable())}
     for item in alive:
         unknown += item.left is None
         ends.append(_at(now, item.left))
@@ -203,26 +203,26 @@ def _plan(
     line = []
     for run, wish in queue.waiting(root):
         config = run.config_if_readable()
-        cost = config and known.of(config, made)
+        cost = config and known_costs.of(config, pretrained_starts)
         item = QueuedJob(run, wish, cost and cost.span)
         line.append(item)
         if item.wish.held or not is_moving or config is None:
             continue
-        made.add(costs.start_of(config))
+        pretrained_starts.add(costs.start_of(config))
         kind = (config.device, config.processes)
-        candidates, needed = places[kind] = places.get(kind) or run_slots.places(config, root)
+        candidates, needed = slots_by_kind[kind] = slots_by_kind.get(kind) or run_slots.places(config, root)
         # The first slot that may be free: one of unknown end counts as such.
         for slot in candidates:
             free.setdefault(slot.name, _at(now))
-        chosen = sorted((slot.name for slot in candidates), key=lambda name: free[name].likely)[:needed]
+        first_free = sorted((slot.name for slot in candidates), key=lambda name: free[name].likely)[:needed]
         early = item.wish.not_before if queue.is_early(item.wish, now) else now
-        start = _latest([_at(early), *(free[name] for name in chosen)])
+        start = _latest([_at(early), *(free[name] for name in first_free)])
         end = start.plus(item.takes) if item.takes else start
-        certain = not vague & set(chosen)
+        certain = not vague & set(first_free)
         line[-1] = replace(item, start=start.likely, end=end.likely, certain=certain)
         unknown += item.takes is None
-        vague |= set(chosen) if not certain or item.takes is None else set()
-        free |= dict.fromkeys(chosen, end)
+        vague |= set(first_free) if not certain or item.takes is None else set()
+        free |= dict.fromkeys(first_free, end)
         ends.append(end)
     is_known = len(ends) > unknown
     return line, (_latest(ends) if is_known else None), unknown
@@ -238,41 +238,43 @@ def _latest(moments: Sequence[Span]) -> Span:
     return Span(*(max(getattr(moment, part) for moment in moments) for part in ("likely", "least", "most")))
 
 
-def end_in_words(found: QueueSnapshot, now: float) -> str:
+def end_in_words(snapshot: QueueSnapshot, now: float) -> str:
     """One sentence on when the queue will be done; "" where there is nothing to wait for."""
-    waiting = len(found.waiting) - found.held
-    if not found.going and not waiting:
+    waiting = len(snapshot.waiting) - snapshot.held
+    if not snapshot.going and not waiting:
         return ""
-    if waiting and not found.is_tended:
-        return found.still
-    if not found.switch.paused or not waiting:
-        return _end_in_words(found, now, "done", len(found.going) + waiting)
+    if waiting and not snapshot.is_tended:
+        return snapshot.still
+    if not snapshot.switch.paused or not waiting:
+        return _end_in_words(snapshot, now, "done", len(snapshot.going) + waiting)
     rest = "waiting runs start when the queue resumes"
-    return f"{_end_in_words(found, now, 'running runs done', len(found.going))}; {rest}" if found.going else rest
+    return (
+        f"{_end_in_words(snapshot, now, 'running runs done', len(snapshot.going))}; {rest}" if snapshot.going else rest
+    )
 
 
-def _end_in_words(found: QueueSnapshot, now: float, what: str, count: int) -> str:
-    if found.ends is None:
+def _end_in_words(snapshot: QueueSnapshot, now: float, subject: str, count: int) -> str:
+    if snapshot.ends is None:
         like = "it" if count == 1 else "these"
         return f"end unknown until a run like {like} has finished"
-    left = found.ends.after(now)
-    when, span = clock(found.end, now), f"in about {costs.span_in_words(left)}"
-    if found.unknown:
-        runs = counted(found.unknown, "run")
-        return f"{what} at {when} at the earliest ({span}): the duration of {runs} is not known yet"
-    if costs.is_wide(left):
-        return f"{what} {span}"
-    return f"{what} at about {when} ({span})"
+    time_left = snapshot.ends.after(now)
+    when, span = clock(snapshot.end, now), f"in about {costs.span_in_words(time_left)}"
+    if snapshot.unknown:
+        runs = counted(snapshot.unknown, "run")
+        return f"{subject} at {when} at the earliest ({span}): the duration of {runs} is not known yet"
+    if costs.is_wide(time_left):
+        return f"{subject} {span}"
+    return f"{subject} at about {when} ({span})"
 
 
-def left_in_words(left: Span | None) -> str:
+def left_in_words(time_left: Span | None) -> str:
     """ "about 4 min left", with a range where little is known; what should have been over is said to take longer."""
-    if left is None:
+    if time_left is None:
         return "end unknown"
-    return f"about {costs.span_in_words(left)} left" if left.likely else "longer than expected"
+    return f"about {costs.span_in_words(time_left)} left" if time_left.likely else "longer than expected"
 
 
 def clock(when: float, now: float) -> str:
     """The time of day here, with the date where that is another one."""
-    then, today = time.localtime(when), time.localtime(now)
-    return time.strftime("%H:%M" if then[:3] == today[:3] else "%Y-%m-%d %H:%M", then)
+    moment, today = time.localtime(when), time.localtime(now)
+    return time.strftime("%H:%M" if moment[:3] == today[:3] else "%Y-%m-%d %H:%M", moment)

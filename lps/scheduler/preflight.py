@@ -28,13 +28,13 @@ LITTLE = 1_000_000_000  # bytes; with fewer it is said even where nobody knows
 ACTIVATION_BYTES = {"digits_resnet": 713, "cifar_resnet18": 4607, "resnet50": 1714}
 
 
-def check_config(config: Config, here: bool = True) -> Split:
+def check_config(config: Config, on_this_machine: bool = True) -> Split:
     """The split that the run would have; raises `UserError` where data, split or device do not allow the run.
 
-    here: whether it is to run on this machine; what devices the nodes of a cluster have, nobody knows before.
+    on_this_machine: whether the run uses this machine. The devices of a cluster's nodes cannot be checked beforehand.
     """
     images = sources.of(config)
-    if here:
+    if on_this_machine:
         devices.check_device(config.device, config.processes)
     backbone_names.check_file(config.network_checkpoint)
     split = open_world_split(images.labels, images.class_names, config, images.num_test)
@@ -52,8 +52,8 @@ def prior_advice(config: Config) -> PriorAdvice | None:
 
 def notices(config: Config) -> list[str]:
     """What nothing is wrong with but a person may not expect, one sentence each; raises `UserError`."""
-    chosen = config.split_num_seen or config.split_num_novel or config.split_seen_classes != "first"
-    if config.dataset != "folder" or chosen:
+    is_chosen = config.split_num_seen or config.split_num_novel or config.split_seen_classes != "first"
+    if config.dataset != "folder" or is_chosen:
         return []
     images = sources.of(config)
     if (images.labels < 0).any():
@@ -81,23 +81,23 @@ def _crowding(config: Config) -> list[str]:
     gpus = [gpu for gpu in devices.available_gpus() if config.device in ("auto", "cuda", gpu.name)]
     if not gpus:
         return []
-    said, pixels = [], sources.of(config).pixels
+    sentences, pixels = [], sources.of(config).pixels
     if pixels.nbytes > datasets.ON_DEVICE:
-        place = "in their file on the disk" if isinstance(pixels, np.memmap) else "in main memory"
-        said.append(
-            f"The pictures take {data_size(pixels.nbytes)}. They stay {place} instead of on the GPU, and each step "
+        location = "in their file on the disk" if isinstance(pixels, np.memmap) else "in main memory"
+        sentences.append(
+            f"The pictures take {data_size(pixels.nbytes)}. They stay {location} instead of on the GPU, and each step "
             f"copies {data_size(pixels.nbytes / len(pixels) * config.batch_size)} of them."
         )
     needed = _pretraining_bytes(config, *pixels.shape[1:3])
     room = max((gpu.bytes or 0 for gpu in gpus), default=0)
     if needed and room and needed > room:
         precision = "" if config.precision != "fp32" else ", precision bf16 about half"
-        said.append(
+        sentences.append(
             f"A step of pretraining takes about {data_size(needed)} of a GPU's memory, which is "
             f"{data_size(room)} here. A smaller pretrain.batch_size needs less{precision}; start weights from a file "
             "(network.start) need no pretraining."
         )
-    return said
+    return sentences
 
 
 def _pretraining_bytes(config: Config, height: int, width: int) -> float | None:
@@ -105,11 +105,11 @@ def _pretraining_bytes(config: Config, height: int, width: int) -> float | None:
 
     ResNet-50, 1,024 views of 224 pixels in bf16: 44.9 GB measured, 44.0 by this.
     """
-    kept = ACTIVATION_BYTES.get(config.network_name.removeprefix("torchvision:"))
-    if kept is None or config.network_start != "simclr" or not config.pretrain_epochs:
+    bytes_per_image = ACTIVATION_BYTES.get(config.network_name.removeprefix("torchvision:"))
+    if bytes_per_image is None or config.network_start != "simclr" or not config.pretrain_epochs:
         return None
     pixels = 224 * 224 if config.views in ("imagenet", "gcd") else height * width
-    return 2 * config.pretrain_batch_size * pixels * kept * (1 if config.precision == "fp32" else 0.5)
+    return 2 * config.pretrain_batch_size * pixels * bytes_per_image * (1 if config.precision == "fp32" else 0.5)
 
 
 def shortage(configs: Sequence[Config], root: Path) -> str:
@@ -118,20 +118,22 @@ def shortage(configs: Sequence[Config], root: Path) -> str:
     Judged by finished runs of the kind and by recordings (lps.scheduler.costs). No reason not to start: space may be
     made meanwhile, and a run that finds none ends with all that it had and can be resumed.
     """
-    place = next(path for path in (root.absolute(), *root.absolute().parents) if path.exists())
-    left = disk.free(place)
-    if left >= PLENTY or not configs:
+    existing_folder = next(path for path in (root.absolute(), *root.absolute().parents) if path.exists())
+    free_bytes = disk.free(existing_folder)
+    if free_bytes >= PLENTY or not configs:
         return ""
-    known = costs.known_costs(root, {costs.kind(config) for config in configs})
-    found = [known.of(config) for config in configs]
-    needed = disk_use.expected_bytes(filter(None, found))
-    what = "this run" if len(configs) == 1 else f"these {len(configs)} runs"
-    if needed > left:
-        about = f"about {data_size(needed)}, and {data_size(left)} are free in {place}"
+    known_costs = costs.known_costs(root, {costs.kind(config) for config in configs})
+    costs_of_runs = [known_costs.of(config) for config in configs]
+    needed = disk_use.expected_bytes(filter(None, costs_of_runs))
+    subject = "this run" if len(configs) == 1 else f"these {len(configs)} runs"
+    if needed > free_bytes:
+        sizes = f"about {data_size(needed)}, and {data_size(free_bytes)} are free in {existing_folder}"
         return (
-            f"The disk is too small: {what} will write {about}. Without more space it ends as disk_full and can be "
+            f"The disk is too small: {subject} will write {sizes}. Without more space it ends as disk_full and can be "
             "resumed."
         )
-    if left < LITTLE and None in found:
-        return f"Only {data_size(left)} are free in {place}, and how much {what} will write is unknown."
+    if free_bytes < LITTLE and None in costs_of_runs:
+        return (
+            f"Only {data_size(free_bytes)} are free in {existing_folder}, and how much {subject} will write is unknown."
+        )
     return ""

@@ -71,15 +71,15 @@ def waiting(root: Path) -> list[tuple[Run, DesiredState]]:
 
     Held runs and runs that wait for their next try are among them, in their places.
     """
-    found = [(run, entry.wish) for run, entry in _entries(root) if entry.attempt and not is_held(run.lock)]
-    return sorted(found, key=lambda item: (-item[1].priority, item[1].order, item[0].id))
+    entries = [(run, entry.wish) for run, entry in _entries(root) if entry.attempt and not is_held(run.lock)]
+    return sorted(entries, key=lambda item: (-item[1].priority, item[1].order, item[0].id))
 
 
 def position(run: Run) -> int | None:
     """How many runs start before this one; None where it does not wait."""
     before = 0
-    for other, wish in waiting(run.root):
-        if other.id == run.id:
+    for queued_run, wish in waiting(run.root):
+        if queued_run.id == run.id:
             return before
         before += not wish.held
     return None
@@ -109,11 +109,11 @@ def has_future(root: Path) -> bool:
 
 def unfinished(root: Path) -> list[Run]:
     """The runs that were asked for, do not wait, and have not ended: running, crashed, or preempted."""
-    found = []
+    runs = []
     for run, entry in _entries(root):
         if (entry.attempt and is_held(run.lock)) or (not entry.attempt and entry.ended in ("", PREEMPTED)):
-            found.append(run)
-    return found
+            runs.append(run)
+    return runs
 
 
 def _entries(root: Path) -> Iterator[tuple[Run, _Entry]]:
@@ -322,7 +322,7 @@ def _may_retry(wish: DesiredState) -> bool:
 
 def ask_again(root: Path, now: float) -> list[Run]:
     """Put runs that are due for another try back into the queue, in their old places; the caller has the turn."""
-    asked = []
+    runs = []
     for run, entry in list(_entries(root)):
         if not entry.retriable or entry.attempt:
             continue
@@ -332,8 +332,8 @@ def ask_again(root: Path, now: float) -> list[Run]:
                 number = wish.retried + 1
                 start = round(now + retry_after_s(number), 3)
                 write(run, replace(wish, attempt=wish.attempt + 1, time=now, retried=number, not_before=start))
-                asked.append(run)
-    return asked
+                runs.append(run)
+    return runs
 
 
 def _is_preempted(state: str | None, kind: str | None) -> bool:

@@ -29,18 +29,18 @@ _LONGEST_S = 60.0  # between looks where the same run is started again and again
 
 
 def _main(arguments: list[str]) -> int:
-    cut = arguments.index("--")
+    separator = arguments.index("--")
     parser = argparse.ArgumentParser(prog="python -m lps.scheduler.queue_daemon")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--lock", type=int, required=True)
-    options = parser.parse_args(arguments[:cut])
+    options = parser.parse_args(arguments[:separator])
     os.umask(0o077)
     os.set_inheritable(options.lock, False)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    about = {"boot_id": boot_id(), "waker_pid": os.getpid(), "waker_ticks": start_ticks(os.getpid())}
-    write_owner(options.lock, json.dumps(about))
-    _watch(options.folder, options.lock, arguments[cut + 1 :])
+    daemon_record = {"boot_id": boot_id(), "waker_pid": os.getpid(), "waker_ticks": start_ticks(os.getpid())}
+    write_owner(options.lock, json.dumps(daemon_record))
+    _watch(options.folder, options.lock, arguments[separator + 1 :])
     return 0
 
 

@@ -54,19 +54,19 @@ def free_slots(root: Path, candidates: list[Slot], needed: int) -> dict[Slot, in
     """`needed` free slots with the descriptors of their locks, or none. Only one process at a time looks for slots."""
     folder = root / ".slots"
     disk.make_folder(folder)
-    found: dict[Slot, int] = {}
+    locks: dict[Slot, int] = {}
     try:
         for slot in candidates:
             path = folder / f"{slot.name}.lock"
             lock = None if is_held(path) else claim(path)
             if lock is not None:
-                found[slot] = lock
-            if len(found) == needed:
-                return found
+                locks[slot] = lock
+            if len(locks) == needed:
+                return locks
     except OSError:
-        let_go(found)
+        let_go(locks)
         raise
-    let_go(found)
+    let_go(locks)
     return {}
 
 
@@ -120,7 +120,7 @@ def _slots(device: str, root: Path) -> list[Slot]:
 def _cpu_slot_names(root: Path) -> list[str]:
     """As many as `cpu_slots` says. Where it was more before, runs on slots beyond count until they end."""
     number, folder = cpu_slots(root), Path(root) / ".slots"
-    usual = [f"cpu-{place}" for place in range(number)]
+    usual = [f"cpu-{index}" for index in range(number)]
     beyond = sorted(path.stem for path in folder.glob("cpu-*.lock") if path.stem not in usual and is_held(path))
     if not beyond:
         return usual

@@ -52,8 +52,8 @@ _TRACEBACK = "Traceback (most recent call last):"
 
 def main(arguments: list[str]) -> int:
     """Carry out one attempt; returns the exit code: 0 where a record of it was written, else 1."""
-    cut = arguments.index("--")
-    if "--token" in arguments[:cut]:  # a job that was handed over when this file was still the program for it
+    separator = arguments.index("--")
+    if "--token" in arguments[:separator]:  # a job that was handed over when this file was still the program for it
         os.execv(sys.executable, [sys.executable, "-m", "lps.scheduler.cluster_attempt", *arguments])
     parser = argparse.ArgumentParser(prog="python -m lps.scheduler.runner")
     parser.add_argument("folder", type=Path)
@@ -61,8 +61,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--slot", default="")
     parser.add_argument("--gpus", default="")
     parser.add_argument("--locks", type=int, nargs="+", required=True)
-    options = parser.parse_args(arguments[:cut])
-    trainer = arguments[cut + 1 :]
+    options = parser.parse_args(arguments[:separator])
+    trainer = arguments[separator + 1 :]
     os.umask(0o077)
     for lock in options.locks:
         os.set_inheritable(lock, False)
@@ -259,9 +259,9 @@ class Attempt:
 
     def _record_start(self, trainer_pid: int | None) -> None:
         """process.json: without a pid before the training process can exist, since the attempt counts as begun then."""
-        about = {"attempt": self.number, "host": socket.gethostname(), "boot_id": boot_id(), "runner_pid": os.getpid()}
+        record = {"attempt": self.number, "host": socket.gethostname(), "boot_id": boot_id(), "runner_pid": os.getpid()}
         more = {"runner_ticks": start_ticks(os.getpid()), "trainer_pid": trainer_pid, "slot": self.slot}
-        write_json(self.run.folder / "process.json", about | more | {"started": time.time()})
+        write_json(self.run.folder / "process.json", record | more | {"started": time.time()})
 
 
 def _runner_failure(error: Exception) -> dict:
@@ -306,14 +306,14 @@ def classify(
         return end | {"state": "stopped", "kind": kind, "reason": f"{who} before training began"}
     if killer:
         is_starved = killer == signal.SIGKILL and starved
-        about = {"kind": "out_of_memory" if is_starved else "killed", "reason": _signal_in_words(killer, starved)}
-        return end | about
+        ending = {"kind": "out_of_memory" if is_starved else "killed", "reason": _signal_in_words(killer, starved)}
+        return end | ending
     if code == 0:
         return end | {"kind": "bug", "reason": "the training process ended without a result (exit code 0)"}
-    if told := _DISK_FAILURE.search(output):  # it could not even write an event
-        return end | {"kind": told[1], "reason": clean_line(told[2], 500)}
-    said = last_error(output) or f"the training process ended with exit code {code} without a message"
-    return end | {"kind": "config" if code == 2 else "bug", "reason": said}
+    if match := _DISK_FAILURE.search(output):  # it could not even write an event
+        return end | {"kind": match[1], "reason": clean_line(match[2], 500)}
+    message = last_error(output) or f"the training process ended with exit code {code} without a message"
+    return end | {"kind": "config" if code == 2 else "bug", "reason": message}
 
 
 def _signal_in_words(number: int, starved: bool | None) -> str:
@@ -334,9 +334,9 @@ def _signal_in_words(number: int, starved: bool | None) -> str:
 
 def last_error(output: str) -> str:
     """The message of the last traceback in `output`, else its last line; "" for no output."""
-    _, found, after = output.rpartition(_TRACEBACK)
-    lines = [line for line in (after if found else output).splitlines() if line.strip()]
-    messages = [line for line in lines if not line[0].isspace()] if found else lines[-1:]
+    _, marker, after = output.rpartition(_TRACEBACK)
+    lines = [line for line in (after if marker else output).splitlines() if line.strip()]
+    messages = [line for line in lines if not line[0].isspace()] if marker else lines[-1:]
     return clean_line(messages[0], 500) if messages else ""
 
 

@@ -42,13 +42,13 @@ def ask(config: Config) -> None:
         return
     command = [sys.executable, "-m", "lps.scheduler.start_check"]
     try:
-        answer = subprocess.run(
+        completed = subprocess.run(
             command, input=config.to_json(), capture_output=True, text=True, cwd=SOURCE, timeout=_PATIENCE_S
         )
     except (OSError, subprocess.TimeoutExpired):
         return  # the run itself will say it
-    if answer.returncode == 2:
-        name, _, message = answer.stderr.strip().partition(": ")
+    if completed.returncode == 2:
+        name, _, message = completed.stderr.strip().partition(": ")
         raise UserError(name, message)
 
 

@@ -26,7 +26,7 @@ _JUDGED = ("dataset", "dataset.path", "dataset.image_size") + tuple(
 
 
 class RunRequest(NamedTuple):
-    """A run that is wanted. token, bring: as of `create_run`. run: the folder, where there is one already."""
+    """A run that is wanted. token: as of `create_run`; bring: its copy_files. run: an existing folder."""
 
     config: Config
     name: str = ""
@@ -35,40 +35,40 @@ class RunRequest(NamedTuple):
     bring: Callable[[Path], None] | None = None
 
 
-def lighter(dataset: str, asked: Mapping[str, object], here: bool = True) -> str:
-    """Which effort a light training is (`recipes.lighter`) for these pictures and, where it goes `here`, this machine.
+def lighter(dataset: str, settings: Mapping[str, object], on_this_machine: bool = True) -> str:
+    """Name the effort of a light training (`recipes.lighter`) for these pictures, and for the hardware if it runs here.
 
-    asked: the settings that a person has named, `dataset.path` as it was typed.
+    settings: the settings that a person has named, `dataset.path` as it was typed.
     """
-    path = asked.get("dataset.path")
+    path = settings.get("dataset.path")
     is_coloured = sources.is_coloured(dataset, path and os.path.expanduser(path))
-    has_gpu = here and bool(devices.available_gpus())
-    return recipes.lighter(dataset, is_coloured=is_coloured, has_gpu=has_gpu, asked=asked)
+    has_gpu = on_this_machine and bool(devices.available_gpus())
+    return recipes.lighter(dataset, is_coloured=is_coloured, has_gpu=has_gpu, settings=settings)
 
 
-def light_settings(dataset: str, asked: Mapping[str, object], here: bool = True) -> dict[str, object]:
+def light_settings(dataset: str, settings: Mapping[str, object], on_this_machine: bool = True) -> dict[str, object]:
     """What a light training changes of the recipe, by key; nothing where that is light already. As `lighter`."""
-    return recipes.efforts(dataset).get(lighter(dataset, asked, here), {})
+    return recipes.efforts(dataset).get(lighter(dataset, settings, on_this_machine), {})
 
 
 def check_configs(
     configs: Sequence[Config],
-    here: bool = True,
+    on_this_machine: bool = True,
     *,
     fetch: bool = False,
     judge: Callable[[Config], None] | None = None,
 ) -> None:
     """Data, split, device and start weights of every config, each distinct one once; raises `UserError`.
 
-    here: as of `preflight.check_config`. fetch: download data that is missing. judge: what checks start weights,
-    `start_check.check_start` or, where torch shall not be loaded, `start_check.ask`; without it nobody does.
+    on_this_machine: as of `preflight.check_config`. fetch: download data that is missing. judge: what checks start
+    weights, `start_check.check_start` or, where torch shall not be loaded, `start_check.ask`; without it nobody does.
     """
     shared = [key for key in protocol_parameters() if key not in _UNCHECKED]
     # One data set after the other: only the newest ones stay in memory.
     for config in sorted(_distinct(configs, shared), key=lambda config: (config.dataset, config.dataset_path or "")):
         if fetch:
             sources.fetch(config.dataset, config.dataset_path)
-        preflight.check_config(config, here)
+        preflight.check_config(config, on_this_machine)
     for config in _distinct(configs, _JUDGED) if judge else ():
         judge(config)
 

@@ -72,11 +72,11 @@ def preparation(name: str, size: int | None = None) -> Preparation | None:
 @cache
 def torchvision_names() -> tuple[str, ...]:
     """torchvision's classification models, read from its source; () where that is not at hand."""
-    found = importlib.util.find_spec("torchvision")
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec("torchvision")
+    if spec is None or not spec.submodule_search_locations:
         return ()
     names = set()
-    for folder in found.submodule_search_locations:
+    for folder in spec.submodule_search_locations:
         for path in Path(folder, "models").glob("*.py"):
             names.update(_REGISTERED.findall(path.read_text(encoding="utf-8")))
     return tuple(sorted(names))
@@ -102,14 +102,14 @@ def check_name(name: str) -> None:
 
     Which models timm has, only timm knows.
     """
-    known = torchvision_names()
+    available = torchvision_names()
     if re.fullmatch(r"[a-zA-Z0-9_.]+", timm_name(name) or "") or layout(name) in _LAYOUTS:
         return
-    if name in _OWN or (name.startswith(_PREFIX) and (not known or name.removeprefix(_PREFIX) in known)):
+    if name in _OWN or (name.startswith(_PREFIX) and (not available or name.removeprefix(_PREFIX) in available)):
         return
     vits = tuple(_VIT + layout for layout in _LAYOUTS)
-    meant = name.removeprefix(_PREFIX)
-    close = difflib.get_close_matches(meant, dict.fromkeys((*_OWN, *vits, *known)), n=4, cutoff=0.5)
+    plain_name = name.removeprefix(_PREFIX)
+    close = difflib.get_close_matches(plain_name, dict.fromkeys((*_OWN, *vits, *available)), n=4, cutoff=0.5)
     near = ", ".join(word if word in _OWN + vits else _PREFIX + word for word in close)
     raise BadSetting(
         "network.name",
@@ -125,10 +125,10 @@ def stages(name: str) -> tuple[str, ...] | None:
     return STAGES if name in _OWN or RESIDUAL.match(torchvision_name(name) or "") else None
 
 
-def check_stage(name: str, last_frozen: str, known: tuple[str, ...] | None) -> None:
+def check_stage(name: str, last_frozen: str, stages: tuple[str, ...] | None) -> None:
     """Raise `UserError` where `network.freeze_until` is neither "none", "last_but_one" nor a stage of `name`."""
-    if known is not None and last_frozen not in ("none", *known, LAST_BUT_ONE):
-        choices = ", ".join(("none", *known, LAST_BUT_ONE))
+    if stages is not None and last_frozen not in ("none", *stages, LAST_BUT_ONE):
+        choices = ", ".join(("none", *stages, LAST_BUT_ONE))
         raise BadSetting("network.freeze_until", f"{shorten(last_frozen)} is not a stage of {name}; choices: {choices}")
 
 

@@ -79,22 +79,22 @@ class DatasetInfo:
 
 def method_names() -> list[str]:
     """The names that `--method` takes, in alphabetical order."""
-    return [name for name, found in _all(METHODS).items() if not isinstance(found, str)]
+    return [name for name, info in _all(METHODS).items() if not isinstance(info, str)]
 
 
 def dataset_names() -> list[str]:
     """The names that `--dataset` takes, in alphabetical order."""
-    return [name for name, found in _all(DATASETS).items() if not isinstance(found, str)]
+    return [name for name, info in _all(DATASETS).items() if not isinstance(info, str)]
 
 
 def broken_methods() -> dict[str, str]:
     """Why a method's file cannot be used, one sentence by name; what only torch can tell is left to `methods.build`."""
-    return {name: found for name, found in _all(METHODS).items() if isinstance(found, str)}
+    return {name: info for name, info in _all(METHODS).items() if isinstance(info, str)}
 
 
 def broken_datasets() -> dict[str, str]:
     """Why a data set's file cannot be used, one sentence by name."""
-    return {name: found for name, found in _all(DATASETS).items() if isinstance(found, str)}
+    return {name: info for name, info in _all(DATASETS).items() if isinstance(info, str)}
 
 
 def dataset_titles() -> dict[str, str]:
@@ -148,10 +148,10 @@ def _all(folder: Path) -> dict[str, MethodInfo | DatasetInfo | str]:
     return {name: _read(folder, name) for name in _modules(folder)}
 
 
-def _sound(setting: str, found: MethodInfo | DatasetInfo | str):
-    if isinstance(found, str):
-        raise UserError(setting, found)
-    return found
+def _sound(setting: str, info: MethodInfo | DatasetInfo | str):
+    if isinstance(info, str):
+        raise UserError(setting, info)
+    return info
 
 
 def _read(folder: Path, name: str) -> MethodInfo | DatasetInfo | str:
@@ -194,9 +194,9 @@ def _imported(path: Path) -> DatasetInfo:
         check(facts["RECIPE"], "")
         for method, values in by_method.items():
             check(values, method)
-    told = (facts[name] for name in ("TITLE", "SUMMARY", "RECIPE"))
+    texts = (facts[name] for name in ("TITLE", "SUMMARY", "RECIPE"))
     more = (facts.get("PATH", ""), facts.get("CLASSES"), "is_coloured" in facts)
-    return DatasetInfo(path.stem, *told, *more, by_method)
+    return DatasetInfo(path.stem, *texts, *more, by_method)
 
 
 def _described(path: Path) -> MethodInfo:
@@ -236,11 +236,11 @@ def _check_import(node: ast.stmt) -> None:
     names = [item.name for item in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
     for module in [node.module] if isinstance(node, ast.ImportFrom) else names:
         parts = module.split(".")
-        ours = _PACKAGE.parent.joinpath(*parts)
-        if not (_text_of(ours) if parts[0] == "lps" else find_spec(parts[0])):
+        path = _PACKAGE.parent.joinpath(*parts)
+        if not (_text_of(path) if parts[0] == "lps" else find_spec(parts[0])):
             raise ModuleNotFoundError(f"No module named {module!r}")
         for name in names if module not in names and parts[0] == "lps" else ():
-            if not (_text_of(ours / name) or re.search(rf"\b{name}\b", _text_of(ours))):
+            if not (_text_of(path / name) or re.search(rf"\b{name}\b", _text_of(path))):
                 raise ImportError(f"cannot import name {name!r} from {module!r}")
 
 
@@ -282,7 +282,7 @@ def _parameter(argument: ast.arg, default: ast.expr | None) -> Parameter:
 
 def _annotated(argument: ast.arg, default: ast.expr) -> Parameter:
     kind, meaning, *more = argument.annotation.slice.elts
-    told = [_told(item) for item in more if _is_told(item)]
+    documentation = [_told(item) for item in more if _is_told(item)]
     limits = [item for item in more if not _is_told(item)]
     choices = ()
     optional = isinstance(kind, ast.BinOp)
@@ -300,7 +300,7 @@ def _annotated(argument: ast.arg, default: ast.expr) -> Parameter:
         maximum=high,
         choices=choices,
         optional=optional,
-        told=told[0] if told else ParameterDocs(),
+        told=documentation[0] if documentation else ParameterDocs(),
     )
 
 

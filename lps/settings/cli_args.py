@@ -40,16 +40,16 @@ def words(**options: object) -> list[str]:
     True is an option alone, a mapping NAME=VALUE for each of its settings and a list the option again for every value;
     None, False and what is empty are left out.
     """
-    found = []
+    words_found = []
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
         if value is True:
-            found.append(option)
+            words_found.append(option)
         elif value is not None and value is not False:
             several = settings(value) if isinstance(value, Mapping) else value
             texts = several if isinstance(several, (list, tuple)) else [str(several)]
-            found += [word for text in texts if text for word in _pair(option, text)]
-    return found
+            words_found += [word for text in texts if text for word in _pair(option, text)]
+    return words_found
 
 
 def _pair(option: str, text: str) -> tuple[str, ...]:

@@ -40,9 +40,9 @@ def _setting(
     default, help, *, minimum=None, maximum=None, choices=(), kind=None, optional=False, larger="", words=None
 ):
     """A field of `Config` with what `Parameter` wants to know. larger, words: as in `ParameterDocs`."""
-    about = {"help": help, "minimum": minimum, "maximum": maximum, "choices": choices, "optional": optional}
-    told = ParameterDocs(larger=larger, words=words or {})
-    return field(default=default, metadata=about | {"kind": kind or type(default).__name__, "told": told})
+    limits = {"help": help, "minimum": minimum, "maximum": maximum, "choices": choices, "optional": optional}
+    documentation = ParameterDocs(larger=larger, words=words or {})
+    return field(default=default, metadata=limits | {"kind": kind or type(default).__name__, "told": documentation})
 
 
 @dataclass(frozen=True)
@@ -378,8 +378,8 @@ class Config:
 
     def flat(self) -> dict[str, object]:
         """Every setting under its key, hyperparameters included; the content of `config.json`."""
-        own = {key: getattr(self, name) for name, key in _keys().items()}
-        return own | dict(self.hyperparameters)
+        own_values = {key: getattr(self, name) for name, key in _keys().items()}
+        return own_values | dict(self.hyperparameters)
 
     def defaults(self) -> dict[str, object]:
         """The settings that a run of the same method on the same data set has by default.
@@ -389,8 +389,8 @@ class Config:
         """
         from lps.settings import edit_log  # training does not need it
 
-        found = defaults(self.dataset, self.method, self.flat())
-        return found | {_DECISIONS: edit_log.newest(self.dataset, found["dataset.path"])}
+        usual_values = defaults(self.dataset, self.method, self.flat())
+        return usual_values | {_DECISIONS: edit_log.newest(self.dataset, usual_values["dataset.path"])}
 
     @cached_property
     def changed(self) -> tuple[str, ...]:
@@ -453,17 +453,20 @@ def _names() -> dict[str, str]:
 def protocol_parameters() -> dict[str, Parameter]:
     """The settings that every method shares, by key."""
     keys = _keys()
-    about = {item.name: item for item in fields(Config) if item.name in keys}
-    return {key: Parameter(name=key, default=about[name].default, **about[name].metadata) for name, key in keys.items()}
+    field_by_key = {item.name: item for item in fields(Config) if item.name in keys}
+    return {
+        key: Parameter(name=key, default=field_by_key[name].default, **field_by_key[name].metadata)
+        for name, key in keys.items()
+    }
 
 
 def parameters(method: str) -> dict[str, Parameter]:
     """All settings of a run of `method`: the protocol's, then the method's own; raises `UserError`."""
-    shared, own = protocol_parameters(), catalog.method_info(method).parameters
-    if taken := shared.keys() & own.keys():
-        names = ", ".join(sorted(taken))
+    shared, own_parameters = protocol_parameters(), catalog.method_info(method).parameters
+    if shared_names := shared.keys() & own_parameters.keys():
+        names = ", ".join(sorted(shared_names))
         raise BadSetting("method", f"{method} has {names} as own settings, but these names belong to shared settings")
-    return shared | own
+    return shared | own_parameters
 
 
 _ON_STORED_FEATURES = {  # what follows from features=stored where a person says nothing else: a head is trained
@@ -489,11 +492,11 @@ def recipe(dataset: str, method: str = "") -> dict[str, object]:
 
 
 def _check_recipe(values: Mapping[str, object], method: str) -> None:
-    known = parameters(method) if method else protocol_parameters()
+    documented = parameters(method) if method else protocol_parameters()
     for key, value in values.items():
-        if key not in known:
-            raise BadSetting("RECIPE", f"{shorten(key)} is not a setting; choices: {', '.join(known)}")
-        known[key].check(value)
+        if key not in documented:
+            raise BadSetting("RECIPE", f"{shorten(key)} is not a setting; choices: {', '.join(documented)}")
+        documented[key].check(value)
 
 
 catalog.recipe_checks.append(_check_recipe)
@@ -507,34 +510,36 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
     Where `values` has every setting, as a stored one has, nobody needs the recipe, and the data set is not imported.
     """
     method = protocol_parameters()["method"].check(values.get("method", "lps"))
-    known = parameters(method)
+    documented = parameters(method)
     for key in values:
-        if key not in known:
-            raise BadSetting(shorten(key).strip("'\""), f"is not a setting of {method}; choices: {', '.join(known)}")
+        if key not in documented:
+            raise BadSetting(
+                shorten(key).strip("'\""), f"is not a setting of {method}; choices: {', '.join(documented)}"
+            )
     dataset = protocol_parameters()["dataset"].check(values.get("dataset", "digits"))
     catalog.check_dataset(dataset)
-    usual = {key: p.default for key, p in known.items()} | (
-        recipe(dataset, method) if known.keys() - values.keys() else {}
+    usual = {key: p.default for key, p in documented.items()} | (
+        recipe(dataset, method) if documented.keys() - values.keys() else {}
     )
     usual = following(usual, method, values)
     changed = {key: value for key, value in values.items() if not _is_same(value, usual[key])}
-    chosen = usual | {key: known[key].check(value) for key, value in changed.items()}
-    if chosen["dataset.path"] is not None:  # the trainer works in another folder than the person who typed it
-        chosen["dataset.path"] = os.path.abspath(os.path.expanduser(chosen["dataset.path"]))
+    checked = usual | {key: documented[key].check(value) for key, value in changed.items()}
+    if checked["dataset.path"] is not None:  # the trainer works in another folder than the person who typed it
+        checked["dataset.path"] = os.path.abspath(os.path.expanduser(checked["dataset.path"]))
     for key in ("network.checkpoint", "split.index_files"):
-        if chosen[key]:
-            chosen[key] = os.path.abspath(os.path.expanduser(chosen[key]))
-    if chosen[given_shares.SHARES]:
-        chosen[given_shares.SHARES] = given_shares.read_shares(chosen[given_shares.SHARES])
-    _check_together(chosen)
-    _decide(chosen, values)
-    if chosen["split.index_files"] and chosen[_DECISIONS] not in (None, "0"):
+        if checked[key]:
+            checked[key] = os.path.abspath(os.path.expanduser(checked[key]))
+    if checked[given_shares.SHARES]:
+        checked[given_shares.SHARES] = given_shares.read_shares(checked[given_shares.SHARES])
+    _check_together(checked)
+    _decide(checked, values)
+    if checked["split.index_files"] and checked[_DECISIONS] not in (None, "0"):
         raise BadSetting(
             "split.index_files", "refers to images by number, so none can be left out; set dataset.decisions=0"
         )
-    own = catalog.method_info(method).parameters
-    protocol = {name: chosen[key] for name, key in _keys().items()}
-    return Config(**protocol, hyperparameters=MappingProxyType({key: chosen[key] for key in own}))
+    own_parameters = catalog.method_info(method).parameters
+    protocol = {name: checked[key] for name, key in _keys().items()}
+    return Config(**protocol, hyperparameters=MappingProxyType({key: checked[key] for key in own_parameters}))
 
 
 def defaults(dataset: str, method: str, values: Mapping[str, object] = MappingProxyType({})) -> dict[str, object]:
@@ -555,33 +560,35 @@ def _defaults(dataset: str, method: str, looks: tuple) -> Mapping[str, object]:
 def configure_stored(values: Mapping[str, object]) -> Config:
     """As `configure`, of settings that were stored whole: one that is missing takes its `ParameterDocs.before`."""
     method = values.get("method")
-    own: Mapping[str, Parameter] = {}
+    own_parameters: Mapping[str, Parameter] = {}
     with suppress(UserError):  # `configure` says it; a list of thousands of runs does not look through all methods here
-        own = catalog.method_info(method).parameters if isinstance(method, str) else {}
-    before = {name: parameter.told.before for name, parameter in own.items() if parameter.told.before is not None}
+        own_parameters = catalog.method_info(method).parameters if isinstance(method, str) else {}
+    before = {
+        name: parameter.told.before for name, parameter in own_parameters.items() if parameter.told.before is not None
+    }
     return configure(before | values)
 
 
 def following(usual: Mapping[str, object], method: str, values: Mapping[str, object]) -> dict[str, object]:
     """The usual settings after what follows from `features` and `network.name`, where `values` has these."""
-    found = dict(usual)
+    usual_values = dict(usual)
     if values.get("features", usual["features"]) == "stored":
         none = {"network.name": GIVEN, "network.image_size": None} if usual["network.name"] == GIVEN else {}
-        found |= _ON_STORED_FEATURES | none | _ON_STORED_FEATURES_BY_METHOD.get(method, {})
-    named = protocol_parameters()["network.name"].check(values.get("network.name", found["network.name"]))
-    found["network.start"] = backbone_names.usual_start(named) or found["network.start"]
+        usual_values |= _ON_STORED_FEATURES | none | _ON_STORED_FEATURES_BY_METHOD.get(method, {})
+    named = protocol_parameters()["network.name"].check(values.get("network.name", usual_values["network.name"]))
+    usual_values["network.start"] = backbone_names.usual_start(named) or usual_values["network.start"]
     if backbone_names.layout(named) or backbone_names.timm_name(named):
-        found["network.image_size"] = None  # their patches fit few sides
-    return found
+        usual_values["network.image_size"] = None  # their patches fit few sides
+    return usual_values
 
 
-def _decide(chosen: dict[str, object], values: Mapping[str, object]) -> None:
+def _decide(checked: dict[str, object], values: Mapping[str, object]) -> None:
     """Check the state of decisions that is asked for, or take the newest one."""
     from lps.settings import edit_log  # nobody who computes needs it
 
     if _DECISIONS not in values:
-        chosen[_DECISIONS] = edit_log.newest(chosen["dataset"], chosen["dataset.path"])
-    edit_log.check(chosen[_DECISIONS])
+        checked[_DECISIONS] = edit_log.newest(checked["dataset"], checked["dataset.path"])
+    edit_log.check(checked[_DECISIONS])
 
 
 def _is_same(value, other) -> bool:
@@ -591,18 +598,20 @@ def _is_same(value, other) -> bool:
 
 def parse_settings(texts: list[str], method: str) -> dict[str, object]:
     """`["lr=0.1", "split.num_seen=5"]` as checked values by key; raises `UserError`."""
-    known = parameters(method)
+    documented = parameters(method)
     values, typed = {}, {}
     for text in texts:
         key, equals, value = text.partition("=")
         key = key.strip()
         if not equals or not key:
             raise BadSetting("--set", f"{shorten(text)} is not of the form name=value")
-        if key not in known:
-            raise BadSetting(shorten(key).strip("'\""), f"is not a setting of {method}; choices: {', '.join(known)}")
+        if key not in documented:
+            raise BadSetting(
+                shorten(key).strip("'\""), f"is not a setting of {method}; choices: {', '.join(documented)}"
+            )
         if key in typed:
             raise BadSetting(key, f"is set twice, to {shorten(typed[key])} and to {shorten(value)}; name it once")
-        typed[key], values[key] = value, known[key].parse(value)
+        typed[key], values[key] = value, documented[key].parse(value)
     return values
 
 
@@ -618,69 +627,69 @@ def seen_class_ids(text: str) -> list[int] | None:
     return [int(part) for part in ids]
 
 
-def check_seen(ids: Sequence[int] | None, count: int | None, known: int, most: int) -> None:
-    """Raise `UserError` where ids of seen classes, or their number, are not of a data set with `known` classes.
+def check_seen(ids: Sequence[int] | None, count: int | None, num_classes: int, most: int) -> None:
+    """Raise `UserError` where ids of seen classes, or their number, are not of a data set with `num_classes` classes.
 
     most: how many may be seen.
     """
-    if ids and max(ids) >= known:
-        raise BadSetting("split.seen_classes", f"includes class {max(ids)}; the classes are 0 to {known - 1}")
+    if ids and max(ids) >= num_classes:
+        raise BadSetting("split.seen_classes", f"includes class {max(ids)}; the classes are 0 to {num_classes - 1}")
     count = count or (len(ids) if ids else None)
     if count is not None and not 1 <= count <= most:
         raise BadSetting(
             "split.num_seen",
-            f"{count} of {known} classes seen; expected 1 to {most}, so that at least one class is novel",
+            f"{count} of {num_classes} classes seen; expected 1 to {most}, so that at least one class is novel",
         )
 
 
-def _check_together(chosen: dict[str, object]) -> None:
+def _check_together(checked: dict[str, object]) -> None:
     """Rules that look at more than one setting, or inside a text."""
-    network = chosen["network.name"]
-    _check_given(chosen)
+    network = checked["network.name"]
+    _check_given(checked)
     backbone_names.check_name(network)
-    backbone_names.preparation(network, chosen["network.image_size"])
-    backbone_names.check_tokens(network, chosen["network.tokens"])
-    backbone_names.check_stage(network, chosen["network.freeze_until"], backbone_names.stages(network))
-    backbone_names.check_start(network, chosen["network.start"], chosen["network.checkpoint"])
-    if chosen["features"] == "stored" and chosen["network.start"] == "simclr":
+    backbone_names.preparation(network, checked["network.image_size"])
+    backbone_names.check_tokens(network, checked["network.tokens"])
+    backbone_names.check_stage(network, checked["network.freeze_until"], backbone_names.stages(network))
+    backbone_names.check_start(network, checked["network.start"], checked["network.checkpoint"])
+    if checked["features"] == "stored" and checked["network.start"] == "simclr":
         raise BadSetting(
             "network.start",
             "simclr cannot be combined with stored features, which need a trained backbone; choose published,"
             " checkpoint or random, or features=live",
         )
-    ids = seen_class_ids(chosen["split.seen_classes"])
-    count = chosen["split.num_seen"]
-    if (ids or count) and (known := catalog.dataset_info(chosen["dataset"]).classes):
-        check_seen(ids, count, known, known if chosen["split.num_novel"] else known - 1)
+    ids = seen_class_ids(checked["split.seen_classes"])
+    count = checked["split.num_seen"]
+    if (ids or count) and (num_classes := catalog.dataset_info(checked["dataset"]).classes):
+        check_seen(ids, count, num_classes, num_classes if checked["split.num_novel"] else num_classes - 1)
     if ids is not None and count not in (None, len(ids)):
         raise BadSetting("split.num_seen", f"{count} does not match the {len(ids)} classes of split.seen_classes")
-    device = chosen["device"]
+    device = checked["device"]
     ordinal = device.removeprefix("cuda:")
     if device not in ("auto", "cpu", "cuda") and not (
         device.startswith("cuda:") and ordinal.isascii() and ordinal.isdigit()
     ):
         raise BadSetting("device", f"{shorten(device)} is not auto, cpu, cuda or cuda:N")
-    _check_processes(chosen["processes"], device, catalog.method_info(chosen["method"]))
-    _check_prior(chosen)
-    if chosen["split.index_files"]:
+    _check_processes(checked["processes"], device, catalog.method_info(checked["method"]))
+    _check_prior(checked)
+    if checked["split.index_files"]:
         for key, drawn in _DRAWN.items():
-            if chosen[key] != drawn:
-                what = f"{key}={shorten(chosen[key])}"
+            if checked[key] != drawn:
+                given = f"{key}={shorten(checked[key])}"
                 raise BadSetting(
-                    "split.index_files", f"already defines the split, so {what} has no effect; remove one of the two"
+                    "split.index_files", f"already defines the split, so {given} has no effect; remove one of the two"
                 )
     for key in ("split.confirmed", "network.continues"):
-        if chosen[key] is not None and not _DIGEST.fullmatch(chosen[key]):
+        if checked[key] is not None and not _DIGEST.fullmatch(checked[key]):
             raise BadSetting(
-                key, f"{shorten(chosen[key])} is not the name of a file; expected 12 digits and letters a to f"
+                key, f"{shorten(checked[key])} is not the name of a file; expected 12 digits and letters a to f"
             )
-    if chosen["network.continues"] and not chosen["split.confirmed"]:
+    if checked["network.continues"] and not checked["split.confirmed"]:
         raise BadSetting("network.continues", "can only be used with split.confirmed; remove it")
 
 
-def _check_prior(chosen: Mapping[str, object]) -> None:
-    prior, shares = chosen["prior"], chosen[given_shares.SHARES]
-    method = catalog.method_info(chosen["method"])
+def _check_prior(checked: Mapping[str, object]) -> None:
+    prior, shares = checked["prior"], checked[given_shares.SHARES]
+    method = catalog.method_info(checked["method"])
     if prior != "uniform" and not method.uses_prior:
         able = (catalog.method_info(name) for name in catalog.method_names())
         names = ", ".join(info.title for info in able if info.uses_prior)
@@ -691,13 +700,13 @@ def _check_prior(chosen: Mapping[str, object]) -> None:
         raise BadSetting(given_shares.SHARES, "can only be used with prior=given; remove it")
 
 
-def _check_given(chosen: dict[str, object]) -> None:
+def _check_given(checked: dict[str, object]) -> None:
     """Own embeddings have one kind of views, no backbone and no start weights; pictures have none of these."""
     of_vectors = {"features": "stored", "network.name": GIVEN, "network.start": "random", "views": "vectors"}
-    if chosen["network.name"] == GIVEN or chosen["views"] == "vectors":
+    if checked["network.name"] == GIVEN or checked["views"] == "vectors":
         for key, value in of_vectors.items():
-            if chosen[key] != value:
-                raise BadSetting(key, f"{chosen[key]} is not possible with own embeddings; choose {value}")
+            if checked[key] != value:
+                raise BadSetting(key, f"{checked[key]} is not possible with own embeddings; choose {value}")
 
 
 def _check_processes(processes: int, device: str, method: catalog.MethodInfo) -> None:

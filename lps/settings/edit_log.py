@@ -117,19 +117,21 @@ def add_up(entries: Sequence[Mapping]) -> Decided:
     left_out: set[Key] = set()
     labels: dict[Key, str] = {}
     ignored: set[tuple[str, Key]] = set()
-    of: set[str] = set()
+    dataset_names: set[str] = set()
     for _, entry in standing(entries):
         pictures = entry["pictures"]
         if entry["do"] == "ignore":
             ignored |= {(entry.get("why", ""), key) for key in pictures}
             continue
-        of |= {entry["of"]} if entry.get("of") else set()
+        dataset_names |= {entry["of"]} if entry.get("of") else set()
         if entry["do"] == "leave out":
             left_out |= set(pictures)
         else:
             left_out -= set(pictures)
             labels |= dict.fromkeys(pictures, entry.get("label", UNKNOWN))
-    return Decided(frozenset(left_out), labels, frozenset(ignored), frozenset(of if left_out or labels else ()))
+    return Decided(
+        frozenset(left_out), labels, frozenset(ignored), frozenset(dataset_names if left_out or labels else ())
+    )
 
 
 def newest(dataset: str, source: str | None) -> str | None:
@@ -143,16 +145,16 @@ def at(dataset: str, source: str | None, state: str | None) -> Decided:
     if state in (None, NOTHING):
         return Decided()
     path = path_of(dataset, source)
-    found = entries(path)
-    last = next((number for number, entry in enumerate(found, 1) if entry["state"] == state), 0)
-    said = add_up(found[:last])
-    if said.state != state:
+    log_entries = entries(path)
+    last = next((number for number, entry in enumerate(log_entries, 1) if entry["state"] == state), 0)
+    decisions = add_up(log_entries[:last])
+    if decisions.state != state:
         raise BadSetting(
             SETTING,
             f"{state} is not among the decisions of {shorten(str(path), 200)}; choose {NOTHING} to ignore "
             "all decisions",
         )
-    return said
+    return decisions
 
 
 def record(
@@ -171,26 +173,26 @@ def record(
 def take_back(dataset: str, source: str | None, number: int) -> Decided:
     """Take back the entry of this number; it stays in the file. Raises `UserError` where it does not hold."""
     path = path_of(dataset, source)
-    held = [place for place, _ in standing(entries(path))]
-    if number not in held:
-        known = ", ".join(map(str, held[-20:])) or "none"
-        raise UserError("undo", f"{shorten(number)} is not a current decision; choices: {known}")
+    standing_numbers = [place for place, _ in standing(entries(path))]
+    if number not in standing_numbers:
+        some_numbers = ", ".join(map(str, standing_numbers[-20:])) or "none"
+        raise UserError("undo", f"{shorten(number)} is not a current decision; choices: {some_numbers}")
     return _append(path, {"undo": number})
 
 
 def _append(path: Path, entry: Mapping) -> Decided:
-    said = Decided()
+    decisions = Decided()
 
     def entry_after(before: list[Mapping]) -> Mapping:
-        nonlocal said
-        said = add_up([*before, entry])
-        return {"time": time.time(), **entry, "state": said.state}
+        nonlocal decisions
+        decisions = add_up([*before, entry])
+        return {"time": time.time(), **entry, "state": decisions.state}
 
     with as_user_error("decisions", f"{shorten(str(path), 200)} cannot be written"), _refused_as_setting(path):
         path.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         disk.make_folder(path.parent)
         _journal(path).append(entry_after)
-    return said
+    return decisions
 
 
 def words(entry: Mapping) -> str:

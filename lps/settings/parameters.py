@@ -65,18 +65,18 @@ class Parameter:
     @property
     def symbol(self) -> str:
         r"""The setting in formulas, as LaTeX: r"\eta_{1}"; "" where it has none."""
-        found = _SYMBOL.match(self.help)
-        if not found:
+        match = _SYMBOL.match(self.help)
+        if not match:
             return ""
-        letter, index = found.groups()
+        letter, index = match.groups()
         index = index and (index if len(index) == 1 or index.isdigit() else rf"\mathrm{{{index}}}")
         return ("\\" * (letter in _GREEK)) + letter + (f"_{{{index}}}" if index else "")
 
     @property
     def sign(self) -> str:
         """The symbol as plain text: "C", "η1"; "" where the setting has none, or one with a word as its index."""
-        found = _SYMBOL.match(self.help)
-        letter, index = found.groups() if found else ("", "")
+        match = _SYMBOL.match(self.help)
+        letter, index = match.groups() if match else ("", "")
         if index and not index.isdigit():
             return ""
         greek = letter in _GREEK and unicodedata.lookup(f"GREEK SMALL LETTER {_UNICODE.get(letter, letter).upper()}")

@@ -32,15 +32,15 @@ _OF_THE_NETWORK = ("network.", "pretrain.")
 
 def efforts(dataset: str) -> dict[str, dict[str, object]]:
     """What may be trained in place of the recipe, by name: settings by key. Digits need nothing lighter."""
-    usual, found = recipe(dataset), {}
+    usual, efforts_found = recipe(dataset), {}
     if usual.get("network.name") == GIVEN:  # a head on vectors is light already
         return {}
     if dataset_info(dataset).is_own:
-        found["stored"] = STORED | ({"dataset.image_size": _side()} if "dataset.image_size" in usual else {})
+        efforts_found["stored"] = STORED | ({"dataset.image_size": _side()} if "dataset.image_size" in usual else {})
     if usual.get("network.name", LIGHT["network.name"]) != LIGHT["network.name"]:
         small = {"views": "cifar"} if usual.get("views") == "gcd" else {}  # which makes 224 pixels of any size
-        found["light"] = LIGHT | small
-    return found
+        efforts_found["light"] = LIGHT | small
+    return efforts_found
 
 
 @cache
@@ -50,14 +50,16 @@ def _side() -> int:
     return following(plain, plain["method"], STORED)["network.image_size"]
 
 
-def lighter(dataset: str, *, is_coloured: bool, has_gpu: bool, asked: Mapping[str, object]) -> str:
+def lighter(dataset: str, *, is_coloured: bool, has_gpu: bool, settings: Mapping[str, object]) -> str:
     """Which of the efforts a light training is; "full" where there is none.
 
-    is_coloured: of a person's own pictures; has_gpu: of the machine. asked: settings that a person has named already;
-    whoever says features=live, or something of the network or its pretraining, does not mean stored features.
+    is_coloured: of a person's own pictures; has_gpu: of the machine. settings: those that the user has given already;
+    features=live, or a setting of the network or its pretraining, excludes stored features.
     """
     offered = efforts(dataset)
-    wanted = asked.get("features", "live" if any(key.startswith(_OF_THE_NETWORK) for key in asked) else "stored")
-    if "stored" in offered and is_coloured and not has_gpu and wanted == "stored":
+    features = settings.get(
+        "features", "live" if any(key.startswith(_OF_THE_NETWORK) for key in settings) else "stored"
+    )
+    if "stored" in offered and is_coloured and not has_gpu and features == "stored":
         return "stored"
     return "light" if "light" in offered else "full"

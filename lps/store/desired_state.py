@@ -54,13 +54,13 @@ class DesiredState:
 def parse_desired_state(stored: Mapping) -> DesiredState:
     """The wish in a JSON object; what is missing or damaged counts as if it had never been asked for."""
     want = stored.get("want")
-    asked = number(stored.get("time"), 0.0)
+    requested_at = number(stored.get("time"), 0.0)
     return DesiredState(
         want=want if want in WANTS else "",
         attempt=whole(stored.get("attempt")) if want in WANTS else 0,
-        time=asked,
+        time=requested_at,
         priority=max(-MOST_PRIORITY, min(MOST_PRIORITY, _integer(stored.get("priority")))),
-        order=number(stored.get("order"), asked),
+        order=number(stored.get("order"), requested_at),
         held=stored.get("held") is True,
         retries=whole(stored.get("retries")),
         retried=whole(stored.get("retried")),

@@ -34,8 +34,8 @@ class Follower:
     def look(self) -> Change:
         """What changed since the last call. After `REPLACED`, `new_records` begins at the beginning."""
         try:
-            about = os.stat(self._path)
-            version = about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
+            status = os.stat(self._path)
+            version = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
         except OSError:
             version = None
         before, self._version = self._version, version

@@ -85,11 +85,11 @@ def check_version(path: Path) -> int:
     0 where it tells none, also for a file that is missing or begins with a damaged line.
     """
     try:
-        about = os.lstat(path)
-        if not stat.S_ISREG(about.st_mode) or not about.st_size:
+        status = os.lstat(path)
+        if not stat.S_ISREG(status.st_mode) or not status.st_size:
             return 0
-        moment = (about.st_size, about.st_mtime_ns) if about.st_size < _LONGEST_START else None
-        version = _version(str(path), about.st_ino, moment)
+        moment = (status.st_size, status.st_mtime_ns) if status.st_size < _LONGEST_START else None
+        version = _version(str(path), status.st_ino, moment)
     except OSError:
         return 0
     return versions.check_version("events.jsonl", version)
@@ -198,10 +198,12 @@ def first_shown(path: Path, end: int | None = None) -> int:
     lines in the last `_MOST_READ` bytes. What they say holds, since only later records make a record void.
     """
     try:
-        about = os.lstat(path)
-        size = min(about.st_size, about.st_size if end is None else end)
+        status = os.lstat(path)
+        size = min(status.st_size, status.st_size if end is None else end)
         return (
-            _first_shown(str(path), (about.st_dev, about.st_ino), size) if size > min(_SURELY_SHOWN, _MOST_READ) else 0
+            _first_shown(str(path), (status.st_dev, status.st_ino), size)
+            if size > min(_SURELY_SHOWN, _MOST_READ)
+            else 0
         )
     except OSError:
         return 0
@@ -277,8 +279,8 @@ def _margin_turned(path: Path) -> bool:
     """Whether the margin of the run whose events these are uses KL(estimate, prior)."""
     settings = path.with_name("config.json")
     try:
-        about = os.lstat(settings)
-        return _uses_estimate_first(str(settings), about.st_ino, about.st_mtime_ns)
+        status = os.lstat(settings)
+        return _uses_estimate_first(str(settings), status.st_ino, status.st_mtime_ns)
     except OSError:
         return False
 
@@ -302,16 +304,16 @@ def _turns(lines: Iterator[bytes]) -> dict[str, list[tuple[int, int]]]:
 
     The last line comes first, and lines that have the smallest epoch of a later one are left out.
     """
-    found: dict[str, list[tuple[int, int]]] = {"start": [], "pretrain": []}
+    voided: dict[str, list[tuple[int, int]]] = {"start": [], "pretrain": []}
     for number, line in enumerate(lines):
         if (b'"start"' in line or b'"pretrain"' in line) and (event := event_of(line)) and turns_back(event):
-            turns = found[event["kind"]]
+            turns = voided[event["kind"]]
             while turns and turns[-1][1] >= event["epoch"]:  # what it made void, this one makes void too
                 turns.pop()
             turns.append((number, event["epoch"]))
-    for turns in found.values():
+    for turns in voided.values():
         turns.reverse()
-    return found
+    return voided
 
 
 def _lines(file: BinaryIO, end: int, start: int = 0) -> Iterator[bytes]:

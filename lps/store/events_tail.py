@@ -40,23 +40,23 @@ def read_recent(path: Path, epochs: int = EPOCHS) -> Recent:
     try:
         with open_regular(path, buffering=0) as file:
             names = Names()
-            found = [names.admit(as_now(path, event)) for event in _newest(lines_backwards(file), epochs)][::-1]
+            events = [names.admit(as_now(path, event)) for event in _newest(lines_backwards(file), epochs)][::-1]
             first = _seen(file)
     except OSError:
         return Recent()
     last: dict = {}
-    for event in found:
+    for event in events:
         last |= event["values"]
     seen = last.get("classes/seen", first)
-    evaluations = [(event["epoch"], event["values"]) for event in found if event["kind"] == "eval"]
+    evaluations = [(event["epoch"], event["values"]) for event in events if event["kind"] == "eval"]
     return Recent(
         seen=seen if type(seen) is int else 0,
         epoch=max((epoch for epoch, _ in evaluations), default=0),
         last=last,
-        training=next((event["values"] for event in reversed(found) if event["kind"] == "train"), {}),
+        training=next((event["values"] for event in reversed(events) if event["kind"] == "train"), {}),
         evaluations=tuple(evaluations),
-        failure=str(found[-1].get("failure", "")) if found and found[-1]["kind"] == "fail" else "",
-        time=found[-1]["time"] if found else None,
+        failure=str(events[-1].get("failure", "")) if events and events[-1]["kind"] == "fail" else "",
+        time=events[-1]["time"] if events else None,
     )
 
 

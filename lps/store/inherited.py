@@ -45,27 +45,27 @@ def _take(weights: Path, to: Path) -> None:
 
 def read_confirmed(run: Run) -> Confirmed | None:
     """The labels that a person confirmed for a run; None for one without. Raises `UserError` for a damaged file."""
-    wanted = run.config().split_confirmed
-    return None if wanted is None else _read_file(run.folder / LABELS, wanted)
+    digest = run.config().split_confirmed
+    return None if digest is None else _read_file(run.folder / LABELS, digest)
 
 
-def _read_file(path: Path, wanted: str) -> Confirmed:
+def _read_file(path: Path, digest: str) -> Confirmed:
     """The file of this name, whole and of the right form; raises `UserError`."""
     try:
         stored = read_arrays(path, _ARRAYS)
     except UserError as error:
         raise UserError(LABELS, f"{str(error).removeprefix(f'{LABELS}: ')}; {_CURE}") from None
-    images, given, names = stored["images"].astype(np.int64), stored["given"].astype(np.int64), stored["names"]
-    is_whole = len(images) == len(given) and (np.diff(images) > 0).all() and (images >= 0).all()
+    images, classes, names = stored["images"].astype(np.int64), stored["given"].astype(np.int64), stored["names"]
+    is_whole = len(images) == len(classes) and (np.diff(images) > 0).all() and (images >= 0).all()
     texts = {name: clean_line(str(stored[name])) for name in ("parent", "rule")}
     numbers = {name: int(stored[name]) for name in ("epoch", "pictures", "named", "decisions")}
-    found = Confirmed(
-        images, given, tuple(map(str, names.tolist())), stored["rows"].astype(np.int64), **texts, **numbers,
+    confirmed = Confirmed(
+        images, classes, tuple(map(str, names.tolist())), stored["rows"].astype(np.int64), **texts, **numbers,
         threshold=float(stored["threshold"]),
     )  # fmt: skip
-    if not is_whole or found.digest != wanted:
-        raise UserError(LABELS, f"is damaged (its labels do not match {SETTING}={shorten(wanted)}); {_CURE}")
-    return found
+    if not is_whole or confirmed.digest != digest:
+        raise UserError(LABELS, f"is damaged (its labels do not match {SETTING}={shorten(digest)}); {_CURE}")
+    return confirmed
 
 
 def weights_name(record: dict) -> str:
@@ -76,8 +76,8 @@ def weights_name(record: dict) -> str:
 
 def parent_of(run: Run) -> str:
     """The id of the run that this one goes on from; "" for none, and where that cannot be read."""
-    told = _told(run)
-    return told.parent if told and RUN_ID.fullmatch(told.parent) else ""
+    origin = _told(run)
+    return origin.parent if origin and RUN_ID.fullmatch(origin.parent) else ""
 
 
 def family(run: str, parents: Mapping[str, str]) -> dict[str, str]:
@@ -86,27 +86,29 @@ def family(run: str, parents: Mapping[str, str]) -> dict[str, str]:
     parents: of every run that goes on from one, that one ("" where it cannot be read).
     """
     children: dict[str, list[str]] = {}
-    for one, parent in parents.items():
-        children.setdefault(parent, []).append(one)
+    for run_id, parent in parents.items():
+        children.setdefault(parent, []).append(run_id)
     first, passed = run, {run}
     while (parent := parents.get(first, "")) and parent not in passed:
         first = parent
         passed.add(first)
-    found, queue = {first: ""}, [first]
-    for one in queue:
-        new = [child for child in sorted(children.get(one, [])) if child not in found]
-        found |= dict.fromkeys(new, one)
+    parent_by_id, queue = {first: ""}, [first]
+    for run_id in queue:
+        new = [child for child in sorted(children.get(run_id, [])) if child not in parent_by_id]
+        parent_by_id |= dict.fromkeys(new, run_id)
         queue += new
-    return found
+    return parent_by_id
 
 
 def in_words(run: Run) -> str:
     """Where a run comes from: "continues q6hlr3 with 6 names, 431 pictures"; "" where it comes from none."""
-    told = _told(run)
-    if told is None:
+    origin = _told(run)
+    if origin is None:
         return ""
-    said = f"continues {told.parent[-6:]} with {counted(told.named, 'name')}, {counted(told.pictures, 'picture')}"
-    return f"{said}, {'from its final weights' if run.config().network_continues else 'from its start weights'}"
+    sentence = (
+        f"continues {origin.parent[-6:]} with {counted(origin.named, 'name')}, {counted(origin.pictures, 'picture')}"
+    )
+    return f"{sentence}, {'from its final weights' if run.config().network_continues else 'from its start weights'}"
 
 
 def _told(run: Run) -> Confirmed | None:

@@ -27,8 +27,8 @@ _GIT_S = 5.0  # seconds that git may take to answer
 
 def train_command(config: Config) -> str:
     """The command that trains the same again. Of a path only the last part is told, behind /path/to/."""
-    own = cli_args.differing(shareable(config), config.defaults())
-    return cli_args.command("train", **cli_args.task(config), set=own)
+    changed = cli_args.differing(shareable(config), config.defaults())
+    return cli_args.command("train", **cli_args.task(config), set=changed)
 
 
 def shareable(config: Config) -> dict[str, object]:
@@ -39,13 +39,13 @@ def shareable(config: Config) -> dict[str, object]:
 
 def versions() -> dict[str, str]:
     """Python and the packages installed here, by name; those that are not installed are left out."""
-    found = {"lps": lps.__version__, "python": platform.python_version()}
+    version_by_name = {"lps": lps.__version__, "python": platform.python_version()}
     for name in _PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            version_by_name[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return version_by_name
 
 
 def commit(root: Path = SOURCE) -> str:
@@ -54,18 +54,18 @@ def commit(root: Path = SOURCE) -> str:
         return ""
     words = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
-        answer = subprocess.run(words, capture_output=True, text=True, timeout=_GIT_S, check=True)
+        completed = subprocess.run(words, capture_output=True, text=True, timeout=_GIT_S, check=True)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return answer.stdout.strip()
+    return completed.stdout.strip()
 
 
 def machine_facts(gpu: str = "") -> dict[str, object]:
     """What trains here. gpu: its name, where it is one that trains."""
-    installed, own = versions(), commit()
-    found = {"device": gpu or processor(), "cores": os.cpu_count(), "system": platform.system()}
-    found |= {name: installed[name] for name in ("python", "torch", "lps") if name in installed}
-    return found | ({"commit": own} if own else {})
+    installed, program_commit = versions(), commit()
+    facts = {"device": gpu or processor(), "cores": os.cpu_count(), "system": platform.system()}
+    facts |= {name: installed[name] for name in ("python", "torch", "lps") if name in installed}
+    return facts | ({"commit": program_commit} if program_commit else {})
 
 
 @cache
@@ -87,14 +87,17 @@ def machine_of(run: Run) -> dict[str, object]:
 @lru_cache(maxsize=256)
 def _machine_at(events: str, version: tuple) -> dict[str, object]:
     """Of a file of events as it is in this version (`looks`): a page asks at every draw."""
-    told = [event["machine"] for event in Follower(Path(events)).history() if isinstance(event.get("machine"), dict)]
-    known = told[-1] if told else {}
-    return {key: known[key] if key == "cores" else clean_line(str(known[key])) for key in _KEPT if known.get(key)}
+    machines = [
+        event["machine"] for event in Follower(Path(events)).history() if isinstance(event.get("machine"), dict)
+    ]
+    machine = machines[-1] if machines else {}
+    return {key: machine[key] if key == "cores" else clean_line(str(machine[key])) for key in _KEPT if machine.get(key)}
 
 
 def other_version(run: Run) -> str:
     """A sentence if another version of this program trained the run; empty if the same did, or the run does not say."""
-    made = str(machine_of(run).get("lps", ""))
-    if made in ("", lps.__version__):
+    trained_version = str(machine_of(run).get("lps", ""))
+    if trained_version in ("", lps.__version__):
         return ""
-    return f"Trained with LPS Studio {made}; this is {lps.__version__}. A repeated run may give different numbers."
+    versions_differ = f"Trained with LPS Studio {trained_version}; this is {lps.__version__}."
+    return f"{versions_differ} A repeated run may give different numbers."

@@ -31,19 +31,19 @@ def create_run(
     config: Config,
     name: str = "",
     token: str | None = None,
-    bring: Callable[[Path], None] | None = None,
+    copy_files: Callable[[Path], None] | None = None,
 ) -> Run:
     """A new run folder with `config.json` and `meta.json`, complete from the moment it can be seen; nothing is started.
 
     `token` (a form's one-time key) makes the call idempotent: the same token and settings give the same folder, however
-    many servers and threads ask at once. bring: puts what the run has from another one into its folder;
+    many servers and threads ask at once. copy_files: puts what the run has from another one into its folder;
     without it, a run here that has the same gives it (`inherited.bringing`). Raises `UserError` where `root` cannot be
     written to.
     """
-    if bring is None and (config.split_confirmed or config.network_continues):
+    if copy_files is None and (config.split_confirmed or config.network_continues):
         from lps.store import inherited  # arrays, which a runner does without
 
-        bring = inherited.bringing(config, list_runs(root))
+        copy_files = inherited.bringing(config, list_runs(root))
     try:
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
         tail = _tail(f"{token}\n{config.to_json()}" if token else secrets.token_hex())
@@ -51,14 +51,14 @@ def create_run(
             for path in (root / ".incoming").glob("*"):  # what killed makers of runs left
                 if RUN_ID.fullmatch(path.stem):
                     disk.remove_folder(path)
-            made = [run for run in list_runs(root) if token and run.id.endswith(f"-s{config.seed}-{tail}")]
-            return made[0] if made else _make_folder(root, config, name, tail, bring)
+            existing = [run for run in list_runs(root) if token and run.id.endswith(f"-s{config.seed}-{tail}")]
+            return existing[0] if existing else _make_folder(root, config, name, tail, copy_files)
     except OSError as error:
-        said = blocked_by(root) or f"{shorten(str(root))} cannot be used for a new run ({refusal(error)})"
-        raise UserError("runs", said) from None
+        message = blocked_by(root) or f"{shorten(str(root))} cannot be used for a new run ({refusal(error)})"
+        raise UserError("runs", message) from None
 
 
-def _make_folder(root: Path, config: Config, name: str, tail: str, bring: Callable[[Path], None] | None) -> Run:
+def _make_folder(root: Path, config: Config, name: str, tail: str, copy_files: Callable[[Path], None] | None) -> Run:
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     run = Run(root / f"{stamp}-{config.dataset}-{config.method}-s{config.seed}-{tail}")
     draft = root / ".incoming" / f"{run.id}.{secrets.token_hex(4)}"
@@ -69,8 +69,8 @@ def _make_folder(root: Path, config: Config, name: str, tail: str, bring: Callab
         os.close(disk.create(draft / "lock"))
         write_meta(draft, {"name": clean_line(name), "notes": "", "tags": tags, "rev": 1})
         write_whole(draft / "config.json", config.to_json().encode())
-        if bring:
-            bring(draft)
+        if copy_files:
+            copy_files(draft)
         disk.rename(draft, run.folder)
     except BaseException:
         disk.remove_folder(draft)
@@ -82,7 +82,7 @@ def _make_folder(root: Path, config: Config, name: str, tail: str, bring: Callab
 def _tail(text: str) -> str:
     """Six letters and digits that follow from `text`."""
     number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
-    return "".join(_LETTERS[number // len(_LETTERS) ** place % len(_LETTERS)] for place in range(6))
+    return "".join(_LETTERS[number // len(_LETTERS) ** digit % len(_LETTERS)] for digit in range(6))
 
 
 def list_runs(root: Path) -> list[Run]:
@@ -101,27 +101,27 @@ def subfolders(folder: Path) -> list[str]:
         with os.scandir(folder) as entries:
             return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError as error:
-        said = blocked_by(folder)
-        if isinstance(error, FileNotFoundError) and not said:
+        message = blocked_by(folder)
+        if isinstance(error, FileNotFoundError) and not message:
             return []
-        said = said or f"{shorten(str(folder), 200)} cannot be read ({refusal(error)})"
-        raise UserError("runs", said) from None
+        message = message or f"{shorten(str(folder), 200)} cannot be read ({refusal(error)})"
+        raise UserError("runs", message) from None
 
 
 def blocked_by(folder: Path) -> str:
     """What stands where a folder should be, or one that it is to lie in: a file or a broken link; "" for neither."""
     folder = folder.absolute()
-    place = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
-    if os.path.isdir(place):
+    obstacle = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if os.path.isdir(obstacle):
         return ""
-    what = "a file, where a folder should be" if os.path.exists(place) else "a broken link"
-    return f"{shorten(str(place), 200)} is {what}"
+    kind = "a file, where a folder should be" if os.path.exists(obstacle) else "a broken link"
+    return f"{shorten(str(obstacle), 200)} is {kind}"
 
 
 def recorded_runs() -> list[Run]:
     """The recordings that come with the program, in the order that their runs were made in, of one second by name."""
-    found = [run for run in list_runs(RECORDED) if run.is_recorded]
-    return sorted(found, key=lambda run: (run.id[:15], run.title))
+    recordings = [run for run in list_runs(RECORDED) if run.is_recorded]
+    return sorted(recordings, key=lambda run: (run.id[:15], run.title))
 
 
 def find_run(root: Path, text: str, by_path: bool = True) -> Run:
@@ -133,11 +133,13 @@ def find_run(root: Path, text: str, by_path: bool = True) -> Run:
     if by_path and "/" in text and RUN_ID.fullmatch(Path(text).name) and os.path.isdir(text):
         return Run(Path(text))
     runs = list_runs(root)
-    found = _called(text, runs) or _called(text, recorded_runs())
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise UserError("run", f"{shorten(text)} matches {len(found)} runs: {', '.join(run.id for run in found[:5])}")
+    matches = _called(text, runs) or _called(text, recorded_runs())
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise UserError(
+            "run", f"{shorten(text)} matches {len(matches)} runs: {', '.join(run.id for run in matches[:5])}"
+        )
     some = ", ".join(run.id for run in runs[:3]) or "no runs yet"
     raise UserError("run", f"{shorten(text)} is not in {shown(root)}; newest runs: {some}")
 
@@ -204,17 +206,17 @@ class Deleted:
 
 def deleted_runs(root: Path) -> list[Deleted]:
     """Everything in the trash, the newest deletion first."""
-    found = []
+    deletions = []
     try:
         with os.scandir(root / ".trash") as entries:
             for entry in entries:
                 fits = _ENTRY.fullmatch(entry.name)
                 if fits and entry.is_dir(follow_symlinks=False):
                     # the rename into the trash set the change time of the folder
-                    found.append(Deleted(Path(entry.path), fits[1], entry.stat(follow_symlinks=False).st_ctime))
+                    deletions.append(Deleted(Path(entry.path), fits[1], entry.stat(follow_symlinks=False).st_ctime))
     except OSError:
         return []
-    return sorted(found, key=lambda item: (item.deleted, item.id), reverse=True)
+    return sorted(deletions, key=lambda item: (item.deleted, item.id), reverse=True)
 
 
 def restore_run(root: Path, text: str) -> Run:
@@ -224,11 +226,11 @@ def restore_run(root: Path, text: str) -> Run:
     more than one, or where there is a run of this id again. A run that waited in the queue waits there again.
     """
     subfolders(root)  # raises where it cannot be read
-    found = deleted_runs(root)
-    named = _called(text, found)
+    deletions = deleted_runs(root)
+    named = _called(text, deletions)
     ids = list(dict.fromkeys(item.id for item in named))
     if not ids:
-        some = ", ".join(item.id for item in found[:3]) or "nothing"
+        some = ", ".join(item.id for item in deletions[:3]) or "nothing"
         raise UserError("run", f"{shorten(text)} is not in the trash of {root}; it has {some}")
     if len(ids) > 1:
         raise UserError("run", f"{shorten(text)} matches {len(ids)} deleted runs: {', '.join(ids[:5])}")

@@ -137,8 +137,8 @@ class Run:
         """What was asked; raises `UserError` where the file is missing or damaged, or the run of a newer program."""
         path = f"{self.folder}/config.json"
         try:
-            about = os.stat(path)
-            config = _read_config(path, about.st_mtime_ns, about.st_size, about.st_ino)
+            status = os.stat(path)
+            config = _read_config(path, status.st_mtime_ns, status.st_size, status.st_ino)
             check_version(self.events)
             return config
         except FileNotFoundError:
@@ -175,10 +175,10 @@ class Run:
 
         The state does not depend on them: the run goes on, or can be resumed, all the same.
         """
-        found = {name: self._damage_to(name) for name in ("meta.json", "want.json")}
+        damage_by_name = {name: self._damage_to(name) for name in ("meta.json", "want.json")}
         if not is_own_file(self.lock):
-            found["lock"] = "is not a regular file: the run cannot be changed until it is removed"
-        return [f"{name} {words}" for name, words in found.items() if words]
+            damage_by_name["lock"] = "is not a regular file: the run cannot be changed until it is removed"
+        return [f"{name} {words}" for name, words in damage_by_name.items() if words]
 
     def _damage_to(self, name: str) -> str:
         """What is wrong with a file of people's texts or wishes; "" for nothing, and where there is none."""
@@ -204,9 +204,9 @@ class Run:
         """
         path = self.folder / name
         if self._damage_to(name) and not path.is_dir():
-            kept = self.folder / f"damaged-{path.stem}-{path.lstat().st_mtime_ns}.json"
-            if not os.path.lexists(kept):
-                disk.link(path, kept)
+            backup = self.folder / f"damaged-{path.stem}-{path.lstat().st_mtime_ns}.json"
+            if not os.path.lexists(backup):
+                disk.link(path, backup)
                 disk.sync_folder(self.folder)
 
     @contextmanager
@@ -243,8 +243,8 @@ class Run:
                 meta["notes"] = clean_text(str(notes))[:NOTES_LIMIT]
             if tags is not None or add or drop:
                 dropped = {clean_line(tag, TAG_LIMIT) for tag in drop}
-                wanted = [clean_line(tag, TAG_LIMIT) for tag in [*(meta["tags"] if tags is None else tags), *add]]
-                meta["tags"] = [tag for tag in dict.fromkeys(wanted) if tag and tag not in dropped]
+                cleaned_tags = [clean_line(tag, TAG_LIMIT) for tag in [*(meta["tags"] if tags is None else tags), *add]]
+                meta["tags"] = [tag for tag in dict.fromkeys(cleaned_tags) if tag and tag not in dropped]
             if hidden is not None:
                 meta["hidden"] = bool(hidden)
             self.keep_damaged("meta.json")
@@ -270,12 +270,12 @@ class Run:
         is over, and its exit record, written before the lock was let go, can be read by then.
         """
         started = self.begun_attempt()
-        held = is_held(self.lock)
+        is_locked = is_held(self.lock)
         ended, wish = self.read_json("exit.json"), self.wish()
-        over, wanted = whole(ended.get("attempt")), wish.attempt
+        over, wish_attempt = whole(ended.get("attempt")), wish.attempt
         started = max(started, over)
-        if held and (wanted > started or over < started or not started):
-            state = _alive(started, wanted, wish.want)
+        if is_locked and (wish_attempt > started or over < started or not started):
+            state = _alive(started, wish_attempt, wish.want)
             is_asked = state.name == "stopping" and wish.want == "stop"
             return replace(state, reason=self._delay_in_words()) if is_asked else state
         try:
@@ -284,11 +284,11 @@ class Run:
             return State("unreadable", str(error), "config")
         if wish.on:
             return self._state_elsewhere(wish, started, _ended(ended))
-        if wanted > started:
+        if wish_attempt > started:
             return (
-                State("queued", desired_state.in_words(wish), attempt=wanted)
+                State("queued", desired_state.in_words(wish), attempt=wish_attempt)
                 if wish.want == "run"
-                else _cancelled(wanted)
+                else _cancelled(wish_attempt)
             )
         if over and over == started:
             return replace(_ended(ended), is_settled=True)
@@ -387,12 +387,12 @@ def clean_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _alive(started: int, wanted: int, word) -> State:
+def _alive(started: int, wish_attempt: int, word) -> State:
     """The state of a run whose lock is held."""
-    attempt = max(started, wanted, 1)
-    if word in ("stop", "kill") and wanted >= started:
+    attempt = max(started, wish_attempt, 1)
+    if word in ("stop", "kill") and wish_attempt >= started:
         return State("stopping", attempt=attempt)
-    return State("starting" if wanted > started or not started else "running", attempt=attempt)
+    return State("starting" if wish_attempt > started or not started else "running", attempt=attempt)
 
 
 def _cancelled(attempt: int) -> State:
@@ -417,9 +417,9 @@ def _read_config(path: str, mtime_ns: int, size: int, inode: int) -> Config:
 def _is_sound_meta(stored: dict) -> bool:
     """Whether everything in a `meta.json` is of its kind; what is missing is so in older ones."""
     kinds = {"name": str, "notes": str, "tags": list, "hidden": bool, "rev": int}
-    found = {key: stored[key] for key in kinds if key in stored}
-    is_typed = all(type(value) is kinds[key] for key, value in found.items())
-    return bool(found) and is_typed and all(isinstance(tag, str) for tag in found.get("tags", []))
+    values = {key: stored[key] for key in kinds if key in stored}
+    is_typed = all(type(value) is kinds[key] for key, value in values.items())
+    return bool(values) and is_typed and all(isinstance(tag, str) for tag in values.get("tags", []))
 
 
 def write_meta(folder: Path, meta: dict) -> None:

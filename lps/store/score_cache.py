@@ -24,24 +24,24 @@ def stamp(run: Run, code: str) -> str:
 
     Time and size of every one: 0 for a missing one.
     """
-    found = hashlib.sha256(code.encode())
+    checksum = hashlib.sha256(code.encode())
     for name in _SOURCES:
         with contextlib.suppress(OSError):
-            found.update(_version(name, os.stat(run.folder / name)))
+            checksum.update(_version(name, os.stat(run.folder / name)))
     with contextlib.suppress(OSError), os.scandir(run.snapshots) as entries:
-        for name, about in sorted((entry.name, entry.stat()) for entry in entries if not entry.name.startswith(".")):
-            found.update(_version(name, about))
-    return found.hexdigest()
+        for name, status in sorted((entry.name, entry.stat()) for entry in entries if not entry.name.startswith(".")):
+            checksum.update(_version(name, status))
+    return checksum.hexdigest()
 
 
-def _version(name: str, about: os.stat_result) -> bytes:
-    return f"{name} {about.st_mtime_ns} {about.st_size}\n".encode()
+def _version(name: str, status: os.stat_result) -> bytes:
+    return f"{name} {status.st_mtime_ns} {status.st_size}\n".encode()
 
 
 def read_scores(run: Run, stamp: str, how: tuple[str, ...]) -> dict | None:
     """What was kept of `run`, scored `how`, when its files had this `stamp`; None without."""
-    kept = _entries(run, stamp).get(" ".join(how))
-    return kept if isinstance(kept, dict) else None
+    scores = _entries(run, stamp).get(" ".join(how))
+    return scores if isinstance(scores, dict) else None
 
 
 def store_scores(run: Run, stamp: str, how: tuple[str, ...], values: Mapping[str, object]) -> None:
@@ -68,7 +68,7 @@ def _entries(run: Run, stamp: str) -> dict:
 
 def digest_of(*paths: Path) -> str:
     """A short name of what stands in these source files."""
-    found = hashlib.sha256()
+    checksum = hashlib.sha256()
     for path in paths:
-        found.update(path.read_bytes())
-    return found.hexdigest()
+        checksum.update(path.read_bytes())
+    return checksum.hexdigest()

@@ -107,11 +107,11 @@ def read_snapshot(folder: Path, epoch: int, thinned: bool = False) -> Snapshot:
     required = ("predicted", "confidence", "features", "feature_index")
     path = folder / f"epoch-{epoch:04d}.npz"
     few = ("features", "feature_index") if thinned else ()
-    found = Snapshot(**read_arrays(path, required, optional=("test_predicted",), thinned=few))
-    pairs = ((found.predicted, found.confidence), (found.features, found.feature_index))
-    if any(len(one) != len(other) for one, other in pairs):
+    snapshot = Snapshot(**read_arrays(path, required, optional=("test_predicted",), thinned=few))
+    pairs = ((snapshot.predicted, snapshot.confidence), (snapshot.features, snapshot.feature_index))
+    if any(len(first) != len(second) for first, second in pairs):
         raise UserError(path.name, "is damaged (its arrays are inconsistent)")
-    return found
+    return snapshot
 
 
 def _kept_rows(count: int, width: int = 1) -> np.ndarray | None:
@@ -126,7 +126,7 @@ def _kept_rows(count: int, width: int = 1) -> np.ndarray | None:
 def snapshot_epochs(folder: Path) -> list[int]:
     """The epochs that have a snapshot, ascending."""
     names = (NAME.fullmatch(path.name) for path in folder.glob("epoch-*.npz"))
-    return sorted(epoch for found in names if found and (epoch := int(found[1])) <= MOST_EPOCHS)
+    return sorted(epoch for match in names if match and (epoch := int(match[1])) <= MOST_EPOCHS)
 
 
 def check_ids(name: str, predicted: np.ndarray, ids: np.ndarray, classes: Classes, images: str = "unlabeled") -> None:
@@ -138,8 +138,8 @@ def check_ids(name: str, predicted: np.ndarray, ids: np.ndarray, classes: Classe
         raise UserError(name, f"does not have one class id for each of the {len(ids)} {images} images")
     most = max(_MOST_IDS, classes.total)
     if len(predicted) and not 0 <= predicted.min() <= predicted.max() < most:
-        found = f"{predicted.min()} to {predicted.max()}"
-        raise UserError(name, f"has class ids from {found}; expected 0 to {most - 1}")
+        value_range = f"{predicted.min()} to {predicted.max()}"
+        raise UserError(name, f"has class ids from {value_range}; expected 0 to {most - 1}")
 
 
 def stored_epochs(run: Run) -> list[int]:
@@ -165,19 +165,19 @@ def read_arrays(path: Path, names, optional=(), thinned: Sequence[str] = ()) -> 
     versions have fewer arrays; of one of a later version no more than its number is read.
     """
     with _opened(path) as stored:
-        wanted = [*names, *(name for name in optional if name in stored.names)]
+        array_names = [*names, *(name for name in optional if name in stored.names)]
         rows = None
         if thinned:
             shape = stored.head(thinned[0]).shape
             rows = _kept_rows(shape[0], math.prod(shape[1:]))
         size = 0
-        for name in wanted:
+        for name in array_names:
             own = _check_head(path.name, name, stored.head(name))
             size += own if rows is None or name not in thinned else own * len(rows) // shape[0]
         if size > MOST_ARRAYS:
             most = f"expected at most {MOST_ARRAYS >> 20} MB"
             raise UserError(path.name, f"takes {size / 2**20:,.0f} MB of memory; {most}")
-        arrays = {name: stored.read(name) for name in wanted if rows is None or name not in thinned}
+        arrays = {name: stored.read(name) for name in array_names if rows is None or name not in thinned}
         if rows is not None:
             arrays |= {name: stored.rows(name, rows) for name in thinned}
     return arrays
@@ -237,9 +237,14 @@ def _check_split(arrays: dict[str, np.ndarray]) -> None:
     """Raises `UserError` for numbers that no split has."""
     images, classes = len(arrays["targets"]), len(arrays["class_order"])
     ids = [arrays[name] for name in ("labeled", "unlabeled", "test", "validation", "confirmed") if name in arrays]
-    held = [(each, 0, images) for each in ids] + [(arrays["class_order"], 0, classes), (arrays["targets"], -1, classes)]
-    held += [(arrays[name].reshape(1), 1, MOST_CLASSES + 1) for name in ("seen", "total") if name in arrays]
-    is_outside = any(len(values) and not (least <= values.min() and values.max() < end) for values, least, end in held)
+    checks = [(ids_of_part, 0, images) for ids_of_part in ids] + [
+        (arrays["class_order"], 0, classes),
+        (arrays["targets"], -1, classes),
+    ]
+    checks += [(arrays[name].reshape(1), 1, MOST_CLASSES + 1) for name in ("seen", "total") if name in arrays]
+    is_outside = any(
+        len(values) and not (least <= values.min() and values.max() < end) for values, least, end in checks
+    )
     names = len(arrays["class_names"])
     seen, total = int(arrays["seen"]), int(arrays.get("total", names))  # a model may look for fewer than there are
     if is_outside or not classes <= names <= max(classes, total) or seen > total:

@@ -43,10 +43,10 @@ def write(folder: Path, images: Images, split: Split) -> None:
     scale = min(1.0, SIDE / max(height, width))
     size = max(1, round(width * scale)), max(1, round(height * scale))
     sheet = Image.new("RGB", (ACROSS * size[0], -(-len(ids) // ACROSS) * size[1]))
-    for place, image in enumerate(ids.tolist()):
+    for position, image in enumerate(ids.tolist()):
         tile = as_image(images.pixels[image])
         tile = tile if tile.size == size else tile.resize(size, Image.Resampling.LANCZOS)
-        sheet.paste(tile, (place % ACROSS * size[0], place // ACROSS * size[1]))
+        sheet.paste(tile, (position % ACROSS * size[0], position // ACROSS * size[1]))
     out = io.BytesIO()
     sheet.save(out, "WEBP", quality=_QUALITY, method=6)
     write_whole(folder / FILE, out.getvalue())
@@ -67,7 +67,9 @@ def read_thumbnails(run: Run, split: Split, targets: np.ndarray) -> Images:
     pixels = np.full((len(targets), *tiles.shape[1:]), _GREY, np.uint8)
     pixels[split.training] = tiles
     labels = np.where(targets < 0, -1, split.class_order[targets])
-    names = tuple(split.class_names[place] for place in np.argsort(split.class_order[: len(split.class_names)]))
+    names = tuple(
+        split.class_names[class_index] for class_index in np.argsort(split.class_order[: len(split.class_names)])
+    )
     return Images(pixels, labels, names, num_test=len(split.test))
 
 

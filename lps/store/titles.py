@@ -67,11 +67,11 @@ def without_paths(words: Sequence[str]) -> list[str]:
     return [word for word in words if not set("/\\") & set(word)]
 
 
-def changed_settings(run: Run, beside: Sequence[Run] = ()) -> list[str]:
+def changed_settings(run: Run, compared_runs: Sequence[Run] = ()) -> list[str]:
     """The settings of a run that differ from the defaults of its method and data set, those of the method first.
 
-    They are words such as "margin scale 5". What all runs `beside` it share is left out. Of more than `_MOST_TOLD`
-    settings the others are "…".
+    They are words such as "margin scale 5". What all runs `compared_runs` it share is left out. Of more than
+    `_MOST_TOLD` settings the others are "…".
     """
     config = run.config_if_readable()
     if config is None:
@@ -80,10 +80,18 @@ def changed_settings(run: Run, beside: Sequence[Run] = ()) -> list[str]:
         names = [name for name in config.changed if name not in NOT_NAMED]
     except UserError:  # its data set or method is gone or broken; the run can be read all the same
         return []
-    others = [known for other in beside if other.id != run.id and (known := other.config_if_readable())]
-    told = [name for name in names if not others or any(one.get(name) != config.get(name) for one in others)]
-    told.sort(key=lambda name: (name not in config.hyperparameters, not name.startswith("split.")))
-    return [setting_in_words(name, config.get(name)) for name in told[:_MOST_TOLD]] + ["…"] * (len(told) > _MOST_TOLD)
+    other_configs = [
+        other_config
+        for other_run in compared_runs
+        if other_run.id != run.id and (other_config := other_run.config_if_readable())
+    ]
+    changed_names = [
+        name for name in names if not other_configs or any(one.get(name) != config.get(name) for one in other_configs)
+    ]
+    changed_names.sort(key=lambda name: (name not in config.hyperparameters, not name.startswith("split.")))
+    return [setting_in_words(name, config.get(name)) for name in changed_names[:_MOST_TOLD]] + ["…"] * (
+        len(changed_names) > _MOST_TOLD
+    )
 
 
 def setting_in_words(name: str, value: object) -> str:
@@ -100,10 +108,10 @@ def setting_in_words(name: str, value: object) -> str:
 def setting_in_symbols(method: str, name: str, value: object) -> str:
     """A setting as in formulas, "C=10"; in words where its method has no symbol for it."""
     try:
-        known = parameters(method).get(name)
+        documented = parameters(method).get(name)
     except UserError:  # the method is gone
-        known = None
-    sign = known.sign if known else ""
+        documented = None
+    sign = documented.sign if documented else ""
     return f"{sign}={text_of(value)}" if sign else setting_in_words(name, value)
 
 

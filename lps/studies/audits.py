@@ -79,25 +79,25 @@ def looked_at(config: Config) -> Config:
 
     Coloured pictures without start weights of their own are looked at with the backbone that is shipped.
     """
-    own = background_jobs.searched(config).flat() | {edit_log.SETTING: edit_log.NOTHING}
+    settings = background_jobs.searched(config).flat() | {edit_log.SETTING: edit_log.NOTHING}
     has_none = config.network_start in ("simclr", "random")
-    return configure(own | (_SHIPPED if has_none and config.views in _COLOURED else {}))
+    return configure(settings | (_SHIPPED if has_none and config.views in _COLOURED else {}))
 
 
 def path_of(config: Config, root: Path) -> Path:
     """Where the findings are kept below the folder of the runs; another place once the data set's files change."""
-    looked = looked_at(config)
-    moment = sources.stamp(looked.dataset, looked.dataset_path)
-    text = background_jobs.settings_text(looked) + repr(moment)
-    return Path(root) / FOLDER / f"{looked.dataset}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+    undecided = looked_at(config)
+    moment = sources.stamp(undecided.dataset, undecided.dataset_path)
+    text = background_jobs.settings_text(undecided) + repr(moment)
+    return Path(root) / FOLDER / f"{undecided.dataset}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 
 
 def begin(config: Config, root: Path) -> None:
     """Look in the background; does nothing where that is done or under way. Raises `UserError`."""
-    looked = looked_at(config)
-    asked = cli_args.words(seed=looked.seed, set=background_jobs.asked_of(looked))
-    words = (looked.dataset, "--runs", str(root.resolve()), *asked)
-    background_jobs.begin(path_of(config, root), background_jobs.subject_of(looked), "audit", "--begun", *words)
+    undecided = looked_at(config)
+    search_options = cli_args.words(seed=undecided.seed, set=background_jobs.asked_of(undecided))
+    words = (undecided.dataset, "--runs", str(root.resolve()), *search_options)
+    background_jobs.begin(path_of(config, root), background_jobs.subject_of(undecided), "audit", "--begun", *words)
 
 
 def read_findings(path: Path) -> Audited | None:
@@ -123,15 +123,15 @@ def read_findings(path: Path) -> Audited | None:
 
 def _finding(stored: dict) -> Doubt:
     """Raises `ValueError` and its like for what is none."""
-    found = Doubt(**stored | {"pictures": tuple(stored["pictures"]), "parts": tuple(stored["parts"])})
-    texts = (found.label, found.other, *found.parts)
-    is_whole = found.pictures and all(type(key) in (str, int) for key in found.pictures)
-    if found.kind not in KINDS or not is_whole or not all(isinstance(text, str) for text in texts):
+    finding = Doubt(**stored | {"pictures": tuple(stored["pictures"]), "parts": tuple(stored["parts"])})
+    texts = (finding.label, finding.other, *finding.parts)
+    is_whole = finding.pictures and all(type(key) in (str, int) for key in finding.pictures)
+    if finding.kind not in KINDS or not is_whole or not all(isinstance(text, str) for text in texts):
         raise ValueError("not a finding")
-    is_number = type(found.score) in (int, float) and abs(found.score) < _LARGEST_SCORE
-    if not is_number or type(found.labels) is not int:
+    is_number = type(finding.score) in (int, float) and abs(finding.score) < _LARGEST_SCORE
+    if not is_number or type(finding.labels) is not int:
         raise ValueError("not a number")
-    return found
+    return finding
 
 
 def write(path: Path, audited: Audited) -> None:
@@ -161,23 +161,23 @@ def kept_of(finding: Doubt) -> Key:
     return finding.pictures[-1 if "test" in finding.parts else 0]
 
 
-def is_open(finding: Doubt, said: Decided) -> bool:
+def is_open(finding: Doubt, decisions: Decided) -> bool:
     """Whether nothing was decided that answers the finding."""
-    if all((finding.kind, key) in said.ignored for key in finding.pictures):
+    if all((finding.kind, key) in decisions.ignored for key in finding.pictures):
         return False
-    left = [key for key in finding.pictures if key not in said.left_out]
-    if finding.kind == "label" and left and finding.pictures[0] in said.labels:
+    kept_pictures = [key for key in finding.pictures if key not in decisions.left_out]
+    if finding.kind == "label" and kept_pictures and finding.pictures[0] in decisions.labels:
         return False
-    return len(left) > (1 if finding.kind == "duplicate" else 0)
+    return len(kept_pictures) > (1 if finding.kind == "duplicate" else 0)
 
 
 def decide(config: Config, do: str, pictures: Sequence[Key], *, label: str = "", why: str = "") -> Decided:
     """Record a decision about pictures of `config`; raises `UserError` for pictures and labels that it has not."""
-    looked = looked_at(config)
-    keys, of = sources.origin(looked)
-    images = sources.of(looked)
-    known = set(keys)
-    if lost := [key for key in pictures if key not in known]:
+    undecided = looked_at(config)
+    keys, dataset_name = sources.origin(undecided)
+    images = sources.of(undecided)
+    known_pictures = set(keys)
+    if lost := [key for key in pictures if key not in known_pictures]:
         named = keys[0] if images.file_names else "the number of an image"
         expected = f"{len(keys):,} pictures; expected one such as {named}"
         raise UserError("pictures", f"{shorten(lost[0])} is not one of its {expected}")
@@ -186,14 +186,20 @@ def decide(config: Config, do: str, pictures: Sequence[Key], *, label: str = "",
     tests = set(keys[len(keys) - images.num_test :])
     if do == "relabel" and label == edit_log.UNKNOWN and tests & set(pictures):
         raise UserError("label", "of a test picture cannot be unknown; leave out the picture instead")
-    left = known - said_of(config).left_out
-    if do == "leave out" and not left - set(pictures):
+    remaining = known_pictures - said_of(config).left_out
+    if do == "leave out" and not remaining - set(pictures):
         raise UserError(
             "pictures",
-            f"cannot all be left out; {counted(len(left), 'picture')} would be removed and none would be left",
+            f"cannot all be left out; {counted(len(remaining), 'picture')} would be removed and none would be left",
         )
     return edit_log.record(
-        looked.dataset, looked.dataset_path, do, list(dict.fromkeys(pictures)), label=label, why=why, of=of
+        undecided.dataset,
+        undecided.dataset_path,
+        do,
+        list(dict.fromkeys(pictures)),
+        label=label,
+        why=why,
+        of=dataset_name,
     )
 
 

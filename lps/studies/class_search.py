@@ -49,51 +49,51 @@ def count_classes(
     seen: int,
     seed: int,
     most: int | None = None,
-    tell: Tell = lambda share, left: None,
+    report: Tell = lambda share, left: None,
 ) -> ClassCount:
     """features: float32 (n, d); labels: int64 (n,), class ids below `seen`, -1 for every image without a label.
 
-    most: the largest total that is tried; None: five times the seen classes, and 20 more than these at least. tell: is
-    told the share that is done and the time left whenever a number has been tried, and may raise to end the search.
+    most: the largest total that is tried; None: five times the seen classes, and 20 more than these at least. report:
+    is told the share that is done and the time left whenever a number has been tried, and may raise to end the search.
     """
     rows = _sample(labels, seed)
     labels = labels[rows]
     points = _in_class_scatter(_principal(unit(features[rows])), labels)
-    known = labels >= 0
+    is_labeled = labels >= 0
     most = min(most or _usual_most(seen), len(points) - 1)
-    found: dict[int, _Scores] = {}
+    scores_by_number: dict[int, _Scores] = {}
     began = time.monotonic()
 
     def score(total: int) -> tuple[float, float]:
         with threadpool_limits(1):
             clusters = kmeans(points, total, seed, _RESTARTS, normalize=False)
-            accuracy = matched_accuracy(clusters[known], labels[known], max(total, seen))
+            accuracy = matched_accuracy(clusters[is_labeled], labels[is_labeled], max(total, seen))
             return accuracy, _silhouette(points, clusters, seed)
 
     def score_all(numbers: list[int], later: int) -> None:
         """later: numbers that will be tried afterwards, about."""
-        todo = [number for number in numbers if number not in found]
-        for place, (number, scores) in enumerate(_side_by_side(score, todo), 1):
-            found[number] = scores
-            done, rest = sum(found), sum(todo[place:]) + later
+        todo = [number for number in numbers if number not in scores_by_number]
+        for index, (number, scores) in enumerate(_side_by_side(score, todo), 1):
+            scores_by_number[number] = scores
+            done, rest = sum(scores_by_number), sum(todo[index:]) + later
             passed = time.monotonic() - began
-            tell(done / (done + rest), Span.about(passed / done * rest, SPREAD))
+            report(done / (done + rest), Span.about(passed / done * rest, SPREAD))
 
     lowest = seen + 1
     planned = _planned(lowest, most)
     later = 0 if len(planned) == most - lowest + 1 else _NEARER * sum(planned) // len(planned)
     score_all(planned, later)
     while True:
-        total = _chosen(found, known.sum())
-        gaps = _between(sorted(found), total)
+        total = _chosen(scores_by_number, is_labeled.sum())
+        gaps = _between(sorted(scores_by_number), total)
         if not gaps:
             break
         score_all(gaps, 0)
     if later:
-        tell(1.0, Span.about(0.0))
-    numbers = tuple(sorted(found))
-    accuracy, silhouette = (tuple(float(found[n][part]) for n in numbers) for part in (0, 1))
-    return ClassCount(numbers, accuracy, silhouette, _tolerance(max(accuracy), known.sum()), int(total), seen)
+        report(1.0, Span.about(0.0))
+    numbers = tuple(sorted(scores_by_number))
+    accuracy, silhouette = (tuple(float(scores_by_number[n][part]) for n in numbers) for part in (0, 1))
+    return ClassCount(numbers, accuracy, silhouette, _tolerance(max(accuracy), is_labeled.sum()), int(total), seen)
 
 
 def _usual_most(seen: int) -> int:
@@ -109,12 +109,12 @@ def _principal(points: np.ndarray) -> np.ndarray:
 
 def _in_class_scatter(points: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Points (n, d) in units of how far labeled ones lie from the mean of their class; as they are where none do."""
-    known = labels >= 0
-    own = points[known].astype(np.float64)
-    classes, place = np.unique(labels[known], return_inverse=True)
-    means = np.stack([own[place == k].mean(axis=0) for k in range(len(classes))])
-    apart = own - means[place]
-    scatter = apart.T @ apart / len(apart)
+    is_labeled = labels >= 0
+    labeled_points = points[is_labeled].astype(np.float64)
+    classes, class_index = np.unique(labels[is_labeled], return_inverse=True)
+    means = np.stack([labeled_points[class_index == k].mean(axis=0) for k in range(len(classes))])
+    deviations = labeled_points - means[class_index]
+    scatter = deviations.T @ deviations / len(deviations)
     usual = np.trace(scatter) / len(scatter)
     if not usual > 0:
         return points
@@ -160,34 +160,36 @@ def _tolerance(best: float, count: int) -> float:
     return math.sqrt(max(best * (1 - best), 0) / max(int(count), 1))
 
 
-def _chosen(found: dict[int, _Scores], count: int) -> int:
+def _chosen(scores_by_number: dict[int, _Scores], count: int) -> int:
     """The number of the best silhouette, NaN being none, among those of as good an accuracy."""
-    best = max(accuracy for accuracy, _ in found.values())
-    equal = [n for n, (accuracy, _) in found.items() if accuracy >= best - _tolerance(best, count)]
-    return max(equal, key=lambda n: (np.nan_to_num(found[n][1], nan=-1.0), n))
+    best = max(accuracy for accuracy, _ in scores_by_number.values())
+    equal = [n for n, (accuracy, _) in scores_by_number.items() if accuracy >= best - _tolerance(best, count)]
+    return max(equal, key=lambda n: (np.nan_to_num(scores_by_number[n][1], nan=-1.0), n))
 
 
-def _between(numbers: list[int], chosen: int) -> list[int]:
-    """Untried numbers half-way to both neighbours of `chosen`, where these are further off than 2 %."""
-    place = numbers.index(chosen)
-    near = max(1, chosen // 50)
-    sides = numbers[max(0, place - 1) : place] + numbers[place + 1 : place + 2]
-    far = [side for side in sides if abs(side - chosen) > near]
-    return [(chosen + side) // 2 if side > chosen else -(-(chosen + side) // 2) for side in far]
+def _between(numbers: list[int], chosen_number: int) -> list[int]:
+    """Untried numbers half-way to both neighbours of `chosen_number`, where these are further off than 2 %."""
+    index = numbers.index(chosen_number)
+    near = max(1, chosen_number // 50)
+    sides = numbers[max(0, index - 1) : index] + numbers[index + 1 : index + 2]
+    distant = [side for side in sides if abs(side - chosen_number) > near]
+    return [
+        (chosen_number + side) // 2 if side > chosen_number else -(-(chosen_number + side) // 2) for side in distant
+    ]
 
 
 def search(
     config: Config,
     root: Path,
     most: int | None,
-    say: Callable[[str], None],
+    report_line: Callable[[str], None],
     is_begun: bool = False,
     show: Show = silent,
 ) -> ClassCount:
     """Count the classes in the features that a run of `config` starts from, and store the result for pages.
 
-    Others see how far it is, and may cancel it. say: is told what a person should know of the result; show: how far it
-    is; is_begun: as in `at_work`. Raises `UserError`, and `Cancelled` where a person wants it to end.
+    Others see how far it is, and may cancel it. report_line: called with notes on the result; show: with the
+    progress; is_begun: as in `at_work`. Raises `UserError`, and `Cancelled` where a person wants it to end.
     """
     config = searched(config)
     split = preflight.check_config(config)
@@ -199,11 +201,11 @@ def search(
         counting = _expected(len(split.training), split.classes.seen, most)
         features, labels, seen = _training_features(config, root, progress, counting)
         if caution := few_labels(int((labels >= 0).sum()), seen):
-            say(caution)
+            report_line(caution)
         progress.tell("count", 0.0, counting)
 
-        def tell(share: float, left: Span) -> None:
-            progress.tell("count", share, left)
+        def tell(share: float, time_left: Span) -> None:
+            progress.tell("count", share, time_left)
             progress.check()
 
         count = count_classes(features, labels, seen, config.seed, most, tell)

@@ -45,22 +45,30 @@ def audit_pictures(config: Config, root: Path, is_begun: bool = False, show: Sho
     return audited
 
 
-def _named(found: Audit, keys: list[Key], names: tuple[str, ...]) -> Audited:
+def _named(audited: Audit, keys: list[Key], names: tuple[str, ...]) -> Audited:
     """The findings with what decisions call their pictures, and with names for classes."""
 
     def called(rows) -> tuple[Key, ...]:
         return tuple(keys[row] for row in rows[:_MEMBERS])
 
-    def duplicates(one: Alike) -> Doubt:
-        return Doubt("duplicate", called(one.pictures), one.worst, one.across, labels=one.labels)
+    def duplicates(duplicate: Alike) -> Doubt:
+        return Doubt(
+            "duplicate", called(duplicate.pictures), duplicate.worst, duplicate.across, labels=duplicate.labels
+        )
 
-    def stranger(one: UnlikelyPicture) -> Doubt:
-        return Doubt("stranger", called([one.picture]), one.score)
+    def stranger(unlikely: UnlikelyPicture) -> Doubt:
+        return Doubt("stranger", called([unlikely.picture]), unlikely.score)
 
-    def denied(one: Denied) -> Doubt:
-        return Doubt("label", called([one.picture]), one.share, label=names[one.label], other=names[one.others])
+    def denied(denied_label: Denied) -> Doubt:
+        return Doubt(
+            "label",
+            called([denied_label.picture]),
+            denied_label.share,
+            label=names[denied_label.label],
+            other=names[denied_label.others],
+        )
 
-    kinds = {"duplicate": found.duplicates, "stranger": found.strangers, "label": found.denied}
+    kinds = {"duplicate": audited.duplicates, "stranger": audited.strangers, "label": audited.denied}
     makers = {"duplicate": duplicates, "stranger": stranger, "label": denied}
-    findings = [makers[kind](one) for kind, ones in kinds.items() for one in ones[:_KEPT]]
-    return Audited(found.count, tuple(findings), {kind: len(ones) for kind, ones in kinds.items()})
+    findings = [makers[kind](item) for kind, ones in kinds.items() for item in ones[:_KEPT]]
+    return Audited(audited.count, tuple(findings), {kind: len(ones) for kind, ones in kinds.items()})

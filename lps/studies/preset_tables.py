@@ -17,14 +17,14 @@ def fill(sheet: PaperTable, scored: Iterable[Scored]) -> dict[tuple[int, int], G
 
     Only runs of one split are averaged: that of most runs of the cell.
     """
-    found: dict[tuple[int, int], list[Scored]] = {}
+    runs_by_cell: dict[tuple[int, int], list[Scored]] = {}
     for member in scored:
-        place = sheet.places.get(identity(member.config))
-        if place is not None:
-            found.setdefault(place, []).append(member)
+        cell = sheet.places.get(identity(member.config))
+        if cell is not None:
+            runs_by_cell.setdefault(cell, []).append(member)
     return {
-        place: Group(sheet.lines[place[0]].label, *run_groups.newest_of_seeds(effects.one_split(members)[0]))
-        for place, members in sorted(found.items())
+        cell: Group(sheet.lines[cell[0]].label, *run_groups.newest_of_seeds(effects.one_split(members)[0]))
+        for cell, members in sorted(runs_by_cell.items())
     }
 
 
@@ -55,8 +55,8 @@ def grid(
     heads = []
     for block in sheet.blocks:
         ratio = block.settings.get("split.labeled_ratio")
-        beside = f"Paper: {block.published}" + (f", {100 * ratio:g} % labels" if ratio else "")
-        heads += [(block.title, (*columns, "n")), (beside, columns)]
+        paper_heading = f"Paper: {block.published}" + (f", {100 * ratio:g} % labels" if ratio else "")
+        heads += [(block.title, (*columns, "n")), (paper_heading, columns)]
     rows = []
     for i, line in enumerate(sheet.lines):
         texts: list[str] = []
@@ -70,12 +70,12 @@ def grid(
     return Grid(first, tuple(heads), tuple(rows), _bold(sheet, groups), tuple(notes(sheet, groups, scoring)))
 
 
-def _ours(group: Group | None, measures: Sequence[str], wanted: int) -> list[str]:
+def _ours(group: Group | None, measures: Sequence[str], num_seeds: int) -> list[str]:
     if group is None:
-        return [_NOTHING] * len(measures) + [f"0/{wanted}"]
+        return [_NOTHING] * len(measures) + [f"0/{num_seeds}"]
     done = len(group.members)
     return [score_tables.cell(group, measure) for measure in measures] + [
-        str(done) if done >= wanted else f"{done}/{wanted}"
+        str(done) if done >= num_seeds else f"{done}/{num_seeds}"
     ]
 
 
@@ -88,23 +88,23 @@ def _theirs(row: paper.Row | None, measures: Sequence[str]) -> list[str]:
 def named_groups(sheet: PaperTable, groups: Mapping[tuple[int, int], Group]) -> list[Group]:
     """The groups of all cells, called by line, section and block where there are several of these."""
     sections, blocks = len({line.section for line in sheet.lines}) > 1, len(sheet.blocks) > 1
-    found = []
+    cell_groups = []
     for (i, k), group in groups.items():
         words = [group.label, sheet.lines[i].section * sections, sheet.blocks[k].title * blocks]
-        found.append(replace(group, label=", ".join(filter(None, words))))
-    return found
+        cell_groups.append(replace(group, label=", ".join(filter(None, words))))
+    return cell_groups
 
 
 def _bold(sheet: PaperTable, groups: Mapping[tuple[int, int], Group]) -> frozenset:
     """(row, cell) of what `differences.best` finds among our numbers within a section."""
-    measures, found = sheet.preset.measures, set()
+    measures, bold_cells = sheet.preset.measures, set()
     width = 2 * len(measures) + 1
     for section in dict.fromkeys(line.section for line in sheet.lines):
         for k in range(len(sheet.blocks)):
             rows = [i for i, line in enumerate(sheet.lines) if line.section == section and (i, k) in groups]
             winners = differences.best([groups[i, k] for i in rows])
-            found |= {(rows[i], k * width + measures.index(m)) for i, m in winners if m in measures}
-    return frozenset(found)
+            bold_cells |= {(rows[i], k * width + measures.index(m)) for i, m in winners if m in measures}
+    return frozenset(bold_cells)
 
 
 def notes(sheet: PaperTable, groups: Mapping, scoring: Sequence[str] = ("orca", "last")) -> list[str]:
@@ -112,19 +112,19 @@ def notes(sheet: PaperTable, groups: Mapping, scoring: Sequence[str] = ("orca", 
     seeds = len(sheet.asked.seeds)
     done = sum(len(group.members) for group in groups.values())
     runs = counted(len(sheet.all_cells) * seeds, "run")
-    said = [f"mean ± sample standard deviation over n seeds, percent; {done} of {runs}"]
+    lines = [f"mean ± sample standard deviation over n seeds, percent; {done} of {runs}"]
     if len(groups) > 1:
-        said.append(differences.ABOUT_BOLD if _bold(sheet, groups) else differences.ABOUT_NO_BOLD)
+        lines.append(differences.ABOUT_BOLD if _bold(sheet, groups) else differences.ABOUT_NO_BOLD)
     if any(group.seen_is_matched for group in groups.values()) and "seen" in sheet.preset.measures:
-        said.append("* seen accuracy after matching ids to classes; without a star it is plain agreement")
+        lines.append("* seen accuracy after matching ids to classes; without a star it is plain agreement")
     if any(group.is_clustered_apart for group in groups.values()):
-        said.append(run_scores.ABOUT_CLUSTERED_APART)
-    said.append("the paper's numbers are means of three runs without standard deviations")
-    said += _incomparable(sheet, scoring)
-    said += score_tables.notes_on_labels({_name(cell): cell.config for cell in sheet.all_cells})
+        lines.append(run_scores.ABOUT_CLUSTERED_APART)
+    lines.append("the paper's numbers are means of three runs without standard deviations")
+    lines += _incomparable(sheet, scoring)
+    lines += score_tables.notes_on_labels({_name(cell): cell.config for cell in sheet.all_cells})
     if any(cell.row is not None and paper.doubts(cell.row) for cell in sheet.all_cells):
-        said.append("† the paper's three numbers are inconsistent or duplicated (see Compare)")
-    return said
+        lines.append("† the paper's three numbers are inconsistent or duplicated (see Compare)")
+    return lines
 
 
 def _name(cell: Cell) -> str:
@@ -139,11 +139,11 @@ def _incomparable(sheet: PaperTable, scoring: Sequence[str]) -> list[str]:
             protocol, select, *images = scoring
             _, why = paper.counterpart(cell.config, protocol, select, images=images[0] if images else "unlabeled")
             reasons[_name(cell)] = why
-    told = [why for why in reasons.values() if why]
-    if not told:
+    distinct = [why for why in reasons.values() if why]
+    if not distinct:
         return []
-    shared = [reason for reason in told[0] if all(reason in why for why in told)]
-    if len(told) == len(reasons) and shared:
+    shared = [reason for reason in distinct[0] if all(reason in why for why in distinct)]
+    if len(distinct) == len(reasons) and shared:
         return [f"not comparable with the paper, whose numbers are only shown for orientation: {'; '.join(shared)}"]
     by_reason: dict[str, list[str]] = {}
     for label, why in reasons.items():
@@ -154,14 +154,14 @@ def _incomparable(sheet: PaperTable, scoring: Sequence[str]) -> list[str]:
 
 def curve(sheet: PaperTable, groups: Mapping[tuple[int, int], Group], block: int) -> tuple[dict, dict]:
     """(value -> runs, value -> the paper's line) of a preset with a `setting`, in one block."""
-    ours, theirs = {}, {}
+    our_runs, theirs = {}, {}
     for i, value in enumerate(positions(sheet)):
         row = sheet.cells[i][block].row
         if (i, block) in groups:
-            ours[value] = groups[i, block]
+            our_runs[value] = groups[i, block]
         if row is not None:
             theirs[value] = row
-    return ours, theirs
+    return our_runs, theirs
 
 
 def positions(sheet: PaperTable) -> list[float]:
@@ -178,10 +178,10 @@ def positions(sheet: PaperTable) -> list[float]:
 def latex(grid: Grid, caption: str = "") -> str:
     """A booktabs table; needs nothing but that package. caption: a comment above it."""
     heads, rows = [("", 1), *((tables.latex(words), len(columns)) for words, columns in grid.heads)], {}
-    for place, (section, label, cells) in enumerate(grid.rows):
-        shown = [tables.latex(text) for text in cells]
-        shown = [f"\\textbf{{{text}}}" if (place, k) in grid.bold else text for k, text in enumerate(shown)]
-        rows.setdefault(section, []).append(tables.latex_row([tables.latex(label), *shown]))
+    for row, (section, label, cells) in enumerate(grid.rows):
+        texts = [tables.latex(text) for text in cells]
+        texts = [f"\\textbf{{{text}}}" if (row, k) in grid.bold else text for k, text in enumerate(texts)]
+        rows.setdefault(section, []).append(tables.latex_row([tables.latex(label), *texts]))
     width = sum(width for _, width in heads)
     for section in filter(None, rows):
         over_all = tables.latex_span(f"\\emph{{{tables.latex(section)}}}", width, "l")
@@ -200,21 +200,25 @@ _CSV_HEAD = ("preset", "scale", "section", "line", "dataset", "labeled_ratio", "
 def csv_rows(sheet: PaperTable, groups: Mapping[tuple[int, int], Group]) -> list[list[str]]:
     """The table as one row for each number, fractions, beside the paper's; the heads first."""
     rows = [[*_CSV_HEAD, "paper_dataset", "paper", "against", "pairs", *score_tables.DIFFERENCE_CSV]]
-    held, places = differences.hold(named_groups(sheet, groups)), list(groups)
+    comparison, cells = differences.hold(named_groups(sheet, groups)), list(groups)
     for i, line in enumerate(sheet.lines):
         for k, block in enumerate(sheet.blocks):
             cell, group = sheet.cells[i][k], groups.get((i, k))
             for measure in sheet.preset.measures:
-                about = [sheet.preset.name, sheet.asked.scale, line.section, line.label, block.dataset]
-                about += [f"{cell.config.split_labeled_ratio:g}", measure]
+                facts = [sheet.preset.name, sheet.asked.scale, line.section, line.label, block.dataset]
+                facts += [f"{cell.config.split_labeled_ratio:g}", measure]
                 numbers = [group.mean(measure), group.std(measure)] if group else [math.nan, math.nan]
                 seeds = [member.config.seed for member in group.members] if group else []
                 theirs = getattr(cell.row, measure) if cell.row is not None else None
-                shown = ["" if math.isnan(number) else f"{number:.6g}" for number in numbers]
+                values = ["" if math.isnan(number) else f"{number:.6g}" for number in numbers]
                 published = "" if theirs is None else f"{theirs / 100:.6g}"
                 more = [str(len(seeds)), " ".join(map(str, seeds)), block.published, published]
-                difference = held.found.get((places.index((i, k)), measure)) if group else None
-                other = [held.references[places.index((i, k))].label, str(difference.pairs)] if difference else ["", ""]
-                more += [tables.line_cell(text) for text in other] + score_tables.difference_csv(difference)
-                rows.append([tables.line_cell(text) for text in about] + shown + more)
+                difference = comparison.found.get((cells.index((i, k)), measure)) if group else None
+                reference = (
+                    [comparison.references[cells.index((i, k))].label, str(difference.pairs)]
+                    if difference
+                    else ["", ""]
+                )
+                more += [tables.line_cell(text) for text in reference] + score_tables.difference_csv(difference)
+                rows.append([tables.line_cell(text) for text in facts] + values + more)
     return rows

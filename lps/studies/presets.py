@@ -77,9 +77,9 @@ class Preset:
         """The columns at a scale; on digits beside the paper's first data set."""
         if scale not in SCALES:
             raise UserError("scale", f"{shorten(scale)} is not one of {', '.join(SCALES)}")
-        own = [(DEMO, self.datasets[0])] if scale == "demo" else [(name, name) for name in self.datasets]
+        pairs = [(DEMO, self.datasets[0])] if scale == "demo" else [(name, name) for name in self.datasets]
         found = []
-        for name, published in own:
+        for name, published in pairs:
             title = paper.DATASETS.get(name, name)
             ratios = (_TENTH, _HALF) if self.by_ratio else ({},)
             for ratio in ratios:
@@ -122,7 +122,7 @@ def _ablation() -> tuple[Line, ...]:
         "w/o R_Entropy": {"entropy_weight": 0.0},
         "LPS": {},
     }
-    return tuple(Line(label, _HALF | own, "table4_ablation", label) for label, own in without.items())
+    return tuple(Line(label, _HALF | settings, "table4_ablation", label) for label, settings in without.items())
 
 
 def _curve(setting: str, values: Iterable[str], table: str) -> tuple[Line, ...]:
@@ -130,19 +130,21 @@ def _curve(setting: str, values: Iterable[str], table: str) -> tuple[Line, ...]:
 
 
 def _ratios() -> tuple[Line, ...]:
-    own = {0.1: _MAIN, 0.3: "", 0.5: _MAIN, 0.7: "", 0.9: ""}
-    return tuple(Line(f"{100 * value:g} %", {"split.labeled_ratio": value}, own[value]) for value in own)
+    ratio_sources = {0.1: _MAIN, 0.3: "", 0.5: _MAIN, 0.7: "", 0.9: ""}
+    return tuple(
+        Line(f"{100 * value:g} %", {"split.labeled_ratio": value}, ratio_sources[value]) for value in ratio_sources
+    )
 
 
 def _novel(scale: str) -> tuple[Line, ...]:
     """Lines by number of novel classes; a half of all is said by none, so that it is the run of the other presets."""
     total = 10 if scale == "demo" else 100
     shares = (0.2, 0.3, 0.5, 0.7, 0.8)
-    found = []
+    lines = []
     for share in shares:
         seen = None if share == 0.5 else total - round(share * total)
-        found.append(Line(str(round(share * total)), _HALF | {"split.num_seen": seen}, _MAIN if seen is None else ""))
-    return tuple(found)
+        lines.append(Line(str(round(share * total)), _HALF | {"split.num_seen": seen}, _MAIN if seen is None else ""))
+    return tuple(lines)
 
 
 _HALF_LABELED = "LPS with half of the labels."
@@ -209,24 +211,24 @@ class PresetRequest:
 
     def command(self, name: str = "") -> str:
         """The command that starts it."""
-        about = {"preset": self.preset, "scale": self.scale, "seeds": cli_args.listed(self.seeds)}
+        options = {"preset": self.preset, "scale": self.scale, "seeds": cli_args.listed(self.seeds)}
         more = {"dataset": cli_args.listed(self.datasets), "set": self.fixed, "name": name != self.name and name}
-        return cli_args.command("sweep", **about, **more)
+        return cli_args.command("sweep", **options, **more)
 
 
-def from_kept(kept: Mapping) -> PresetRequest | None:
+def from_kept(record: Mapping) -> PresetRequest | None:
     """What `PresetRequest.kept` has kept; None where it is something else or damaged."""
-    stored = kept.get("preset")
+    stored = record.get("preset")
     if not isinstance(stored, dict):
         return None
     try:
         fixed = {str(key): str(text) for key, text in stored["fixed"].items()}
         seeds = tuple(int(seed) for seed in stored["seeds"])
-        asked = PresetRequest(stored["preset"], stored["scale"], seeds, tuple(map(str, stored["datasets"])), fixed)
-        sheet(asked)
+        request = PresetRequest(stored["preset"], stored["scale"], seeds, tuple(map(str, stored["datasets"])), fixed)
+        sheet(request)
     except (KeyError, TypeError, ValueError, AttributeError):  # a UserError is a ValueError
         return None
-    return asked
+    return request
 
 
 def preset(name: str) -> Preset:
@@ -289,38 +291,42 @@ class PaperTable:
         return found
 
 
-def sheet(asked: PresetRequest) -> PaperTable:
+def sheet(request: PresetRequest) -> PaperTable:
     """The table that was asked for, every config checked; raises `UserError`."""
-    chosen = preset(asked.preset)
-    blocks = chosen.blocks(asked.scale)
-    lines = _novel(asked.scale) if chosen.name == "novel" else chosen.lines
-    known = list(dict.fromkeys(block.dataset for block in blocks))
-    for name in asked.datasets:
-        if name not in known:
-            raise UserError("dataset", f"{shorten(name)} is not in {chosen.name} at this scale; choices: "
-                              f"{', '.join(known)}")  # fmt: skip
-    if not asked.seeds or len(set(asked.seeds)) < len(asked.seeds):
-        raise UserError("seeds", f"{', '.join(map(str, asked.seeds)) or 'none'}: expected at least one seed, each once")
-    for seed in asked.seeds:
+    chosen_preset = preset(request.preset)
+    blocks = chosen_preset.blocks(request.scale)
+    lines = _novel(request.scale) if chosen_preset.name == "novel" else chosen_preset.lines
+    datasets = list(dict.fromkeys(block.dataset for block in blocks))
+    for name in request.datasets:
+        if name not in datasets:
+            raise UserError("dataset", f"{shorten(name)} is not in {chosen_preset.name} at this scale; choices: "
+                              f"{', '.join(datasets)}")  # fmt: skip
+    if not request.seeds or len(set(request.seeds)) < len(request.seeds):
+        raise UserError(
+            "seeds", f"{', '.join(map(str, request.seeds)) or 'none'}: expected at least one seed, each once"
+        )
+    for seed in request.seeds:
         protocol_parameters()["seed"].check(seed)
-    blocks = tuple(block for block in blocks if not asked.datasets or block.dataset in asked.datasets)
-    _check_fixed(asked, lines, blocks)
+    blocks = tuple(block for block in blocks if not request.datasets or block.dataset in request.datasets)
+    _check_fixed(request, lines, blocks)
     owner = _path_owner(blocks)
-    cells = tuple(tuple(_cell(asked, line, block, owner) for block in blocks) for line in lines)
-    return PaperTable(asked, chosen, lines, blocks, cells)
+    cells = tuple(tuple(_cell(request, line, block, owner) for block in blocks) for line in lines)
+    return PaperTable(request, chosen_preset, lines, blocks, cells)
 
 
-def _check_fixed(asked: PresetRequest, lines: Sequence[Line], blocks: Sequence[Block]) -> None:
+def _check_fixed(request: PresetRequest, lines: Sequence[Line], blocks: Sequence[Block]) -> None:
     """What is set for all runs is a setting of one of the methods and nothing that the table itself varies."""
-    own = {key for line in lines for key in line.settings} | {key for block in blocks for key in block.settings}
-    known = {key: None for line in lines for key in parameters(str(line.settings.get("method", "lps")))}
-    for name in asked.fixed:
+    varied_keys = {key for line in lines for key in line.settings} | {key for block in blocks for key in block.settings}
+    known_keys = {key: None for line in lines for key in parameters(str(line.settings.get("method", "lps")))}
+    for name in request.fixed:
         if name in _OUTSIDE:
             raise UserError(name, f"cannot be set by name here; use {_OUTSIDE[name]}")
-        if name in own:
-            raise UserError(name, f"is varied by the preset {asked.preset}; remove it")
-        if name not in known:
-            raise UserError(shorten(name).strip("'\""), f"is not a setting of its methods; choices: {', '.join(known)}")
+        if name in varied_keys:
+            raise UserError(name, f"is varied by the preset {request.preset}; remove it")
+        if name not in known_keys:
+            raise UserError(
+                shorten(name).strip("'\""), f"is not a setting of its methods; choices: {', '.join(known_keys)}"
+            )
         if name == "dataset.path" and _path_owner(blocks) is None:
             raise UserError(name, "applies to one data set; choose it with --dataset")
 
@@ -331,16 +337,16 @@ def _path_owner(blocks: Sequence[Block]) -> str | None:
     return _BY_HAND if _BY_HAND in names else names.pop() if len(names) == 1 else None
 
 
-def _cell(asked: PresetRequest, line: Line, block: Block, path_owner: str | None) -> Cell:
+def _cell(request: PresetRequest, line: Line, block: Block, path_owner: str | None) -> Cell:
     settings = dict(line.settings) | dict(block.settings)
     method = str(settings.get("method", "lps"))
-    known = parameters(method)
+    documented = parameters(method)
     fixed = {
-        name: known[name].parse(text)
-        for name, text in asked.fixed.items()
-        if name in known and (name != "dataset.path" or block.dataset == path_owner)
+        name: documented[name].parse(text)
+        for name, text in request.fixed.items()
+        if name in documented and (name != "dataset.path" or block.dataset == path_owner)
     }
-    config = configure({"dataset": block.dataset, "method": method, "seed": asked.seeds[0]} | fixed | settings)
+    config = configure({"dataset": block.dataset, "method": method, "seed": request.seeds[0]} | fixed | settings)
     return Cell(line, block, config, _published(line, block, config))
 
 
@@ -348,8 +354,8 @@ def _published(line: Line, block: Block, config: Config) -> paper.Row | None:
     if config.rests_on_labels:
         return None
     for row in paper.rows():
-        about = (row.table, row.dataset, row.method, row.value, row.labeled_ratio)
-        if about == (line.table, block.published, line.name, line.value, config.split_labeled_ratio):
+        wanted_cell = (row.table, row.dataset, row.method, row.value, row.labeled_ratio)
+        if wanted_cell == (line.table, block.published, line.name, line.value, config.split_labeled_ratio):
             return row
     return None
 

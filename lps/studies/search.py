@@ -64,9 +64,9 @@ class Request:
         return configure(self.base.flat() | dict(values) | {"seed": seed})
 
     def as_json(self) -> dict:
-        about = {"name": self.name, "objective": self.objective, "space": [item.text for item in self.space]}
-        about |= {"seeds": list(self.seeds), "trials": self.trials, "prune": self.prune}
-        return about | {"sampler_seed": self.sampler_seed, "parallel": self.parallel, "base": self.base.flat()}
+        fields = {"name": self.name, "objective": self.objective, "space": [item.text for item in self.space]}
+        fields |= {"seeds": list(self.seeds), "trials": self.trials, "prune": self.prune}
+        return fields | {"sampler_seed": self.sampler_seed, "parallel": self.parallel, "base": self.base.flat()}
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,9 @@ class Search:
             stored = json.loads(read_small(self.folder / "search.json"))
             versions.check_version("search.json", stored.get("version"))
             base = configure_stored(stored["base"])
-            about = {key: stored[key] for key in ("objective", "trials", "prune", "sampler_seed", "parallel")}
+            fields = {key: stored[key] for key in ("objective", "trials", "prune", "sampler_seed", "parallel")}
             space = read_space(stored["space"], base.method)
-            return checked(Request(self.name, base, space, tuple(stored["seeds"]), **about))
+            return checked(Request(self.name, base, space, tuple(stored["seeds"]), **fields))
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UserError("search", f"{self.name} cannot be read ({str(error)[:200]})") from None
 
@@ -139,16 +139,16 @@ def read_request(
 
     Without a name the search is named after what it searches, so that the same command means the same search.
     """
-    chosen, seed = objective_of(objective), protocol_parameters()["seed"]
-    asked = parse_settings(list(fixed), method)
+    search_objective, seed = objective_of(objective), protocol_parameters()["seed"]
+    fixed_settings = parse_settings(list(fixed), method)
     numbers = tuple(dict.fromkeys(seed.parse(text) for text in seeds.replace(",", " ").split()))
     for key in ("dataset", "method", "seed"):
-        if key in asked:
+        if key in fixed_settings:
             raise UserError(key, f"cannot be set by --set; use --{'seeds' if key == 'seed' else key}")
-    base = configure(asked | {"dataset": dataset, "method": method, "seed": numbers[0] if numbers else 0})
-    base = prepared(base, chosen, "split.validation_ratio" in asked)
+    base = configure(fixed_settings | {"dataset": dataset, "method": method, "seed": numbers[0] if numbers else 0})
+    base = prepared(base, search_objective, "split.validation_ratio" in fixed_settings)
     dimensions = read_space(space, method)
-    both = next((dimension.name for dimension in dimensions if dimension.name in asked), None)
+    both = next((dimension.name for dimension in dimensions if dimension.name in fixed_settings), None)
     if both:
         raise UserError(both, "is both set and searched; choose one")
     request = Request(name, base, dimensions, numbers, objective, **more)
@@ -185,8 +185,10 @@ def check_request(request: Request, judge: Callable[[Config], None] | None = Non
 
 def _digest(request: Request) -> str:
     """The same for the same question, however many trials are asked for."""
-    asked = request.as_json() | {"base": request.base.identifying()}
-    text = json.dumps({key: asked[key] for key in asked if key not in ("name", "trials", "parallel")}, sort_keys=True)
+    question = request.as_json() | {"base": request.base.identifying()}
+    text = json.dumps(
+        {key: question[key] for key in question if key not in ("name", "trials", "parallel")}, sort_keys=True
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:6]
 
 
@@ -201,16 +203,16 @@ def estimate(request: Request, root: Path) -> costs.Span | None:
 
 def list_searches(root: Path) -> list[Search]:
     """Every search beside the runs of `root`, the newest first; raises `UserError` as `list_runs` does."""
-    found = [Search(root / FOLDER / name) for name in subfolders(root / FOLDER) if NAME.fullmatch(name)]
-    return sorted(filter(_begun_at, found), key=lambda search: (-_begun_at(search), search.name))
+    searches = [Search(root / FOLDER / name) for name in subfolders(root / FOLDER) if NAME.fullmatch(name)]
+    return sorted(filter(_begun_at, searches), key=lambda search: (-_begun_at(search), search.name))
 
 
 def find_search(root: Path, name: str) -> Search:
     """The search called `name`; raises `UserError`."""
-    found = list_searches(root)
-    search = next((search for search in found if search.name == name), None)
+    searches = list_searches(root)
+    search = next((search for search in searches if search.name == name), None)
     if search is None:
-        names = ", ".join(search.name for search in found[:20]) or "none yet"
+        names = ", ".join(search.name for search in searches[:20]) or "none yet"
         raise UserError("search", f"{shorten(name)} is not a search in {shown(root)}; choices: {names}")
     return search
 
@@ -236,28 +238,30 @@ def ask(request: Request, root: Path) -> Search:
         disk.make_folder(search.folder.parent)
         disk.make_folder(search.folder)
         with locked(search.folder):
-            kept = {"id": os.urandom(6).hex(), "begun": round(time.time(), 3)}
+            identity_fields = {"id": os.urandom(6).hex(), "begun": round(time.time(), 3)}
             if (search.folder / "search.json").exists():
                 _check_same(search.request(), request)
-                kept = {"id": search.identity, "begun": _begun_at(search)}
-            asked = versions.stamped("search.json", kept | request.as_json())
-            write_json(search.folder / "search.json", asked)
+                identity_fields = {"id": search.identity, "begun": _begun_at(search)}
+            stored_request = versions.stamped("search.json", identity_fields | request.as_json())
+            write_json(search.folder / "search.json", stored_request)
     except OSError as error:
-        said = blocked_by(search.root) or f"{shorten(str(root))} cannot store a search ({error.strerror})"
-        raise UserError("runs", said) from None
+        message = blocked_by(search.root) or f"{shorten(str(root))} cannot store a search ({error.strerror})"
+        raise UserError("runs", message) from None
     return search
 
 
 def _check_same(before: Request, now: Request) -> None:
     """Everything but how much of it is as before."""
-    then, asked = before.as_json(), now.as_json()
+    old_request, new_request = before.as_json(), now.as_json()
     for key in ("objective", "space", "seeds", "prune", "sampler_seed"):
-        if then[key] != asked[key]:
-            what = key.replace("_", " ")
-            raise UserError("name", f"{now.name} is an existing search with another {what}; choose another name")
-    other = next((key for key in then["base"] if then["base"][key] != asked["base"].get(key)), None)
-    if other:
-        raise UserError("name", f"{now.name} is an existing search with another {other}; choose another name")
+        if old_request[key] != new_request[key]:
+            field_name = key.replace("_", " ")
+            raise UserError("name", f"{now.name} is an existing search with another {field_name}; choose another name")
+    changed_key = next(
+        (key for key in old_request["base"] if old_request["base"][key] != new_request["base"].get(key)), None
+    )
+    if changed_key:
+        raise UserError("name", f"{now.name} is an existing search with another {changed_key}; choose another name")
 
 
 def extend(search: Search, trials: int | None = None, parallel: int | None = None) -> Request:

@@ -34,7 +34,7 @@ _HOPELESS = ("diverged", "out_of_memory")  # failures that say something about t
 
 def carry_out(
     search: Search,
-    say: Callable[[str], None] = print,
+    report: Callable[[str], None] = print,
     lock: int | None = None,
     trainer=launcher.TRAINER,
     pause_s: float = _PAUSE_S,
@@ -52,18 +52,18 @@ def carry_out(
         request = search.request()
         if search.journal.exists():  # a killed driver or a full disk may leave a torn last line
             os.truncate(search.journal, end_of_events(search.journal))
-        return Driver(search, request, open_study(search, create=True), say, trainer).drive(pause_s)
+        return Driver(search, request, open_study(search, create=True), report, trainer).drive(pause_s)
     except OSError as error:
         raise UserError("search", f"{search.name} cannot continue ({error.strerror or error})") from None
     finally:
         os.close(held)
 
 
-def begin_here(search: Search, say: Callable[[str], None], lock: int | None = None) -> str:
+def begin_here(search: Search, report: Callable[[str], None], lock: int | None = None) -> str:
     """As `carry_out`, wanted by whoever calls it."""
     if lock is None:
         wish(search, "run")
-    return carry_out(search, say, lock)
+    return carry_out(search, report, lock)
 
 
 @dataclass
@@ -98,9 +98,9 @@ class ActiveTrial:
 class Driver:
     """One process at work on a search whose lock it holds."""
 
-    def __init__(self, search: Search, request: Request, study, say: Callable[[str], None], trainer):
+    def __init__(self, search: Search, request: Request, study, report: Callable[[str], None], trainer):
         self.optuna = load_optuna()
-        self.search, self.request, self.study, self.say, self.trainer = search, request, study, say, trainer
+        self.search, self.request, self.study, self.say, self.trainer = search, request, study, report, trainer
         self.objective: Objective = objective_of(request.objective)
         self.root = search.root
         self.parallel = request.parallel or run_slots.at_once([request.base], self.root)
@@ -137,10 +137,10 @@ class Driver:
 
     def _taken_up(self) -> list[ActiveTrial]:
         """The trials that an earlier driver left under way."""
-        left = [trial for trial in self.study.get_trials(deepcopy=False) if trial.state.name == "RUNNING"]
-        if left:
-            self.say(f"resuming {counted(len(left), 'unfinished trial')}")
-        return [self._course(self._trial_again(frozen)) for frozen in left]
+        running_trials = [trial for trial in self.study.get_trials(deepcopy=False) if trial.state.name == "RUNNING"]
+        if running_trials:
+            self.say(f"resuming {counted(len(running_trials), 'unfinished trial')}")
+        return [self._course(self._trial_again(frozen)) for frozen in running_trials]
 
     def _next(self) -> ActiveTrial:
         """A new trial: the usual settings first, where the space has them, then what the sampler draws."""
@@ -177,19 +177,19 @@ class Driver:
 
     def _begin_run(self, course: ActiveTrial) -> None:
         """Find or make the run of the trial's next seed, and queue it."""
-        place = len(course.finished)
-        config = self.request.config(course.values, self.request.seeds[place])
-        noted = self._frozen(course.trial).user_attrs.get("runs", [])
-        if place < len(noted) and not (self.root / noted[place]).is_dir():
-            raise UserError("run", f"{noted[place]} was deleted")
-        run = Run(self.root / noted[place]) if place < len(noted) else self._equal_run(config)
+        seed_index = len(course.finished)
+        config = self.request.config(course.values, self.request.seeds[seed_index])
+        recorded_runs = self._frozen(course.trial).user_attrs.get("runs", [])
+        if seed_index < len(recorded_runs) and not (self.root / recorded_runs[seed_index]).is_dir():
+            raise UserError("run", f"{recorded_runs[seed_index]} was deleted")
+        run = Run(self.root / recorded_runs[seed_index]) if seed_index < len(recorded_runs) else self._equal_run(config)
         is_own = run is None or self.search.tag in run.meta()["tags"]
         token = f"{self.search.identity}/{self.search.name}/{course.number}/{config.seed}"
 
         def note(runs: list[Run]) -> None:
             runs[0].write_meta(add=[self.search.tag, *([ORACLE_TAG] if self.objective.hidden else [])])
-            if place >= len(noted):
-                course.trial.set_user_attr("runs", [*noted, runs[0].id])
+            if seed_index >= len(recorded_runs):
+                course.trial.set_user_attr("runs", [*recorded_runs, runs[0].id])
             course.take(runs[0], is_own)
 
         order = submit.RunRequest(config, self._title(course, config), token, run)
@@ -197,10 +197,10 @@ class Driver:
 
     def _equal_run(self, config: Config) -> Run | None:
         """A run with these very settings that serves: a finished one, or one of this search that may yet."""
-        wanted = config.to_json()
+        wanted_json = config.to_json()
         for run in list_runs(self.root):
             config = run.config_if_readable()
-            if config is None or config.to_json() != wanted:
+            if config is None or config.to_json() != wanted_json:
                 continue
             state = run.state().name
             if state == "finished" or (self.search.tag in run.meta()["tags"] and state not in ("failed", "crashed")):
@@ -319,7 +319,7 @@ class Driver:
         self.last_failure = reason
         return True
 
-    def _say_end(self, course: ActiveTrial, what: str, reason: str) -> None:
+    def _say_end(self, course: ActiveTrial, outcome: str, reason: str) -> None:
         trials = self.study.get_trials(deepcopy=False)
         ended = sum(trial.state.is_finished() for trial in trials)
         complete = [trial for trial in trials if trial.state.name == "COMPLETE"]
@@ -327,7 +327,7 @@ class Driver:
         words = f", best {best.value:.4f} in trial {best.number}" if best else ""
         why = f" ({shorten(reason, 160)[1:-1]})" if reason else ""
         head = f"[{ended}/{self.request.trials}] trial {course.number}: {in_words(course.values)}"
-        self.say(f"{head}: {what}{why}{words}")
+        self.say(f"{head}: {outcome}{why}{words}")
 
     def _pause(self, courses: list[ActiveTrial]) -> None:
         """Stop the runs under way, with a mark by which the next driver resumes them."""

@@ -79,10 +79,10 @@ def read_results(search: Search, with_importance: bool = True) -> Result:
 
 def _trial(frozen) -> Trial:
     """One of Optuna's as one of ours."""
-    about = frozen.user_attrs
-    runs, reason, shown = about.get("runs", []), about.get("reason", ""), about.get("failed")
+    attributes = frozen.user_attrs
+    runs, reason, shown_error = attributes.get("runs", []), attributes.get("reason", ""), attributes.get("failed")
     names = {"RUNNING": "running", "COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "WAITING": "waiting"}
-    state = "failed" if shown else names[frozen.state.name]
+    state = "failed" if shown_error else names[frozen.state.name]
     course = tuple(sorted(frozen.intermediate_values.items()))
     value = frozen.value if frozen.values and math.isfinite(frozen.value) else None
     if state == "running" and course:
@@ -95,7 +95,7 @@ def _trial(frozen) -> Trial:
         tuple(str(run) for run in runs),
         clean_text(str(reason)),
         course,
-        bool(about.get("usual")),
+        bool(attributes.get("usual")),
     )
 
 
@@ -127,10 +127,10 @@ def _importance(study, result: Result) -> dict[str, float]:
     optuna = load_optuna()
     evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
     try:
-        found = optuna.importance.get_param_importances(study, evaluator=evaluator)
+        importance = optuna.importance.get_param_importances(study, evaluator=evaluator)
     except (ValueError, RuntimeError, ImportError):
         return {}
-    return {name: float(share) for name, share in found.items() if math.isfinite(share)}
+    return {name: float(share) for name, share in importance.items() if math.isfinite(share)}
 
 
 def caution(result: Result) -> str:
@@ -146,12 +146,12 @@ def caution(result: Result) -> str:
 
 def best_so_far(trials: Sequence[Trial]) -> list[float]:
     """The largest value of a finished trial up to each of `trials`, NaN before the first one."""
-    best, found = math.nan, []
+    best, best_values = math.nan, []
     for trial in trials:
         if trial.state == "complete" and not best >= trial.value:
             best = trial.value
-        found.append(best)
-    return found
+        best_values.append(best)
+    return best_values
 
 
 def settings_of(request: Request, trial: Trial) -> dict[str, object]:
@@ -168,5 +168,5 @@ def sweep_name(request: Request) -> str:
 
 def sweep_command(request: Request, trial: Trial, seeds: Sequence[int] = (0, 1, 2)) -> str:
     """The command that runs a trial's settings with several seeds."""
-    about = {"dataset": request.base.dataset, "method": request.base.method, "seeds": cli_args.listed(seeds)}
-    return cli_args.command("sweep", **about, name=sweep_name(request), set=settings_of(request, trial))
+    options = {"dataset": request.base.dataset, "method": request.base.method, "seeds": cli_args.listed(seeds)}
+    return cli_args.command("sweep", **options, name=sweep_name(request), set=settings_of(request, trial))

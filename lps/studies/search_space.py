@@ -51,16 +51,16 @@ def can_be_searched(name: str) -> bool:
 
 def read_space(texts: Sequence[str], method: str) -> tuple[Dimension, ...]:
     """The dimensions of what was typed, NAME=... each; raises `UserError`."""
-    found = tuple(read_dimension(text, method) for text in texts)
-    names = [dimension.name for dimension in found]
-    if not found:
+    dimensions = tuple(read_dimension(text, method) for text in texts)
+    names = [dimension.name for dimension in dimensions]
+    if not dimensions:
         raise UserError("space", f"is empty; {_HELP}, as in margin_scale=1..10")
-    if len(found) > _MOST_DIMENSIONS:
-        raise UserError("space", f"{len(found)} settings are more than {_MOST_DIMENSIONS}; remove some")
+    if len(dimensions) > _MOST_DIMENSIONS:
+        raise UserError("space", f"{len(dimensions)} settings are more than {_MOST_DIMENSIONS}; remove some")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
         raise UserError(twice, "is searched twice; choose one range")
-    return found
+    return dimensions
 
 
 def read_dimension(text: str, method: str) -> Dimension:
@@ -77,12 +77,12 @@ def read_dimension(text: str, method: str) -> Dimension:
 
 
 def _searched(name: str, method: str) -> Parameter:
-    known = {key: parameter for key, parameter in parameters(method).items() if can_be_searched(key)}
-    if name in known:
-        return known[name]
+    searchable = {key: parameter for key, parameter in parameters(method).items() if can_be_searched(key)}
+    if name in searchable:
+        return searchable[name]
     if name in parameters(method):
         raise UserError(name, "cannot be searched: runs that differ in it do not compare; use --set")
-    raise UserError(shorten(name).strip("'\""), f"is not a setting of {method}; choices: {', '.join(known)}")
+    raise UserError(shorten(name).strip("'\""), f"is not a setting of {method}; choices: {', '.join(searchable)}")
 
 
 def _of_choices(parameter: Parameter, values: str) -> Dimension:

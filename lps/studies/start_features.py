@@ -39,22 +39,22 @@ def start_features(
     if config.network_start in start_weights.ELSEWHERE:
         print(start_weights.load(config, backbone), file=sys.stderr, flush=True)
     elif config.network_start == "simclr" and config.pretrain_epochs:
-        told = _Speed(progress, "pretrain", afterwards)
-        path = pretrain_alone(config, Path(root) / ".pretrained", report=told, should_stop=progress.should_stop)
+        speed = _Speed(progress, "pretrain", afterwards)
+        path = pretrain_alone(config, Path(root) / ".pretrained", report=speed, should_stop=progress.should_stop)
         progress.check()
         backbone.load_state_dict(checkpoints.load(path.parent, path.stem)["backbone"])
-    found = _features(backbone, material.images, config, progress, afterwards)
+    image_features = _features(backbone, material.images, config, progress, afterwards)
     progress.tell(phase, 0.0, afterwards)
-    return found, material
+    return image_features, material
 
 
 def _stored(config: Config, progress: JobProgress, phase: str, afterwards: Span | None) -> np.ndarray:
     """float32 (n, d) from the store, which is made now where it is not there yet and stays for runs."""
     speed = _Speed(progress, "features", afterwards)
-    found = features.plain(config, speed, progress.should_stop)
+    stored = features.plain(config, speed, progress.should_stop)
     progress.check()
     progress.tell(phase, 0.0, afterwards)
-    return np.asarray(found, np.float32)
+    return np.asarray(stored, np.float32)
 
 
 def _features(
@@ -80,6 +80,6 @@ class _Speed:
         """done of `total` steps, or pictures."""
         now = time.monotonic()
         began, first = self._first = self._first or (now, done)
-        left = Span.about((now - began) / (done - first) * (total - done), SPREAD) if done > first else None
-        whole = left.plus(self._afterwards) if left and self._afterwards else left
-        self._progress.tell(self._phase, done / max(1, total), whole)
+        phase_left = Span.about((now - began) / (done - first) * (total - done), SPREAD) if done > first else None
+        total_left = phase_left.plus(self._afterwards) if phase_left and self._afterwards else phase_left
+        self._progress.tell(self._phase, done / max(1, total), total_left)

@@ -44,12 +44,12 @@ class SweepSpec:
 
     def command(self, name: str = "") -> str:
         """The command that starts it."""
-        about = {"dataset": self.datasets, "method": self.methods, "seeds": self.seeds}
+        options = {"dataset": self.datasets, "method": self.methods, "seeds": self.seeds}
         varied = {key: ("," if "," not in "".join(texts) else "|").join(texts) for key, texts in self.varied.items()}
-        drawn = {"samples": self.samples, "sample_seed": self.sample_seed} if self.samples else {}
-        more = {"set": self.fixed, "vary": varied, "mode": self.mode != "grid" and self.mode} | drawn
+        sampling = {"samples": self.samples, "sample_seed": self.sample_seed} if self.samples else {}
+        more = {"set": self.fixed, "vary": varied, "mode": self.mode != "grid" and self.mode} | sampling
         return cli_args.command(
-            "sweep", **{key: cli_args.listed(values) for key, values in about.items()}, **more, name=name
+            "sweep", **{key: cli_args.listed(values) for key, values in options.items()}, **more, name=name
         )
 
 
@@ -64,24 +64,26 @@ def read_layout(
     methods: also "all". A setting that is varied twice has the values of both. more: mode, samples, sample_seed.
     Raises `UserError`.
     """
-    one = assignments(fixed)
+    fixed_settings = assignments(fixed)
     many: dict[str, tuple[str, ...]] = {}
     for name, text in (_assignment(text, "--vary") for text in varied):
         many[name] = many.get(name, ()) + split_values(name, text)
     named = catalog.method_names() if methods.strip() == "all" else _words(methods)
     seed = protocol_parameters()["seed"]
     numbers = tuple(seed.parse(text) for text in _words(seeds))
-    return SweepSpec(tuple(_words(datasets)), tuple(named), numbers, one, many, **more)
+    return SweepSpec(tuple(_words(datasets)), tuple(named), numbers, fixed_settings, many, **more)
 
 
 def assignments(texts: Sequence[str]) -> dict[str, str]:
     """Texts NAME=VALUE by name; raises `UserError`, also for a name that stands there twice."""
-    found: dict[str, str] = {}
+    text_by_name: dict[str, str] = {}
     for name, text in (_assignment(text, "--set") for text in texts):
-        if name in found:
-            raise UserError(name, f"is set twice, to {shorten(found[name])} and to {shorten(text)}; name it once")
-        found[name] = text
-    return found
+        if name in text_by_name:
+            raise UserError(
+                name, f"is set twice, to {shorten(text_by_name[name])} and to {shorten(text)}; name it once"
+            )
+        text_by_name[name] = text
+    return text_by_name
 
 
 def split_values(name: str, text: str) -> tuple[str, ...]:
@@ -127,19 +129,19 @@ def _drawn(varied: Mapping[str, tuple[str, ...]], samples: int, seed: int) -> li
         raise UserError("samples", f"{samples} is not a whole number from 1 to {total}, the size of the grid")
     check_size(samples)
     generator = random.Random(seed)
-    places: dict[int, None] = {}
-    while len(places) < samples:
-        places[generator.randrange(total)] = None
-    return [_at(varied, place) for place in places]
+    positions: dict[int, None] = {}
+    while len(positions) < samples:
+        positions[generator.randrange(total)] = None
+    return [_at(varied, position) for position in positions]
 
 
-def _at(varied: Mapping[str, tuple[str, ...]], place: int) -> dict[str, str]:
-    """The combination that the grid, too large to be written down, has at `place`."""
-    found = {}
+def _at(varied: Mapping[str, tuple[str, ...]], position: int) -> dict[str, str]:
+    """The combination that the grid, too large to be written down, has at `position`."""
+    settings = {}
     for name, values in reversed(varied.items()):
-        place, digit = divmod(place, len(values))
-        found[name] = values[digit]
-    return {name: found[name] for name in varied}
+        position, digit = divmod(position, len(values))
+        settings[name] = values[digit]
+    return {name: settings[name] for name in varied}
 
 
 def _grid_size(varied: Mapping[str, tuple[str, ...]]) -> int:
@@ -153,17 +155,17 @@ def plan_runs(layout: SweepSpec) -> list[Config]:
     that train nothing: it would lay out the same run several times. Raises `UserError`.
     """
     _check_names(layout)
-    chosen = combinations(layout.varied, layout.mode, layout.samples, layout.sample_seed)
-    check_size(len(chosen) * len(layout.seeds) * len(layout.datasets) * len(layout.methods))
-    found: dict[str, Config] = {}
+    settings_of_runs = combinations(layout.varied, layout.mode, layout.samples, layout.sample_seed)
+    check_size(len(settings_of_runs) * len(layout.seeds) * len(layout.datasets) * len(layout.methods))
+    config_by_identity: dict[str, Config] = {}
     for seed, dataset, method in itertools.product(layout.seeds, layout.datasets, layout.methods):
-        known = parameters(method)
-        for texts in ({**layout.fixed, **combination} for combination in chosen):
-            kept = {name: text for name, text in texts.items() if name in layout.fixed or matters(name, method)}
-            values = {name: known[name].parse(text) for name, text in kept.items() if name in known}
+        documented = parameters(method)
+        for texts in ({**layout.fixed, **combination} for combination in settings_of_runs):
+            relevant = {name: text for name, text in texts.items() if name in layout.fixed or matters(name, method)}
+            values = {name: documented[name].parse(text) for name, text in relevant.items() if name in documented}
             config = configure({"dataset": dataset, "method": method, "seed": seed} | values)
-            found.setdefault(config.to_json(), config)
-    return list(found.values())
+            config_by_identity.setdefault(config.to_json(), config)
+    return list(config_by_identity.values())
 
 
 def matters(name: str, method: str) -> bool:
@@ -174,55 +176,61 @@ def matters(name: str, method: str) -> bool:
 
 def redundant(layout: SweepSpec) -> list[str]:
     """A sentence for all that is asked for and makes no run of its own, or one that finds what another one finds."""
-    known = {method: parameters(method) for method in layout.methods}
-    everything = {name: p for method in layout.methods for name, p in known[method].items()}
-    said = []
+    parameters_by_method = {method: parameters(method) for method in layout.methods}
+    everything = {name: p for method in layout.methods for name, p in parameters_by_method[method].items()}
+    sentences = []
     for name, texts in layout.varied.items():
         parsed = [everything[name].parse(text) for text in texts]
-        without = [catalog.method_info(m).title for m in layout.methods if not (name in known[m] and matters(name, m))]
-        switches = {known[m][name].told.needs for m in layout.methods if name in known[m]}
+        without = [
+            catalog.method_info(m).title
+            for m in layout.methods
+            if not (name in parameters_by_method[m] and matters(name, m))
+        ]
+        switches = {parameters_by_method[m][name].told.needs for m in layout.methods if name in parameters_by_method[m]}
         if len(parsed) == 1:
-            said.append(f"{name} has only one value, so it does not vary")
+            sentences.append(f"{name} has only one value, so it does not vary")
         elif layout.mode != "list" and len(set(parsed)) < len(parsed):
-            said.append(f"{name} has a value twice: {', '.join(texts)}; duplicates are ignored")
+            sentences.append(f"{name} has a value twice: {', '.join(texts)}; duplicates are ignored")
         if without and len(parsed) > 1:
-            said.append(f"{name} is not used by {', '.join(without)}: one run for all its values")
+            sentences.append(f"{name} is not used by {', '.join(without)}: one run for all its values")
         for switch in switches if len(parsed) > 1 else ():
             if "false" in (*layout.varied.get(switch, ()), layout.fixed.get(switch)):
-                said.append(f"{name} is not used if {switch} is false: these runs do not differ")
+                sentences.append(f"{name} is not used if {switch} is false: these runs do not differ")
     rows = list(zip(*layout.varied.values())) if layout.mode == "list" else []
     if len(set(rows)) < len(rows):
-        said.append(f"{len(rows) - len(set(rows))} of the {len(rows)} combinations are duplicates")
-    return said + [f"{name} is already {text}" for name, text in layout.fixed.items() if _is_usual(layout, name)]
+        sentences.append(f"{len(rows) - len(set(rows))} of the {len(rows)} combinations are duplicates")
+    return sentences + [f"{name} is already {text}" for name, text in layout.fixed.items() if _is_usual(layout, name)]
 
 
 def _is_usual(layout: SweepSpec, name: str) -> bool:
     """Whether a setting of all runs has the value that it would have without being set, in all of them."""
-    others = {key: text for key, text in layout.fixed.items() if key != name}
+    other_settings = {key: text for key, text in layout.fixed.items() if key != name}
     for dataset, method in itertools.product(layout.datasets, layout.methods):
-        known = parameters(method)
+        documented = parameters(method)
         both = [
-            {key: known[key].parse(text) for key, text in own.items() if key in known} for own in (layout.fixed, others)
+            {key: documented[key].parse(text) for key, text in settings.items() if key in documented}
+            for settings in (layout.fixed, other_settings)
         ]
         try:
-            found = [configure({"dataset": dataset, "method": method} | own).get(name) for own in both]
+            values = [configure({"dataset": dataset, "method": method} | settings).get(name) for settings in both]
         except UserError:  # it is needed
             return False
-        if found[0] != found[1]:
+        if values[0] != values[1]:
             return False
     return True
 
 
 def _check_names(layout: SweepSpec) -> None:
     """Every setting is one of some method, is not asked for by an option of its own, and is either set or varied."""
-    known = {name: None for method in layout.methods for name in parameters(method)}
+    known_names = {name: None for method in layout.methods for name in parameters(method)}
     for name in (*layout.fixed, *layout.varied):
         if name in ASKED_ELSEWHERE:
             raise UserError(name, f"cannot be set or varied by name; use {ASKED_ELSEWHERE[name]}")
-        if name not in known:
+        if name not in known_names:
             methods = ", ".join(layout.methods)
             raise UserError(
-                shorten(name).strip("'\""), f"is not a setting of {methods}; choices: {', '.join(map(str, known))}"
+                shorten(name).strip("'\""),
+                f"is not a setting of {methods}; choices: {', '.join(map(str, known_names))}",
             )
         if name in layout.fixed and name in layout.varied:
             raise UserError(name, "is both set and varied; choose one")

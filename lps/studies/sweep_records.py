@@ -38,11 +38,11 @@ class SweepRecord:
         return PREFIX + self.name
 
 
-def write(root: Path, name: str, asked: Mapping[str, object]) -> None:
+def write(root: Path, name: str, request: Mapping[str, object]) -> None:
     """Keep what was asked for: {"layout": {...}} or {"preset": {...}}, in JSON's own kinds. Raises `OSError`."""
     disk.make_folder(root / _FOLDER)
-    about = {"name": name, "time": round(time.time(), 3), "asked": dict(asked)}
-    write_json(_path(root, name), versions.stamped("sweep", about))
+    record = {"name": name, "time": round(time.time(), 3), "asked": dict(request)}
+    write_json(_path(root, name), versions.stamped("sweep", record))
 
 
 def read_sweep_record(root: Path, name: str) -> tuple[dict, float]:
@@ -52,20 +52,20 @@ def read_sweep_record(root: Path, name: str) -> tuple[dict, float]:
     """
     stored = Run(root / _FOLDER).read_json(_path(root, name).name)
     versions.check_version("sweep", stored.get("version"), f"record of sweep {shorten(name)}")
-    asked, when = stored.get("asked"), stored.get("time")
-    if stored.get("name") != name or not isinstance(asked, dict):
+    request, when = stored.get("asked"), stored.get("time")
+    if stored.get("name") != name or not isinstance(request, dict):
         return {}, 0.0
-    return asked, number(when, 0.0)
+    return request, number(when, 0.0)
 
 
 def known(root: Path) -> list[SweepRecord]:
     """Every sweep that some run here belongs to, the one with the newest run first."""
-    found: dict[str, list[Run]] = {}
+    runs_by_tag: dict[str, list[Run]] = {}
     for run in list_runs(root):
         for tag in run.meta()["tags"]:
             if tag.startswith(PREFIX) and tag != PREFIX:
-                found.setdefault(tag.removeprefix(PREFIX), []).append(run)
-    return [_known(root, name, tuple(runs)) for name, runs in found.items()]
+                runs_by_tag.setdefault(tag.removeprefix(PREFIX), []).append(run)
+    return [_known(root, name, tuple(runs)) for name, runs in runs_by_tag.items()]
 
 
 def _known(root: Path, name: str, runs: tuple[Run, ...]) -> SweepRecord:

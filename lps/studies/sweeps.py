@@ -84,24 +84,24 @@ def plan(layout: SweepSpec | presets.PresetRequest, root: Path, name: str = "") 
     return sweep
 
 
-def sketch(asked: SweepSpec | presets.PresetRequest, root: Path, name: str = "") -> Sweep:
+def sketch(request: SweepSpec | presets.PresetRequest, root: Path, name: str = "") -> Sweep:
     """As `plan`, but without a look at data, split and device: what it would be once these are there."""
-    if isinstance(asked, SweepSpec):
-        found = [(config, label(config, asked)) for config in plan_runs(asked)]
-        name = name or _digest([config for config, _ in found])
+    if isinstance(request, SweepSpec):
+        labelled_configs = [(config, label(config, request)) for config in plan_runs(request)]
+        name = name or _digest([config for config, _ in labelled_configs])
     else:
-        found = presets.sheet(asked).runs()
-        name = name or asked.name
-    check_size(len(found))
-    items = [Item(config, words) for config, words in found]
-    return Sweep(_checked_name(name), tuple(recognise(items, root)), asked.kept())
+        labelled_configs = presets.sheet(request).runs()
+        name = name or request.name
+    check_size(len(labelled_configs))
+    items = [Item(config, words) for config, words in labelled_configs]
+    return Sweep(_checked_name(name), tuple(recognise(items, root)), request.kept())
 
 
-def from_kept(kept: Mapping) -> SweepSpec | presets.PresetRequest | None:
+def from_kept(record: Mapping) -> SweepSpec | presets.PresetRequest | None:
     """What was asked for by what `sweep_records` kept of it; None where that is nothing or damaged."""
-    stored = kept.get("layout")
+    stored = record.get("layout")
     if not isinstance(stored, dict):
-        return presets.from_kept(kept)
+        return presets.from_kept(record)
     try:
         values = {key: stored[key] for key in (item.name for item in fields(SweepSpec))}
         lists = {key: tuple(values[key]) for key in ("datasets", "methods", "seeds")}
@@ -114,19 +114,21 @@ def from_kept(kept: Mapping) -> SweepSpec | presets.PresetRequest | None:
     return layout
 
 
-def check_sweep(configs: Sequence[Config], here: bool = True, judge: Callable[[Config], None] | None = None) -> None:
+def check_sweep(
+    configs: Sequence[Config], on_this_machine: bool = True, judge: Callable[[Config], None] | None = None
+) -> None:
     """The slots, and every config as `submit.check_configs` does; raises `UserError`."""
     run_slots.demanded_cpu_slots()
-    submit.check_configs(configs, here, judge=judge)
+    submit.check_configs(configs, on_this_machine, judge=judge)
 
 
 def label(config: Config, layout: SweepSpec) -> str:
     """A run within its sweep, what varies first: "10 % labels, margin scale 5, orca seed 1"."""
     flat = config.flat()
-    told = [name for name in layout.varied if name in flat and matters(name, config.method)]
-    words = [titles.setting_in_words(name, flat[name]) for name in told]
-    place = f" on {config.dataset}" if len(layout.datasets) > 1 else ""
-    return ", ".join([*words, f"{config.method}{place} seed {config.seed}"])
+    varied = [name for name in layout.varied if name in flat and matters(name, config.method)]
+    words = [titles.setting_in_words(name, flat[name]) for name in varied]
+    dataset_suffix = f" on {config.dataset}" if len(layout.datasets) > 1 else ""
+    return ", ".join([*words, f"{config.method}{dataset_suffix} seed {config.seed}"])
 
 
 def recognise(items: Sequence[Item], root: Path) -> list[Item]:
@@ -140,42 +142,48 @@ def recognise(items: Sequence[Item], root: Path) -> list[Item]:
     return found
 
 
-def _existing(root: Path, wanted: set[str]) -> dict[str, tuple[Run, State]]:
+def _existing(root: Path, wanted_identities: set[str]) -> dict[str, tuple[Run, State]]:
     """By config, the run that serves best: what is nearest to its end, then the newest."""
     ranks = _REUSED + RESUMED
-    found: dict[str, tuple[Run, State]] = {}
+    run_by_config: dict[str, tuple[Run, State]] = {}
     for run in list_runs(root):
         config = run.config_if_readable()
         key = config and config.to_json()
-        state = run.state() if key in wanted else None
+        state = run.state() if key in wanted_identities else None
         if state is None or state.name not in ranks:
             continue
-        if key not in found or ranks.index(state.name) < ranks.index(found[key][1].name):
-            found[key] = run, state
-    return found
+        if key not in run_by_config or ranks.index(state.name) < ranks.index(run_by_config[key][1].name):
+            run_by_config[key] = run, state
+    return run_by_config
 
 
 def estimate(sweep: Sweep, root: Path) -> Estimate:
     """What the new and the resumed runs will cost, by the finished runs in `root`, else by recordings."""
-    left = [item.config for item in sweep.items if item.action != "exists"]
-    return add_up(left, expected(left, root))
+    remaining_configs = [item.config for item in sweep.items if item.action != "exists"]
+    return add_up(remaining_configs, expected(remaining_configs, root))
 
 
 def expected(configs: Sequence[Config], root: Path) -> list[costs.Cost | None]:
     """The cost of each, by the finished runs in `root`, else by recordings; None where none is of its kind."""
-    known, made, found = costs.known_costs(root, {costs.kind(config) for config in configs}), set(), []
+    known_costs, pretrained_starts, expected_costs = (
+        costs.known_costs(root, {costs.kind(config) for config in configs}),
+        set(),
+        [],
+    )
     for config in configs:
-        found.append(known.of(config, made))
-        made.add(costs.start_of(config))  # by the first run that wants it
-    return found
+        expected_costs.append(known_costs.of(config, pretrained_starts))
+        pretrained_starts.add(costs.start_of(config))  # by the first run that wants it
+    return expected_costs
 
 
-def add_up(left: Sequence[Config], expected: Sequence[costs.Cost | None]) -> Estimate:
+def add_up(remaining_configs: Sequence[Config], expected: Sequence[costs.Cost | None]) -> Estimate:
     """The cost of all that is left to do, of what is known of each."""
-    found = [cost for cost in expected if cost is not None]
-    unknown = dict.fromkeys(f"{c.method} on {c.dataset}" for c, cost in zip(left, expected) if cost is None)
-    span, size = costs.at_a_time((cost.span for cost in found), 1), disk_use.expected_bytes(found)
-    return Estimate(span, size, len(left), len(left) - len(found), tuple(unknown))
+    known_costs = [cost for cost in expected if cost is not None]
+    unknown = dict.fromkeys(
+        f"{c.method} on {c.dataset}" for c, cost in zip(remaining_configs, expected) if cost is None
+    )
+    span, size = costs.at_a_time((cost.span for cost in known_costs), 1), disk_use.expected_bytes(known_costs)
+    return Estimate(span, size, len(remaining_configs), len(remaining_configs) - len(known_costs), tuple(unknown))
 
 
 def _checked_name(name: str) -> str:
@@ -222,8 +230,8 @@ def start(
         runs = submit.begin(root, orders, trainer, note=note, array=sweep.name, retries=retries, on=on)
     finally:
         os.close(turn)
-    made = [replace(item, run=run, state=run.state()) for item, run in zip(items, runs)]
-    return replace(sweep, items=tuple(made))
+    created = [replace(item, run=run, state=run.state()) for item, run in zip(items, runs)]
+    return replace(sweep, items=tuple(created))
 
 
 def staying_in_words(items: Sequence[Item], on: job_options.Options | None) -> str:
@@ -269,17 +277,17 @@ def watch(items: Sequence[Item], trainer=launcher.TRAINER, pause_s: float = 0.5)
 
 def tagged_items(runs: Sequence[Run]) -> tuple[Item, ...]:
     """The runs of a sweep of which only the tag is known, the oldest first; those that cannot be read are left out."""
-    known = [(run, config) for run in reversed(runs) if (config := run.config_if_readable())]
-    return tuple(Item(config, run.title, "exists", run, run.state()) for run, config in known)
+    runs_with_config = [(run, config) for run in reversed(runs) if (config := run.config_if_readable())]
+    return tuple(Item(config, run.title, "exists", run, run.state()) for run, config in runs_with_config)
 
 
 def tagged(root: Path, tag: str) -> list[Run]:
     """The runs that carry `tag`, newest first; raises `UserError` where there is none."""
     runs = [run for run in list_runs(root) if tag in run.meta()["tags"]]
     if not runs:
-        known = sorted({tag for run in list_runs(root) for tag in run.meta()["tags"]})
+        known_tags = sorted({tag for run in list_runs(root) for tag in run.meta()["tags"]})
         raise UserError(
-            "tag", f"{shorten(tag)} has no runs in {shown(root)}; choices: {', '.join(known[:20]) or 'none yet'}"
+            "tag", f"{shorten(tag)} has no runs in {shown(root)}; choices: {', '.join(known_tags[:20]) or 'none yet'}"
         )
     return runs
 

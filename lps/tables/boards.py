@@ -43,8 +43,14 @@ class BoardChart:
     def text(self) -> str:
         """It as one line, without what is usual."""
         smooth = f"{self.smooth:g}" if self.smooth else ""
-        told = {"y": self.y, "x": self.x if self.x != "epoch" else "", "smooth": smooth, "log": self.log, "by": self.by}
-        return ";".join(f"{name}={value}" for name, value in told.items() if value)
+        parts = {
+            "y": self.y,
+            "x": self.x if self.x != "epoch" else "",
+            "smooth": smooth,
+            "log": self.log,
+            "by": self.by,
+        }
+        return ";".join(f"{name}={value}" for name, value in parts.items() if value)
 
 
 USUAL = (BoardChart(), BoardChart("accuracy/seen"))
@@ -52,10 +58,10 @@ USUAL = (BoardChart(), BoardChart("accuracy/seen"))
 
 def read_chart(text: str) -> BoardChart:
     """The chart of a line; what cannot be read in it is as usual."""
-    told = dict(part.split("=", 1) for part in text[:_LONGEST].split(";") if "=" in part)
-    found = BoardChart(**{name: told[name] for name in ("y", "x", "by") if told.get(name)})
-    log = "".join(axis for axis in "xy" if axis in told.get("log", ""))
-    return replace(found, smooth=_weight(told.get("smooth", "")), log=log)
+    parts = dict(part.split("=", 1) for part in text[:_LONGEST].split(";") if "=" in part)
+    chart = BoardChart(**{name: parts[name] for name in ("y", "x", "by") if parts.get(name)})
+    log = "".join(axis for axis in "xy" if axis in parts.get("log", ""))
+    return replace(chart, smooth=_weight(parts.get("smooth", "")), log=log)
 
 
 def _weight(text: str) -> float:
@@ -68,8 +74,8 @@ def _weight(text: str) -> float:
 
 def read_pins(texts: Sequence[str]) -> dict[str, str]:
     """Pinned colours of lines, "KEY:2c369d" each: key of a line -> its colour on a light ground, as hex."""
-    found = [match for text in texts if (match := _PIN.fullmatch(text))]
-    return {match[1]: f"#{match[2]}" for match in found}
+    matches = [match for text in texts if (match := _PIN.fullmatch(text))]
+    return {match[1]: f"#{match[2]}" for match in matches}
 
 
 def is_lower_better(name: str) -> bool:

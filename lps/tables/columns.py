@@ -35,16 +35,16 @@ def varying(entries: Sequence[RunRow]) -> list[str]:
     for looked_at, ordered in _known[:]:  # a copy: others ask at the same time
         if len(looked_at) == len(configs) and all(a is b for a, b in zip(looked_at, configs)):
             return ordered
-    found: set[str] = set()
+    varied: set[str] = set()
     first: dict[tuple[str, str], dict[str, object]] = {}
     for config in configs:
         if config is None:
             continue
         flat = config.flat()
         other = first.setdefault((config.method, config.dataset), flat)
-        found.update(key for key, value in flat.items() if value != other[key])
+        varied.update(key for key, value in flat.items() if value != other[key])
     order = Vocabulary().settings
-    ordered = sorted(found - set(_NEVER), key=order.index)
+    ordered = sorted(varied - set(_NEVER), key=order.index)
     _known[:] = [(configs, ordered)]
     return ordered
 
@@ -52,17 +52,17 @@ def varying(entries: Sequence[RunRow]) -> list[str]:
 def in_order(entries: Sequence[RunRow], name: Name, falling: bool) -> list[RunRow]:
     """Sorted by a column, numbers before texts; equal ones keep their order, those without a value come last."""
     have = [entry for entry in entries if name.read(entry) not in ((), None)]
-    found = {id(entry) for entry in have}
+    order = {id(entry) for entry in have}
     ordered = sorted(have, key=lambda entry: sort_key(name.of(entry)), reverse=falling)
-    return ordered + [entry for entry in entries if id(entry) not in found]
+    return ordered + [entry for entry in entries if id(entry) not in order]
 
 
 def known(keys: Sequence[str], vocabulary: Vocabulary) -> list[Name]:
     """The names of columns that an address asks for; what nobody knows (any more) is left out."""
-    found = []
+    columns = []
     for key in dict.fromkeys(keys):
         try:
-            found.append(vocabulary.find(key))
+            columns.append(vocabulary.find(key))
         except UserError:
             continue
-    return found
+    return columns

@@ -43,8 +43,8 @@ class RunGroup:
 
     def mean_and_std(self, name: Name) -> tuple[float, float]:
         """Of the newest values of one measurement, percent for fractions; as `estimates.mean_and_std`."""
-        found = (name.of(entry) for entry in self.members)
-        return estimates.mean_and_std([value for value in found if isinstance(value, int | float)])
+        values = (name.of(entry) for entry in self.members)
+        return estimates.mean_and_std([value for value in values if isinstance(value, int | float)])
 
 
 def names_of(by: Sequence[str], entries: Sequence[RunRow]) -> list[Name]:
@@ -52,18 +52,18 @@ def names_of(by: Sequence[str], entries: Sequence[RunRow]) -> list[Name]:
     vocabulary = Vocabulary(entries)
     if EVERYTHING not in by:
         return columns.known(by, vocabulary)
-    told = [key for key in ("method", "dataset") if len({getattr(entry, key) for entry in entries}) > 1]
-    return columns.known([*(told or ["method"]), *columns.varying(entries)], vocabulary)
+    names_found = [key for key in ("method", "dataset") if len({getattr(entry, key) for entry in entries}) > 1]
+    return columns.known([*(names_found or ["method"]), *columns.varying(entries)], vocabulary)
 
 
 def group_runs(entries: Sequence[RunRow], names: Sequence[Name]) -> list[RunGroup]:
     """The runs by their values under `names`, sorted by these; a run is in the group of each of its tags."""
-    found: dict[tuple[str, ...], list[RunRow]] = {}
+    runs_by_values: dict[tuple[str, ...], list[RunRow]] = {}
     for entry in entries:
         for values in itertools.product(*(_words(name, entry) for name in names)):
-            found.setdefault(values, []).append(entry)
-    ordered = sorted(found, key=lambda values: list(map(sort_key, values)))
-    return [RunGroup(values, tuple(found[values])) for values in ordered]
+            runs_by_values.setdefault(values, []).append(entry)
+    ordered = sorted(runs_by_values, key=lambda values: list(map(sort_key, values)))
+    return [RunGroup(values, tuple(runs_by_values[values])) for values in ordered]
 
 
 def _words(name: Name, entry: RunRow) -> list[str]:
@@ -84,9 +84,11 @@ def compare_to_baseline(
     None where they do not compare: other data, another split, no numbers.
     """
     keys = {name.key for name in by}
-    others = {place: one for place, one in enumerate(groups) if one is not base}
-    found = {place: _between(one, base, measured, keys) for place, one in others.items()}
-    return found | differences.corrected({place: one for place, one in found.items() if one is not None})
+    compared = {index: group for index, group in enumerate(groups) if group is not base}
+    difference_by_index = {index: _between(group, base, measured, keys) for index, group in compared.items()}
+    return difference_by_index | differences.corrected(
+        {index: group for index, group in difference_by_index.items() if group is not None}
+    )
 
 
 def _between(one: RunGroup, base: RunGroup, measured: Name, by: set[str]) -> Difference | None:
@@ -101,20 +103,20 @@ def _data(entry: RunRow) -> tuple:
     return tuple(entry.config.get(key) for key in _DATA) if entry.config else ()
 
 
-def _by_pair(one: RunGroup, measured: Name, by: set[str]) -> Mapping[tuple, float]:
+def _by_pair(group: RunGroup, measured: Name, by: set[str]) -> Mapping[tuple, float]:
     """What each run has recorded, NaN for nothing, by all that it may have in common with a run of another group.
 
     Of runs that are equal the newest one that has recorded something counts.
 
     Runs of other methods have other settings of their own: where groups are of methods, only the shared ones count.
     """
-    found: dict[tuple, float] = {}
+    value_by_pair: dict[tuple, float] = {}
     shared = [key for key in protocol_parameters() if key not in by | _UNTOLD]
-    for entry in reversed(one.members):
+    for entry in reversed(group.members):
         value = measured.read(entry)
         if entry.config:
-            own = () if "method" in by else entry.config.hyperparameters.items()
-            pair = (*(entry.config.get(key) for key in shared), *(item for item in own if item[0] not in by))
+            own_settings = () if "method" in by else entry.config.hyperparameters.items()
+            pair = (*(entry.config.get(key) for key in shared), *(item for item in own_settings if item[0] not in by))
             is_known = isinstance(value, int | float) and math.isfinite(value)
-            found[pair] = value if is_known else found.get(pair, math.nan)
-    return found
+            value_by_pair[pair] = value if is_known else value_by_pair.get(pair, math.nan)
+    return value_by_pair

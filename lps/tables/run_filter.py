@@ -58,13 +58,13 @@ class Filter:
         """Those that fit, in their order; raises `UserError` where expressions take too long."""
         if not self.is_slow:
             return [entry for entry in entries if self.fits(entry)]
-        end, found = time.monotonic() + _MOST_S, []
+        end, selected = time.monotonic() + _MOST_S, []
         for entry in entries:
             if time.monotonic() > end:
                 raise UserError("filter", f"its regular expressions take more than {_MOST_S:.0f} s; use simpler ones")
             if self.fits(entry):
-                found.append(entry)
-        return found
+                selected.append(entry)
+        return selected
 
 
 def select(entries: Sequence[RunRow], text: str) -> list[RunRow]:
@@ -83,9 +83,9 @@ def parse_filter(text: str, names: Vocabulary) -> Filter:
 def searched(entry: RunRow) -> str:
     """The text in which words are looked for."""
     seed = "" if entry.seed is None else f"seed {entry.seed}"
-    about = (entry.run.id, entry.name, entry.method, entry.method_title, entry.dataset, seed)
+    texts = (entry.run.id, entry.name, entry.method, entry.method_title, entry.dataset, seed)
     more = (entry.standing, entry.state.reason, entry.notes, *entry.tags, *entry.troubles)
-    return " ".join([*about, *more]).casefold()
+    return " ".join([*texts, *more]).casefold()
 
 
 # ---------------------------------------------------------------------------------------------------- reading
@@ -95,8 +95,8 @@ class _Reader:
     """Reads a filter from left to right; every method takes its part and gives the test that it is."""
 
     def __init__(self, text: str, names: Vocabulary):
-        found = ((one.lastgroup, one) for one in _TOKEN.finditer(text) if one.lastgroup)
-        self._tokens = [_Token(kind, one[kind], one.start(kind) + 1) for kind, one in found]
+        tokens = ((token.lastgroup, token) for token in _TOKEN.finditer(text) if token.lastgroup)
+        self._tokens = [_Token(kind, token[kind], token.start(kind) + 1) for kind, token in tokens]
         self._tokens.append(_Token("end", "", len(text) + 1))
         self._names, self._place, self._depth = names, 0, 0
         self.has_expressions = False
@@ -195,12 +195,12 @@ class _Reader:
 
     def _refuse(self, expected: str) -> NoReturn:
         token = self._next
-        what = (
+        problem = (
             f"{shorten(token.text)} at position {token.at}" if token.text else f"the filter ends at position {token.at}"
         )
         if token.kind == "wrong" and token.text in "\"'":
             raise UserError("filter", f"the text at position {token.at} has no closing {token.text}")
-        raise UserError("filter", f"{what}; expected {expected}")
+        raise UserError("filter", f"{problem}; expected {expected}")
 
 
 def _keyword(token: _Token) -> str:
@@ -232,8 +232,8 @@ def _compared_with(name: Name, sign: str, text: str, at: int) -> Test:
     compare = _COMPARED[sign]
 
     def test(entry: RunRow) -> bool:
-        found = name.read(entry)
-        return isinstance(found, int | float) and compare(found, low, high)
+        value = name.read(entry)
+        return isinstance(value, int | float) and compare(value, low, high)
 
     return test
 
@@ -242,18 +242,18 @@ def _equal(name: Name, sign: str, text: str, at: int) -> Test:
     """Of texts: one of several is enough, and `tag=` nothing is a run without tags."""
     if sign != "=":
         raise UserError("filter", f"{name.key} is not a number; expected = != ~ !~ before position {at}, not {sign}")
-    wanted = text.casefold()
+    wanted_text = text.casefold()
     choices = ("true", "false") if name.kind == "flag" else name.choices
-    if choices and wanted not in (*(choice.casefold() for choice in choices), "none"):
+    if choices and wanted_text not in (*(choice.casefold() for choice in choices), "none"):
         raise UserError(
             "filter", f"{shorten(text)} at position {at} is not a {name.key}; choices: {', '.join(choices)}"
         )
 
     def test(entry: RunRow) -> bool:
-        found = name.read(entry)
-        if isinstance(found, tuple):
-            return any(one.casefold() == wanted for one in found) or not (wanted or found)
-        return text_of(found).casefold() == wanted
+        values = name.read(entry)
+        if isinstance(values, tuple):
+            return any(value.casefold() == wanted_text for value in values) or not (wanted_text or values)
+        return text_of(values).casefold() == wanted_text
 
     return test
 
@@ -267,14 +267,14 @@ def _span(name: Name, text: str, at: int) -> tuple[float, float]:
     except ValueError:
         number = float("nan")
     if number != number:
-        what = "a day such as 2026-11-22" if name.kind == "date" else "a number"
-        raise UserError("filter", f"{shorten(text)} at position {at} is not {what}, as {name.key} needs")
+        expectation = "a day such as 2026-11-22" if name.kind == "date" else "a number"
+        raise UserError("filter", f"{shorten(text)} at position {at} is not {expectation}, as {name.key} needs")
     if name.kind != "percent":
         return number, number
     if 0 < abs(number) < 1 and "%" not in text:
-        meant = f"{100 * number:g} or {text}%"
+        meaning = f"{100 * number:g} or {text}%"
         raise UserError(
-            "filter", f"{text} at position {at} may be a fraction, but {name.key} is in percent: use {meant}"
+            "filter", f"{text} at position {at} may be a fraction, but {name.key} is in percent: use {meaning}"
         )
     return number / 100, number / 100
 

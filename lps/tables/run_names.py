@@ -63,8 +63,8 @@ class Name:
 
 
 def _fields() -> dict[str, Name]:
-    def named(key: str, kind: str, read: Callable, choices: tuple[str, ...] = ()) -> tuple[str, Name]:
-        return key, Name(key, kind, read, choices)
+    def named(key: str, kind: str, read_value: Callable, choices: tuple[str, ...] = ()) -> tuple[str, Name]:
+        return key, Name(key, kind, read_value, choices)
 
     return dict(
         (
@@ -109,11 +109,11 @@ class Vocabulary:
         "novel - seen" is the difference of two numbers of the same kind.
         """
         text = text.casefold()
-        first, minus, other = text.partition(MINUS)
+        first, minus, second = text.partition(MINUS)
         if minus:
-            return _difference(self.find(first.strip()), self.find(other.strip()))
-        if found := self._exact(SHORT.get(text, text)):
-            return found
+            return _difference(self.find(first.strip()), self.find(second.strip()))
+        if match := self._exact(SHORT.get(text, text)):
+            return match
         ending = [key for key in self._settings if key.endswith(f".{text}")]
         if len(ending) == 1:
             return self._exact(ending[0])
@@ -133,31 +133,33 @@ class Vocabulary:
         return None
 
 
-def _difference(first: Name, other: Name) -> Name:
-    if first.kind != other.kind or first.kind not in ("number", "percent"):
-        raise UserError("name", f"{first.key} is a {first.kind} and {other.key} a {other.kind}; expected two numbers")
+def _difference(first: Name, second: Name) -> Name:
+    if first.kind != second.kind or first.kind not in ("number", "percent"):
+        raise UserError("name", f"{first.key} is a {first.kind} and {second.key} a {second.kind}; expected two numbers")
 
     def read(entry: RunRow) -> object:
-        values = first.read(entry), other.read(entry)
+        values = first.read(entry), second.read(entry)
         return values[0] - values[1] if all(isinstance(value, int | float) for value in values) else ()
 
     unit = ", points" if first.kind == "percent" else ""
-    return Name(f"{first.key}{MINUS}{other.key}", first.kind, read, help=f"At the newest epoch: a difference{unit}")
+    return Name(f"{first.key}{MINUS}{second.key}", first.kind, read, help=f"At the newest epoch: a difference{unit}")
 
 
 @cache
 def _settings(methods: tuple[str, ...]) -> dict[str, tuple[Parameter, ...]]:
     """Every setting with what it is, in each method that has it."""
-    found: dict[str, list[Parameter]] = {key: [one] for key, one in protocol_parameters().items()}
+    parameters_by_key: dict[str, list[Parameter]] = {
+        key: [parameter] for key, parameter in protocol_parameters().items()
+    }
     for method in methods:
-        for key, one in parameters(method).items():
+        for key, parameter in parameters(method).items():
             if key not in protocol_parameters():
-                found.setdefault(key, []).append(one)
-    return {key: tuple(several) for key, several in found.items()}
+                parameters_by_key.setdefault(key, []).append(parameter)
+    return {key: tuple(several) for key, several in parameters_by_key.items()}
 
 
 def _kind_of(several: tuple[Parameter, ...]) -> tuple[str, Callable]:
-    kinds = {{"int": "number", "float": "number", "bool": "flag"}.get(one.kind, "text") for one in several}
+    kinds = {{"int": "number", "float": "number", "bool": "flag"}.get(parameter.kind, "text") for parameter in several}
     key = several[0].name
     return kinds.pop() if len(kinds) == 1 else "text", lambda entry: _setting(entry, key)
 
@@ -165,8 +167,8 @@ def _kind_of(several: tuple[Parameter, ...]) -> tuple[str, Callable]:
 def _choices_of(key: str, several: tuple[Parameter, ...]) -> tuple[str, ...]:
     if key in ("method", "dataset"):  # runs of earlier programs may have others
         return ()
-    choices = {choice for one in several for choice in one.choices}
-    return tuple(sorted(choices)) if all(one.choices for one in several) else ()
+    choices = {choice for parameter in several for choice in parameter.choices}
+    return tuple(sorted(choices)) if all(parameter.choices for parameter in several) else ()
 
 
 def _setting(entry: RunRow, key: str) -> object:

@@ -61,14 +61,14 @@ class SavedViews:
     def _stored(self) -> dict[str, object]:
         """Raises `UserError` for the file of a newer program alone, which must not be written over."""
         try:
-            found = json.loads(read_small(self.root / self.name))
+            stored = json.loads(read_small(self.root / self.name))
         except (OSError, ValueError, RecursionError):
             return {}
-        if not isinstance(found, dict):
+        if not isinstance(stored, dict):
             return {}
-        versions.check_version(self.kind, found.get("version"), self.name)
-        kept = found.get("kept")
-        named = kept.items() if isinstance(kept, dict) else ()
+        versions.check_version(self.kind, stored.get("version"), self.name)
+        views = stored.get("kept")
+        named = views.items() if isinstance(views, dict) else ()
         return {key: value for key, value in named if key == clean_line(key, _LONGEST_NAME) and self.sound(value)}
 
 

@@ -65,21 +65,21 @@ def beside(first: Run, second: Run) -> SideBySide:
     splits = [_split(run) for run in pair]
     sections = {
         "Settings": _rows(*(config.flat() if config else {} for config in configs)),
-        "Program": _rows(*({k: v for k, v in one.items() if k not in _HARDWARE} for one in machines)),
-        "Hardware": _rows(*({k: v for k, v in one.items() if k in _HARDWARE} for one in machines)),
+        "Program": _rows(*({k: v for k, v in machine.items() if k not in _HARDWARE} for machine in machines)),
+        "Hardware": _rows(*({k: v for k, v in machine.items() if k in _HARDWARE} for machine in machines)),
         "Data and start": _rows(*starts),
         "Split": [_shared(key, *splits) for key in dict.fromkeys([*splits[0], *splits[1]])],
     }
-    told = [summarize(run) for run in pair]
-    last = _numbers(*(one["last"] for one in told))
-    best = _numbers(*({k: v for k, v in one["best"].items() if k != "epoch"} for one in told))
-    return SideBySide(sections, last, best, (_epochs(told[0]), _epochs(told[1])))
+    summaries = [summarize(run) for run in pair]
+    last = _numbers(*(machine["last"] for machine in summaries))
+    best = _numbers(*({k: v for k, v in machine["best"].items() if k != "epoch"} for machine in summaries))
+    return SideBySide(sections, last, best, (_epochs(summaries[0]), _epochs(summaries[1])))
 
 
 def _rows(first: Mapping[str, object], second: Mapping[str, object]) -> list[Fact]:
     rows = []
     for key in dict.fromkeys([*first, *second]):
-        words = [text_of(one[key]) if key in one else "–" for one in (first, second)]
+        words = [text_of(machine[key]) if key in machine else "–" for machine in (first, second)]
         rows.append(Fact(key, *words, same=key in first and key in second and first[key] == second[key]))
     return rows
 
@@ -90,9 +90,9 @@ def _start(run: Run) -> dict[str, object]:
     started = [event for event in events if event["kind"] == "start"]
     if not started:
         return {}
-    told = {name: value for name, value in started[-1]["values"].items() if not isinstance(value, list)}
+    numbers = {name: value for name, value in started[-1]["values"].items() if not isinstance(value, list)}
     named = {name: started[-1][name] for name in ("precision", "features") if isinstance(started[-1].get(name), str)}
-    rounded = {name: float(f"{value:.5g}") if type(value) is float else value for name, value in told.items()}
+    rounded = {name: float(f"{value:.5g}") if type(value) is float else value for name, value in numbers.items()}
     return {name: value for name, value in (rounded | named).items() if name not in _UNTOLD}
 
 
@@ -102,21 +102,26 @@ def _split(run: Run) -> dict[str, np.ndarray]:
         split, truth = snapshots.read_split(run.folder)
     except (UserError, OSError):
         return {}
-    found = {"labeled": split.labeled, "unlabeled": split.unlabeled, "validation": split.validation, "test": split.test}
-    return {f"{name} images": ids for name, ids in found.items()} | {
+    ids_by_kind = {
+        "labeled": split.labeled,
+        "unlabeled": split.unlabeled,
+        "validation": split.validation,
+        "test": split.test,
+    }
+    return {f"{name} images": ids for name, ids in ids_by_kind.items()} | {
         "seen classes": np.asarray(split.class_order[: split.classes.seen]),
         "truth": truth,
     }
 
 
-def _shared(what: str, first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> Fact:
+def _shared(kind: str, first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> Fact:
     """How many there are, and how many of them are in both."""
-    ids = [one.get(what) for one in (first, second)]
+    ids = [run_ids.get(kind) for run_ids in (first, second)]
     is_same = ids[0] is not None and ids[1] is not None and np.array_equal(ids[0], ids[1])
-    words = ["–" if one is None else f"{len(one):,}" for one in ids]
-    if not is_same and "–" not in words and what != "truth":
+    words = ["–" if run_ids is None else f"{len(run_ids):,}" for run_ids in ids]
+    if not is_same and "–" not in words and kind != "truth":
         words[1] += f", {len(np.intersect1d(*ids)):,} of them in both"
-    return Fact(what, *words, same=is_same)
+    return Fact(kind, *words, same=is_same)
 
 
 def _numbers(first: Mapping[str, object], second: Mapping[str, object]) -> list[Number]:
@@ -128,7 +133,7 @@ def _numbers(first: Mapping[str, object], second: Mapping[str, object]) -> list[
 
 def _is_measured(name: str, *values: Mapping[str, object]) -> bool:
     is_told = name.startswith(("classes/", "images/", "baseline/")) or name in ("parameters", "threads")
-    return not is_told and any(type(one.get(name)) in (int, float) for one in values)
+    return not is_told and any(type(run_values.get(name)) in (int, float) for run_values in values)
 
 
 def _number(name: str, values: Mapping[str, object]) -> float | None:
@@ -138,7 +143,7 @@ def _number(name: str, values: Mapping[str, object]) -> float | None:
     return 100 * value if name.startswith(PERCENT) else float(value)
 
 
-def _epochs(told: dict) -> str:
-    best = told["best"].get("epoch")
-    best = f", best at {best} by {told['best_by']}" if best is not None else ""
-    return counted(told["epochs"], "epoch") + best
+def _epochs(summary: dict) -> str:
+    best = summary["best"].get("epoch")
+    best = f", best at {best} by {summary['best_by']}" if best is not None else ""
+    return counted(summary["epochs"], "epoch") + best

@@ -56,33 +56,33 @@ def load_newest(
     """
     damaged = {}
     for path in sorted(folder.glob("step-*.pt"), reverse=True):
-        state, wrong = _read(folder, path.stem)
+        state, damage = _read(folder, path.stem)
         if state is not None and not fits(state):
-            state, wrong = None, _UNFIT
+            state, damage = None, _UNFIT
         if state is not None:
             return path.stem, state, damaged
         if path.with_suffix(".json").exists():
-            damaged[path.stem] = wrong
+            damaged[path.stem] = damage
     return None, None, damaged
 
 
-def is_state_of(stored: object, own: dict) -> bool:
-    """Whether a module takes `stored` for a state of its own: the same keys, and tensors of the same shapes."""
-    if not isinstance(stored, dict) or stored.keys() != own.keys():
+def is_state_of(stored: object, own_state: dict) -> bool:
+    """Whether a module takes `stored` for a state of its own_state: the same keys, and tensors of the same shapes."""
+    if not isinstance(stored, dict) or stored.keys() != own_state.keys():
         return False
-    return all(isinstance(stored[key], type(value)) for key, value in own.items()) and all(
-        stored[key].shape == value.shape for key, value in own.items() if isinstance(value, torch.Tensor)
+    return all(isinstance(stored[key], type(value)) for key, value in own_state.items()) and all(
+        stored[key].shape == value.shape for key, value in own_state.items() if isinstance(value, torch.Tensor)
     )
 
 
-def is_optimizer_state_of(stored: object, own: dict) -> bool:
-    """Whether an optimizer takes `stored` for a state of its own: as many groups, of as many parameters."""
+def is_optimizer_state_of(stored: object, own_state: dict) -> bool:
+    """Whether an optimizer takes `stored` for a state of its own_state: as many groups, of as many parameters."""
 
     def counts(state) -> list[int]:
         return [len(group["params"]) for group in state["param_groups"]]
 
     try:
-        return counts(stored) == counts(own)
+        return counts(stored) == counts(own_state)
     except (KeyError, TypeError):
         return False
 
@@ -117,8 +117,8 @@ def prune(folder: Path, keep: int = 2) -> None:
     The record goes first, so that no half is ever trusted. Only for whoever writes checkpoints here, between two.
     """
     paths = sorted(folder.glob("step-*.pt"), reverse=True)
-    kept = [path for path in paths if path.with_suffix(".json").exists()][:keep]
+    kept_checkpoints = [path for path in paths if path.with_suffix(".json").exists()][:keep]
     for path in paths:
-        if path not in kept:
+        if path not in kept_checkpoints:
             disk.remove(path.with_suffix(".json"))
             disk.remove(path)

@@ -18,17 +18,21 @@ def load(method: Method, stored: dict[str, Tensor], rows: Tensor) -> int:
     `UserError` where a weight of the backbone is missing, has another shape or is not finite.
     """
     used = 0
-    for name, own in method.state_dict().items():
+    for name, own_tensor in method.state_dict().items():
         if not name.startswith(_NETWORKS):
             continue
-        there = stored.get(name)
-        is_sound = isinstance(there, Tensor) and there.dim() == own.dim() and bool(there.isfinite().all())
-        if is_sound and name.endswith(_BY_CLASS) and there.shape[1:] == own.shape[1:]:
-            known = (rows >= 0) & (rows < len(there)) & (torch.arange(len(rows)) < len(own))
-            own[known.nonzero()[:, 0].to(own.device)] = there[rows[known]].to(own)
+        stored_tensor = stored.get(name)
+        is_sound = (
+            isinstance(stored_tensor, Tensor)
+            and stored_tensor.dim() == own_tensor.dim()
+            and bool(stored_tensor.isfinite().all())
+        )
+        if is_sound and name.endswith(_BY_CLASS) and stored_tensor.shape[1:] == own_tensor.shape[1:]:
+            has_class = (rows >= 0) & (rows < len(stored_tensor)) & (torch.arange(len(rows)) < len(own_tensor))
+            own_tensor[has_class.nonzero()[:, 0].to(own_tensor.device)] = stored_tensor[rows[has_class]].to(own_tensor)
             used += 1
-        elif is_sound and there.shape == own.shape:
-            own.copy_(there)
+        elif is_sound and stored_tensor.shape == own_tensor.shape:
+            own_tensor.copy_(stored_tensor)
             used += 1
         elif name.startswith("network.backbone."):
             raise UserError("network.continues", f"does not match the network: {name} is missing or has another shape")

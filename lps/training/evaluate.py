@@ -30,8 +30,8 @@ def _piece(config: Config, images: Pictures) -> int:
     """Pictures that are passed together: fewer where they are large, or are made large by a view or for a backbone."""
     if config.features == "stored":
         return PIECE
-    wanted = backbone_names.preparation(config.network_name, config.network_image_size)
-    side = wanted.size if wanted else 224 if config.views in ("imagenet", "gcd") else max(images.shape[2:])
+    preparation = backbone_names.preparation(config.network_name, config.network_image_size)
+    side = preparation.size if preparation else 224 if config.views in ("imagenet", "gcd") else max(images.shape[2:])
     return min(PIECE, max(1, _PIXELS // side**2))
 
 
@@ -49,8 +49,10 @@ def infer(network: Network, images: Pictures, ids: np.ndarray, config: Config) -
     """Outputs of the network for the images `ids`, in their order, float32 on the device; shared out over the ranks."""
     plain = views_of(config)["plain"]
     network.eval()
-    own = images.part(parallel.own_rows(ids))
-    columns = _joined((network(part) for part in own.all_seen(plain, _piece(config, own))), len(own))
+    own_images = images.part(parallel.own_rows(ids))
+    columns = _joined(
+        (network(part) for part in own_images.all_seen(plain, _piece(config, own_images))), len(own_images)
+    )
     return Outputs(*(parallel.gather(column, len(ids)) for column in columns))
 
 
@@ -101,14 +103,14 @@ def evaluate(method: Method, material: Material, config: Config) -> tuple[dict, 
     with torch.inference_mode():
         prediction = method.predict(seen_by)
     ids, confidence = prediction.ids.cpu().numpy(), prediction.confidence.cpu().numpy()
-    about = {"seen_is_aligned": method.seen_is_aligned, "sizes": class_sizes(split, truth)}
-    values = open_world(ids, split.judged(truth), split.classes, **about)
+    scoring = {"seen_is_aligned": method.seen_is_aligned, "sizes": class_sizes(split, truth)}
+    values = open_world(ids, split.judged(truth), split.classes, **scoring)
     values |= _prior_error(method, split, truth, ids)
     if len(split.validation):
-        said, withheld = ids[split.validation_rows], truth[split.validation]
-        values["accuracy/validation"] = agreement(said, withheld, seen_is_aligned=method.seen_is_aligned)
+        withheld_ids, withheld = ids[split.validation_rows], truth[split.validation]
+        values["accuracy/validation"] = agreement(withheld_ids, withheld, seen_is_aligned=method.seen_is_aligned)
     tested = _predict_test(method, material, config, seen_by, prediction.fitted)
-    scores = open_world(tested, truth[split.test], split.classes, **about)
+    scores = open_world(tested, truth[split.test], split.classes, **scoring)
     values |= {f"test/{name}": scores[name] for name in scores if name.startswith(("accuracy/", "nmi/"))}
     rows = sample_rows(truth[split.unlabeled], split.seed, config.snapshot_images)
     features = seen_by.unlabeled.features
@@ -159,8 +161,8 @@ def start_quality(backbone: nn.Module, material: Material, config: Config) -> di
     if (split.judged(truth) < 0).all():
         return {}
     if len(truth) > _MOST_JUDGED:
-        kept = sample_rows(truth, split.seed, _MOST_JUDGED)
-        images, truth, split = images.part(kept), truth[kept], split.part(kept)
+        sample = sample_rows(truth, split.seed, _MOST_JUDGED)
+        images, truth, split = images.part(sample), truth[sample], split.part(sample)
     return baseline(infer_features(backbone, images, config), truth, split, config.seed)
 
 
@@ -175,7 +177,7 @@ def baseline(features: np.ndarray, truth: np.ndarray, split: Split, seed: int) -
     clusters = kmeans(features[split.unlabeled], split.classes.total, seed)
     values = open_world(clusters, unlabeled, split.classes, seen_is_aligned=False)
     training = split.training
-    known = training[truth[training] >= 0]
+    known_truth = training[truth[training] >= 0]
     names = {"all": "accuracy/all", "novel": "accuracy/novel", "seen": "accuracy/seen", "nmi": "nmi/all"}
     quality = {f"baseline/kmeans/{short}": values[name] for short, name in names.items()}
-    return quality | {"baseline/knn/accuracy": knn_accuracy(features[known], truth[known])}
+    return quality | {"baseline/knn/accuracy": knn_accuracy(features[known_truth], truth[known_truth])}

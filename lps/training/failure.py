@@ -39,10 +39,10 @@ def explain(error: Exception) -> tuple[str, str]:
         return "out_of_memory", "the device ran out of memory; use a smaller batch_size"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         if isinstance(error, disk.TooSmall):
-            what = f"{Path(error.filename).name} ({error.in_words()})"
+            subject = f"{Path(error.filename).name} ({error.in_words()})"
         else:
-            what = error.filename or "the run"
-        return "disk_full", f"no space left for {what}; free some space and resume"
+            subject = error.filename or "the run"
+        return "disk_full", f"no space left for {subject}; free some space and resume"
     if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
         return "io_error", f"{error.filename or 'a file of the run'}: {refusal(error)}; fix it and resume"
     if isinstance(error, torch.AcceleratorError):

@@ -125,14 +125,14 @@ class RunTraining:
         """What is trained, and what it is trained with."""
         device = self.material.images.device
         gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
-        told = _facts(self.material, self.method) | dict(values)
-        self.log("start", told, machine=provenance.machine_facts(gpu), **self._resolved(), **more)
+        start_values = _facts(self.material, self.method) | dict(values)
+        self.log("start", start_values, machine=provenance.machine_facts(gpu), **self._resolved(), **more)
 
     def _resolved(self) -> dict[str, str]:
         """What the settings leave open, or what runs of earlier versions did otherwise under the same settings."""
-        own = {"precision": precision(self.config, self.material.images.device)}
-        own |= {"features": self.material.images.key} if self.config.features == "stored" else {}
-        return own | ({"test_clusters": self.method.test_clusters} if len(self.material.split.test) else {})
+        resolved = {"precision": precision(self.config, self.material.images.device)}
+        resolved |= {"features": self.material.images.key} if self.config.features == "stored" else {}
+        return resolved | ({"test_clusters": self.method.test_clusters} if len(self.material.split.test) else {})
 
     def fail(self, failure: str, reason: str) -> None:
         """The `fail` event; of several ranks each tells its parent, which records the first reason."""
@@ -181,16 +181,16 @@ class RunTraining:
 
     def _store_features(self) -> bool:
         """Let stored features take the place of the pictures. False when asked to stop while they are computed."""
-        config, images, found = self.config, self.material.images, None
+        config, images, stored = self.config, self.material.images, None
 
         def report(done: int, total: int) -> None:
             self._progress.write("features", 0, 0, done, total)
 
         if self.is_first:
-            found = features.of(config, images, report, self.should_stop)
-        if parallel.any_of(self.is_first and found is None):
+            stored = features.of(config, images, report, self.should_stop)
+        if parallel.any_of(self.is_first and stored is None):
             return False
-        self.material = replace(self.material, images=found or features.of(config, images, report, self.should_stop))
+        self.material = replace(self.material, images=stored or features.of(config, images, report, self.should_stop))
         if config.threads is None:
             # A head gains little from the last core, and waits for it at every step where a page is being watched: on
             # two cores 50 epochs over 2,000 pictures take 42 s instead of 38 alone, and 52 instead of 76 beside Live.
@@ -203,17 +203,20 @@ class RunTraining:
             split, truth = snapshots.read_split(self.run.folder)
         except UserError:
             return  # it is damaged, which pages say; the run does not need it
-        ours, arrays = self.material.split, ("labeled", "unlabeled", "class_order", "test", "validation", "confirmed")
-        same = all(np.array_equal(getattr(split, name), getattr(ours, name)) for name in arrays)
-        if not same or not np.array_equal(truth, self.material.truth):
+        own_split, arrays = (
+            self.material.split,
+            ("labeled", "unlabeled", "class_order", "test", "validation", "confirmed"),
+        )
+        is_same = all(np.array_equal(getattr(split, name), getattr(own_split, name)) for name in arrays)
+        if not is_same or not np.array_equal(truth, self.material.truth):
             raise UserError("dataset", CHANGED)
 
     def _restore(self) -> bool:
         """Go on from the newest checkpoint that verifies; False where there is none."""
-        found = checkpoints.load_newest(self.run.checkpoints, self._fits) if self.is_first else (None, None, {})
-        name, state, damaged = found
-        for damaged_name, what in damaged.items():
-            print(f"checkpoint {damaged_name} {what} and was not used", flush=True)
+        loaded = checkpoints.load_newest(self.run.checkpoints, self._fits) if self.is_first else (None, None, {})
+        name, state, damaged = loaded
+        for damaged_name, damage in damaged.items():
+            print(f"checkpoint {damaged_name} {damage} and was not used", flush=True)
         checkpoints.set_aside(self.run.checkpoints, list(damaged))
         number = parallel.from_first(int(name.removeprefix("step-")) if name else -1)
         if number < 0:

@@ -40,8 +40,8 @@ class Part:
         """Its own of `count` ranks, the same number on every machine."""
         if count % self.parts:
             raise UserError("processes", f"{count} cannot be shared evenly among {self.parts} machines")
-        each = count // self.parts
-        return range(self.number * each, (self.number + 1) * each)
+        ranks_per_part = count // self.parts
+        return range(self.number * ranks_per_part, (self.number + 1) * ranks_per_part)
 
 
 def here() -> Part:
@@ -52,8 +52,8 @@ def here() -> Part:
     except ValueError:
         number, parts = -1, 0
     if not 0 <= number < parts:
-        told = " and ".join(f"{name}={os.environ.get(name, '')}" for name in names)
-        raise UserError("processes", f"{told} is not an index of the run's machines")
+        variables = " and ".join(f"{name}={os.environ.get(name, '')}" for name in names)
+        raise UserError("processes", f"{variables} is not an index of the run's machines")
     return Part(number, parts, os.environ.get("LPS_MEETING", ""))
 
 
@@ -67,9 +67,9 @@ def meet(run: Run, part: Part) -> tuple[str, int]:
                 _report_file(run, number).unlink(missing_ok=True)
             write_json(run.folder / FILE, {"meeting": part.meeting, "address": address, "port": port})
         return address, port
-    while (told := run.read_json(FILE)).get("meeting") != part.meeting:
+    while (record := run.read_json(FILE)).get("meeting") != part.meeting:
         time.sleep(_POLL_S)
-    return str(told.get("address")), int(told.get("port", 0))
+    return str(record.get("address")), int(record.get("port", 0))
 
 
 def tell(run: Run, part: Part, reason: dict) -> None:
@@ -81,8 +81,8 @@ def reports(run: Run, part: Part) -> list[dict]:
     """What the other parts have left for the first one, in this attempt."""
     if not part.is_first:
         return []
-    told = (run.read_json(_report_file(run, number).name) for number in range(1, part.parts))
-    return [one for one in told if one and one.get("meeting") == part.meeting]
+    records = (run.read_json(_report_file(run, number).name) for number in range(1, part.parts))
+    return [record for record in records if record and record.get("meeting") == part.meeting]
 
 
 def _report_file(run: Run, number: int):

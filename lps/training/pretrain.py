@@ -219,8 +219,8 @@ class Pretraining:
     def _restore(self) -> None:
         """Go on from the newest checkpoint that verifies, where there is one."""
         _, state, damaged = checkpoints.load_newest(self.partial)
-        for name, what in damaged.items():
-            print(f"pretraining checkpoint {name} {what} and was not used", flush=True)
+        for name, damage in damaged.items():
+            print(f"pretraining checkpoint {name} {damage} and was not used", flush=True)
         checkpoints.set_aside(self.partial, list(damaged))
         if state is None:
             return
@@ -264,14 +264,14 @@ def _rate(config: Config, step: int, steps_per_epoch: int) -> float:
 def pretrain_alone(
     config: Config,
     cache: Path,
-    say: Callable[[str], None] = lambda line: None,
+    report_line: Callable[[str], None] = lambda line: None,
     report: Callable[[int, int], None] = lambda done, steps: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Path:
     """The SimCLR start of a run without the run: from the cache folder or trained now; gives its file.
 
-    say: is told what every epoch brought; report: steps done and all steps, after every step. Where `should_stop` says
-    so the work ends without a file, and whoever wants the same start goes on from there.
+    report_line: called with the losses of every epoch; report: with the steps done and all steps, after every step. If
+    `should_stop` returns true, the work ends without a file; the next call for the same start continues from there.
     """
     if config.network_start != "simclr":
         raise UserError("network.start", f"{config.network_start} needs no pretraining; choose simclr")
@@ -286,7 +286,7 @@ def pretrain_alone(
     def tell(epoch: int, step: int, values: dict) -> None:
         if values:
             numbers = ", ".join(f"{name.removeprefix('pretrain/')} {value:.4g}" for name, value in values.items())
-            say(f"epoch {epoch} of {config.pretrain_epochs}: {numbers}")
+            report_line(f"epoch {epoch} of {config.pretrain_epochs}: {numbers}")
         report(min(epoch * steps + (0 if values else step), total), total)
 
     backbones.check_backbone(config, *images.shape[1:])

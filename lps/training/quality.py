@@ -26,8 +26,8 @@ def feature_quality(
     class and always the same one for a seed.
     """
     labels = truth.cpu().numpy()
-    known = np.flatnonzero(labels >= 0)
-    rows = known[sample_rows(labels[known], seed, LOOKED_AT)]
+    labeled_rows = np.flatnonzero(labels >= 0)
+    rows = labeled_rows[sample_rows(labels[labeled_rows], seed, LOOKED_AT)]
     if len(rows) < 2:
         return {}
     features = infer_features(backbone, images.part(rows), config)

@@ -42,8 +42,8 @@ def report(failure: str, reason: str, step: int, epoch: int) -> bool:
     """Tell the parent why this rank fails; False where there is no parent that wants to know."""
     if REPORT not in os.environ:
         return False
-    told = {"failure": failure, "reason": clean_line(reason, 500), "step": step, "epoch": epoch, "time": time.time()}
-    os.write(int(os.environ[REPORT]), json.dumps(told).encode() + b"\n")  # short enough to arrive in one piece
+    record = {"failure": failure, "reason": clean_line(reason, 500), "step": step, "epoch": epoch, "time": time.time()}
+    os.write(int(os.environ[REPORT]), json.dumps(record).encode() + b"\n")  # short enough to arrive in one piece
     return True
 
 
@@ -67,21 +67,21 @@ def carry_out(run: Run, count: int, command: list[str] | None = None) -> int:
     earliest reason becomes the `fail` event. When one was killed by a signal, so is this process.
     """
     part = parts.here()
-    own = part.ranks(count)
+    own_ranks = part.ranks(count)
     address, port = parts.meet(run, part)
     reading, writing = os.pipe()
     command = command or [sys.executable, "-m", "lps", "train", "--run", str(run.folder)]
-    about = {"WORLD_SIZE": str(count), "MASTER_ADDR": address, "MASTER_PORT": str(port)}
-    about |= {REPORT: str(writing)} | (_loopback() if address == "127.0.0.1" else {})
+    environment = {"WORLD_SIZE": str(count), "MASTER_ADDR": address, "MASTER_PORT": str(port)}
+    environment |= {REPORT: str(writing)} | (_loopback() if address == "127.0.0.1" else {})
     processes = [
         subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
-            env=os.environ | about | {"RANK": str(rank), "LOCAL_RANK": str(local)},
+            env=os.environ | environment | {"RANK": str(rank), "LOCAL_RANK": str(local)},
             pass_fds=(writing,),
             preexec_fn=die_with_parent(),
         )
-        for local, rank in enumerate(own)
+        for local, rank in enumerate(own_ranks)
     ]
     os.close(writing)
     signal.signal(signal.SIGTERM, lambda *_: processes[0].send_signal(signal.SIGTERM))
@@ -94,7 +94,7 @@ def carry_out(run: Run, count: int, command: list[str] | None = None) -> int:
         _end_by(killers[0])
     reasons = [*([reason] if reason else []), *elsewhere]
     if reasons:
-        earliest = min(reasons, key=lambda one: one["time"])
+        earliest = min(reasons, key=lambda record: record["time"])
         _record(run, earliest) if part.is_first else parts.tell(run, part, earliest)
     return first[0].returncode
 
@@ -127,11 +127,11 @@ def _first_report(reading: int) -> dict | None:
         os.close(reading)
 
 
-def _record(run: Run, told: dict) -> None:
+def _record(run: Run, failure_record: dict) -> None:
     """The `fail` event; the ranks are gone, so that this process is the only one that writes."""
     events = EventWriter(run.events)
-    where = {"step": told["step"], "epoch": told["epoch"]}
-    events.append("fail", **where, values={}, failure=told["failure"], reason=told["reason"])
+    where = {"step": failure_record["step"], "epoch": failure_record["epoch"]}
+    events.append("fail", **where, values={}, failure=failure_record["failure"], reason=failure_record["reason"])
     events.sync()
     events.close()
 

@@ -36,15 +36,15 @@ class StepTrail:
 
     def result(self, steps: int) -> dict[str, list[float | None]]:
         """The lists of an epoch of `steps` steps; without those that not every step has measured."""
-        whole = {name: torch.stack(parts).float() for name, parts in self._steps.items() if len(parts) == steps}
-        found = {"steps/kl": whole["kl"]} if "kl" in whole and whole["kl"].dim() == 1 else {}
-        if all(name in whole for name in _RATES):
-            seen, novel = (whole[name] for name in _RATES)
-            found["steps/guessed_seen"] = seen / (seen + novel)
-        if "margin" in whole and whole["margin"].dim() == 2:
-            parts = {"seen": whole["margin"][:, : self._seen], "novel": whole["margin"][:, self._seen :]}
-            found |= {f"steps/margin/{group}": part.mean(1) for group, part in parts.items()}
-        return {name: _stretches(values) for name, values in found.items()}
+        complete = {name: torch.stack(parts).float() for name, parts in self._steps.items() if len(parts) == steps}
+        lists = {"steps/kl": complete["kl"]} if "kl" in complete and complete["kl"].dim() == 1 else {}
+        if all(name in complete for name in _RATES):
+            seen, novel = (complete[name] for name in _RATES)
+            lists["steps/guessed_seen"] = seen / (seen + novel)
+        if "margin" in complete and complete["margin"].dim() == 2:
+            parts = {"seen": complete["margin"][:, : self._seen], "novel": complete["margin"][:, self._seen :]}
+            lists |= {f"steps/margin/{group}": part.mean(1) for group, part in parts.items()}
+        return {name: _stretches(values) for name, values in lists.items()}
 
     def state_dict(self) -> dict[str, Tensor]:
         return {name: torch.stack(parts) for name, parts in self._steps.items()}

@@ -103,7 +103,7 @@ def test_blocks_change_nothing_and_each_is_told(clean, monkeypatch):
     features, labels = clean
     whole, told = looked(features, labels), []
     monkeypatch.setattr(audits, "_BLOCK", 50)
-    assert looked(features, labels, tell=told.append) == whole and told == [50 / 160, 100 / 160, 150 / 160, 1.0]
+    assert looked(features, labels, report=told.append) == whole and told == [50 / 160, 100 / 160, 150 / 160, 1.0]
 
 
 @pytest.mark.parametrize("count", [0, 10])

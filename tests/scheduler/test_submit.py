@@ -34,7 +34,7 @@ def test_what_differs_in_the_seed_alone_is_checked_once(monkeypatch):
     )
     monkeypatch.setattr("lps.data.sources.fetch", lambda *which: fetched.append(which))
     faster, linear = configure({"lr": 0.5}), configure({"network.name": "resnet50", "network.start": "random"})
-    submit.check_configs([*SEEDS, faster, linear], here=False, judge=judged.append)
+    submit.check_configs([*SEEDS, faster, linear], on_this_machine=False, judge=judged.append)
     assert looked == [("digits", 0, False), ("digits", 0, False), ("digits", 0, False)] and not fetched
     assert judged == [SEEDS[0], linear], "start weights do not depend on the learning rate"
     submit.check_configs(SEEDS, fetch=True)

@@ -67,7 +67,7 @@ def test_a_light_training_is_chosen_by_pictures_machine_and_what_was_said(tmp_pa
     assert submit.lighter("folder", {"features": "stored", "network.tokens": "mean"}) == "stored"
     with_devices(monkeypatch, "cuda:0")
     assert submit.lighter("folder", {}) == "light"
-    assert submit.lighter("folder", {}, here=False) == "stored"
+    assert submit.lighter("folder", {}, on_this_machine=False) == "stored"
 
 
 def test_the_form_follows_the_pictures_until_a_person_chooses(tmp_path, monkeypatch):

@@ -251,7 +251,7 @@ def test_a_count_gives_way_to_runs_for_it_takes_no_slot(tmp_path):
 def test_the_time_left_of_the_clustering_is_by_its_own_pace():
     features, labels = blobs(6, 3)
     told = []
-    found = count_classes(features, labels, 3, 0, most=20, tell=lambda share, left: told.append((share, left.likely)))
+    found = count_classes(features, labels, 3, 0, most=20, report=lambda share, left: told.append((share, left.likely)))
     shares = [share for share, _ in told]
     assert len(told) == len(found.numbers) and shares == sorted(shares) and told[-1] == (1.0, 0.0)
 
@@ -259,7 +259,7 @@ def test_the_time_left_of_the_clustering_is_by_its_own_pace():
 def test_a_coarse_search_keeps_some_of_the_bar_for_what_comes_after():
     features, labels = blobs(8, 4, each=12)
     shares = []
-    count_classes(features, labels, 4, 0, most=90, tell=lambda share, left: shares.append(share))
+    count_classes(features, labels, 4, 0, most=90, report=lambda share, left: shares.append(share))
     assert max(shares[:20]) < 0.95 and shares[-1] == 1.0
 
 

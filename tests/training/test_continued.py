@@ -35,7 +35,7 @@ def child_of(parent, from_weights=True, seed=0):
     def bring(folder):
         inherited.write(folder, planned.confirmed, planned.weights)
 
-    return create_run(parent.root, planned.config, bring=bring)
+    return create_run(parent.root, planned.config, copy_files=bring)
 
 
 def test_it_trains_on_the_confirmed_labels_from_the_weights_of_its_parent(parent):

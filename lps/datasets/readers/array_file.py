@@ -111,13 +111,13 @@ class ArrayFile:
         head = self.head(name)
         if len(rows) and rows[-1] >= head.shape[0]:
             raise ValueError(f"{name} is shorter than its array")
-        chosen = np.empty((len(rows), *head.shape[1:]), head.dtype)
+        selected = np.empty((len(rows), *head.shape[1:]), head.dtype)
         start = 0
         for piece in self.pieces(name):
             first, end = np.searchsorted(rows, (start, start + len(piece)))
-            chosen[first:end] = piece[rows[first:end] - start]
+            selected[first:end] = piece[rows[first:end] - start]
             start += len(piece)
-        return chosen
+        return selected
 
 
 @contextmanager
@@ -131,8 +131,8 @@ def opened(
     if path is None:
         raise UserError("dataset.path", f"is missing; expected {expected}")
     if not os.path.isfile(path):  # which, unlike a Path, takes a name of any length
-        what = "is not a file" if os.path.exists(path) else "does not exist"
-        raise UserError("dataset.path", f"{quoted(path)} {what}; expected {expected}")
+        reason = "is not a file" if os.path.exists(path) else "does not exist"
+        raise UserError("dataset.path", f"{quoted(path)} {reason}; expected {expected}")
     try:
         with open(path, "rb") as file, ArrayFile(file) as stored:
             heads = {name: stored.head(name) for name in names if name in stored.names}
@@ -152,17 +152,17 @@ def opened(
     except PermissionError as error:
         raise UserError("dataset.path", f"{quoted(path)} cannot be read ({error.strerror})") from None
     except _DAMAGE as error:
-        what = "is damaged" if zipfile.is_zipfile(path) else "is not a .npz file (or is damaged)"
-        raise UserError("dataset.path", f"{quoted(path)} {what}: {clean_line(error)}") from None
+        reason = "is damaged" if zipfile.is_zipfile(path) else "is not a .npz file (or is damaged)"
+        raise UserError("dataset.path", f"{quoted(path)} {reason}: {clean_line(error)}") from None
 
 
 def read_head(stream: BinaryIO) -> ArrayHead:
     """The head of an `.npy` file; raises `ValueError` for what is none."""
-    read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(npy.read_magic(stream))
-    if read is None:
+    read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(npy.read_magic(stream))
+    if read_header is None:
         raise ValueError("an array of an unknown version")
     try:
-        shape, by_columns, dtype = read(stream, max_header_size=_LONGEST_HEAD)
+        shape, by_columns, dtype = read_header(stream, max_header_size=_LONGEST_HEAD)
     except (MemoryError, RecursionError, SyntaxError, TypeError, tokenize.TokenError):  # NumPy reads it as Python
         raise ValueError("the header of an array cannot be read") from None
     if any(side < 0 for side in shape):

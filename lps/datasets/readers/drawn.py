@@ -39,14 +39,14 @@ class Drawn:
         """One picture for a number, several for a slice or for numbers."""
         if np.ndim(rows) == 0 and not isinstance(rows, slice):
             return self._draw(int(rows))
-        chosen = np.arange(len(self))[rows].tolist()
-        return np.stack([self._draw(row) for row in chosen]) if chosen else np.zeros((0, SIDE, SIDE, 3), np.uint8)
+        row_list = np.arange(len(self))[rows].tolist()
+        return np.stack([self._draw(row) for row in row_list]) if row_list else np.zeros((0, SIDE, SIDE, 3), np.uint8)
 
     def take(self, rows: np.ndarray, axis: int = 0) -> "Drawn":
         """These items alone, not drawn yet."""
-        chosen = rows.tolist()
-        files = [self._files[row] for row in chosen] if self._files else ()
-        return Drawn([self.titles[row] for row in chosen], files, self._folder)
+        row_list = rows.tolist()
+        files = [self._files[row] for row in row_list] if self._files else ()
+        return Drawn([self.titles[row] for row in row_list], files, self._folder)
 
     def file(self, row: int) -> Path | None:
         """The picture that lies beside an item; None where there is none."""

@@ -48,10 +48,10 @@ class Listing:
         """Append those of these files (paths or entries of a folder) that are pictures; gives how many there were."""
         return self._append(self._pictures(paths), label)
 
-    def _append(self, found: Iterable[tuple[str, os.stat_result]], label: int) -> int:
-        """found: (path below `root`, what the file system says of it)."""
+    def _append(self, files: Iterable[tuple[str, os.stat_result]], label: int) -> int:
+        """files: (path below `root`, what the file system says of it)."""
         before = len(self.files)
-        self.files += [(name, about.st_size, about.st_mtime_ns) for name, about in found]
+        self.files += [(name, status.st_size, status.st_mtime_ns) for name, status in files]
         self.labels += [label] * (len(self.files) - before)
         return len(self.files) - before
 
@@ -73,11 +73,11 @@ class Listing:
         if depth > DEEPEST:
             self.skip(folder, f"is more than {DEEPEST} folders deep")
             return
-        here = _identity(folder)
-        if here in self._folders:
+        identity = _identity(folder)
+        if identity in self._folders:
             self.skip(folder, "is a link to a folder that was already read")
             return
-        self._folders.add(here)
+        self._folders.add(identity)
         yield from self._pictures(scan(folder), depth)
 
     def _pictures(self, paths: Iterable[os.PathLike], depth: int = 0) -> Iterator[tuple[str, os.stat_result]]:
@@ -88,22 +88,22 @@ class Listing:
         for path in paths:
             name = path.name
             try:
-                about = path.stat()
-                if depth and stat.S_ISDIR(about.st_mode):
+                status = path.stat()
+                if depth and stat.S_ISDIR(status.st_mode):
                     yield from self._walk(path, depth + 1)
-                elif not stat.S_ISREG(about.st_mode):
+                elif not stat.S_ISREG(status.st_mode):
                     self.skip(path, "is not a regular file")
                 elif name[name.rfind(".") :].lower() not in ENDINGS:
                     self.skip(path, "is not a picture of a known format")
                 else:
-                    yield self._name(path), about
+                    yield self._name(path), status
             except OSError as error:
                 self.skip(path, f"cannot be read ({error.strerror})")
 
 
 def _identity(folder: os.PathLike) -> tuple[int, int]:
-    found = os.stat(folder)
-    return found.st_dev, found.st_ino
+    status = os.stat(folder)
+    return status.st_dev, status.st_ino
 
 
 def scan(folder: os.PathLike) -> list[os.DirEntry]:
@@ -111,8 +111,8 @@ def scan(folder: os.PathLike) -> list[os.DirEntry]:
 
     An entry knows whether it is a folder without another question to the file system, which counts for a million files.
     """
-    with os.scandir(folder) as found:
-        return sorted((entry for entry in found if not entry.name.startswith(".")), key=lambda entry: entry.name)
+    with os.scandir(folder) as entries:
+        return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
 
 
 def is_folder(entry: os.DirEntry) -> bool:
@@ -133,8 +133,8 @@ def folder_stamp(path: str | None) -> object:
     if not path:
         return ()
     try:
-        with os.scandir(path) as found:
-            inner = [(entry.name, entry.stat().st_mtime_ns) for entry in found if is_folder(entry)]
+        with os.scandir(path) as entries:
+            inner = [(entry.name, entry.stat().st_mtime_ns) for entry in entries if is_folder(entry)]
         return ((Path(path).name, os.stat(path).st_mtime_ns), *inner)
     except OSError:
         return ()
@@ -145,8 +145,8 @@ def existing_folder(path: str | None, expected: str) -> Path:
     if path is None:
         raise UserError("dataset.path", f"is missing; expected {expected}")
     if not os.path.isdir(path):  # which, unlike a Path, takes a name of any length
-        what = "is a file" if os.path.exists(path) else "does not exist"
-        raise UserError("dataset.path", f"{quoted(path)} {what}; expected {expected}")
+        reason = "is a file" if os.path.exists(path) else "does not exist"
+        raise UserError("dataset.path", f"{quoted(path)} {reason}; expected {expected}")
     return Path(path)
 
 

@@ -54,22 +54,22 @@ class Shards:
     @classmethod
     def of(cls, root: Path) -> "Shards":
         """Those that lie in `root`; raises `OSError`."""
-        found = [entry for entry in scan(root) if not is_folder(entry) and _is_shard(entry.name)]
+        shards = [entry for entry in scan(root) if not is_folder(entry) and _is_shard(entry.name)]
         parts: dict[bool, list[os.DirEntry]] = {False: [], True: []}
-        for entry in found:
+        for entry in shards:
             parts[entry.name.lower().startswith(_TEST)].append(entry)
         return cls(root, parts[False], parts[True])
 
     def stamp(self) -> tuple:
         """Name, size, time of change and place of every shard: another value when one has changed."""
         both = [(entry.name, entry.stat()) for entry in (*self.training, *self.test)]
-        return tuple((name, about.st_size, about.st_mtime_ns, about.st_ino) for name, about in both)
+        return tuple((name, status.st_size, status.st_mtime_ns, status.st_ino) for name, status in both)
 
     def samples(self, shards: list[os.DirEntry]) -> Iterator[Sample]:
         """Every picture of some shards in order."""
         for shard in shards:
-            read = _of_parquet if shard.name.lower().endswith(_PARQUETS) else _of_tar
-            yield from read(self, shard)
+            read_samples = _of_parquet if shard.name.lower().endswith(_PARQUETS) else _of_tar
+            yield from read_samples(self, shard)
 
     def are_plain_tars(self) -> bool:
         """Whether every picture is one piece of a shard as it lies on the disk; raises `OSError`."""
@@ -117,20 +117,20 @@ def _grouped(shards: Shards, shard: str, archive: tarfile.TarFile) -> Iterator[S
             continue
         folder, _, base = member.name.rpartition("/")
         stem, _, ending = base.partition(".")
-        here = f"{folder}/{stem}" if folder else stem
-        if here != key:
+        path_stem = f"{folder}/{stem}" if folder else stem
+        if path_stem != key:
             if picture:
                 yield Sample(*picture[:2], label, picture[2])
-            key, picture, label = here, None, None
-        place, kind = f"{shard}/{member.name}", "." + ending.lower()
+            key, picture, label = path_stem, None, None
+        member_path, kind = f"{shard}/{member.name}", "." + ending.lower()
         if kind in ENDINGS:
             if member.size > LONGEST:
-                shards.skip(place, f"has {data_size(member.size)}; expected at most {data_size(LONGEST)}")
+                shards.skip(member_path, f"has {data_size(member.size)}; expected at most {data_size(LONGEST)}")
             elif picture or member.name in names:
-                shards.skip(place, "is a second picture with the same name")
+                shards.skip(member_path, "is a second picture with the same name")
             else:
                 names.add(member.name)
-                picture = place, _content(archive, member), (member.offset_data, member.size)
+                picture = member_path, _content(archive, member), (member.offset_data, member.size)
         elif kind in (".cls", ".txt", ".json") and member.size <= _MOST_TEXT:
             said = _label_of(kind, _content(archive, member))
             label = said if said is not None else label
@@ -156,12 +156,12 @@ def _label_of(kind: str, content: bytes) -> str | int | None:
     if kind != ".json":
         return _as_label(text)
     try:
-        told = json.loads(text)
+        fields = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(told, dict):
+    if not isinstance(fields, dict):
         return None
-    return next((_as_label(told[name]) for name in _LABEL_NAMES if name in told), None)
+    return next((_as_label(fields[name]) for name in _LABEL_NAMES if name in fields), None)
 
 
 def _as_label(value: object) -> str | int | None:
@@ -195,8 +195,8 @@ def _of_parquet(shards: Shards, shard: os.DirEntry) -> Iterator[Sample]:
                 return
             largest = max((file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)), default=0)
             if largest > _MOST_GROUP:
-                wanted = f"expected at most {data_size(_MOST_GROUP)}: write it with a smaller row_group_size"
-                shards.skip(shard.name, f"has a row group of {data_size(largest)}; {wanted}")
+                limit = f"expected at most {data_size(_MOST_GROUP)}: write it with a smaller row_group_size"
+                shards.skip(shard.name, f"has a row group of {data_size(largest)}; {limit}")
                 return
             for batch in file.iter_batches(_ROWS, columns=[image, label] if label else [image]):
                 labels = batch.column(label).to_pylist() if label else [None] * len(batch)
@@ -225,8 +225,8 @@ def _columns(schema) -> tuple[str | None, str | None]:
             return any(kind.field(i).name == "bytes" and is_bytes(kind.field(i).type) for i in range(kind.num_fields))
         return is_bytes(kind)
 
-    found = [column.name for column in schema if holds(column.type)]
-    image = next((name for name in _IMAGE_NAMES if name in found), found[0] if found else None)
+    columns = [column.name for column in schema if holds(column.type)]
+    image = next((name for name in _IMAGE_NAMES if name in columns), columns[0] if columns else None)
     return image, next((name for name in _LABEL_NAMES if name in schema.names), None)
 
 

@@ -119,17 +119,17 @@ def digest_of(pixels: Path, compute: Callable[[], str]) -> str:
             return str(remembered["sha256"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
-    found = compute()
+    digest = compute()
     if before == _state(pixels) and time.time_ns() - max(before[3:]) > _SETTLED_NS:
         with suppress(OSError):  # then it is computed again
-            write_json(memory, {"state": before, "sha256": found})
-    return found
+            write_json(memory, {"state": before, "sha256": digest})
+    return digest
 
 
 def _state(path: Path) -> list[int]:
     """What changes with every write to a file, and with a copy of it."""
-    about = os.stat(path, follow_symlinks=False)
-    return [about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns]
+    status = os.stat(path, follow_symlinks=False)
+    return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
 def _digest(text: str) -> str:

@@ -91,13 +91,15 @@ def of_columns(columns: Mapping[str, object]) -> VectorTable:
     """Columns by their names in the singular, checked; raises `UserError`."""
     values = _checked_vectors(columns[_VECTOR])
     count = len(values)
-    others = {name: _listed(name, columns[name], count) for name in _ARRAYS[1:] if name in columns}
-    ids = tuple(_texts(others["id"], _LONGEST_ID)) if "id" in others else tuple(map(str, range(count)))
+    other_columns = {name: _listed(name, columns[name], count) for name in _ARRAYS[1:] if name in columns}
+    ids = tuple(_texts(other_columns["id"], _LONGEST_ID)) if "id" in other_columns else tuple(map(str, range(count)))
     _check_ids(ids)
-    told = others.get("title", others.get("text"))
-    titles = ids if told is None else tuple(text or own for text, own in zip(_texts(told, _LONGEST_TITLE), ids))
-    pictures = tuple(_texts(others["picture"], 1000)) if "picture" in others else ()
-    return VectorTable(values, ids, others.get("label"), others.get("class_name"), titles, pictures)
+    texts = other_columns.get("title", other_columns.get("text"))
+    titles = (
+        ids if texts is None else tuple(text or item_id for text, item_id in zip(_texts(texts, _LONGEST_TITLE), ids))
+    )
+    pictures = tuple(_texts(other_columns["picture"], 1000)) if "picture" in other_columns else ()
+    return VectorTable(values, ids, other_columns.get("label"), other_columns.get("class_name"), titles, pictures)
 
 
 def statistics(values: np.ndarray, ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray, float]:
@@ -127,13 +129,13 @@ def _check_piece(piece: np.ndarray, ids: Sequence[str]) -> None:
     """piece: float64 (m, views, d)."""
     flat = piece.reshape(len(piece), -1)
     largest = np.abs(flat).max(axis=1)
-    for is_bad, what in (
+    for is_bad, problem in (
         (~np.isfinite(largest), "holds NaN or infinity; expected finite numbers"),
         (largest > _LARGEST, f"holds a number beyond {_LARGEST:g}; rescale the vectors"),
         ((np.abs(piece).max(axis=2) == 0).any(axis=1), "is all zeros, which has no direction; leave the item out"),
     ):
         if is_bad.any():
-            raise _wrong(f"the vector of {shorten(ids[int(is_bad.argmax())])} {what}")
+            raise _wrong(f"the vector of {shorten(ids[int(is_bad.argmax())])} {problem}")
 
 
 def _wrong(message: str) -> UserError:
@@ -173,7 +175,7 @@ def _of_csv(path: Path) -> dict[str, object]:
                     f"{quoted(path)} has a column of vectors, but the .npy file beside it has the vectors; "
                     "remove the column"
                 )
-            found: dict[str, list] = {name: [] for name in names}
+            values_by_name: dict[str, list] = {name: [] for name in names}
             for number, row in enumerate(filter(None, rows), 2):
                 if number > MOST_IMAGES + 1:
                     break
@@ -181,11 +183,11 @@ def _of_csv(path: Path) -> dict[str, object]:
                     raise _wrong(
                         f"line {number} of {quoted(path)} has {len(row)} cells; expected as many as its header"
                     )
-                for name, place in names.items():
-                    found[name].append(row[place])
+                for name, column in names.items():
+                    values_by_name[name].append(row[column])
     except (UnicodeDecodeError, csv.Error) as error:
         raise _wrong(f"{quoted(path)} is not a .csv file in UTF-8 ({clean_line(error)})") from None
-    return dict(found)
+    return dict(values_by_name)
 
 
 def _of_npz(path: Path) -> dict[str, object]:
@@ -199,8 +201,8 @@ def _of_npz(path: Path) -> dict[str, object]:
         _check_room(sum(2 * head.size for head in heads.values()))
 
     with opened(str(path), names, check, _EXPECTED) as (stored, heads):
-        places = list(heads)
-        return {name: stored.read(places[place]) for name, place in _known(heads, _ARRAYS).items()}
+        stored_names = list(heads)
+        return {name: stored.read(stored_names[index]) for name, index in _known(heads, _ARRAYS).items()}
 
 
 def _of_parquet(path: Path) -> dict[str, object]:
@@ -217,7 +219,7 @@ def _of_parquet(path: Path) -> dict[str, object]:
             groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
             _check_count(file.metadata.num_rows)
             _check_room(3 * sum(group.total_byte_size for group in groups))
-            table = file.read([file.schema_arrow.names[place] for place in names.values()])
+            table = file.read([file.schema_arrow.names[index] for index in names.values()])
             columns = {name: table.column(number).combine_chunks() for number, name in enumerate(names)}
             lists = _unnested(columns.pop(_VECTOR), table.num_rows)
             return {_VECTOR: lists} | {name: column.to_pylist() for name, column in columns.items()}
@@ -252,13 +254,13 @@ def _unnested(column, count: int) -> np.ndarray:
 
 def _known(names: Iterable, columns: Sequence[str] = _COLUMNS) -> dict[str, int]:
     """Place of every column that has a meaning here, by its name in the singular."""
-    found = {}
-    for place, name in enumerate(names):
+    index_by_name = {}
+    for index, name in enumerate(names):
         plain = str(name).strip().lower()
-        singular = next((one for one in columns if plain in (one, f"{one}s")), None)
+        singular = next((candidate for candidate in columns if plain in (candidate, f"{candidate}s")), None)
         if singular is not None:
-            found.setdefault(singular, place)
-    return found
+            index_by_name.setdefault(singular, index)
+    return index_by_name
 
 
 # ---------------------------------------------------------------------------------------------------- checks
@@ -322,13 +324,13 @@ def _texts(column: list, longest: int) -> Iterator[str]:
 
 
 def _check_ids(ids: tuple[str, ...]) -> None:
-    known = set()
+    used_ids = set()
     for row, text in enumerate(ids):
         if not text:
             raise _wrong(f"the id of item {row} is empty; expected a different one for each item")
-        if text in known:
+        if text in used_ids:
             raise _wrong(f"two items have the id {shorten(text)}; expected a different one for each item")
-        known.add(text)
+        used_ids.add(text)
 
 
 def class_ids(table: VectorTable) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -342,7 +344,7 @@ def class_ids(table: VectorTable) -> tuple[np.ndarray, tuple[str, ...]]:
     if not different:
         raise _wrong("no item has a label; expected a column label with labels of at least one class")
     if table.class_names is not None:
-        names = [text or str(place) for place, text in enumerate(_texts(table.class_names, 120))]
+        names = [text or str(number) for number, text in enumerate(_texts(table.class_names, 120))]
         if lost := sorted(
             text for text in different if not (text.isascii() and text.isdigit() and int(text) < len(names))
         ):
@@ -351,15 +353,15 @@ def class_ids(table: VectorTable) -> tuple[np.ndarray, tuple[str, ...]]:
             )
         if len(set(names)) < len(names):
             raise _wrong("class_names has a name twice; expected a different one for each class")
-        places = {str(place): place for place in range(len(names))}
-        if unused := sorted(set(places) - {str(int(text)) for text in different}, key=int):
+        numbers = {str(number): number for number in range(len(names))}
+        if unused := sorted(set(numbers) - {str(int(text)) for text in different}, key=int):
             raise _wrong(f"class {names[int(unused[0])]} has no item; expected at least one with its label")
         told = [str(int(text)) if text else "" for text in told]
     else:
         are_numbers = all(text.lstrip("-").isdigit() and text.isascii() for text in different)
         names = sorted(different, key=int if are_numbers else None)
-        places = {name: place for place, name in enumerate(names)}
-    labels = np.array([places[text] if text else -1 for text in told], np.int64)
+        numbers = {name: number for number, name in enumerate(names)}
+    labels = np.array([numbers[text] if text else -1 for text in told], np.int64)
     if len(names) == 1 and (labels == 0).all():
         raise _wrong(f"every item has the label {shorten(names[0])}; expected another class, or items without a label")
     return labels, tuple(names)

@@ -128,12 +128,12 @@ class Download:
     def read_column(self, root: Path, name: str) -> dict[str, str]:
         """A list of (id, value) by id; raises `UserError` where an id stands twice."""
         pairs = self.read_pairs(root, name)
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        value_by_id = dict(pairs)
+        if len(value_by_id) < len(pairs):
             raise UserError(
-                "dataset.path", f"{name} names {len(found):,} ids in {len(pairs):,} lines; expected each id once"
+                "dataset.path", f"{name} names {len(value_by_id):,} ids in {len(pairs):,} lines; expected each id once"
             )
-        return found
+        return value_by_id
 
     def load(
         self,

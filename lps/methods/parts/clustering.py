@@ -30,8 +30,8 @@ def kmeans(features: np.ndarray, clusters: int, seed: int, restarts: int = 10, n
     if len(features) == 0:
         return np.zeros(0, np.int64)
     points = unit(features) if normalize else np.asarray(features, np.float32)
-    found = KMeans(min(clusters, len(points)), n_init=restarts, random_state=seed).fit_predict(points)
-    return found.astype(np.int64)
+    cluster_ids = KMeans(min(clusters, len(points)), n_init=restarts, random_state=seed).fit_predict(points)
+    return cluster_ids.astype(np.int64)
 
 
 def knn_accuracy(features: np.ndarray, labels: np.ndarray, neighbours: int = 10, block: int = 4096) -> float:
@@ -72,16 +72,16 @@ def semi_supervised_kmeans(
     this is plain k-means. Of more than `_MOST_TRIED` free points the restarts see a sample.
     """
     generator = torch.Generator().manual_seed(seed)
-    held = _sums(pinned, pins, clusters)
+    pinned_sums = _sums(pinned, pins, clusters)
     if len(points) > _MOST_TRIED and restarts > 1:
         rows = torch.randperm(len(points), generator=generator)[:_MOST_TRIED].sort().values.to(points.device)
-        tried = semi_supervised_kmeans(points[rows], pinned, pins, clusters, seed, restarts, iterations)
-        centres = _lloyd(points, held, tried.centres, iterations)
+        clusters_of_sample = semi_supervised_kmeans(points[rows], pinned, pins, clusters, seed, restarts, iterations)
+        centres = _lloyd(points, pinned_sums, clusters_of_sample.centres, iterations)
         return Clusters(centres, squared_distances(points, centres), _inertia(points, pinned, pins, centres))
-    free = (held[1] == 0).nonzero().flatten().tolist()
+    free = (pinned_sums[1] == 0).nonzero().flatten().tolist()
     found, inertias = [], []
     for _ in range(restarts):
-        centres = _lloyd(points, held, _first_centres(points, held, free, generator), iterations)
+        centres = _lloyd(points, pinned_sums, _first_centres(points, pinned_sums, free, generator), iterations)
         found.append(centres)
         inertias.append(_inertia(points, pinned, pins, centres))
     best = int(torch.stack(inertias).argmin())
@@ -90,17 +90,17 @@ def semi_supervised_kmeans(
 
 def _inertia(points: Tensor, pinned: Tensor, pins: Tensor, centres: Tensor) -> Tensor:
     """(): as `Clusters` has it."""
-    own = squared_distances(pinned, centres).gather(1, pins[:, None])
-    return (squared_distances(points, centres).amin(dim=1).sum() + own.sum()) / (len(points) + len(pinned))
+    own_distances = squared_distances(pinned, centres).gather(1, pins[:, None])
+    return (squared_distances(points, centres).amin(dim=1).sum() + own_distances.sum()) / (len(points) + len(pinned))
 
 
 def squared_distances(points: Tensor, centres: Tensor) -> Tensor:
     """(n, k) squared Euclidean distances of (n, d) to (k, d), at least 0 where the expanded square rounds below."""
     if not torch.compiler.is_exporting() and len(points) > _BLOCK:  # a graph for ONNX takes any number of points
-        found = points.new_empty((len(points), len(centres)))
-        for part, place in zip(points.split(_BLOCK), found.split(_BLOCK)):
-            place.copy_(squared_distances(part, centres))
-        return found
+        distances = points.new_empty((len(points), len(centres)))
+        for part, block in zip(points.split(_BLOCK), distances.split(_BLOCK)):
+            block.copy_(squared_distances(part, centres))
+        return distances
     squares = points.square().sum(dim=1)[:, None] + centres.square().sum(dim=1)
     return (squares - 2 * points @ centres.T).clamp_min(0)
 
@@ -145,21 +145,23 @@ def principal_axes(points: Tensor, count: int) -> tuple[Tensor, Tensor]:
 def _sums(points: Tensor, ids: Tensor, clusters: int) -> tuple[Tensor, Tensor]:
     """Per cluster the sum of its points (k, d) and their number (k,); a matrix product, so that it repeats on a GPU."""
     sums, counts = [], []
-    for part, own in zip(points.split(_BLOCK), ids.split(_BLOCK)):
-        members = F.one_hot(own, clusters).to(points.dtype)
+    for part, block_ids in zip(points.split(_BLOCK), ids.split(_BLOCK)):
+        members = F.one_hot(block_ids, clusters).to(points.dtype)
         sums.append(members.T @ part)
         counts.append(members.sum(dim=0))
     return sum(sums), sum(counts)
 
 
-def _first_centres(points: Tensor, held: tuple[Tensor, Tensor], free: list[int], generator: torch.Generator) -> Tensor:
+def _first_centres(
+    points: Tensor, pinned_sums: tuple[Tensor, Tensor], free: list[int], generator: torch.Generator
+) -> Tensor:
     """(k, d): means of pinned points, then greedy k-means++ draws for the `free` clusters, which have none.
 
     Of a few candidates, drawn with probability proportional to the squared distance from the nearest centre so far, the
     one counts that leaves the smallest sum of them (as in scikit-learn): with a single candidate two thirds of the runs
     end in a poor optimum on digits.
     """
-    sums, counts = held
+    sums, counts = pinned_sums
     centres = sums / counts.clamp_min(1)[:, None]
     nearest = torch.full_like(points[:, 0], torch.inf)
     if len(free) < len(centres):
@@ -168,11 +170,11 @@ def _first_centres(points: Tensor, held: tuple[Tensor, Tensor], free: list[int],
     tries = 2 + int(math.log(len(centres)))
     chances = [torch.rand(tries, generator=generator, dtype=torch.float64) for _ in free]
     chances = torch.stack(chances).to(points.device) if free else chances
-    for cluster, drawn in zip(free, chances):
-        candidates = points[_draw(nearest, drawn)]
-        left = torch.minimum(nearest[:, None], squared_distances(points, candidates))
-        best = left.sum(dim=0).argmin()[None]
-        centres[cluster], nearest = candidates[best][0], left.index_select(1, best)[:, 0]
+    for cluster, draws in zip(free, chances):
+        candidates = points[_draw(nearest, draws)]
+        new_distances = torch.minimum(nearest[:, None], squared_distances(points, candidates))
+        best = new_distances.sum(dim=0).argmin()[None]
+        centres[cluster], nearest = candidates[best][0], new_distances.index_select(1, best)[:, 0]
     return centres
 
 
@@ -196,27 +198,27 @@ def _running_sum(values: Tensor) -> Tensor:
     return (rows + before[:, None]).view(-1)[: len(values)]
 
 
-def _lloyd(points: Tensor, held: tuple[Tensor, Tensor], centres: Tensor, iterations: int) -> Tensor:
+def _lloyd(points: Tensor, pinned_sums: tuple[Tensor, Tensor], centres: Tensor, iterations: int) -> Tensor:
     """Centres (k, d) after at most `iterations` rounds, or when the squared sum of their shifts is below 1e-4.
 
     A GPU goes on for some rounds, which change nothing any more, so that it is seldom waited for.
     """
     is_over, look_every = torch.zeros((), dtype=torch.bool, device=points.device), _LOOKS[points.device.type == "cuda"]
     for number in range(iterations):
-        moved = _moved(points, held, centres)
-        shift = (moved - centres).norm(dim=1).sum()
-        centres = torch.where(is_over, centres, moved)
+        new_centres = _moved(points, pinned_sums, centres)
+        shift = (new_centres - centres).norm(dim=1).sum()
+        centres = torch.where(is_over, centres, new_centres)
         is_over = is_over | (shift.square() < 1e-4)
         if number % look_every == look_every - 1 and is_over:
             break
     return centres
 
 
-def _moved(points: Tensor, held: tuple[Tensor, Tensor], centres: Tensor) -> Tensor:
+def _moved(points: Tensor, pinned_sums: tuple[Tensor, Tensor], centres: Tensor) -> Tensor:
     """Means (k, d) of what is nearest to a centre or pinned to it; empty clusters get the farthest points."""
     found = [squared_distances(part, centres).min(dim=1) for part in points.split(_BLOCK)]
     nearest, ids = (torch.cat(column) for column in zip(*found))
-    sums, counts = (free + fixed for free, fixed in zip(_sums(points, ids, len(centres)), held))
+    sums, counts = (free + fixed for free, fixed in zip(_sums(points, ids, len(centres)), pinned_sums))
     farthest = points[nearest.topk(min(len(centres), len(points))).indices]
     empty = counts == 0
     rank = (empty.cumsum(dim=0) - 1).clamp(0, len(farthest) - 1)

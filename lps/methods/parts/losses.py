@@ -19,8 +19,8 @@ def margin_cross_entropy(logits: Tensor, targets: Tensor, margins: Tensor) -> Te
     logits (n, k), targets int64 (n,), margins (k,) of at least 0; gives (n,). Margins of 0 are plain cross-entropy.
     """
     logits = logits.float()
-    added = margins.to(logits.dtype)[targets]
-    shift = torch.zeros_like(logits).scatter(1, targets[:, None], added[:, None])
+    target_margins = margins.to(logits.dtype)[targets]
+    shift = torch.zeros_like(logits).scatter(1, targets[:, None], target_margins[:, None])
     return F.cross_entropy(logits + shift, targets, reduction="none")
 
 

@@ -51,9 +51,9 @@ def _replace(method: Method, counts: Tensor) -> None:
 
 def _by_rank(shares: Tensor, counts: Tensor) -> Tensor:
     """The shares (k,) in the order of the counts (k,): the largest where the largest count is."""
-    found = torch.empty_like(shares)
-    found[counts.argsort(descending=True, stable=True)] = shares.sort(descending=True).values
-    return found
+    ordered = torch.empty_like(shares)
+    ordered[counts.argsort(descending=True, stable=True)] = shares.sort(descending=True).values
+    return ordered
 
 
 def cluster_counts(method: Method, inference: Inference) -> Tensor:
@@ -82,8 +82,8 @@ def aligned(clusters: np.ndarray, ids: np.ndarray, is_labeled: np.ndarray, class
     """
     votes = np.zeros((classes.total, classes.total), np.int64)
     np.add.at(votes, (clusters, ids), np.where(is_labeled, len(ids) + 1, 1))
-    _, found = linear_sum_assignment(votes, maximize=True)
-    return found[clusters]
+    _, class_by_cluster = linear_sum_assignment(votes, maximize=True)
+    return class_by_cluster[clusters]
 
 
 def confident_counts(method: Method, inference: Inference, confidence: float) -> Tensor:

@@ -69,7 +69,7 @@ def _is_moving(found: QueueSnapshot) -> bool:
 
 
 def _look() -> QueueSnapshot:
-    return overview.read_queue(select.runs_root(), known=estimates.known_costs())
+    return overview.read_queue(select.runs_root(), known_costs=estimates.known_costs())
 
 
 # ---------------------------------------------------------------------------------------------------- head
