@@ -2,6 +2,7 @@
 
 import argparse
 import signal
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -10,7 +11,11 @@ from lps.cli._parser import Commands, Parser, add_settings, print_json, say
 from lps.data import feature_store
 from lps.data.feature_store import StoredEntry
 from lps.errors import UserError, shown
+from lps.machine.devices import available_cores
+from lps.machine.processes import die_with_parent
 from lps.wording import counted, data_size, duration
+
+_MOST_WORKERS = 64
 
 
 def add(commands: Commands) -> None:
@@ -29,6 +34,9 @@ def add(commands: Commands) -> None:
             sub.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
         if name == "make":
             sub.add_argument("--dataset", default="digits", help="see `datasets`")
+            sub.add_argument("--workers", type=int, default=1, metavar="N", help="processes of this machine, 1 to 64")
+            help = "compute parts beside other processes that run the same command with the same cache folder"
+            sub.add_argument("--join", action="store_true", help=help)
             add_settings(sub, "any setting, may be repeated")
         if name in ("check", "delete"):
             sub.add_argument("key", metavar="KEY", help="key of stored features, or the end of it")
@@ -87,7 +95,12 @@ def _make(options) -> int:
     for text in options.settings:
         if text.partition("=")[0].strip() in ("dataset", "features"):
             raise UserError(text.partition("=")[0].strip(), "cannot be set with --set here")
-    config = configure({"dataset": options.dataset, "features": "stored"} | parse_settings(options.settings, "lps"))
+    if not 1 <= options.workers <= _MOST_WORKERS:
+        raise UserError("workers", f"{options.workers} is not 1 to {_MOST_WORKERS}")
+    said = {"dataset": options.dataset, "features": "stored"} | parse_settings(options.settings, "lps")
+    if options.workers > 1 and said.get("threads") is None:
+        said["threads"] = max(1, available_cores() // options.workers)
+    config = configure(said)
     from tqdm import tqdm
 
     from lps.data import features
@@ -100,17 +113,38 @@ def _make(options) -> int:
         bars[0].update(done - bars[0].n)
 
     before = signal.signal(signal.SIGINT, lambda *_: wishes.append(True))
+    workers = [_start_worker(options, config.threads) for _ in range(options.workers - 1)]
     try:
-        store = features.make(config, report, lambda: bool(wishes))
+        store = features.make(config, report, lambda: bool(wishes), options.join or bool(workers))
     finally:
+        failed = sum(worker.poll() not in (None, 0, 130) for worker in workers)
+        for worker in workers:
+            worker.send_signal(signal.SIGINT)
+            worker.wait()
         signal.signal(signal.SIGINT, before)
         for bar in bars:
             bar.close()
+    if failed:
+        say(f"{counted(failed, 'worker')} ended early; the others did its parts")
     if store is None:
         say("stopped; run the same command again to continue")
         return 130
     print(store.key)
     return 0
+
+
+def _start_worker(options, threads: int) -> subprocess.Popen:
+    """A process of this machine that computes parts of the same features, as long as this one lives."""
+    command = [sys.executable, "-m", "lps", "features", "make", "--join", "--dataset", options.dataset]
+    settings = [text for text in options.settings if text.partition("=")[0].strip() != "threads"]
+    command += [word for text in (*settings, f"threads={threads or 'none'}") for word in ("--set", text)]
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,  # what stops it stops this process too, which says it
+        preexec_fn=die_with_parent(),
+    )
 
 
 def _check(options) -> int:

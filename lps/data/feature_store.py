@@ -148,6 +148,18 @@ class Store:
             "times": [time for status in both for time in (status.st_mtime_ns, status.st_ctime_ns)],
         }
 
+    def piece(self, view: str, number: int) -> bytes | None:
+        """The features of one piece of a view; None where it is not there, or not as it was written."""
+        pieces = self.pieces(view)
+        try:
+            if number >= len(pieces) or not self._is_sound(view, number, pieces):
+                return None
+            with open_regular(self.table(view)) as file:
+                file.seek(number * PIECE * self.width * _VALUE)
+                return file.read(pieces[number].rows * self.width * _VALUE)
+        except OSError:
+            return None
+
     def _is_sound(self, view: str, number: int, pieces: Sequence[_Piece]) -> bool:
         with open_regular(self.table(view)) as file:
             file.seek(number * PIECE * self.width * _VALUE)

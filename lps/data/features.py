@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from lps import datasets
-from lps.data import feature_store, sources
+from lps.data import feature_parts, feature_store, sources
 from lps.data.batches import PIECE, Lap, Pictures, no_lap
 from lps.data.extraction import Extraction
 from lps.data.feature_store import Report, Store
@@ -136,11 +136,15 @@ def of(config: Config, images: Pictures, report: Report, should_stop: Callable[[
     return stored if stored is None or kept_ids is None else stored.part(kept_ids)
 
 
-def make(config: Config, report: Report, should_stop: Callable[[], bool]) -> Store | None:
-    """The store that runs of this config draw from, whole, on its threads; None when asked to stop meanwhile."""
+def make(config: Config, report: Report, should_stop: Callable[[], bool], is_together: bool = False) -> Store | None:
+    """The store that runs of this config draw from, whole, on its threads; None when asked to stop meanwhile.
+
+    is_together: beside other processes that make the same one.
+    """
     torch.set_num_threads(config.threads or available_cores())
     images = pictures(sources.of(config), resolve_device(config.device))
-    return _store_of(config, images, _table_names(config), report, should_stop)
+    made = feature_parts.made_together if is_together else feature_store.made
+    return _store_of(config, images, _table_names(config), report, should_stop, made)
 
 
 def plain(
@@ -205,8 +209,13 @@ def _mapped(store: Store, name: str) -> np.ndarray:
 
 
 def _store_of(
-    config: Config, images: Pictures, names: Sequence[str], report: Report, should_stop: Callable[[], bool]
+    config: Config,
+    images: Pictures,
+    names: Sequence[str],
+    report: Report,
+    should_stop: Callable[[], bool],
+    made: Callable[..., Store | None] = feature_store.made,
 ) -> Store | None:
     """The store with these tables, of all pictures of the config's data set; None when asked to stop meanwhile."""
     extraction = Extraction(config, images)
-    return feature_store.made(extraction.key, len(images), names, extraction.begin, report, should_stop)
+    return made(extraction.key, len(images), names, extraction.begin, report, should_stop)

@@ -44,7 +44,20 @@ def test_features_are_made_listed_used_and_deleted(tmp_path, capsys):
     assert feature_store.kept() == []
 
 
+@pytest.mark.slow
+def test_two_workers_make_the_store_that_one_process_makes(tmp_path, monkeypatch, capsys):
+    tables = []
+    for number, more in enumerate(([], ["--workers", 2], ["--join"])):
+        monkeypatch.setenv("LPS_CACHE", str(tmp_path / str(number)))
+        key = lps(capsys, "make", *SETTINGS, *more).out.strip()
+        (kept,) = feature_store.kept()
+        tables.append({view: kept.store.table(view).read_bytes() for view in kept.rows})
+        assert kept.store.key == key and not list(feature_store.home().glob("*.parts"))
+    assert tables[0] == tables[1] == tables[2] and len(tables[0]) > 1
+
+
 def test_what_cannot_be_made_or_deleted_is_said_in_a_line(capsys):
+    assert "workers: 0 is not 1 to 64" in lps(capsys, "make", "--workers", 0, code=2).err
     assert (
         "features: abc is the key of none; python -m lps features lists them"
         in lps(capsys, "delete", "abc", code=2).err
