@@ -88,6 +88,12 @@ def words_of(at: AppTest) -> str:
     return "\n".join(words).replace("\\", "").replace("\u2060", "")
 
 
+def column_of(address: str, kind: type) -> np.ndarray:
+    """A column that a page gives its browser (`lps.ui.server.columns`); an empty one at no address."""
+    digest = address.rpartition("/")[2].removesuffix(".bin")
+    return np.frombuffer(columns._COLUMNS.get(digest, bytes, len), kind)
+
+
 def maps_of(at: AppTest) -> dict[str, dict]:
     """What the maps of a page are told, by key, with the columns of their points as arrays."""
     found = {}
@@ -96,8 +102,7 @@ def maps_of(at: AppTest) -> dict[str, dict]:
         if not isinstance(head, dict) or "places" not in head:
             continue
         for name, kind in {"ids": np.int32, "places": np.uint16, "codes": np.uint16, "mask": np.uint8}.items():
-            digest = head[name].rpartition("/")[2].removesuffix(".bin")
-            head[name] = np.frombuffer(columns._COLUMNS.get(digest, bytes, len), kind)
+            head[name] = column_of(head[name], kind)
         found[head["name"]] = head
     return found
 

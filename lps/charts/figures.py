@@ -1,7 +1,7 @@
 """Data frames in, plotly figures out. Nothing here reads a file or knows of a page.
 
-Curves are SVG lines over the epoch; the projection alone is WebGL. Arrays are handed over as NumPy, which plotly sends
-in binary. Every figure has a height in pixels and a transparent ground.
+Curves are SVG lines over the epoch; a map of features alone is WebGL. Arrays are handed over as NumPy, which plotly
+sends in binary. Every figure has a height in pixels and a transparent ground.
 """
 
 from collections.abc import Sequence

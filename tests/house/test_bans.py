@@ -114,7 +114,7 @@ def test_our_scripts_make_no_markup_and_no_code_of_text(path):
         "http:",
     )
     found = [word for word in words if word in path.read_text(encoding="utf-8")]
-    asking = ("outbox.js", "point_map.js")  # the desk of Review and the columns of a map, which are on this server
+    asking = ("outbox.js", "point_map.js", "endless.js")  # the desk of Review and columns, which are on this server
     assert found == (["fetch("] if path.name in asking else [])
 
 

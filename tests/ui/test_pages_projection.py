@@ -3,6 +3,7 @@
 import base64
 import csv
 import io
+import json
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from lps.ui.projection import filters, page, selection
 from lps.ui.projection.filters import Conditions
 from lps.ui.shared.history import history
 from tests.sample_runs import make_run
-from tests.visiting import maps_of, visit
+from tests.visiting import column_of, maps_of, visit
 
 
 @pytest.fixture(scope="module")
@@ -346,3 +347,11 @@ def test_selected_images_get_a_name_in_one_step_and_the_same_name_again_adds_to_
     assert there == set(table["image"][table["predicted"].isin([7, 8])].tolist()) and not said.confirmed
     naming.undo(run, 3)
     naming.undo(run, 3)
+
+
+def test_the_gallery_is_told_the_selected_images_the_surest_first(run, open_page):
+    app, expected = open_page(run, where="below:60"), naive(run, 3, Conditions(below=60))
+    told = [json.loads(element.proto.json or "null") for element in app.get("bidi_component")]
+    (head,) = [one for one in told if isinstance(one, dict) and "opened" in one]
+    ids, percent = (column_of(head[name], kind) for name, kind in (("ids", np.int32), ("confidence", np.uint8)))
+    assert sorted(ids.tolist()) == expected and (np.diff(percent.astype(int)) <= 0).all() and percent.max() <= 60

@@ -398,16 +398,8 @@ def _show_points(run: Run, epoch: int, names: list[str]) -> None:
     few, alt = table.iloc[few], f"Features at epoch {epoch} on the plane of largest variance"
     colors = coloring.color_table(few, "group", seen, names, theme.palette())
     code = code_of("map_of_features", run, epoch, height=260)
-    options = {"height": 260, "scene": run.id, "moment": epoch, "pictures": _pictures_of(run), "code": code}
+    options = {"height": 260, "scene": run.id, "moment": epoch, "pictures": picture_files.address(run), "code": code}
     show_map(few, colors, "points", alt, tuple(names), points.frame(run, "pca"), **options)
-
-
-def _pictures_of(run: Run) -> str:
-    """Where the pictures of a run are; "" where they cannot be had."""
-    try:
-        return picture_files.address(run, points.pictures(run))
-    except UserError:
-        return ""
 
 
 # ---------------------------------------------------------------------------------------------------- log, settings

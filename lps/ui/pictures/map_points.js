@@ -4,6 +4,7 @@
 
 const UNITS = 65535, CELLS = 128, CELL_BITS = 9; // cells of the grid across, units of a cell as a power of two
 const DENSITY_CELL = 2; // pixels across of what the density counts in
+const FAINT = 1e-6; // what a point counts that is not selected, where some are: in a cell with one that is, nothing
 const DENSITY_ROOM = 0.25; // of the stage's sides that the density is drawn beyond it, so that a pan finds it there
 
 class Points {
@@ -209,7 +210,7 @@ function paintDensity(canvas, points, codes, mask, colors, view, width, height, 
       const k = points.order[place], code = 4 * codes[k];
       const column = ((points.x[k] - left) * scale) | 0, row = ((top - points.y[k]) * scale) | 0;
       if (!flat[code + 3] || column < 0 || row < 0 || column >= across || row >= down) continue;
-      const weight = mask && !mask[k] ? 0.02 : 1, at = 4 * (row * across + column);
+      const weight = mask && !mask[k] ? FAINT : 1, at = 4 * (row * across + column);
       sums[at] += weight * flat[code];
       sums[at + 1] += weight * flat[code + 1];
       sums[at + 2] += weight * flat[code + 2];
@@ -225,7 +226,7 @@ function paintDensity(canvas, points, codes, mask, colors, view, width, height, 
     image.data[at] = sums[at] / count;
     image.data[at + 1] = sums[at + 1] / count;
     image.data[at + 2] = sums[at + 2] / count;
-    image.data[at + 3] = count < 1 ? 24 + 20 * count : 90 + (165 * Math.log1p(count)) / whole;
+    image.data[at + 3] = count < 0.5 ? Math.min(50, 20 + 4 * Math.log1p(count / FAINT)) : 90 + (165 * Math.log1p(count)) / whole;
   }
   pen.putImageData(image, 0, 0);
 }

@@ -261,7 +261,7 @@ class PointMap {
     const taken = [];
     this.names.forEach(([code, , x, y], i) => {
       const [left, top] = this.toScreen(x, y), [wide, high] = this.sizes[i];
-      const box = [left - wide / 2, top - high / 2, left + wide / 2, top + high / 2];
+      const box = [left - wide / 2, top - high - 4, left + wide / 2, top - 4]; // above the points, not on them
       const isFree = left > 0 && top > 0 && left < width && top < height && !(head.named === "groups" && this.hidden.has(code))
         && taken.every((other) => box[0] > other[2] || box[2] < other[0] || box[1] > other[3] || box[3] < other[1]);
       if (isFree) taken.push(box);
@@ -458,7 +458,7 @@ class PointMap {
     pen.fillStyle = getComputedStyle(this.root).color;
     pen.font = `600 12px ${getComputedStyle(this.root).fontFamily}`;
     pen.textAlign = "center";
-    this.names.forEach(([, words, x, y], i) => this.labels[i].style.display || pen.fillText(words, ...this.toScreen(x, y)));
+    this.names.forEach(([, words, x, y], i) => this.labels[i].style.display || pen.fillText(words, this.toScreen(x, y)[0], this.toScreen(x, y)[1] - 9));
     paper.toBlob((blob) => save(URL.createObjectURL(blob), `${this.head.name}.png`));
   }
 

@@ -94,7 +94,7 @@ def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str
             token=selection.token(run),
             image=image,
             chosen=fitting,
-            pictures=picture_files.address(run, selection.pictures(run)),
+            pictures=picture_files.address(run),
             code=code,
             is_large=True,
         )

@@ -15,15 +15,14 @@ from lps.datasets import Images
 from lps.errors import UserError
 from lps.files import tables
 from lps.store.runs import Run
-from lps.ui.pictures import gallery, points, predictions
-from lps.ui.pictures.gallery import Tile
+from lps.ui.pictures import endless, points, predictions
 from lps.ui.projection import filters
 from lps.ui.projection.filters import Conditions
+from lps.ui.server import picture_files
 from lps.ui.shared import data_table, escape, url_fields
 from lps.ui.shared.data_table import Column
 from lps.wording import counted
 
-_PAGE = 48  # pictures on a sheet
 _ROWS = 8  # classes that are visible at once
 _CLEARED, _ERROR = "lasso_cleared", "lasso_error"
 _COLUMNS = ("image", "file", "predicted", "confidence", "true_class")
@@ -69,7 +68,7 @@ def show_selection(run: Run, epoch: int, table: pd.DataFrame, chosen: np.ndarray
         alt = "Selected images by true class and by predicted class"
         data_table.show_data_table(_columns(found, len(rows)), found.index, alt, most=_ROWS)
     with right:
-        _show_sheet(run, rows, names, images)
+        _show_gallery(run, rows, names)
 
 
 def pictures(run: Run) -> Images | None:
@@ -152,32 +151,14 @@ def _columns(found: pd.DataFrame, total: int) -> list[Column]:
     return [*columns, Column("Predicted", found["Predicted"], "bar", help=about, **bar)]
 
 
-def _show_sheet(run: Run, rows: pd.DataFrame, names: tuple[str, ...], images: Images | None) -> None:
+def _show_gallery(run: Run, rows: pd.DataFrame, names: tuple[str, ...]) -> None:
     """Their pictures, the surest first."""
     rows = rows.sort_values("confidence", ascending=False, kind="stable")
-    pages, number = -(-len(rows) // _PAGE), 1
-    if pages > 1:
-        number = st.pagination(pages, key=f"page of {token(run)} {len(rows)} {rows['image'].iloc[0]}")
-    part = rows.iloc[(number - 1) * _PAGE : number * _PAGE]
-    alt = f"{len(part)} of {len(rows)} selected images"
-    opened = url_fields.number("image")
-    done = gallery.sheet(_tiles(part, names), images, "selected", "selected", alt, opened, choosable=False)
-    if done.clicked is not None and done.clicked != opened:
-        url_fields.set_number("image", done.clicked)
+    opened, alt = url_fields.number("image"), f"{len(rows):,} selected images"
+    clicked = endless.show_gallery(rows, "selected", alt, names, picture_files.address(run), opened)
+    if clicked is not None and clicked != opened:
+        url_fields.set_number("image", clicked)
         st.rerun()
-
-
-def _tiles(rows: pd.DataFrame, names: tuple[str, ...]) -> list[Tile]:
-    """Captions: the prediction, and the true class where it is known to be another one."""
-    found = []
-    for row in rows.itertuples():
-        own = names[row.predicted] if row.predicted >= 0 else "none"
-        known = names[row.truth] if row.truth >= 0 else "unknown"
-        wrong = row.truth >= 0 and not row.right
-        sure = f"{100 * row.confidence:.0f} %"
-        alt = f"Image {row.image}, predicted {own}, confidence {sure}, true class {known}"
-        found.append(Tile(int(row.image), f"{own}\nis {known}" if wrong else f"{own}\n{sure}", alt, wrong))
-    return found
 
 
 def as_csv(rows: pd.DataFrame, names: tuple[str, ...], files: tuple[str, ...]) -> str:

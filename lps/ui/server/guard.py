@@ -28,7 +28,7 @@ _TOKEN_LENGTH = 32  # characters that a token of one's own must have at least
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 # Nothing may come from, or go to, another place than this server, and no script may stand in a page.
 # Streamlit sets styles inline, makes modules of our own components' code as blobs, and draws maps in workers. plotly
-# makes the drawing functions of its WebGL charts from text: without unsafe-eval every projection stays empty.
+# makes the drawing functions of its parallel coordinates from text: without unsafe-eval they stay empty.
 _CONTENT = {
     "default-src": "'self'",
     "script-src": "'self' blob: 'unsafe-eval'",

@@ -6,8 +6,7 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from lps.analysis import labels
-from lps.datasets import Images, as_image
+from lps.datasets import as_image
 from lps.errors import UserError
 from lps.store.run_folders import find_run
 from lps.store.runs import Run
@@ -28,12 +27,16 @@ def pattern() -> str:
     return paths.path_of("picture/{run}/{stamp}/{image:int}.webp")
 
 
-def address(run: Run, images: Images | None) -> str:
-    """Where the pictures of a run are, without the last word, such as `17.webp`; "" where there are none.
+def address(run: Run) -> str:
+    """Where the pictures of a run are, without the last word, such as `17.webp`; "" where they cannot be had.
 
     It changes with the split, so that a browser does not keep pictures of another data set.
     """
-    return "" if images is None else paths.path_of(f"picture/{run.id}/{points.stamp_of(run)}/")
+    try:
+        points.pictures(run)
+    except UserError:
+        return ""
+    return paths.path_of(f"picture/{run.id}/{points.stamp_of(run)}/")
 
 
 def answer(request: Request) -> Response:
@@ -48,8 +51,7 @@ def answer(request: Request) -> Response:
 
 def _webp(name: str, image: int) -> bytes:
     run = find_run(runs_root(), name, by_path=False)
-    known = points.partition(run)
-    images = labels.pictures(run, known.split, known.targets)
+    images = points.pictures(run)
     if not 0 <= image < len(images.pixels):
         raise UserError("image", f"{image} is not an image of this run; expected 0 to {len(images.pixels) - 1}")
     picture = as_image(np.asarray(images.pixels[image]))

@@ -1,0 +1,58 @@
+"""A gallery of up to two million pictures that scrolls: the browser asks for those in sight, and holds no others.
+
+The ids and what is said of them are columns (`lps.ui.server.columns`), the pictures single files
+(`lps.ui.server.picture_files`), so that neither the browser nor the server takes more memory with more pictures.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from lps.charts.palette import DARK, LIGHT
+from lps.ui.server import columns, presenting
+
+_FOLDER = Path(__file__).parent
+_HEIGHT = 420  # pixels
+_STYLE = f"""
+.lps-endless {{ --lps-wrong: light-dark({LIGHT.wrong}, {DARK.wrong}); }}
+{(_FOLDER / "endless.css").read_text(encoding="utf-8")}
+"""
+_mount = st.components.v2.component(
+    "lps_endless",
+    html='<div class="lps-endless" role="group"><div class="lps-endless-room"></div></div>',
+    css=_STYLE,
+    js=(_FOLDER / "endless.js").read_text(encoding="utf-8"),
+    isolate_styles=False,
+)
+
+
+def show_gallery(
+    table: pd.DataFrame, key: str, alt: str, names: Sequence[str], pictures: str, opened: int | None = None
+) -> int | None:
+    """The pictures of `table` (of `points.table`) in its order; gives the image clicked since the last run.
+
+    alt: what the gallery shows, for screen readers. names: of the classes. pictures: of `picture_files.address`, "" for
+    their numbers alone. opened: the image that has a frame.
+    """
+    percent = (100 * np.nan_to_num(table["confidence"].to_numpy(np.float32))).round().clip(0, 100)
+    data = {
+        "alt": alt,
+        "ids": columns.address(table["image"].to_numpy(np.int32).tobytes()),
+        "truth": columns.address(table["truth"].to_numpy(np.int16).tobytes()),
+        "predicted": columns.address(table["predicted"].to_numpy(np.int16).tobytes()),
+        "confidence": columns.address(percent.astype(np.uint8).tobytes()),
+        "names": list(names),
+        "pictures": pictures,
+        "opened": opened,
+        "height": round(_HEIGHT * presenting.scale()),
+    }
+    told = {"on_click_change": _nothing, "on_missing_change": _nothing}
+    result = _mount(key=key, data=data, **told)
+    return result.click if type(result.click) is int else None
+
+
+def _nothing() -> None:
+    """A component needs a callback for what it reports; what it means is decided where the gallery is shown."""
