@@ -8,5 +8,6 @@ ICON = ":material/scatter_plot:"
 GROUP = "My pictures"
 PLACE = 54
 MENU = "Clusters"
+TAB = "Map"
 
 routing.show(page.main)

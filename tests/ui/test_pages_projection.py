@@ -153,6 +153,17 @@ def test_without_a_truth_nothing_asks_for_one(blind, open_page, monkeypatch):
     assert any("20 of unknown class" in caption.value for caption in app.caption)
 
 
+def test_clusters_that_a_person_has_named_are_the_first_colour_where_no_truth_is_known(tmp_path):
+    run = make_run(tmp_path, epochs=2)
+    split, truth = snapshots.read_split(run.folder)
+    truth[split.unlabeled] = -1
+    (run.folder / "split.npz").unlink()
+    snapshots.write_split(run.folder, split, truth)
+    assert next(iter(coloring.available(run, 2))) == "predicted"
+    naming.record(run, 2, [{"do": "name", "id": 7, "name": "sevens"}])
+    assert next(iter(coloring.available(run, 2))) == "cluster"
+
+
 @pytest.mark.parametrize("key", ["predicted", "confidence", "called", "adopted"])
 def test_every_colour_of_a_run_without_truth(blind, open_page, key):
     app = open_page(blind, color=key)

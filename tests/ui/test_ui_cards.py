@@ -29,6 +29,11 @@ def test_a_long_line_keeps_every_spike():
     np.testing.assert_allclose(found[found[:, 1] == 0, 0], 200 * np.array([123, 4567, 9998]) / 9999, atol=0.05)
 
 
-def test_one_value_has_no_line_and_no_name_becomes_an_element():
-    assert "<img" not in cards._card("Seen", "1", [1.0]) and "<img" in cards._card("Seen", "1", [1.0, 2.0])
+def test_no_name_becomes_an_element():
     assert "<b>" not in cards._card("<b>x", "<b>1", [1.0])
+
+
+def test_room_for_a_line_is_kept_from_the_first_value_on():
+    one, two, none = (cards._card("Seen", "90 %", values) for values in ([0.9], [0.9, 0.8], []))
+    assert "<img" in one and "<img" in two and "<img" not in none
+    assert "%3Cpath" in two and "%3Cpath" not in one

@@ -26,15 +26,15 @@ _STYLE = f"""
 
 
 def show_cards(cards: Sequence[tuple[str, str, Sequence[float]]]) -> None:
-    """cards: (name, number as text, its values over time, fewer than two for no line)."""
-    has_lines = any(len(values) > 1 for *_, values in cards)
+    """cards: (name, number as text, its values over time). From the first value on there is room for a line."""
+    has_lines = any(len(values) for *_, values in cards)
     with st.container(key="cards-with-lines" if has_lines else "cards"):  # page.css keeps room for those with lines
         st.html(f'<style>{_STYLE}</style><div class="lps-cards">{"".join(_card(*card) for card in cards)}</div>')
 
 
 def _card(name: str, number: str, values: Sequence[float]) -> str:
     drawing = ""
-    if len(values) > 1:
+    if len(values):
         drawing = f'<img alt="" src="data:image/svg+xml,{quote(_drawing(values))}">'
     said = f'<div class="name">{escape(name)}</div><div class="number">{escape(number)}{drawing}</div>'
     return f'<div class="lps-card">{said}</div>'
@@ -43,7 +43,7 @@ def _card(name: str, number: str, values: Sequence[float]) -> str:
 def _drawing(values: Sequence[float]) -> str:
     box = f'viewBox="0 {-_EDGE} {_WIDTH} {_HEIGHT + 2 * _EDGE}" preserveAspectRatio="none"'
     stroke = f'fill="none" stroke="{LIGHT.all}" stroke-width="2" stroke-linejoin="round"'
-    path = f'<path d="{line(values)}" {stroke} vector-effect="non-scaling-stroke"/>'
+    path = f'<path d="{line(values)}" {stroke} vector-effect="non-scaling-stroke"/>' if len(values) > 1 else ""
     return f'<svg xmlns="http://www.w3.org/2000/svg" {box}>{path}</svg>'
 
 

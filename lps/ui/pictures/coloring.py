@@ -28,7 +28,8 @@ _STEPS = 33  # of colour, from a confidence of 0 to 1
 def available(run: Run, epoch: int) -> dict[str, str]:
     """What can be coloured by, the usual one first; what needs a truth is left out where none is known.
 
-    Where most truths are unknown, what needs them comes last. Raises `UserError` where the split cannot be read.
+    Where most truths are unknown, what needs them comes last, and clusters that a person has named come first.
+    Raises `UserError` where the split cannot be read.
     """
     known = points.partition(run)
     is_known = known.targets[known.split.unlabeled] >= 0
@@ -40,7 +41,9 @@ def available(run: Run, epoch: int) -> dict[str, str]:
     if len(known.split.unlabeled) <= predictions.MOST_IMAGES and _is_named(run, epoch):
         found["cluster"] = _MORE["cluster"]
     is_blind = 2 * np.count_nonzero(is_known) < len(is_known)
-    return {key: found[key] for key in sorted(found, key=OF_TRUTH.__contains__)} if is_blind else found
+    if is_blind:
+        found = {key: found[key] for key in sorted(found, key=lambda key: (key in OF_TRUTH, key != "cluster"))}
+    return found
 
 
 def _thresholds(run: Run, epoch: int) -> dict[str, float]:

@@ -34,8 +34,11 @@ def main() -> None:
     named = st.query_params.get_all("run")
     able = [run for run in runs if prediction_work.has_weights(run) or run.id in named]
     if not able:
-        words = "No run has weights yet. Training saves them after the first epoch. Recordings have none."
-        page_head.offer_launch(words, ":material/image_search:", "Launch a run")
+        words = (
+            "No run has weights yet. Training saves them after the first epoch, recordings have none. Add your "
+            "pictures, or launch a run on a data set."
+        )
+        page_head.offer_launch(words, ":material/image_search:", "Add pictures", "own")
         return
     text = st.query_params.get("folder")
     left, right = st.columns([3, 2], gap="medium", vertical_alignment="bottom")

@@ -92,7 +92,7 @@ def _offer_others(title: str) -> None:
     st.page_link(f"pages/{title.lower()}.py", label="Show another run", icon=":material/arrow_forward:")
 
 
-def offer_launch(words: str, icon: str, label: str) -> None:
-    """Why there is nothing to see, and the way to the Launch page."""
+def offer_launch(words: str, icon: str, label: str, page: str = "launch") -> None:
+    """Why there is nothing to see, and the way to the page where one begins."""
     st.info(words, icon=icon)
-    st.page_link("pages/launch.py", label=label, icon=":material/arrow_forward:")
+    st.page_link(f"pages/{page}.py", label=label, icon=":material/arrow_forward:")
