@@ -8,7 +8,7 @@ from PIL import Image
 
 from lps.data import sources
 from lps.datasets import embeddings, take
-from lps.datasets.readers import vector_files
+from lps.datasets.readers import drawn, vector_files
 from lps.datasets.readers.drawn import SIDE, Drawn
 from lps.errors import UserError
 from lps.files import versions
@@ -249,3 +249,12 @@ def test_without_pyarrow_a_sentence_says_what_to_do(tmp_path, monkeypatch):
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     with pytest.raises(UserError, match=r"needs pyarrow to read Parquet: python -m pip install pyarrow"):
         vector_files.read(tmp_path / "a.parquet")
+
+
+def test_titles_in_other_scripts_are_drawn_by_a_font_that_has_their_letters():
+    assert drawn._font(17, "Plain") is drawn._fonts(17)[0], "Latin titles look as before"
+    russian = drawn._font(17, "Щука")
+    if not drawn._has(russian, "Щ"):
+        pytest.skip("no font of this machine has Cyrillic letters")
+    first, second = (Drawn([title])[0] for title in ("Щука", "Жаба"))
+    assert (first != second).any(), "four boxes look alike"

@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,6 +14,11 @@ from lps.datasets.readers.decoding import Unreadable, decode
 SIDE = 144  # pixels: as many as a large picture keeps on a page
 _EDGE, _LINES, _LONGEST = 7, 6, 400  # pixels around a text, lines of it, characters that are looked at
 _LETTERS, _TALL = (10, 14), 17  # characters of a line for short and for long titles; pixels of a letter for these
+_SYSTEM_FONTS = (  # that are looked for where Pillow's own font has no letters for a title, which is of Latin script
+    *("DejaVuSans.ttf", "NotoSans-Regular.ttf", "LiberationSans-Regular.ttf", "arial.ttf", "Arial Unicode.ttf"),
+    *("NotoSansCJK-Regular.ttc", "wqy-zenhei.ttc", "msyh.ttc", "msgothic.ttc", "malgun.ttf", "PingFang.ttc"),
+    *("NotoSansArabic-Regular.ttf", "NotoSansHebrew-Regular.ttf", "NotoSansDevanagari-Regular.ttf", "Nirmala.ttf"),
+)
 _PAPER, _INK = (246, 246, 243), (38, 38, 36)
 
 
@@ -72,15 +78,30 @@ def _written(text: str) -> np.ndarray:
     if letters == long:
         lines = textwrap.wrap(text, long, max_lines=_LINES, placeholder=" …")
     tall = _TALL * long // letters
+    font = _font(tall, text)
     image = Image.new("RGB", (SIDE, SIDE), _PAPER)
-    ImageDraw.Draw(image).multiline_text(
-        (_EDGE, _EDGE), "\n".join(lines), _INK, _font(tall), spacing=tall // 4, features=None
-    )
+    ImageDraw.Draw(image).multiline_text((_EDGE, _EDGE), "\n".join(lines), _INK, font, spacing=tall // 4, features=None)
     pixels = np.asarray(image)
     pixels.flags.writeable = False
     return pixels
 
 
+def _font(tall: int, text: str) -> ImageFont.FreeTypeFont:
+    """The font that comes with Pillow, or the first one of this machine that has more of the text's letters."""
+    letters = {letter for letter in text if not letter.isspace()}
+    return max(_fonts(tall), key=lambda font: sum(_has(font, letter) for letter in letters))
+
+
 @lru_cache(maxsize=4)
-def _font(tall: int) -> ImageFont.FreeTypeFont:
-    return ImageFont.load_default(tall)
+def _fonts(tall: int) -> tuple[ImageFont.FreeTypeFont, ...]:
+    found = [ImageFont.load_default(tall)]
+    for name in _SYSTEM_FONTS:
+        with suppress(OSError):
+            found.append(ImageFont.truetype(name, tall))
+    return tuple(found)
+
+
+@lru_cache(maxsize=1 << 14)
+def _has(font: ImageFont.FreeTypeFont, letter: str) -> bool:
+    """Whether the font draws a letter otherwise than one that no font has."""
+    return bytes(font.getmask(letter)) != bytes(font.getmask("\U0010fffe"))
