@@ -424,7 +424,7 @@ def test_where_the_usual_data_set_and_method_are_broken_the_form_begins_with_oth
         (tmp_path / "datasets" / "digits.py").unlink()
         (tmp_path / "methods" / "lps.py").unlink()
         at = whole_form()
-    assert at.selectbox(key="form:method").value == "ds3l" and at.selectbox(key="form:dataset").value == "folder"
+    assert at.selectbox(key="form:method").value == "bacon" and at.selectbox(key="form:dataset").value == "folder"
 
 
 @pytest.fixture
