@@ -31,6 +31,8 @@ def cell(text: str) -> str:
 
     Signs that are not seen, such as a byte order mark, do not hide a beginning; wide forms of a sign count as the sign.
     """
+    if text[:1].isascii() and text[:1].isalnum() and text.isascii():
+        return text  # as nearly all are, of which a million shall be quick
     text = text.encode("utf-8", "replace").decode()
     first = next((c for c in text if c.isprintable() and not c.isspace()), "")
     is_formula = unicodedata.normalize("NFKC", first) in ("=", "+", "-", "@")
@@ -44,7 +46,7 @@ def line_cell(text: str) -> str:
 
 def file_cell(name: str) -> str:
     """The name of a file as `cell` gives it; bytes in it that are no UTF-8 stand as \\xe9."""
-    return cell(name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
+    return cell(name if name.isascii() else name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
 
 
 def latex(text: str, other: Callable[[str], str] = str) -> str:

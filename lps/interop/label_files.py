@@ -3,10 +3,9 @@
 The folder can also come as a .zip that is made while it is sent.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-
-import numpy as np
 
 from lps.analysis.labels import Labels, label_all, pictures
 from lps.datasets import Images
@@ -56,15 +55,16 @@ def as_csv(labels: Labels, file_names: tuple[str, ...] = ()) -> str:
 
 def _lines(labels: Labels, file_names: tuple[str, ...]) -> Iterator[Sequence]:
     yield _COLUMNS
+    cells = {name: tables.cell(name) for name in set(labels.names)}
     columns = labels.images, labels.predicted, labels.cluster, labels.confidence
-    numbers = zip(*(column.tolist() for column in columns))
-    for (image, predicted, cluster, confidence), name, group, source in zip(
-        numbers, labels.names, labels.groups, labels.sources
+    numbers = (column.tolist() for column in columns)
+    for image, predicted, cluster, confidence, name, group, source in zip(
+        *numbers, labels.names, labels.groups, labels.sources
     ):
         file = tables.file_cell(file_names[image]) if file_names else ""
-        ids = ["" if number < 0 else number for number in (predicted, cluster)]
-        confidence_text = "" if np.isnan(confidence) else f"{confidence:.4f}"
-        yield image, file, *ids, tables.cell(name), confidence_text, group, source
+        ids = "" if predicted < 0 else predicted, "" if cluster < 0 else cluster
+        confidence_text = "" if math.isnan(confidence) else f"{confidence:.4f}"
+        yield image, file, *ids, cells[name], confidence_text, group, source
 
 
 # ---------------------------------------------------------------------------------------------------- a folder
