@@ -26,39 +26,41 @@ def show_menu(
     number: int, charts: Sequence[BoardChart], words: Mapping[str, str], groupings: Mapping[str, str]
 ) -> None:
     """What can be done with a chart."""
-    chart, place = charts[number], f"chart{number}"
+    chart, key_prefix = charts[number], f"chart{number}"
     with st.popover("Change", icon=":material/tune:", type="tertiary"):
-        _agree(place, chart)
-        _choose(place, chart, words, groupings, on_change=_change, args=(number, list(charts)))
+        _agree(key_prefix, chart)
+        _choose(key_prefix, chart, words, groupings, on_change=_change, args=(number, list(charts)))
         with st.container(horizontal=True, gap="small"):
-            st.button("Move up", key=f"{place}_up", icon=":material/arrow_upward:", on_click=_move,
+            st.button("Move up", key=f"{key_prefix}_up", icon=":material/arrow_upward:", on_click=_move,
                       args=(number, list(charts), -1), disabled=number == 0)  # fmt: skip
-            st.button("Remove", key=f"{place}_remove", icon=":material/delete:", on_click=_remove,
+            st.button("Remove", key=f"{key_prefix}_remove", icon=":material/delete:", on_click=_remove,
                       args=(number, list(charts)), disabled=len(charts) == 1)  # fmt: skip
 
 
-def _choose(place: str, chart: BoardChart, words: Mapping[str, str], groupings: Mapping[str, str], **then) -> None:
-    """The boxes of a chart, under keys that begin with `place`."""
+def _choose(key_prefix: str, chart: BoardChart, words: Mapping[str, str], groupings: Mapping[str, str], **then) -> None:
+    """The boxes of a chart, under keys that begin with `key_prefix`."""
     ys = {chart.y: chart.y} | dict(words)
     xs = {**boards.OVER, chart.x: boards.OVER.get(chart.x, chart.x), **words}
     by = {chart.by: chart.by} | dict(groupings)
-    st.selectbox("Measurement", list(ys), format_func=lambda name: words.get(name, name), key=f"{place}_y", **then)
-    st.selectbox("X axis", list(xs), format_func=lambda name: xs.get(name, name), key=f"{place}_x", **then)
-    about = "A line for several runs is their mean; its band is ± one standard deviation"
-    st.selectbox("One line per", list(by), format_func=lambda k: by.get(k, k), key=f"{place}_by", help=about, **then)
-    about = "Weight of earlier values. The recorded values stay visible as a pale line"
-    st.slider("Smoothing", 0.0, boards.MOST_SMOOTH, step=0.01, key=f"{place}_smooth", help=about, **then)
-    st.segmented_control("Axes", list(_LOGS), format_func=_LOGS.get, key=f"{place}_log", required=True, **then)
+    st.selectbox("Measurement", list(ys), format_func=lambda name: words.get(name, name), key=f"{key_prefix}_y", **then)
+    st.selectbox("X axis", list(xs), format_func=lambda name: xs.get(name, name), key=f"{key_prefix}_x", **then)
+    help_text = "A line for several runs is their mean; its band is ± one standard deviation"
+    st.selectbox(
+        "One line per", list(by), format_func=lambda k: by.get(k, k), key=f"{key_prefix}_by", help=help_text, **then
+    )
+    help_text = "Weight of earlier values. The recorded values stay visible as a pale line"
+    st.slider("Smoothing", 0.0, boards.MOST_SMOOTH, step=0.01, key=f"{key_prefix}_smooth", help=help_text, **then)
+    st.segmented_control("Axes", list(_LOGS), format_func=_LOGS.get, key=f"{key_prefix}_log", required=True, **then)
 
 
-def _agree(place: str, chart: BoardChart) -> None:
+def _agree(key_prefix: str, chart: BoardChart) -> None:
     for name in ("y", "x", "by", "smooth", "log"):
-        url_fields.agree(f"{place}_{name}", getattr(chart, name))
+        url_fields.agree(f"{key_prefix}_{name}", getattr(chart, name))
 
 
-def _chosen(place: str) -> BoardChart:
-    told = {name: st.session_state.get(f"{place}_{name}") for name in ("y", "x", "by", "smooth", "log")}
-    return BoardChart(**{name: value for name, value in told.items() if value is not None})
+def _chosen(key_prefix: str) -> BoardChart:
+    values_of_boxes = {name: st.session_state.get(f"{key_prefix}_{name}") for name in ("y", "x", "by", "smooth", "log")}
+    return BoardChart(**{name: value for name, value in values_of_boxes.items() if value is not None})
 
 
 def _write(charts: Sequence[BoardChart]) -> None:

@@ -73,8 +73,8 @@ def _board(find: str) -> None:
         return
     if by and not st.query_params.get_all("chart"):
         alike = "equal settings except for the seed" if by == grouping.EVERYTHING else f"the same {by}"
-        about = f"{counted(len(shown.entries), 'run')}: each line is the mean of runs with {alike}."
-        st.caption(escape.markdown(f"{about} Press Change to draw one line per run."))
+        help_text = f"{counted(len(shown.entries), 'run')}: each line is the mean of runs with {alike}."
+        st.caption(escape.markdown(f"{help_text} Press Change to draw one line per run."))
     look = theme.palette(), run_list.pinned()
     lines = [board_charts.lines_of_runs(chart, shown.entries, shown.histories, *look) for chart in charts]
     with st.container(key="board"):
@@ -85,16 +85,16 @@ def _board(find: str) -> None:
     with drawn:
         for first in range(0, len(charts), 2):
             places = st.columns(2) if len(charts) > 1 else [st.container()]
-            for number, place in enumerate(places[: len(charts) - first], first):
-                with place:
+            for number, column in enumerate(places[: len(charts) - first], first):
+                with column:
                     _show_chart(number, charts, shown, lines[number], words, find)
     _show_values(charts, shown)
 
 
 def _charts_of_address(by: str) -> list[BoardChart]:
     """What the board shows; the usual charts where the address has none, their lines put together by `by`."""
-    asked = [boards.read_chart(text) for text in st.query_params.get_all("chart")[: boards.MOST_CHARTS]]
-    return asked or [replace(chart, by=by) for chart in boards.USUAL]
+    requested = [boards.read_chart(text) for text in st.query_params.get_all("chart")[: boards.MOST_CHARTS]]
+    return requested or [replace(chart, by=by) for chart in boards.USUAL]
 
 
 def _usual_grouping(entries: Sequence[RunRow]) -> str:

@@ -74,8 +74,8 @@ def show_run_list(charts: Sequence[Sequence[BoardLine]], first: BoardChart, titl
 
 def _in_both_themes(color: str) -> tuple[str, str]:
     """A colour of the theme that is shown, as on a light and as on a dark ground."""
-    place = int(theme.palette() is palette.DARK)
-    return next((pair for pair in palette.color_pairs() if pair[place] == color), (color, color))
+    theme_index = int(theme.palette() is palette.DARK)
+    return next((pair for pair in palette.color_pairs() if pair[theme_index] == color), (color, color))
 
 
 def _value(measured, epoch: int | None) -> float | None:

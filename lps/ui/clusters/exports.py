@@ -22,24 +22,24 @@ _WRITTEN = "exports_written"  # (run id, folder or error) of the last export
 _KINDS = {"copies": "Copies", "links": "Links"}
 
 
-def show_exports(here: View, images: Images | None) -> None:
+def show_exports(view: View, images: Images | None) -> None:
     """What the labels are by now, and both ways to export them."""
     st.subheader("Export labels", anchor=False)
-    found = labels.assemble(here.epoch, here.split, here.targets, here.network, here.said, here.defaults)
-    st.caption(_account(found, here))
+    labels_of_run = labels.assemble(view.epoch, view.split, view.targets, view.network, view.said, view.defaults)
+    st.caption(_account(labels_of_run, view))
     files = images.file_names if images is not None else ()
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         st.download_button(
             "Download CSV",
-            partial(label_files.as_csv, found, files),
-            file_name=f"labels-{here.run.id[-6:]}-epoch-{here.epoch}.csv",
+            partial(label_files.as_csv, labels_of_run, files),
+            file_name=f"labels-{view.run.id[-6:]}-epoch-{view.epoch}.csv",
             mime="text/csv",
             on_click="ignore",
             icon=":material/download:",
         )
         if images is not None:
-            about = "One sub-folder per class with its pictures, and the table; rejected images go to unlabeled"
-            take_away.offer_file("Download ZIP", downloads.address(here.run, here.epoch), "folder_zip", about)
+            help_text = "One sub-folder per class with its pictures, and the table; rejected images go to unlabeled"
+            take_away.offer_file("Download ZIP", downloads.address(view.run, view.epoch), "folder_zip", help_text)
         links = False
         if files:
             chosen = st.segmented_control(
@@ -53,53 +53,55 @@ def show_exports(here: View, images: Images | None) -> None:
             disabled=images is None,
             help="Writes the files of the ZIP to a folder on the server",
             on_click=_write,
-            args=(here, found, images, links),
+            args=(view, labels_of_run, images, links),
         )
     st.caption(columns_account(bool(files)))
-    notices.show_labels_of_others(here.run.config_if_readable())
-    _show_written(here)
-    take_away.show_command(_command(here))
+    notices.show_labels_of_others(view.run.config_if_readable())
+    _show_written(view)
+    take_away.show_command(_command(view))
 
 
-def _account(found: Labels, here: View) -> str:
+def _account(labels_of_run: Labels, view: View) -> str:
     """How many images have which kind of label."""
-    counts = Counter(found.sources)
-    called = {*here.said.names, *here.defaults}
-    named = sum(c in called for c, source in zip(found.cluster.tolist(), found.sources) if source == "predicted")
+    counts = Counter(labels_of_run.sources)
+    called = {*view.said.names, *view.defaults}
+    named = sum(
+        c in called for c, source in zip(labels_of_run.cluster.tolist(), labels_of_run.sources) if source == "predicted"
+    )
     given = counts["labeled"] + counts["withheld"]
-    said = [f"{counted(len(found.images), 'image')}: {given:,} with your label"]
-    said.append(f"{named:,} predicted in clusters with a name")
-    said.append(f"{counts['predicted'] - named:,} in clusters without one")
-    said += [f"{counts['rejected']:,} rejected"] if counts["rejected"] else []
-    return ", ".join(said) + "."
+    sentences = [f"{counted(len(labels_of_run.images), 'image')}: {given:,} with your label"]
+    sentences.append(f"{named:,} predicted in clusters with a name")
+    sentences.append(f"{counts['predicted'] - named:,} in clusters without one")
+    sentences += [f"{counts['rejected']:,} rejected"] if counts["rejected"] else []
+    return ", ".join(sentences) + "."
 
 
 def columns_account(has_files: bool) -> str:
     """What the columns of the table are that look alike, or may be empty."""
-    said = "In the table, `predicted` is the network's id, and `cluster` is the id after your merges and splits."
-    return said if has_files else f"{said} `file` is empty: this data set has no picture files."
+    sentence = "In the table, `predicted` is the network's id, and `cluster` is the id after your merges and splits."
+    return sentence if has_files else f"{sentence} `file` is empty: this data set has no picture files."
 
 
-def _command(here: View) -> str:
+def _command(view: View) -> str:
     """The command that exports the same."""
-    line = cli_args.command("export", short_id(here.run.id), epoch=here.epoch, to="labels.csv")
+    line = cli_args.command("export", short_id(view.run.id), epoch=view.epoch, to="labels.csv")
     return f"{line}    # or a folder: --to labels"
 
 
-def _write(here: View, found: Labels, images: Images, links: bool) -> None:
-    target = class_folders.free_folder(select.outputs(here.run) / "exports", f"epoch-{here.epoch:04d}")
-    path = here.run.config().dataset_path
+def _write(view: View, labels_of_run: Labels, images: Images, links: bool) -> None:
+    target = class_folders.free_folder(select.outputs(view.run) / "exports", f"epoch-{view.epoch:04d}")
+    path = view.run.config().dataset_path
     try:
-        written = label_files.write_folder(target, found, images, Path(path) if path else None, links)
+        written = label_files.write_folder(target, labels_of_run, images, Path(path) if path else None, links)
     except UserError as error:
-        st.session_state[_WRITTEN] = here.run.id, None, str(error)
+        st.session_state[_WRITTEN] = view.run.id, None, str(error)
     else:
-        st.session_state[_WRITTEN] = here.run.id, str(written), ""
+        st.session_state[_WRITTEN] = view.run.id, str(written), ""
 
 
-def _show_written(here: View) -> None:
+def _show_written(view: View) -> None:
     run, folder, error = st.session_state.get(_WRITTEN, (None, None, ""))
-    if run != here.run.id:
+    if run != view.run.id:
         return
     if error:
         st.error(escape.markdown(f"{error}."), icon=":material/error:")

@@ -56,10 +56,10 @@ def _thresholds(past: History) -> dict[str, pd.Series]:
     return {group: past.column(f"threshold/{group}") for group in ("seen", "novel")}
 
 
-def show_image_history(here: View, images: Images | None, image: int) -> None:
+def show_image_history(view: View, images: Images | None, image: int) -> None:
     """The picture, what is known of it, its confidence over the epochs."""
-    row = int(np.searchsorted(here.split.unlabeled, image).clip(max=len(here.split.unlabeled) - 1))
-    if here.split.unlabeled[row] != image:
+    row = int(np.searchsorted(view.split.unlabeled, image).clip(max=len(view.split.unlabeled) - 1))
+    if view.split.unlabeled[row] != image:
         st.caption(f"Image {image} is not an unlabeled image of this run.")
         return
     left, right = st.columns([2, 3], gap="small") if images is not None else (None, st.container())
@@ -67,85 +67,85 @@ def show_image_history(here: View, images: Images | None, image: int) -> None:
         shown = thumbnails.thumbnail(images.pixels[image], _PICTURE, images.sides(image))
         left.image(thumbnails.side_by_side([shown], _PICTURE), width="stretch", alt=f"Image {image}")
     with right, st.container(gap=None):
-        _show_facts(here, images, image, row)
-    moments = predictions.life(here, image)
-    past = _thresholds(history(here.run))
-    cluster = int(here.assigned[row])
-    names = {c.id: here.title(c.id) for c in here.clusters}
-    drawn = line_charts.image_confidence(moments, cluster, past, names, theme.palette())
-    drawn.update_layout(uirevision=f"{here.run.id} {image}")
+        _show_facts(view, images, image, row)
+    moments = predictions.life(view, image)
+    past = _thresholds(history(view.run))
+    cluster = int(view.assigned[row])
+    names = {c.id: view.title(c.id) for c in view.clusters}
+    figure = line_charts.image_confidence(moments, cluster, past, names, theme.palette())
+    figure.update_layout(uirevision=f"{view.run.id} {image}")
     epochs = [moment.epoch for moment in moments]
-    code = code_of("image_confidence", here.run, image) if epochs else ""
-    plot(drawn, "biography", f"Confidence of image {image} over {counted(len(epochs), 'epoch')}", code=code)
-    _show_omission(here)
-    st.caption(escape.markdown(" ".join(_account(moments, cluster, adoption(moments, past, here.split.classes.seen)))))
+    code = code_of("image_confidence", view.run, image) if epochs else ""
+    plot(figure, "biography", f"Confidence of image {image} over {counted(len(epochs), 'epoch')}", code=code)
+    _show_omission(view)
+    st.caption(escape.markdown(" ".join(_account(moments, cluster, adoption(moments, past, view.split.classes.seen)))))
 
 
-def compare(here: View, images: Images | None, pair: tuple[int, int]) -> None:
+def compare(view: View, images: Images | None, pair: tuple[int, int]) -> None:
     """Two pictures beside each other, and at which epochs the network took them for the same."""
-    if not np.isin(pair, here.split.unlabeled).all():  # the browser may speak of others
+    if not np.isin(pair, view.split.unlabeled).all():  # the browser may speak of others
         st.caption("Only unlabeled images of this run can be compared.")
         return
-    rows = np.searchsorted(here.split.unlabeled, pair)
-    for image, row, place in zip(pair, rows.tolist(), st.columns(2, gap="small"), strict=True):
-        with place, st.container(gap=None):
+    rows = np.searchsorted(view.split.unlabeled, pair)
+    for image, row, column in zip(pair, rows.tolist(), st.columns(2, gap="small"), strict=True):
+        with column, st.container(gap=None):
             if images is not None:
                 shown = thumbnails.thumbnail(images.pixels[image], _PICTURE, images.sides(image))
                 st.image(thumbnails.side_by_side([shown], _PICTURE), width="stretch", alt=f"Image {image}")
-            _show_facts(here, images, image, row)
-    lives = {f"Image {image}": predictions.life(here, image) for image in pair}
-    names = {c.id: here.title(c.id) for c in here.clusters}
-    drawn = line_charts.image_pair(lives, names, theme.palette())
-    drawn.update_layout(uirevision=f"{here.run.id} {pair}")
-    plot(drawn, "pair", f"Confidence of images {pair[0]} and {pair[1]} over the epochs")
-    _show_omission(here)
+            _show_facts(view, images, image, row)
+    lives = {f"Image {image}": predictions.life(view, image) for image in pair}
+    names = {c.id: view.title(c.id) for c in view.clusters}
+    figure = line_charts.image_pair(lives, names, theme.palette())
+    figure.update_layout(uirevision=f"{view.run.id} {pair}")
+    plot(figure, "pair", f"Confidence of images {pair[0]} and {pair[1]} over the epochs")
+    _show_omission(view)
     st.caption(in_one_cluster(*lives.values()))
 
 
 def in_one_cluster(first: list[Moment], second: list[Moment]) -> str:
     """At how many epochs two images were in one cluster, and since when they are or are not. Of the same epochs."""
     together = [one.heir == other.heir for one, other in zip(first, second, strict=True)]
-    said = f"In the same cluster at {sum(together)} of {counted(len(together), 'epoch')}"
+    sentence = f"In the same cluster at {sum(together)} of {counted(len(together), 'epoch')}"
     now, changed = together[-1], [k for k in range(1, len(together)) if together[k] != together[k - 1]]
     if changed:
-        said += f", {'together' if now else 'apart'} since epoch {first[changed[-1]].epoch}"
-    return f"{said}. Dots: in the same cluster; crosses: in different clusters."
+        sentence += f", {'together' if now else 'apart'} since epoch {first[changed[-1]].epoch}"
+    return f"{sentence}. Dots: in the same cluster; crosses: in different clusters."
 
 
-def _show_omission(here: View) -> None:
-    told, stored = len(predictions.told_epochs(here)), len(points.epochs(here.run))
-    if told < stored:
-        st.caption(f"Showing {told} of {stored} epochs, evenly spaced, because the run has many images.")
+def _show_omission(view: View) -> None:
+    num_told, stored = len(predictions.told_epochs(view)), len(points.epochs(view.run))
+    if num_told < stored:
+        st.caption(f"Showing {num_told} of {stored} epochs, evenly spaced, because the run has many images.")
 
 
-def _show_facts(here: View, images: Images | None, image: int, row: int) -> None:
-    truth, cluster = int(here.truth[row]), int(here.assigned[row])
+def _show_facts(view: View, images: Images | None, image: int, row: int) -> None:
+    truth, cluster = int(view.truth[row]), int(view.assigned[row])
     facts = {
         "Image": str(image),
-        "Cluster": here.title(cluster),
-        "Confidence": f"{100 * here.network.confidence[row]:.0f} %",
+        "Cluster": view.title(cluster),
+        "Confidence": f"{100 * view.network.confidence[row]:.0f} %",
     }
-    if here.network.predicted[row] != cluster:
-        facts["Predicted"] = str(here.network.predicted[row])
-    facts["True class"] = here.class_name(truth) if truth >= 0 else "unknown"
+    if view.network.predicted[row] != cluster:
+        facts["Predicted"] = str(view.network.predicted[row])
+    facts["True class"] = view.class_name(truth) if truth >= 0 else "unknown"
     if images is not None and images.file_names:
         facts["File" if images.are_files else "Id"] = clean_line(images.file_names[image], 1000)
     if images is not None and images.title(image) not in ("", facts.get("Id")):
         facts["Title"] = images.title(image)
     for word, value in facts.items():
         st.caption(f"{word} **{escape.markdown(value)}**", help=HELPS.get(word))
-    if image in here.split.validation:
+    if image in view.split.validation:
         st.caption("Its label was withheld for validation.")
 
 
 def _account(moments: list[Moment], cluster: int, adopted: ReachedThreshold) -> list[str]:
     changes = {0: "never changed cluster", 1: "changed cluster once"}
-    there, count = sum(moment.heir == cluster for moment in moments), moves(moments)
+    num_in_cluster, count = sum(moment.heir == cluster for moment in moments), moves(moments)
     epochs = counted(len(moments), "epoch")
-    said = [f"In this cluster at {there} of {epochs}, {changes.get(count, f'changed {count} times')}."]
+    sentences = [f"In this cluster at {num_in_cluster} of {epochs}, {changes.get(count, f'changed {count} times')}."]
     if adopted.judged:
         first = f", first at epoch {adopted.epochs[0]}" if adopted.epochs else ""
         judged = counted(adopted.judged, "epoch")
-        said.append(f"Confident enough for a pseudo-label at {len(adopted.epochs)} of {judged}{first}.")
-        said.append("Dotted: the thresholds of seen (blue) and novel (orange) classes.")
-    return said
+        sentences.append(f"Confident enough for a pseudo-label at {len(adopted.epochs)} of {judged}{first}.")
+        sentences.append("Dotted: the thresholds of seen (blue) and novel (orange) classes.")
+    return sentences

@@ -49,34 +49,34 @@ def _show_clusters(runs: list[Run]) -> None:
     """Everything below the title."""
     run, epoch = _pick(runs)
     try:
-        here = predictions.view(run, epoch)
+        view = predictions.view(run, epoch)
         entries = naming.read_entries(run)
     except UserError as error:
         st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
         return
-    names.show_notices(here, entries)
-    chosen = _chosen_cluster(here)
-    _show_overview(here, chosen)
-    images = _pictures(here)
+    names.show_notices(view, entries)
+    chosen = _chosen_cluster(view)
+    _show_overview(view, chosen)
+    images = _pictures(view)
     left, right = st.columns([5, 3], gap="medium")
     with left:
-        ticked = _show_sheet(here, chosen, images)
-        split_cluster.show_like(here, chosen, images, len(entries))
+        ticked = _show_sheet(view, chosen, images)
+        split_cluster.show_like(view, chosen, images, len(entries))
     with right:
         with st.container(border=True):
-            names.show_naming(here, entries, chosen, ticked, images)
+            names.show_naming(view, entries, chosen, ticked, images)
         image = url_fields.number("image")
         with st.container(border=True):
             if len(ticked) == 2:
-                image_history.compare(here, images, ticked)
+                image_history.compare(view, images, ticked)
             elif image is None:
                 words = "Click a picture to see its predicted cluster at every epoch. Tick two to compare them."
                 st.caption(words)
             else:
-                image_history.show_image_history(here, images, image)
+                image_history.show_image_history(view, images, image)
         _pick_size()  # not above the name: on a phone, the field for it has to stay near the top
-    training_on.show_training_on(here)
-    exports.show_exports(here, images)
+    training_on.show_training_on(view)
+    exports.show_exports(view, images)
 
 
 # ---------------------------------------------------------------------------------------------------- what is shown
@@ -107,16 +107,16 @@ def _watch(run: Run, epoch: int) -> None:
             st.rerun()
 
 
-def _chosen_cluster(here: View) -> int:
+def _chosen_cluster(view: View) -> int:
     """The cluster of the address; else the first novel one with images."""
-    wanted = url_fields.number("cluster")
-    if wanted is not None:
-        wanted = here.said.root(wanted)
-        if wanted in here.ids:
-            return wanted
-    filled = [c.id for c in here.clusters if c.size]
-    novel = [i for i in filled if i not in here.defaults]
-    return (novel or filled or [int(here.ids[0])])[0]
+    requested = url_fields.number("cluster")
+    if requested is not None:
+        requested = view.said.root(requested)
+        if requested in view.ids:
+            return requested
+    filled = [c.id for c in view.clusters if c.size]
+    novel = [i for i in filled if i not in view.defaults]
+    return (novel or filled or [int(view.ids[0])])[0]
 
 
 def _open_cluster(cluster: int, class_id: int | None = None) -> None:
@@ -125,10 +125,10 @@ def _open_cluster(cluster: int, class_id: int | None = None) -> None:
     url_fields.set_number("truth", class_id)
 
 
-def _pictures(here: View) -> Images | None:
+def _pictures(view: View) -> Images | None:
     """The images of the run; where they cannot be had, None and a word about it on the page."""
     try:
-        return labels.pictures(here.run, here.split, here.targets)
+        return labels.pictures(view.run, view.split, view.targets)
     except UserError as error:
         st.caption(escape.markdown(f"{error}. The images are shown by their numbers."))
         return None
@@ -137,65 +137,65 @@ def _pictures(here: View) -> Images | None:
 # ---------------------------------------------------------------------------------------------------- overview
 
 
-def _show_overview(here: View, chosen: int) -> None:
+def _show_overview(view: View, chosen: int) -> None:
     """All clusters: as a table, or against the true classes."""
     with st.container(horizontal=True, vertical_alignment="center"):  # the table's own buttons appear on the right
         kind = url_fields.choose(
             st.segmented_control, "overview", "Overview", _OVERVIEWS, required=True, label_visibility="collapsed"
         )
-        st.caption(summary(here), width="content")
+        st.caption(summary(view), width="content")
     if kind == "table":
-        _show_table(here, chosen)
+        _show_table(view, chosen)
     else:
-        _show_confusion(here, chosen)
+        _show_confusion(view, chosen)
 
 
-def summary(here: View) -> str:
+def summary(view: View) -> str:
     """The page's state in a line."""
-    named = sum(c.id in here.said.names for c in here.clusters)
-    flagged = sum(bool(c.flags) for c in here.clusters)
-    unknown = int((here.truth < 0).sum())
-    said = [f"{here.split.pictures_in_words('image')} in {counted(len(here.ids), 'cluster')}"]
-    said += [f"{named} named by you"] if named else []
-    said += [f"{flagged} with a flag"] if flagged else []
+    named = sum(c.id in view.said.names for c in view.clusters)
+    flagged = sum(bool(c.flags) for c in view.clusters)
+    unknown = int((view.truth < 0).sum())
+    sentences = [f"{view.split.pictures_in_words('image')} in {counted(len(view.ids), 'cluster')}"]
+    sentences += [f"{named} named by you"] if named else []
+    sentences += [f"{flagged} with a flag"] if flagged else []
     if unknown:
-        known = len(here.truth) - unknown - len(here.split.validation)
-        said.append(f"{unknown:,} of unknown class" if known else "true classes unknown")
-    return " · ".join(said)
+        num_known = len(view.truth) - unknown - len(view.split.validation)
+        sentences.append(f"{unknown:,} of unknown class" if num_known else "true classes unknown")
+    return " · ".join(sentences)
 
 
 def _percent(share: float) -> float:
     return round(100 * share, 3)  # the table rounds it once more
 
 
-def _share(here: View, class_id: int, share: float) -> str:
-    return f"{here.class_name(class_id)}, {100 * share:.0f} %" if class_id >= 0 else ""
+def _share(view: View, class_id: int, share: float) -> str:
+    return f"{view.class_name(class_id)}, {100 * share:.0f} %" if class_id >= 0 else ""
 
 
-def _shown_name(here: View, cluster: int) -> str:
-    if cluster in here.said.rejected:
+def _shown_name(view: View, cluster: int) -> str:
+    if cluster in view.said.rejected:
         return "(not a class)"
-    return here.said.names.get(cluster) or here.defaults.get(cluster, "")
+    return view.said.names.get(cluster) or view.defaults.get(cluster, "")
 
 
-def _show_table(here: View, chosen: int) -> None:
+def _show_table(view: View, chosen: int) -> None:
     """The table; a click on a row opens its cluster."""
-    row = int(np.searchsorted(here.ids, chosen))
+    row = int(np.searchsorted(view.ids, chosen))
     selection = st.session_state.get("clusters_table")
     if not selection or list(selection["selection"]["rows"]) != [row]:
         st.session_state["clusters_table"] = {"selection": {"rows": [row], "columns": [], "cells": []}}
     data_table.show_data_table(
-        columns(here),
-        here.clusters,
+        columns(view),
+        view.clusters,
         "Every cluster with its size, purity, confidence and flags",
         most=_TABLE_ROWS,
         key="clusters_table",
-        on_select=lambda: _open_row(here.ids),
+        on_select=lambda: _open_row(view.ids),
         selection_mode="single-row-required",
     )
 
 
-def columns(here: View) -> list[Column]:
+def columns(view: View) -> list[Column]:
     """The columns of the clusters: of true classes only where enough is known; elsewhere the labels that are known."""
     percent = "%.0f %%"
     marks = "\n\n".join(f"**{title}**: {words}" for title, words in FLAGS.values())
@@ -208,34 +208,34 @@ def columns(here: View) -> list[Column]:
     about_nearest = "The cluster with the most similar mean features, and the cosine similarity"
     flags = {"options": list(FLAGS), "color": [_FLAG_COLORS[name] for name in FLAGS]}
     bar = {"min_value": 0, "max_value": 100, "format": percent}
-    classes = {"hidden": not any(c.is_trusted for c in here.clusters)}
-    is_known = {"hidden": not any(c.known and not c.is_trusted for c in here.clusters)}
+    classes = {"hidden": not any(c.is_trusted for c in view.clusters)}
+    is_known = {"hidden": not any(c.known and not c.is_trusted for c in view.clusters)}
 
     def of_class(cell: Callable[[Cluster], object]) -> Callable[[Cluster], object]:
         return lambda c: cell(c) if c.is_trusted else None
 
-    matched = of_class(lambda c: _share(here, c.matched, c.matched_share) or "none")
-    top = of_class(lambda c: here.class_name(c.majority))
+    matched = of_class(lambda c: _share(view, c.matched, c.matched_share) or "none")
+    top = of_class(lambda c: view.class_name(c.majority))
     purity = of_class(lambda c: _percent(c.purity))
-    second = of_class(lambda c: _share(here, c.runner_up, c.runner_up_share))
+    second = of_class(lambda c: _share(view, c.runner_up, c.runner_up_share))
     return [
         Column("Cluster", lambda c: c.id, "number", 58, "The id; ids of seen classes first", pinned=True),
-        Column("Name", lambda c: _shown_name(here, c.id), "text", 78, "Your name; otherwise the seen class's name"),
+        Column("Name", lambda c: _shown_name(view, c.id), "text", 78, "Your name; otherwise the seen class's name"),
         Column("Images", lambda c: c.size, "number", 62, "Unlabeled images in the cluster", format="localized"),
         Column("Flags", lambda c: list(c.flags), "chips", 118, marks, format_func=lambda flag: FLAGS[flag][0], **flags),
         Column("Matched class", matched, "text", 98, about_matched, **classes),
         Column("Top class", top, "text", 72, "The most frequent true class of its images", **classes),
         Column("Purity", purity, "bar", 88, "Share of the top class, matched or not", **bar, **classes),
         Column("Second class", second, "text", 90, about_second, **classes),
-        Column("Known labels", lambda c: _known_labels(here, c), "text", 130, about_known, **is_known),
+        Column("Known labels", lambda c: _known_labels(view, c), "text", 130, about_known, **is_known),
         Column("Confidence", lambda c: _percent(c.confidence), "number", 82, about_confidence, format=percent),
         Column("Stability", lambda c: _percent(c.stability), "number", 74, overlap, format=percent),
         Column("Nearest", _nearest, "text", 70, about_nearest),
     ]
 
 
-def _known_labels(here: View, c: Cluster) -> str:
-    return f"{round(c.known * c.purity)} of {c.known}: {here.class_name(c.majority)}" if c.known else ""
+def _known_labels(view: View, c: Cluster) -> str:
+    return f"{round(c.known * c.purity)} of {c.known}: {view.class_name(c.majority)}" if c.known else ""
 
 
 def _nearest(c: Cluster) -> str:
@@ -248,28 +248,28 @@ def _open_row(ids: np.ndarray) -> None:
         _open_cluster(int(ids[rows[0]]))
 
 
-def _show_confusion(here: View, chosen: int) -> None:
+def _show_confusion(view: View, chosen: int) -> None:
     """Clusters against true classes; a click on a cell opens its images."""
-    if not (here.truth >= 0).any():
+    if not (view.truth >= 0).any():
         st.info(
             "The true classes of the unlabeled images are not known, so there is no confusion matrix.",
             icon=":material/grid_on:",
         )
         return
-    width = max(here.split.classes.seen, int(here.truth.max()) + 1)  # further classes have no name and no image
-    counts = clusters.confusion(here.assigned, here.truth, here.ids, width)
-    order = confusion.row_order(here.clusters)
+    width = max(view.split.classes.seen, int(view.truth.max()) + 1)  # further classes have no name and no image
+    counts = clusters.confusion(view.assigned, view.truth, view.ids, width)
+    order = confusion.row_order(view.clusters)
     column = url_fields.number("truth")
     column = column if column is not None and column < counts.shape[1] else None
-    marked = [here.clusters[i].id for i in order].index(chosen), column
-    rows, seen = [here.title(here.clusters[i].id) for i in order], here.split.classes.seen
-    drawn = confusion.figure(counts[order], rows, here.split.class_names[:width], seen, theme.palette(), marked)
-    drawn.update_layout(uirevision=f"{here.run.id} {here.epoch}")
+    marked = [view.clusters[i].id for i in order].index(chosen), column
+    rows, seen = [view.title(view.clusters[i].id) for i in order], view.split.classes.seen
+    figure = confusion.figure(counts[order], rows, view.split.class_names[:width], seen, theme.palette(), marked)
+    figure.update_layout(uirevision=f"{view.run.id} {view.epoch}")
     alt = f"Counts of the images of {counted(counts.shape[1], 'true class')} in {counted(len(rows), 'cluster')}"
-    code = code_of("confusion", here.run, here.epoch)
-    clicked = plot(drawn, "confusion", alt, clickable=True, code=code)
-    titles = {here.clusters[i].id: title for i, title in zip(order, rows)}
-    _pick_cell(titles, dict(enumerate(here.split.class_names[:width])), (chosen, column))
+    code = code_of("confusion", view.run, view.epoch)
+    clicked = plot(figure, "confusion", alt, clickable=True, code=code)
+    titles = {view.clusters[i].id: title for i, title in zip(order, rows)}
+    _pick_cell(titles, dict(enumerate(view.split.class_names[:width])), (chosen, column))
     st.caption(
         "Colour: share of the cluster. Seen classes are left of the dotted line, novel classes right of it. Click a "
         "cell, or choose it above, to see its images. Clusters are sorted by their matched class.",
@@ -277,7 +277,7 @@ def _show_confusion(here: View, chosen: int) -> None:
     )
     if clicked is not None and 0 <= clicked < counts.size:
         row, class_id = confusion.cell_of(clicked, counts.shape[1])
-        cluster = here.clusters[order[row]].id
+        cluster = view.clusters[order[row]].id
         if (cluster, class_id) != (chosen, column):
             _open_cluster(cluster, class_id)
             st.rerun()
@@ -303,41 +303,43 @@ def _open_cell() -> None:
 # ---------------------------------------------------------------------------------------------------- images
 
 
-def _show_sheet(here: View, chosen: int, images: Images | None) -> tuple[int, ...]:
+def _show_sheet(view: View, chosen: int, images: Images | None) -> tuple[int, ...]:
     """The contact sheet of a cluster; gives the images that a person has ticked."""
-    about = here.clusters[int(np.searchsorted(here.ids, chosen))]
+    about = view.clusters[int(np.searchsorted(view.ids, chosen))]
     class_id = url_fields.number("truth")
-    class_id = class_id if class_id is not None and class_id < len(here.split.class_names) else None
-    can_be_wrong = about.known and _class_of(here, about) >= 0
+    class_id = class_id if class_id is not None and class_id < len(view.split.class_names) else None
+    can_be_wrong = about.known and _class_of(view, about) >= 0
     orders = {key: word for key, word in _ORDERS.items() if key != "wrong" or (can_be_wrong and class_id is None)}
-    st.subheader(escape.markdown(_heading(here, about)), anchor=False)
-    if said := class_account(here, about):
-        st.caption(said, help=_MATCHING)
+    st.subheader(escape.markdown(_heading(view, about)), anchor=False)
+    if decisions := class_account(view, about):
+        st.caption(decisions, help=_MATCHING)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         how = {"required": True, "label_visibility": "collapsed"}
         order = url_fields.choose(st.segmented_control, "order", "Order", orders, **how)
         if class_id is not None:
-            words = f"Only true class {here.class_name(class_id)}"
+            words = f"Only true class {view.class_name(class_id)}"
             if st.button(escape.markdown(words), icon=":material/close:", help="Show all images of the cluster"):
                 url_fields.set_number("truth", None)
                 st.rerun()
-    rows = _ordered_rows(here, about, order, class_id)
+    rows = _ordered_rows(view, about, order, class_id)
     if not len(rows):
         st.caption(_nothing_to_show(about, order))
         return ()
     pages = -(-len(rows) // PAGE)
-    key = f"{here.run.id} {here.epoch} {chosen}"
+    key = f"{view.run.id} {view.epoch} {chosen}"
     number = 1
     if pages > 1:
         number = st.pagination(pages, key=f"page of {key} {order} {class_id}")
     part = rows[(number - 1) * PAGE : number * PAGE]
-    ids = here.split.unlabeled[part]
-    said = here.said
-    token = f"{key} {sorted(said.moved.items())!r} {sorted(said.wrong.items())!r} {sorted(said.nothing)!r}"
+    ids = view.split.unlabeled[part]
+    decisions = view.said
+    token = (
+        f"{key} {sorted(decisions.moved.items())!r} {sorted(decisions.wrong.items())!r} {sorted(decisions.nothing)!r}"
+    )
     alt = f"{counted(len(ids), 'image')} of cluster {chosen}"
-    pictured = _tiles(here, about, part)
+    pictured = _tiles(view, about, part)
     if any(tile.wrong for tile in pictured):
-        name = escape.markdown(here.class_name(_class_of(here, about)))
+        name = escape.markdown(view.class_name(_class_of(view, about)))
         what = "true class" if about.is_trusted else "known label"
         st.caption(f"Magenta frame: wrongly assigned. The {what}, written below the picture, is not {name}.")
     opened = url_fields.number("image")
@@ -355,8 +357,8 @@ def _show_sheet(here: View, chosen: int, images: Images | None) -> tuple[int, ..
 
 def _picture_size() -> int:
     """Pixels of the longer side of a picture."""
-    wanted = url_fields.number("size")
-    return wanted if wanted in _SIZES else gallery.EDGE
+    requested = url_fields.number("size")
+    return requested if requested in _SIZES else gallery.EDGE
 
 
 def _pick_size() -> None:
@@ -368,77 +370,83 @@ def _keep_size(edge: int) -> None:
     url_fields.set_number("size", None if edge == gallery.EDGE else edge)
 
 
-def _heading(here: View, about: Cluster) -> str:
-    parts = here.said.parts(about.id)
+def _heading(view: View, cluster_facts: Cluster) -> str:
+    parts = view.said.parts(cluster_facts.id)
     joined = f" (with {', '.join(map(str, parts))})" if parts else ""
-    return f"Cluster {here.title(about.id)}{joined}"
+    return f"Cluster {view.title(cluster_facts.id)}{joined}"
 
 
-def class_account(here: View, about: Cluster) -> str:
+def class_account(view: View, cluster_facts: Cluster) -> str:
     """Which class a cluster is matched with, how much of it is of that class, and which one is more frequent."""
-    if not about.is_trusted:
+    if not cluster_facts.is_trusted:
         return ""
-    of = "of its images" if about.known == about.size else "of its images of known class"
-    said = f"Matched class {_bold_share(here, about.matched, about.matched_share)} {of}."
-    if about.matched < 0:
-        said = f"Not matched with any class: other clusters fit the classes better. Shares are {of}."
-    if about.majority != about.matched:
-        said += f" Most frequent class {_bold_share(here, about.majority, about.purity)}."
-    return said
+    share_of = "of its images" if cluster_facts.known == cluster_facts.size else "of its images of known class"
+    sentence = f"Matched class {_bold_share(view, cluster_facts.matched, cluster_facts.matched_share)} {share_of}."
+    if cluster_facts.matched < 0:
+        sentence = f"Not matched with any class: other clusters fit the classes better. Shares are {share_of}."
+    if cluster_facts.majority != cluster_facts.matched:
+        sentence += f" Most frequent class {_bold_share(view, cluster_facts.majority, cluster_facts.purity)}."
+    return sentence
 
 
-def _bold_share(here: View, class_id: int, share: float) -> str:
-    return f"**{escape.markdown(here.class_name(class_id))}**, {100 * share:.0f} %"
+def _bold_share(view: View, class_id: int, share: float) -> str:
+    return f"**{escape.markdown(view.class_name(class_id))}**, {100 * share:.0f} %"
 
 
-def _nothing_to_show(about: Cluster, order: str) -> str:
-    if not about.size:
+def _nothing_to_show(cluster_facts: Cluster, order: str) -> str:
+    if not cluster_facts.size:
         return "This cluster has no images."
     return "No image of a known class is wrongly assigned here." if order == "wrong" else "No images match."
 
 
-def _ordered_rows(here: View, about: Cluster, order: str, class_id: int | None) -> np.ndarray:
+def _ordered_rows(view: View, cluster_facts: Cluster, order: str, class_id: int | None) -> np.ndarray:
     """Rows of the unlabeled images to show, first ones first; of one true class alone where `class_id` is given."""
-    rows = np.flatnonzero(here.assigned == about.id)
+    rows = np.flatnonzero(view.assigned == cluster_facts.id)
     if class_id is not None:
-        rows = rows[here.truth[rows] == class_id]
+        rows = rows[view.truth[rows] == class_id]
     elif order == "wrong":
-        rows = rows[_is_wrong(here, about, rows)]
-    confidence = here.network.confidence[rows]
+        rows = rows[_is_wrong(view, cluster_facts, rows)]
+    confidence = view.network.confidence[rows]
     return rows[np.argsort(confidence if order == "least" else -confidence, kind="stable")]
 
 
-def _is_wrong(here: View, about: Cluster, rows: np.ndarray) -> np.ndarray:
+def _is_wrong(view: View, cluster_facts: Cluster, rows: np.ndarray) -> np.ndarray:
     """Which images in these rows are known not to be of the cluster's class, `_class_of`."""
-    truth, own = here.truth[rows], _class_of(here, about)
+    truth, own = view.truth[rows], _class_of(view, cluster_facts)
     return (truth >= 0) & (truth != own) & (own >= 0)
 
 
-def _class_of(here: View, about: Cluster) -> int:
+def _class_of(view: View, cluster_facts: Cluster) -> int:
     """The matched class; where there is none, the class that the name or the id means.
 
     -1 where nobody can say: a few known labels do not make a class of a novel cluster.
     """
-    if about.matched >= 0:
-        return about.matched
-    names = [name.casefold() for name in here.split.class_names]
-    called = here.said.names.get(about.id, "").casefold()
+    if cluster_facts.matched >= 0:
+        return cluster_facts.matched
+    names = [name.casefold() for name in view.split.class_names]
+    called = view.said.names.get(cluster_facts.id, "").casefold()
     if called:
         return names.index(called) if called in names else -1
-    return about.id if about.id in here.defaults else about.majority if about.is_trusted else -1
+    return (
+        cluster_facts.id
+        if cluster_facts.id in view.defaults
+        else cluster_facts.majority
+        if cluster_facts.is_trusted
+        else -1
+    )
 
 
-def _tiles(here: View, about: Cluster, rows: np.ndarray) -> list[Tile]:
+def _tiles(view: View, cluster_facts: Cluster, rows: np.ndarray) -> list[Tile]:
     """Captions of the pictures: the confidence, a known label, and the true class where it is not the cluster's."""
-    found = []
-    wrong = _is_wrong(here, about, rows)
+    tiles = []
+    wrong = _is_wrong(view, cluster_facts, rows)
     for row, bad in zip(rows.tolist(), wrong.tolist()):
-        image, truth = int(here.split.unlabeled[row]), int(here.truth[row])
-        sure = f"{100 * here.network.confidence[row]:.0f} %"
-        known = here.class_name(truth) if truth >= 0 else "unknown"
-        alt = f"Image {image}, confidence {sure}, true class {known}"
-        is_label = truth >= 0 and not about.is_trusted
-        told = [f"label: {known}"] if is_label else [known] if bad else []
-        lines = [sure, *told, *filter(None, [single_pictures.verdict(here, image)])]
-        found.append(Tile(image, "\n".join(lines), alt, bad))
-    return found
+        image, truth = int(view.split.unlabeled[row]), int(view.truth[row])
+        sure = f"{100 * view.network.confidence[row]:.0f} %"
+        class_name = view.class_name(truth) if truth >= 0 else "unknown"
+        alt = f"Image {image}, confidence {sure}, true class {class_name}"
+        is_label = truth >= 0 and not cluster_facts.is_trusted
+        class_words = [f"label: {class_name}"] if is_label else [class_name] if bad else []
+        lines = [sure, *class_words, *filter(None, [single_pictures.verdict(view, image)])]
+        tiles.append(Tile(image, "\n".join(lines), alt, bad))
+    return tiles

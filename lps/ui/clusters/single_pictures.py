@@ -7,7 +7,7 @@ import streamlit as st
 from lps.ui.pictures.predictions import View
 
 
-def ask(here: View, cluster: int, ticked: tuple[int, ...], say: Callable[[View, list[dict]], object]) -> None:
+def ask(view: View, cluster: int, ticked: tuple[int, ...], say: Callable[[View, list[dict]], object]) -> None:
     """The verdicts on ticked pictures; say: records steps, in a callback."""
     images = list(ticked)
     acts = {
@@ -18,11 +18,11 @@ def ask(here: View, cluster: int, ticked: tuple[int, ...], say: Callable[[View, 
     with st.container(horizontal=True, gap="small"):
         for label, (icon, step, words) in acts.items():
             key = f"single_{step['do']}"
-            st.button(label, icon=icon, help=words, key=key, on_click=say, args=(here, [step]))
+            st.button(label, icon=icon, help=words, key=key, on_click=say, args=(view, [step]))
 
 
-def verdict(here: View, image: int) -> str:
+def verdict(view: View, image: int) -> str:
     """What a person said against a picture, in two words; "" for nothing."""
-    if image in here.said.nothing:
+    if image in view.said.nothing:
         return "nothing"
-    return "not this" if image in here.said.wrong else ""
+    return "not this" if image in view.said.wrong else ""

@@ -22,25 +22,25 @@ _HELP = (
 )
 
 
-def offer(here: View, cluster: int, ticked: tuple[int, ...], images: Images | None, version: int) -> None:
+def offer(view: View, cluster: int, ticked: tuple[int, ...], images: Images | None, version: int) -> None:
     """The controls in a cluster's card. version: of what was said, so that they start afresh once something was."""
-    ids, features = _of_cluster(here, cluster)
+    ids, features = _of_cluster(view, cluster)
     if len(ids) >= max(mixtures.PARTS):
-        key = f"parts {here.run.id} {here.epoch} {version} {cluster}"
+        key = f"parts {view.run.id} {view.epoch} {version} {cluster}"
         names = {2: "Two parts", 3: "Three parts"}
         count = st.segmented_control("Split", mixtures.PARTS, format_func=names.get, key=key, help=_HELP)
         if count:
-            _show_parts(here, cluster, ids, features, count, images)
+            _show_parts(view, cluster, ids, features, count, images)
     if ticked:
         words = f"Find images like {'this one' if len(ticked) == 1 else f'these {len(ticked)}'}"
         how = {
             "icon": ":material/image_search:",
             "help": "Searches all clusters for the images with the most similar features",
         }
-        st.button(words, key="more_like", on_click=_ask_like, args=(here, cluster, ticked), **how)
+        st.button(words, key="more_like", on_click=_ask_like, args=(view, cluster, ticked), **how)
 
 
-def _show_parts(here: View, cluster: int, ids: np.ndarray, features: np.ndarray, count: int, images) -> None:
+def _show_parts(view: View, cluster: int, ids: np.ndarray, features: np.ndarray, count: int, images) -> None:
     """The parts with their most typical pictures, and a button that makes them so."""
     parts = mixtures.split(features, count)
     for part in range(count):
@@ -51,61 +51,61 @@ def _show_parts(here: View, cluster: int, ids: np.ndarray, features: np.ndarray,
         tiles = [Tile(image, "", f"Image {image} of part {part + 1}") for image in first]
         alt = f"The most typical images of part {part + 1}"
         gallery.sheet(tiles, images, f"part_{part}", "parts", alt, choosable=False)
-    if left := int((here.assigned == cluster).sum()) - len(ids):
+    if left := int((view.assigned == cluster).sum()) - len(ids):
         st.caption(f"{counted(left, 'image')} whose features are not stored stay in the cluster.")
     moved = [ids[parts == part].tolist() for part in range(1, count) if (parts == part).any()]
-    take = {"on_click": _split, "args": (here, moved), "type": "primary", "icon": ":material/call_split:"}
+    take = {"on_click": _split, "args": (view, moved), "type": "primary", "icon": ":material/call_split:"}
     st.button("Apply this split", key="take_parts", disabled=not moved, **take)
 
 
-def _split(here: View, moved: list[list[int]]) -> None:
-    def steps(said: naming.Naming) -> list[dict]:
-        first = assign_cluster.next_id(here, said)
+def _split(view: View, moved: list[list[int]]) -> None:
+    def steps(decisions: naming.Naming) -> list[dict]:
+        first = assign_cluster.next_id(view, decisions)
         return [{"do": "split", "images": part, "new": first + i} for i, part in enumerate(moved)]
 
     with error_toasts.kept("naming"):
-        naming.record(here.run, here.epoch, steps, assign_cluster.digest(here))
+        naming.record(view.run, view.epoch, steps, assign_cluster.digest(view))
 
 
-def _of_cluster(here: View, cluster: int) -> tuple[np.ndarray, np.ndarray]:
+def _of_cluster(view: View, cluster: int) -> tuple[np.ndarray, np.ndarray]:
     """(ids, features float32) of the images of a cluster whose features are stored."""
-    ids, features = points.features(here.run, here.epoch)
-    rows = places(ids, here.split.unlabeled)
-    inside = (rows >= 0) & (here.assigned[rows] == cluster)
+    ids, features = points.features(view.run, view.epoch)
+    rows = places(ids, view.split.unlabeled)
+    inside = (rows >= 0) & (view.assigned[rows] == cluster)
     return ids[inside], features[inside]
 
 
 # ---------------------------------------------------------------------------------------------------- more like some
 
 
-def _ask_like(here: View, cluster: int, ticked: tuple[int, ...]) -> None:
-    st.session_state[_ASKED] = ((here.run.id, here.epoch, cluster), ticked)
+def _ask_like(view: View, cluster: int, ticked: tuple[int, ...]) -> None:
+    st.session_state[_ASKED] = ((view.run.id, view.epoch, cluster), ticked)
 
 
-def show_like(here: View, cluster: int, images: Images | None, version: int) -> None:
+def show_like(view: View, cluster: int, images: Images | None, version: int) -> None:
     """The images that are most like those that a person has asked it for, to be chosen and put in a cluster."""
-    asked, wanted = st.session_state.get(_ASKED, (None, ()))
-    if asked != (here.run.id, here.epoch, cluster):
+    asked_for, example_images = st.session_state.get(_ASKED, (None, ()))
+    if asked_for != (view.run.id, view.epoch, cluster):
         return
-    found = like(here, wanted)
+    similar = like(view, example_images)
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-            st.subheader(f"Most like {counted(len(wanted), 'chosen image')}", anchor=False, width="content")
+            st.subheader(f"Most like {counted(len(example_images), 'chosen image')}", anchor=False, width="content")
             st.button("Close", key="close_like", icon=":material/close:", type="tertiary", on_click=_close_like)
-        if not len(found):
+        if not len(similar):
             st.caption("The features of these images are not stored.")
             return
-        rows = places(found, here.split.unlabeled)
-        tiles = [_tile(here, image, row) for image, row in zip(found.tolist(), rows.tolist())]
-        token = f"like {version} {sorted(wanted)}"
+        rows = places(similar, view.split.unlabeled)
+        tiles = [_tile(view, image, row) for image, row in zip(similar.tolist(), rows.tolist())]
+        token = f"like {version} {sorted(example_images)}"
         done = gallery.sheet(tiles, images, "like", token, "Images like the chosen ones")
         st.caption("Nearest first, with their current cluster. Tick the images that belong together.")
         if done.chosen:
-            assign_cluster.ask(here, done.chosen, f"like place {version} {cluster}")
+            assign_cluster.ask(view, done.chosen, f"like place {version} {cluster}")
 
 
-def _tile(here: View, image: int, row: int) -> Tile:
-    now = here.name(int(here.assigned[row]))
+def _tile(view: View, image: int, row: int) -> Tile:
+    now = view.name(int(view.assigned[row]))
     return Tile(image, now, f"Image {image}, now in {now}")
 
 
@@ -113,8 +113,8 @@ def _close_like() -> None:
     st.session_state.pop(_ASKED, None)
 
 
-def like(here: View, wanted: tuple[int, ...]) -> np.ndarray:
-    """Ids of the other images whose features point most in the mean direction of those of the images `wanted`."""
-    ids, features = points.features(here.run, here.epoch)
-    near = mixtures.nearest_to(features, np.flatnonzero(np.isin(ids, wanted)))
-    return ids[near[np.isin(ids[near], here.split.unlabeled)]][:_LIKE]
+def like(view: View, example_images: tuple[int, ...]) -> np.ndarray:
+    """Return ids of the other images, by cosine to the mean direction of the features of `example_images`."""
+    ids, features = points.features(view.run, view.epoch)
+    near = mixtures.nearest_to(features, np.flatnonzero(np.isin(ids, example_images)))
+    return ids[near[np.isin(ids[near], view.split.unlabeled)]][:_LIKE]

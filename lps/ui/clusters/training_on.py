@@ -23,11 +23,11 @@ _KEEP, _DISSOLVE, _MERGE = "Keep as novel", "Dissolve", "Merge into"
 _VISIT = "train_on_visit"
 
 
-def show_training_on(here: View) -> None:
+def show_training_on(view: View) -> None:
     """The way from names to the next run."""
     st.subheader("Continue training", anchor=False)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        is_ready = not here.said.is_empty and not here.run.is_recorded
+        is_ready = not view.said.is_empty and not view.run.is_recorded
         pressed = st.button(
             "Continue with these names",
             key="train_on",
@@ -40,18 +40,18 @@ def show_training_on(here: View) -> None:
             why
             if is_ready
             else "Name a cluster first."
-            if not here.run.is_recorded
+            if not view.run.is_recorded
             else "Recordings have no cluster names."
         )
     if pressed:
         st.session_state[_VISIT] = secrets.token_hex(8)
-        _ask(here)
+        _ask(view)
 
 
 @st.dialog("Continue training with these names", width="medium")
-def _ask(here: View) -> None:
+def _ask(view: View) -> None:
     """How many pictures count, what becomes of clusters without a name, what to begin with; what that is; the start."""
-    run, epoch = here.run, here.epoch
+    run, epoch = view.run, view.epoch
     rule = st.segmented_control(
         "Which pictures of named clusters become labeled",
         list(_RULES),
@@ -68,7 +68,7 @@ def _ask(here: View) -> None:
     start = st.segmented_control(
         "Begin", list(_STARTS), format_func=_STARTS.get, key="train_on_start", default="weights", required=True
     )
-    unnamed = _ask_unnamed(here)
+    unnamed = _ask_unnamed(view)
     how = {"rule": rule, "threshold": threshold, "from_weights": start == "weights", "unnamed": unnamed}
     try:
         planned = training_on.plan(run, epoch, **how)
@@ -85,24 +85,24 @@ def _ask(here: View) -> None:
         take_away.show_command(_command(run, epoch, rule, threshold, start, list(unnamed)))
 
 
-def _ask_unnamed(here: View) -> dict[int, int | None]:
+def _ask_unnamed(view: View) -> dict[int, int | None]:
     """What becomes of the clusters without a name, as of `training_on.plan`.
 
     The default is to dissolve those that look mixed: trained on as one class, a cluster of leftovers grows and the
     model becomes sure of it.
     """
-    without = training_on.without_name(here.ids.tolist(), here.defaults, here.said)
-    free = [c for c in here.clusters if c.id in without and c.size]
+    without = training_on.without_name(view.ids.tolist(), view.defaults, view.said)
+    free = [c for c in view.clusters if c.id in without and c.size]
     if not free:
         return {}
-    named = [c.id for c in here.clusters if c.id not in {one.id for one in free} and c.id not in here.said.rejected]
-    targets = {f"{_MERGE} {here.title(cluster)}": cluster for cluster in named}
+    named = [c.id for c in view.clusters if c.id not in {one.id for one in free} and c.id not in view.said.rejected]
+    targets = {f"{_MERGE} {view.title(cluster)}": cluster for cluster in named}
     table = pd.DataFrame(
         {
             "Cluster": [str(c.id) for c in free],
             "Pictures": [c.size for c in free],
             "Mixed": ["yes" if "mixed" in c.flags else "" for c in free],
-            "In the new run": [_usual_fate(here, c) for c in free],
+            "In the new run": [_usual_fate(view, c) for c in free],
         }
     )
     st.markdown("Clusters without a name")
@@ -114,7 +114,7 @@ def _ask_unnamed(here: View) -> dict[int, int | None]:
         column_config={
             "In the new run": st.column_config.SelectboxColumn(options=[_KEEP, _DISSOLVE, *targets], required=True)
         },
-        key=f"train_on_unnamed_{here.run.id}_{here.epoch}",
+        key=f"train_on_unnamed_{view.run.id}_{view.epoch}",
     )["In the new run"]
     st.caption(
         "A dissolved cluster is not a class of the new run: its pictures stay unlabeled and can join other classes. "
@@ -123,19 +123,19 @@ def _ask_unnamed(here: View) -> dict[int, int | None]:
     return {c.id: targets.get(answer) for c, answer in zip(free, answers) if answer != _KEEP}
 
 
-def _usual_fate(here: View, cluster: Cluster) -> str:
-    return _DISSOLVE if "mixed" in cluster.flags or cluster.id in here.said.rejected else _KEEP
+def _usual_fate(view: View, cluster: Cluster) -> str:
+    return _DISSOLVE if "mixed" in cluster.flags or cluster.id in view.said.rejected else _KEEP
 
 
 def _start(planned: Plan) -> None:
     """Begin the run, once a visit of the dialog, and turn to it; says why it cannot be."""
     try:
         submit.check_configs([planned.config], judge=start_check.ask)
-        made = training_on.begin(planned, select.runs_root(), token=st.session_state[_VISIT])
+        run = training_on.begin(planned, select.runs_root(), token=st.session_state[_VISIT])
     except (UserError, OSError) as error:
         st.error(escape.markdown(f"{error}."), icon=":material/error:")
     else:
-        routing.turn_to("live", run=made.id)
+        routing.turn_to("live", run=run.id)
 
 
 def _command(run: Run, epoch: int, rule: str, threshold: float, start: str, dissolve: list[int]) -> str:

@@ -87,7 +87,9 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
     states = {run.id: run.state().name for run in runs}
     usual = usual_choice(runs, states)
     chosen = select.picked(runs)
-    about = f"The {len(usual)} newest finished runs of the same split" if len(usual) > 1 else "The only finished run"
+    help_text = (
+        f"The {len(usual)} newest finished runs of the same split" if len(usual) > 1 else "The only finished run"
+    )
     with st.container(horizontal=True, gap="small"):
         url_fields.draw_field(
             st.multiselect,
@@ -97,7 +99,7 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
             "Runs",
             list(by_id),
             format_func=lambda name: f"{titles.label(by_id[name])} · {states[name]}",
-            placeholder=f"{about}. Choose by name or state to compare others" if usual else "Choose runs",
+            placeholder=f"{help_text}. Choose by name or state to compare others" if usual else "Choose runs",
             label_visibility="collapsed",
         )
         st.button("Read the runs again", icon=":material/refresh:", key="refresh", help="Read the runs again")
@@ -155,8 +157,8 @@ def _shown_score(member: Scored, key: str) -> float:
 
 
 def _remark(member: Scored, why: str) -> str:
-    told = "as recorded during training; the predictions were deleted" if member.is_told else ""
-    return "; ".join(filter(None, [why or ("" if member.is_complete else "ended early"), told]))
+    origin_words = "as recorded during training; the predictions were deleted" if member.is_told else ""
+    return "; ".join(filter(None, [why or ("" if member.is_complete else "ended early"), origin_words]))
 
 
 # ---------------------------------------------------------------------------------------------------- curves
@@ -192,19 +194,19 @@ def _about_curves(name: str, members: dict, tables: dict[str, pd.DataFrame], ban
     """What the lines and bands are, and where they are not what they seem."""
     words = {"range": "The band is the range from lowest to highest.", "std": "The band is ± one standard deviation."}
     words["interval"] = f"The band is the {INTERVAL} of each mean. The table above shows whether two means differ."
-    said = ["Each line is the mean of n runs at each epoch.", words.get(band, "")]
+    sentences = ["Each line is the mean of n runs at each epoch.", words.get(band, "")]
     if name.startswith(("accuracy/", "nmi/", "ari/")):
-        said.append("As recorded during training: protocol orca; seen accuracy as each method defines it.")
+        sentences.append("As recorded during training: protocol orca; seen accuracy as each method defines it.")
     pooled = [label for label, own in members.items() if len({run_groups.identity(member) for member in own}) > 1]
     if pooled:
-        said.append(f"Groups that average over different settings: {escape.markdown(' · '.join(pooled))}.")
+        sentences.append(f"Groups that average over different settings: {escape.markdown(' · '.join(pooled))}.")
     silent = [label for label, table in tables.items() if not len(table)]
     if silent:
-        said.append(f"Not recorded by {escape.markdown(' · '.join(silent))}.")
+        sentences.append(f"Not recorded by {escape.markdown(' · '.join(silent))}.")
     fewer = [label for label, table in tables.items() if len(table) and table["count"].min() < len(members[label])]
     if fewer:
-        said.append(f"Some epochs lack runs of {escape.markdown(' · '.join(fewer))}.")
-    return list(filter(None, said))
+        sentences.append(f"Some epochs lack runs of {escape.markdown(' · '.join(fewer))}.")
+    return list(filter(None, sentences))
 
 
 # ---------------------------------------------------------------------------------------------------- settings

@@ -19,14 +19,14 @@ from lps.wording import capitalized, counted
 def show_ablation(scored: Sequence[Scored], waiting: Sequence[Config]) -> None:
     """The full method beside itself without each of its parts; what was not run is marked and starts with a click."""
     st.subheader("Ablation", anchor=False)
-    found = ablation.tables(scored)
-    if not found:
+    ablation_tables = ablation.tables(scored)
+    if not ablation_tables:
         method = catalog.method_info(scored[0].config.method).title
         st.caption(
             f"This table switches off the parts of LPS one by one. It does not exist for {escape.markdown(method)}."
         )
         return
-    table = _pick_table(found)
+    table = _pick_table(ablation_tables)
     on_their_way = waiting_rows(table, waiting)
     data_table.show_data_table(_columns(on_their_way), table.rows, "The ablation table of LPS")
     notes = [escape.markdown(capitalized(note)) for note in score_tables.notes_on_paper(table.groups)]
@@ -35,23 +35,26 @@ def show_ablation(scored: Sequence[Scored], waiting: Sequence[Config]) -> None:
     _offer_rows(table)
 
 
-def _pick_table(found: Sequence[ablation.AblationTable]) -> ablation.AblationTable:
-    words = background_words([table.background for table in found])
-    if len(found) == 1:
-        return found[0]
+def _pick_table(ablation_tables: Sequence[ablation.AblationTable]) -> ablation.AblationTable:
+    words = background_words([table.background for table in ablation_tables])
+    if len(ablation_tables) == 1:
+        return ablation_tables[0]
     named = {}
-    for table, text in zip(found, words):
-        own = [ablation.differences(table), "" if len({t.background.id for t in found}) == 1 else text.split(" · ")[0]]
+    for table, text in zip(ablation_tables, words):
+        own = [
+            ablation.differences(table),
+            "" if len({t.background.id for t in ablation_tables}) == 1 else text.split(" · ")[0],
+        ]
         head = ", ".join(filter(None, own)) or "default settings"
         named[table.id] = f"{head} · {len(table.groups)} of {len(table.rows)} rows, {counted(table.runs, 'run')}"
     chosen = url_fields.choose(st.selectbox, "full", "Full method", named, width=420)
-    return next(table for table in found if table.id == chosen)
+    return next(table for table in ablation_tables if table.id == chosen)
 
 
 def waiting_rows(table: ablation.AblationTable, waiting: Sequence[Config]) -> set[str]:
     """The names of the rows without a number whose run waits or runs."""
-    there = waiting_cells(table.background, waiting)
-    return {row.name for row in table.rows if row.values in there}
+    waiting_values = waiting_cells(table.background, waiting)
+    return {row.name for row in table.rows if row.values in waiting_values}
 
 
 def _columns(on_their_way: set[str]) -> list[Column]:
@@ -85,5 +88,5 @@ def _offer_rows(table: ablation.AblationTable) -> None:
         missing_runs.offer("ablation", f"one part switched off ({names})", configs, f"Launch {word}")
         if len(rows) > 1:
             with st.container(horizontal=True, gap="small"):
-                for place, row in enumerate(rows):
-                    missing_runs.button(f"ablation_{place}", row.name, lacking[row.name])
+                for index, row in enumerate(rows):
+                    missing_runs.button(f"ablation_{index}", row.name, lacking[row.name])

@@ -17,12 +17,12 @@ _MOST_NAMED = 3
 _LEAST = 0.0005  # of a score: what rounds to 0.1 points
 
 
-def main_effects(found: Sequence[MainEffect], measure: str) -> str:
+def main_effects(main_effects_found: Sequence[MainEffect], measure: str) -> str:
     """Which settings mattered most, as markdown: at most three, with their intervals; "" where nothing was found."""
-    if not found:
+    if not main_effects_found:
         return ""
     measured = "the gap" if measure == "gap" else f"{MEASURES[measure][0].lower()}{MEASURES[measure][1:]}"
-    largest = [item for item in found[:_MOST_NAMED] if abs(item.difference) >= _LEAST]
+    largest = [item for item in main_effects_found[:_MOST_NAMED] if abs(item.difference) >= _LEAST]
     if not largest:
         return f"No setting changes {measured} in these runs."
     named = [
@@ -67,23 +67,23 @@ def _named(setting: str, value: object) -> str:
 def _number(group: Group, measure: str) -> str:
     """ "62.3 % [60.1, 64.5]" with its confidence interval; without one where nothing is known of the spread."""
     unit = "points" if measure == "gap" else "%"
-    found = estimates.of_mean([member.value(measure) for member in group.members])
-    said = f"{100 * found.mean:.1f} {unit}"
-    if not math.isnan(found.half_width):
-        low, high = found.mean - found.half_width, found.mean + found.half_width
+    estimate = estimates.of_mean([member.value(measure) for member in group.members])
+    sentence = f"{100 * estimate.mean:.1f} {unit}"
+    if not math.isnan(estimate.half_width):
+        low, high = estimate.mean - estimate.half_width, estimate.mean + estimate.half_width
         if measure != "gap":  # of a share nothing is known beyond nought and one
             low, high = max(low, 0.0), min(high, 1.0)
-        said += f", {estimates.INTERVAL} {100 * low:.1f} to {100 * high:.1f}"
-    return f"{said}, {counted(len(group.members), 'seed')}"
+        sentence += f", {estimates.INTERVAL} {100 * low:.1f} to {100 * high:.1f}"
+    return f"{sentence}, {counted(len(group.members), 'seed')}"
 
 
 def _against(setting: str, ranked: list[Group], second: object, measure: str) -> str:
     """What can be said of the first of these groups against the others, each comparison by itself."""
-    found = [differences.of_groups(ranked[0], other, measure) for other in ranked[1:]]
-    if all(one is not None and one.is_distinguishable_alone for one in found):
+    differences_found = [differences.of_groups(ranked[0], other, measure) for other in ranked[1:]]
+    if all(one is not None and one.is_distinguishable_alone for one in differences_found):
         return "Its difference from every other value is distinguishable from chance."
     name = _named(setting, second)
-    if found[0] is None:
+    if differences_found[0] is None:
         return f"It cannot be compared with the next, {name}."
-    held = escape.markdown(differences.cell(found[0]))
-    return f"Compared with the next, {name}: {held} points, {differences.verdict(found[0])}."
+    difference_words = escape.markdown(differences.cell(differences_found[0]))
+    return f"Compared with the next, {name}: {difference_words} points, {differences.verdict(differences_found[0])}."

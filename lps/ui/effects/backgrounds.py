@@ -11,29 +11,31 @@ from lps.ui.shared import escape, url_fields
 from lps.wording import counted
 
 
-def pick_background(found: Sequence[Background], name: str) -> Background:
+def pick_background(backgrounds: Sequence[Background], name: str) -> Background:
     """The background with most values, or the one that was chosen; what it is where there is no choice."""
-    words = background_words(found)
-    if len(found) > 1:
-        named = {background.id: text for background, text in zip(found, words)}
-        label = f"Other settings ({counted(len(found), 'combination')})"
+    words = background_words(backgrounds)
+    if len(backgrounds) > 1:
+        named = {background.id: text for background, text in zip(backgrounds, words)}
+        label = f"Other settings ({counted(len(backgrounds), 'combination')})"
         chosen = url_fields.choose(st.selectbox, name, label, named, width=420)
-        return next(background for background in found if background.id == chosen)
+        return next(background for background in backgrounds if background.id == chosen)
     st.caption(f"All other settings are equal: {escape.markdown(words[0])}.")
-    return found[0]
+    return backgrounds[0]
 
 
-def background_words(found: Sequence[Background]) -> list[str]:
+def background_words(backgrounds: Sequence[Background]) -> list[str]:
     """What is not as usual in each background, of several only where they differ; and how much it has."""
-    flats = [background.config.flat() for background in found]
-    usual = found[0].config.defaults()
-    keys = [key for key in usual if effects.is_looked_at(key) and key not in found[0].settings]
-    if len(found) > 1:
+    flats = [background.config.flat() for background in backgrounds]
+    usual = backgrounds[0].config.defaults()
+    keys = [key for key in usual if effects.is_looked_at(key) and key not in backgrounds[0].settings]
+    if len(backgrounds) > 1:
         keys = [key for key in keys if len({flat[key] for flat in flats}) > 1]
-    told = [{key: flat[key] for key in keys if flat[key] != usual[key]} for flat in flats]
-    noun = "value" if len(found[0].settings) == 1 else "cell"
-    numbers = [f"{counted(len(b.groups), noun)}, {counted(len(b.members), 'run')}" for b in found]
-    return [f"{effects.in_words(own) or 'default settings'} · {number}" for own, number in zip(told, numbers)]
+    changed_settings = [{key: flat[key] for key in keys if flat[key] != usual[key]} for flat in flats]
+    noun = "value" if len(backgrounds[0].settings) == 1 else "cell"
+    numbers = [f"{counted(len(b.groups), noun)}, {counted(len(b.members), 'run')}" for b in backgrounds]
+    return [
+        f"{effects.in_words(own) or 'default settings'} · {number}" for own, number in zip(changed_settings, numbers)
+    ]
 
 
 def waiting_cells(background: Background, waiting: Sequence[Config]) -> set[tuple]:

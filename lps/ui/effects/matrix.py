@@ -27,8 +27,8 @@ def show_matrix(scored: Sequence[Scored], varied: Mapping[str, list], waiting: S
     st.subheader("Two settings", anchor=False)
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         rows, columns = _pick_pair([member.config for member in scored], varied)
-        found = effects.backgrounds(scored, [rows, columns])
-        background = pick_background(found, "matrix")
+        backgrounds = effects.backgrounds(scored, [rows, columns])
+        background = pick_background(backgrounds, "matrix")
     across = Axis.of(columns, background.values(columns))
     down = Axis.of(rows, background.values(rows))
     on_their_way = waiting_cells(background, waiting)

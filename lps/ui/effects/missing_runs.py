@@ -73,17 +73,19 @@ def _sentence(about: str, items: Sequence[Item], cost: str = "") -> str:
     left = [item for item in items if item.action != "exists"]
     method = method_info(items[0].config.method).title
     what = escape.markdown(f"{method} with {about}")
-    said = [f"**{counted(len(left), 'run')}** would start: {what}, {_seeds(left)};"]
-    said = (
-        [*said, f"all other settings are as in the other runs.{cost}"] if left else [f"**{escape.markdown(about)}**:"]
+    sentences = [f"**{counted(len(left), 'run')}** would start: {what}, {_seeds(left)};"]
+    sentences = (
+        [*sentences, f"all other settings are as in the other runs.{cost}"]
+        if left
+        else [f"**{escape.markdown(about)}**:"]
     )
     for action, one, many in (
         ("resumed", "that was {} is resumed", "that were {} are resumed"),
         ("exists", "exists and is {}", "exist and are {}"),
     ):
         states = Counter(item.state.name for item in items if item.action == action)
-        said += [f"{counted(n, 'run')} {(one if n == 1 else many).format(state)}." for state, n in states.items()]
-    return " ".join(said)
+        sentences += [f"{counted(n, 'run')} {(one if n == 1 else many).format(state)}." for state, n in states.items()]
+    return " ".join(sentences)
 
 
 def _ask(configs: tuple[Config, ...]) -> None:
@@ -98,8 +100,8 @@ def _cost(items: Sequence[Item]) -> str:
     """How long they take one after another, where finished runs tell it."""
     if not items:
         return ""
-    found = sweeps.estimate(Sweep(NAME, tuple(items)), select.runs_root())
-    return "" if found.missing else f" About {costs.span_in_words(found.span)} one after another."
+    estimate = sweeps.estimate(Sweep(NAME, tuple(items)), select.runs_root())
+    return "" if estimate.missing else f" About {costs.span_in_words(estimate.span)} one after another."
 
 
 def _seeds(items: Sequence[Item]) -> str:

@@ -108,25 +108,30 @@ def _views() -> dict[str, str]:
 
 def _show_main_effects(scored: Sequence[Scored], varied: Mapping[str, list], chosen: Chosen) -> None:
     """Which setting matters: a sentence, a bar for each setting, and beside them two settings against each other."""
-    found = main_effects(scored, chosen.measure)
-    st.markdown(answer.main_effects(found, chosen.measure) or "No two runs differ in exactly one setting.")
+    effects_found = main_effects(scored, chosen.measure)
+    st.markdown(answer.main_effects(effects_found, chosen.measure) or "No two runs differ in exactly one setting.")
     if len(varied) < 2:
         return
     bars, cells = st.columns([5, 6], gap="large")
     with bars:
-        if len(found) > 1:
+        if len(effects_found) > 1:
             st.subheader("Main effects", anchor=False)
-            _show_bars(scored, found[:_MOST_BARS], chosen.measure)
+            _show_bars(scored, effects_found[:_MOST_BARS], chosen.measure)
     with cells:
         matrix.show_matrix(scored, varied, chosen.waiting, chosen.measure)
 
 
-def _show_bars(scored: Sequence[Scored], found: Sequence[MainEffect], measure: str) -> None:
-    alt = "; ".join(f"{item.setting} {effect_charts.in_points(item)}" for item in found)
+def _show_bars(scored: Sequence[Scored], main_effects_found: Sequence[MainEffect], measure: str) -> None:
+    alt = "; ".join(f"{item.setting} {effect_charts.in_points(item)}" for item in main_effects_found)
     scoring = against.scoring_of([Group("", tuple(scored))])
     code = code_of("main_effects", [member.run for member in scored], measure, **scoring)
-    plot(effect_charts.main_effects(found, theme.palette()), "effect_main", f"Main effects: {alt}", code=code)
-    seeds = sorted({item.seeds for item in found})
+    plot(
+        effect_charts.main_effects(main_effects_found, theme.palette()),
+        "effect_main",
+        f"Main effects: {alt}",
+        code=code,
+    )
+    seeds = sorted({item.seeds for item in main_effects_found})
     number = "–".join(map(str, dict.fromkeys([seeds[0], seeds[-1]])))
     st.caption(
         f"{MEASURES[measure]}, mean difference between runs that are equal in all other settings, over n = {number} "
@@ -161,9 +166,9 @@ def _pick(runs: Sequence[Run]) -> Chosen | None:
         named = {name: f"{catalog.method_info(name).title} · {counted(len(by_method[name]), 'run')}" for name in usual}
         method = url_fields.choose(st.selectbox, "method", "Method", named, width=200)
         measure = url_fields.choose(st.selectbox, "measure", "Measurement", MEASURES, width=220)
-    here = [run for run in splits[key] if configs[run].method == method]
-    finished = {run: configs[run] for run in here if states[run].name == "finished"}
-    others = {run: (configs[run], states[run]) for run in here if states[run].name != "finished"}
+    runs_of_method = [run for run in splits[key] if configs[run].method == method]
+    finished = {run: configs[run] for run in runs_of_method if states[run].name == "finished"}
+    others = {run: (configs[run], states[run]) for run in runs_of_method if states[run].name != "finished"}
     return Chosen(method, measure, finished, others)
 
 
@@ -182,14 +187,16 @@ def _split_words(configs: Sequence[Config]) -> list[str]:
     """Data set, share of labels, and what else tells each split from the others: "Digits, 50 % labeled"."""
     different = [key for key in run_groups.differences(configs) if key.startswith(("dataset.", "split."))]
     keys = [key for key in different if key != "split.labeled_ratio"]
-    known = catalog.dataset_titles()
-    found = []
+    dataset_titles = catalog.dataset_titles()
+    words_of_splits = []
     for config in configs:
         flat, usual = config.flat(), config.defaults()
-        told = [titles.setting_in_words(key, flat[key]) for key in keys if flat[key] != usual[key]]
+        differing_words = [titles.setting_in_words(key, flat[key]) for key in keys if flat[key] != usual[key]]
         labels = f"{100 * config.split_labeled_ratio:g} % labeled"
-        found.append(", ".join([known.get(config.dataset, config.dataset), labels, *told]))
-    return found
+        words_of_splits.append(
+            ", ".join([dataset_titles.get(config.dataset, config.dataset), labels, *differing_words])
+        )
+    return words_of_splits
 
 
 def _pick_scoring() -> Scoring:
@@ -202,13 +209,15 @@ def _score(chosen: Chosen, scoring: Scoring) -> list[Scored]:
     """The finished runs of one split with their scores; the others are named with the reason."""
     with st.spinner("Computing scores from the stored predictions"):
         scored, left_out = scores.score_all(list(chosen.finished), scoring)
-    kept, foreign = effects.one_split(scored)
-    left_out += [(member.run, f"its split is {member.split}, not {kept[0].split}") for member in foreign]
-    replaced = set(member.run.id for member in kept) - set(m.run.id for m in run_groups.newest_of_seeds(kept)[0])
-    left_out += [(m.run, "not used: another run has the same seed") for m in kept if m.run.id in replaced]
+    same_split, foreign = effects.one_split(scored)
+    left_out += [(member.run, f"its split is {member.split}, not {same_split[0].split}") for member in foreign]
+    replaced = set(member.run.id for member in same_split) - set(
+        m.run.id for m in run_groups.newest_of_seeds(same_split)[0]
+    )
+    left_out += [(m.run, "not used: another run has the same seed") for m in same_split if m.run.id in replaced]
     left_out += [(run, _standing(state)) for run, (_, state) in chosen.others.items()]
     scores.show_left_out(left_out)
-    return kept
+    return same_split
 
 
 def _standing(state: State) -> str:
@@ -229,9 +238,9 @@ def _show_empty(runs: Sequence[Run]) -> None:
 
 def _show_command(fixed: Mapping[str, object], config: Config | None) -> None:
     dataset, method = (config.dataset, config.method) if config else ("digits", "lps")
-    asked = {"dataset": dataset != "digits" and dataset, "method": method != "lps" and method}
+    options = {"dataset": dataset != "digits" and dataset, "method": method != "lps" and method}
     st.caption("A useful set of runs, from the command line")
-    line = cli_args.command("sweep", **asked, vary=example(method), seeds="0,1,2", set=fixed)
+    line = cli_args.command("sweep", **options, vary=example(method), seeds="0,1,2", set=fixed)
     st.code(line, language="bash", wrap_lines=True)
 
 
@@ -276,11 +285,11 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
         order = sorted(varied, key=lambda key: -effects.most_cells(configs, [key], varied))
         words = {key: f"{key} · {len(varied[key])} values" for key in order}
         setting = url_fields.choose(st.selectbox, "setting", "Setting", words, width=300)
-        found = effects.backgrounds(scored, [setting])
-        background = pick_background(found, "background")
+        backgrounds = effects.backgrounds(scored, [setting])
+        background = pick_background(backgrounds, "background")
     groups = {values[0]: group for values, group in background.groups.items()}
-    if said := answer.sentence(setting, groups, measure):
-        st.markdown(said)
+    if answer_sentence := answer.sentence(setting, groups, measure):
+        st.markdown(answer_sentence)
     axis = Axis.of(setting, varied[setting])
     published, reasons = effects.paper_curve(background.members[0], setting)
     shown = Axis.of(setting, effects.ordered({*axis.values, *published}))
@@ -291,7 +300,7 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
         scoring = against.scoring_of(list(groups.values()))
         code = code_of("setting_curves", [member.run for member in background.members], setting, **scoring)
         plot(figure, "effect_curves", alt, code=code)
-    st.caption(" ".join(_about_curves(axis, shown, groups, len(found), reasons)))
+    st.caption(" ".join(_about_curves(axis, shown, groups, len(backgrounds), reasons)))
     with st.expander("Table of these numbers"):
         data_table.show_data_table(_curve_columns(setting), list(groups.items()), f"{alt}, in numbers")
     named = {
@@ -314,22 +323,22 @@ def _about_curves(
     counts = sorted({len(group.members) for group in groups.values()})
     number = "–".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
     spread = f"Each point is the mean of n = {number} seeds, each bar ± one standard deviation, each small dot one run."
-    said = [spread if counts[-1] > 1 else "Each point is one run, so the spread is unknown."]
+    sentences = [spread if counts[-1] > 1 else "Each point is one run, so the spread is unknown."]
     if len(groups) == 1:
-        said.append("No two runs differ only in this setting, so there is no effect to see yet.")
+        sentences.append("No two runs differ only in this setting, so there is no effect to see yet.")
     lacking = [value for value in axis.values if value not in groups]
     if lacking:
         values = escape.markdown(", ".join(map(effect_charts.in_short, lacking)))
-        said.append(f"No run with these other settings has {values}. The line has a gap there.")
+        sentences.append(f"No run with these other settings has {values}. The line has a gap there.")
     if num_backgrounds > 1:
-        said.append("Runs that differ in other settings are not included; choose them above.")
+        sentences.append("Runs that differ in other settings are not included; choose them above.")
     if shown.kind == "places":
-        said.append("The values are evenly spaced.")
+        sentences.append("The values are evenly spaced.")
     elif shown.kind == "log":
-        said.append("The axis is logarithmic.")
+        sentences.append("The axis is logarithmic.")
     if reasons:
-        said.append(escape.markdown(f"Not comparable with the paper: {'; '.join(reasons)}."))
-    return said
+        sentences.append(escape.markdown(f"Not comparable with the paper: {'; '.join(reasons)}."))
+    return sentences
 
 
 def _offer_lacking(background: Background, cells: Sequence[tuple]) -> None:
@@ -338,8 +347,8 @@ def _offer_lacking(background: Background, cells: Sequence[tuple]) -> None:
     configs = [config for values in cells for config in effects.missing(background, values, seeds)]
     if configs:
         with st.container(border=True, horizontal=True, vertical_alignment="center"):
-            about = f"{background.settings[0]}={', '.join(text_of(values[0]) for values in cells)}"
-            missing_runs.offer("curve", about, configs, primary=False)
+            help_text = f"{background.settings[0]}={', '.join(text_of(values[0]) for values in cells)}"
+            missing_runs.offer("curve", help_text, configs, primary=False)
 
 
 def _curve_columns(setting: str) -> list[Column]:
@@ -362,18 +371,18 @@ def _show_all(scored: Sequence[Scored], varied: Mapping[str, list], measure: str
     """Every run as a line through its settings, and how much of what differs goes with each setting."""
     st.subheader("All settings", anchor=False)
     try:
-        found, left_out = effects.importance(scored, measure)
+        importances, left_out = effects.importance(scored, measure)
         trouble = None
     except UserError as error:
-        found, left_out, trouble = [], {}, error
-    _show_lines(scored, varied, measure, [name for item in found for name in item.setting.split(", ")])
+        importances, left_out, trouble = [], {}, error
+    _show_lines(scored, varied, measure, [name for item in importances for name in item.setting.split(", ")])
     st.markdown(f"**Settings associated with {MEASURES[measure].lower()}**")
     if trouble:
         st.caption(escape.markdown(f"Importance {str(trouble).removeprefix('importance: ')}."))
         return
-    if found:
-        alt = ", ".join(f"{item.setting} {item.share:.0%}" for item in found)
-        figure = effect_charts.importance(found, theme.palette())
+    if importances:
+        alt = ", ".join(f"{item.setting} {item.share:.0%}" for item in importances)
+        figure = effect_charts.importance(importances, theme.palette())
         scoring = against.scoring_of([Group("", tuple(scored))])
         code = code_of("setting_importance", [member.run for member in scored], measure, **scoring)
         plot(figure, "effect_importance", f"Share of variance: {alt}", code=code)
@@ -384,15 +393,15 @@ def _show_lines(
     scored: Sequence[Scored], varied: Mapping[str, list], measure: str, by_importance: Sequence[str]
 ) -> None:
     """Parallel coordinates; of many settings those that matter most, until others are chosen."""
-    kept = [member for member in scored if not math.isnan(member.value(measure))]
-    if not kept:
+    measured_runs = [member for member in scored if not math.isnan(member.value(measure))]
+    if not measured_runs:
         return
     axes = _pick_axes(varied, by_importance)
-    figure = effect_charts.parallel(kept, axes, measure, theme.palette())
+    figure = effect_charts.parallel(measured_runs, axes, measure, theme.palette())
     figure.update_layout(uirevision=f"{' '.join(axes)} {measure}")
-    alt = f"{len(kept)} runs as lines through {len(axes)} settings, by {MEASURES[measure].lower()}"
-    scoring = against.scoring_of([Group("", tuple(kept))])
-    code = code_of("setting_lines", [member.run for member in kept], list(axes), measure, **scoring)
+    alt = f"{len(measured_runs)} runs as lines through {len(axes)} settings, by {MEASURES[measure].lower()}"
+    scoring = against.scoring_of([Group("", tuple(measured_runs))])
+    code = code_of("setting_lines", [member.run for member in measured_runs], list(axes), measure, **scoring)
     plot(figure, "effect_parallel", alt, code=code)
     st.caption(
         f"One line per run; the stronger its colour, the higher its {MEASURES[measure].lower()}. Drag along an axis "
@@ -418,7 +427,7 @@ def _pick_axes(varied: Mapping[str, list], by_importance: Sequence[str]) -> dict
 def _about_importance(scored: Sequence[Scored], left_out: Mapping[str, str]) -> list[str]:
     """What the bars are, and what they are not."""
     associated = effects.associations(scored)
-    said = [
+    sentences = [
         "Share of the variance between setups (means over seeds) that a setting explains beyond all other settings. "
         "The model is linear with main effects only (type III sum of squares). The mark is the share that a setting "
         "gets on "
@@ -426,14 +435,16 @@ def _about_importance(scored: Sequence[Scored], left_out: Mapping[str, str]) -> 
         "these runs."
     ]
     if not associated and not left_out:
-        said.append("The settings were varied independently: a share well above its mark is an effect in these runs.")
+        sentences.append(
+            "The settings were varied independently: a share well above its mark is an effect in these runs."
+        )
     for one, other, strength in associated[:_MOST_ASSOCIATED]:
         pair = f"{escape.markdown(one)} and {escape.markdown(other)}"
-        said.append(
+        sentences.append(
             f"{pair} were varied together (Cramer's V {strength:.2f}). Their shared effect is counted for neither of "
             f"them, so even a setting with a short bar may have an effect."
         )
     for settings in effects.changed_together([member.config for member in scored]):
-        said.append(f"Always changed together, so they count as one: {escape.markdown(', '.join(settings))}.")
-    said += [f"Left out: {escape.markdown(setting)}, {escape.markdown(why)}." for setting, why in left_out.items()]
-    return said
+        sentences.append(f"Always changed together, so they count as one: {escape.markdown(', '.join(settings))}.")
+    sentences += [f"Left out: {escape.markdown(setting)}, {escape.markdown(why)}." for setting, why in left_out.items()]
+    return sentences

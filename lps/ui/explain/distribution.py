@@ -77,7 +77,7 @@ def mixture(share: float, uneven_seen: float, uneven_novel: float) -> np.ndarray
     """
     novel = len(MADE_UP) - MADE_UP_SEEN
     parts = ((share, uneven_seen, MADE_UP_SEEN), (1 - share, uneven_novel, novel))
-    return np.concatenate([of * _falling(uneven, count) for of, uneven, count in parts])
+    return np.concatenate([share_of_group * _falling(uneven, count) for share_of_group, uneven, count in parts])
 
 
 def _falling(uneven: float, count: int) -> np.ndarray:
@@ -103,8 +103,8 @@ def choose(runs: list[Run]) -> ClassEstimate:
 
 def _pick_source(words: dict[str, str]) -> str:
     """Where the distribution comes from; an address that names a run alone means that run."""
-    asked = st.query_params.get("from") or (_FROM_RUN if "run" in st.query_params else "")
-    source = asked if asked in words else next(iter(words))
+    requested = st.query_params.get("from") or (_FROM_RUN if "run" in st.query_params else "")
+    source = requested if requested in words else next(iter(words))
     url_fields.draw_field(
         st.segmented_control,
         "picked_from",
@@ -149,9 +149,9 @@ def _from_run(runs: list[Run]) -> ClassEstimate:
     shares = _recorded(past, epoch)
     if shares is None:
         st.info(_why_nothing(past, method), icon=":material/hourglass_empty:")
-        made = mixture(*(value / 100 for value in PRESETS["leaning"][1]))
+        distribution = mixture(*(value / 100 for value in PRESETS["leaning"][1]))
         key = f"{run.id}-none"
-        return ClassEstimate(made, MADE_UP_SEEN, list(MADE_UP), settings, key, run, past, epoch, method)
+        return ClassEstimate(distribution, MADE_UP_SEEN, list(MADE_UP), settings, key, run, past, epoch, method)
     names = class_names(run, len(shares))
     key = f"{run.id}-{epoch}"
     prior = past.vector("class/prior", epoch)
@@ -163,10 +163,16 @@ def _from_run(runs: list[Run]) -> ClassEstimate:
 
 def _recorded(past: History, epoch: int | None) -> np.ndarray | None:
     """The estimated class distribution of an epoch, float64, made to add up to 1; None where there is none."""
-    found = past.vector("pi_hat", epoch) if epoch else None
-    if found is None or not past.seen or not np.isfinite(found).all() or found.min() < 0 or found.sum() <= 0:
+    estimated = past.vector("pi_hat", epoch) if epoch else None
+    if (
+        estimated is None
+        or not past.seen
+        or not np.isfinite(estimated).all()
+        or estimated.min() < 0
+        or estimated.sum() <= 0
+    ):
         return None
-    return found.astype(np.float64) / found.sum(dtype=np.float64)
+    return estimated.astype(np.float64) / estimated.sum(dtype=np.float64)
 
 
 def _why_nothing(past: History, method: str) -> str:
@@ -176,22 +182,22 @@ def _why_nothing(past: History, method: str) -> str:
     return f"{name} estimates no class distribution in this epoch, so this is an example."
 
 
-def show_epochs(run: Run, past: History, place: str) -> int | None:
+def show_epochs(run: Run, past: History, page_place: str) -> int | None:
     """A slider over the recorded epochs, the same epoch wherever it is drawn; None where there is none.
 
-    The newest epoch is no number in the address, so that a growing run is followed. place: one of `_PLACES`, in their
-    order. As with dials, the address counts when the page is entered.
+    The newest epoch is no number in the address, so that a growing run is followed. page_place: one of `_PLACES`, in
+    their order. As with dials, the address counts when the page is entered.
     """
     last = past.last_epoch
     if not last:
         return None
-    if place == _PLACES[0]:
+    if page_place == _PLACES[0]:
         st.session_state["epoch_shown"] = _epoch_asked_for(run, last)
     epoch = st.session_state["epoch_shown"]
     if last > 1:
-        url_fields.agree(f"epoch_{place}", epoch)
-        st.slider("Epoch", 1, last, key=f"epoch_{place}")
-    if place == _PLACES[0]:
+        url_fields.agree(f"epoch_{page_place}", epoch)
+        st.slider("Epoch", 1, last, key=f"epoch_{page_place}")
+    if page_place == _PLACES[0]:
         url_sliders.write("epoch", epoch if epoch < last else None)
     return epoch
 
@@ -207,7 +213,9 @@ def _epoch_asked_for(run: Run, last: int) -> int:
         state["epoch_of"], state["epoch_by"], state["epoch_kept"] = run.id, "", url_fields.number("epoch")
     else:
         moved = [
-            place for place in _PLACES if state.get(f"epoch_{place}", state["epoch_shown"]) != state["epoch_shown"]
+            page_place
+            for page_place in _PLACES
+            if state.get(f"epoch_{page_place}", state["epoch_shown"]) != state["epoch_shown"]
         ]
         if moved:
             state["epoch_by"] = state["epoch_by"] if state["epoch_by"] in moved else moved[0]
@@ -256,10 +264,10 @@ def data_prior(belief: ClassEstimate) -> np.ndarray | None:
     if belief.run is None or not belief.is_recorded:
         return None
     try:
-        known = points.partition(belief.run)
+        partition = points.partition(belief.run)
     except UserError:
         return None
-    truth = known.targets[known.split.training]
+    truth = partition.targets[partition.split.training]
     if not len(truth) or truth.min() < 0 or truth.max() >= belief.classes:
         return None
     return np.bincount(truth, minlength=belief.classes) / len(truth)

@@ -38,8 +38,8 @@ def show_divergence(belief: ClassEstimate) -> tuple[float, np.ndarray | None]:
     }
     weights = margin_math.uniform(belief.classes) if prior is None else prior
     left, right = st.columns(2, gap="medium")
-    for place, name in ((left, margin_math.PRIOR_FIRST), (right, margin_math.ESTIMATE_FIRST)):
-        with place, st.container(border=True, height="stretch"):
+    for column, name in ((left, margin_math.PRIOR_FIRST), (right, margin_math.ESTIMATE_FIRST)):
+        with column, st.container(border=True, height="stretch"):
             used = " · used by the margin" if name == direction else ""
             order_words = "prior first" if name == margin_math.PRIOR_FIRST else "estimate first"
             st.markdown(f"**{both[name]:.3f}** :small[{order_words}{used}]")
@@ -167,8 +167,12 @@ def _recorded_margins(belief: ClassEstimate, scale: float) -> np.ndarray | None:
         return None
     if any(name in st.query_params for name in ("kl", "prior")):
         return None
-    found = belief.past.vector("margin", belief.epoch)
-    return found if found is not None and len(found) == belief.classes and np.isfinite(found).all() else None
+    recorded_margin = belief.past.vector("margin", belief.epoch)
+    return (
+        recorded_margin
+        if recorded_margin is not None and len(recorded_margin) == belief.classes and np.isfinite(recorded_margin).all()
+        else None
+    )
 
 
 def _margin_formula(
@@ -190,12 +194,12 @@ def sign_words(belief: ClassEstimate, values: np.ndarray, sureness: float) -> st
         return "Every margin is 0: no class is held back, and training is plain cross-entropy. This is the goal of LPS."
     left = margin_math.pull_left(sureness, values)
     keeps = {k: f"{left[k]:.0%}" if left[k] >= 0.005 else "less than 1%" for k in (most, least)}
-    held = ": it is **held back**" if left[least] - left[most] >= _EVEN else ""
+    held_words = ": it is **held back**" if left[least] - left[most] >= _EVEN else ""
     text = (
         "The margin is **added** to the logit of the right class during training, so an image looks better learned "
         "than it is. "
         f"{_name(belief, most)} gets +{values[most]:.2f} and keeps {keeps[most]} of its "
-        f"pull, the force with which training moves it towards the right answer{held}. "
+        f"pull, the force with which training moves it towards the right answer{held_words}. "
     )
     if left[least] - left[most] < _EVEN:
         return text + "The other classes keep about as much: no class has a clear advantage."

@@ -28,25 +28,25 @@ def show_thresholds(belief: ClassEstimate) -> None:
     """Curves with a mark at the chosen time, and one sentence about that time; with a run also who passes."""
     past = belief.past
     has_epochs = past is not None and past.last_epoch > 0
-    asked = _of_run(belief) if has_epochs else {}
-    if has_epochs and not asked:
+    threshold_by_group = _of_run(belief) if has_epochs else {}
+    if has_epochs and not threshold_by_group:
         name = escape.markdown(title(belief.method))
         st.info(
             f"{name} has no confidence threshold. Below are the thresholds that LPS would use.", icon=":material/info:"
         )
-    if not asked:
+    if not threshold_by_group:
         _show_usual(belief.settings)
         return
     left, right = st.columns([4, 6], gap="large")
     with left:
         epoch = show_epochs(belief.run, past, "thresholds")
-        now = {group: float(values.loc[epoch]) for group, values in asked.items() if epoch in values.index}
+        now = {group: float(values.loc[epoch]) for group, values in threshold_by_group.items() if epoch in values.index}
         st.markdown(_words_of(now, f"In epoch {epoch}"))
         _show_rates(past, epoch)
     with right:
         passed = {group: past.column(f"pseudo_label/rate/{group}") for group in _GROUPS}
-        end = max(int(values.index[-1]) for values in asked.values())
-        _plot(asked, passed, epoch, max(2, end), belief.run.id)
+        end = max(int(values.index[-1]) for values in threshold_by_group.values())
+        _plot(threshold_by_group, passed, epoch, max(2, end), belief.run.id)
         _show_passing(belief.run, epoch, now)
 
 
@@ -61,11 +61,11 @@ def _show_usual(settings: dict) -> None:
         st.markdown(_words_of(now, f"After {done:.0%} of the run"))
     with right:
         share = np.linspace(0, 1, _PARTS + 1)
-        asked = {
+        threshold_by_group = {
             "seen": pd.Series(settings["threshold_seen"], index=share),
             "novel": pd.Series(margin_math.threshold_novel(share, *bounds), index=share),
         }
-        _plot(asked, {}, done, 1.0, "usual")
+        _plot(threshold_by_group, {}, done, 1.0, "usual")
 
 
 def _of_run(belief: ClassEstimate) -> dict[str, pd.Series]:
@@ -105,8 +105,10 @@ def _threshold_formula(done: float, start: float, end: float, value: float) -> s
 def _words_of(now: dict[str, float], when: str) -> str:
     """What the thresholds of a moment ask for, in words."""
     if set(now) != set(_GROUPS):
-        asked = " and ".join(f"predicted as {group} needs a confidence of at least {now[group]:.0%}" for group in now)
-        return f"{when}, an image {asked}." if asked else f"{when}, nothing was recorded."
+        threshold_words = " and ".join(
+            f"predicted as {group} needs a confidence of at least {now[group]:.0%}" for group in now
+        )
+        return f"{when}, an image {threshold_words}." if threshold_words else f"{when}, nothing was recorded."
     text = (
         f"{when}, a **:blue[seen]** guess counts if its confidence is at least {now['seen']:.0%}, a "
         f"**:orange[novel]** guess if it is at least {now['novel']:.0%}. "
@@ -119,8 +121,8 @@ def _words_of(now: dict[str, float], when: str) -> str:
     return text
 
 
-def _plot(asked, passed, now: float, end: float, view: str) -> None:
-    figure = explain_charts.thresholds(asked, passed, now, end, theme.palette())
+def _plot(threshold_by_group, passed, now: float, end: float, view: str) -> None:
+    figure = explain_charts.thresholds(threshold_by_group, passed, now, end, theme.palette())
     figure.update_layout(uirevision=view)
     plot(
         figure,
@@ -160,10 +162,10 @@ def passing(run: Run, epoch: int, now: dict[str, float]) -> dict[str, Adoption]:
     """Who passes the thresholds `now` after an epoch; raises `UserError` where nothing is stored or it is damaged."""
     path = run.snapshots / f"epoch-{epoch:04d}.npz"
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         raise UserError("snapshot", f"the snapshot of epoch {epoch} was not saved") from None
-    return _passing(str(run.folder), epoch, (found.st_mtime_ns, found.st_size), tuple(sorted(now.items())))
+    return _passing(str(run.folder), epoch, (status.st_mtime_ns, status.st_size), tuple(sorted(now.items())))
 
 
 @st.cache_data(max_entries=256, show_spinner=False)
@@ -171,24 +173,30 @@ def _passing(folder: str, epoch: int, stamp, thresholds: tuple) -> dict[str, Ado
     run = Run(Path(folder))
     path = run.snapshots / f"epoch-{epoch:04d}.npz"
     stored = snapshots.read_arrays(path, ("predicted", "confidence"))
-    known = points.partition(run)
+    partition = points.partition(run)
     predicted, confidence = stored["predicted"], stored["confidence"]
-    snapshots.check_ids(path.name, predicted, known.split.unlabeled, known.split.classes)
+    snapshots.check_ids(path.name, predicted, partition.split.unlabeled, partition.split.classes)
     if confidence.shape != predicted.shape:
         raise UserError(path.name, "is damaged (it does not fit the split of the run)")
-    truth = known.targets[known.split.unlabeled]
-    return adoption(predicted, confidence.astype(np.float32), truth, known.split.classes, dict(thresholds))
+    truth = partition.targets[partition.split.unlabeled]
+    return adoption(predicted, confidence.astype(np.float32), truth, partition.split.classes, dict(thresholds))
 
 
 def purity_words(groups: dict[str, Adoption]) -> str:
     """How many of the passing guesses are right."""
-    known = [f"{found.purity:.1%} of {group} guesses" for group, found in groups.items() if found.purity is not None]
-    return f"Of the guesses that pass, {' and '.join(known)} are right." if known else "The true classes are not known."
+    known_guesses = [
+        f"{adoption.purity:.1%} of {group} guesses" for group, adoption in groups.items() if adoption.purity is not None
+    ]
+    return (
+        f"Of the guesses that pass, {' and '.join(known_guesses)} are right."
+        if known_guesses
+        else "The true classes are not known."
+    )
 
 
 def _described(groups: dict[str, Adoption]) -> str:
     parts = [
-        f"{found.passing} of {counted(found.images, 'image')} predicted as {group} pass"
-        for group, found in groups.items()
+        f"{adoption.passing} of {counted(adoption.images, 'image')} predicted as {group} pass"
+        for group, adoption in groups.items()
     ]
     return f"{'; '.join(parts)}. {purity_words(groups)}"

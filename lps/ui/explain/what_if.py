@@ -63,7 +63,7 @@ _ABOUT = (
 
 def _recorded() -> list[dict[str, object]]:
     """The recorded runs of LPS on the digits: name, settings as the sliders have them, and what they ended with."""
-    return [found for run in recorded_runs() if (found := _as_sliders(run))]
+    return [sliders for run in recorded_runs() if (sliders := _as_sliders(run))]
 
 
 def _as_sliders(run: Run) -> dict[str, object]:

@@ -54,10 +54,14 @@ def _outcome(job: BackgroundJob) -> str:
     if job.state != "done" or job.path.parent.name != class_count.FOLDER:
         return f"failed: {job.message}" if job.state == "failed" else job.state
     try:
-        found = class_count.read_class_count(job.path)
+        class_count_found = class_count.read_class_count(job.path)
     except UserError as error:
         return str(error)
-    return "done" if found is None else f"{found.total} classes, {found.novel} of them novel"
+    return (
+        "done"
+        if class_count_found is None
+        else f"{class_count_found.total} classes, {class_count_found.novel} of them novel"
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- questions

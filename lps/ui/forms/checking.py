@@ -36,32 +36,32 @@ def show_data_check(config: Config | None) -> None:
     if config is None:
         return
     try:
-        said = audits.said_of(config)
+        decisions = audits.said_of(config)
         path = audits.path_of(config, select.runs_root())
         standing = background.standing(path)
-        found = audits.read_findings(path) if standing.state == "done" else None
+        findings = audits.read_findings(path) if standing.state == "done" else None
     except UserError as error:
         fields.say(form.sentence(error))
         return
-    _show_effect(said)
-    left = [finding for finding in found.findings if audits.is_open(finding, said)] if found else []
+    _show_effect(decisions)
+    left = [finding for finding in findings.findings if audits.is_open(finding, decisions)] if findings else []
     title = "Is something wrong with the pictures?" + (f" · **{counted(len(left), 'finding')}**" if left else "")
     with st.expander(title, expanded=standing.state == "working", key="checks"):
         if problem := st.session_state.pop("check_problem", ""):
             fields.say(problem)
         if standing.state == "working":
             background_work.wait_for_work(path, "It continues after you close this page.")
-        elif found is None:
+        elif findings is None:
             _offer(config, standing)
         else:
-            _show_found(config, found, left)
+            _show_found(config, findings, left)
         _show_decisions(config)
 
 
-def _show_effect(said: Decided) -> None:
+def _show_effect(decisions: Decided) -> None:
     """What the next runs do otherwise than the files say."""
-    parts = [f"leave out {counted(len(said.left_out), 'picture')}"] if said.left_out else []
-    parts += [f"relabel {counted(len(said.labels), 'picture')}"] if said.labels else []
+    parts = [f"leave out {counted(len(decisions.left_out), 'picture')}"] if decisions.left_out else []
+    parts += [f"relabel {counted(len(decisions.labels), 'picture')}"] if decisions.labels else []
     if parts:
         st.caption(f":material/rule: With your decisions below, the next runs {' and '.join(parts)}.")
 
@@ -78,10 +78,10 @@ def _offer(config: Config, standing: background.JobState) -> None:
     )  # fmt: skip
 
 
-def _show_found(config: Config, found: Audited, left: Sequence[Doubt]) -> None:
+def _show_found(config: Config, audited: Audited, left: Sequence[Doubt]) -> None:
     if not left:
-        among = f"among {counted(found.count, 'picture')}"
-        st.caption(f"All findings {among} are decided." if found.findings else f"Nothing was found {among}.")
+        among = f"among {counted(audited.count, 'picture')}"
+        st.caption(f"All findings {among} are decided." if audited.findings else f"Nothing was found {among}.")
         return
     ones = {kind: [finding for finding in left if finding.kind == kind] for kind in KINDS}
     kinds = [kind for kind in KINDS if ones[kind]]
@@ -92,8 +92,8 @@ def _show_found(config: Config, found: Audited, left: Sequence[Doubt]) -> None:
         key="check_kind", label_visibility="collapsed",
     )  # fmt: skip
     try:
-        looked = audits.looked_at(config)
-        images, keys = sources.of(looked), sources.origin(looked)[0]
+        undecided = audits.looked_at(config)
+        images, keys = sources.of(undecided), sources.origin(undecided)[0]
     except UserError as error:
         fields.say(form.sentence(error))
         return
@@ -115,12 +115,12 @@ def _show_finding(config: Config, finding: Doubt, images: Images, rows: dict[Key
     """Pictures, what is wrong with them, and the buttons."""
     with st.container(border=True, gap="small"):
         st.markdown(escape.markdown(capitalized(finding.words)) + ".")
-        here = [key for key in finding.pictures if key in rows]
-        frames.show_frames([("", [_frame(images, key, rows[key]) for key in here[:_MEMBERS]])], _SIZE)
-        if len(here) > _MEMBERS:
-            st.caption(f"and {len(here) - _MEMBERS:,} more")
+        shown_keys = [key for key in finding.pictures if key in rows]
+        frames.show_frames([("", [_frame(images, key, rows[key]) for key in shown_keys[:_MEMBERS]])], _SIZE)
+        if len(shown_keys) > _MEMBERS:
+            st.caption(f"and {len(shown_keys) - _MEMBERS:,} more")
         with st.container(horizontal=True, gap="small"):
-            for label, icon, do, pictures, more in _choices(finding, here):
+            for label, icon, do, pictures, more in _choices(finding, shown_keys):
                 st.button(
                     escape.markdown(label),
                     icon=icon,
@@ -140,12 +140,12 @@ def _frame(images: Images, key: Key, row: int) -> Frame:
     return Frame(images.pixels[row], images.sides(row), "", f"Picture {text}, {name}", f"{words}{' (test)' * is_test}")
 
 
-def _choices(finding: Doubt, here: Sequence[Key]) -> list[tuple[str, str, str, list[Key], str]]:
+def _choices(finding: Doubt, shown_keys: Sequence[Key]) -> list[tuple[str, str, str, list[Key], str]]:
     """(label, icon, what to do, with which pictures, the new label) of every button."""
     right = ("Keep as it is", ":material/check:", "ignore", list(finding.pictures), "")
     if finding.kind == "duplicate":
-        kept = audits.kept_of(finding)
-        copies = [key for key in here if key != kept]
+        kept_key = audits.kept_of(finding)
+        copies = [key for key in shown_keys if key != kept_key]
         words = "copy" if len(copies) == 1 else f"{len(copies)} copies"
         return [(f"Leave out the {words}", ":material/block:", "leave out", copies, ""), right]
     out = ("Leave it out", ":material/block:", "leave out", list(finding.pictures), "")
@@ -169,15 +169,15 @@ def _try(act: Callable[[], object]) -> None:
 
 def _show_decisions(config: Config) -> None:
     """What holds, the newest first, each with the way back."""
-    held = audits.entries_of(config)
-    if not held:
+    log_entries = audits.entries_of(config)
+    if not log_entries:
         return
-    st.markdown(f"**{counted(len(held), 'decision')}**")
-    for number, entry in held[:_DECISIONS]:
+    st.markdown(f"**{counted(len(log_entries), 'decision')}**")
+    for number, entry in log_entries[:_DECISIONS]:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             when = ago(max(0.0, time.time() - entry.get("time", time.time())))
             st.markdown(f":small[{escape.markdown(edit_log.words(entry))} :gray[· {when}]]", width="stretch")
             st.button("Undo", key=f"check_undo:{number}", icon=":material/undo:", type="tertiary",
                       on_click=lambda number=number: _try(lambda: audits.take_back(config, number)))  # fmt: skip
-    if len(held) > _DECISIONS:
-        st.caption(f"and {len(held) - _DECISIONS:,} older ones: python -m lps audit {config.dataset} --decided")
+    if len(log_entries) > _DECISIONS:
+        st.caption(f"and {len(log_entries) - _DECISIONS:,} older ones: python -m lps audit {config.dataset} --decided")

@@ -51,39 +51,39 @@ class ExecutionTarget:
 
 def read_target() -> ExecutionTarget:
     """What stands in the fields."""
-    kept = st.session_state.get(_KEPT, {})
-    on = kept.get("on")
+    stored_options = st.session_state.get(_KEPT, {})
+    on = stored_options.get("on")
     if on not in executors.here():
         return ExecutionTarget(None, {})
     texts, errors = [], {}
     for name, option in executors.AWAY[on].OPTIONS.items():
-        typed = kept.get(name, "")
+        typed = stored_options.get(name, "")
         lines = [line for line in (typed.splitlines() if option.is_list else [typed]) if line.strip()]
-        said = [f"{name}={line.strip()}" for line in lines]
+        sentences = [f"{name}={line.strip()}" for line in lines]
         try:
-            executors.AWAY[on].read_options(said)
+            executors.AWAY[on].read_options(sentences)
         except UserError as error:
             errors[name] = form.sentence(error)
-        texts += said
+        texts += sentences
     return ExecutionTarget(None if errors else executors.AWAY[on].read_options(texts), errors, on)
 
 
-def check_target(place: ExecutionTarget) -> None:
+def check_target(target: ExecutionTarget) -> None:
     """Ask the place whether it would take such jobs; raises `UserError`."""
-    if place.errors:
-        name, sentence = next(iter(place.errors.items()))
-        raise UserError(_label(executors.AWAY[place.name].OPTIONS[name]), sentence)
-    if place.on is not None:
-        executors.AWAY[place.name].check(place.on)
+    if target.errors:
+        name, sentence = next(iter(target.errors.items()))
+        raise UserError(_label(executors.AWAY[target.name].OPTIONS[name]), sentence)
+    if target.on is not None:
+        executors.AWAY[target.name].check(target.on)
 
 
 def _label(option: Option) -> str:
     return option.label or form.label(option.parameter.name)
 
 
-def command(line: str, place: ExecutionTarget) -> str:
+def command(line: str, target: ExecutionTarget) -> str:
     """A command that starts runs, with the place added to every line."""
-    return "\n".join(f"{one} {shlex.join(place.words)}".rstrip() for one in line.splitlines())
+    return "\n".join(f"{one} {shlex.join(target.words)}".rstrip() for one in line.splitlines())
 
 
 def show_target(several: bool = False) -> None:
@@ -91,25 +91,25 @@ def show_target(several: bool = False) -> None:
     titles = {"here": "This machine"} | {name: executors.title(name) for name in executors.here()}
     if len(titles) == 1:
         return
-    place, kept = read_target(), st.session_state.get(_KEPT, {})
+    target, stored_options = read_target(), st.session_state.get(_KEPT, {})
     words = {"format_func": titles.get, "required": True}
-    _ask(st.segmented_control, "on", place.name or "here", "Where", list(titles), **words)
-    if not place.name:
+    _ask(st.segmented_control, "on", target.name or "here", "Where", list(titles), **words)
+    if not target.name:
         return
-    options = executors.AWAY[place.name].OPTIONS
+    options = executors.AWAY[target.name].OPTIONS
     fitting = {name: option for name, option in options.items() if name != "at_once" or several}
     with fields.grid():
         for name, option in fitting.items():
             if not option.is_list:
                 with st.container(gap="xxsmall"):
-                    _ask_option(place.name, name, option)
-                    about = f"{capitalized(option.parameter.help)}, such as {option.example}"
-                    fields.say(place.errors.get(name), escape.markdown(about))
+                    _ask_option(target.name, name, option)
+                    help_text = f"{capitalized(option.parameter.help)}, such as {option.example}"
+                    fields.say(target.errors.get(name), escape.markdown(help_text))
     for name, option in fitting.items():
         if option.is_list:
-            about = {"placeholder": option.example, "height": 80}
-            _ask(st.text_area, name, kept.get(name, ""), f"{_label(option)}, one per line", **about)
-            fields.say(place.errors.get(name))
+            help_text = {"placeholder": option.example, "height": 80}
+            _ask(st.text_area, name, stored_options.get(name, ""), f"{_label(option)}, one per line", **help_text)
+            fields.say(target.errors.get(name))
     words = "one job array" if several else "one job"
     st.caption(
         f"Submitted as {words}. A run that is preempted or reaches its time limit continues from its checkpoint."
@@ -117,10 +117,10 @@ def show_target(several: bool = False) -> None:
 
 
 def _ask_option(on: str, name: str, option: Option) -> None:
-    text, known = st.session_state.get(_KEPT, {}).get(name, ""), _known(on, name)
-    if known and text in ("", *known):
-        usual = f"Default ({known[0]})"
-        _ask(st.selectbox, name, text, _label(option), ["", *known], format_func=lambda word: word or usual)
+    text, choices = st.session_state.get(_KEPT, {}).get(name, ""), _known(on, name)
+    if choices and text in ("", *choices):
+        usual = f"Default ({choices[0]})"
+        _ask(st.selectbox, name, text, _label(option), ["", *choices], format_func=lambda word: word or usual)
     else:
         _ask(st.text_input, name, text, _label(option), placeholder="Cluster default")
 

@@ -72,17 +72,17 @@ def show_title() -> None:
 
 def view() -> str:
     """How much of the form is shown, one of `_VIEWS`: as the address has it, else as this visitor left it."""
-    asked = st.query_params.get("view")
-    found = asked if asked in _VIEWS else st.session_state.get("launch_view", "simple")
-    _remember_view(found)
-    return found
+    requested = st.query_params.get("view")
+    shown_view = requested if requested in _VIEWS else st.session_state.get("launch_view", "simple")
+    _remember_view(shown_view)
+    return shown_view
 
 
 def show_groups(groups: Mapping[str, list[Parameter]], errors: Mapping[str, str]) -> None:
     """A method's settings under their headings; single ones that follow each other stand side by side."""
-    for are_single, found in groupby(groups.items(), key=lambda group: len(group[1]) == 1):
+    for are_single, groups_of_kind in groupby(groups.items(), key=lambda group: len(group[1]) == 1):
         with grid() if are_single else st.container():
-            for title, members in found:
+            for title, members in groups_of_kind:
                 with st.container():
                     st.markdown(heading(f"**{escape.markdown(title or 'More of this method')}**", members, errors))
                     show_grid(members, errors)
@@ -118,11 +118,11 @@ def show_field(parameter: Parameter, error: str | None) -> None:
 
 def about(parameter: Parameter) -> str:
     """The symbol of a setting, its meaning, what a larger value does and what the paper has, as markdown."""
-    told, meaning = parameter.told, escape.markdown(parameter.meaning)
-    said = [f"${parameter.symbol}$: {meaning}" if parameter.symbol else capitalized(meaning)]
-    said += [f"Larger: {escape.markdown(told.larger)}"] if told.larger else []
-    said += [f"Paper: {escape.markdown(told.paper)}"] if told.paper else []
-    return ". ".join(said)
+    documentation, meaning = parameter.told, escape.markdown(parameter.meaning)
+    sentences = [f"${parameter.symbol}$: {meaning}" if parameter.symbol else capitalized(meaning)]
+    sentences += [f"Larger: {escape.markdown(documentation.larger)}"] if documentation.larger else []
+    sentences += [f"Paper: {escape.markdown(documentation.paper)}"] if documentation.paper else []
+    return ". ".join(sentences)
 
 
 def are_hints(errors: Mapping[str, str]) -> bool:
@@ -211,16 +211,16 @@ def _ask_choice(widget: Callable, key: str, label: str, *args, **options) -> Non
 
 def choose_device(error: str | None, is_here: bool = True) -> None:
     """Where to train; says why there is no GPU where there is none. is_here: False where a cluster's nodes train."""
-    found = devices.list_devices() if is_here else []
-    labels = {"auto": "Automatic"} | {device.name: device.label for device in found if device.available}
+    devices_found = devices.list_devices() if is_here else []
+    labels = {"auto": "Automatic"} | {device.name: device.label for device in devices_found if device.available}
     if not is_here:
         labels |= {"cpu": "CPU of the node", "cuda": "GPU of the node"}
-    asked = draft().text("device")
-    labels |= {} if asked in labels else {asked: asked}
-    missing = [f"{device.label}: {device.reason}" for device in found if not device.available]
+    requested_device = draft().text("device")
+    labels |= {} if requested_device in labels else {requested_device: requested_device}
+    missing = [f"{device.label}: {device.reason}" for device in devices_found if not device.available]
     missing += [] if is_here else ["The device of the job on its node. Request a GPU below"]
     with st.container(gap="xxsmall"):
-        ask(st.selectbox, "device", "Device", asked, list(labels), format_func=labels.get)
+        ask(st.selectbox, "device", "Device", requested_device, list(labels), format_func=labels.get)
         say(error, escape.markdown("; ".join(missing)))
 
 
@@ -324,31 +324,33 @@ def ask_seeds(kind: str, usual: str, about: str) -> str:
 
 def ask_name(kind: str, does: str, most: int) -> str:
     """The name of what is asked for. kind: as of `ask_seeds`; does: "covers", as said of it; most: letters."""
-    about = f"Its runs carry the tag {kind}:NAME. Without a name, it is named after what it {does}"
-    return url_fields.text("Name", f"{kind}_name", max_chars=most, placeholder="Automatic", help=about)
+    help_text = f"Its runs carry the tag {kind}:NAME. Without a name, it is named after what it {does}"
+    return url_fields.text("Name", f"{kind}_name", max_chars=most, placeholder="Automatic", help=help_text)
 
 
 def ask_fixed(
     label: str,
     name: str,
     prefix: str,
-    known: Mapping[str, Parameter],
+    parameters_by_name: Mapping[str, Parameter],
     dataset: str,
     errors: dict[str, str],
     usual: Iterable[str] = (),
     width: int = _COLUMN,
 ) -> dict[str, str]:
     """Settings that all runs have alike: name -> text. name: of the box in the address; prefix: of its fields."""
-    found = {}
+    text_by_name = {}
     chosen = url_fields.many(
-        label, name, list(known), usual, placeholder="None: all other settings have their defaults"
+        label, name, list(parameters_by_name), usual, placeholder="None: all other settings have their defaults"
     )
     with grid(width):
         for key in chosen:
-            with explained(known[key], errors):
-                found[key] = _ask_setting(known[key], f"{prefix}{key}", text_of(usual_value(known[key], dataset)))
-                known[key].parse(found[key])
-    return found
+            with explained(parameters_by_name[key], errors):
+                text_by_name[key] = _ask_setting(
+                    parameters_by_name[key], f"{prefix}{key}", text_of(usual_value(parameters_by_name[key], dataset))
+                )
+                parameters_by_name[key].parse(text_by_name[key])
+    return text_by_name
 
 
 def _ask_setting(parameter: Parameter, name: str, usual: str) -> str:

@@ -14,7 +14,7 @@ _ABOUT = (
 
 def ask() -> str:
     """The box, whose text stands in the address; "" where there is none."""
-    found = st.text_input(
+    entered = st.text_input(
         "Find",
         key="find",
         bind="query-params",
@@ -24,4 +24,4 @@ def ask() -> str:
         max_chars=run_filter.LONGEST,
         help=_ABOUT,
     )
-    return found or ""
+    return entered or ""

@@ -67,12 +67,16 @@ class Draft:
         Where images lie and how they are split is said of one data set: another one begins without.
         """
         draft = replace(self, **changes)
-        kept = self.texts
+        kept_texts = self.texts
         if draft.dataset != self.dataset:
             others = self.with_effort("full").texts
-            kept = {key: text for key, text in others.items() if key.partition(".")[0] not in ("dataset", "split")}
-        plain = defaults(draft.dataset, draft.method, kept)
-        return replace(draft, texts={k: v for k, v in kept.items() if k not in plain or v.strip() != text_of(plain[k])})
+            kept_texts = {
+                key: text for key, text in others.items() if key.partition(".")[0] not in ("dataset", "split")
+            }
+        plain = defaults(draft.dataset, draft.method, kept_texts)
+        return replace(
+            draft, texts={k: v for k, v in kept_texts.items() if k not in plain or v.strip() != text_of(plain[k])}
+        )
 
     def with_text(self, key: str, text: str) -> "Draft":
         """The draft after `text` was typed into the field of `key`; a default counts as untouched."""
@@ -150,45 +154,47 @@ def defaults(dataset: str, method: str, texts: Mapping[str, str]) -> dict[str, o
 
 def by_heading(members: Iterable[Parameter]) -> dict[str, list[Parameter]]:
     """Settings under the headings that they are told with, those without one last, under ""."""
-    found: dict[str, list[Parameter]] = {}
+    parameters_by_heading: dict[str, list[Parameter]] = {}
     for member in sorted(members, key=lambda member: not member.told.group):
-        found.setdefault(member.told.group, []).append(member)
-    return found
+        parameters_by_heading.setdefault(member.told.group, []).append(member)
+    return parameters_by_heading
 
 
 def groups(method: str) -> dict[str, list[Parameter]]:
     """The settings of a form under their headings: the method's own first, then the protocol's by prefix."""
     own = catalog.method_info(method).parameters
-    found: dict[str, list[Parameter]] = {"method": list(own.values()), "training": []} | {group: [] for group in GROUPS}
+    parameters_by_heading: dict[str, list[Parameter]] = {"method": list(own.values()), "training": []} | {
+        group: [] for group in GROUPS
+    }
     for key, parameter in parameters(method).items():
         prefix, dot, _ = key.partition(".")
         if key not in own and key not in OWN_PLACE:
-            found[prefix if dot or key == "prior" else "training"].append(parameter)
-    return {group: members for group, members in found.items() if members}
+            parameters_by_heading[prefix if dot or key == "prior" else "training"].append(parameter)
+    return {group: members for group, members in parameters_by_heading.items() if members}
 
 
 def read_draft(draft: Draft) -> Reading:
     """What `draft` asks for; every value is checked by itself first, then all of them together."""
-    known = parameters(draft.method)
+    documented = parameters(draft.method)
     values, errors = {}, {}
     for key, text in draft.texts.items():
-        if key not in known:
+        if key not in documented:
             continue  # typed for another method; it comes back with that method
         try:
-            values[key] = known[key].parse(text)
+            values[key] = documented[key].parse(text)
         except UserError as error:
             errors[key] = sentence(error)
     seeds = _collect(errors, lambda: parse_seeds(draft.seeds), [])
-    asked = values | {"dataset": draft.dataset, "method": draft.method}
-    configs = _collect(errors, lambda: tuple(configure(asked | {"seed": seed}) for seed in seeds), ())
+    requested_values = values | {"dataset": draft.dataset, "method": draft.method}
+    configs = _collect(errors, lambda: tuple(configure(requested_values | {"seed": seed}) for seed in seeds), ())
     return Reading(() if errors else configs, errors, values)
 
 
-def checked(reading: Reading, here: bool = True) -> Reading:
-    """The same after a look at the data and, for runs that are to go `here`, the devices of this machine."""
+def checked(reading: Reading, on_this_machine: bool = True) -> Reading:
+    """The same after a look at the data and, for runs that are to go `on_this_machine`, the devices of this machine."""
     try:
         for config in reading.configs[:1]:  # they differ in nothing but the seed
-            preflight.check_config(config, here)
+            preflight.check_config(config, on_this_machine)
     except UserError as error:
         return Reading((), reading.errors | {error.name: sentence(error)}, reading.values)
     return reading
@@ -196,19 +202,19 @@ def checked(reading: Reading, here: bool = True) -> Reading:
 
 def split_config(draft: Draft) -> Config:
     """The part of the draft that decides the split, whatever stands in the other fields; raises `UserError`."""
-    known = parameters(draft.method)
-    typed = {k: v for k, v in draft.texts.items() if k in known and k.partition(".")[0] in ("split", "dataset")}
+    documented = parameters(draft.method)
+    typed = {k: v for k, v in draft.texts.items() if k in documented and k.partition(".")[0] in ("split", "dataset")}
     return configure(
-        {"dataset": draft.dataset, "method": draft.method} | {k: known[k].parse(v) for k, v in typed.items()}
+        {"dataset": draft.dataset, "method": draft.method} | {k: documented[k].parse(v) for k, v in typed.items()}
     )
 
 
 def source(draft: Draft) -> Source:
     """The images that the draft asks for, whatever stands in its other fields; raises `UserError`."""
-    known = parameters(draft.method)
-    values = {k: known[k].parse(v) for k, v in draft.texts.items() if k.startswith("dataset.")}
+    documented = parameters(draft.method)
+    values = {k: documented[k].parse(v) for k, v in draft.texts.items() if k.startswith("dataset.")}
     with suppress(UserError):  # a seed that does not fit is the split's matter
-        values["split.seed"] = known["split.seed"].parse(draft.text("split.seed"))
+        values["split.seed"] = documented["split.seed"].parse(draft.text("split.seed"))
     return sources.source(configure(values | {"dataset": draft.dataset}))
 
 
@@ -286,13 +292,13 @@ def changed(draft: Draft, parts: list[str]) -> tuple[Draft, list[str]]:
     Data set and method come first, whose settings the others are.
     """
     notices = []
-    known = {"dataset": catalog.dataset_names(), "method": catalog.method_names()}
+    choices_by_key = {"dataset": catalog.dataset_names(), "method": catalog.method_names()}
     for part in sorted(parts, key=_turn):
         key, _, text = part.partition("=")
-        if text in known.get(key, ()):
+        if text in choices_by_key.get(key, ()):
             draft = draft.with_choice(**{key: text})
-        elif key in known:
-            notices.append(f"{shorten(text)} is not a {key} here; choices: {', '.join(known[key])}.")
+        elif key in choices_by_key:
+            notices.append(f"{shorten(text)} is not a {key} here; choices: {', '.join(choices_by_key[key])}.")
         elif key == "seed":
             draft = replace(draft, seeds=text)
         elif key in defaults(draft.dataset, draft.method, {}) and _fits_a_widget(parameters(draft.method)[key], text):
@@ -314,15 +320,15 @@ def link(draft: Draft) -> dict[str, str | list[str]]:
     query: dict[str, str | list[str]] = {
         key: getattr(draft, key) for key in LINK_KEYS if getattr(draft, key) != getattr(plain, key)
     }
-    known = parameters(draft.method)
-    typed = cli_args.settings({key: text for key, text in draft.texts.items() if key in known})
+    documented = parameters(draft.method)
+    typed = cli_args.settings({key: text for key, text in draft.texts.items() if key in documented})
     return query | ({"set": typed} if typed else {})
 
 
 def told_apart(draft: Draft, shown: Iterable[str]) -> list[Parameter]:
     """The settings that differ from the defaults, besides those `shown` and what the effort says."""
     away = {*shown, *recipes.efforts(draft.dataset).get(draft.effort, {})}
-    return [known for key, known in parameters(draft.method).items() if key in draft.texts.keys() - away]
+    return [changed for key, changed in parameters(draft.method).items() if key in draft.texts.keys() - away]
 
 
 def commands(draft: Draft, reading: Reading) -> str:

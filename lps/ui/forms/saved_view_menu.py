@@ -13,8 +13,8 @@ _USUAL = "usual"  # what the page begins with, where something has this name
 def begin(shelf: SavedViews) -> None:
     """Where the page is opened without a choice, it is as what is called usual."""
     is_new = "find" not in st.session_state  # the box forgets itself when the page is left
-    if is_new and not st.query_params and (found := shelf.read().get(_USUAL)):
-        _open(found)
+    if is_new and not st.query_params and (usual_draft := shelf.read().get(_USUAL)):
+        _open(usual_draft)
 
 
 def _open(query: dict[str, list[str]]) -> None:
@@ -38,8 +38,8 @@ def show_menu(shelf: SavedViews, label: str) -> None:
                 more = {"icon": ":material/delete:", "type": "tertiary", "key": f"drop_{name}"}
                 st.button("Delete", on_click=_drop, args=(shelf, name), **more)
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-            about = f"The view {_USUAL} opens when you visit the page"
-            st.text_input("Save view as", key="view_name", max_chars=60, help=about, width=220)
+            help_text = f"The view {_USUAL} opens when you visit the page"
+            st.text_input("Save view as", key="view_name", max_chars=60, help=help_text, width=220)
             st.button("Save view", icon=":material/bookmark_add:", key="keep_view", on_click=_keep, args=(shelf,))
         error_toasts.show_errors("kept")
         st.caption("Link to the current view")

@@ -45,18 +45,18 @@ def start_asked(page: str, begin: Callable[..., str | None]) -> str | None:
 
 
 def start(
-    page: str, visit: str, configs: tuple[Config, ...], name: str = "", place: ExecutionTarget | None = None
+    page: str, visit: str, configs: tuple[Config, ...], name: str = "", target: ExecutionTarget | None = None
 ) -> list[str]:
     """The ids of the runs that now wait or run; raises `UserError` where a folder, process or job cannot be made."""
-    if place is not None:
-        execution_target.check_target(place)
+    if target is not None:
+        execution_target.check_target(target)
     for config in configs[:1]:  # they differ in nothing but the seed
         start_check.ask(config)
-    away = {} if place is None or place.on is None else {"array": name, "on": place.on}
+    away = {} if target is None or target.on is None else {"array": name, "on": target.on}
     with as_user_error("runs", f"{select.runs_root()} cannot be used"):
-        made = submit.begin(select.runs_root(), [RunRequest(config, name, visit) for config in configs], **away)
+        runs = submit.begin(select.runs_root(), [RunRequest(config, name, visit) for config in configs], **away)
     st.session_state.pop(f"{page}_visit", None)
-    return [run.id for run in made]
+    return [run.id for run in runs]
 
 
 def _ask(page: str, visit: str) -> None:

@@ -196,54 +196,54 @@ def _show_rows(runs: list[Run]) -> None:
         _show_row(_row(run))
 
 
-def _show_row(found: _ListedRun) -> None:
-    with st.container(border=True, horizontal=True, vertical_alignment="center", key=f"row-{found.run.id}"):
+def _show_row(listed_run: _ListedRun) -> None:
+    with st.container(border=True, horizontal=True, vertical_alignment="center", key=f"row-{listed_run.run.id}"):
         with st.container(gap="xxsmall", width="stretch"):
-            st.markdown(f"**{escape.markdown(_title(found))}**")
-            st.markdown(_standing(found))
-            if found.state.reason and found.state.name in ("failed", "crashed", "unknown", "unreadable"):
-                st.markdown(f":small[:red[{escape.markdown(found.state.reason)}]]")
-            if found.done is not None:
-                st.progress(found.done)
+            st.markdown(f"**{escape.markdown(_title(listed_run))}**")
+            st.markdown(_standing(listed_run))
+            if listed_run.state.reason and listed_run.state.name in ("failed", "crashed", "unknown", "unreadable"):
+                st.markdown(f":small[:red[{escape.markdown(listed_run.state.reason)}]]")
+            if listed_run.done is not None:
+                st.progress(listed_run.done)
         with st.container(horizontal=True, vertical_alignment="center", width="content"):
-            if found.about:
-                if found.done is not None or any(value is not None for value in found.accuracy.values()):
-                    _show_accuracies(found)  # of a run that is over without truth there are none
-                st.page_link("pages/live.py", label="Open", query_params={"run": found.run.id})
-            _show_menu(found)
+            if listed_run.about:
+                if listed_run.done is not None or any(value is not None for value in listed_run.accuracy.values()):
+                    _show_accuracies(listed_run)  # of a run that is over without truth there are none
+                st.page_link("pages/live.py", label="Open", query_params={"run": listed_run.run.id})
+            _show_menu(listed_run)
 
 
-def _standing(found: _ListedRun) -> str:
+def _standing(listed_run: _ListedRun) -> str:
     """State, what it is about, how far it is and how old, as one line of markdown."""
-    word, color, icon = theme.BADGES["recorded" if found.run.is_recorded else found.state.name]
-    about = escape.markdown(found.about) if _title(found) != found.about else ""
-    rest = " · ".join(filter(None, [about, found.progress, found.age]))
+    word, color, icon = theme.BADGES["recorded" if listed_run.run.is_recorded else listed_run.state.name]
+    about = escape.markdown(listed_run.about) if _title(listed_run) != listed_run.about else ""
+    rest = " · ".join(filter(None, [about, listed_run.progress, listed_run.age]))
     return f":{color}-badge[{icon} {word}] :small[:gray[{rest}]]" if rest else f":{color}-badge[{icon} {word}]"
 
 
-def _title(found: _ListedRun) -> str:
+def _title(listed_run: _ListedRun) -> str:
     """The name that a person gave the run, else what it is about, else the folder."""
-    return titles.given_name(found.run) or found.about or found.run.id
+    return titles.given_name(listed_run.run) or listed_run.about or listed_run.run.id
 
 
-def _show_accuracies(found: _ListedRun) -> None:
+def _show_accuracies(listed_run: _ListedRun) -> None:
     colors = theme.palette()
-    picture = drawings.sparkline(found.seen, found.novel, found.epochs, colors)
+    picture = drawings.sparkline(listed_run.seen, listed_run.novel, listed_run.epochs, colors)
     st.image(picture, width=_SPARKLINE, alt="Seen and novel accuracy over the epochs")
     for group, color in (("seen", "blue"), ("novel", "orange"), ("all", "gray")):
-        value = found.accuracy[group]
+        value = listed_run.accuracy[group]
         number = f"{100 * value:.1f}" if value is not None else "–"
         st.markdown(f":small[:gray[{group.capitalize()}]]  \n:{color}[**{number}**]", width=_NUMBER)
 
 
-def _show_menu(found: _ListedRun) -> None:
-    possible = run_actions.possible(found.run, found.state)
+def _show_menu(listed_run: _ListedRun) -> None:
+    possible = run_actions.possible(listed_run.run, listed_run.state)
     if not possible:
         return
-    words = {action: f"{LABELS[action][1]} {label(action, found.state)}" for action in possible}
-    chosen = st.menu_button("More", possible, format_func=words.get, type="tertiary", key=f"menu-{found.run.id}")
+    words = {action: f"{LABELS[action][1]} {label(action, listed_run.state)}" for action in possible}
+    chosen = st.menu_button("More", possible, format_func=words.get, type="tertiary", key=f"menu-{listed_run.run.id}")
     if chosen:
-        _act(chosen, found.run)
+        _act(chosen, listed_run.run)
 
 
 def _act(action: str, run: Run) -> None:
@@ -294,7 +294,7 @@ def _age(run: Run) -> str:
     if not RUN_ID.fullmatch(run.id):
         return ""
     try:
-        made = timegm(time.strptime(run.id[:15], "%Y%m%d-%H%M%S"))
+        created_at = timegm(time.strptime(run.id[:15], "%Y%m%d-%H%M%S"))
     except ValueError:
         return ""
-    return ago(time.time() - made)
+    return ago(time.time() - created_at)

@@ -22,9 +22,9 @@ _HEIGHT = 260
 
 def config_of(reading: form.Reading, draft: form.Draft) -> Config | None:
     """What the form asks for as far as the search looks at it; None while that cannot be."""
-    asked = reading.values | {"dataset": draft.dataset, "method": draft.method, "split.num_novel": 1}
+    requested_values = reading.values | {"dataset": draft.dataset, "method": draft.method, "split.num_novel": 1}
     try:
-        return background_jobs.searched(configure(asked | {"seed": form.parse_seeds(draft.seeds)[0]}))
+        return background_jobs.searched(configure(requested_values | {"seed": form.parse_seeds(draft.seeds)[0]}))
     except (UserError, IndexError):
         return None
 
@@ -46,17 +46,17 @@ def show_class_count(config: Config | None) -> None:
             st.caption("The search can start once the settings above are valid.")
             return
         try:
-            found = class_count.read_class_count(path)
+            result = class_count.read_class_count(path)
         except UserError as error:
             fields.say(form.sentence(error))
             return
         if standing.state == "working":
             words = "It continues after you close this page. Queue shows it too."
             background_work.wait_for_work(path, words)
-        elif found is None:
+        elif result is None:
             _offer(config, standing)
         else:
-            _show_count(found)
+            _show_count(result)
 
 
 def _offer(config: Config, standing: background.JobState) -> None:
@@ -71,35 +71,34 @@ def _offer(config: Config, standing: background.JobState) -> None:
     )  # fmt: skip
 
 
-def _show_count(found: ClassCount) -> None:
-    alt = (
-        f"Accuracy on labels and silhouette for {found.numbers[0]} to {found.numbers[-1]} classes; {found.total} chosen"
-    )
-    plot(_chart(found, theme.palette()), "class_count", alt)
+def _show_count(result: ClassCount) -> None:
+    numbers = f"{result.numbers[0]} to {result.numbers[-1]}"
+    alt = f"Accuracy on labels and silhouette for {numbers} classes; {result.total} chosen"
+    plot(_chart(result, theme.palette()), "class_count", alt)
     st.caption(
-        f"**{found.in_words}**. Among the counts whose accuracy on the labels is within one standard error "
-        f"({100 * found.tolerance:.1f} points) of the best, this count has the best separated clusters.  \n"
+        f"**{result.in_words}**. Among the counts whose accuracy on the labels is within one standard error "
+        f"({100 * result.tolerance:.1f} points) of the best, this count has the best separated clusters.  \n"
         "Too many: a class is split over two clusters; give both the same name, or merge them. Too few: two classes "
         "share a cluster and must be separated picture by picture. If unsure, choose one more."
     )
     st.button(
-        f"Look for {found.novel} novel classes",
+        f"Look for {result.novel} novel classes",
         icon=":material/check:",
-        on_click=lambda: fields.keep_draft(fields.draft().with_text("split.num_novel", str(found.novel))),
+        on_click=lambda: fields.keep_draft(fields.draft().with_text("split.num_novel", str(result.novel))),
     )
 
 
-def _chart(found: ClassCount, colors: palette.Palette) -> Chart:
+def _chart(result: ClassCount, colors: palette.Palette) -> Chart:
     """Accuracy on labels with the band of what counts as equal, the silhouette, and the chosen number."""
     figure = figures.blank(_HEIGHT, colors)
-    lines = (("Accuracy on labels", found.accuracy, colors.seen), ("Silhouette", found.silhouette, colors.muted))
+    lines = (("Accuracy on labels", result.accuracy, colors.seen), ("Silhouette", result.silhouette, colors.muted))
     for name, values, color in lines:
-        figure.add_trace(x=found.numbers, y=values, name=name, mode="lines+markers", line={"color": color, "width": 2},
+        figure.add_trace(x=result.numbers, y=values, name=name, mode="lines+markers", line={"color": color, "width": 2},
                        hovertemplate="%{x} classes: %{y:.3f}")  # fmt: skip
-    best = max(found.accuracy)
-    band = {"y0": best - found.tolerance, "y1": best, "fillcolor": colors.seen, "opacity": 0.15, "line": {"width": 0}}
+    best = max(result.accuracy)
+    band = {"y0": best - result.tolerance, "y1": best, "fillcolor": colors.seen, "opacity": 0.15, "line": {"width": 0}}
     figure.add_shape(type="rect", x0=0, x1=1, xref="x domain", **band)
-    figure.add_upright(x=found.total, line={"color": colors.ink, "width": 1.4, "dash": "dash"})
-    ticks = figures.whole_ticks(found.numbers[-1] - found.numbers[0])
+    figure.add_upright(x=result.total, line={"color": colors.ink, "width": 1.4, "dash": "dash"})
+    ticks = figures.whole_ticks(result.numbers[-1] - result.numbers[0])
     figure.update_xaxes(title={"text": "Classes"}, showgrid=False, **ticks)
     return figure.update_layout(showlegend=True, hovermode="closest")

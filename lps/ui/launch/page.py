@@ -29,9 +29,9 @@ _TITLES = {"training": "Training", "network": "Network", "pretrain": "Pretrainin
 def main() -> None:
     """The whole page."""
     draft = fields.draft()
-    place = execution_target.read_target()
-    reading = form.checked(form.read_draft(draft), place.is_here)
-    failure = _start_asked(draft, reading, place)
+    target = execution_target.read_target()
+    reading = form.checked(form.read_draft(draft), target.is_here)
+    failure = _start_asked(draft, reading, target)
     fields.write_link()
     errors = dict(reading.errors)
     split_config, split = _preview(draft, errors)
@@ -43,21 +43,21 @@ def main() -> None:
     _show_split(draft, reading, images, split_config, split, errors, is_simple)
     if is_simple:
         _show_chosen_method(draft)
-        _show_own(draft, reading, images, place, errors)
+        _show_own(draft, reading, images, target, errors)
     else:
         _show_method(draft, reading, errors)
-        _show_run(draft, reading, place, errors)
+        _show_run(draft, reading, target, errors)
     with st.bottom, st.container(horizontal=True, vertical_alignment="center"):
-        _show_bar(draft, reading, place, images, split, errors, failure)
+        _show_bar(draft, reading, target, images, split, errors, failure)
 
 
-def _start_asked(draft: Draft, reading: Reading, place: ExecutionTarget) -> str:
+def _start_asked(draft: Draft, reading: Reading, target: ExecutionTarget) -> str:
     """Start what the button asked for and turn to it; the reason where that fails."""
     visit = starting.take_request("launch")
     if not (visit and reading.configs):
         return ""
     try:
-        started = starting.start("launch", visit, reading.configs, draft.name, place)
+        started = starting.start("launch", visit, reading.configs, draft.name, target)
     except UserError as error:
         return str(error)
     routing.turn_to("live", run=started)
@@ -121,11 +121,13 @@ def _show_chosen_method(draft: Draft) -> None:
 
 
 def _show_own(
-    draft: Draft, reading: Reading, images: Images | None, place: ExecutionTarget, errors: dict[str, str]
+    draft: Draft, reading: Reading, images: Images | None, target: ExecutionTarget, errors: dict[str, str]
 ) -> None:
     """What differs from the defaults and is asked for in the other view alone."""
-    asked = splits.asked_simply(images) | ({"dataset.path"} if catalog.dataset_info(draft.dataset).path else set())
-    own = form.told_apart(draft, asked)
+    simple_keys = splits.asked_simply(images) | (
+        {"dataset.path"} if catalog.dataset_info(draft.dataset).path else set()
+    )
+    own = form.told_apart(draft, simple_keys)
     if own or draft.seeds != _USUAL_SEEDS or draft.name:
         st.subheader("Also set", anchor=False)
     with fields.grid():
@@ -135,10 +137,10 @@ def _show_own(
             fields.write("name", "Name", None, "For the list of runs", max_chars=120)
     fields.show_grid(own, errors)
     execution_target.show_target(several=len(reading.configs) > 1)
-    _show_notices(draft, reading, place)
+    _show_notices(draft, reading, target)
 
 
-def _show_notices(draft: Draft, reading: Reading, place: ExecutionTarget) -> None:
+def _show_notices(draft: Draft, reading: Reading, target: ExecutionTarget) -> None:
     """What a person should know before the click."""
     if draft.effort != "stored":  # which says so itself
         for config in reading.configs[:1]:
@@ -147,7 +149,7 @@ def _show_notices(draft: Draft, reading: Reading, place: ExecutionTarget) -> Non
         with suppress(UserError):
             notices.show_prior_advice(preflight.prior_advice(config), _take_prior)
     notices.show_shortage(reading.configs)
-    notices.show_crowding(reading.configs if place.is_here else ())
+    notices.show_crowding(reading.configs if target.is_here else ())
 
 
 def _take_prior(prior: str) -> None:
@@ -172,36 +174,36 @@ def _show_method(draft: Draft, reading: Reading, errors: dict[str, str]) -> None
                 fields.show_grid(members, errors)
 
 
-def _show_run(draft: Draft, reading: Reading, place: ExecutionTarget, errors: dict[str, str]) -> None:
+def _show_run(draft: Draft, reading: Reading, target: ExecutionTarget, errors: dict[str, str]) -> None:
     """Seeds, device, name and place; the same as a command."""
     st.subheader("Run", anchor=False)
     with fields.grid():
         fields.write("seeds", "Seeds", errors.get("seed"), "One run per seed, such as 0, 1, 2")
-        fields.choose_device(errors.get("device"), place.is_here)
+        fields.choose_device(errors.get("device"), target.is_here)
         fields.write("name", "Name", None, "Optional, for the list of runs", placeholder="No name", max_chars=120)
     execution_target.show_target(several=len(reading.configs) > 1)
-    _show_notices(draft, reading, place)
+    _show_notices(draft, reading, target)
     if reading.configs:
-        take_away.show_command(execution_target.command(form.commands(draft, reading), place))
+        take_away.show_command(execution_target.command(form.commands(draft, reading), target))
 
 
 def _show_bar(
     draft: Draft,
     reading: Reading,
-    place: ExecutionTarget,
+    target: ExecutionTarget,
     images: Images | None,
     split: Preview | None,
     errors: dict[str, str],
     failure: str,
 ) -> None:
     """What a click would make, or what is in its way; the button."""
-    is_possible = bool(reading.configs and split) and not place.errors
-    if obstacle := failure or place.blocked_by or ("" if is_possible else form.blocked_by(errors, draft.dataset)):
-        is_hint = not failure and not place.blocked_by and fields.are_hints(errors)
+    is_possible = bool(reading.configs and split) and not target.errors
+    if obstacle := failure or target.blocked_by or ("" if is_possible else form.blocked_by(errors, draft.dataset)):
+        is_hint = not failure and not target.blocked_by and fields.are_hints(errors)
         st.markdown(f":{'gray' if is_hint else 'red'}[{escape.markdown(obstacle)}]", width="stretch")
     else:
         shape = images.pixels.shape[:3] if images else None
-        usual = estimates.estimate_run(reading.configs[0], shape) if place.is_here else None
+        usual = estimates.estimate_run(reading.configs[0], shape) if target.is_here else None
         takes = estimates.in_words(usual, len(reading.configs))
         st.markdown(f"{form.summary(draft, reading)}{takes}", width="stretch")
     runs = max(1, len(reading.configs))

@@ -142,20 +142,20 @@ def show_controls(
 
     Where pictures come without a class, the one thing to decide is how many kinds they may be; the rest is under More.
     """
-    known = parameters(fields.draft().method)
+    documented = parameters(fields.draft().method)
     half_labeled = bool((images.labels < 0).any())
     if half_labeled:
-        fields.show_field(known["split.num_novel"], errors.get("split.num_novel"))
+        fields.show_field(documented["split.num_novel"], errors.get("split.num_novel"))
         count()
     else:
         _show_seen(images.class_names, split, errors)
     if is_simple:
         return
-    draw = [known[key] for key in _DRAW]
-    rest = [known[key] for key in _REST if not (half_labeled and key == "split.num_novel")]
+    draw = [documented[key] for key in _DRAW]
+    rest = [documented[key] for key in _REST if not (half_labeled and key == "split.num_novel")]
     if not half_labeled:
         fields.show_grid(draw, errors)
-    own = [*[known[key] for key in _SEEN], *draw] if half_labeled else []
+    own = [*[documented[key] for key in _SEEN], *draw] if half_labeled else []
     with st.expander(fields.heading("More", [*own, *rest], errors)):
         if half_labeled:
             _show_seen(images.class_names, split, errors, half_labeled)
@@ -213,8 +213,8 @@ def _show_ratio(error: str | None) -> None:
     if percent is None:
         fields.type_into("split.labeled_ratio", "Labeled ratio", error)
         return
-    about = "Share of the images of seen classes that keep their label"
-    words = {"format": "%d %%", "as_text": lambda value: text_of(value / 100), "help": about}
+    help_text = "Share of the images of seen classes that keep their label"
+    words = {"format": "%d %%", "as_text": lambda value: text_of(value / 100), "help": help_text}
     fields.ask(st.slider, "split.labeled_ratio", "Labeled ratio", percent, 1, 100, **words)
     fields.say(error)
 

@@ -36,8 +36,8 @@ def _card(name: str, number: str, values: Sequence[float]) -> str:
     drawing = ""
     if len(values):
         drawing = f'<img alt="" src="data:image/svg+xml,{quote(_drawing(values))}">'
-    said = f'<div class="name">{escape(name)}</div><div class="number">{escape(number)}{drawing}</div>'
-    return f'<div class="lps-card">{said}</div>'
+    sentence = f'<div class="name">{escape(name)}</div><div class="number">{escape(number)}{drawing}</div>'
+    return f'<div class="lps-card">{sentence}</div>'
 
 
 def _drawing(values: Sequence[float]) -> str:

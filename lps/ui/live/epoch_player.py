@@ -77,11 +77,11 @@ def _show_play(token: str, playing: bool, epoch: int, last: int) -> None:
     shared = {"shortcut": "Space", "disabled": last < 2}
     words = "(space bar or P)"  # P is a key of epoch_player.js; the labels are for screen readers (page.css)
     if playing:
-        asked = {"on_click": _pause, "args": (token, last)}
-        st.button("Pause", icon=":material/pause:", key="pause", help=f"Pause {words}", **shared, **asked)
+        button = {"on_click": _pause, "args": (token, last)}
+        st.button("Pause", icon=":material/pause:", key="pause", help=f"Pause {words}", **shared, **button)
     else:
-        asked = {"on_click": _play, "args": (token, epoch, last)}
-        st.button("Play", icon=":material/play_arrow:", key="play", help=f"Play {words}", **shared, **asked)
+        button = {"on_click": _play, "args": (token, epoch, last)}
+        st.button("Play", icon=":material/play_arrow:", key="play", help=f"Play {words}", **shared, **button)
 
 
 def _show_way_back(last: int, move: Callable[[int, int], None]) -> None:

@@ -32,7 +32,7 @@ def show_found_clusters(run: Run, state: State, past: History) -> None:
         st.caption("The first clusters are shown here after the first epoch.")
         return
     try:
-        here = predictions.view(run, stored[-1], is_thorough=state.is_over)
+        view = predictions.view(run, stored[-1], is_thorough=state.is_over)
     except UserError as error:
         st.caption(escape.markdown(f"{error}."))
         return
@@ -41,30 +41,30 @@ def show_found_clusters(run: Run, state: State, past: History) -> None:
         images = points.pictures(run)
     except UserError as error:
         st.caption(escape.markdown(f"{error}."))
-    ordered = in_order(here, state.is_over)
-    st.subheader(_headline(here, past), anchor=False)
-    st.markdown(sentence(here) if state.is_over else f"Clusters of epoch {here.epoch}; they still change.")
+    ordered = in_order(view, state.is_over)
+    st.subheader(_headline(view, past), anchor=False)
+    st.markdown(sentence(view) if state.is_over else f"Clusters of epoch {view.epoch}; they still change.")
     with st.container(horizontal=True, gap="small"):
-        _offer_ways_on(run, here, ordered, state.is_over)
+        _offer_ways_on(run, view, ordered, state.is_over)
     with st.grid(columns="auto", min_column_width=_CARD, gap="small"):
         for cluster in ordered[:_MOST]:
-            _show_card(here, images, cluster, state.is_over)
+            _show_card(view, images, cluster, state.is_over)
     if len(ordered) > _MOST:
         st.caption(f"{counted(len(ordered) - _MOST, 'more cluster')} not shown: press See all clusters.")
 
 
-def _headline(here: View, past: History) -> str:
+def _headline(view: View, past: History) -> str:
     """ "5 of 8 withheld labels right", or how many clusters there are where no label was withheld."""
-    right, withheld = past.column("accuracy/validation"), len(here.split.validation)
+    right, withheld = past.column("accuracy/validation"), len(view.split.validation)
     if len(right) and withheld:
         return f"{share_of(right.iloc[-1], withheld)} withheld labels right"
-    novel = sum(cluster.size > 0 and cluster.id not in here.defaults for cluster in here.clusters)
+    novel = sum(cluster.size > 0 and cluster.id not in view.defaults for cluster in view.clusters)
     return f"{counted(novel, 'novel cluster')} found"
 
 
-def _offer_ways_on(run: Run, here: View, ordered: list[Cluster], is_over: bool) -> None:
+def _offer_ways_on(run: Run, view: View, ordered: list[Cluster], is_over: bool) -> None:
     """The page of the clusters, and at the end the way to new pictures."""
-    unnamed = is_over and any(cluster.id not in {*here.defaults, *here.said.names} for cluster in ordered)
+    unnamed = is_over and any(cluster.id not in {*view.defaults, *view.said.names} for cluster in ordered)
     label = "Name the clusters" if unnamed else "See all clusters"
     kind = "primary" if unnamed else "secondary"
     if st.button(label, key=f"name:{run.id}", icon=":material/category:", type=kind):
@@ -75,34 +75,34 @@ def _offer_ways_on(run: Run, here: View, ordered: list[Cluster], is_over: bool) 
             routing.turn_to("predict", run=run.id)
 
 
-def in_order(here: View, is_over: bool) -> list[Cluster]:
+def in_order(view: View, is_over: bool) -> list[Cluster]:
     """The clusters with pictures: at the end the doubtful ones first, then novel ones before seen ones, large first."""
-    filled = [cluster for cluster in here.clusters if cluster.size]
-    return sorted(filled, key=lambda c: (not (is_over and clusters.doubts(c)), c.id in here.defaults, -c.size))
+    filled = [cluster for cluster in view.clusters if cluster.size]
+    return sorted(filled, key=lambda c: (not (is_over and clusters.doubts(c)), c.id in view.defaults, -c.size))
 
 
-def sentence(here: View) -> str:
+def sentence(view: View) -> str:
     """What was found, and how sure that is."""
-    filled = [cluster for cluster in here.clusters if cluster.size]
-    novel = [cluster for cluster in filled if cluster.id not in here.defaults]
+    filled = [cluster for cluster in view.clusters if cluster.size]
+    novel = [cluster for cluster in filled if cluster.id not in view.defaults]
     doubtful = sum(bool(clusters.doubts(cluster)) for cluster in filled)
     in_novel = sum(cluster.size for cluster in novel)
-    said = f"{here.split.pictures_in_words()}: "
+    said = f"{view.split.pictures_in_words()}: "
     if novel:
         said += f"{in_novel:,} are in :orange[**{counted(len(novel), 'novel cluster')}**], "
-        said += f"{len(here.assigned) - in_novel:,} in classes that you labeled. "
+        said += f"{len(view.assigned) - in_novel:,} in classes that you labeled. "
     else:
         said += "all are in classes that you labeled or named; no novel cluster is left. "
-    said += f"The mean confidence is {100 * float(np.mean(here.network.confidence)):.0f} %. "
+    said += f"The mean confidence is {100 * float(np.mean(view.network.confidence)):.0f} %. "
     if doubtful:
         return f"{said}**{counted(doubtful, 'cluster')} {'is' if doubtful == 1 else 'are'} doubtful** and shown first."
     return f"{said}No cluster is doubtful."
 
 
-def _show_card(here: View, images: Images | None, cluster: Cluster, is_over: bool) -> None:
+def _show_card(view: View, images: Images | None, cluster: Cluster, is_over: bool) -> None:
     """Name, size and flags of a cluster, its surest pictures, and the field that names it."""
-    name = here.name(cluster.id)
-    group = "seen" if cluster.id in here.defaults else "novel"
+    name = view.name(cluster.id)
+    group = "seen" if cluster.id in view.defaults else "novel"
     color = {"seen": "blue", "novel": "orange"}[group]
     flags = " ".join(f":yellow-badge[{FLAGS[flag][0]}]" for flag in cluster.flags) if is_over else ""
     why = "  \n".join(f"**{FLAGS[flag][0].capitalize()}**: {FLAGS[flag][1]}." for flag in cluster.flags)
@@ -115,20 +115,20 @@ def _show_card(here: View, images: Images | None, cluster: Cluster, is_over: boo
                 "type": "tertiary",
                 "help": "Opens this cluster on the page Clusters",
             }
-            if st.button("Open", key=f"open:{here.run.id}:{cluster.id}", **link):
-                routing.turn_to("clusters", run=here.run.id, epoch=str(here.epoch), cluster=str(cluster.id))
+            if st.button("Open", key=f"open:{view.run.id}:{cluster.id}", **link):
+                routing.turn_to("clusters", run=view.run.id, epoch=str(view.epoch), cluster=str(cluster.id))
         if images is not None:
-            frames.show_frames([("", _frames(here, images, cluster, group))], _SIZE)
-        if is_over and not here.run.is_recorded:
-            name_field.ask(here, cluster.id, label=f"Name of cluster {cluster.id}", label_visibility="collapsed")
+            frames.show_frames([("", _frames(view, images, cluster, group))], _SIZE)
+        if is_over and not view.run.is_recorded:
+            name_field.ask(view, cluster.id, label=f"Name of cluster {cluster.id}", label_visibility="collapsed")
 
 
-def _frames(here: View, images: Images, cluster: Cluster, group: str) -> list[Frame]:
+def _frames(view: View, images: Images, cluster: Cluster, group: str) -> list[Frame]:
     """The surest pictures of a cluster."""
-    members = np.flatnonzero(here.assigned == cluster.id)
-    surest = members[np.argsort(-here.network.confidence[members], kind="stable")[:_PICTURES]]
-    name = here.name(cluster.id)
+    members = np.flatnonzero(view.assigned == cluster.id)
+    surest = members[np.argsort(-view.network.confidence[members], kind="stable")[:_PICTURES]]
+    name = view.name(cluster.id)
     return [
         Frame(images.pixels[image], images.sides(image), group, f"Picture of {name}, {100 * sure:.0f} % sure")
-        for image, sure in zip(here.split.unlabeled[surest], here.network.confidence[surest])
+        for image, sure in zip(view.split.unlabeled[surest], view.network.confidence[surest])
     ]

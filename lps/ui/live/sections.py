@@ -128,14 +128,14 @@ def _show_queued(run: Run) -> None:
     """The run's place in the queue; the first of it begins where a slot is free."""
     before, reason = queue.position(run), desired_state.in_words(run.wish())
     words = {None: "It has not been started yet.", 0: "Waiting for a free slot; it is next."}
-    said = words.get(before, f"Waiting for a free slot; {counted(before or 0, 'run')} ahead of it.")
+    sentence = words.get(before, f"Waiting for a free slot; {counted(before or 0, 'run')} ahead of it.")
     if before is not None and queue.read_switch(run.root).paused:
-        said = "Waiting: the queue is paused."
+        sentence = "Waiting: the queue is paused."
     elif before is not None and not launcher.is_tended(run.root):
-        said = f"Waiting: {overview.still_in_words(run.root)}."
+        sentence = f"Waiting: {overview.still_in_words(run.root)}."
     elif before is not None and reason:
-        said = f"Waiting: {reason}."
-    st.info(escape.markdown(said), icon=":material/schedule:")
+        sentence = f"Waiting: {reason}."
+    st.info(escape.markdown(sentence), icon=":material/schedule:")
 
 
 # ---------------------------------------------------------------------------------------------------- numbers, curves
@@ -193,10 +193,12 @@ def _show_pretraining(run: Run, past: History) -> None:
 def _reused_in_words(past: History) -> str:
     """Of a run that had nothing to pretrain: where its start weights are from, and how good they are."""
     last = past.pretrain.iloc[-1]
-    known = {label: last[name] for name, (label, _) in line_charts.QUALITY.items() if name in last and last[name] >= 0}
-    quality = ", ".join(f"{label} {100 * value:.1f} %" for label, value in known.items())
-    said = "An earlier run had already made the start weights, so this run skipped pretraining."
-    return f"{said} Quality of their features: {quality}." if quality else said
+    quality_by_label = {
+        label: last[name] for name, (label, _) in line_charts.QUALITY.items() if name in last and last[name] >= 0
+    }
+    quality = ", ".join(f"{label} {100 * value:.1f} %" for label, value in quality_by_label.items())
+    sentence = "An earlier run had already made the start weights, so this run skipped pretraining."
+    return f"{sentence} Quality of their features: {quality}." if quality else sentence
 
 
 def show_terms(run: Run, past: History) -> None:
@@ -373,7 +375,7 @@ def _show_sizes(run: Run, past: History, epoch: int, names: list[str]) -> None:
     _show_title("Size of the clusters", "share of the images")
     try:
         table = blind.shares(run)
-        at = max(known for known in table.index if known <= epoch)
+        at = max(recorded_epoch for recorded_epoch in table.index if recorded_epoch <= epoch)
         sizes = table.loc[at].to_numpy()
     except (UserError, ValueError):
         st.caption("Not recorded for this epoch.")

@@ -29,9 +29,9 @@ def show_upload(choose: Callable[[Path], None]) -> None:
         "You can also bring embeddings of texts, sounds or anything else. Give one .npz or .parquet file with "
         "vectors, ids, known labels and titles, or a .npy file with a .csv file beside it."
     )
-    about = "A folder with one sub-folder per class"
+    help_text = "A folder with one sub-folder per class"
     earlier, endings = own_pictures.folders(), own_pictures.VECTORS
-    folder_choice.show_ways("own", choose, lambda: _ask_for_files(choose), earlier, about, True, endings)
+    folder_choice.show_ways("own", choose, lambda: _ask_for_files(choose), earlier, help_text, True, endings)
 
 
 def _ask_for_files(choose: Callable[[Path], None]) -> None:

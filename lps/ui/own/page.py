@@ -124,16 +124,16 @@ def _ask_novel(folder: Path, config: Config | None, seen: FolderPreview) -> int 
         return None
     path = class_count.path_of(config, select.runs_root()) if config else None
     standing = background.standing(path) if path else background.JobState("absent")
-    found = _count(path) if standing.state == "done" else None
-    if found is not None and st.session_state.get(_NOVEL) is None:
-        st.session_state[_NOVEL] = max(1, found.novel)
+    class_count_found = _count(path) if standing.state == "done" else None
+    if class_count_found is not None and st.session_state.get(_NOVEL) is None:
+        st.session_state[_NOVEL] = max(1, class_count_found.novel)
     with st.container(border=True, gap="small"):
         novel = st.number_input(
             "Novel classes to look for", 1, max(1, seen.unlabeled), value=None, step=1, key=_NOVEL, width=240,
             placeholder="How many?",
         )  # fmt: skip
-        if found is not None:
-            st.caption(suggestion(found))
+        if class_count_found is not None:
+            st.caption(suggestion(class_count_found))
         elif standing.state == "working":
             background_work.wait_for_work(path, "A suggestion will appear shortly.")
         elif config is not None:
@@ -150,10 +150,10 @@ def _count(path: Path) -> class_count.ClassCount | None:
         return class_count.read_class_count(path)
 
 
-def suggestion(found: class_count.ClassCount) -> str:
+def suggestion(count: class_count.ClassCount) -> str:
     """The suggested number and between which ones the true one may be."""
-    least, most = (max(0, number - found.seen) for number in found.plausible)
-    words = f"**{found.novel} suggested.** "
+    least, most = (max(0, number - count.seen) for number in count.plausible)
+    words = f"**{count.novel} suggested.** "
     words += f"{least} to {most} are plausible. " if least < most else ""
     return f"{words}If unsure, choose one more: surplus clusters stay nearly empty, and you can merge clusters later."
 

@@ -32,10 +32,10 @@ def scan_folder(folder: Path) -> FolderPreview:
 def show_preview(seen: FolderPreview, are_titles: bool) -> None:
     """A row of pictures a class, the unlabeled ones last. are_titles: titles are drawn larger, to be read."""
     labeled, classes = sum(seen.counts[:-1]), len(seen.class_names)
-    said = [f":blue[**{labeled:,} labeled**] in {counted(classes, 'class')}"]
-    said += [f":orange[**{seen.unlabeled:,} unlabeled**]"] if seen.unlabeled else []
-    said += [f"{seen.test:,} for the final test"] if seen.test else []
-    st.markdown(" · ".join(said))
+    sentences = [f":blue[**{labeled:,} labeled**] in {counted(classes, 'class')}"]
+    sentences += [f":orange[**{seen.unlabeled:,} unlabeled**]"] if seen.unlabeled else []
+    sentences += [f"{seen.test:,} for the final test"] if seen.test else []
+    st.markdown(" · ".join(sentences))
     frames.show_frames(
         [_row(seen, row) for row in [*range(min(classes, _CLASSES)), -1] if seen.counts[row]],
         _KEPT if are_titles else _SIZE,

@@ -212,7 +212,7 @@ def _show_differences(lanes: list[_Lane], length: int) -> None:
         "novel": f"above zero: {first.letter} finds more",
         "gap": f"below zero: {first.letter} has the smaller gap",
     }
-    for place, name in zip(st.columns(2), words):
+    for column, name in zip(st.columns(2), words):
         key, in_size = f"accuracy/{name}", name == "gap"
         columns = {
             f"{first.letter} − {lane.letter}": pace_charts.difference(first.past, lane.past, key, in_size)
@@ -221,7 +221,7 @@ def _show_differences(lanes: list[_Lane], length: int) -> None:
         figure = pace_charts.differences(columns, length, theme.palette())
         figure.update_layout(uirevision=" ".join(lane.run.id for lane in lanes))
         code = code_of("run_differences", first.run, [lane.run for lane in others], key)
-        with place:
+        with column:
             st.caption(f"{words[name]}; {means[name]}")
             alt = f"{words[name]}, {', '.join(columns)}, in points"
             plot(figure, f"difference-{name}", alt, clock=race_view.CLOCK, code=code)

@@ -19,14 +19,14 @@ class Bounded:
             if key in self._found:
                 self._found.move_to_end(key)
                 return self._found[key][0]
-        made = make()  # outside the lock: whoever asks for another one need not wait
+        answer = make()  # outside the lock: whoever asks for another one need not wait
         with self._lock:
             self._forget(key)
-            self._found[key] = made, size(made)
+            self._found[key] = answer, size(answer)
             self._bytes += self._found[key][1]
             while self._bytes > self._most and len(self._found) > 1:
                 self._forget(next(iter(self._found)))
-        return made
+        return answer
 
     def _forget(self, key: Hashable) -> None:
         self._bytes -= self._found.pop(key, (None, 0))[1]

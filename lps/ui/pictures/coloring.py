@@ -31,27 +31,29 @@ def available(run: Run, epoch: int) -> dict[str, str]:
     Where most truths are unknown, what needs them comes last, and clusters that a person has named come first.
     Raises `UserError` where the split cannot be read.
     """
-    known = points.partition(run)
-    is_known = known.targets[known.split.unlabeled] >= 0
+    partition = points.partition(run)
+    is_known = partition.targets[partition.split.unlabeled] >= 0
     has_truth = is_known.any()
-    found = {key: words for key, words in OF_TABLES.items() if has_truth or key not in OF_TRUTH}
-    found |= {} if has_truth else {"called": _MORE["called"]}
+    words_by_key = {key: words for key, words in OF_TABLES.items() if has_truth or key not in OF_TRUTH}
+    words_by_key |= {} if has_truth else {"called": _MORE["called"]}
     if _thresholds(run, epoch):
-        found["adopted"] = _MORE["adopted"]
-    if len(known.split.unlabeled) <= predictions.MOST_IMAGES and _is_named(run, epoch):
-        found["cluster"] = _MORE["cluster"]
+        words_by_key["adopted"] = _MORE["adopted"]
+    if len(partition.split.unlabeled) <= predictions.MOST_IMAGES and _is_named(run, epoch):
+        words_by_key["cluster"] = _MORE["cluster"]
     is_blind = 2 * np.count_nonzero(is_known) < len(is_known)
     if is_blind:
-        found = {key: found[key] for key in sorted(found, key=lambda key: (key in OF_TRUTH, key != "cluster"))}
-    return found
+        words_by_key = {
+            key: words_by_key[key] for key in sorted(words_by_key, key=lambda key: (key in OF_TRUTH, key != "cluster"))
+        }
+    return words_by_key
 
 
 def _thresholds(run: Run, epoch: int) -> dict[str, float]:
     """The confidence from which an image of the group "seen" or "novel" was believed; {} where it was not recorded."""
     past = history(run)
     columns = {group: past.column(f"threshold/{group}") for group in ("seen", "novel")}
-    found = {group: float(column[epoch]) for group, column in columns.items() if epoch in column.index}
-    return found if len(found) == 2 else {}
+    threshold_by_group = {group: float(column[epoch]) for group, column in columns.items() if epoch in column.index}
+    return threshold_by_group if len(threshold_by_group) == 2 else {}
 
 
 def _is_named(run: Run, epoch: int) -> bool:
@@ -122,8 +124,8 @@ def _color_scale(values: np.ndarray, colors: Palette) -> Coloring:
 
 def _color_clusters(run: Run, epoch: int, rows: np.ndarray, colors: Palette) -> Coloring:
     """One group a cluster, as a person has named, merged and split them."""
-    here = predictions.view(run, epoch)
-    shown = here.ids.tolist()
-    shades = class_colors(sum(i in here.defaults for i in shown), len(shown), colors)
-    titles = tuple(here.title(i) for i in shown)
-    return Coloring(np.searchsorted(here.ids, here.assigned[rows]), titles, tuple(shades), is_classes=True)
+    view = predictions.view(run, epoch)
+    shown = view.ids.tolist()
+    shades = class_colors(sum(i in view.defaults for i in shown), len(shown), colors)
+    titles = tuple(view.title(i) for i in shown)
+    return Coloring(np.searchsorted(view.ids, view.assigned[rows]), titles, tuple(shades), is_classes=True)

@@ -100,14 +100,14 @@ def _browse(
     )  # fmt: skip
 
 
-def _show_way(name: str, here: Path, roots: list[Path]) -> None:
+def _show_way(name: str, folder: Path, roots: list[Path]) -> None:
     """Where one is, the way up, and other roots."""
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
-        st.button("Up", icon=":material/arrow_upward:", key=f"{name}_up", disabled=here in roots, type="tertiary",
-                  on_click=_look_at, args=(name, here.parent))  # fmt: skip
-        st.markdown(f":small[`{here}`]" if "`" not in str(here) else f":small[{escape.markdown(str(here))}]")
+        st.button("Up", icon=":material/arrow_upward:", key=f"{name}_up", disabled=folder in roots, type="tertiary",
+                  on_click=_look_at, args=(name, folder.parent))  # fmt: skip
+        st.markdown(f":small[`{folder}`]" if "`" not in str(folder) else f":small[{escape.markdown(str(folder))}]")
         for root in roots:
-            if len(roots) > 1 and not here.is_relative_to(root):
+            if len(roots) > 1 and not folder.is_relative_to(root):
                 words = escape.markdown(root.name or "/")
                 st.button(words, icon=":material/hard_drive:", key=f"{name}_root:{root}", type="tertiary",
                           on_click=_look_at, args=(name, root))  # fmt: skip
@@ -117,11 +117,11 @@ def _look_at(name: str, folder: Path) -> None:
     st.session_state[f"{name}_place"] = str(folder)
 
 
-def told(kept: Arrived) -> Path:
+def told(arrived: Arrived) -> Path:
     """The folder of what was kept; a toast says how many pictures, and which files were left out."""
     rest = ""
-    if kept.left_out:
-        names = escape.markdown(", ".join(kept.left_out[:_NAMED])) + ", …" * (len(kept.left_out) > _NAMED)
-        rest = f"; {counted(len(kept.left_out), 'other file')} left out: {names}"
-    st.toast(f"{counted(kept.pictures, 'picture')} saved{rest}.", icon=":material/check_circle:")
-    return kept.folder
+    if arrived.left_out:
+        names = escape.markdown(", ".join(arrived.left_out[:_NAMED])) + ", …" * (len(arrived.left_out) > _NAMED)
+        rest = f"; {counted(len(arrived.left_out), 'other file')} left out: {names}"
+    st.toast(f"{counted(arrived.pictures, 'picture')} saved{rest}.", icon=":material/check_circle:")
+    return arrived.folder

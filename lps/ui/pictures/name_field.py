@@ -12,20 +12,20 @@ from lps.ui.shared import escape, url_fields
 _REFUSED = "naming_refused"  # (key of the field, text, why) of the last name that could not be given
 
 
-def ask(here: View, cluster: int, after: Callable[[], object] = lambda: None, label: str = "Name", **options) -> None:
+def ask(view: View, cluster: int, after: Callable[[], object] = lambda: None, label: str = "Name", **options) -> None:
     """The field with what a person has called the cluster. after: called once a name was kept."""
-    key = f"name of {here.run.id} {here.epoch} {cluster}"
+    key = f"name of {view.run.id} {view.epoch} {cluster}"
     refused, text, why = st.session_state.get(_REFUSED, ("", "", ""))
     is_refused = refused == key and st.session_state.get(key) == text
     if not is_refused:
-        url_fields.agree(key, here.said.names.get(cluster, ""))
+        url_fields.agree(key, view.said.names.get(cluster, ""))
     st.text_input(
         label,
         key=key,
         max_chars=naming.NAME_LIMIT,
-        placeholder=here.defaults.get(cluster, "What do you see in it?"),
+        placeholder=view.defaults.get(cluster, "What do you see in it?"),
         on_change=_name,
-        args=(here, cluster, key, after),
+        args=(view, cluster, key, after),
         **options,
     )
     if is_refused:
@@ -37,22 +37,22 @@ def forget_refusal() -> None:
     st.session_state.pop(_REFUSED, None)
 
 
-def record(here: View, steps: Sequence[dict]) -> None:
+def record(view: View, steps: Sequence[dict]) -> None:
     """Keep what a person said; raises `UserError` and `OSError`."""
-    naming.record(here.run, here.epoch, steps, labels.digest(here.network.predicted))
+    naming.record(view.run, view.epoch, steps, labels.digest(view.network.predicted))
 
 
-def _name(here: View, cluster: int, key: str, after: Callable[[], object]) -> None:
+def _name(view: View, cluster: int, key: str, after: Callable[[], object]) -> None:
     text = st.session_state[key]
     forget_refusal()
-    old = here.said.names.get(cluster, "")
+    old = view.said.names.get(cluster, "")
     try:
         if not text.strip():
             if old:
-                record(here, [{"do": "unname", "id": cluster}])
+                record(view, [{"do": "unname", "id": cluster}])
         elif text != old:
-            naming.check_name(text, cluster, here.said, here.defaults)
-            record(here, [{"do": "name", "id": cluster, "name": naming.clean_name(text)}])
+            naming.check_name(text, cluster, view.said, view.defaults)
+            record(view, [{"do": "name", "id": cluster, "name": naming.clean_name(text)}])
             after()
     except (UserError, OSError) as error:
         st.session_state[_REFUSED] = key, text, str(error).removeprefix("name: ")

@@ -109,8 +109,8 @@ def show_map(
         "theme": theme.theme(),
         "pairs": palette.color_pairs(),
     }
-    told = {f"on_{name}_change": _nothing for name in ("click", "selected", "missing")}
-    result = _mount(key=key, data=data, height=data["height"], **told)
+    callbacks = {f"on_{name}_change": _nothing for name in ("click", "selected", "missing")}
+    result = _mount(key=key, data=data, height=data["height"], **callbacks)
     reported = result.selected
     drawn = bool(token) and isinstance(reported, dict) and reported.get("token") == token
     clicked = result.click if type(result.click) is int else None

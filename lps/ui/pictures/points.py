@@ -100,7 +100,7 @@ def frame(run: Run, method: str) -> tuple[np.ndarray, np.ndarray]:
         stamp = _stamp(run.projections / f"{method}-epoch-{epoch:04d}.npz")
         with contextlib.suppress(UserError):  # a damaged epoch is told where it is looked at
             corners.append(_corners(str(run.folder), method, epoch, stamp, ends))
-    corners = [found for found in corners if found is not None]
+    corners = [table for table in corners if table is not None]
     if not corners:
         return np.full(2, -1.0), np.full(2, 1.0)
     low, high = np.min([part[0] for part in corners], 0), np.max([part[1] for part in corners], 0)
@@ -129,8 +129,8 @@ def neighbours(run: Run, epoch: int, image: int, count: int) -> Neighbours | Non
 
 def features(run: Run, epoch: int) -> tuple[np.ndarray, np.ndarray]:
     """(image ids int64 (m,), features (m, d)) of an epoch, as far as a page looks at them; raises `UserError`."""
-    found = _snapshot(str(run.folder), (epoch, _stamp(run.snapshots / f"epoch-{epoch:04d}.npz")))
-    return found.feature_index.astype(np.int64), found.features
+    snapshot = _snapshot(str(run.folder), (epoch, _stamp(run.snapshots / f"epoch-{epoch:04d}.npz")))
+    return snapshot.feature_index.astype(np.int64), snapshot.features
 
 
 def pictures(run: Run) -> datasets.Images:
@@ -153,10 +153,10 @@ def _snapshot(folder: str, moment) -> Snapshot:
 
     Raises `UserError` for a damaged one or one of another split.
     """
-    found = snapshots.read_snapshot(Path(folder) / "snapshots", moment[0], thinned=True)
+    snapshot = snapshots.read_snapshot(Path(folder) / "snapshots", moment[0], thinned=True)
     split = partition(Run(Path(folder))).split
-    snapshots.check_ids(f"epoch-{moment[0]:04d}.npz", found.predicted, split.unlabeled, split.classes)
-    return found
+    snapshots.check_ids(f"epoch-{moment[0]:04d}.npz", snapshot.predicted, split.unlabeled, split.classes)
+    return snapshot
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
@@ -186,7 +186,7 @@ def _table(folder: str, moment, points: np.ndarray, index: np.ndarray) -> pd.Dat
 
 def _stamp(path: Path) -> tuple[int, int]:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return (0, 0)
-    return (found.st_mtime_ns, found.st_size)
+    return (status.st_mtime_ns, status.st_size)

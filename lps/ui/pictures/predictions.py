@@ -64,21 +64,23 @@ def view(run: Run, epoch: int, *, is_thorough: bool = True) -> View:
 
     Raises `UserError` where files are missing or damaged, or hold more images than a page can go through.
     """
-    known = points.partition(run)
-    if (count := len(known.split.unlabeled)) > MOST_IMAGES:
+    partition = points.partition(run)
+    if (count := len(partition.split.unlabeled)) > MOST_IMAGES:
         raise UserError(
             "clusters",
             f"of {count:,} unlabeled images take too much memory for a page; expected at most {MOST_IMAGES:,}. Use "
             "python -m lps export RUN --to labels.csv for all of them",
         )
-    said = naming.naming_of_epoch(naming.read_entries(run), epoch)
-    defaults = labels.default_names(run, known.split)
+    decisions = naming.naming_of_epoch(naming.read_entries(run), epoch)
+    defaults = labels.default_names(run, partition.split)
     network = assignment(run, epoch)
     before = [e for e in points.epochs(run) if e < epoch][-clusters.WINDOW :] if is_thorough else []
-    key = repr((sorted(said.parents.items()), sorted(said.moved.items())))
+    key = repr((sorted(decisions.parents.items()), sorted(decisions.moved.items())))
     stamps = tuple((e, _stamp(run, e)) for e in (*before, epoch))
-    assigned, ids, found = _described(str(run.folder), epoch, stamps, key, is_thorough, said)
-    return View(run, epoch, known.split, known.targets, network, said, defaults, assigned, ids, found)
+    assigned, ids, described_clusters = _described(str(run.folder), epoch, stamps, key, is_thorough, decisions)
+    return View(
+        run, epoch, partition.split, partition.targets, network, decisions, defaults, assigned, ids, described_clusters
+    )
 
 
 def assignment(run: Run, epoch: int) -> Assignment:
@@ -87,67 +89,67 @@ def assignment(run: Run, epoch: int) -> Assignment:
     return _ASSIGNMENTS.get(key, lambda: clusters.read_assignment(run, epoch, points.partition(run).split), _size)
 
 
-def _size(found: Assignment) -> int:
-    return found.predicted.nbytes + found.confidence.nbytes
+def _size(network: Assignment) -> int:
+    return network.predicted.nbytes + network.confidence.nbytes
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
 def _described(folder: str, epoch: int, stamps, key: str, is_thorough: bool, _said: Naming):
     run = Run(Path(folder))
-    known, network = points.partition(run), assignment(run, epoch)
-    unlabeled = known.split.unlabeled
+    partition, network = points.partition(run), assignment(run, epoch)
+    unlabeled = partition.split.unlabeled
     assigned = labels.clusters_of(_said, network.predicted, unlabeled)
-    ids = labels.cluster_ids(_said, network.predicted, known.split.classes.total)
+    ids = labels.cluster_ids(_said, network.predicted, partition.split.classes.total)
     described = partial(
         clusters.describe,
         assigned,
         network.confidence,
-        known.targets[unlabeled],
+        partition.targets[unlabeled],
         ids,
-        len(known.split.class_names),
-        withheld=known.split.validation_rows,
+        len(partition.split.class_names),
+        withheld=partition.split.validation_rows,
     )
     if not is_thorough:
         return assigned, ids, described()
     snapshot = snapshots.read_snapshot(run.snapshots, epoch, thinned=True)
     rows = np.searchsorted(unlabeled, snapshot.feature_index).clip(max=len(unlabeled) - 1)
     earlier = [a.predicted for a in _readable(run, [e for e, _ in stamps[:-1]])]
-    found = described(earlier=earlier, features=snapshot.features, feature_rows=rows)
-    made = {*_said.made, *map(_said.root, _said.parents)}  # whether the network always had these says nothing
-    return assigned, ids, [replace(c, stability=np.nan) if c.id in made else c for c in found]
+    clusters_found = described(earlier=earlier, features=snapshot.features, feature_rows=rows)
+    own_clusters = {*_said.made, *map(_said.root, _said.parents)}  # whether the network always had these says nothing
+    return assigned, ids, [replace(c, stability=np.nan) if c.id in own_clusters else c for c in clusters_found]
 
 
 def _readable(run: Run, epochs: list[int]) -> list[Assignment]:
     """The assignments of those epochs whose snapshot can be read."""
-    found = []
+    assignments = []
     for epoch in epochs:
         try:
-            found.append(assignment(run, epoch))
+            assignments.append(assignment(run, epoch))
         except UserError:
             continue
-    return found
+    return assignments
 
 
-def told_epochs(here: View) -> list[int]:
+def told_epochs(view: View) -> list[int]:
     """The epochs that the life of an image is told by: all, or of a large run some, evenly spread."""
-    stored = points.epochs(here.run)
-    some = projection.spread(stored, max(_FEWEST, _LIFE // max(1, len(here.assigned))))
-    return sorted({*some, here.epoch})
+    stored = points.epochs(view.run)
+    some = projection.spread(stored, max(_FEWEST, _LIFE // max(1, len(view.assigned))))
+    return sorted({*some, view.epoch})
 
 
-def life(here: View, image: int) -> list[clusters.Moment]:
+def life(view: View, image: int) -> list[clusters.Moment]:
     """The biography of an unlabeled image over `told_epochs`, as far as they can be read."""
-    key = repr((here.epoch, sorted(here.said.parents.items()), sorted(here.said.moved.items())))
-    folder, now = str(here.run.folder), _stamp(here.run, here.epoch)
-    row = int(np.searchsorted(here.split.unlabeled, image))
+    key = repr((view.epoch, sorted(view.said.parents.items()), sorted(view.said.moved.items())))
+    folder, now = str(view.run.folder), _stamp(view.run, view.epoch)
+    row = int(np.searchsorted(view.split.unlabeled, image))
     stored, heirs = {}, {}
-    for epoch in told_epochs(here):
+    for epoch in told_epochs(view):
         try:
-            then = assignment(here.run, epoch)
+            then = assignment(view.run, epoch)
         except UserError:
             continue
         stored[epoch] = Assignment(then.predicted[[row]], then.confidence[[row]])  # copies
-        heirs[epoch] = _heirs(folder, epoch, _stamp(here.run, epoch), now, key, here.assigned)
+        heirs[epoch] = _heirs(folder, epoch, _stamp(view.run, epoch), now, key, view.assigned)
     return clusters.biography(0, stored, heirs)
 
 

@@ -19,11 +19,11 @@ def show_upload(choose: Callable[[Path], None], takes_vectors: bool) -> None:
     takes_vectors: whether the run was trained on own embeddings, and predicts no pictures.
     """
     error_toasts.show_errors("predict")
-    about = "A folder with pictures, also in sub-folders. Your files are not changed"
+    help_text = "A folder with pictures, also in sub-folders. Your files are not changed"
     endings = own_pictures.VECTORS if takes_vectors else ()
     earlier = own_pictures.folders(own_pictures.home_of_new())
     ask_for_files = _ask_for_vectors if takes_vectors else _ask_for_files
-    folder_choice.show_ways("predict", choose, lambda: ask_for_files(choose), earlier, about, endings=endings)
+    folder_choice.show_ways("predict", choose, lambda: ask_for_files(choose), earlier, help_text, endings=endings)
 
 
 def _ask_for_files(choose: Callable[[Path], None]) -> None:
@@ -44,18 +44,18 @@ def _ask_for_vectors(choose: Callable[[Path], None]) -> None:
     )
     folder_choice.say_where_kept()
     if file:
-        place = own_pictures.home_of_new()
-        folder_choice.take_upload("predict", [file], lambda: own_pictures.keep_vectors(file, place), choose)
+        target_folder = own_pictures.home_of_new()
+        folder_choice.take_upload("predict", [file], lambda: own_pictures.keep_vectors(file, target_folder), choose)
 
 
 def _keep(files) -> Path:
-    place = own_pictures.home_of_new()
+    target_folder = own_pictures.home_of_new()
     archives = [file for file in files if file.name.lower().endswith(own_pictures.ARCHIVES)]
     if not archives:
-        return folder_choice.told(own_pictures.keep_files(files, place))
+        return folder_choice.told(own_pictures.keep_files(files, target_folder))
     if len(files) > 1:
         raise UserError(
             "pictures", f"must be either picture files or one archive; these {len(files)} files include an archive"
         )
     with uploads.stored(archives[0], select.runs_root()) as path:
-        return folder_choice.told(own_pictures.keep_archive(path, place))
+        return folder_choice.told(own_pictures.keep_archive(path, target_folder))

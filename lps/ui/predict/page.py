@@ -121,13 +121,13 @@ def _offer(run: Run, folder: Path, standing: background.JobState) -> None:
 
 def _show_found(run: Run, folder: Path, path: Path) -> None:
     try:
-        found = _read(str(path), looks(path))
+        vectors_found = _read(str(path), looks(path))
     except UserError as error:
         st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
         st.button("Predict again", icon=":material/refresh:", key="predict_again", on_click=_again, args=(run, folder))
         return
     notices.show_labels_of_others(run.config_if_readable())
-    results.show_results(run, found, path, folder)
+    results.show_results(run, vectors_found, path, folder)
 
 
 def _again(run: Run, folder: Path) -> None:

@@ -34,31 +34,35 @@ _KIND = "Possible novel class"
 _MOST_KINDS, _FIRST = 5, 12  # kinds, and pictures of each, that are shown above the others
 
 
-def show_results(run: Run, found: Predicted, path: Path, source: Path) -> None:
+def show_results(run: Run, predicted: Predicted, path: Path, source: Path) -> None:
     """Everything that follows from a prediction, which is the file `path`.
 
     source: the folder of the pictures, or the file of vectors.
     """
     left, right = st.columns([3, 2], gap="medium")
     with right:
-        threshold = _ask_threshold(found)
-    none, called = found.is_none(threshold), found.names()
-    said = [NONE if is_none else name for is_none, name in zip(none.tolist(), called)]
+        threshold = _ask_threshold(predicted)
+    none, called = predicted.is_none(threshold), predicted.names()
+    sentences = [NONE if is_none else name for is_none, name in zip(none.tolist(), called)]
     with left:
-        _show_counts(found, said, none)
-        left_out.show_left_out_files(found.skipped)
-        _offer_files(run, found, threshold, path)
-    _show_kinds(found, source)
-    kinds = {f"{_KIND} {number}": kind for number, kind in enumerate(found.kinds, 1)}
-    chosen = _choose_class(said, kinds)
-    rows = list(kinds[chosen]) if chosen in kinds else [row for row, name in enumerate(said) if chosen in (_ALL, name)]
+        _show_counts(predicted, sentences, none)
+        left_out.show_left_out_files(predicted.skipped)
+        _offer_files(run, predicted, threshold, path)
+    _show_kinds(predicted, source)
+    kinds = {f"{_KIND} {number}": kind for number, kind in enumerate(predicted.kinds, 1)}
+    chosen = _choose_class(sentences, kinds)
+    rows = (
+        list(kinds[chosen])
+        if chosen in kinds
+        else [row for row, name in enumerate(sentences) if chosen in (_ALL, name)]
+    )
     kind = url_fields.choose(
         st.segmented_control, "show", "Show", _VIEWS, required=True, label_visibility="collapsed"
     )  # fmt: skip
     if kind == "table":
-        _show_table(found, said, rows)
+        _show_table(predicted, sentences, rows)
     else:
-        _show_pictures(run, found, said, rows, source)
+        _show_pictures(run, predicted, sentences, rows, source)
 
 
 def forget_choice() -> None:
@@ -69,7 +73,7 @@ def forget_choice() -> None:
 # ---------------------------------------------------------------------------------------------------- none of these
 
 
-def _ask_threshold(found: Predicted) -> float:
+def _ask_threshold(predicted: Predicted) -> float:
     """The distance from which on a picture is none of these, by the share of known ones that shall be kept."""
     with st.container(border=True, gap="small"):
         share = st.slider(
@@ -77,9 +81,9 @@ def _ask_threshold(found: Predicted) -> float:
             help="A picture gets a class only if it is as close to the training images as this share of known "
             "pictures. The others are marked as none of these. 100 %: every picture gets a class.",
         )  # fmt: skip
-        threshold = found.threshold(share / 100)
+        threshold = predicted.threshold(share / 100)
         if np.isfinite(threshold):
-            words = found.trade_off.in_words(threshold)
+            words = predicted.trade_off.in_words(threshold)
             st.caption(f"{capitalized(words)}.")
         else:
             st.caption("Every picture gets a class, even if it is far from all classes.")
@@ -89,38 +93,40 @@ def _ask_threshold(found: Predicted) -> float:
 # ---------------------------------------------------------------------------------------------------- all
 
 
-def _show_counts(found: Predicted, said: list[str], none: np.ndarray) -> None:
-    count = len(found.files)
-    st.markdown(f"**{counted(count, 'picture')}**, {int(none.sum()):,} of them {NONE} · model of epoch {found.epoch}")
+def _show_counts(predicted: Predicted, class_names: list[str], none: np.ndarray) -> None:
+    count = len(predicted.files)
+    st.markdown(
+        f"**{counted(count, 'picture')}**, {int(none.sum()):,} of them {NONE} · model of epoch {predicted.epoch}"
+    )
     columns = [
         Column("Class", lambda row: row[0]),
         Column("Pictures", lambda row: row[1], "number", format="localized", width="small"),
         Column("Share", lambda row: 100 * row[1] / count, "bar", min_value=0, max_value=100, format="%.0f %%"),
     ]
-    data_table.show_data_table(columns, Counter(said).most_common(), "Number of pictures of each class")
-    if found.lost:
-        names = escape.markdown(", ".join(found.lost))
+    data_table.show_data_table(columns, Counter(class_names).most_common(), "Number of pictures of each class")
+    if predicted.lost:
+        names = escape.markdown(", ".join(predicted.lost))
         st.caption(
-            f"The newest weights are of epoch {found.epoch}. At this epoch, no cluster matches the one that you "
+            f"The newest weights are of epoch {predicted.epoch}. At this epoch, no cluster matches the one that you "
             f"named {names}."
         )
 
 
-def _offer_files(run: Run, found: Predicted, threshold: float, path: Path) -> None:
+def _offer_files(run: Run, predicted: Predicted, threshold: float, path: Path) -> None:
     with st.container(horizontal=True, gap="small"):
         st.download_button(
             "Download CSV",
-            lambda: prediction_files.as_csv(found, threshold, _files(run)),
+            lambda: prediction_files.as_csv(predicted, threshold, _files(run)),
             file_name=f"predictions-{short_id(run.id)}.csv",
             mime="text/csv",
             key="predict_csv",
             on_click="ignore",
             icon=":material/download:",
         )
-        if found.root is not None:
-            about = "One sub-folder per class with its pictures, one for none of these, and the table"
+        if predicted.root is not None:
+            help_text = "One sub-folder per class with its pictures, one for none of these, and the table"
             address = downloads.predictions_address(run, path, st.session_state["predict_keep"])
-            take_away.offer_file("Download ZIP", address, "folder_zip", about)
+            take_away.offer_file("Download ZIP", address, "folder_zip", help_text)
 
 
 def _files(run: Run) -> tuple[str, ...]:
@@ -136,9 +142,9 @@ def _own(run: Run) -> Images | None:
         return None
 
 
-def _show_kinds(found: Predicted, source: Path) -> None:
+def _show_kinds(predicted: Predicted, source: Path) -> None:
     """What may be new classes, with the first pictures of each."""
-    for number, kind in enumerate(found.kinds[:_MOST_KINDS], 1):
+    for number, kind in enumerate(predicted.kinds[:_MOST_KINDS], 1):
         with st.container(border=True, gap="small"):
             st.markdown(
                 f":material/new_releases: **{_KIND} {number}**: {len(kind):,} pictures that are similar to each "
@@ -149,13 +155,13 @@ def _show_kinds(found: Predicted, source: Path) -> None:
                 "(benchmarks/README.md).",
             )
             first = list(kind[:_FIRST])
-            seen = _thumbnails(str(source), looks(source), tuple(found.files[row] for row in first))
+            seen = _thumbnails(str(source), looks(source), tuple(predicted.files[row] for row in first))
             shown = [
-                Frame(seen.pixels[place], seen.sides(place), "novel", f"Picture {found.files[row]}", "")
-                for place, row in enumerate(first)
+                Frame(seen.pixels[position], seen.sides(position), "novel", f"Picture {predicted.files[row]}", "")
+                for position, row in enumerate(first)
             ]
             frames.show_frames([("", shown)], _SIZE)
-    if found.kinds:
+    if predicted.kinds:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption(
                 "To teach the model this class, add these pictures (new_kind in the table) to its training folder "
@@ -166,28 +172,28 @@ def _show_kinds(found: Predicted, source: Path) -> None:
             st.page_link("pages/own.py", label="Add pictures", icon=":material/add_photo_alternate:")
 
 
-def _choose_class(said: list[str], kinds: dict[str, tuple[int, ...]]) -> str:
-    counts = Counter(said)
-    words = {_ALL: f"{_ALL} ({len(said):,})"} | {name: f"{name} ({n:,})" for name, n in counts.most_common()}
+def _choose_class(class_names: list[str], kinds: dict[str, tuple[int, ...]]) -> str:
+    counts = Counter(class_names)
+    words = {_ALL: f"{_ALL} ({len(class_names):,})"} | {name: f"{name} ({n:,})" for name, n in counts.most_common()}
     words |= {name: f"{name} ({len(kind):,})" for name, kind in kinds.items()}
     return url_fields.choose(st.selectbox, "class", "Predicted class", words, width=300)
 
 
-def _show_table(found: Predicted, said: list[str], rows: list[int]) -> None:
-    names = found.names()
+def _show_table(predicted: Predicted, class_names: list[str], rows: list[int]) -> None:
+    names = predicted.names()
     about_confidence = "Model confidence in the nearest class"
     about_distance = "Mean cosine distance to the 5 nearest training images"
     columns = [
-        Column("File", lambda row: found.files[row]),
-        Column("Name", lambda row: said[row]),
+        Column("File", lambda row: predicted.files[row]),
+        Column("Name", lambda row: class_names[row]),
         Column("Nearest class", lambda row: names[row]),
-        Column("Confidence", 100 * found.confidence[rows], "number", format="%.0f %%", help=about_confidence),
-        Column("Distance", found.distance[rows], "number", format="%.3f", help=about_distance),
+        Column("Confidence", 100 * predicted.confidence[rows], "number", format="%.0f %%", help=about_confidence),
+        Column("Distance", predicted.distance[rows], "number", format="%.3f", help=about_distance),
     ]
     data_table.show_data_table(columns, rows, "Every picture with its class, confidence and distance", height=520)
 
 
-def _show_pictures(run: Run, found: Predicted, said: list[str], rows: list[int], source: Path) -> None:
+def _show_pictures(run: Run, predicted: Predicted, class_names: list[str], rows: list[int], source: Path) -> None:
     """A sheet of them, and one of them beside the training images that it is most like."""
     if not rows:
         st.caption("No pictures match.")
@@ -199,55 +205,67 @@ def _show_pictures(run: Run, found: Predicted, said: list[str], rows: list[int],
     opened = url_fields.number("picture")
     sheet, one = st.columns([5, 3], gap="medium")
     with sheet:
-        images = _thumbnails(str(source), looks(source), tuple(found.files[row] for row in shown))
+        images = _thumbnails(str(source), looks(source), tuple(predicted.files[row] for row in shown))
         tiles = [
-            Tile(place, _below(said[row], found.confidence[row]), f"{found.files[row]}, {said[row]}")
-            for place, row in enumerate(shown)
+            Tile(
+                position,
+                _below(class_names[row], predicted.confidence[row]),
+                f"{predicted.files[row]}, {class_names[row]}",
+            )
+            for position, row in enumerate(shown)
         ]
-        token = f"{run.id} {found.root} {number}"
-        place = shown.index(opened) if opened in shown else None
-        done = gallery.sheet(tiles, images, "predict_sheet", token, "New pictures", place, choosable=False)
+        token = f"{run.id} {predicted.root} {number}"
+        position = shown.index(opened) if opened in shown else None
+        done = gallery.sheet(tiles, images, "predict_sheet", token, "New pictures", position, choosable=False)
         if done.clicked is not None and done.clicked < len(shown) and shown[done.clicked] != opened:
             url_fields.set_number("picture", shown[done.clicked])
             st.rerun()
     with one, st.container(border=True):
-        if opened is None or opened >= len(found.files):
+        if opened is None or opened >= len(predicted.files):
             st.caption("Click a picture to see the most similar training images.")
         else:
-            _show_one(run, found, opened, said[opened], source)
+            _show_one(run, predicted, opened, class_names[opened], source)
 
 
-def _below(said: str, confidence: float) -> str:
+def _below(class_name: str, confidence: float) -> str:
     """What stands below a picture; how sure a class is would say nothing of one that is none of them."""
-    return said if said == NONE else f"{said}\n{100 * confidence:.0f} %"
+    return class_name if class_name == NONE else f"{class_name}\n{100 * confidence:.0f} %"
 
 
-def _show_one(run: Run, found: Predicted, row: int, said: str, source: Path) -> None:
+def _show_one(run: Run, predicted: Predicted, row: int, class_name: str, source: Path) -> None:
     """Why a picture is called what it is called."""
-    name = found.names()[row]
-    st.markdown(f"**{escape.markdown(said)}**")
-    st.caption(escape.markdown(found.files[row]))
-    seen = _thumbnails(str(source), looks(source), (found.files[row],))
-    if (title := seen.title(0)) not in ("", found.files[row]):
+    name = predicted.names()[row]
+    st.markdown(f"**{escape.markdown(class_name)}**")
+    st.caption(escape.markdown(predicted.files[row]))
+    seen = _thumbnails(str(source), looks(source), (predicted.files[row],))
+    if (title := seen.title(0)) not in ("", predicted.files[row]):
         st.caption(escape.markdown(title))
-    words = f"Confidence {100 * found.confidence[row]:.0f} % for {name}, distance {found.distance[row]:.3f}"
-    if said == NONE:
+    words = f"Confidence {100 * predicted.confidence[row]:.0f} % for {name}, distance {predicted.distance[row]:.3f}"
+    if class_name == NONE:
         why = (
             "you marked this cluster as not a class"
-            if found.cluster[row] in found.rejected
+            if predicted.cluster[row] in predicted.rejected
             else "too far from all classes"
         )
         words += f": {why}"
     st.markdown(escape.markdown(f"{words}."))
-    alike, images = found.nearest[row].tolist(), _own(run)
-    new = [Frame(seen.pixels[0], seen.sides(0), found.groups[int(found.cluster[row])], f"Picture, {said}")]
+    alike, images = predicted.nearest[row].tolist(), _own(run)
+    new = [
+        Frame(seen.pixels[0], seen.sides(0), predicted.groups[int(predicted.cluster[row])], f"Picture, {class_name}")
+    ]
     frames.show_frames([("This picture", new)], _SIZE)
     if images is None:
         st.caption("The run's pictures were not found.")
         return
     rows = [
-        Frame(images.pixels[image], images.sides(image), found.groups[cluster], f"Image {image}", found.titles[cluster])
-        for image, cluster in zip(alike, found.theirs[row].tolist())
+        Frame(
+            images.pixels[image],
+            images.sides(image),
+            predicted.groups[cluster],
+            f"Image {image}",
+            predicted.titles[cluster],
+        )
+        for image, cluster in zip(alike, predicted.theirs[row].tolist())
     ]
     frames.show_frames([("Most similar training images", rows)], _SIZE)
 
@@ -261,9 +279,9 @@ def _thumbnails(root: str, moment: object, files: tuple[str, ...]) -> Images:
     if is_vector_file(root):
         return _items(root, files)
     pixels, sizes = np.full((len(files), FINE, FINE, 3), 127, np.uint8), np.ones((len(files), 2), np.int64)
-    for place, file in enumerate(files):
+    for index, file in enumerate(files):
         try:
-            pixels[place], sizes[place] = squeezed(Path(root, file), FINE)
+            pixels[index], sizes[index] = squeezed(Path(root, file), FINE)
         except Unreadable:
             continue
     return Images(pixels, np.full(len(files), -1), (), sizes=sizes)

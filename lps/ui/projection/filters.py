@@ -47,13 +47,13 @@ class Conditions:
 
 def parse(text: str) -> Conditions:
     """What stands in an address; words that mean nothing are left out."""
-    names, found = {field.name for field in fields(Conditions)}, {}
+    names, values_by_name = {field.name for field in fields(Conditions)}, {}
     for word in text[:200].split(","):
         name, _, number = word.partition(":")
         digits = number.removeprefix("-")
         if name in names and digits.isascii() and digits.isdigit() and len(digits) <= 9:
-            found[name] = int(number)
-    return Conditions(**found) if found else Conditions()
+            values_by_name[name] = int(number)
+    return Conditions(**values_by_name) if values_by_name else Conditions()
 
 
 def asked() -> Conditions:
@@ -65,7 +65,7 @@ def keep_conditions(conditions: Conditions) -> None:
     url_fields.put(_PLACE, conditions.text() if conditions else None)
 
 
-def matching(run: Run, epoch: int, table: pd.DataFrame, wanted: Conditions) -> np.ndarray:
+def matching(run: Run, epoch: int, table: pd.DataFrame, conditions: Conditions) -> np.ndarray:
     """Ids of the images of `table` (of `points.table`) that fit, ascending.
 
     Raises `UserError` where the features of the image that others are to be near to are not stored, or files are
@@ -73,30 +73,32 @@ def matching(run: Run, epoch: int, table: pd.DataFrame, wanted: Conditions) -> n
     """
     fits = np.ones(len(table), bool)
     for column in ("predicted", "truth"):
-        if (value := getattr(wanted, column)) is not None:
+        if (value := getattr(conditions, column)) is not None:
             fits &= (table[column] == value).to_numpy()
-    if wanted.cluster is not None:
-        fits &= _cluster_of(run, epoch, table) == wanted.cluster
-    if wanted.below is not None:
-        fits &= (table["confidence"] < wanted.below / 100).to_numpy()
-    if wanted.image is not None:
-        fits &= table["image"].isin(_around(run, epoch, wanted)).to_numpy()
+    if conditions.cluster is not None:
+        fits &= _cluster_of(run, epoch, table) == conditions.cluster
+    if conditions.below is not None:
+        fits &= (table["confidence"] < conditions.below / 100).to_numpy()
+    if conditions.image is not None:
+        fits &= table["image"].isin(_around(run, epoch, conditions)).to_numpy()
     return np.sort(table["image"].to_numpy()[fits])
 
 
-def _around(run: Run, epoch: int, wanted: Conditions) -> list[int]:
+def _around(run: Run, epoch: int, conditions: Conditions) -> list[int]:
     """An image and those with the most similar features."""
-    found = points.neighbours(run, epoch, wanted.image, min(max(wanted.nearest or _USUAL_NEAREST, 1), _MOST_NEAREST))
-    if found is None:
-        raise UserError("image", f"{wanted.image} is not on this map")
-    return [wanted.image, *found.images.tolist()]
+    neighbours = points.neighbours(
+        run, epoch, conditions.image, min(max(conditions.nearest or _USUAL_NEAREST, 1), _MOST_NEAREST)
+    )
+    if neighbours is None:
+        raise UserError("image", f"{conditions.image} is not on this map")
+    return [conditions.image, *neighbours.images.tolist()]
 
 
 def _cluster_of(run: Run, epoch: int, table: pd.DataFrame) -> np.ndarray:
     """The cluster of every row, as a person has merged and split them."""
-    here = predictions.view(run, epoch)
-    order = np.argsort(here.split.unlabeled)
-    return here.assigned[order[np.searchsorted(here.split.unlabeled, table["image"].to_numpy(), sorter=order)]]
+    view = predictions.view(run, epoch)
+    order = np.argsort(view.split.unlabeled)
+    return view.assigned[order[np.searchsorted(view.split.unlabeled, table["image"].to_numpy(), sorter=order)]]
 
 
 # ---------------------------------------------------------------------------------------------------- form
@@ -104,11 +106,11 @@ def _cluster_of(run: Run, epoch: int, table: pd.DataFrame) -> np.ndarray:
 
 def show_conditions(run: Run, epoch: int, table: pd.DataFrame, on_change: Callable[[Conditions], None]) -> None:
     """The form. on_change: what is done with its conditions after a click on its button, or the enter key."""
-    wanted, choices = asked(), options(run, epoch, table)
-    known = {name: getattr(wanted, name) for name in choices if getattr(wanted, name) in choices[name]}
-    shown = replace(wanted, **dict.fromkeys(CLASSES) | known)
+    conditions, choices = asked(), options(run, epoch, table)
+    current_values = {name: getattr(conditions, name) for name in choices if getattr(conditions, name) in choices[name]}
+    shown = replace(conditions, **dict.fromkeys(CLASSES) | current_values)
     with (
-        st.expander("Select by condition", expanded=bool(wanted), icon=":material/checklist:", key="where_opened"),
+        st.expander("Select by condition", expanded=bool(conditions), icon=":material/checklist:", key="where_opened"),
         st.form("where", border=False),
     ):
         with st.grid(columns="auto", min_column_width=_COLUMN, gap="small"):
@@ -119,8 +121,8 @@ def show_conditions(run: Run, epoch: int, table: pd.DataFrame, on_change: Callab
             _ask_number("below", "Confidence below", shown.below, 1, 100, "percent", "Any")
             _ask_number("image", "Around image", shown.image, 0, _LARGEST, "The number below the picture", "None")
             nearest = shown.nearest or _USUAL_NEAREST
-            about = "Number of most similar images; only used with an image above"
-            _ask_number("nearest", "Nearest", nearest, 1, _MOST_NEAREST, about, "")
+            help_text = "Number of most similar images; only used with an image above"
+            _ask_number("nearest", "Nearest", nearest, 1, _MOST_NEAREST, help_text, "")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             take = {"on_click": _take, "args": (tuple(choices), on_change)}
             st.form_submit_button("Select", key="where_select", icon=":material/checklist:", type="primary", **take)
@@ -134,24 +136,24 @@ def _ask_number(name: str, label: str, value: int | None, least: int, most: int,
 
 def options(run: Run, epoch: int, table: pd.DataFrame) -> dict[str, dict[int, str]]:
     """What can be chosen of each of `CLASSES` that points can be coloured by: id -> words."""
-    names, found = points.partition(run).split.class_names, {}
+    names, choices_by_name = points.partition(run).split.class_names, {}
     for name in CLASSES:
         if name not in coloring.available(run, epoch):
             continue
         if name == "cluster":
-            here = predictions.view(run, epoch)
-            found[name] = {int(cluster): here.title(cluster) for cluster in here.ids}
+            view = predictions.view(run, epoch)
+            choices_by_name[name] = {int(cluster): view.title(cluster) for cluster in view.ids}
             continue
-        there = sorted(table[name].unique().tolist(), key=lambda class_id: (class_id < 0, class_id))
-        found[name] = {int(i): names[i] if i >= 0 else "unknown or none" for i in there}
-    return found
+        class_ids = sorted(table[name].unique().tolist(), key=lambda class_id: (class_id < 0, class_id))
+        choices_by_name[name] = {int(i): names[i] if i >= 0 else "unknown or none" for i in class_ids}
+    return choices_by_name
 
 
 def _take(classes: tuple[str, ...], on_change) -> None:
     """Callback of the form."""
     names = (*classes, "below", "image", "nearest")
-    found = {name: st.session_state.get(f"where_{name}") for name in names}
-    found = {name: None if value is None else int(value) for name, value in found.items()}
-    if found["image"] is None:
-        found["nearest"] = None
-    on_change(Conditions(**found))
+    values_by_name = {name: st.session_state.get(f"where_{name}") for name in names}
+    values_by_name = {name: None if value is None else int(value) for name, value in values_by_name.items()}
+    if values_by_name["image"] is None:
+        values_by_name["nearest"] = None
+    on_change(Conditions(**values_by_name))

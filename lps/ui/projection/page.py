@@ -125,9 +125,9 @@ def _pick_run_and_epoch(runs: list[Run]) -> tuple[Run, int]:
     method = url_fields.choice("map", list(projection.METHODS))
     if method != "pca":
         mapped = set(projection.stored_epochs(run, method)) & set(stored)
-        asked = epoch_choice.asked(epoch_choice.place_of("map", run))
+        requested_epoch = epoch_choice.asked(epoch_choice.place_of("map", run))
         if len(mapped) > 1:
-            stored = sorted(mapped | {stored[-1]} | ({asked} & set(stored)))
+            stored = sorted(mapped | {stored[-1]} | ({requested_epoch} & set(stored)))
     with right:
         return run, epoch_choice.pick("map", run, stored, stored[-1], nameless=stored[-1])
 
@@ -188,9 +188,9 @@ def _offer_all(run: Run, method: str, epoch: int) -> None:
     lacking = set(projection.spread(stored)) - set(projection.stored_epochs(run, method))
     if not lacking:
         return
-    about = f"Up to {projection.MOST_EPOCHS} evenly spread epochs; each starts from the map of the nearest epoch"
+    help_text = f"Up to {projection.MOST_EPOCHS} evenly spread epochs; each starts from the map of the nearest epoch"
     words = f"Compute {len(lacking)} more epochs" if len(lacking) > 1 else "Compute one more epoch"
-    if st.button(words, icon=":material/animation:", key="all_epochs", help=about):
+    if st.button(words, icon=":material/animation:", key="all_epochs", help=help_text):
         with error_toasts.kept(_PLACE):
             projection.start_all(run, method, epoch)
         st.rerun()
@@ -198,10 +198,10 @@ def _offer_all(run: Run, method: str, epoch: int) -> None:
 
 def _show_progress_of_all(standing: background.JobState, run: Run, method: str) -> None:
     st.caption(f":material/hourglass_top: Computing {escape.markdown(standing.message or 'the first epoch')}")
-    known = st.session_state.get("maps_known", ("", 0))
+    known_maps = st.session_state.get("maps_known", ("", 0))
     count = (f"{run.id} {method}", len(projection.stored_epochs(run, method)))
     st.session_state["maps_known"] = count
-    if known[0] == count[0] and known != count:
+    if known_maps[0] == count[0] and known_maps != count:
         st.rerun()  # one more epoch on the slider, or the one that was waited for
 
 
@@ -252,22 +252,22 @@ def _show_neighbours(run: Run, epoch: int, table: pd.DataFrame, row: pd.Series) 
     """The images whose features at this epoch point most in the same direction; one of them can be opened."""
     st.markdown(f"**Nearest neighbours** of image {int(row['image'])} :small[:gray[among the features of this epoch]]")
     try:
-        found = points.neighbours(run, epoch, int(row["image"]), _NEIGHBOURS)
+        neighbours = points.neighbours(run, epoch, int(row["image"]), _NEIGHBOURS)
     except UserError as error:
         st.caption(escape.markdown(f"{error}."))
         return
-    if found is None:
+    if neighbours is None:
         st.caption("The features of this epoch are not stored.")
         return
     names = points.partition(run).split.class_names
-    near = table.set_index("image").loc[found.images]
+    near = table.set_index("image").loc[neighbours.images]
     tiles = []
     for image, distance, truth, predicted in zip(
-        found.images.tolist(), found.distances, near["truth"], near["predicted"], strict=True
+        neighbours.images.tolist(), neighbours.distances, near["truth"], near["predicted"], strict=True
     ):
         own = names[predicted] if predicted >= 0 else "none"
-        known = names[truth] if truth >= 0 else "unknown"
-        alt = f"Image {image}, distance {distance:.2f}, predicted {own}, true class {known}"
+        class_name = names[truth] if truth >= 0 else "unknown"
+        alt = f"Image {image}, distance {distance:.2f}, predicted {own}, true class {class_name}"
         tiles.append(Tile(image, f"{distance:.2f}\n{own}", alt, bool(predicted != row["predicted"])))
     pictures = selection.pictures(run)
     done = gallery.sheet(tiles, pictures, "neighbours", "neighbours", "Nearest neighbours", choosable=False)
@@ -279,8 +279,10 @@ def _show_neighbours(run: Run, epoch: int, table: pd.DataFrame, row: pd.Series) 
 
 def _about_neighbours(near: pd.DataFrame, row: pd.Series) -> str:
     """How many of them are taken for the same, and how many are the same. near: rows of `points.table`."""
-    said = f"{int((near['predicted'] == row['predicted']).sum())} of {len(near)} have the same prediction"
-    known = near["truth"] >= 0
-    if row["truth"] >= 0 and known.any():
-        said += f", {int((near['truth'] == row['truth'])[known].sum())} of {int(known.sum())} the same true class"
-    return f"{said}. Below each picture: cosine distance of the features, and prediction."
+    sentence = f"{int((near['predicted'] == row['predicted']).sum())} of {len(near)} have the same prediction"
+    is_known = near["truth"] >= 0
+    if row["truth"] >= 0 and is_known.any():
+        sentence += (
+            f", {int((near['truth'] == row['truth'])[is_known].sum())} of {int(is_known.sum())} the same true class"
+        )
+    return f"{sentence}. Below each picture: cosine distance of the features, and prediction."

@@ -33,19 +33,19 @@ def token(run: Run) -> str:
     return f"{run.id} {st.session_state.get(_CLEARED, 0)}"
 
 
-def choose(wanted: Conditions) -> None:
+def choose(conditions: Conditions) -> None:
     """Choose images by conditions; a lasso that was drawn before is forgotten."""
     _clear()
-    filters.keep_conditions(wanted)
+    filters.keep_conditions(conditions)
 
 
 def fitting(run: Run, epoch: int, table: pd.DataFrame) -> np.ndarray | None:
     """Ids of the images that fit the conditions, which may be none; None where there are no conditions."""
-    wanted = filters.asked()
-    if not wanted:
+    conditions = filters.asked()
+    if not conditions:
         return None
     try:
-        return filters.matching(run, epoch, table, wanted)
+        return filters.matching(run, epoch, table, conditions)
     except UserError as error:
         st.session_state[_ERROR] = str(error)
         return np.array([], np.int64)
@@ -62,11 +62,11 @@ def show_selection(run: Run, epoch: int, table: pd.DataFrame, chosen: np.ndarray
         return
     names, images = points.partition(run).split.class_names, pictures(run)
     _show_head(run, epoch, rows, names, images)
-    found = _counts(rows, names)
+    class_counts = _counts(rows, names)
     left, right = st.columns([3, 5], gap="medium")
     with left:
         alt = "Selected images by true class and by predicted class"
-        data_table.show_data_table(_columns(found, len(rows)), found.index, alt, most=_ROWS)
+        data_table.show_data_table(_columns(class_counts, len(rows)), class_counts.index, alt, most=_ROWS)
     with right:
         _show_gallery(run, rows, names)
 
@@ -106,8 +106,8 @@ def _show_head(run: Run, epoch: int, rows: pd.DataFrame, names: tuple[str, ...],
                 _ask_place(run, epoch, rows["image"].tolist())
             st.button("Clear", key="lasso_clear", icon=":material/close:", on_click=_clear)
     st.caption(summary(rows, points.partition(run).split.classes.seen))
-    if made := st.session_state.get("lasso_made"):
-        where, at, cluster, called = made
+    if lasso_time := st.session_state.get("lasso_made"):
+        where, at, cluster, called = lasso_time
         if (where, at) == (run.id, epoch):
             query = {"run": run.id, "epoch": str(epoch), "cluster": str(cluster)}
             words = escape.markdown(f"They are in {called} now. Open it")
@@ -119,13 +119,13 @@ def summary(rows: pd.DataFrame, seen: int) -> str:
     truth = rows["truth"]
     groups = {"seen": int(((truth >= 0) & (truth < seen)).sum()), "novel": int((truth >= seen).sum())}
     groups["of unknown class"] = int((truth < 0).sum())
-    said = [", ".join(f"{count:,} {word}" for word, count in groups.items() if count)]
-    known = int((truth >= 0).sum())
-    if known:
-        said.append(f"{100 * rows['right'][truth >= 0].mean():.0f} % predicted correctly")
-    said.append(f"{int((rows['predicted'].between(0, seen - 1)).sum()):,} predicted as seen classes")
-    said.append(f"mean confidence {100 * rows['confidence'].mean():.0f} %")
-    return " · ".join(said)
+    sentences = [", ".join(f"{count:,} {word}" for word, count in groups.items() if count)]
+    num_known = int((truth >= 0).sum())
+    if num_known:
+        sentences.append(f"{100 * rows['right'][truth >= 0].mean():.0f} % predicted correctly")
+    sentences.append(f"{int((rows['predicted'].between(0, seen - 1)).sum()):,} predicted as seen classes")
+    sentences.append(f"mean confidence {100 * rows['confidence'].mean():.0f} %")
+    return " · ".join(sentences)
 
 
 def _counts(rows: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
@@ -135,20 +135,20 @@ def _counts(rows: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
     order = np.argsort(-classes.max(axis=1).to_numpy(), kind="stable")
     classes = classes.iloc[order]
     words = [names[class_id] if class_id >= 0 else "unknown or none" for class_id in classes.index]
-    found = classes.assign(Class=words)[["Class", "True", "Predicted"]].reset_index(drop=True)
+    counts = classes.assign(Class=words)[["Class", "True", "Predicted"]].reset_index(drop=True)
     if (rows["truth"] >= 0).any():
-        return found
-    return found[found["Predicted"] > 0].drop(columns="True").reset_index(drop=True)
+        return counts
+    return counts[counts["Predicted"] > 0].drop(columns="True").reset_index(drop=True)
 
 
-def _columns(found: pd.DataFrame, total: int) -> list[Column]:
-    """found: of `_counts`; total: how many images are selected."""
+def _columns(class_counts: pd.DataFrame, total: int) -> list[Column]:
+    """class_counts: of `_counts`; total: how many images are selected."""
     bar = {"width": 95, "min_value": 0, "max_value": total, "format": "%d"}
-    columns = [Column("Class", found["Class"], "text", width=80)]
-    if "True" in found:
-        columns.append(Column("True", found["True"], "bar", help="Selected images of this true class", **bar))
-    about = "Selected images with this prediction"
-    return [*columns, Column("Predicted", found["Predicted"], "bar", help=about, **bar)]
+    columns = [Column("Class", class_counts["Class"], "text", width=80)]
+    if "True" in class_counts:
+        columns.append(Column("True", class_counts["True"], "bar", help="Selected images of this true class", **bar))
+    help_text = "Selected images with this prediction"
+    return [*columns, Column("Predicted", class_counts["Predicted"], "bar", help=help_text, **bar)]
 
 
 def _show_gallery(run: Run, rows: pd.DataFrame, names: tuple[str, ...]) -> None:
@@ -180,10 +180,10 @@ def _clear() -> None:
 def _ask_place(run: Run, epoch: int, images: list[int]) -> None:
     """A field that puts the images in a cluster: one that is there, or a new one of the name that is typed."""
     try:
-        here = predictions.view(run, epoch)
+        view = predictions.view(run, epoch)
     except UserError:
         return  # said once one is put in, by the button beside
-    clusters = {int(cluster): here.title(cluster) for cluster in here.ids}
+    clusters = {int(cluster): view.title(cluster) for cluster in view.ids}
     key = f"lasso_place {len(naming.read_entries(run))} {len(images)} {images[0]}"
     st.selectbox(
         "Move to",
@@ -206,23 +206,23 @@ def _split(run: Run, epoch: int, images: list[int], into: int | str | None = Non
     none counts as confirmed.
     """
     try:
-        here = predictions.view(run, epoch)
-        cluster = _cluster_called(here, into) if isinstance(into, str) else into
-        new = here.said.next_id(int(max(here.ids.max(), here.network.predicted.max())) + 1)
+        view = predictions.view(run, epoch)
+        cluster = _cluster_called(view, into) if isinstance(into, str) else into
+        new = view.said.next_id(int(max(view.ids.max(), view.network.predicted.max())) + 1)
         steps: list[dict] = [{"do": "split", "images": images, "new": new}]
         if cluster is not None:
             steps.append({"do": "merge", "id": new, "into": cluster})
         elif isinstance(into, str):
             steps.append({"do": "name", "id": new, "name": naming.clean_name(into)})
-        naming.record(run, epoch, steps, labels.digest(here.network.predicted))
+        naming.record(run, epoch, steps, labels.digest(view.network.predicted))
     except (UserError, OSError) as error:
         st.session_state[_ERROR] = str(error)
         return
-    called = f"cluster {new}" if into is None else into if isinstance(into, str) else here.name(into)
+    called = f"cluster {new}" if into is None else into if isinstance(into, str) else view.name(into)
     st.session_state["lasso_made"] = (run.id, epoch, new if cluster is None else cluster, called)
 
 
-def _cluster_called(here: predictions.View, name: str) -> int | None:
+def _cluster_called(view: predictions.View, name: str) -> int | None:
     """The cluster that has this name already; None for a new name."""
-    wanted = naming.clean_name(name).casefold()
-    return next((int(cluster) for cluster in here.ids if here.name(cluster).casefold() == wanted), None)
+    wanted_name = naming.clean_name(name).casefold()
+    return next((int(cluster) for cluster in view.ids if view.name(cluster).casefold() == wanted_name), None)

@@ -36,22 +36,22 @@ def main() -> None:
     """The whole page; it refreshes itself while something runs or waits."""
     page_head.show_title("Queue", offers_runs=False)
     try:
-        found = _look()
+        snapshot = _look()
     except UserError as error:  # LPS_CPU_SLOTS is no number
         st.error(escape.markdown(str(error)), icon=":material/block:")
         return
-    live_part.follow(_look, _is_moving, _show, _TICK_S, found)
+    live_part.follow(_look, _is_moving, _show, _TICK_S, snapshot)
 
 
-def _show(found: QueueSnapshot) -> None:
+def _show(snapshot: QueueSnapshot) -> None:
     """Everything below the title."""
     now = time.time()
-    _show_head(found, now)
+    _show_head(snapshot, now)
     error_toasts.show_errors("queue", ":material/block:")
-    _show_devices(found, now)
-    _show_jobs(found)
-    _show_waiting(found, now)
-    _show_broken(found)
+    _show_devices(snapshot, now)
+    _show_jobs(snapshot)
+    _show_waiting(snapshot, now)
+    _show_broken(snapshot)
     _show_notifications()
 
 
@@ -64,8 +64,8 @@ def _show_notifications() -> None:
     )
 
 
-def _is_moving(found: QueueSnapshot) -> bool:
-    return bool(found.going or found.waiting or found.working)
+def _is_moving(snapshot: QueueSnapshot) -> bool:
+    return bool(snapshot.going or snapshot.waiting or snapshot.working)
 
 
 def _look() -> QueueSnapshot:
@@ -75,42 +75,42 @@ def _look() -> QueueSnapshot:
 # ---------------------------------------------------------------------------------------------------- head
 
 
-def _show_head(found: QueueSnapshot, now: float) -> None:
+def _show_head(snapshot: QueueSnapshot, now: float) -> None:
     """How many runs there are, when they will be done, and the button that pauses the queue."""
-    if found.switch.problem:
-        st.warning(escape.markdown(found.switch.problem), icon=":material/broken_image:")
+    if snapshot.switch.problem:
+        st.warning(escape.markdown(snapshot.switch.problem), icon=":material/broken_image:")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(escape.markdown(_summary(found, now)), width="stretch")
-        _show_switch(found)
-    if found.still:
-        words = escape.markdown(found.still)
+        st.markdown(escape.markdown(_summary(snapshot, now)), width="stretch")
+        _show_switch(snapshot)
+    if snapshot.still:
+        words = escape.markdown(snapshot.still)
         st.warning(f"{capitalized(words)}.", icon=":material/hourglass_disabled:")
-    if found.switch.paused:
-        since = f" since {overview.clock(found.switch.since, now)}" if found.switch.since else ""
+    if snapshot.switch.paused:
+        since = f" since {overview.clock(snapshot.switch.since, now)}" if snapshot.switch.since else ""
         words = f"The queue is paused{since}: running runs continue, waiting runs do not start."
         st.info(words, icon=":material/pause_circle:")
-    if not _is_moving(found):
+    if not _is_moving(snapshot):
         st.info("No runs are running or waiting.", icon=":material/event_available:")
         with st.container(horizontal=True):
             st.page_link("pages/launch.py", label="Launch a run", icon=":material/rocket_launch:")
             st.page_link("pages/sweeps.py", label="Set up a sweep", icon=":material/dynamic_feed:")
 
 
-def _summary(found: QueueSnapshot, now: float) -> str:
+def _summary(snapshot: QueueSnapshot, now: float) -> str:
     """ "2 running, 5 waiting (1 held); done at about 14:05 (in about 20 min)." """
-    if not _is_moving(found):
+    if not _is_moving(snapshot):
         return ""
-    held = f" ({found.held} held)" if found.held else ""
-    words = f"{len(found.going)} running, {len(found.waiting)} waiting{held}"
-    if found.working:
-        words += f", {counted(len(found.working), 'background job')}"
-    end = overview.end_in_words(found, now)
+    held_words = f" ({snapshot.held} held)" if snapshot.held else ""
+    words = f"{len(snapshot.going)} running, {len(snapshot.waiting)} waiting{held_words}"
+    if snapshot.working:
+        words += f", {counted(len(snapshot.working), 'background job')}"
+    end = overview.end_in_words(snapshot, now)
     return f"{words}; {end}." if end else f"{words}."
 
 
-def _show_switch(found: QueueSnapshot) -> None:
-    pause = not found.switch.paused
-    if pause and not (found.waiting or found.going):
+def _show_switch(snapshot: QueueSnapshot) -> None:
+    pause = not snapshot.switch.paused
+    if pause and not (snapshot.waiting or snapshot.going):
         return
     if pause:
         label, icon, kind = "Pause the queue", ":material/pause:", "secondary"
@@ -124,10 +124,10 @@ def _show_switch(found: QueueSnapshot) -> None:
 # ---------------------------------------------------------------------------------------------------- devices
 
 
-def _show_devices(found: QueueSnapshot, now: float) -> None:
+def _show_devices(snapshot: QueueSnapshot, now: float) -> None:
     """One box per device: how busy it is, and its slots with the runs on them."""
     gpus, on_gpus, share = _asked_devices()
-    names = list(found.slots)
+    names = list(snapshot.slots)
     gpu_names = {f"cuda-{gpu.index}" for gpu in gpus}
     labels = {device.index: device.label for device in devices.list_devices() if device.name != "cpu"}
     with st.grid(min(2, 1 + len(gpus)), min_column_width=300):
@@ -136,15 +136,15 @@ def _show_devices(found: QueueSnapshot, now: float) -> None:
             st.markdown(f"**CPU** :gray[{counted(machine.cores, 'core')}]")
             _show_bar("Processor", share, "" if machine.load is None else f"load {machine.load:.1f}")
             _show_memory(machine.memory_used, machine.memory_total)
-            _show_slots(found, [name for name in names if name not in gpu_names], on_gpus, now)
-            _show_cpu_slots(found)
+            _show_slots(snapshot, [name for name in names if name not in gpu_names], on_gpus, now)
+            _show_cpu_slots(snapshot)
         for gpu in gpus:
             with st.container(border=True):
                 st.markdown(f"**GPU {gpu.index}** :gray[{escape.markdown(labels.get(gpu.index, ''))}]")
                 _show_bar("Processor", gpu.busy, "")
                 _show_memory(gpu.memory_used, gpu.memory_total)
-                _show_slots(found, [name for name in names if name == f"cuda-{gpu.index}"], on_gpus, now)
-    _show_elsewhere([item for item in found.going if not set(item.slots) & set(names)], now)
+                _show_slots(snapshot, [name for name in names if name == f"cuda-{gpu.index}"], on_gpus, now)
+    _show_elsewhere([item for item in snapshot.going if not set(item.slots) & set(names)], now)
 
 
 @st.cache_resource(ttl=_DRIVER_S, max_entries=1, show_spinner=False)
@@ -171,7 +171,7 @@ def _meter() -> _Meter:
     return _Meter()
 
 
-def _show_cpu_slots(found: QueueSnapshot) -> None:
+def _show_cpu_slots(snapshot: QueueSnapshot) -> None:
     """How many runs the processor takes at a time, with a field that changes it."""
     root = select.runs_root()
     number = run_slots.cpu_slots(root)
@@ -183,7 +183,7 @@ def _show_cpu_slots(found: QueueSnapshot) -> None:
         st.caption(words, width="content")
         with st.popover("Change", icon=":material/tune:", type="tertiary"):
             new = st.number_input("Runs at a time", 1, queue.MOST_CPU_SLOTS, number, 1, key="queue_slots")
-            st.caption(f"{overview.suggestion_in_words(found)} Running runs are not stopped.")
+            st.caption(f"{overview.suggestion_in_words(snapshot)} Running runs are not stopped.")
             acts = [lambda: queue.set_cpu_slots(root, int(new))]
             st.button("Set", key="queue_slots_set", type="primary", on_click=_try, args=(acts,))
 
@@ -204,21 +204,21 @@ def _show_bar(name: str, share: float | None, more: str) -> None:
         st.progress(min(1.0, max(0.0, share)), text=f":small[{words}]")
 
 
-def _show_slots(found: QueueSnapshot, names: Sequence[str], on_gpus: dict[int, int], now: float) -> None:
-    is_starting = any(not item.slots for item in found.going)
+def _show_slots(snapshot: QueueSnapshot, names: Sequence[str], on_gpus: dict[int, int], now: float) -> None:
+    is_starting = any(not item.slots for item in snapshot.going)
     for name in names:
-        item = found.on(name)
+        item = snapshot.on(name)
         if item is not None:
             _show_going(item, now, name, on_gpus)
-        elif found.slots[name]:
+        elif snapshot.slots[name]:
             words = "a run is starting" if is_starting else "in use by a run that was removed"
             st.caption(f"{name} · {words}")
         else:
             st.caption(f"{name} · free")
 
 
-def _show_going(item: RunningJob, now: float, place: str, on_gpus: dict[int, int]) -> None:
-    words = [place]
+def _show_going(item: RunningJob, now: float, place_words: str, on_gpus: dict[int, int]) -> None:
+    words = [place_words]
     if item.state.name != "running":
         words.append(theme.BADGES.get(item.state.name, ("Unknown",))[0].lower())
     if item.since:
@@ -251,32 +251,34 @@ def _show_elsewhere(items: Sequence[RunningJob], now: float) -> None:
 # ---------------------------------------------------------------------------------------------------- background jobs
 
 
-def _show_jobs(found: QueueSnapshot) -> None:
+def _show_jobs(snapshot: QueueSnapshot) -> None:
     """Class counts and data checks: how far each is, with the button that ends it, or its outcome."""
-    if not found.jobs:
+    if not snapshot.jobs:
         return
     with st.container(border=True):
         st.markdown("**Background jobs** :gray[need no slot and run at low priority]")
-        for job in found.jobs[:_MOST_JOBS]:
+        for job in snapshot.jobs[:_MOST_JOBS]:
             background_work.show_work(job)
 
 
 # ---------------------------------------------------------------------------------------------------- waiting
 
 
-def _show_waiting(found: QueueSnapshot, now: float) -> None:
+def _show_waiting(snapshot: QueueSnapshot, now: float) -> None:
     """The table of the waiting runs, and the actions on its selected rows."""
-    if not found.going and not found.waiting:
+    if not snapshot.going and not snapshot.waiting:
         return  # the head says so
     st.subheader("Waiting", anchor=False)
-    if not found.waiting:
+    if not snapshot.waiting:
         st.caption("No run is waiting for a slot.")
         return
-    ids = [item.run.id for item in found.waiting]
-    kept = set(st.session_state.get("queue_chosen", []))
+    ids = [item.run.id for item in snapshot.waiting]
+    chosen_ids = set(st.session_state.get("queue_chosen", []))
     alt = "The waiting runs in their order of start"
-    places = data_table.tick_rows(_columns(now), list(enumerate(found.waiting, 1)), "queue", ids, kept, _ROWS, alt)
-    chosen = [found.waiting[place] for place in places]
+    places = data_table.tick_rows(
+        _columns(now), list(enumerate(snapshot.waiting, 1)), "queue", ids, chosen_ids, _ROWS, alt
+    )
+    chosen = [snapshot.waiting[position] for position in places]
     st.session_state["queue_chosen"] = [item.run.id for item in chosen]
     _show_actions(chosen, now)
 
@@ -321,8 +323,8 @@ def _retries(item: QueuedJob) -> str:
     return f"{item.wish.retried} of {item.wish.retries}" if item.wish.retries else ""
 
 
-def _id_part(run: Run, place: int) -> str:
-    return run.id.split("-")[place] if RUN_ID.fullmatch(run.id) else ""
+def _id_part(run: Run, part_index: int) -> str:
+    return run.id.split("-")[part_index] if RUN_ID.fullmatch(run.id) else ""
 
 
 def _submitted(seconds: float) -> datetime | None:
@@ -376,17 +378,17 @@ def _try(acts: Sequence[Callable[[], object]]) -> None:
 # ---------------------------------------------------------------------------------------------------- interrupted
 
 
-def _show_broken(found: QueueSnapshot) -> None:
+def _show_broken(snapshot: QueueSnapshot) -> None:
     """Interrupted runs, whose processes vanished; a retry continues from the last checkpoint."""
-    if not found.broken:
+    if not snapshot.broken:
         return
-    with st.expander(f"Interrupted ({len(found.broken)})", icon=":material/bolt:"):
-        for run in found.broken[:_MOST_BROKEN]:
+    with st.expander(f"Interrupted ({len(snapshot.broken)})", icon=":material/bolt:"):
+        for run in snapshot.broken[:_MOST_BROKEN]:
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 state = run.state()
                 theme.badge(state.name)
                 words = f"{escape.markdown(titles.label(run))} :gray[{escape.markdown(state.reason)}]"
                 st.markdown(words, width="stretch")
                 _button("Retry", f"queue_retry_{run.id}", ":material/replay:", None, [run], launcher.resume)
-        if len(found.broken) > _MOST_BROKEN:
-            st.caption(f"and {len(found.broken) - _MOST_BROKEN} more, on the page Runs")
+        if len(snapshot.broken) > _MOST_BROKEN:
+            st.caption(f"and {len(snapshot.broken) - _MOST_BROKEN} more, on the page Runs")

@@ -76,13 +76,13 @@ def _show_account(run: Run, epoch: int) -> None:
 def _offer_splits(run: Run, epoch: int, where: dict[str, str]) -> None:
     """Clusters that look mixed, the largest first: one split decides about more pictures than many answers do."""
     with suppress(UserError):  # the deck says so
-        here = predictions.view(run, epoch)
-        mixed = sorted((c for c in here.clusters if "mixed" in c.flags), key=lambda cluster: -cluster.size)
+        view = predictions.view(run, epoch)
+        mixed = sorted((c for c in view.clusters if "mixed" in c.flags), key=lambda cluster: -cluster.size)
         if not mixed:
             return
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption("These clusters look mixed. You can split them into two or three:", width="content")
             for cluster in mixed[:_MOST_MIXED]:
-                label = escape.markdown(f"{here.name(cluster.id)}, {counted(cluster.size, 'picture')}")
+                label = escape.markdown(f"{view.name(cluster.id)}, {counted(cluster.size, 'picture')}")
                 address = where | {"cluster": str(cluster.id)}
                 st.page_link("pages/clusters.py", label=label, icon=":material/call_split:", query_params=address)

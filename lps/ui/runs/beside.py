@@ -12,47 +12,49 @@ from lps.ui.shared.data_table import Column
 
 def show_side_by_side(first: RunRow, second: RunRow) -> None:
     """Everything in which the two differ; what is the same is counted, and shown where asked for."""
-    found = beside(first.run, second.run)
+    side_by_side = beside(first.run, second.run)
     names = (titles.label(first.run), titles.label(second.run))
     with st.container(border=True, key="beside"):
         st.markdown(f"**{escape.markdown(names[0])}** beside **{escape.markdown(names[1])}**")
         is_all = st.toggle("Show equal settings too", key="beside_all")
-        _show_sections(found, names, is_all)
-        _show_numbers(found, names)
+        _show_sections(side_by_side, names, is_all)
+        _show_numbers(side_by_side, names)
         take_away.show_command(cli_args.command("diff", *(titles.short_id(entry.run.id) for entry in (first, second))))
 
 
-def _show_sections(found: SideBySide, names: tuple[str, str], is_all: bool) -> None:
+def _show_sections(side_by_side: SideBySide, names: tuple[str, str], is_all: bool) -> None:
     rows = []
-    for title, all_rows in found.sections.items():
+    for title, all_rows in side_by_side.sections.items():
         told = [row for row in all_rows if is_all or not row.same]
         rows += [(title, row.what, row.first, row.second, not row.same) for row in told]
-    same = sum(row.same for all_rows in found.sections.values() for row in all_rows)
+    same = sum(row.same for all_rows in side_by_side.sections.values() for row in all_rows)
     if not rows:
         st.caption(f"All {same} settings and facts are equal.")
         return
     columns = [
         Column("Of", lambda row: row[0], "text", width=110),
         Column("Setting or fact", lambda row: row[1], "text", pinned=True),
-        *(Column(head, lambda row, place=place: row[place]) for place, head in enumerate(_heads(names), 2)),
+        *(Column(head, lambda row, index=index: row[index]) for index, head in enumerate(_heads(names), 2)),
         Column("Differs", lambda row: row[4], hidden=not is_all),
     ]
     data_table.show_data_table(
         columns, rows, "Settings, program, hardware, data and split of both runs", most=len(rows)
     )
-    silent = [title for title, all_rows in found.sections.items() if all_rows and all(row.same for row in all_rows)]
+    silent = [
+        title for title, all_rows in side_by_side.sections.items() if all_rows and all(row.same for row in all_rows)
+    ]
     st.caption(f"{same} are equal" + (f"; no differences under {', '.join(silent)}" if silent else "") + ".")
 
 
-def _show_numbers(found: SideBySide, names: tuple[str, str]) -> None:
+def _show_numbers(side_by_side: SideBySide, names: tuple[str, str]) -> None:
     tabs = st.tabs(["Newest epoch", "Best epoch"])
-    for tab, numbers in zip(tabs, (found.last, found.best)):
+    for tab, numbers in zip(tabs, (side_by_side.last, side_by_side.best)):
         if not numbers:
             tab.caption("Neither run has an evaluated epoch.")
             continue
         with tab:
             data_table.show_data_table(_number_columns(names), numbers, "The measurements of both runs")
-        first, second = (f"{escape.markdown(name)}: {about}" for name, about in zip(names, found.about))
+        first, second = (f"{escape.markdown(name)}: {about}" for name, about in zip(names, side_by_side.about))
         tab.caption(f"{first}. {second}. Accuracies, NMI and ARI in percent.")
 
 
@@ -68,4 +70,4 @@ def _number_columns(names: tuple[str, str]) -> list[Column]:
 
 def _heads(names: tuple[str, str]) -> list[str]:
     """The labels hold the end of the id, so they differ."""
-    return [name if name != names[0] or place == 0 else f"{name} " for place, name in enumerate(names)]
+    return [name if name != names[0] or index == 0 else f"{name} " for index, name in enumerate(names)]

@@ -57,20 +57,20 @@ def _remarks(entry: RunRow) -> list[str]:
 
 def _costs(entry: RunRow) -> list[tuple[str, str, str]]:
     """(name, value in words, what it is) of memory and speed, as far as the run has measured them."""
-    found = []
+    costs_found = []
     for name, (label, form, meaning) in _COSTS.items():
         value = entry.measured.recent.number(name)
         if value is not None and (value or name != "memory/device_gb"):  # a run on the CPU has no GPU memory
-            found.append((label, form.format(value), meaning))
-    return found
+            costs_found.append((label, form.format(value), meaning))
+    return costs_found
 
 
 def _show_costs(entry: RunRow) -> None:
     """Memory and speed in one line of numbers; the moment of the newest record."""
-    found = _costs(entry)
-    if not found:
+    costs_found = _costs(entry)
+    if not costs_found:
         st.caption("No epoch is complete yet." if entry.state.is_alive else "The run recorded no epoch.")
         return
     with st.container(horizontal=True, gap="large"):
-        for label, words, meaning in found:
+        for label, words, meaning in costs_found:
             st.metric(label, words, help=meaning, width="content")

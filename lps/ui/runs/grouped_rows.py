@@ -42,10 +42,10 @@ class GroupedRow:
         return ((_OPEN if self.is_open else _CLOSED) + called(self.group, by)).ljust(_FILL, "\u2003")
 
 
-def rows_of(found: Sequence[RunGroup], opened: Collection[str]) -> list[GroupedRow]:
+def rows_of(run_groups: Sequence[RunGroup], opened: Collection[str]) -> list[GroupedRow]:
     """From top to bottom. opened: ids of the groups whose runs are shown."""
     rows = []
-    for one in found:
+    for one in run_groups:
         rows.append(GroupedRow(one, is_open=one.id in opened))
         rows += [GroupedRow(one, entry) for entry in one.members if one.id in opened]
     return rows
@@ -55,8 +55,8 @@ def called(one: RunGroup, by: Sequence[Name]) -> str:
     """What its runs have in common, in a line: texts speak for themselves, numbers need to be told what they are of."""
     words = []
     for name, value in zip(by, one.values):
-        told = titles.method_title(value) if name.key == "method" else value
-        words.append(told if name.kind == "text" and told != "–" else f"{table.head(name)} {told}")
+        value_words = titles.method_title(value) if name.key == "method" else value
+        words.append(value_words if name.kind == "text" and value_words != "–" else f"{table.head(name)} {value_words}")
     return " · ".join(words)
 
 
@@ -68,18 +68,18 @@ def chosen_after(drawn: Sequence[tuple[str, frozenset[str]]], before: set[str], 
 
     drawn: id and runs of every row; before, now: ids of the rows that were and are ticked; chosen: the runs before.
     """
-    found = set(chosen)
+    chosen_runs = set(chosen)
     for row, runs in drawn:
         if row in now - before:
-            found |= runs
+            chosen_runs |= runs
         elif row in before - now:
-            found -= runs
-    return found
+            chosen_runs -= runs
+    return chosen_runs
 
 
 def ticked(rows: Sequence[GroupedRow], chosen: set[str]) -> list[int]:
     """The places of rows all of whose runs are chosen."""
-    return [place for place, row in enumerate(rows) if row.runs <= chosen]
+    return [index for index, row in enumerate(rows) if row.runs <= chosen]
 
 
 # ---------------------------------------------------------------------------------------------------- cells
@@ -89,29 +89,29 @@ def columns(
     rows: Sequence[GroupedRow],
     by: Sequence[Name],
     shown: Sequence[Name],
-    held: RunGroup | None,
+    baseline: RunGroup | None,
     against: RunRow | None,
     entries: Sequence[RunRow],
 ) -> list[Column]:
-    """The columns after the names; differences from the group `held` and from the run `against` follow the numbers."""
+    """Return the columns after the names; differences from group `baseline` and run `against` follow the numbers."""
     all_over = all(row.group.finished == len(row.group.members) for row in rows)
-    found = [
+    column_list = [
         Column("n", [None if row.entry else len(row.group.members) for row in rows], "number", 48, "Runs"),
         Column("Finished", [None if row.entry else row.group.finished for row in rows], "number", 70, hidden=all_over),
     ]
     for name in shown:
         head, number = table.head(name), {"kind": "number", "format": "%.1f" if name.kind == "percent" else "%.4g"}
         if not name.is_measured:
-            found.append(table.column(name, entries, [_said(row, name) for row in rows], False))
+            column_list.append(table.column(name, entries, [_said(row, name) for row in rows], False))
             continue
         about, groups = f"{name.key} at the newest epoch", [row.group.mean_and_std(name) for row in rows]
         means = [table.values([row.entry], name)[0] if row.entry else mean for row, (mean, _) in zip(rows, groups)]
         spreads = [None if row.entry else spread for row, (_, spread) in zip(rows, groups)]
-        found.append(Column(head, means, width=80, help=f"{about}; for a group, the mean of its runs", **number))
-        found.append(Column(f"± {head}", spreads, width=70, help=f"Standard deviation of {about}", **number))
-        if name.kind == "percent" and (held or against):
-            found.append(Column(f"Δ {head}", _differences(rows, name, by, held, against)))
-    return found
+        column_list.append(Column(head, means, width=80, help=f"{about}; for a group, the mean of its runs", **number))
+        column_list.append(Column(f"± {head}", spreads, width=70, help=f"Standard deviation of {about}", **number))
+        if name.kind == "percent" and (baseline or against):
+            column_list.append(Column(f"Δ {head}", _differences(rows, name, by, baseline, against)))
+    return column_list
 
 
 def _said(row: GroupedRow, name: Name) -> object:
@@ -125,20 +125,20 @@ def _said(row: GroupedRow, name: Name) -> object:
 
 
 def _differences(
-    rows: Sequence[GroupedRow], name: Name, by: Sequence[Name], held: RunGroup | None, against: RunRow | None
+    rows: Sequence[GroupedRow], name: Name, by: Sequence[Name], baseline: RunGroup | None, against: RunRow | None
 ) -> list[str | None]:
     groups = [row.group for row in rows if not row.entry]
-    between = grouping.compare_to_baseline(groups, held, name, by) if held else {}
-    words = {one.id: _in_words(between, place) for place, one in enumerate(groups)} if held else {}
+    between = grouping.compare_to_baseline(groups, baseline, name, by) if baseline else {}
+    words = {one.id: _in_words(between, index) for index, one in enumerate(groups)} if baseline else {}
     return [_points(row.entry, against, name) if row.entry else words.get(row.group.id) for row in rows]
 
 
-def _in_words(between: dict[int, Difference | None], place: int) -> str:
-    if place not in between:
+def _in_words(between: dict[int, Difference | None], index: int) -> str:
+    if index not in between:
         return "the baseline"
-    difference = between[place]
-    said = differences.verdict(difference)
-    return f"{differences.cell(difference)} {said}" if difference else said
+    difference = between[index]
+    verdict_words = differences.verdict(difference)
+    return f"{differences.cell(difference)} {verdict_words}" if difference else verdict_words
 
 
 def _points(entry: RunRow, against: RunRow | None, name: Name) -> str | None:

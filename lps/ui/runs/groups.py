@@ -26,20 +26,20 @@ _WORDS = HEADS | {EVERYTHING: "All settings but the seed", "tag": "Tag"}
 
 def pick(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name]:
     """A menu of what runs can be put together by; the address has the choice."""
-    asked = [key for key in st.query_params.get_all("by") if key == EVERYTHING or columns.known([key], vocabulary)]
-    offered = dict.fromkeys([*asked, *_FIRST, *columns.varying(entries), *vocabulary.settings])
+    requested = [key for key in st.query_params.get_all("by") if key == EVERYTHING or columns.known([key], vocabulary)]
+    offered = dict.fromkeys([*requested, *_FIRST, *columns.varying(entries), *vocabulary.settings])
     with st.popover("Group", icon=":material/workspaces:", type="tertiary"):
         url_fields.draw_field(
             st.multiselect,
             "grouped_by",
-            asked,
+            requested,
             lambda keys: url_fields.put("by", keys, "group", "held", "open"),
             "Group runs by",
             list(offered),
             format_func=lambda key: _WORDS.get(key, key),
             placeholder="No groups",
         )
-    return grouping.names_of(asked, entries)
+    return grouping.names_of(requested, entries)
 
 
 def show_groups(
@@ -49,26 +49,26 @@ def show_groups(
 
     against: the run that the runs' accuracies are held against.
     """
-    found = grouping.group_runs(entries, by)
-    told = [name for name in shown if name not in by or name.key == "tag"]
-    if not any(name.is_measured for name in told):
-        told += columns.known(columns.NUMBERS, Vocabulary(entries))
-    held = next((one for one in found if one.id == st.query_params.get("held")), None)
-    rows = grouped_rows.rows_of(found, st.query_params.get_all("open"))
-    key = _key(found)
-    chosen = _chosen(key, found)
+    run_groups = grouping.group_runs(entries, by)
+    shown_names = [name for name in shown if name not in by or name.key == "tag"]
+    if not any(name.is_measured for name in shown_names):
+        shown_names += columns.known(columns.NUMBERS, Vocabulary(entries))
+    baseline = next((one for one in run_groups if one.id == st.query_params.get("held")), None)
+    rows = grouped_rows.rows_of(run_groups, st.query_params.get_all("open"))
+    key = _key(run_groups)
+    chosen = _chosen(key, run_groups)
     places = grouped_rows.ticked(rows, chosen)
-    columns_shown = grouped_rows.columns(rows, by, told, held, against, entries)
+    columns_shown = grouped_rows.columns(rows, by, shown_names, baseline, against, entries)
     _draw(key, rows, places, [_label_column(key, rows, by), *columns_shown])
-    whole = [one for one in found if GroupedRow(one).runs <= chosen]
+    whole = [one for one in run_groups if GroupedRow(one).runs <= chosen]
     _remember_choice(key, rows, places, chosen, whole)
-    _show_standing(found, whole, held, by)
+    _show_standing(run_groups, whole, baseline, by)
     return [entry for entry in entries if entry.run.id in chosen]
 
 
-def _key(found: Sequence[RunGroup]) -> str:
+def _key(run_groups: Sequence[RunGroup]) -> str:
     """One as long as runs and groups are the same, so that the table stays where it is while groups open and close."""
-    inside = [f"{one.id} {entry.run.id}" for one in found for entry in one.members]
+    inside = [f"{one.id} {entry.run.id}" for one in run_groups for entry in one.members]
     turn = st.session_state.get("shelf_turn", 0)
     return f"groups_{turn}_" + hashlib.sha256("\n".join(inside).encode()).hexdigest()
 
@@ -87,15 +87,15 @@ class _Drawn:
     asked: list[list[str]]
 
 
-def _chosen(key: str, found: Sequence[RunGroup]) -> set[str]:
+def _chosen(key: str, run_groups: Sequence[RunGroup]) -> set[str]:
     """Ids of the chosen runs: as the ticks say that a person has changed, else as the address says."""
     drawn: _Drawn | None = st.session_state.get("groups_drawn")
     if drawn and drawn.key == key and drawn.asked == _asked() and key in st.session_state:
         places = st.session_state[key]["selection"]["rows"]
-        now = {drawn.rows[place][0] for place in places if place < len(drawn.rows)}
+        now = {drawn.rows[index][0] for index in places if index < len(drawn.rows)}
         return grouped_rows.chosen_after(drawn.rows, set(drawn.ticked), now, set(drawn.chosen))
     runs, groups = map(set, _asked())
-    inside = {one.id: GroupedRow(one).runs for one in found}
+    inside = {one.id: GroupedRow(one).runs for one in run_groups}
     return (runs & frozenset().union(*inside.values())).union(*(inside[one] for one in groups & inside.keys()))
 
 
@@ -119,7 +119,7 @@ def _remember_choice(
     table.remember(sorted(chosen - frozenset().union(*(GroupedRow(one).runs for one in whole))))
     url_fields.put("group", groups)
     drawn = tuple((row.id, row.runs) for row in rows)
-    ticked = frozenset(drawn[place][0] for place in places)
+    ticked = frozenset(drawn[index][0] for index in places)
     st.session_state["groups_drawn"] = _Drawn(key, drawn, ticked, frozenset(chosen), _asked())
 
 
@@ -133,9 +133,9 @@ def _touch(key: str, rows: Sequence[GroupedRow]) -> None:
         _open([row.group.id], not row.is_open)
 
 
-def _open(groups: Sequence[str], wanted: bool) -> None:
+def _open(groups: Sequence[str], is_open: bool) -> None:
     others = [one for one in st.query_params.get_all("open") if one not in groups]
-    st.query_params["open"] = [*others, *(groups if wanted else [])]
+    st.query_params["open"] = [*others, *(groups if is_open else [])]
 
 
 # ---------------------------------------------------------------------------------------------------- looks
@@ -150,19 +150,19 @@ def _label_column(key: str, rows: Sequence[GroupedRow], by: Sequence[Name]) -> C
 
 
 def _show_standing(
-    found: Sequence[RunGroup], whole: Sequence[RunGroup], held: RunGroup | None, by: Sequence[Name]
+    run_groups: Sequence[RunGroup], whole: Sequence[RunGroup], baseline: RunGroup | None, by: Sequence[Name]
 ) -> None:
     """How groups are opened, by keys too, what they are held against, and how to change that."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        about = f"{counted(len(found), 'group')}. Click a name to show its runs; tick it to choose them."
-        st.caption(f"{len(whole)} of {about}" if whole else about, width="content")
-        aimed = [one.id for one in whole or found]
+        help_text = f"{counted(len(run_groups), 'group')}. Click a name to show its runs; tick it to choose them."
+        st.caption(f"{len(whole)} of {help_text}" if whole else help_text, width="content")
+        aimed = [one.id for one in whole or run_groups]
         is_closed = not set(aimed) <= set(st.query_params.get_all("open"))
         label = f"{'Open' if is_closed else 'Close'} {len(whole) or 'all'}"
         icon = f":material/unfold_{'more' if is_closed else 'less'}:"
         st.button(label, key="open_groups", type="tertiary", icon=icon, on_click=_open, args=(aimed, is_closed))
-        if held:
-            called = grouped_rows.called(held, by)
+        if baseline:
+            called = grouped_rows.called(baseline, by)
             words = f"Compared with {called}, paired by seed if only the seed differs; {INTERVAL}s"
             st.caption(escape.markdown(words), width="content")
             st.button("Clear baseline", key="held_back", type="tertiary", on_click=_hold, args=(None,))

@@ -48,11 +48,11 @@ def _ask() -> None:
     if st.button("Import", type="primary", key="import_start"):
         try:
             with st.spinner("Checking and copying"):
-                found = bring_in(upload, path.strip(), data.strip())
+                imported = bring_in(upload, path.strip(), data.strip())
         except (UserError, OSError) as error:
             st.error(escape.markdown(str(error)), icon=":material/error:")
         else:
-            _remember(found)
+            _remember(imported)
             st.rerun()
 
 
@@ -67,38 +67,38 @@ def bring_in(upload: BinaryIO | None, path: str, data: str) -> list[Imported]:
         return import_runs(archive, root, data or None)
 
 
-def _remember(found: list[Imported]) -> None:
+def _remember(imported: list[Imported]) -> None:
     """Keep what came in to be told, and choose these runs in the table. A second click brings nothing new."""
     before = {item.run.id: item for item in st.session_state.get(CAME, [])}
     st.session_state[CAME] = [
-        item if item.is_new or item.run.id not in before else before[item.run.id] for item in found
+        item if item.is_new or item.run.id not in before else before[item.run.id] for item in imported
     ]
     table.forget_choice()
-    st.query_params["run"] = [item.run.id for item in found]
+    st.query_params["run"] = [item.run.id for item in imported]
 
 
 def show_outcome() -> None:
     """What the last import brought, and what is to be said of it, until it is dismissed."""
-    found = st.session_state.get(CAME, [])
-    if not found:
+    imported = st.session_state.get(CAME, [])
+    if not imported:
         return
     with st.container(border=True, key="import_outcome"):
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-            st.markdown(f":material/check_circle: {count_in_words(found)}", width="content")
+            st.markdown(f":material/check_circle: {count_in_words(imported)}", width="content")
             st.button("Dismiss", icon=":material/close:", type="tertiary", key="import_seen", on_click=_dismiss)
-        for item in found:
+        for item in imported:
             notes = item.notes if item.is_new else ("already here, with the same results", *item.notes)
             for words in notes:
                 st.caption(f"{escape.markdown(titles.label(item.run))}: {escape.markdown(words)}.")
 
 
-def count_in_words(found: list[Imported]) -> str:
+def count_in_words(imported: list[Imported]) -> str:
     """For example "2 runs imported, 1 was already here."."""
-    new = sum(item.is_new for item in found)
-    old = len(found) - new
-    said = [f"{counted(new, 'run')} imported"] if new else []
-    said += [f"{old} {'was' if old == 1 else 'were'} already here"] if old else []
-    return f"{', '.join(said)}."
+    new = sum(item.is_new for item in imported)
+    old = len(imported) - new
+    sentences = [f"{counted(new, 'run')} imported"] if new else []
+    sentences += [f"{old} {'was' if old == 1 else 'were'} already here"] if old else []
+    return f"{', '.join(sentences)}."
 
 
 def _dismiss() -> None:

@@ -40,13 +40,13 @@ def _about(entry: RunRow) -> str:
     return "\n".join(lines)
 
 
-def graph(family: Mapping[str, str], names: Mapping[str, str], known, chosen: str, colors: Palette) -> str:
-    """The graph in the DOT language. family: of `inherited.family`; known: ids of the runs that can be opened."""
+def graph(family: Mapping[str, str], names: Mapping[str, str], existing_runs, chosen: str, colors: Palette) -> str:
+    """Return the graph in DOT. family: of `inherited.family`; existing_runs: ids of the runs that can be opened."""
     usual = f'fontname="sans-serif" fontsize=12 fontcolor="{colors.ink}" color="{colors.muted}"'
     lines = ["digraph {", f'bgcolor="transparent" rankdir=LR; node [shape=box style=rounded {usual}]']
     lines.append(f'edge [color="{colors.muted}"]')
     for run in [*family][:_MOST]:
-        link = f' URL="live?run={run}" target="_self"' if run in known else ""
+        link = f' URL="live?run={run}" target="_self"' if run in existing_runs else ""
         line = f' penwidth=2.5 color="{colors.ink}"' if run == chosen else ""
         lines.append(f"{_quoted(run)} [label={_quoted(names[run])}{link}{line}]")
     shown = {*[*family][:_MOST]}

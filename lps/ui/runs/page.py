@@ -41,27 +41,27 @@ def _show_way_to_effects(entries: list[run_index.RunRow], by: Sequence[Name]) ->
     varying = columns.varying(entries)
     if varying:
         setting = next((name.key for name in by if name.key in varying), None)
-        asked = {"setting": setting} if setting else {}
-        st.page_link("pages/effects.py", label="What a setting does", icon=":material/tune:", query_params=asked)
+        query = {"setting": setting} if setting else {}
+        st.page_link("pages/effects.py", label="What a setting does", icon=":material/tune:", query_params=query)
 
 
 def _entries() -> list[run_index.RunRow]:
     return [run_index.entry(run) for run in select.all_runs()]
 
 
-def _browse(wanted: run_filters.Wanted, everything: list[run_index.RunRow]) -> None:
+def _browse(filters: run_filters.Wanted, everything: list[run_index.RunRow]) -> None:
     """Table, actions and the one chosen run."""
     try:
-        entries = run_filters.matching(everything, wanted)
+        entries = run_filters.matching(everything, filters)
     except UserError as error:
         st.error(escape.markdown(str(error)), icon=":material/filter_alt_off:")
-        entries = run_filters.matching(everything, replace(wanted, find=""))
+        entries = run_filters.matching(everything, replace(filters, find=""))
     if not entries:
         st.info("No runs match. Remove a filter above.", icon=":material/filter_alt_off:")
         return
     vocabulary = Vocabulary(entries)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="shelf_menus"):
-        shown = table.in_sight(table.pick_columns(entries, vocabulary), wanted.sort)
+        shown = table.in_sight(table.pick_columns(entries, vocabulary), filters.sort)
         by = groups.pick(entries, vocabulary)
         saved_view_menu.show_menu(saved_views.views(select.runs_root()), "Views")
         _show_way_to_effects(entries, by)

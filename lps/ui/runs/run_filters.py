@@ -64,26 +64,26 @@ def is_moving(entries: Sequence[RunRow]) -> bool:
 # ---------------------------------------------------------------------------------------------------- choosing
 
 
-def matching(entries: Sequence[RunRow], wanted: Wanted) -> list[RunRow]:
+def matching(entries: Sequence[RunRow], filters: Wanted) -> list[RunRow]:
     """The entries that are asked for, in the order asked for; those that lack what is sorted by come last.
 
     Raises `UserError` where the filter cannot be read.
     """
     vocabulary = Vocabulary(entries)
-    fitting = run_filter.parse_filter(wanted.find, vocabulary).select(
-        [entry for entry in entries if _fits(entry, wanted)]
+    fitting = run_filter.parse_filter(filters.find, vocabulary).select(
+        [entry for entry in entries if _fits(entry, filters)]
     )
-    if wanted.sort in SORTS:
-        return in_order(fitting, wanted.sort)
-    column = columns.known([wanted.sort.removeprefix("-")], vocabulary)
-    return columns.in_order(fitting, column[0], wanted.sort.startswith("-")) if column else fitting
+    if filters.sort in SORTS:
+        return in_order(fitting, filters.sort)
+    column = columns.known([filters.sort.removeprefix("-")], vocabulary)
+    return columns.in_order(fitting, column[0], filters.sort.startswith("-")) if column else fitting
 
 
-def _fits(entry: RunRow, wanted: Wanted) -> bool:
-    choices = ((wanted.states, entry.standing), (wanted.methods, entry.method), (wanted.datasets, entry.dataset))
+def _fits(entry: RunRow, filters: Wanted) -> bool:
+    choices = ((filters.states, entry.standing), (filters.methods, entry.method), (filters.datasets, entry.dataset))
     if any(chosen and value not in chosen for chosen, value in choices):
         return False
-    return set(wanted.tags) <= set(entry.tags) and (wanted.hidden or not entry.hidden)
+    return set(filters.tags) <= set(entry.tags) and (filters.hidden or not entry.hidden)
 
 
 def in_order(entries: list[RunRow], sort: str) -> list[RunRow]:
@@ -114,7 +114,7 @@ def ask(entries: Sequence[RunRow]) -> Wanted:
     standings = [name for name in theme.BADGES if any(entry.standing == name for entry in entries)]
     find = filter_box.ask()
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="run_filters"):
-        wanted = Wanted(
+        filters = Wanted(
             find=find,
             states=_some("State", "states", {name: theme.BADGES[name][0] for name in standings}),
             methods=_some("Method", "methods", methods),
@@ -123,7 +123,7 @@ def ask(entries: Sequence[RunRow]) -> Wanted:
         )
         sort = url_fields.choose(st.selectbox, "sort", "Sort by", _sorts(entries), width=150)
         show = st.toggle(f"Show {hidden} hidden", key="hidden", bind="query-params") if hidden else False
-    return replace(wanted, sort=sort, hidden=show)
+    return replace(filters, sort=sort, hidden=show)
 
 
 def _sorts(entries: Sequence[RunRow]) -> dict[str, str]:

@@ -45,7 +45,7 @@ def show_table(entries: Sequence[RunRow], shown: Sequence[Name], base: RunRow | 
     """
     names = [FIELDS["name"], *shown]
     ids = [entry.run.id for entry in entries]
-    key, asked = f"shelf_{st.session_state.get('shelf_turn', 0)}", set(st.query_params.get_all("run"))
+    key, requested = f"shelf_{st.session_state.get('shelf_turn', 0)}", set(st.query_params.get_all("run"))
     alt = "All runs with their state, settings and newest accuracies"
     pinned, shown_columns = {"name", *st.query_params.get_all("pinned")}, []
     for name in names:
@@ -55,8 +55,8 @@ def show_table(entries: Sequence[RunRow], shown: Sequence[Name], base: RunRow | 
             cells = differences_from(cells, name.of(base))
             look = {"format": "%+.1f", "width": 72, "help": _ABOUT_DIFFERENCE}
             shown_columns.append(Column(f"Δ {head(name)}", cells, "number", **look))
-    places = data_table.tick_rows(shown_columns, entries, key, ids, asked, _ROWS, alt)
-    chosen = [entries[place] for place in places]
+    places = data_table.tick_rows(shown_columns, entries, key, ids, requested, _ROWS, alt)
+    chosen = [entries[index] for index in places]
     remember([entry.run.id for entry in chosen])
     return chosen
 
@@ -77,9 +77,9 @@ def remember(ids: list[str]) -> None:
 
 def pick_columns(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name]:
     """The columns after the name, by what the address says; a menu to choose, move and pin them."""
-    asked = [key for key in st.query_params.get_all("columns") if key != "name"]
+    requested = [key for key in st.query_params.get_all("columns") if key != "name"]
     usual = [key for key in columns.usual(entries) if key not in ("alarm", "tag") or _any(entries, key, vocabulary)]
-    shown = columns.known(asked or usual, vocabulary)
+    shown = columns.known(requested or usual, vocabulary)
     keys = [name.key for name in shown]
     offered = dict.fromkeys([*keys, *columns.usual(entries), *vocabulary.settings, *vocabulary.measurements])
     with st.popover("Columns", icon=":material/view_column:", type="tertiary"):
@@ -96,7 +96,7 @@ def pick_columns(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name
             "difference of two numbers",
         )
         _arrange(keys)
-        st.button("Default columns", on_click=_forget_columns, disabled=not asked, icon=":material/restart_alt:")
+        st.button("Default columns", on_click=_forget_columns, disabled=not requested, icon=":material/restart_alt:")
     return shown
 
 
@@ -132,15 +132,15 @@ def _forget_columns() -> None:
 
 
 def _move(keys: list[str], key: str, by: int) -> None:
-    place = keys.index(key)
+    index = keys.index(key)
     moved = [one for one in keys if one != key]
-    moved.insert(max(0, place + by), key)
+    moved.insert(max(0, index + by), key)
     st.query_params["columns"] = moved
 
 
-def _pin(key: str, wanted: bool) -> None:
+def _pin(key: str, is_pinned: bool) -> None:
     others = [one for one in st.query_params.get_all("pinned") if one != key]
-    st.query_params["pinned"] = [*others, *([key] * wanted)]
+    st.query_params["pinned"] = [*others, *([key] * is_pinned)]
 
 
 # ---------------------------------------------------------------------------------------------------- what they hold
@@ -153,12 +153,12 @@ def head(name: Name) -> str:
 
 def values(entries: Sequence[RunRow], name: Name) -> list:
     """A column from top to bottom."""
-    told = _TOLD.get(name.key)
-    if told:
-        return [told(entry) for entry in entries]
+    shown_as = _TOLD.get(name.key)
+    if shown_as:
+        return [shown_as(entry) for entry in entries]
     if name.kind in ("number", "percent"):
-        found = (name.of(entry) for entry in entries)
-        return [value if isinstance(value, int | float) else None for value in found]
+        raw_values = (name.of(entry) for entry in entries)
+        return [value if isinstance(value, int | float) else None for value in raw_values]
     return [None if name.read(entry) == () else name.words(entry) for entry in entries]
 
 

@@ -59,7 +59,7 @@ def _possible(chosen: Sequence[RunRow]) -> dict[str, list[RunRow]]:
     """Which actions make sense, and for which of the chosen runs; recordings and foreign folders stay as they are."""
     offered = {entry.run.id: actions.possible(entry.run, entry.state) for entry in chosen}
     own = [entry for entry in chosen if not entry.run.is_recorded and RUN_ID.fullmatch(entry.run.id)]
-    found = {
+    possible_runs = {
         "rename": own if len(chosen) == 1 else [],
         "note": own if len(chosen) == 1 else [],
         "tag": own,
@@ -71,7 +71,7 @@ def _possible(chosen: Sequence[RunRow]) -> dict[str, list[RunRow]]:
             for name in ("stop", "kill", "resume", "delete")
         },
     }
-    return {name: runs for name, runs in found.items() if runs}
+    return {name: runs for name, runs in possible_runs.items() if runs}
 
 
 def _show_button(action: str, runs: list[RunRow], chosen: int) -> None:
@@ -162,11 +162,11 @@ def _ask_note(run: Run, meta: dict) -> None:
 def _ask_tags(runs: list[Run]) -> None:
     """Tags that all have stand in the box; what is added is added to all, what is taken out is taken from all."""
     tags = [set(run.meta()["tags"]) for run in runs]
-    common, known = set.intersection(*tags), {tag for run in select.own_runs() for tag in run.meta()["tags"]}
+    common, existing_tags = set.intersection(*tags), {tag for run in select.own_runs() for tag in run.meta()["tags"]}
     some = sorted(set.union(*tags) - common)
     chosen = st.multiselect(
         f"Tags of {'the run' if len(runs) == 1 else f'all {len(runs)} runs'}",
-        sorted(known),
+        sorted(existing_tags),
         sorted(common),
         accept_new_options=True,
         placeholder="Choose or type",
@@ -183,11 +183,11 @@ def _ask_tags(runs: list[Run]) -> None:
 
 def show_trash() -> None:
     """Deleted runs, how long they can be had back, and the button that does it."""
-    found = deleted_runs(select.runs_root())
-    if not found:
+    deletions = deleted_runs(select.runs_root())
+    if not deletions:
         return
-    with st.expander(f"Trash ({len(found)})", icon=":material/delete:"):
-        for item in found[:_MOST_IN_TRASH]:
+    with st.expander(f"Trash ({len(deletions)})", icon=":material/delete:"):
+        for item in deletions[:_MOST_IN_TRASH]:
             with st.container(horizontal=True, vertical_alignment="center", key=f"trash-{item.folder.name}"):
                 name = escape.markdown(item.name or item.id)
                 st.markdown(f"{name}  \n:small[:gray[{item.time_left(time.time())}]]")
@@ -195,5 +195,5 @@ def show_trash() -> None:
                     st.session_state.pop("shelf_undo", None)
                     _restore([item.id])
                     st.rerun()
-        if len(found) > _MOST_IN_TRASH:
-            st.caption(f"And {len(found) - _MOST_IN_TRASH} more. `python -m lps restore RUN` restores any of them.")
+        if len(deletions) > _MOST_IN_TRASH:
+            st.caption(f"And {len(deletions) - _MOST_IN_TRASH} more. `python -m lps restore RUN` restores any of them.")

@@ -46,8 +46,8 @@ def show_search_form() -> None:
     with fields.grid(_COLUMN):
         method = url_fields.choose(st.selectbox, "method", "Method", catalog.method_titles())
         dataset = url_fields.choose(st.selectbox, "dataset", "Data set", catalog.dataset_titles())
-        about = "Number of setting combinations to try"
-        trials = url_fields.whole("Trials", "search_trials", 20, search.MOST_TRIALS, help=about)
+        help_text = "Number of setting combinations to try"
+        trials = url_fields.whole("Trials", "search_trials", 20, search.MOST_TRIALS, help=help_text)
         seeds = fields.ask_seeds("search", "0", "Runs per trial; their mean is the trial's value")
     texts = _ask_space(method, dataset, errors)
     fixed = _ask_fixed(method, dataset, {text.partition("=")[0] for text in texts}, errors)
@@ -60,8 +60,8 @@ def show_search_form() -> None:
             )
         words = {"placeholder": "Automatic", "help": "Automatic: one per slot"}
         at_once = url_fields.whole("Trials at a time", "search_parallel", None, search.MOST_PARALLEL, **words)
-        about = "Seed of the sampler"
-        draw = url_fields.whole("Seed of the random draws", "search_draw", 0, 2**31 - 1, help=about)
+        help_text = "Seed of the sampler"
+        draw = url_fields.whole("Seed of the random draws", "search_draw", 0, 2**31 - 1, help=help_text)
         name = fields.ask_name("search", "searches", 32)
     url_fields.remember("search_name")
     if errors:
@@ -80,16 +80,18 @@ def show_search_form() -> None:
 def _ask_space(method: str, dataset: str, errors: dict[str, str]) -> list[str]:
     """NAME=VALUES of every searched setting; what does not fit goes into `errors` and stands beside its fields."""
     st.subheader("Space", anchor=False)
-    known = {name: p for name, p in fields.settings_of([method]).items() if can_be_searched(name)}
-    known = {name: p for name, p in known.items() if suggested(p, fields.usual_value(p, dataset, method)) is not None}
-    usual = _BEGINNING.get(method) or ([name for name, p in known.items() if p.kind == "float"][:1] + ["lr"])
+    documented = {name: p for name, p in fields.settings_of([method]).items() if can_be_searched(name)}
+    documented = {
+        name: p for name, p in documented.items() if suggested(p, fields.usual_value(p, dataset, method)) is not None
+    }
+    usual = _BEGINNING.get(method) or ([name for name, p in documented.items() if p.kind == "float"][:1] + ["lr"])
     words = {"placeholder": "Choose at least one"}
-    chosen = url_fields.many("Settings to search", f"search_space_{method}", list(known), usual, **words)
+    chosen = url_fields.many("Settings to search", f"search_space_{method}", list(documented), usual, **words)
     texts = []
     with fields.grid():
         for name in chosen:
-            with fields.explained(known[name], errors, border=True):
-                texts.append(_ask_dimension(known[name], dataset, method))
+            with fields.explained(documented[name], errors, border=True):
+                texts.append(_ask_dimension(documented[name], dataset, method))
                 search.read_space(texts[-1:], method)
     if not chosen:
         errors["space"] = "nothing is searched"
@@ -110,18 +112,18 @@ def _ask_dimension(parameter: Parameter, dataset: str, method: str) -> str:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         low = url_fields.text("From", f"{key}_low", text_of(begun.low), width=90)
         high = url_fields.text("To", f"{key}_high", text_of(begun.high), width=90)
-        about = "Logarithmic scale: values from 0.001 to 0.01 are as likely as from 0.01 to 0.1"
-        log = url_fields.switch("Log", f"{key}_log", begun.log, help=about)
+        help_text = "Logarithmic scale: values from 0.001 to 0.01 are as likely as from 0.01 to 0.1"
+        log = url_fields.switch("Log", f"{key}_log", begun.log, help=help_text)
     return f"{name}={low}..{high}{':log' * log}"
 
 
 def _ask_fixed(method: str, dataset: str, taken: set[str], errors: dict[str, str]) -> dict[str, str]:
     """What is set for all trials, as texts."""
     asked_above = {*taken, "dataset", "method", "seed"}
-    known = {name: p for name, p in parameters(method).items() if name not in asked_above}
+    documented = {name: p for name, p in parameters(method).items() if name not in asked_above}
     usual = ["dataset.path"] if catalog.dataset_info(dataset).path else []
     name = f"search_fixed_{method}_{dataset}"
-    return fields.ask_fixed("Settings of all trials", name, "search_fix_", known, dataset, errors, usual, _COLUMN)
+    return fields.ask_fixed("Settings of all trials", name, "search_fix_", documented, dataset, errors, usual, _COLUMN)
 
 
 def _ask_objective() -> str:
@@ -157,15 +159,15 @@ def _cost_in_words(request: Request) -> str:
     runs = request.trials * len(request.seeds)
     at_once = min(request.parallel or run_slots.at_once([request.base], select.runs_root()), request.trials)
     span = search.estimate(request, select.runs_root())
-    said = [f"{counted(runs, 'run')}, {at_once} at a time"]
+    sentences = [f"{counted(runs, 'run')}, {at_once} at a time"]
     if span is None:
-        said.append("time unknown because no run of this method on this data set has finished")
+        sentences.append("time unknown because no run of this method on this data set has finished")
     else:
         rounds = costs.at_a_time([span.times(1 / request.trials)] * request.trials, at_once)
-        said.append(f"at most about {costs.span_in_words(rounds)}, estimated from finished and recorded runs")
+        sentences.append(f"at most about {costs.span_in_words(rounds)}, estimated from finished and recorded runs")
     if not OBJECTIVES[request.objective].hidden:
-        said.append(f"{100 * request.base.split_validation_ratio:g} % of the labels are withheld from training")
-    return "; ".join(said)
+        sentences.append(f"{100 * request.base.split_validation_ratio:g} % of the labels are withheld from training")
+    return "; ".join(sentences)
 
 
 def _command(request: Request, settings: list[str]) -> str:

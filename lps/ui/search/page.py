@@ -131,8 +131,8 @@ def _show_head(one: Search, result: Result) -> None:
         st.progress(min(1.0, result.ended / request.trials), text=words)
         _show_badge(result)
     if result.state == "interrupted":
-        said = last_line(one.log)
-        why = f" Last message: {said}" if said else ""
+        last_words = last_line(one.log)
+        why = f" Last message: {last_words}" if last_words else ""
         st.info(escape.markdown(f"The search process ended before the last trial. All finished trials are saved.{why}"),
                 icon=":material/pause_circle:")  # fmt: skip
 
@@ -218,8 +218,8 @@ def _start_asked(one: Search) -> None:
         settings = search_results.settings_of(result.request, result.trials[number])
         fixed, base = {key: text_of(value) for key, value in settings.items()}, result.request.base
         layout = SweepSpec((base.dataset,), (base.method,), _SEEDS, fixed)
-        wanted = sweeps.plan(layout, select.runs_root(), search_results.sweep_name(result.request))
-        routing.turn_to("sweeps", sweep=sweeps.start(wanted, select.runs_root()).name)
+        sweep = sweeps.plan(layout, select.runs_root(), search_results.sweep_name(result.request))
+        routing.turn_to("sweeps", sweep=sweeps.start(sweep, select.runs_root()).name)
 
 
 # ---------------------------------------------------------------------------------------------------- charts

@@ -78,7 +78,7 @@ class _Log:
 def _raise_limit() -> None:
     """Let this process open as many files as the system allows it, up to `_MOST`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    wanted_limit = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)
+    if soft != resource.RLIM_INFINITY and soft < wanted_limit:
         with contextlib.suppress(ValueError, OSError):  # a system that has a lower limit than it says
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted_limit, hard))

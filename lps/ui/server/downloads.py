@@ -36,11 +36,13 @@ def labels(request: Request) -> Response:
     """The answer: the archive, or one sentence."""
     try:
         run = find_run(runs_root(), request.path_params["run"], by_path=False)
-        found = naming.label_all(run, request.path_params["epoch"])
+        labels_of_run = naming.label_all(run, request.path_params["epoch"])
         split, targets = read_split(run.folder)
         path = run.config().dataset_path
-        name = f"labels-{run.id[-6:]}-epoch-{found.epoch}"
-        pieces = label_files.as_zip(found, naming.pictures(run, split, targets), Path(path) if path else None, name)
+        name = f"labels-{run.id[-6:]}-epoch-{labels_of_run.epoch}"
+        pieces = label_files.as_zip(
+            labels_of_run, naming.pictures(run, split, targets), Path(path) if path else None, name
+        )
     except UserError as error:
         return PlainTextResponse(f"{error}.\n", 404)
     return _archive(pieces, name)
@@ -56,25 +58,25 @@ def predictions_pattern() -> str:
     return paths.path_of("predictions/{run}/{result}/{kept:int}.zip")
 
 
-def predictions_address(run: Run, result: Path, kept: int) -> str:
+def predictions_address(run: Run, result: Path, kept_share: int) -> str:
     """Where predicted pictures sorted by class are. result: the file of the prediction.
 
-    kept: percent of known pictures that are accepted (see `Predicted.threshold`).
+    kept_share: percent of known pictures that are accepted (see `Predicted.threshold`).
     """
-    return paths.path_of(f"predictions/{run.id}/{result.stem}/{kept}.zip")
+    return paths.path_of(f"predictions/{run.id}/{result.stem}/{kept_share}.zip")
 
 
 def predictions(request: Request) -> Response:
     """The answer: the archive, or one sentence."""
     try:
         run = find_run(runs_root(), request.path_params["run"], by_path=False)
-        result, kept = request.path_params["result"], request.path_params["kept"]
-        if not re.fullmatch("[0-9a-f]{16}", result) or not 0 <= kept <= 100:
+        result, kept_share = request.path_params["result"], request.path_params["kept"]
+        if not re.fullmatch("[0-9a-f]{16}", result) or not 0 <= kept_share <= 100:
             raise UserError("predictions", "are not at this address; Predict links to them")
-        found = prediction_files.read_predictions(run.root / prediction_work.FOLDER / f"{result}.npz")
+        predicted = prediction_files.read_predictions(run.root / prediction_work.FOLDER / f"{result}.npz")
         name = f"predictions-{short_id(run.id)}"
         files = file_names(run)
-        pieces = prediction_files.as_zip(found, found.threshold(kept / 100), files, name)
+        pieces = prediction_files.as_zip(predicted, predicted.threshold(kept_share / 100), files, name)
     except UserError as error:
         return PlainTextResponse(f"{error}.\n", 404)
     return _archive(pieces, name)

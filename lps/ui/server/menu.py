@@ -52,8 +52,8 @@ class MenuEntry:
 def entries() -> list[MenuEntry]:
     """All pages in the order of the menu; those that are broken last."""
     files = [(path, path.stat()) for path in FOLDER.glob("[!_.]*.py")]
-    found = [_entry(path, kept.st_mtime_ns, kept.st_size) for path, kept in files]
-    return sorted(found, key=lambda entry: (bool(entry.broken), entry.place, entry.path.stem))
+    page_entries = [_entry(path, status.st_mtime_ns, status.st_size) for path, status in files]
+    return sorted(page_entries, key=lambda entry: (bool(entry.broken), entry.place, entry.path.stem))
 
 
 def charted() -> set[str]:
@@ -68,7 +68,7 @@ def pages() -> dict[str, list]:
     the first one.
     """
     listed = entries()
-    asked = routing.asked_page([entry.name for entry in listed])
+    requested_page = routing.asked_page([entry.name for entry in listed])
     by_group: dict[str, list] = {}
     for entry in listed:
         tabs = _tabs(entry, listed)
@@ -78,7 +78,7 @@ def pages() -> dict[str, list]:
             icon=tabs[0].icon,
             url_path=entry.name,
             default=entry.name == "home",
-            visibility="visible" if entry == _visible(tabs, asked) else "hidden",
+            visibility="visible" if entry == _visible(tabs, requested_page) else "hidden",
         )
         by_group.setdefault(entry.group, []).append(page)
     moved = [
@@ -93,9 +93,9 @@ def _tabs(entry: MenuEntry, listed: list[MenuEntry]) -> list[MenuEntry]:
     return [one for one in listed if one.menu == entry.menu] if entry.menu else [entry]
 
 
-def _visible(tabs: list[MenuEntry], asked: str) -> MenuEntry:
+def _visible(tabs: list[MenuEntry], requested_page: str) -> MenuEntry:
     """The tab that stands in the menu: the page that is asked for, or the first one."""
-    return next((tab for tab in tabs if tab.name == asked), tabs[0])
+    return next((tab for tab in tabs if tab.name == requested_page), tabs[0])
 
 
 def _turn(page: str) -> Callable[[], None]:
@@ -121,12 +121,12 @@ def _show_tabs(current: MenuEntry, tabs: list[MenuEntry]) -> None:
     """Links to the pages that share the current one's entry; they hand on the runs, the epoch and the filter."""
     if len(tabs) == 1:
         return
-    kept = {name: st.query_params.get_all(name) for name in _CARRIED if name in st.query_params}
+    carried = {name: st.query_params.get_all(name) for name in _CARRIED if name in st.query_params}
     with st.container(horizontal=True, key="page-tabs"):  # page.css draws the line below the current one
         for entry in tabs:
             key = "page-tab-current" if entry == current else f"page-tab-{entry.name}"
             with st.container(key=key, width="content"):
-                st.page_link(f"pages/{entry.name}.py", label=entry.tab or entry.title, query_params=kept)
+                st.page_link(f"pages/{entry.name}.py", label=entry.tab or entry.title, query_params=carried)
 
 
 @lru_cache(maxsize=256)
@@ -147,17 +147,17 @@ def _constants(path: Path) -> dict[str, object]:
         body = ast.parse(path.read_text(encoding="utf-8")).body
         assigned = [node for node in body if isinstance(node, ast.Assign) and len(node.targets) == 1]
         named = {node.targets[0].id: node.value for node in assigned if isinstance(node.targets[0], ast.Name)}
-        told = {name: ast.literal_eval(named[name]) for name in _KINDS if name in named}
+        constants = {name: ast.literal_eval(named[name]) for name in _KINDS if name in named}
     except (OSError, SyntaxError, ValueError) as error:
         raise UserError("page", f"{name} cannot be read ({str(error).partition(chr(10))[0]})") from None
     for word, kind in _KINDS.items():
-        if word not in told and word not in _OPTIONAL:
+        if word not in constants and word not in _OPTIONAL:
             raise UserError("page", f"{name} lacks {word}; expected a constant as in pages/live.py")
-        if word in told and type(told[word]) is not kind:
-            raise UserError("page", f"{name} has {word} = {shorten(told[word])}; expected {kind.__name__}")
+        if word in constants and type(constants[word]) is not kind:
+            raise UserError("page", f"{name} has {word} = {shorten(constants[word])}; expected {kind.__name__}")
     try:
-        validate_material_icon(told["ICON"])
+        validate_material_icon(constants["ICON"])
     except StreamlitAPIException:
         expected = "expected one of Streamlit's, such as :material/show_chart:"
-        raise UserError("page", f"{name} has ICON = {shorten(told['ICON'])}, {expected}") from None
-    return {word.lower(): value for word, value in told.items()}
+        raise UserError("page", f"{name} has ICON = {shorten(constants['ICON'])}, {expected}") from None
+    return {word.lower(): value for word, value in constants.items()}

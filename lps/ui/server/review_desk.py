@@ -58,18 +58,20 @@ async def answer(request: Request) -> Response:
         if len(body) > _MOST_BYTES:
             return PlainTextResponse(f"The request is larger than {_MOST_BYTES >> 20} MiB.\n", 413)
     try:
-        asked = json.loads(body)
+        request_body = json.loads(body)
     except (ValueError, RecursionError):
-        asked = None
-    if not isinstance(asked, dict):
+        request_body = None
+    if not isinstance(request_body, dict):
         return PlainTextResponse("Expected an object in JSON.\n", 400)
     name, epoch = request.path_params["run"], request.path_params["epoch"]
-    return await asyncio.get_running_loop().run_in_executor(None, functools.partial(_answer, act, name, epoch, asked))
+    return await asyncio.get_running_loop().run_in_executor(
+        None, functools.partial(_answer, act, name, epoch, request_body)
+    )
 
 
-def _answer(act: Callable[[Run, int, Mapping], Response], name: str, epoch: int, asked: Mapping) -> Response:
+def _answer(act: Callable[[Run, int, Mapping], Response], name: str, epoch: int, request_body: Mapping) -> Response:
     try:
-        return act(find_run(runs_root(), name, by_path=False), epoch, asked)
+        return act(find_run(runs_root(), name, by_path=False), epoch, request_body)
     except UserError as error:
         return PlainTextResponse(f"{error}.\n", 409)
 
@@ -89,27 +91,27 @@ def _ids(value) -> set[int]:
 # ---------------------------------------------------------------------------------------------------- pictures
 
 
-def _cards(run: Run, epoch: int, asked: Mapping) -> Response:
+def _cards(run: Run, epoch: int, request_body: Mapping) -> Response:
     """One line of JSON, then two images: the pictures to decide about, and the examples of their suggestions.
 
-    asked: `leave`, ids of images that the browser has or a person has skipped.
+    request_body: `leave`, ids of images that the browser has or a person has skipped.
     """
-    desk, said = desk_of(run, epoch), naming.naming_of_epoch(naming.read_entries(run), epoch)
-    doubts = review_order.doubts(desk, said)
-    rows = doubts.next(desk.around, _ids(asked.get("leave")), _BATCH)
+    desk, decisions = desk_of(run, epoch), naming.naming_of_epoch(naming.read_entries(run), epoch)
+    doubts = review_order.doubts(desk, decisions)
+    rows = doubts.next(desk.around, _ids(request_body.get("leave")), _BATCH)
     try:
         images = labels.pictures(run, desk.split, desk.targets)
     except UserError:
         images = None  # they are shown by their numbers
-    names = {i: labels.name_of(i, said, labels.default_names(run, desk.split)) for i in doubts.ids.tolist()}
-    found = [_card(row, desk, doubts, names) for row in rows.tolist()]
-    examples = list(dict.fromkeys(image for card in found for one in card["suggestions"] for image in one["images"]))
-    large, small = _sheet(images, [card["image"] for card in found], _LARGE, _LARGE), _sheet(images, examples, _SMALL)
+    names = {i: labels.name_of(i, decisions, labels.default_names(run, desk.split)) for i in doubts.ids.tolist()}
+    cards = [_card(row, desk, doubts, names) for row in rows.tolist()]
+    examples = list(dict.fromkeys(image for card in cards for one in card["suggestions"] for image in one["images"]))
+    large, small = _sheet(images, [card["image"] for card in cards], _LARGE, _LARGE), _sheet(images, examples, _SMALL)
     head = {
-        "cards": found,
+        "cards": cards,
         "names": sorted(name for i, name in names.items() if name != f"cluster {i}"),
         "waiting": int(doubts.waiting.sum()),
-        "confirmed": len(said.confirmed | said.nothing),
+        "confirmed": len(decisions.confirmed | decisions.nothing),
         "pixelated": images is not None and max(images.pixels.shape[1:3]) <= gallery.TINY,
         "large": large[0],
         "small": small[0],
@@ -120,12 +122,12 @@ def _cards(run: Run, epoch: int, asked: Mapping) -> Response:
 
 def _card(row: int, desk: ReviewSession, doubts: Doubts, names: Mapping[int, str]) -> dict:
     """A picture with what it may be."""
-    image, here, believed = int(desk.around.images[row]), int(doubts.here[row]), doubts.believed[row]
+    image, cluster_position, believed = int(desk.around.images[row]), int(doubts.here[row]), doubts.believed[row]
     columns, total = doubts.suggestions(row, _CHOICES), believed.sum()
     return {
         "image": image,
-        "cluster": names[int(doubts.ids[here])] if here >= 0 else "none of them",
-        "why": _why(columns, here, float(doubts.margin[row]), [names[int(doubts.ids[c])] for c in columns]),
+        "cluster": names[int(doubts.ids[cluster_position])] if cluster_position >= 0 else "none of them",
+        "why": _why(columns, cluster_position, float(doubts.margin[row]), [names[int(doubts.ids[c])] for c in columns]),
         "suggestions": [
             {
                 "to": int(doubts.ids[column]),
@@ -140,11 +142,11 @@ def _card(row: int, desk: ReviewSession, doubts: Doubts, names: Mapping[int, str
     }
 
 
-def _why(columns: Sequence[int], here: int, margin: float, names: Sequence[str]) -> str:
+def _why(columns: Sequence[int], cluster_position: int, margin: float, names: Sequence[str]) -> str:
     """Why a picture is asked about."""
     if margin < 0:
         return f"The most similar pictures are mostly in {names[0]}."
-    others = [name for column, name in zip(columns, names) if column != here]
+    others = [name for column, name in zip(columns, names) if column != cluster_position]
     return f"It may also be {others[0]}." if others else "No other cluster is close."
 
 
@@ -165,13 +167,13 @@ def _sheet(images: Images | None, ids: Sequence[int], edge: int, side: int | Non
 # ---------------------------------------------------------------------------------------------------- decisions
 
 
-def _decide(run: Run, epoch: int, asked: Mapping) -> Response:
-    """Write decisions down, in their order. asked: `decisions`, and `held`, images that the browser still shows.
+def _decide(run: Run, epoch: int, request_body: Mapping) -> Response:
+    """Write decisions down, in their order. request_body: `decisions`, and `held`, images that the browser still shows.
 
     Answers with the keys of those that are `done`, and why others are `refused` for good; what cannot be written at all
     is a refusal of the whole.
     """
-    decisions = asked.get("decisions")
+    decisions = request_body.get("decisions")
     if not isinstance(decisions, list) or len(decisions) > _MOST_AT_ONCE:
         raise UserError("decisions", f"expected a list of at most {_MOST_AT_ONCE}")
     desk = desk_of(run, epoch)
@@ -189,7 +191,7 @@ def _decide(run: Run, epoch: int, asked: Mapping) -> Response:
             refused[key] = str(error)
     said = naming.naming_of_epoch(naming.read_entries(run), epoch)
     decided = said.confirmed | said.nothing
-    gone = sorted(_ids(asked.get("held")) & decided)
+    gone = sorted(_ids(request_body.get("held")) & decided)
     return JSONResponse({"done": done, "refused": refused, "gone": gone, "confirmed": len(decided)})
 
 
@@ -203,21 +205,21 @@ def _write(run: Run, epoch: int, desk: ReviewSession, decision: Mapping) -> None
     naming.record(run, epoch, steps, labels.digest(desk.network.predicted), decision["key"])
 
 
-def _steps(decision: Mapping, desk: ReviewSession, defaults: Mapping[int, str], said: Naming) -> list[dict]:
+def _steps(decision: Mapping, desk: ReviewSession, defaults: Mapping[int, str], decisions: Naming) -> list[dict]:
     """What a decision says of the clusters as they are now."""
     image = decision.get("image")
     if type(image) is not int or image not in desk.split.unlabeled:
         raise UserError("image", f"{shorten(image)} is not an unlabeled image of this run")
-    ids = labels.cluster_ids(said, desk.network.predicted, desk.split.classes.total)
-    kind, new, assign = decision.get("do"), said.next_id(int(ids.max()) + 1), {"do": "assign", "images": [image]}
+    ids = labels.cluster_ids(decisions, desk.network.predicted, desk.split.classes.total)
+    kind, new, assign = decision.get("do"), decisions.next_id(int(ids.max()) + 1), {"do": "assign", "images": [image]}
     if kind == "assign":
         to = decision.get("to")
-        if type(to) is not int or said.root(to) not in ids:
+        if type(to) is not int or decisions.root(to) not in ids:
             raise UserError("to", f"{shorten(to)} is not a cluster of this epoch")
-        return [assign | {"to": said.root(to)}]
+        return [assign | {"to": decisions.root(to)}]
     if kind == "new":
         name = naming.clean_name(decision.get("name"))
-        known = {labels.name_of(int(i), said, defaults).casefold(): int(i) for i in ids}
+        known = {labels.name_of(int(i), decisions, defaults).casefold(): int(i) for i in ids}
         if name.casefold() in known:
             return [assign | {"to": known[name.casefold()]}]
         made = {"do": "split", "images": [image], "new": new}

@@ -28,19 +28,19 @@ def show_differences(groups: Sequence[Group], place: str, first: Group | None = 
     if len(groups) < 2:
         return None
     chosen, column = _pick(groups, place, first or differences.usual_reference(groups))
-    held = differences.hold(groups, chosen)
-    if not held.found:
+    comparison = differences.hold(groups, chosen)
+    if not comparison.found:
         st.caption("These groups have different splits or scores, so they are not compared.")
         return chosen
-    if any(key[1] == column for key in held.found):
+    if any(key[1] == column for key in comparison.found):
         alt = f"{_NAMES[column]}: difference from {chosen.label}, with {INTERVAL}s"
-        figure = difference_charts.intervals(held, column, theme.palette())
+        figure = difference_charts.intervals(comparison, column, theme.palette())
         revision = f"{column} {chosen.label}"
         plot(figure.update_layout(uirevision=revision), f"{place}_intervals", alt, code=_code(groups, chosen, column))
     alt = f"Every group minus {chosen.label}: difference and {INTERVAL}"
-    data_table.show_data_table(_columns(held, column), held.rows, alt, most=len(held.rows))
-    said = [*differences.about(held), *_about_others(held, chosen)]
-    st.caption("  \n".join(escape.markdown(f"{capitalized(text)}.") for text in said))
+    data_table.show_data_table(_columns(comparison, column), comparison.rows, alt, most=len(comparison.rows))
+    sentences = [*differences.about(comparison), *_about_others(comparison, chosen)]
+    st.caption("  \n".join(escape.markdown(f"{capitalized(text)}.") for text in sentences))
     return chosen
 
 
@@ -80,34 +80,36 @@ def id_of(group: Group) -> str:
     ).hexdigest()[:6]
 
 
-def _columns(held: Held, column: str) -> list[Column]:
+def _columns(comparison: Held, column: str) -> list[Column]:
     """What can be said of `column`, and every difference with its interval; bold what is distinguishable."""
-    found = [held.found.get((row, column)) for row in held.rows]
-    labels = [held.groups[row].label for row in held.rows]
-    references = [held.references[row].label for row in held.rows]
+    found = [comparison.found.get((row, column)) for row in comparison.rows]
+    labels = [comparison.groups[row].label for row in comparison.rows]
+    references = [comparison.references[row].label for row in comparison.rows]
     about_seeds = "Seeds needed to detect this difference with 80 % power, at the spread measured here"
     columns = [
-        Column("Group", labels, "text", pinned=True, width=scores.width(held.groups)),
+        Column("Group", labels, "text", pinned=True, width=scores.width(comparison.groups)),
         Column(f"{_NAMES[column]}: result", [capitalized(differences.verdict(d)) if d else "" for d in found]),
         Column("Seeds needed", [differences.needed(d) if d else "" for d in found], help=about_seeds, width=110),
         Column("Baseline", references, hidden=len(set(references)) == 1),
     ]
     for key, head in _NAMES.items():
-        cells = [differences.cell(held.found.get((row, key))) for row in held.rows]
-        columns.append(Column(head, cells, bold=[k for k, row in enumerate(held.rows) if (row, key) in held.bold]))
-    return [*columns, Column("Seeds", held.seeds)]
+        cells = [differences.cell(comparison.found.get((row, key))) for row in comparison.rows]
+        columns.append(
+            Column(head, cells, bold=[k for k, row in enumerate(comparison.rows) if (row, key) in comparison.bold])
+        )
+    return [*columns, Column("Seeds", comparison.seeds)]
 
 
-def _about_others(held: Held, chosen: Group) -> list[str]:
+def _about_others(comparison: Held, chosen: Group) -> list[str]:
     """That rows of another split are held against another group, and which have no difference."""
-    said = []
-    if any(reference is not chosen for reference in held.references):
-        said.append("groups of another split are compared with the most common group of their own split")
+    sentences = []
+    if any(reference is not chosen for reference in comparison.references):
+        sentences.append("groups of another split are compared with the most common group of their own split")
     silent = [
         group.label
-        for row, group in enumerate(held.groups)
-        if row not in held.rows and group is not held.references[row]
+        for row, group in enumerate(comparison.groups)
+        if row not in comparison.rows and group is not comparison.references[row]
     ]
     if silent:
-        said.append(f"not compared: {' · '.join(silent)}")
-    return said
+        sentences.append(f"not compared: {' · '.join(silent)}")
+    return sentences

@@ -101,7 +101,7 @@ def tick_rows(
     """
     # Streamlit stores positions, which would mean other rows once rows are added or sorted.
     key = f"{name}_" + hashlib.sha256("\n".join(ids).encode()).hexdigest()
-    return tick_places(columns, rows, key, [place for place, one in enumerate(ids) if one in ticked], most, alt)
+    return tick_places(columns, rows, key, [column for column, one in enumerate(ids) if one in ticked], most, alt)
 
 
 def tick_places(

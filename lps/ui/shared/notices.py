@@ -73,18 +73,18 @@ def _look(named: frozenset[str], there: frozenset[str]) -> None:
 def news(watched: Watched, runs: list[Run]) -> list[tuple[str, str]]:
     """(words, icon) of what has happened since the last look; nothing at the first. Updates `watched`."""
     is_first = not watched.ended and not watched.alive
-    said = []
+    sentences = []
     for run in runs:
         ended, grown, alive = _change_time(run.folder / "exit.json")[0], _change_time(run.events), is_held(run.lock)
         known = run.id in watched.ended
         over = known and ended != watched.ended[run.id] or run.id in watched.alive and not alive
         if (alive or over) and grown != watched.grown.get(run.id):
-            said += _alarms(watched, run, quiet=is_first)
+            sentences += _alarms(watched, run, quiet=is_first)
         if over:
-            said += _ending(run)
+            sentences += _ending(run)
         watched.ended[run.id], watched.grown[run.id] = ended, grown
         (watched.alive.add if alive else watched.alive.discard)(run.id)
-    return said
+    return sentences
 
 
 def _ending(run: Run) -> list[tuple[str, str]]:

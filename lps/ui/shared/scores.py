@@ -39,12 +39,14 @@ def pick_scoring() -> Scoring:
         seen = url_fields.choose(
             st.segmented_control, "seen", "Seen accuracy", SEEN_WORDS, required=True, disabled=defined, help=why
         )
-    said = [f"{capitalized(PROTOCOLS[protocol])}."]
+    sentences = [f"{capitalized(PROTOCOLS[protocol])}."]
     if chosen == "oracle":
-        said.append(":orange[An oracle chose the epoch: it is the best by labels that you would not have in practice.]")
+        sentences.append(
+            ":orange[An oracle chose the epoch: it is the best by labels that you would not have in practice.]"
+        )
     if chosen == "validation":
-        said.append("The epoch is the best on labeled images whose label was withheld from training.")
-    st.caption(" ".join(said))
+        sentences.append("The epoch is the best on labeled images whose label was withheld from training.")
+    st.caption(" ".join(sentences))
     return Scoring(protocol, chosen, seen, images)
 
 
@@ -85,12 +87,12 @@ def show_table(groups: list[Group]) -> None:
     data_table.show_data_table(
         _columns(groups), groups, "Mean and standard deviation of every group of runs", most=len(groups)
     )
-    said = [escape.markdown(f"{capitalized(note)}.") for note in score_tables.notes(groups, scoring=False)]
+    sentences = [escape.markdown(f"{capitalized(note)}.") for note in score_tables.notes(groups, scoring=False)]
     runs = counted(sum(len(group.members) for group in groups), "run")
     several = any(len(group.members) > 1 for group in groups)
     spread = "mean ± sample standard deviation over n seeds" if several else "one run each, so no spread"
     marks = "".join(f"; {words}" for words in score_tables.about_marks(groups))
-    st.caption("  \n".join([f"{runs} in {counted(len(groups), 'group')}: {spread}{marks}.", *said]))
+    st.caption("  \n".join([f"{runs} in {counted(len(groups), 'group')}: {spread}{marks}.", *sentences]))
 
 
 def width(groups: Sequence[Group]) -> int:

@@ -86,8 +86,8 @@ def many(
     offered, usual = list(words), list(usual)
     shown = words if isinstance(words, Mapping) else {}
     by_words = {text: word for word, text in shown.items()}
-    asked = st.query_params.get_all(name) if name in st.query_params else usual
-    found = dict.fromkeys(word if word in offered else by_words.get(word) for word in asked)
+    requested = st.query_params.get_all(name) if name in st.query_params else usual
+    found = dict.fromkeys(word if word in offered else by_words.get(word) for word in requested)
     value = [word for word in found if word is not None]
     options |= {"selection_mode": "multi"} if widget else {"select_all": False}
     take = partial(_put_many, name, usual)

@@ -280,23 +280,23 @@ def _cost_in_words(estimate: Estimate, each: Sequence[Cost | None], slots: int) 
     """How long what is left will take, and how much disk. each: cost of each run; slots: how many run at a time."""
     if not estimate.runs:
         return "All runs exist."
-    said, known = [], estimate.runs - estimate.missing
+    sentences, known = [], estimate.runs - estimate.missing
     slots = min(slots, known)
     if known:
         share = "" if known == estimate.runs else f"{known} of {counted(estimate.runs, 'run')}: "
         at_once = costs.at_a_time((cost.span for cost in each if cost is not None), slots)
         at_once = f" (about {costs.span_in_words(at_once)} with {slots} at a time)" if slots > 1 else ""
-        said.append(f"{share}about {costs.span_in_words(estimate.span)} one after another{at_once}")
-        said.append(f"{data_size(estimate.bytes)} of disk, estimated from finished and recorded runs")
+        sentences.append(f"{share}about {costs.span_in_words(estimate.span)} one after another{at_once}")
+        sentences.append(f"{data_size(estimate.bytes)} of disk, estimated from finished and recorded runs")
     if estimate.missing:
         kinds = ", ".join(estimate.unknown[:3]) + (
             f" and {len(estimate.unknown) - 3} more" * (len(estimate.unknown) > 3)
         )
-        said.append(
+        sentences.append(
             f"time and disk of {counted(estimate.missing, 'run')} unknown because none of "
             f"{escape.markdown(kinds)} has finished"
         )
-    return "; ".join(said) + "."
+    return "; ".join(sentences) + "."
 
 
 @st.cache_resource(ttl=20, max_entries=50, show_spinner=False)

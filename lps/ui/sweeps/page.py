@@ -116,12 +116,12 @@ def _about(asked: SweepSpec | presets.PresetRequest | None) -> str:
 def _states_in_words(states: Counter) -> str:
     """ "12 of 15 finished · 1 running", the rest by name, in markdown."""
     total = sum(states.values())
-    said = [f"{states['finished']} of {total} finished"]
+    sentences = [f"{states['finished']} of {total} finished"]
     for name, count in states.items():
         if name != "finished":
             label, color = theme.BADGES[name][:2] if name in theme.BADGES else (name.capitalize(), "orange")
-            said.append(f":{color}[{count} {label.lower()}]")
-    return " · ".join(said)
+            sentences.append(f":{color}[{count} {label.lower()}]")
+    return " · ".join(sentences)
 
 
 # ---------------------------------------------------------------------------------------------------- one sweep

@@ -76,10 +76,10 @@ def as_latex(sheet: PaperTable | None, scored: Sequence[Scored], caption: str) -
     if sheet is None:
         return score_tables.table(group_tables.sorted_groups(scored), "latex") if scored else ""
     groups = preset_tables.fill(sheet, scored)
-    held = differences.hold(preset_tables.named_groups(sheet, groups))
+    comparison = differences.hold(preset_tables.named_groups(sheet, groups))
     tables_of_both = [
         preset_tables.latex(preset_tables.grid(sheet, groups), caption),
-        score_tables.latex_differences(held),
+        score_tables.latex_differences(comparison),
     ]
     return "\n".join(filter(None, tables_of_both))
 
