@@ -73,12 +73,13 @@ class Drawn:
 def _written(text: str) -> np.ndarray:
     """A text on paper, large where it is short; what does not fit ends in an ellipsis. uint8 (144, 144, 3)."""
     short, long = _LETTERS
-    lines = textwrap.wrap(text, short, max_lines=_LINES - 2, placeholder=" …")
     letters = short if len(text) <= short * (_LINES - 3) else long
-    if letters == long:
-        lines = textwrap.wrap(text, long, max_lines=_LINES, placeholder=" …")
     tall = _TALL * long // letters
     font = _font(tall, text)
+    if font is not _fonts(tall)[0]:  # letters of other fonts may be wider
+        letters = max(1, min(letters, int((SIDE - 2 * _EDGE) * len(text) / font.getlength(text))))
+    most = _LINES if tall == _TALL else _LINES - 2
+    lines = textwrap.wrap(text, letters, max_lines=most, placeholder=" …")
     image = Image.new("RGB", (SIDE, SIDE), _PAPER)
     ImageDraw.Draw(image).multiline_text((_EDGE, _EDGE), "\n".join(lines), _INK, font, spacing=tall // 4, features=None)
     pixels = np.asarray(image)
