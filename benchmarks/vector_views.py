@@ -45,7 +45,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--side", type=int, default=64, help="of the pictures that the backbone sees")
     parser.add_argument("--images-per-class", type=int, default=200)
+    parser.add_argument(
+        "--views", nargs="+", metavar="NOISE,DROPOUT", help="these rows alone, without that of pictures"
+    )
     asked = parser.parse_args()
+    views = [tuple(map(float, text.split(","))) for text in asked.views] if asked.views else VIEWS
     shared = {"method": asked.method, "device": "cpu", "split.labeled_ratio": 0.5, "split.validation_ratio": 0.0}
     pictures = shared | {
         **{"dataset": "arrays", "dataset.path": str(asked.file.absolute()), "features": "stored"},
@@ -54,13 +58,15 @@ def main() -> None:
     images = sources.of(configure(pictures))
     with tempfile.TemporaryDirectory() as folder:
         path, root = Path(folder, "vectors.npz"), Path(folder, "runs")
-        found = [scores_of(configure(pictures | {"seed": seed}), root) for seed in range(asked.seeds)]
-        rows = [row("of pictures", found)]
+        rows = []
+        if not asked.views:
+            found = [scores_of(configure(pictures | {"seed": seed}), root) for seed in range(asked.seeds)]
+            rows.append(row("of pictures", found))
         plain = np.asarray(features.plain(configure(pictures)), np.float32)
         training = len(plain) - images.num_test
         np.savez(path, vectors=plain[:training], labels=images.labels[:training], class_names=images.class_names)
         vectors = shared | {"dataset": "embeddings", "dataset.path": str(path)}
-        for noise, dropout in VIEWS:
+        for noise, dropout in views:
             own = vectors | {"features.noise": noise, "features.dropout": dropout}
             found = [scores_of(configure(own | {"seed": seed}), root) for seed in range(asked.seeds)]
             rows.append(row(f"noise {noise:g}, dropout {dropout:g}", found))
