@@ -32,7 +32,6 @@ class StepClock:
     def by_step(self, steps: int) -> dict[str, float]:
         """Seconds of a step, `time/read_s`, `time/views_s`, `time/network_s`; on a GPU this waits for it."""
         if self._is_gpu:
-            torch.cuda.synchronize()
             self._count(1)
         return {f"time/{stage}_s": seconds / steps for stage, seconds in self._seconds.items()}
 

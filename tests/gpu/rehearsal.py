@@ -34,6 +34,19 @@ from tests.gpu.watch import OURS, ROOT, Operations, Watch
 _KEPT = []  # torch does not hold the Python half of a generator, and would read freed memory
 
 
+class _Mark:
+    """In place of an event in the queue of a GPU, which is not there to be waited for."""
+
+    def __init__(self, enable_timing: bool): ...
+
+    def record(self) -> None: ...
+
+    def synchronize(self) -> None: ...
+
+    def elapsed_time(self, later: "_Mark") -> float:
+        return 1.0
+
+
 class _Generator(torch.Generator):
     """A generator of the host that says that it is one of the GPU."""
 
@@ -152,6 +165,7 @@ def _seams(watch: Watch):
     yield patch.object(checkpoints, "keep_as_best", lambda *arguments: None)
     yield patch.object(torch.cuda, "get_device_name", lambda device: "none")
     yield patch.object(torch.cuda, "max_memory_allocated", lambda device: 0)
+    yield patch.object(torch.cuda, "Event", _Mark)
     yield patch.object(torch.nn.Module, "to", _moved)
     for module, name in ((loop, "Network"), (loop.methods, "build"), (pretrain, "ContrastiveNetwork")):
         yield patch.object(module, name, _outside(getattr(module, name)))
