@@ -63,6 +63,8 @@ from lps.methods.parts.pseudo_labels import distribution_measurements
 from lps.network.network import Network
 from lps.settings.parameters import ParameterDocs
 
+_OUTSIDE = -1e30  # "not in the sum" inside a log-sum-exp; finite, so that its gradient is 0 and not NaN
+
 
 class BaCon(Distilled, Method):
     """`network` is evaluated and learns by contrast; `labeler`, a copy of it, has the classifier."""
@@ -163,11 +165,9 @@ class BaCon(Distilled, Method):
             * labeled_contrastive(projected, targets, self.supervised_temperature),
         }
         if is_soft:
-            likeness = soft_likeness(self.soft_labels(logits)[drawn])
-            chosen = torch.cat([view[drawn] for view in projected])
-            terms["loss/soft_contrastive"] = (
-                of_labeled * 0.5 * soft_contrastive(chosen, likeness, self.supervised_temperature)
-            )
+            likeness = soft_likeness(self.soft_labels(logits))
+            together = soft_contrastive(torch.cat(projected), likeness, drawn, self.supervised_temperature)
+            terms["loss/soft_contrastive"] = of_labeled * 0.5 * together
         total, measured = summed(terms)
         measured |= {"class/prior": self.shares, "drawn/rate": Ratio(drawn.sum(), torch.ones_like(drawn).sum())}
         return total, measured | distribution_measurements(mean.detach(), self.shares)
@@ -242,10 +242,10 @@ def surest(ids: Tensor, confidence: Tensor, is_hit: Tensor, classes: int) -> Ten
 
     ids int64 (n,), confidence (n,), is_hit bool (n,).
     """
-    counts = torch.zeros(classes, dtype=torch.int64, device=ids.device).index_add(0, ids, is_hit.long())
+    none = torch.zeros(classes, dtype=torch.int64, device=ids.device)
+    counts, sizes = (none.index_add(0, ids, one.long()) for one in (is_hit, torch.ones_like(is_hit)))
     by_confidence = confidence.argsort(descending=True, stable=True)
     order = by_confidence[ids[by_confidence].argsort(stable=True)]  # by class, the surest first
-    sizes = ids.bincount(minlength=classes)
     place = torch.arange(len(ids), device=ids.device) - (sizes.cumsum(0) - sizes)[ids[order]]
     found = torch.empty_like(is_hit)
     found[order] = place < counts[ids[order]]
@@ -257,11 +257,14 @@ def soft_likeness(labels: Tensor) -> Tensor:
     return (labels @ labels.T).fill_diagonal_(1)
 
 
-def soft_contrastive(projections: Tensor, likeness: Tensor, temperature: float) -> Tensor:
-    """Mean over the 2n rows of two stacked views of the mean -log softmax of all other rows, weighted by likeness.
+def soft_contrastive(projections: Tensor, likeness: Tensor, chosen: Tensor, temperature: float) -> Tensor:
+    """Mean over the chosen rows of the mean -log softmax of all other chosen rows, weighted by likeness.
 
-    projections (2n, d); likeness (n, n) between images, without gradient.
+    projections (2n, d): two stacked views; likeness (n, n) between images, without gradient; chosen bool (n,).
     """
-    apart = similarities(projections, temperature).log_softmax(dim=1)
-    weights = likeness.repeat(2, 2).fill_diagonal_(0)
-    return -((weights * apart.masked_fill(weights == 0, 0)).sum(dim=1) / weights.sum(dim=1)).mean()
+    both = chosen.repeat(2)
+    similarity = similarities(projections, temperature)
+    apart = similarity - similarity.masked_fill(~both, _OUTSIDE).logsumexp(dim=1, keepdim=True)
+    weights = (likeness.repeat(2, 2) * both).fill_diagonal_(0)
+    per_row = -(weights * apart.masked_fill(weights == 0, 0)).sum(dim=1) / weights.sum(dim=1).clamp_min(TINY)
+    return torch.where(both, per_row, 0).sum() / both.sum()
