@@ -5,6 +5,7 @@ of widgets, help, errors, the command line, options, empty states and alternativ
 line to its last, as somebody who does not know the program (docs/style.md).
 """
 
+import argparse
 import ast
 import re
 import sys
@@ -123,8 +124,10 @@ def texts() -> Iterator[Text]:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m tests.texts", description=__doc__.partition("\n")[0])
+    parser.add_argument("file", nargs="?", type=Path, help="where to write the list; default: the terminal")
     lines = "\n".join(map(str, texts())) + "\n"
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(lines, encoding="utf-8")
+    if file := parser.parse_args().file:
+        file.write_text(lines, encoding="utf-8")
     else:
         sys.stdout.write(lines)

@@ -23,7 +23,9 @@ _FORMS = {
 def add(commands: Commands) -> None:
     project = commands.add("project", _make_projection, "compute a 2-D map of a run's features", run=True)
     project.add_argument("--method", choices=("pca", "umap", "tsne"), default="umap")
-    project.add_argument("--epoch", type=int, help="epoch of the snapshot; default: the last one")
+    project.add_argument(
+        "--epoch", type=int, help="epoch of the snapshot; with --all, the epoch to begin with; default: the last one"
+    )
     project.add_argument(
         "--all", action="store_true", help="maps of up to 24 epochs; each starts from the map of the nearest epoch"
     )
@@ -67,8 +69,6 @@ def add(commands: Commands) -> None:
 def _make_projection(options) -> None:
     from lps.analysis.projection import end_when_cancelled, project, project_all
 
-    if options.all and options.epoch is not None:
-        raise UserError("epoch", f"{options.epoch} cannot be combined with --all, which chooses the epochs itself")
     arguments = find_run(options.runs, options.run), options.method, options.epoch
     end_when_cancelled(*arguments, options.all)
     for path in project_all(*arguments) if options.all else [project(*arguments)]:

@@ -117,6 +117,15 @@ def test_background_work_of_the_command_line(run):
     assert len(projection.read_map(run, "pca", 2).index) == 1000
 
 
+def test_maps_of_all_epochs_are_made_by_the_command_line(run):
+    projection.start_all(run, "pca", 2)
+    deadline = time.monotonic() + 120
+    while projection.progress_all(run, "pca").state in ("absent", "working") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert projection.progress_all(run, "pca").state == "done"
+    assert projection.stored_epochs(run, "pca") == snapshots.snapshot_epochs(run.snapshots)
+
+
 def test_points_belong_to_their_images(run):
     table = points.table(run, 3)
     split, targets = snapshots.read_split(run.folder)

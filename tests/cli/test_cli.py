@@ -100,7 +100,6 @@ def test_an_empty_folder_says_what_to_do(tmp_path, capsys):
         (["train", "--set", "=1"], "--set: '=1' is not of the form name=value"),
         (["queue", "slots", "9" * 20], f"slots: {'9' * 20} is not a whole number from 1 to 1024"),
         (["launch", "--priority", "9" * 30], f"priority: {'9' * 30} is not a whole number from -1000 to 1000"),
-        (["project", "RUN", "--all", "--epoch", "2"], "epoch: 2 cannot be combined with --all"),
         (["export", "RUN", "--to", "archive", "--into", "FILE"], "into: 'FILE' is a file, where a folder should be"),
     ],
 )
