@@ -214,11 +214,12 @@ def estimated_sizes(clusters: Tensor, targets: Tensor, classes: Classes) -> Tens
 
     clusters: int64 (n,), ids of all training images, labeled ones first; targets: int64 (labeled,).
     """
-    sizes = clusters.bincount(minlength=classes.total).cpu().numpy().clip(1)
+    ids, labeled = clusters.cpu().numpy(), targets.cpu().numpy()
+    sizes = np.bincount(ids, minlength=classes.total).clip(1)
     votes = np.zeros((classes.total, classes.total))
-    np.add.at(votes, (clusters[: len(targets)].cpu().numpy(), targets.cpu().numpy()), 1)
+    np.add.at(votes, (ids[: len(labeled)], labeled), 1)
     _, found = linear_sum_assignment(votes / sizes[:, None], maximize=True)
-    labels = targets.bincount(minlength=classes.seen).cpu().numpy()
+    labels = np.bincount(labeled, minlength=classes.seen)
     counts = np.empty(classes.total, np.float32)
     counts[: classes.seen][labels.argsort(kind="stable")] = np.sort(sizes[found < classes.seen])
     counts[classes.seen :] = np.sort(sizes[found >= classes.seen])[::-1]
