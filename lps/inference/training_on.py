@@ -64,8 +64,9 @@ class Plan:
         sentence += f", {len(self.added)} seen before" if self.added else ""
         sentence += f", {counted(self.confirmed.pictures, 'picture')} become labeled"
         stay = "stays" if self.novel == 1 else "stay"
-        sentence += f"; {counted(self.novel, 'cluster')} without a name {stay} novel"
-        return f"{sentence}, {counted(self.dissolved, 'cluster')} dissolved" if self.dissolved else sentence
+        unnamed = [f"{counted(self.novel, 'cluster')} without a name {stay} novel"] if self.novel else []
+        unnamed += [f"{counted(self.dissolved, 'cluster')} dissolved"] if self.dissolved else []
+        return f"{sentence}; {', '.join(unnamed)}" if unnamed else sentence
 
     def notices(self) -> list[str]:
         """What a person may not expect, one sentence each."""

@@ -122,6 +122,8 @@ def test_a_dissolved_cluster_is_continued_by_no_class(run):
     assert planned.confirmed.rows.tolist() == [0, 1, 2, 3, 4, 7, 5, 8]
     assert not set(members(run, 6).tolist()) & set(planned.confirmed.images.tolist())
     assert planned.in_words().endswith("; 2 clusters without a name stay novel, 2 clusters dissolved")
+    all_dissolved = training_on.plan(run, rule="all", from_weights=False, unnamed=dict.fromkeys((5, 6, 8, 9)))
+    assert all_dissolved.in_words().endswith("; 4 clusters dissolved")
     assert planned.config.split_num_novel == 2
 
 

@@ -89,6 +89,13 @@ def test_from_a_folder_to_names_and_reasons(run, pictures):
     assert at.query_params["class"] == name
 
 
+def test_the_command_for_dropped_pictures_names_no_hidden_folder(run):
+    dropped = saved(own_pictures.home_of_new() / "inbox", digits(run)[:3])
+    at = visit("predict", run=run.id, folder=str(dropped))
+    (command,) = [code.value for code in at.code if "lps predict" in code.value]
+    assert not at.exception and " FOLDER --to labels.csv" in command and ".new" not in command + words_of(at)
+
+
 def test_predicted_pictures_arrive_as_one_archive_sorted_by_class(run, pictures):
     at = visit("predict", run=run.id, folder=str(pictures))
     button(at, "Predict these pictures").click().run()

@@ -83,8 +83,11 @@ def _show(run: Run, text: str | None) -> None:
         _show_found(run, folder, path)
     else:
         _offer(run, folder, standing)
-    take_away.show_command(f"{cli_args.command('predict', titles.short_id(run.id), str(folder), to='labels.csv')}"
-                           "    # or a folder: --to sorted")  # fmt: skip
+    is_upload = folder.parent == own_pictures.home_of_new()
+    command = cli_args.command(
+        "predict", titles.short_id(run.id), "FOLDER" if is_upload else str(folder), to="labels.csv"
+    )
+    take_away.show_command(f"{command}    # or a folder: --to sorted")
 
 
 def _takes_vectors(run: Run) -> bool:
