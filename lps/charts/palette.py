@@ -21,7 +21,7 @@ class Palette:
     surface: str  # hover labels
     right: str
     wrong: str
-    runs: tuple[str, ...]  # curves of several runs
+    terms: tuple[str, ...]  # terms of the loss and steps of a sum
     groups: tuple[str, ...]  # curves of many groups: far apart for normal, protan, deutan and tritan eyes
 
 
@@ -35,7 +35,7 @@ LIGHT = Palette(
     surface="#ffffff",
     right="#2f8f83",
     wrong="#b3265e",
-    runs=("#1f6fb4", "#d9661f", "#2f8f83", "#8a5fb0", "#b3265e", "#8c7a1e", "#4b5563", "#3aa6c9"),
+    terms=("#1f6fb4", "#d9661f", "#2f8f83", "#8a5fb0", "#b3265e", "#8c7a1e", "#4b5563", "#3aa6c9"),
     groups=("#2c369d", "#bf9d2f", "#2d948a", "#5e3600", "#959be0", "#c75537", "#9e0b5a", "#815ab1"),
 )
 DARK = Palette(
@@ -48,7 +48,7 @@ DARK = Palette(
     surface="#1b222d",
     right="#5bc0b0",
     wrong="#ef6f9f",
-    runs=("#5aa9e6", "#f59350", "#5bc0b0", "#b694dc", "#ef6f9f", "#d0bb55", "#a9b4c2", "#7fd4ef"),
+    terms=("#5aa9e6", "#f59350", "#5bc0b0", "#b694dc", "#ef6f9f", "#d0bb55", "#a9b4c2", "#7fd4ef"),
     groups=("#2588f7", "#f2f047", "#a7f6fe", "#e2b66c", "#a2aaf8", "#d65b16", "#fd80ad", "#b45eb9"),
 )
 PAGE = f"<style>{(Path(__file__).parent / 'page.css').read_text(encoding='utf-8')}</style>"

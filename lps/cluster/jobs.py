@@ -91,7 +91,7 @@ class Job:
 
     def ending(self) -> tuple[str, str, str]:
         """State, kind and reason of a run whose job is over without a record of ours."""
-        state, kind, words = self.ENDINGS.get(self.state, _UNKNOWN_ENDING)
+        state, kind, words = self.ENDINGS.get(self.state, _OTHER_ENDING)
         return state, kind, words.format(job=self.id, state=self.state, place=self.place, where=self.where)
 
     @property
@@ -99,10 +99,10 @@ class Job:
         return f" on {self.nodes}" if self.nodes else ""
 
 
-_UNKNOWN_ENDING = ("crashed", "killed", "job {job} ended as {state}{where} and the run left no record")
+_OTHER_ENDING = ("crashed", "killed", "job {job} ended as {state}{where} and the run left no record")
 
 
-def standing(job: Job, begun: bool, handed_over: float | None = None) -> tuple[str, str, str]:
+def state_from_job(job: Job, begun: bool, handed_over: float | None = None) -> tuple[str, str, str]:
     """(state, reason, kind) of a run that left no record of its end, in the words of `lps.store.runs.State`.
 
     begun: whether the run's process had begun. handed_over: unix seconds at which its submission began.
@@ -189,9 +189,9 @@ class Board:
         self._tried = began
         try:
             jobs = self.ask()
-        except BackendUnavailable as silence:
+        except BackendUnavailable as error:
             self.silent_since = self.silent_since or self.answered or time.time()
-            self._silence = str(silence)
+            self._silence = str(error)
             return
         ids: dict[str, list[str]] = {}
         for job, name in jobs:

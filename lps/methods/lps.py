@@ -95,7 +95,7 @@ class LPS(Method):
         ] = 0.4,
         threshold_novel_end: Annotated[
             float,
-            "lambda_novel: confidence needed for a novel pseudo-label in the last epoch",
+            "lambda_novel: confidence needed for a novel pseudo-label, which it approaches at the end",
             (0, 1),
             ParameterDocs(
                 "Thresholds",

@@ -27,8 +27,11 @@ from lps.wording import estimated, estimated_range
 
 START_S = 7.0  # seconds from a process to its first event; ten runs on two shared cores took 6.9 to 41.9
 ENDING_S = 5.0  # from the last step to the end of the process
-SPREAD, ROUGH = 1.1, 3.0  # the range of a measured pace, and of one phase alone or a rule of thumb: times or divided by
-_ALIKE, _OTHERS = 1.25, 2.0  # the same by runs with equal work an epoch, and by other runs or on other machines
+# A range goes from seconds / factor to seconds * factor, with a factor for each source of the estimate.
+SPREAD = 1.1  # the measured pace of this run
+_ALIKE = 1.25  # runs with equal work per epoch
+_OTHERS = 2.0  # other runs, or other machines
+ROUGH = 3.0  # one phase alone, or a rule of thumb
 _EARLY, _EARLY_SPREAD = 0.1, 1.5  # up to this share of a phase its pace is not yet reliable
 _WIDE, _SHORT_S = 1.7, 10.0  # a range is written where most >= _WIDE * max(least, _SHORT_S)
 

@@ -21,12 +21,13 @@ _LARGEST = 2**63 - 1  # of a whole number that counts as one: charts and tables 
 _MAX = 1e100  # of any other: far beyond what anything measures, and sums and squares of it are numbers still
 _LONGEST_START = 1 << 16  # bytes of a first line
 MOST_SHOWN, _MOST_READ = 200_000, 128 << 20  # lines and bytes of a file that a page reads: some seconds
-_SURELY_SHOWN, _WINDOW = 8 << 20, 1 << 20  # bytes of a file that is read as a whole; that are looked at at a time
+_READ_WHOLE_BYTES = 8 << 20  # a file up to this size is read as a whole
+_CHUNK_BYTES = 1 << 20  # of a larger one, so many bytes are read at a time
 _FIRST_LINES = 64 << 10  # bytes of the beginning of a file that is not read as a whole
 FIRST_WINDOW = 3 << 13  # bytes from the end that are looked at first: ten epochs of ten classes
 _LONGEST_HEAD = 1 << 22  # bytes in which the first `train` event is looked for
 _NESTED = (list, dict)
-_UNTOLD = (str, dict, bool)  # what no measurement can be
+_NOT_NUMBERS = (str, dict, bool)  # types that no measurement has
 RESOLVED = {"precision": ("fp32", "bf16"), "test_clusters": ("training", "test")}  # beside the values of a `start`
 # Lists by class id, and nothing else.
 _VECTORS = {"pi_hat", "margin", "class/prior", "class/accuracy", "class/count_predicted"}
@@ -202,7 +203,7 @@ def first_shown(path: Path, end: int | None = None) -> int:
         size = min(status.st_size, status.st_size if end is None else end)
         return (
             _first_shown(str(path), (status.st_dev, status.st_ino), size)
-            if size > min(_SURELY_SHOWN, _MOST_READ)
+            if size > min(_READ_WHOLE_BYTES, _MOST_READ)
             else 0
         )
     except OSError:
@@ -215,7 +216,7 @@ def _first_shown(path: str, file_is: tuple[int, int], size: int) -> int:
     least, position, lines = max(0, size - _MOST_READ), size, 0
     with open_regular(path, buffering=0) as file:
         while position > least:
-            start = max(least, position - _WINDOW)
+            start = max(least, position - _CHUNK_BYTES)
             file.seek(start)
             lines += file.read(position - start).count(b"\n")
             if lines > MOST_SHOWN:
@@ -385,7 +386,7 @@ def event_of(line: bytes) -> dict | None:
     event["values"] = values = {
         name: value if type(value) is float and abs(value) <= _MAX else _numbers(name, value)
         for name, value in event["values"].items()
-        if type(value) not in _UNTOLD and len(name) <= LONGEST_NAME and name.isprintable()
+        if type(value) not in _NOT_NUMBERS and len(name) <= LONGEST_NAME and name.isprintable()
     }
     for name in _VECTORS:
         if name in values and type(values[name]) is not list:

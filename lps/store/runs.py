@@ -4,9 +4,8 @@ Standard library only. Every file has one writer; whole files are replaced atomi
 
     config.json   what was asked; written once                  writer: whoever creates the run
     meta.json     name, notes, tags, hidden, rev                writer: pages and command line
-    want.json     what is asked of the run and its place in the queue (lps.store.desired_state)   writers, under the
-    folder's lock:
-                  pages and command line, and whoever asks for a crashed run again
+    want.json     what is asked of the run and its place in the queue (lps.store.desired_state)
+                  writers, under the folder's lock: pages, command line, and whoever asks for a crashed run again
     lock          an empty file under a kernel flock while the run is alive; never unlinked
     job.json      of a run elsewhere: its job, what it asks for   writer: whoever hands it over, then its runner
     process.json  attempt, host, boot id, pids, slot            writer: runner
@@ -16,7 +15,6 @@ Standard library only. Every file has one writer; whole files are replaced atomi
     progress.json phase, epoch, step, steps, eta_s, stop_s, time   writer: trainer, at most once a second
     split.npz, checkpoints/, snapshots/                         writer: trainer
     projections/  2-D maps                                      writer: `python -m lps project`
-
     recorded.json what a recording was made from: the folder is for looking at only; writer: `python -m lps record`
 
 Beside the runs: `.trash/` (deleted runs), `.incoming/` (folders in the making), `.slots/`, `.sched.lock`,
@@ -36,7 +34,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from lps.cluster import executors
-from lps.cluster.jobs import RECORD, BackendUnavailable, standing
+from lps.cluster.jobs import RECORD, BackendUnavailable, state_from_job
 from lps.errors import UserError, shorten
 from lps.files import disk, versions
 from lps.files.atomic import clean_line, read_small, refusal, sweep, write_json
@@ -352,7 +350,7 @@ class Run:
             if whole(record.get("attempt")) >= max(self.begun_attempt(), wish.attempt):
                 return _ended(record)
         begun = started >= wish.attempt
-        name, reason, kind = standing(job, begun, about.get("time"))
+        name, reason, kind = state_from_job(job, begun, about.get("time"))
         if name == "queued" and begun:  # its node failed, and it is put back
             return State("stopping" if wish.want != "run" else "queued", reason, kind, started + 1)
         return State("stopping" if name == "running" and wish.want != "run" else name, reason, kind, attempt)

@@ -20,7 +20,9 @@ _NEVER = (
     "network.continues",
     *REPEATED,
 )  # have a column of their own, or say nothing of the experiment
-_known: list[tuple[list[Config | None], list[str]]] = []  # the configs that were looked at last, and what varies
+_varying_cache: list[
+    tuple[list[Config | None], list[str]]
+] = []  # the configs that were looked at last, and what varies
 
 
 def usual(entries: Sequence[RunRow]) -> list[str]:
@@ -32,7 +34,7 @@ def usual(entries: Sequence[RunRow]) -> list[str]:
 def varying(entries: Sequence[RunRow]) -> list[str]:
     """The settings that somebody has varied: runs of one method on one data set differ in them. In their order."""
     configs = [entry.config for entry in entries]
-    for looked_at, ordered in _known[:]:  # a copy: others ask at the same time
+    for looked_at, ordered in _varying_cache[:]:  # a copy: others ask at the same time
         if len(looked_at) == len(configs) and all(a is b for a, b in zip(looked_at, configs)):
             return ordered
     varied: set[str] = set()
@@ -45,7 +47,7 @@ def varying(entries: Sequence[RunRow]) -> list[str]:
         varied.update(key for key, value in flat.items() if value != other[key])
     order = Vocabulary().settings
     ordered = sorted(varied - set(_NEVER), key=order.index)
-    _known[:] = [(configs, ordered)]
+    _varying_cache[:] = [(configs, ordered)]
     return ordered
 
 

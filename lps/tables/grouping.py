@@ -22,7 +22,7 @@ from lps.tables.run_names import Name, Vocabulary
 
 EVERYTHING = "everything"  # that varies, but for the seed
 _DATA = [key for key in protocol_parameters() if key.startswith(("dataset", "split."))]
-_UNTOLD = frozenset(REPEATED) - {"seed", "pretrain.seed"}  # settings that make no other experiment
+_NOT_COMPARED = frozenset(REPEATED) - {"seed", "pretrain.seed"}  # settings that make no other experiment
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _by_pair(group: RunGroup, measured: Name, by: set[str]) -> Mapping[tuple, fl
     Runs of other methods have other settings of their own: where groups are of methods, only the shared ones count.
     """
     value_by_pair: dict[tuple, float] = {}
-    shared = [key for key in protocol_parameters() if key not in by | _UNTOLD]
+    shared = [key for key in protocol_parameters() if key not in by | _NOT_COMPARED]
     for entry in reversed(group.members):
         value = measured.read(entry)
         if entry.config:

@@ -15,7 +15,7 @@ from lps.tables.run_names import PERCENT
 from lps.wording import counted
 
 _HARDWARE = ("device", "cores", "system")  # of what a run says of its machine; the others are of the program
-_UNTOLD = ("threads", "classes/seen", "classes/total")  # of the start, said elsewhere
+_SHOWN_ELSEWHERE = ("threads", "classes/seen", "classes/total")  # of the start, said elsewhere
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _start(run: Run) -> dict[str, object]:
     numbers = {name: value for name, value in started[-1]["values"].items() if not isinstance(value, list)}
     named = {name: started[-1][name] for name in ("precision", "features") if isinstance(started[-1].get(name), str)}
     rounded = {name: float(f"{value:.5g}") if type(value) is float else value for name, value in numbers.items()}
-    return {name: value for name, value in (rounded | named).items() if name not in _UNTOLD}
+    return {name: value for name, value in (rounded | named).items() if name not in _SHOWN_ELSEWHERE}
 
 
 def _split(run: Run) -> dict[str, np.ndarray]:

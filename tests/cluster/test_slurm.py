@@ -18,7 +18,7 @@ from lps.cluster.executors import slurm
 from lps.cluster.executors.slurm import SlurmBoard as Board
 from lps.cluster.executors.slurm import SlurmJob as Job
 from lps.cluster.executors.slurm import read_jobs, read_options
-from lps.cluster.jobs import RECORD, BackendUnavailable, standing
+from lps.cluster.jobs import RECORD, BackendUnavailable, state_from_job
 from lps.errors import UserError
 from lps.files.atomic import write_json
 from lps.scheduler import cluster_submit, launcher
@@ -626,6 +626,6 @@ def test_a_task_of_an_array_asks_for_itself_alone(cluster, monkeypatch):
 
 def test_reasons_of_the_cluster_are_sentences():
     for name in slurm.REASONS:
-        _, reason, _ = standing(Job("7", "PENDING", name), False)
+        _, reason, _ = state_from_job(Job("7", "PENDING", name), False)
         assert reason.endswith(f"({name})")
     assert cluster_submit.options_of.__doc__

@@ -355,7 +355,7 @@ def test_hundreds_of_runs_in_one_table(root, made):
 def test_a_chosen_run_tells_what_it_costs_and_what_is_wrong(root, shelved):
     at = visit("runs", run=[shelved["failed"].id])
     assert {m.label: m.value for m in at.metric} == {
-        "Memory": "0.70 GB", "Throughput": "2,700 images/s", "Step": "0.047 s",
+        "Peak memory": "0.70 GB", "Throughput": "2,700 images/s", "Step": "0.047 s",
     }  # fmt: skip
     assert "the loss is not finite" in at.error[0].value.replace("\\", "")
     assert buttons(at)[:-1] == ["Rename", "Note", "Tags", "Launch a copy", "Hide", "Resume"]

@@ -10,8 +10,12 @@ from lps.ui.shared import escape, run_actions, take_away, theme
 from lps.wording import capitalized
 
 _COSTS = {
-    "memory/host_gb": ("Memory", "{:.2f} GB", "Resident memory of the training process"),
-    "memory/device_gb": ("GPU memory", "{:.2f} GB", "Memory that the training process has reserved on its GPU"),
+    "memory/host_gb": ("Peak memory", "{:.2f} GB", "Largest resident memory of the training process so far"),
+    "memory/device_gb": (
+        "Peak GPU memory",
+        "{:.2f} GB",
+        "Most GPU memory that the training process had allocated at once",
+    ),
     "throughput/images_per_s": ("Throughput", "{:,.0f} images/s", "Images of all views per second of training"),
     "time/step_s": ("Step", "{:.3f} s", "Seconds per training step, mean of the newest epoch"),
 }
