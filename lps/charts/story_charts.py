@@ -54,7 +54,9 @@ def brake(past: History, colors: Palette, until: int) -> Chart:
     return figure.update_xaxes(anchor="y2").update_layout(margin={"t": 8, "l": 44, "r": 16, "b": 40})
 
 
-def piles(counts: np.ndarray, fair: np.ndarray, seen: int, names: list[str], top: float, colors: Palette) -> Chart:
+def cluster_sizes(
+    counts: np.ndarray, fair: np.ndarray, seen: int, names: list[str], top: float, colors: Palette
+) -> Chart:
     """How many images each id got, in bars; how many it should have, as steps. names: of all ids."""
     figure = figures.blank(210, colors)
     ids = np.arange(len(counts))

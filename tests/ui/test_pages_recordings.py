@@ -58,15 +58,15 @@ def _height(path: str) -> float:
 
 
 def counts(run: Run) -> tuple[int, int, list[int]]:
-    """Novel images under a seen id, all novel images, and the size of every pile at the last epoch: one by one."""
+    """Novel images under a seen id, all novel images, and the size of every cluster at the last epoch: one by one."""
     split, targets = read_split(run.folder)
     seen = split.classes.seen
-    lost, novel, piles = 0, 0, [0] * split.classes.total
+    lost, novel, sizes = 0, 0, [0] * split.classes.total
     for image, predicted in zip(split.unlabeled, read_snapshot(run.snapshots, EPOCHS).predicted):
-        piles[predicted] += 1
+        sizes[predicted] += 1
         novel += targets[image] >= seen
         lost += targets[image] >= seen > predicted
-    return int(lost), int(novel), piles
+    return int(lost), int(novel), sizes
 
 
 # ---------------------------------------------------------------------------------------------------- Home
@@ -286,25 +286,27 @@ def test_its_numbers_are_counted(root):
     lost, novel, _ = counts(named("FixMatch"))
     assert f"**{lost} of {novel}** novel pictures" in texts(visit("story", step="3"))
     assert f"With LPS it is {counts(named('LPS'))[0]}." in texts(visit("story", step="3"))
-    piles = counts(named("LPS without entropy"))[2]
+    sizes = counts(named("LPS without entropy"))[2]
     told = texts(visit("story", step="6"))
-    assert (f"**{piles.count(0)} clusters stay empty**" in told) == (piles.count(0) > 0)
-    assert f"the largest has {max(piles)} pictures" in told
+    assert (f"**{sizes.count(0)} clusters stay empty**" in told) == (sizes.count(0) > 0)
+    assert f"the largest has {max(sizes)} pictures" in told
     split, _ = read_split(named("LPS").folder)
     assert f"{len(split.labeled):,} pictures of seen classes have a label. {len(split.unlabeled):,}" in texts(
         visit("story", step="2")
     )
 
 
-def test_the_pile_can_be_told_apart(root):
+def test_the_first_pictures_show_their_classes_on_request(root):
     at = visit("story", step="2")
-    pile = at.get("html")[0].proto.body
+    body = at.get("html")[0].proto.body
     assert (
-        pile.count("<figure") == story.PILE and 'class="novel"' not in pile and "novel" not in pile.split("</style>")[1]
+        body.count("<figure") == story.SHOWN_PICTURES
+        and 'class="novel"' not in body
+        and "novel" not in body.split("</style>")[1]
     )
     at.toggle(key="story_told").set_value(True).run()
     told = at.get("html")[0].proto.body
-    assert told.count('class="novel"') + told.count('class="seen"') == story.PILE
+    assert told.count('class="novel"') + told.count('class="seen"') == story.SHOWN_PICTURES
     assert story.COLORS in texts(at)
 
 
@@ -325,21 +327,24 @@ def test_a_door_changes_one_setting_of_the_demo(root, monkeypatch):
 
 def test_a_share_by_epoch_ends_where_the_count_does(root):
     run = named("FixMatch")
-    lost, novel, piles = counts(run)
+    lost, novel, sizes = counts(run)
     shares = recordings.swallowed_by_epoch(run)
     assert list(shares.index) == list(range(1, EPOCHS + 1)) and shares.iloc[-1] == pytest.approx(lost / novel)
-    assert recordings.swallowed(run) == (lost, novel) and recordings.piles(run).tolist() == piles
+    assert recordings.swallowed(run) == (lost, novel) and recordings.cluster_sizes(run).tolist() == sizes
 
 
-def test_what_the_piles_should_be(root):
+def test_true_cluster_sizes(root):
     split, targets = read_split(named("LPS").folder)
     truth, seen = np.bincount(targets[split.unlabeled], minlength=split.classes.total), split.classes.seen
-    assert recordings.fair_piles(named("LPS")).tolist() == [*truth[:seen], *[truth[seen:].mean()] * (len(truth) - seen)]
+    assert recordings.true_cluster_sizes(named("LPS")).tolist() == [
+        *truth[:seen],
+        *[truth[seen:].mean()] * (len(truth) - seen),
+    ]
 
 
-def test_new_piles_are_called_as_the_novel_classes_of_explain():
+def test_new_clusters_are_called_as_the_novel_classes_of_explain():
     assert (
-        tuple(recordings.pile_name(number, 5) for number in range(5, 10))
+        tuple(recordings.cluster_name(number, 5) for number in range(5, 10))
         == distribution.MADE_UP[distribution.MADE_UP_SEEN :]
     )
 
@@ -369,11 +374,11 @@ def test_novel_accuracy_and_swallowing_are_no_contradiction(root):
 def test_the_target_of_equal_shares_is_told_beside_the_true_ones(root):
     split, targets = read_split(named("LPS").folder)
     trained = np.bincount(targets[[*split.labeled, *split.unlabeled]]) / (len(split.labeled) + len(split.unlabeled))
-    pile = np.bincount(targets[split.unlabeled])
+    body = np.bincount(targets[split.unlabeled])
     told = texts(visit("story", step="5"))
     assert f"({100 * trained.min():.1f} to {100 * trained.max():.1f} %)" in told
     seen = split.classes.seen
-    assert f"{pile[seen:].mean() / pile[:seen].mean():.1f} times as large" in told
+    assert f"{body[seen:].mean() / body[:seen].mean():.1f} times as large" in told
 
 
 def test_the_margins_of_both_groups_are_told(root):
@@ -404,7 +409,7 @@ def test_the_chart_of_the_brake_shows_the_beginning(root):
     assert figure["layout"]["xaxis"]["range"][1] == story.BEGINNING + 0.5
 
 
-def test_the_bars_of_the_piles_have_their_colours_told(root):
+def test_the_bars_of_the_clusters_have_their_colours_told(root):
     at = visit("story", step="6")
     told = [element.value for element in at.caption if story.COLORS in element.value]
     classes = read_split(named("LPS").folder)[0].classes

@@ -129,12 +129,12 @@ def _telling(part: str, run: Run, past: event_log.History, parts: dict[str, Run]
         behind, novel = 100 * past.column("accuracy/gap").max(), 100 * past.last("accuracy/novel")
         return f"The novel classes keep up: never more than {behind:.0f} points behind, {novel:.0f} % novel at the end."
     if part == "no_margin":
-        idle, new = recordings.idle_piles(run)
+        idle, new = recordings.empty_clusters(run)
         words = f"No margin: {100 * past.last('accuracy/novel'):.0f} % novel at the end"
         return f"{words}, {idle} of {new} new clusters are almost empty." if idle else f"{words}."
     if part == "no_entropy":
-        empty = int((recordings.piles(run) == 0).sum())
-        return f"Clusters collapse: {empty} of {len(recordings.piles(run))} are empty." * (empty > 0)
+        empty = int((recordings.cluster_sizes(run) == 0).sum())
+        return f"Clusters collapse: {empty} of {len(recordings.cluster_sizes(run))} are empty." * (empty > 0)
     if part in ("orca", "fixmatch"):
         lost, novel = recordings.swallowed(run)
         return f"The seen classes absorb {lost} of {novel} novel pictures."

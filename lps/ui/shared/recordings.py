@@ -9,7 +9,7 @@ from lps.store.runs import Run
 from lps.ui.pictures import points, predictions
 
 _PARTS = ("lps", "orca", "fixmatch", "no_margin", "no_entropy")
-_HARDLY = 10  # times smaller than it should be is a pile that holds hardly an image
+_HARDLY = 10  # a cluster this many times smaller than its true size counts as empty
 _TOLD = ("lps", "fixmatch", "no_margin", "no_entropy")  # by the page Story
 
 
@@ -87,25 +87,25 @@ def _seen(run: Run) -> int:
     return points.partition(run).split.classes.seen
 
 
-def piles(run: Run) -> np.ndarray:
+def cluster_sizes(run: Run) -> np.ndarray:
     """How many unlabeled images each id has at the last epoch, (classes,)."""
     return np.bincount(predicted(run), minlength=points.partition(run).split.classes.total)
 
 
-def fair_piles(run: Run) -> np.ndarray:
+def true_cluster_sizes(run: Run) -> np.ndarray:
     """How many images each id should have, (classes,): a new one as many as novel classes have on average."""
     counts = np.bincount(truth(run), minlength=points.partition(run).split.classes.total).astype(float)
     counts[_seen(run) :] = counts[_seen(run) :].mean()
     return counts
 
 
-def idle_piles(run: Run) -> tuple[int, int]:
+def empty_clusters(run: Run) -> tuple[int, int]:
     """(new ids with less than a tenth of the images that they should have, all new ids)."""
     seen = _seen(run)
-    is_idle = piles(run)[seen:] < fair_piles(run)[seen:] / _HARDLY
+    is_idle = cluster_sizes(run)[seen:] < true_cluster_sizes(run)[seen:] / _HARDLY
     return int(is_idle.sum()), len(is_idle)
 
 
-def pile_name(number: int, seen: int) -> str:
+def cluster_name(number: int, seen: int) -> str:
     """What people call an id that no seen class has: N1, N2, ..., as on the page Explain."""
     return f"N{number - seen + 1}"

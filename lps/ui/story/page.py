@@ -23,7 +23,7 @@ from lps.ui.shared.history import history
 from lps.ui.shared.plot import plot
 
 _EXAMPLES = 3  # pictures of a class
-PILE = 63  # pictures of the unsorted pile
+SHOWN_PICTURES = 63  # pictures of the first step
 _SEED = 3  # of the pictures that are shown
 _SIZE = 44  # of a picture on the screen, pixels
 _SWALLOWING = {"fixmatch": "FixMatch", "lps": "LPS"}
@@ -187,9 +187,9 @@ def _draw_task(scene: Scene) -> None:
         told = st.toggle("Show the classes", key="story_told", help="The model never sees this")
         if told:
             st.caption(COLORS)
-    pile = np.random.default_rng(_SEED).permutation(scene.split.unlabeled)[:PILE]
+    unlabeled = np.random.default_rng(_SEED).permutation(scene.split.unlabeled)[:SHOWN_PICTURES]
     shown = []
-    for image in pile.tolist():
+    for image in unlabeled.tolist():
         class_id = int(scene.targets[image])
         group = scene.group(class_id) if told else ""
         shown.append(
@@ -250,7 +250,7 @@ def _mistaken(scene: Scene, rows: int = 2, most: int = 7) -> list[tuple[str, lis
 
 def _tell_margin(scene: Scene) -> str:
     novel = {part: 100 * scene.past(part).last("accuracy/novel") for part in ("lps", "no_margin")}
-    idle, new = recordings.idle_piles(scene.runs["no_margin"])
+    idle, new = recordings.empty_clusters(scene.runs["no_margin"])
     without = f", where {idle} of {new} new clusters are almost empty" if idle else ""
     return (
         ":blue[Seen] classes are learned at once, :orange[novel] ones later: that is the **gap**. LPS counts its "
@@ -303,15 +303,15 @@ def alike_from(seen: pd.Series, novel: pd.Series) -> int:
 
 def _note_target(scene: Scene) -> str:
     classes = len(scene.names)
-    trained, pile = (
+    shares_of_all, shares_of_unlabeled = (
         np.bincount(scene.targets[images], minlength=classes) / len(images)
         for images in (scene.split.training, scene.split.unlabeled)
     )
-    times = pile[scene.seen :].mean() / pile[: scene.seen].mean()
+    times = shares_of_unlabeled[scene.seen :].mean() / shares_of_unlabeled[: scene.seen].mean()
     return (
         "The target is an equal share for every class, because LPS does not know the true shares. Labels and "
         "confident guesses count together. Over all pictures, the classes are nearly equal here "
-        f"({100 * trained.min():.1f} to {100 * trained.max():.1f} %). Among the pictures without labels, "
+        f"({100 * shares_of_all.min():.1f} to {100 * shares_of_all.max():.1f} %). Among the pictures without labels, "
         f"novel classes are {times:.1f} times as large. If classes differ in size, the target is only approximate."
     )
 
@@ -327,8 +327,8 @@ def _draw_brake(scene: Scene) -> None:
 
 
 def _tell_collapse(scene: Scene) -> str:
-    piles = recordings.piles(scene.runs["no_entropy"])
-    empty, largest = int((piles == 0).sum()), int(piles.max())
+    sizes = recordings.cluster_sizes(scene.runs["no_entropy"])
+    empty, largest = int((sizes == 0).sum()), int(sizes.max())
     novel = {part: scene.past(part).last("accuracy/novel") for part in ("lps", "no_entropy")}
     state = f"**{empty} clusters stay empty**" if empty else "the clusters become uneven"
     return (
@@ -339,15 +339,15 @@ def _tell_collapse(scene: Scene) -> str:
 
 
 def _draw_collapse(scene: Scene) -> None:
-    fair = recordings.fair_piles(scene.runs["lps"])
-    counts = {part: recordings.piles(scene.runs[part]) for part in ("no_entropy", "lps")}
+    fair = recordings.true_cluster_sizes(scene.runs["lps"])
+    counts = {part: recordings.cluster_sizes(scene.runs[part]) for part in ("no_entropy", "lps")}
     top = max(int(fair.max()), *(int(count.max()) for count in counts.values()))
-    names = [scene.names[i] if i < scene.seen else recordings.pile_name(i, scene.seen) for i in range(len(fair))]
+    names = [scene.names[i] if i < scene.seen else recordings.cluster_name(i, scene.seen) for i in range(len(fair))]
     st.caption(f"{COLORS} {names[scene.seen]} to {names[-1]} have no name. Dashed: the true number.")
     heads = {"no_entropy": "**Without entropy**: pictures in each cluster", "lps": "**LPS**"}
     for part, words in heads.items():
         st.markdown(words)
-        figure = story_charts.piles(counts[part], fair, scene.seen, names, top, theme.palette())
+        figure = story_charts.cluster_sizes(counts[part], fair, scene.seen, names, top, theme.palette())
         plot(figure, f"story_piles_{part}", f"Pictures in each cluster: {', '.join(map(str, counts[part].tolist()))}")
 
 
@@ -382,7 +382,7 @@ def _typical(scene: Scene, run: Run, most: int = 5) -> list[tuple[str, list[Fram
         members = np.flatnonzero(found.predicted == i)
         sure = members[np.argsort(-found.confidence[members], kind="stable")][:most]
         images = scene.split.unlabeled[sure].tolist()
-        words = f"{recordings.pile_name(i, scene.seen)}: {len(members)} pictures"
+        words = f"{recordings.cluster_name(i, scene.seen)}: {len(members)} pictures"
         rows.append(
             (words, [scene.frame(image, "novel", "", f"Picture {image} in cluster {words}") for image in images])
         )
