@@ -35,7 +35,8 @@ class Distilled(Method):
         ] = 0.35,
         entropy_weight: Annotated[
             float,
-            "epsilon: weight of the entropy term that keeps all classes in use, times 1 - lambda",
+            "epsilon: weight of the entropy term that keeps all classes in use; the term is also multiplied by "
+            "1 - lambda",
             (0, 100),
             ParameterDocs(
                 "Entropy",

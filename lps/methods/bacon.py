@@ -17,27 +17,33 @@ Objective:
     m_{ab} = s_a \cdot s_b, \qquad s = \mathrm{softmax}\big(z - \tau_r \log \pi\big)$$
 
 Views:
-    w1 and w2 weak. p, q as in SimGCD, of a network that the first loss alone trains; v: unit projections of another
-    one, which the second loss alone trains and which is evaluated. L_sup is SimGCD's contrast by label. z: the cosines
-    over the student's temperature, s: averaged over both views, without gradient, of labeled images too. S: the
-    labeled images and the drawn unlabeled ones in both views; m is 1 between the views of one image. In the first
-    `warmup_epochs` L_sup has the whole lambda and L_soft none.
+    w1 and w2 are weak. Two networks are trained. The first loss trains network 1, which gives p and q as in SimGCD. The
+    second loss trains network 2, which gives the unit projections v; this network is evaluated. L_sup is the
+    contrastive loss of SimGCD between images with the same label. z are the cosines of network 1, divided by the
+    temperature of the student. s are soft labels of all images, labeled ones too: averaged over both views, without
+    gradient. S contains both views of the labeled images and of the selected unlabeled images. m_ab is 1 if a and b are
+    two views of one image. During the first `warmup_epochs`, L_sup has weight lambda instead of lambda / 2, and L_soft
+    has weight 0.
 
-    n (classes,): sizes of K k-means clusters of the evaluated network's unit features of all training images, every
-    `estimate_every` epochs, pi = n / sum n. Clusters with labels are assigned to seen classes (Hungarian, by the share
-    of a class among a cluster's images); of their sizes the largest goes to the class with most labels, and so on. The
-    other sizes go to the novel ids, largest first. An unlabeled image that is predicted as k is drawn with probability
-    (min n / n_k)^beta, or ^alpha where the batch has labels of k, and the surest ones of a class are taken.
+    n (classes,) are estimated class sizes, and pi = n / sum n. Every `estimate_every` epochs, k-means finds K clusters
+    in the unit features that network 2 gives all training images. Each seen class is matched with one cluster
+    (Hungarian method, by the share of the cluster's images that are labeled as this class). The sizes of the matched
+    clusters are sorted: the largest becomes the size of the class with most labels, and so on. The other sizes go to
+    the novel ids, largest first.
+
+    Unlabeled images are selected in two steps. First, each image predicted as class k is drawn with probability
+    (min n / n_k)^beta, or (min n / n_k)^alpha if the batch has labels of k. Only the number of drawn images counts.
+    Second, as many images of class k as were drawn are selected: the most confident ones.
 
 Prediction:
-    k-means of all training images by unit features, without labels, as the original does on test images. Seen accuracy
-    is matched. Test images go to the nearest of the centres.
+    k-means on the unit features of all training images, without labels. The original does the same on test images. Seen
+    accuracy is matched. A test image gets the id of the nearest centre.
 
 Deviations:
-    - Those of SimGCD, whose terms these are. The two networks are separate from the first layer on (original: they
-      share all blocks of a ViT except the last; the shared blocks are frozen).
-    - Images are drawn by numbers that follow from their position and the epoch (original: the generator of torch), so a
-      resumed run draws the same images.
+    - The loss terms that come from SimGCD have the deviations of SimGCD. The two networks are separate from the first
+      layer on (original: they share all blocks of a ViT except the last; the shared blocks are frozen).
+    - The numbers by which images are drawn depend only on the position of the image in the data set and on the epoch
+      (original: random numbers of torch), so a resumed run draws the same images.
     - An empty cluster counts as one image. k-means is our own implementation.
     - alpha is 0 as in the scripts of the authors (their program: 0.8).
     - `prior` is not used: this method has its own estimate, which is recorded as `class/prior`.
@@ -94,19 +100,20 @@ class BaCon(Distilled, Method):
         ] = 10,
         adjustment: Annotated[
             float,
-            "tau_r: factor of the log of the estimated shares, which is subtracted from the logits of soft labels",
+            "tau_r: tau_r * log(estimated share) is subtracted from the logits of the soft labels",
             (0, 10),
             ParameterDocs("Class sizes", larger="soft labels favor small classes more", paper="0.5 (code)"),
         ] = 0.5,
         sampling_labeled: Annotated[
             float,
-            "alpha: exponent that makes images of large classes rarer, if the batch has labels of the class",
+            "alpha: an unlabeled image of a class with n images is used in a share (smallest n / n)^alpha of cases, if "
+            "the batch has labels of the class",
             (0, 10),
             ParameterDocs("Class sizes", larger="fewer images of large classes", paper="0 (scripts), 0.8 (program)"),
         ] = 0.0,
         sampling_unlabeled: Annotated[
             float,
-            "beta: the same exponent, if the batch has no labels of the class",
+            "beta: the exponent that replaces alpha if the batch has no labels of the class",
             (0, 10),
             ParameterDocs("Class sizes", larger="fewer images of large classes", paper="0.5 (code)"),
         ] = 0.5,

@@ -1,4 +1,4 @@
-r"""DS3L: a second network weighs unlabeled images; it learns from the labeled loss after a step with its weights.
+r"""DS3L: a second network weights unlabeled images so that a step with these weights lowers the loss on labeled images.
 
 Citation:
     L.-Z. Guo, Z.-Y. Zhang, Y. Jiang, Y.-F. Li, Z.-H. Zhou: Safe Deep Semi-Supervised Learning for Unseen-Class
@@ -13,28 +13,30 @@ Objective:
     c(t) = c_{\max}\, e^{-5 (1 - t)^2}$$
 
 Views:
-    1 and 2, both weak. 1: cross-entropy of labeled rows, target of the consistency and input of the weight network. 2:
-    the prediction that shall agree, and the labeled rows on which the virtual step is judged. The virtual step keeps
-    its graph, weights included; in the real step the weights carry no gradient.
+    Views 1 and 2 are both weak. View 1 is used for the cross-entropy of labeled rows, for the target of the consistency
+    term, and as input of the weight network g_a. View 2 gives the prediction that should agree with this target. The
+    virtual step is the update of theta inside the minimization over a. Its quality is measured by the cross-entropy on
+    view 2 of the labeled rows. In the virtual step, the gradient also flows through the image weights w; in the real
+    step, the image weights have no gradient.
 
 Prediction:
-    Like FixMatch: an image gets a seen class if the confidence reaches the threshold. The others are novel and are
-    clustered by k-means on unit backbone features. As options, an image gets a seen class if its weight reaches a
-    threshold, or if its weight is not among the lowest. The objective divides the weights by their sum, so only their
-    order is certain to have a meaning.
+    As in FixMatch, an image gets a seen class if its confidence reaches the threshold. The other images are novel and
+    are clustered by k-means on unit backbone features. There are two other rules: an image gets a seen class if its
+    weight reaches a threshold, or if its weight is not among the lowest. The objective divides the weights by their
+    sum, so only the order of the weights is certain to have a meaning.
 
 Deviations:
     - Two weak views replace two passes through a network that augments inside (flip, shift, noise). The virtual and the
       real step share them, so one pass per view serves both.
     - Common protocol: SimCLR start and the network of all methods (original: WideResNet from random weights); the
       optimizer, schedule, weight decay and steps of all methods (original: Adam at 3e-4, 200,000 steps); the batch is
-      divided by set size (original: half and half). t in c(t) is the share of the steps of the run, because the ramp of
-      the original is as long as its run.
-    - Cross-entropy is a mean over labeled rows. The original divides by all rows, which is a `supervised_weight` of 0.5
-      with equal halves.
+      divided by set size (original: half and half). In c(t), t is the share of the training steps that are done,
+      because in the original the increase of c takes the whole run.
+    - Cross-entropy is a mean over labeled rows. The original divides by the number of all rows. If half of the rows are
+      labeled, this equals `supervised_weight` = 0.5.
     - The pass that judges the labeled rows does not change the running statistics of batch norm, like the copy in the
       original.
-    - Rejection and clustering are not in the original; the LPS paper scores it this way.
+    - Rejection and clustering are not in the original; the LPS paper evaluates DS3L this way.
 """
 
 from typing import Annotated, Literal
@@ -95,7 +97,8 @@ class DS3L(Method):
         ] = 6e-5,
         rejection: Annotated[
             Literal["confidence", "weight", "novel_share"],
-            "rule for novel predictions; lowest weight: as many images as are novel if all classes have equal size",
+            "rule that decides which images are novel; the lowest weight: as many images of lowest weight as would be "
+            "novel if all classes had equal size",
             ParameterDocs(
                 "Prediction",
                 words={

@@ -10,30 +10,35 @@ Objective:
     $$q_{ik} \propto \frac{1}{1 + \| A h_i + b - \mu_k \|^2}, \qquad t_{ik} \propto \frac{q_{ik}^2}{\sum_j q_{jk}}$$
 
 Views:
-    Stages: first cross-entropy of labeled rows in one weak view (a share of the run), then the objective on unlabeled
-    rows alone: w1 weak gives q, w2 weak gives q' (PI); both carry gradient. The targets t are made of q in evaluation
-    mode and without augmentation for all unlabeled images, stored by image, and carry none.
-    The start of the second stage: principal components of the unlabeled features, as many as classes; k-means in them
-    gives the centres and the first targets. A and b are new. In the warm-up targets stay and w is 0; they are renewed
-    at its end, after the first epoch that follows, and then every `target_interval` epochs. TE, usual from 100 classes
-    on: w1 alone, and q' is the average of the image's own past q, without gradient.
+    Training has two stages. The first stage is a share of the run and minimizes the cross-entropy of labeled rows in
+    one weak view. The second stage minimizes the objective above on unlabeled rows only. In its variant PI, the weak
+    view w1 gives q and the weak view w2 gives q'; both have gradient. The targets t are computed from q for all
+    unlabeled images, in evaluation mode and without augmentation. They are stored per image and have no gradient.
+
+    At the start of the second stage, the unlabeled features are projected onto as many principal components as there
+    are classes. k-means in this space gives the centres mu and the first targets. The linear map (A, b) starts with
+    random weights. The second stage begins with a warm-up: the targets stay fixed, and w is 0. The targets are computed
+    again at the end of the warm-up, after the first epoch that follows, and then every `target_interval` epochs. The
+    variant TE, the default from 100 classes on, uses w1 only: q' is the average of earlier q of the same image,
+    without gradient.
 
 Prediction:
-    The nearest of the K centres; during the first stage, k-means in principal components. Ids have no meaning, so seen
-    accuracy is matched.
+    An image gets the id of the nearest of the K centres. During the first stage, k-means in the principal components
+    gives the ids. Ids have no meaning, so seen accuracy is matched.
 
 Deviations:
     - Open world (ORCA, section 4): K counts all classes, and all unlabeled images are used (original: novel classes
       only).
     - Common protocol: SimCLR start (original: none), its optimizer, schedule, steps, trained stages and weak views, and
       one optimizer for all stages. The stages are shares of the run. The original has 180 supervised epochs from random
-      weights (SimCLR replaces a part of them), 10 of warm-up and 100 more. In the 200 epochs of CIFAR, the warm-up has
-      the 2000 steps of the original. If the warm-up has few steps, it ends before A and b fit the centres, and the
-      targets that are renewed then are useless. The ramp (original: 5 of 100 epochs) is a share of the last stage.
-    - TE: the average of an image grows each time it is drawn, about once an epoch (original: at the end of the epoch).
-      An image without a past has no consistency loss (original: its past is 0).
-    - With fewer features than classes, all components are used. The supervised stage only sees the labeled rows of a
-      batch; no unlabeled rows fill it up.
+      weights (here, SimCLR replaces a part of them), 10 epochs of warm-up and 100 further epochs of clustering. With
+      200 epochs on CIFAR, our warm-up has 2000 steps, as in the original. If the warm-up has few steps, A and b do not
+      fit the centres at its end, and the targets computed at that point are useless. The epochs T in which w increases
+      (original: 5 of 100) are a share of the epochs after the warm-up.
+    - TE: the average of an image is updated each time the image is drawn, about once an epoch (original: at the end of
+      the epoch). An image without an earlier q has no consistency loss (original: the earlier q counts as 0).
+    - With fewer features than classes, all components are used. In the first stage, a batch consists of its
+      labeled rows only and is therefore smaller.
 """
 
 from typing import Annotated, Literal
@@ -72,8 +77,8 @@ class DTC(Method):
                     "auto": "automatic",
                     "PI": "the other view (PI)",
                     "Baseline": "nothing (Baseline)",
-                    "TE": "the image's past (TE)",
-                    "TEP": "targets from the past (TEP)",
+                    "TE": "earlier predictions for the image (TE)",
+                    "TEP": "targets from earlier predictions (TEP)",
                 },
             ),
         ] = "auto",
@@ -87,7 +92,7 @@ class DTC(Method):
         ] = 10.0,
         ramp_share: Annotated[
             float,
-            "T: share of the time after the warm-up in which this weight increases",
+            "T: share of the epochs after the warm-up during which the consistency weight increases",
             (0, 1),
             ParameterDocs("Consistency", larger="the weight increases more slowly", paper="5 of 100 epochs (code)"),
         ] = 0.05,
@@ -111,7 +116,7 @@ class DTC(Method):
             (0, 0.9),
             ParameterDocs(
                 "Stages",
-                larger="longer on labels only, shorter on clusters",
+                larger="more epochs on labeled images, fewer on clusters",
                 paper="180 epochs before 110 of clustering on CIFAR-10 (code)",
             ),
         ] = 0.3,

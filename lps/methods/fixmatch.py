@@ -10,22 +10,24 @@ Objective:
     \qquad q_i = \mathrm{softmax}(z^w_i)$$
 
 Views:
-    w weak, its frame mirrored: cross-entropy of labeled rows; pseudo-labels of unlabeled rows, without gradient. s
-    strong: cross-entropy of confident unlabeled rows, averaged over all unlabeled rows. One output per seen class.
+    View w is weak: a flip and a crop, with pixels beyond the border filled by reflection. It is used for the
+    cross-entropy of labeled rows and for the pseudo-labels of unlabeled rows, which have no gradient. View s is strong.
+    It is used for the cross-entropy of confident unlabeled rows, averaged over all unlabeled rows. The classifier has
+    one output per seen class.
 
 Prediction:
-    With the moving average of the weights. An unlabeled image gets a seen class if its confidence reaches the
-    threshold. The others are novel and are clustered by k-means on unit backbone features.
+    Predictions use the moving average of the weights. An unlabeled image gets a seen class if its confidence reaches
+    the threshold. The other images are novel and are clustered by k-means on unit backbone features.
 
 Deviations:
     - Common protocol: SimCLR start and the network of all methods (original: WideResNet from random weights); the
       optimizer, schedule, weight decay and steps of all methods (original: Nesterov SGD at 0.03, 7/16 of a cosine, 2^20
-      steps); the batch is divided by set size (original: 1 to 7); one pass per view (original: one interleaved pass);
-      no labeled image also gets a pseudo-label.
-    - The decay of the average rises as (1 + step) / (10 + step) until it reaches `average_decay`. A run of the common
-      protocol may have fewer than the 1000 steps that a decay of 0.999 averages over, so the start weights would decide
-      its score (280 steps on digits with 0.999 from the start: every image is rejected).
-    - Rejection and clustering are not in the original; the LPS paper scores it this way.
+      steps); the batch is divided by set size (original: 1 to 7); one forward pass per view (original: one pass with
+      interleaved views); labeled images do not get a pseudo-label in addition.
+    - The decay of the average rises as (1 + step) / (10 + step) until it reaches `average_decay`. With a fixed decay of
+      0.999, which averages over about 1000 steps, a short run would still be dominated by its start weights. On digits
+      (280 steps), every image was then rejected.
+    - Rejection and clustering are not in the original; the LPS paper evaluates FixMatch this way.
 """
 
 from copy import deepcopy

@@ -1,4 +1,4 @@
-r"""GCD: contrastive features of all images and of the labels, then k-means that fixes labeled images to their class.
+r"""GCD: contrastive learning on all images and on the labels, then k-means that fixes labeled images to their class.
 
 Citation:
     S. Vaze, K. Han, A. Vedaldi, A. Zisserman: Generalized Category Discovery. CVPR 2022.
@@ -11,14 +11,15 @@ Objective:
     \qquad \lambda = 0.35$$
 
 Views:
-    w1 and w2 weak, both with gradient. v are unit outputs of a projection head; a' is the other view of the image of a,
-    P(a) are the labeled rows of both views with the label of a. The first term runs over all rows, labeled ones too.
+    w1 and w2 are weak, both with gradient. The index a is a row: one view of one image. v are unit outputs of a
+    projection head. a' denotes the other view of the same image. P(a) are the other labeled rows of both views with the
+    label of a. The first term is computed for all rows, labeled ones too.
 
 Prediction:
     Semi-supervised k-means on unit backbone features (before the projection head) of all training images. Labeled
     images are fixed to their class, so ids below `seen` are the seen classes. Seen accuracy is still matched, as for
-    all methods of this family; the raw accuracy can be computed from the stored predictions. Test images go to the
-    nearest of the centres.
+    all methods of this family; the raw accuracy can be computed from the stored predictions. A test image gets the id
+    of the nearest centre.
 
 Deviations:
     - Common protocol: SimCLR start and the network of all methods (original: DINO ViT-B/16 with its last block
@@ -27,8 +28,8 @@ Deviations:
     - The projection head has 256 outputs. The original adds a weight-normalized layer with 65,536 outputs. The hidden
       layers (original: 2048) are at most 4 times as wide as the features, which only matters for small backbones.
     - k-means has 10 restarts, the default of the original program (its scripts: 100), but each start is the best of a
-      few draws. An empty cluster takes the farthest point (original: a mean of nothing). Ids are those of the final
-      centres (original: of the centres before).
+      few draws. An empty cluster takes the farthest point (original: its mean is undefined). Ids belong to the final
+      centres (original: to the centres of the previous iteration).
     - k-means has no confidence, so confidence is 1 - distance to the nearest centre / distance to the next one.
 """
 

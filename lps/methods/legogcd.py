@@ -1,4 +1,4 @@
-r"""LegoGCD: SimGCD that also keeps unlabeled images in the seen classes it predicts for them, against forgetting.
+r"""LegoGCD: SimGCD that avoids forgetting: unlabeled images predicted as a seen class are trained to keep this class.
 
 Citation:
     X. Cao, X. Zheng, G. Wang, W. Yu, Y. Shen, K. Li, Y. Lu, Y. Tian: Solving the Catastrophic Forgetting Problem in
@@ -13,19 +13,20 @@ Objective:
     + m \log \hat q\big)\Big), \qquad r_a = \mathrm{softmax}\big(\tfrac{\cos(h_a, W)}{\tau_r}\big)$$
 
 Views:
-    As of SimGCD. LER: over the unlabeled rows $\mathcal{U}$ of both views; r carries gradient as the other half of the
-    cross-entropy does. DKL: from w1 to w2, over all images, with gradient on both sides.
+    The views are those of SimGCD. LER is computed over the unlabeled rows $\mathcal{U}$ of both views; both arguments
+    of its cross-entropy have gradient, also the target r. DKL compares w1 with w2, over all images, with gradient on
+    both sides.
 
 Deviations:
-    - Those of SimGCD. All constants and the form of both terms are those of the authors' code.
+    - The deviations of SimGCD apply. All constants and the form of both terms are those of the authors' code.
     - $\mathcal{L}_{DKL}$: their code takes the softmax of values that are already probabilities, as above
       (agreement=official). The equation of the paper is $\mathrm{KL}(p_i \,\|\, p_{i'})$ (agreement=kl), with larger
-      gradients. Runs from before this setting have kl.
+      gradients. Runs made before this setting existed use agreement=kl.
     - The confidence $\theta$ is 0.95, as in their CIFAR-10 script. They use 0.85 on CIFAR-100 and 0.8 on ImageNet-100.
       An earlier revision of the scripts had 0.97, 0.9 and 0.8.
     - q, the moving average of the mean prediction, is computed from cosines that are not divided by a temperature, as
-      in their code. It stays nearly even, so m has little effect. Therefore a prior (`prior`) other than equal shares
-      only enters the entropy term of SimGCD.
+      in their code. q stays nearly uniform, so m has little effect. For this reason, an unequal prior (`prior`) is used
+      only in the entropy term of SimGCD.
 """
 
 from typing import Annotated, Literal
@@ -88,7 +89,7 @@ class LegoGCD(Distilled, Method):
             float,
             "m: weight of the logarithm of the mean prediction in this cross-entropy",
             (0, 10),
-            ParameterDocs("Keeping seen classes", larger="rarely predicted classes are raised more"),
+            ParameterDocs("Keeping seen classes", larger="rarely predicted classes are favored more"),
         ] = 0.4,
         margin_decay: Annotated[
             float,

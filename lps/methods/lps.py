@@ -11,15 +11,15 @@ Objective:
     \qquad \delta_k = C \cdot \mathrm{KL} \cdot \frac{\hat\pi_k}{\max_j \hat\pi_j}$$
 
 Views:
-    w1, w2 weak and s strong. w1: cross-entropy of labeled rows, entropy. w2: pseudo-labels, class distribution. s:
-    cross-entropy of confident unlabeled rows. w2 and s: both contrastive terms. Pseudo-labels, class distribution and
-    margin carry no gradient.
+    w1 and w2 are weak, s is strong. View w1 is used for the cross-entropy of labeled rows and for the entropy term.
+    View w2 gives the pseudo-labels and the class distribution. View s is used for the cross-entropy of confident
+    unlabeled rows. Both contrastive terms use w2 and s. Pseudo-labels, class distribution and margin have no gradient.
 
 Deviations:
     - The defaults follow the authors' code where it differs from their text. The variants of the text are options:
       `kl_direction`, `contrast_space`, `contrast_normalizer`, `threshold_clock`, `weak_views`. `contrast_variant` also
       offers a form that neither of them has.
-    - Epochs count as a share of the run. The code divides by 200 (90 on ImageNet).
+    - Thresholds depend on the share of the epochs that are done. The code divides the epoch by 200 (90 on ImageNet).
     - Contrastive sums are masked log-sum-exps in float32. The code subtracts the exponential of the diagonal.
     - The estimated distribution is clamped at 1e-8 inside the logarithm.
     - The prior of the paper is equal shares. With another prior q (`prior`), KL is KL(q || pi) or KL(pi || q), and the

@@ -1,4 +1,4 @@
-r"""NACH: pairs that pass a filter, and pseudo-labels with a novel threshold that follows the gap in learning pace.
+r"""NACH: filtered pairs of similar images, and pseudo-labels whose novel threshold follows the gap in learning pace.
 
 Citation:
     L.-Z. Guo, Y.-G. Zhang, Z.-F. Wu, J.-J. Shao, Y.-F. Li: Robust Semi-Supervised Learning when Not All Classes have
@@ -11,20 +11,23 @@ Objective:
     \qquad \lambda_{novel} = \lambda_{seen} - \min(s g, c)$$
 
 Views:
-    w1 and w2 weak, s strong. w1: cross-entropy, entropy, one half of every pair. w2: the other half; pseudo-labels,
-    class distribution and confidence, all without gradient. s: cross-entropy of confident rows, labeled ones included,
-    whose label is the predicted one too. Neighbours come from the features of w1, without gradient.
+    w1 and w2 are weak, s is strong. View w1 is used for the cross-entropy, the entropy term and the first image of
+    every pair. View w2 is used for the second image of every pair; it also gives pseudo-labels, class distribution and
+    confidence, all without gradient. View s is used for the cross-entropy of confident rows. These include labeled
+    rows, with their predicted label instead of the given one. Neighbours are found by the features of w1, without
+    gradient.
 
 Deviations:
-    - There is no official code. This follows two third-party ports that agree. Where they are open, the choice is ours:
-      the rank of the filter follows the number of classes (they use 1 and 2), and the confidence gap counts all rows.
+    - There is no official code. We follow two third-party implementations. Where they differ or leave a choice open, we
+      chose: the rank of the filter depends on the number of classes (they use 1 and 2), and the confidence gap is
+      computed over all rows.
     - Learning rate, steps, batch and views follow the common protocol.
     - The pair loss is computed in log space. The nearest neighbour is searched with the diagonal masked.
     - The partner of a labeled image is the next image of its class in the shuffled batch; all others are equally
       likely.
     - The class distribution is clamped at 1e-8 inside the logarithm.
-    - The adjustment and the entropy term assume equal shares. With another prior q, log(pi_k / q_k) is added to the
-      logits, and the entropy term is w KL(p || q), up to a constant.
+    - The logit adjustment and the entropy term assume equal shares. With another prior q, log(pi_k / q_k) is added to
+      the logits, and the entropy term is w KL(p || q), up to a constant.
     - If no row of an epoch was predicted as one of the two groups, its confidence counts as 0 in the confidence gap.
 """
 
@@ -96,9 +99,12 @@ class NACH(Method):
         ] = 1.0,
         filter_rank: Annotated[
             int | None,
-            "a pair passes if closer than the neighbour's k-th labeled neighbour; none: 2 up to ten classes, 1 above",
+            "k: a pair is used if its two images are at least as similar as the neighbour and its k-th most similar "
+            "labeled image; none: k = 2 up to ten classes, 1 above",
             (1, 1000),
-            ParameterDocs("Pairs", larger="more pairs pass, including doubtful ones", paper="1 or 2 (others' code)"),
+            ParameterDocs(
+                "Pairs", larger="more pairs are used, including doubtful ones", paper="1 or 2 (others' code)"
+            ),
         ] = None,
         pairwise_weight: Annotated[
             float,

@@ -10,17 +10,18 @@ Objective:
     \qquad a = \mathrm{softmax}(v c^\top / \tau), \qquad g = a G^\top$$
 
 Views:
-    w1 and w2 weak. Each gives projections v, prototype probabilities a and group probabilities g. w1: one half of every
-    prototype pair, prior, cross-entropy; w2: the other half; both: group similarity. Gradient flows through both
-    factors of every product. Nearest neighbours by v of w1 and the groups G carry none: G comes from all training
-    images, in evaluation mode and without augmentation, before an epoch.
+    w1 and w2 are weak. Each view gives projections v, prototype probabilities a and group probabilities g. View w1 is
+    used for the first image of every pair, the prior term and the cross-entropy. View w2 is used for the second image
+    of every pair. The group similarity uses both views. Gradient flows through both factors of every product. The
+    nearest neighbours, found by v of w1, and the groups G have no gradient. G is computed before an epoch from all
+    training images, in evaluation mode and without augmentation.
 
 Deviations:
     - Optimizer, learning rate, steps, batch, views and frozen stages follow the common protocol (original: Adam 2e-3
       without weight decay, SimCLR views, layer3 detached). Weight decay shrinks prototypes, which are used at length 1.
-    - Epochs count as a share of the run. Groups are computed again from epoch 5 to 69 of 150, and at least once. Before
-      that, every prototype is a group and cross-entropy is off; an evaluation in this time groups the prototypes for
-      itself.
+    - Epochs count as a share of the run. Groups are computed again from epoch 5 to 69 of 150 (scaled to the run), but
+      always at least once. Before that, every prototype is a group and cross-entropy is off; an evaluation during this
+      time makes its own temporary grouping.
     - The number of classes is known. Votes come from images without augmentation; the code takes augmented ones.
     - Prototypes without votes are not in the graph. They join the group of the nearest prototype with votes, by cosine.
       A small constant connects the graph for spectral clustering.

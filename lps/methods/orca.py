@@ -10,16 +10,17 @@ Objective:
     \qquad m = C \min(\bar u, c), \qquad \bar u = 1 - \frac{1}{|D_u|} \sum_{x \in D_u} \max_k p_k(x)$$
 
 Views:
-    w1 and w2 weak. w1: cross-entropy, entropy, one half of every pair; w2: the other half. Both halves carry gradient.
-    The nearest neighbour by features of w1, the uncertainty and the margin carry none. Uncertainty is measured before
-    every epoch over all unlabeled images, in evaluation mode and without augmentation.
+    w1 and w2 are weak. View w1 is used for the cross-entropy, the entropy term and the first image of every pair. View
+    w2 is used for the second image of every pair. Both images of a pair have gradient. The nearest neighbour, found by
+    the features of w1, the uncertainty and the margin have no gradient. Uncertainty is measured before every epoch over
+    all unlabeled images, in evaluation mode and without augmentation.
 
 Deviations:
     - Learning rate, steps, batch and views follow the common protocol (original: learning rate 0.1, times 0.1 after 70
       and 90 % of the run).
     - An epoch is scored after it is trained. The original scores before each epoch and never scores the last weights.
-    - The nearest neighbour is searched with the diagonal masked. The original takes the second of two, which may be the
-      same image if images repeat.
+    - The nearest neighbour is searched with the diagonal masked. The original takes the second of the two nearest
+      images, which may be the image itself if images repeat.
     - The partner of a labeled image is the next image of its class in the shuffled batch. As in the original, all
       others are equally likely, but no two images share a partner.
     - The pair loss is computed in log space. The original cuts it off at 100.

@@ -1,4 +1,4 @@
-r"""RankStats: two images show the same class if their largest features are the same ones.
+r"""RankStats: two images count as the same class if the same k features are the largest in both.
 
 Citation:
     K. Han, S.-A. Rebuffi, S. Ehrhardt, A. Vedaldi, A. Zisserman: Automatically Discovering and Learning New Visual
@@ -12,17 +12,18 @@ Objective:
     \qquad w = w_{\max}\, e^{-5 (1 - \min(e, T) / T)^2}$$
 
 Views:
-    w1 and w2 weak. Two linear heads on the rectified features: one output per seen class (s), one per class (a). w1:
-    cross-entropy of labeled rows (head s), the features h that are ranked (without gradient), p. w2: p'. Pairs are all
-    ordered pairs of unlabeled rows, each with itself too; consistency is over all rows. p and p' both carry gradient.
+    w1 and w2 are weak. There are two linear heads on the rectified features: head s has one output per seen class, head
+    a one per class. View w1 gives the cross-entropy of labeled rows (head s), the features h that are ranked (without
+    gradient) and the predictions p. View w2 gives the predictions p'. Pairs are all ordered pairs of unlabeled rows,
+    including each row with itself. The consistency term is computed over all rows. Both p and p' have gradient.
 
 Prediction:
-    argmax of head a. Its ids have no meaning, so seen accuracy is matched.
+    The largest output of head a. Its ids have no meaning, so seen accuracy is matched.
 
 Deviations:
     - Open world (ORCA, section 4): the second head has one output per class, seen and novel, and learns from all
       unlabeled rows, because seen and novel ones cannot be told apart (original: novel classes only, one output each).
-      The incremental variant, which widens the first head, then adds nothing and is left out.
+      In this setting, the incremental variant, which extends the first head, has no effect, so it is left out.
     - Common protocol: SimCLR start (original: RotNet), its optimizer, schedule, steps, trained stages and weak views.
       The supervised stage (original: 100 epochs before 200 of joint training) is a share of the run, 0 by default:
       joint training learns from the same labels, and every method has the same steps. The length T of the ramp
@@ -76,7 +77,8 @@ class RankStats(Method):
         ] = None,
         ramp_share: Annotated[
             float | None,
-            "T: share of the joint training in which this weight increases; none: 0.25 up to ten classes, 0.75 above",
+            "T: share of the joint training during which the consistency weight increases; none: 0.25 up to ten "
+            "classes, 0.75 above",
             (0, 1),
             ParameterDocs(
                 "Consistency",

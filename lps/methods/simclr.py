@@ -9,12 +9,12 @@ Objective:
     c_i \in \{1, \dots, K\}$$
 
 Views:
-    None: the start weights look once at every unlabeled image, without augmentation. h are backbone features, before
-    SimCLR's projection head. One cluster per class, seen and novel alike; the best of `restarts` runs of k-means. Test
-    images go to the nearest of its centres.
+    There are no views: the features of every unlabeled image are computed once with the start weights, without
+    augmentation. h are backbone features, before the projection head of SimCLR. There is one cluster per class, seen
+    and novel alike. The best of `restarts` runs of k-means is used. A test image gets the id of the nearest centre.
 
 Deviations:
-    - None in the clustering. Cluster ids have no meaning, so seen accuracy is matched here and raw elsewhere.
+    - The clustering has no deviations. Cluster ids have no meaning, so seen accuracy is matched here and raw elsewhere.
     - k-means has no confidence, so confidence is 1 - distance to the own centre / distance to the next one.
 """
 

@@ -14,13 +14,14 @@ Objective:
     \qquad \tau_t: 0.07 \to 0.04$$
 
 Views:
-    w1 and w2 weak. a runs over the rows of both, a' is the other view of the image of a, P(a) are the labeled rows of
-    both views with the label of a. p, q and v (unit outputs of a projection head beside the classifier) come from every
-    row, labeled ones too; the mean prediction is over both views. The targets q carry no gradient, all else does.
+    w1 and w2 are weak. The index a is a row: one view of one image. a' denotes the other view of the same image. P(a)
+    are the other labeled rows of both views with the label of a. p, q and v (unit outputs of a projection head beside
+    the classifier) are computed for every row, labeled ones too. The mean prediction is over both views. Only the
+    targets q have no gradient.
 
 Prediction:
-    argmax of the classifier. Its first ids learn from the labels, so seen accuracy is raw. The original matches all
-    classes.
+    The largest output of the classifier. Its first ids learn from the labels, so seen accuracy is raw. The
+    original matches all classes.
 
 Deviations:
     - Common protocol: SimCLR start and the network of all methods (original: DINO ViT-B/16 with its last block
