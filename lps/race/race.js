@@ -300,7 +300,7 @@ function raceDrawCourse(canvas, race, course, run, height) {
   pen.textBaseline = "top";
   pen.fillStyle = colors.muted;
   pen.textAlign = "left";
-  const told = most > 0 ? `margin on seen, up to ${most.toFixed(1)}; accuracy` : "accuracy";
+  const told = most > 0 ? `area: margin of seen classes, up to ${most.toFixed(1)}; lines: accuracy` : "lines: accuracy";
   pen.fillText(told, 0, foot + 3, w - 6 * small);
   pen.textAlign = "right";
   pen.fillText(`epoch ${race.epochs[course.last]}`, w, foot + 3);
@@ -438,9 +438,9 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
       flag.addEventListener("click", () => rest(race.epochs.indexOf(epoch)));
       return flag;
     }));
-    const steps = course.hasSteps ? " KL, guesses and margins are means over a few steps, shown one step late; guesses are those for unlabeled images." : "";
+    const steps = course.hasSteps ? " KL, guesses and margins are means over a few steps and appear one step later. Only guesses for unlabeled images count." : "";
     const left = race.left_out ? ` ${race.left_out} epochs in between are not shown.` : "";
-    find(".race-rule").textContent = `Marks show measurements; between epochs they are only animated and their numbers are hidden. The race runs slower where accuracy and the estimate change most.${steps}${left}`;
+    find(".race-rule").textContent = `Accuracy is measured at whole epochs only. Between them, the marks are animated and show no numbers. The race runs slower where accuracy and the estimated class shares change most.${steps}${left}`;
     measure();
   }
 
@@ -540,7 +540,7 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
     if (run.margins) words = seen === null ? "margin" : `margin ${seen.toFixed(1)} on seen`;
     if (run.margins && novel !== null) words += `, ${novel.toFixed(1)} on novel`;
     if (run.margins && course.margin && run.margins.every((row) => !row || row.every((x) => !x))) words = "margin off";
-    if (run.taken && raceShows(run, isTaken) === run.taken && run.taken !== run.shares) words = `${run.margins || run.shares ? `${words}; bars` : "no margin, no estimate; bars"}: images predicted as each class`;
+    if (run.taken && raceShows(run, isTaken) === run.taken && run.taken !== run.shares) words = `${run.margins || run.shares ? `${words}; the bars show` : "no margin, no estimate; the bars show"} how many images are predicted as each class`;
     put(texts.brake, run.last ? words : "");
     put(texts.kl, now.kl === null ? "" : `KL ${now.kl.toFixed(2)}`);
     texts.kl.dataset.more = now.kl === null ? (run.kl || !run.last ? "" : "no KL measured") : `0: all shares are ${run.priors ? "equal to the prior" : "equal"}`;

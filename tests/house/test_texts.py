@@ -43,8 +43,8 @@ def test_the_program_s_texts_are_in_the_list():
         ("lps/ui/shared/run_actions.py", "Saves a checkpoint first"),  # the help of a button
         ("lps/cli/training.py", "train in the foreground"),  # the command line
         ("lps/datasets/folder.py", "has no pictures; add some or remove it"),  # an error
-        ("lps/ui/review/deck.js", "All pictures are decided"),  # a part in the browser
-        ("lps/race/frame.html.j2", "holds frequent guesses back"),  # a template
+        ("lps/ui/review/deck.js", "You have decided on all pictures"),  # a part in the browser
+        ("lps/race/frame.html.j2", "slows down classes that are guessed often"),  # a template
         ("lps/methods/lps.py", "until the estimated class distribution meets the prior"),  # what a method is
     ]:
         assert any(text.file == file and part in text.text for text in found), part

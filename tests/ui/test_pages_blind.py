@@ -75,7 +75,7 @@ def test_at_the_end_a_sentence_says_what_was_found_and_a_button_goes_on_to_the_d
     words = words_of(at)
     total = len(here.assigned)
     counts = f"{total:,} unlabeled pictures ({total - 8:,} without a label, 8 with a withheld one)"
-    assert "7 of 8 withheld labels right" in words and counts in words and "**5 novel clusters**" in words
+    assert "7 of 8 withheld labels predicted correctly" in words and counts in words and "**5 novel clusters**" in words
     assert counts in words_of(visit("clusters", run=[run.id])).replace("images", "pictures")
     assert (f"{doubtful} cluster" in words and "doubtful** and shown first" in words) == bool(doubtful)
     button = next(button for button in at.button if button.label == "Name the clusters")

@@ -236,7 +236,7 @@ def test_flags_are_explained_where_they_are_shown(open_page, run):
     make_mixed(run)
     app = open_page(run.root, cluster=7)
     assert "**Part of a class**: another cluster has the same most frequent class" in words_of(app)
-    assert "**Mixes classes**: it has at least a third" in words_of(open_page(run.root, cluster=8))
+    assert "**Mixes classes**: at least two classes have a third" in words_of(open_page(run.root, cluster=8))
     assert list(table(app).loc[7, "Flags"])[0] == "split", "what is shown has other words; the keys stay"
     column = look_of("Flags", run)
     assert [option["label"] for option in column["type_config"]["options"]] == [t for t, _ in FLAGS.values()]

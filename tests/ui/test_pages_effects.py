@@ -299,7 +299,7 @@ def test_no_line_passes_over_a_value_that_was_not_run_and_it_can_be_started(root
     seen = next(t for t in charts_of(app)["effect_curves"]["data"] if t["name"] == "Seen")
     assert array(seen["x"]) == [0, 5, 10, 20] and np.isnan(array(seen["y"])[2]) and not seen["connectgaps"]
     said = words_of(app)
-    assert "other settings has 10." in said and "differ in other settings" in said
+    assert "no run has the value 10." in said and "differ in other settings" in said
     app.button(key="missing_curve").click().run()
     (run,) = [run for run in list_runs(root) if run.state().name == "queued"]
     assert run.config() == configure(SHORT)
@@ -409,7 +409,7 @@ def test_of_many_settings_those_that_matter_most_have_axes_until_others_are_chos
 def test_too_few_setups_have_no_importance(root):
     make_grid(root)
     said = words_of(visit("effects", view="lines"))
-    assert "Importance needs at least 8 different settings of these runs; there are 3." in said
+    assert "different configurations; these runs have 3." in said
 
 
 def test_importance_says_what_it_is_not(root):
@@ -510,4 +510,4 @@ def test_values_that_seeds_cannot_tell_apart_have_no_winner(root):
         make(root, seed, margin_scale=c)
     assert "Several values share the best novel accuracy." in words_of(visit("effects"))
     make(root, 3, margin_scale=5.0)
-    assert "+0.0 points, the same with all 3 seeds" in words_of(visit("effects"))
+    assert "+0.0 points: equal results with all 3 seeds" in words_of(visit("effects"))

@@ -226,7 +226,7 @@ def test_a_run_and_an_epoch(open_page, made):
     rings = next(t for t in figures["explain_margins"]["data"] if t["name"] == "Recorded")
     np.testing.assert_allclose(numbers(rings["y"]), past.vector("margin", 2), rtol=1e-5)
     np.testing.assert_allclose(bars(figures["explain_margins"]), past.vector("margin", 2), rtol=1e-3)
-    assert f"The run recorded {past.column('kl').loc[2]:.3f}" in words_of(app)
+    assert f"The value recorded in training, {past.column('kl').loc[2]:.3f}" in words_of(app)
     assert "In epoch 2, a **:blue[seen]** guess" in words_of(app) and "In epoch 2 the 4 terms of LPS" in words_of(app)
     assert [metric.value for metric in app.metric] == ["68%", "43%"]  # 0.55 + 0.4 / 3 and 0.2 + 0.7 / 3
 

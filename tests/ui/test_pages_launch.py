@@ -365,8 +365,8 @@ def test_half_labeled_pictures_ask_first_how_many_kinds_they_may_be(root, tmp_pa
     assert "set:split.num_novel" not in inside and "set:split.seed" in inside
     assert "expected the number of novel classes" in texts(at) and start(at).disabled
     type_into(at, "set:split.num_novel", "3")
-    assert not start(at).disabled and "**3 novel**" in texts(at)
-    assert "2 seen" in texts(at) and "to find among 160 unlabeled images of unknown class" in texts(at)
+    assert not start(at).disabled and "**3 novel classes**" in texts(at)
+    assert "2 seen" in texts(at) and "in 160 unlabeled images of unknown class" in texts(at)
 
 
 def test_the_number_of_novel_classes_is_searched_and_taken_over(root, monkeypatch):
@@ -396,7 +396,7 @@ def test_a_count_under_way_is_seen_after_a_reload_with_its_time_left_and_can_be_
             assert bar.value == 40 and "clustering" in bar.text and "about 3 min left" in bar.text, page
             assert "accuracy on labels" not in texts(at)
         at = whole_form(seeds="3")
-        assert [link for link in at.get("page_link") if link.proto.label == "1 other count is running"]
+        assert [link for link in at.get("page_link") if link.proto.label.endswith("also run: 1")]
         at = visit("queue")
         next(button for button in at.button if button.label == "Cancel").click().run()
         assert progress.should_stop() and not at.exception
@@ -462,7 +462,7 @@ def test_the_pictures_are_checked_in_the_background(root, monkeypatch):
 @pytest.mark.slow
 def test_what_was_found_is_decided_by_a_click_and_taken_back(root, found):
     at = whole_form()
-    assert "2 alike" in said(at)
+    assert "2 similar pictures" in said(at)
     assert [button.label for button in at.button if button.label.startswith("Leave")] == ["Leave out the copy"]
     press(at, "Leave out the copy")
     assert "the next runs leave out 1 picture" in said(at) and "1 picture left out: 10" in said(at)
@@ -470,7 +470,7 @@ def test_what_was_found_is_decided_by_a_click_and_taken_back(root, found):
     press(at, "Keep as it is")
     press(at, "Label it 9")
     assert "leave out 1 picture and relabel 1 picture" in said(at)
-    assert "All findings among 1,797 pictures are decided" in said(at)
+    assert "decided on everything that was found among 1,797 pictures" in said(at)
     start(at).click().run()
     (run,) = list_runs(root)
     labels = sources.of(run.config()).labels

@@ -73,11 +73,11 @@ def test_from_a_folder_to_names_and_reasons(run, pictures):
     assert at.query_params["folder"] == str(pictures) and not at.exception
     assert "**60 pictures**" in words_of(at) and "withheld label" in words_of(at)
     assert [one.label for one in at.expander] == ["1 file left out"]
-    none = int(words_of(at).split("pictures**, ")[1].split(" of them")[0])
+    none = int(words_of(at).split("pictures**; ")[1].split(" marked")[0])
     at.slider(key="predict_keep").set_value(100).run()
     assert "0 of them none of these" in words_of(at) and "even if it is far" in words_of(at)
     at.slider(key="predict_keep").set_value(50).run()
-    assert int(words_of(at).split("pictures**, ")[1].split(" of them")[0]) >= none
+    assert int(words_of(at).split("pictures**; ")[1].split(" marked")[0]) >= none
     assert "python -m lps predict" in "".join(one.value for one in at.code)
     at = visit("predict", run=run.id, folder=str(pictures), picture="7", show="table")
     assert not at.exception and at.dataframe[-1].value["File"].tolist()[7] == "007.png"
@@ -106,7 +106,7 @@ def test_predicted_pictures_arrive_as_one_archive_sorted_by_class(run, pictures)
     archive = zipfile.ZipFile(io.BytesIO(body))
     table, *places = archive.namelist()
     rows = list(csv.DictReader(archive.read(table).decode("utf-8-sig").splitlines()))
-    none = int(words_of(at).split("pictures**, ")[1].split(" of them")[0])
+    none = int(words_of(at).split("pictures**; ")[1].split(" marked")[0])
     assert len(places) == 60 and sum(place.split("/")[1] == "none of these" for place in places) == none > 0
     for row, place in zip(rows, places, strict=True):
         assert place.split("/")[1:] == [row["name"] or "none of these", row["file"]]
@@ -131,7 +131,7 @@ def test_what_cannot_be_predicted_is_one_sentence_and_the_button_stays(run, tmp_
     for folder, words in (
         ("/", "is not inside"),
         (str(tmp_path / "home"), "is your home folder"),
-        ("", "gets a class with its name"),
+        ("", "gets a class, with the name"),
     ):
         at = visit("predict", run=run.id, folder=folder)
         assert not at.exception and words in words_of(at)

@@ -112,7 +112,11 @@ def test_many_runs_are_one_table_in_the_order_of_the_queue(root, alive):
     assert rows(at)[:3] == ["LPS on digits, seed 30", "LPS on digits, seed 1", "LPS on digits, seed 2"]
     assert list(frame["Place"]) == list(range(1, 31)) and list(frame["Priority"][:2]) == [7, 0]
     waits = frame["Waits for"].fillna("–")
-    assert list(waits[:3]) == ["–", "put on hold by an earlier version; retry it in the queue to start it", "–"]
+    assert list(waits[:3]) == [
+        "–",
+        "put on hold by an older version of LPS Studio; retry it in the queue to start it",
+        "–",
+    ]
     assert "Takes" not in frame and "Retries" not in frame  # nothing stands in them
     assert len(at.button) < 15  # no widget a row
 
@@ -294,7 +298,7 @@ def test_a_queue_whose_folder_or_lock_is_a_link_stands_still_and_says_why(root, 
     assert "Takes" not in app.dataframe[0].value and "Starts" not in app.dataframe[0].value
     assert main(["queue", "--runs", str(root)]) == 0
     said = capsys.readouterr().out
-    assert "it is a link, and links are not followed); remove it" in said and "takes about" not in said
+    assert "it is a link, and links are not followed); remove this obstacle" in said and "takes about" not in said
 
 
 def test_a_queue_that_stands_still_promises_no_time(root, monkeypatch):

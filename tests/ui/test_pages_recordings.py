@@ -102,7 +102,9 @@ def test_a_pair_shows_what_a_prior_does_with_unequal_classes(root):
         sizes = np.bincount(targets[split.training], minlength=10)
         assert sizes.max() >= 9 * sizes.min()
         total, novel = (100 * history(run).last(f"accuracy/{name}") for name in ("all", "novel"))
-        assert f"prior = {run.config().prior} {total:.0f} % of all and {novel:.0f} % of the novel pictures" in shown
+        assert (
+            f"prior = {run.config().prior}, {total:.0f} % of all pictures and {novel:.0f} % of the novel ones" in shown
+        )
     (link,) = [link for link in at.page_link if link.label == "Unequal classes, two priors"]
     assert all(run.id in link.proto.query_string for run in runs)
     flat = [{k: v for k, v in run.config().flat().items() if k != "prior"} for run in runs]
@@ -121,9 +123,9 @@ def test_home_draws_what_was_measured_and_tells_one_statistic(root):
     shown = texts(visit())
     gap, end = history(named("LPS")).column("accuracy/gap"), history(named("LPS")).last("accuracy/novel")
     assert "sketch" not in shown
-    assert f"keep up: never more than {100 * gap.max():.0f} points behind, {100 * end:.0f} % novel at the end." in shown
+    assert f"never more than {100 * gap.max():.0f} points behind and is {100 * end:.0f} % at the end." in shown
     novel = 100 * history(named("LPS without margin")).last("accuracy/novel")
-    assert f"No margin: {novel:.0f} % novel at the end" in shown
+    assert f"Without the margin, novel accuracy is {novel:.0f} % at the end" in shown
     assert f"Without the margin, novel accuracy is {novel:.0f} % instead of {100 * end:.0f} % at the end" in shown
 
 
@@ -285,7 +287,7 @@ def test_an_address_beyond_the_story_is_its_nearest_step(root, step, shown):
 def test_its_numbers_are_counted(root):
     lost, novel, _ = counts(named("FixMatch"))
     assert f"**{lost} of {novel}** novel pictures" in texts(visit("story", step="3"))
-    assert f"With LPS it is {counts(named('LPS'))[0]}." in texts(visit("story", step="3"))
+    assert f"With LPS, only {counts(named('LPS'))[0]} do." in texts(visit("story", step="3"))
     sizes = counts(named("LPS without entropy"))[2]
     told = texts(visit("story", step="6"))
     assert (f"**{sizes.count(0)} clusters stay empty**" in told) == (sizes.count(0) > 0)
@@ -378,7 +380,7 @@ def test_the_target_of_equal_shares_is_told_beside_the_true_ones(root):
     told = texts(visit("story", step="5"))
     assert f"({100 * trained.min():.1f} to {100 * trained.max():.1f} %)" in told
     seen = split.classes.seen
-    assert f"{body[seen:].mean() / body[:seen].mean():.1f} times as large" in told
+    assert f"{body[seen:].mean() / body[:seen].mean():.1f} times as many as a seen one" in told
 
 
 def test_the_margins_of_both_groups_are_told(root):
@@ -422,6 +424,6 @@ def test_a_recording_of_another_kind_has_a_plain_sentence(root, monkeypatch, tmp
 
     made = record(sample_runs.make_run(root, "finished", epochs=3, settings={"split.num_seen": 4}), tmp_path / "to")
     monkeypatch.setattr(run_folders, "RECORDED", tmp_path / "to")
-    assert recordings_gallery._sentence("", made, {}).startswith("Ends at ")
+    assert recordings_gallery._sentence("", made, {}).startswith("Accuracy at the end: ")
     home = visit()
     assert "points behind" in texts(home) and not [link for link in home.page_link if link.label == "Begin"]

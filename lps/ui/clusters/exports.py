@@ -38,7 +38,8 @@ def show_exports(view: View, images: Images | None) -> None:
             icon=":material/download:",
         )
         if images is not None:
-            help_text = "One sub-folder per class with its pictures, and the table; rejected images go to unlabeled"
+            help_text = "One folder of pictures per class, and the table of labels. Images that you rejected are in "
+            help_text += "the folder unlabeled"
             take_away.offer_file("Download ZIP", downloads.address(view.run, view.epoch), "folder_zip", help_text)
         links = False
         if files:
@@ -70,8 +71,8 @@ def _account(labels_of_run: Labels, view: View) -> str:
     )
     given = counts["labeled"] + counts["withheld"]
     sentences = [f"{counted(len(labels_of_run.images), 'image')}: {given:,} with your label"]
-    sentences.append(f"{named:,} predicted in clusters with a name")
-    sentences.append(f"{counts['predicted'] - named:,} in clusters without one")
+    sentences.append(f"{named:,} with a predicted label (their cluster has a name)")
+    sentences.append(f"{counts['predicted'] - named:,} in clusters without a name")
     sentences += [f"{counts['rejected']:,} rejected"] if counts["rejected"] else []
     return ", ".join(sentences) + "."
 

@@ -142,10 +142,11 @@ def _account(moments: list[Moment], cluster: int, adopted: ReachedThreshold) -> 
     changes = {0: "never changed cluster", 1: "changed cluster once"}
     num_in_cluster, count = sum(moment.heir == cluster for moment in moments), moves(moments)
     epochs = counted(len(moments), "epoch")
-    sentences = [f"In this cluster at {num_in_cluster} of {epochs}, {changes.get(count, f'changed {count} times')}."]
+    changed = changes.get(count, f"changed cluster {count} times")
+    sentences = [f"The image was in this cluster at {num_in_cluster} of {epochs} and {changed}."]
     if adopted.judged:
         first = f", first at epoch {adopted.epochs[0]}" if adopted.epochs else ""
         judged = counted(adopted.judged, "epoch")
-        sentences.append(f"Confident enough for a pseudo-label at {len(adopted.epochs)} of {judged}{first}.")
-        sentences.append("Dotted: the thresholds of seen (blue) and novel (orange) classes.")
+        sentences.append(f"It was confident enough for a pseudo-label at {len(adopted.epochs)} of {judged}{first}.")
+        sentences.append("The dotted lines are the thresholds of seen (blue) and novel (orange) classes.")
     return sentences

@@ -32,8 +32,9 @@ _SIZES = [48, gallery.EDGE, 96, 144, 192]  # pixels of a picture's longer side
 _ORDERS = {"typical": "Most typical", "least": "Least confident", "wrong": "Wrongly assigned"}
 _FLAG_COLORS = {"split": "orange", "merge": "red", "mixed": "yellow", "empty": "gray"}
 _MATCHING = (
-    "The one-to-one matching of clusters and classes with the most correct images, as in the accuracies. A class is "
-    "matched with at most one cluster, so a cluster's matched class may differ from its most frequent class"
+    "The class that is paired with this cluster. Clusters and classes are paired one to one so that as many images as "
+    "possible are correct; the accuracies use the same pairs. A class has at most one cluster, so a cluster's matched "
+    "class may differ from its most frequent class"
 )
 
 
@@ -201,10 +202,11 @@ def columns(view: View) -> list[Column]:
     marks = "\n\n".join(f"**{title}**: {words}" for title, words in FLAGS.values())
     overlap = "Overlap with the same cluster in earlier epochs (images in both divided by images in either), "
     overlap += f"mean over the last {clusters.WINDOW} epochs. Clusters that you merged or split off have no value"
-    about_matched = f"{_MATCHING}. The percentage is its share of the cluster"
-    about_second = "Second most frequent true class and its share"
-    about_known = "The most frequent class among its images of known class, and how many of them have this class"
-    about_confidence = f"Mean over its images. {image_history.HELPS['Confidence']}"
+    about_matched = f"{_MATCHING}. The percentage is the share of the cluster's images that have this class"
+    about_name = "The name that you gave; otherwise the name of the seen class"
+    about_second = "Second most frequent true class in the cluster and the share of images that have this class"
+    about_known = "The most frequent class among the cluster's images with a known class, and how many images have it"
+    about_confidence = f"Mean over the images of the cluster. {image_history.HELPS['Confidence']}"
     about_nearest = "The cluster with the most similar mean features, and the cosine similarity"
     flags = {"options": list(FLAGS), "color": [_FLAG_COLORS[name] for name in FLAGS]}
     bar = {"min_value": 0, "max_value": 100, "format": percent}
@@ -220,11 +222,11 @@ def columns(view: View) -> list[Column]:
     second = of_class(lambda c: _share(view, c.runner_up, c.runner_up_share))
     return [
         Column("Cluster", lambda c: c.id, "number", 58, "The id; ids of seen classes first", pinned=True),
-        Column("Name", lambda c: _shown_name(view, c.id), "text", 78, "Your name; otherwise the seen class's name"),
+        Column("Name", lambda c: _shown_name(view, c.id), "text", 78, about_name),
         Column("Images", lambda c: c.size, "number", 62, "Unlabeled images in the cluster", format="localized"),
         Column("Flags", lambda c: list(c.flags), "chips", 118, marks, format_func=lambda flag: FLAGS[flag][0], **flags),
         Column("Matched class", matched, "text", 98, about_matched, **classes),
-        Column("Top class", top, "text", 72, "The most frequent true class of its images", **classes),
+        Column("Top class", top, "text", 72, "The most frequent true class in the cluster", **classes),
         Column("Purity", purity, "bar", 88, "Share of the top class, matched or not", **bar, **classes),
         Column("Second class", second, "text", 90, about_second, **classes),
         Column("Known labels", lambda c: _known_labels(view, c), "text", 130, about_known, **is_known),

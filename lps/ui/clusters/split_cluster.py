@@ -52,7 +52,7 @@ def _show_parts(view: View, cluster: int, ids: np.ndarray, features: np.ndarray,
         alt = f"The most typical images of part {part + 1}"
         gallery.sheet(tiles, images, f"part_{part}", "parts", alt, choosable=False)
     if left := int((view.assigned == cluster).sum()) - len(ids):
-        st.caption(f"{counted(left, 'image')} whose features are not stored stay in the cluster.")
+        st.caption(f"The features of {counted(left, 'image')} are not stored, so these images stay in the cluster.")
     moved = [ids[parts == part].tolist() for part in range(1, count) if (parts == part).any()]
     take = {"on_click": _split, "args": (view, moved), "type": "primary", "icon": ":material/call_split:"}
     st.button("Apply this split", key="take_parts", disabled=not moved, **take)

@@ -205,7 +205,7 @@ def _about_curves(name: str, members: dict, tables: dict[str, pd.DataFrame], ban
         sentences.append(f"Not recorded by {escape.markdown(' · '.join(silent))}.")
     fewer = [label for label, table in tables.items() if len(table) and table["count"].min() < len(members[label])]
     if fewer:
-        sentences.append(f"Some epochs lack runs of {escape.markdown(' · '.join(fewer))}.")
+        sentences.append(f"At some epochs, not all runs of {escape.markdown(' · '.join(fewer))} have values.")
     return list(filter(None, sentences))
 
 
@@ -258,8 +258,9 @@ def _show_published() -> None:
     with st.expander("Numbers of the paper"):
         data_table.show_data_table(_published_columns(), published(), "Table 1 of the LPS paper")
         st.caption(
-            "Table 1 of the LPS paper, means of three runs. If seen accuracy uses a matching, All cannot exceed the "
-            "weighted mean of seen and novel. The last column marks the rows where it does."
+            "Table 1 of the LPS paper, means of 3 runs. If seen accuracy is computed with a matching, All must not be "
+            "larger than the weighted mean of seen and novel. The last column marks the rows in which the paper's All "
+            "is larger nevertheless."
         )
 
 

@@ -84,6 +84,7 @@ def _against(setting: str, ranked: list[Group], second: object, measure: str) ->
         return "Its difference from every other value is distinguishable from chance."
     name = _named(setting, second)
     if differences_found[0] is None:
-        return f"It cannot be compared with the next, {name}."
+        return f"It cannot be compared with the second-best value, {name}."
     difference_words = escape.markdown(differences.cell(differences_found[0]))
-    return f"Compared with the next, {name}: {difference_words} points, {differences.verdict(differences_found[0])}."
+    verdict = differences.verdict(differences_found[0])
+    return f"Its difference from the second-best value, {name}, is {difference_words} points: {verdict}."

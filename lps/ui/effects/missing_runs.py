@@ -101,7 +101,7 @@ def _cost(items: Sequence[Item]) -> str:
     if not items:
         return ""
     estimate = sweeps.estimate(Sweep(NAME, tuple(items)), select.runs_root())
-    return "" if estimate.missing else f" About {costs.span_in_words(estimate.span)} one after another."
+    return "" if estimate.missing else f" One after another, they take about {costs.span_in_words(estimate.span)}."
 
 
 def _seeds(items: Sequence[Item]) -> str:

@@ -231,7 +231,7 @@ def _standing(state: State) -> str:
 def _show_empty(runs: Sequence[Run]) -> None:
     """What to do where no run has finished yet."""
     words = "No run has finished yet; come back in a minute." if runs else "There are no runs yet."
-    words += " A setting's effect needs runs that differ in it."
+    words += " To measure the effect of a setting, you need runs with different values of it."
     page_head.offer_launch(words, ":material/tune:", "Launch the first ones")
     _show_command({}, None)
 
@@ -329,7 +329,9 @@ def _about_curves(
     lacking = [value for value in axis.values if value not in groups]
     if lacking:
         values = escape.markdown(", ".join(map(effect_charts.in_short, lacking)))
-        sentences.append(f"No run with these other settings has {values}. The line has a gap there.")
+        sentences.append(
+            f"With the other settings as chosen above, no run has the value {values}. The line has a gap there."
+        )
     if num_backgrounds > 1:
         sentences.append("Runs that differ in other settings are not included; choose them above.")
     if shown.kind == "places":
@@ -428,11 +430,10 @@ def _about_importance(scored: Sequence[Scored], left_out: Mapping[str, str]) -> 
     """What the bars are, and what they are not."""
     associated = effects.associations(scored)
     sentences = [
-        "Share of the variance between setups (means over seeds) that a setting explains beyond all other settings. "
-        "The model is linear with main effects only (type III sum of squares). The mark is the share that a setting "
-        "gets on "
-        "average if no setting has an effect. Interactions between settings are not shown. The shares describe only "
-        "these runs."
+        "Runs that differ only in the seed are averaged. A bar shows how much of the variance between these averages "
+        "is explained by one setting alone, beyond what all other settings explain. The model is linear with main "
+        "effects only (type III sum of squares). The mark is the share that a setting gets on average if no setting "
+        "has an effect. Interactions between settings are not shown. The shares describe only these runs."
     ]
     if not associated and not left_out:
         sentences.append(

@@ -89,8 +89,8 @@ def _why(belief: ClassEstimate, both: dict[str, float], prior: np.ndarray | None
     share = f"{belief.shares[starved]:.1%}" if belief.shares[starved] >= 0.0005 else "less than 0.1%"
     least = "" if prior is not None else f"; the second is at most log {belief.classes} = {np.log(belief.classes):.2f}"
     return (
-        "0 means a perfect match. The first one grows without limit when a class is **starved** (the rarest here: "
-        f"{_name(belief, starved)} with {share}){least}. So the first one reacts to a vanishing class much earlier."
+        "0 means a perfect match. The first, KL(π‖π̂), grows without limit when a class is **starved** (the rarest "
+        f"here: {_name(belief, starved)} with {share}){least}. So the first reacts to a vanishing class much earlier."
     )
 
 
@@ -102,10 +102,11 @@ def _compare_with_record(belief: ClassEstimate, value: float, direction: str, pr
     recorded = belief.past.column(column)
     if belief.epoch not in recorded.index:
         return
-    text = f"The run recorded {recorded.loc[belief.epoch]:.3f}: it averages the KL of all batches."
+    text = f"The value recorded in training, {recorded.loc[belief.epoch]:.3f}, is the mean of the KL over all batches."
     if recorded.loc[belief.epoch] > value:
         text += (
-            f" Batches are uneven by chance, so this is larger than the {value:.3f} of the epoch's mean distribution."
+            " Class shares differ between batches by chance, so this mean is larger than the KL of the epoch's mean "
+            f"distribution ({value:.3f})."
         )
     st.caption(text)
 
@@ -125,7 +126,8 @@ def show_margins(belief: ClassEstimate, divergence: float, prior: np.ndarray | N
         if prior is not None:
             least = margin_math.LEAST_SHARE
             st.caption(
-                f"$\\pi_k$: share of class k in the prior; shares below {least:g} of an equal share are raised to it."
+                f"$\\pi_k$ is the share of class k in the prior. A share smaller than {least:g} of an equal share "
+                "($1/K$) is replaced by this minimum."
             )
     with right:
         _title("Margin of every class", "added to the score (logit) of the right class in training")
@@ -137,9 +139,9 @@ def show_margins(belief: ClassEstimate, divergence: float, prior: np.ndarray | N
         if recorded is not None:
             mark = "Line" if belief.classes > explain_charts.SORTED_FROM else "Rings"
             st.caption(
-                f"{mark}: recorded by the run, averaged over its batches. These margins are usually larger than "
-                f"those of the mean distribution. Batches are uneven by chance, and early in training their shares "
-                f"change within an epoch."
+                f"{mark}: the margins that the run recorded, averaged over its batches. They are usually larger than "
+                "the margins computed from the mean distribution of the epoch, because class shares differ between "
+                "batches by chance and change within an epoch early in training."
             )
     return values
 

@@ -31,8 +31,8 @@ LPS_TERMS = ("adaptive_margin", "pseudo_label_contrastive", "unsupervised_contra
 _TERMS = {
     "adaptive_margin": _Term(
         "Adaptive margin",
-        "Classifies labeled images and those whose guess passes. The margin holds back classes that are learned "
-        "faster.",
+        "Classifies labeled images and unlabeled images whose guess reaches the confidence threshold. The margin holds "
+        "back classes that are learned faster.",
     ),
     "pseudo_label_contrastive": _Term(
         "Pseudo-label contrast",
@@ -40,14 +40,16 @@ _TERMS = {
     ),
     "unsupervised_contrastive": _Term(
         "Unsupervised contrast",
-        "Pulls two views of the same image together, for images whose guess does not pass.",
+        "Pulls two views of the same image together, for images whose guess is below the confidence threshold.",
     ),
     "entropy": _Term(
-        "Entropy", "Keeps all classes in use. Without it, a few classes can absorb all images. Lowest at equal use."
+        "Entropy",
+        "Keeps all classes in use. Without this term, a few classes can absorb all images. It is lowest when all "
+        "classes are predicted equally often.",
     ),
     "cross_entropy": _Term("Cross-entropy", "Classifies the labeled images."),
     "pairwise": _Term("Pairs", "Similar images should get the same class."),
-    "pseudo_label": _Term("Pseudo-labels", "Classifies the images whose guess passes the threshold."),
+    "pseudo_label": _Term("Pseudo-labels", "Classifies the images whose guess reaches the confidence threshold."),
     "logit_adjusted": _Term("Pseudo-labels, adjusted", "Classifies confident images; frequent classes count less."),
     "consistency": _Term("Consistency", "Two views of an image should get the same class."),
     "supervised_contrastive": _Term("Supervised contrast", "Pulls labeled images of one class together."),

@@ -26,12 +26,12 @@ _WORLD = {
     "epochs": 20,
 }  # fmt: skip
 _ABOUT = (
-    "Novel points count as correct by the best matching of novel ids to novel classes. We compared C = 10 with no "
-    "margin on 40 fresh sets of points (95 % intervals). Entropy weight 0.25: 78 % instead of 44 % of the novel "
-    "points are correct (23 to 46 points more). Weight 1: 78 % instead of 76 % (5 fewer to 9 more: not "
-    "distinguishable). No entropy term: 44 % instead of 33 % (4 to 18 more). Margin and entropy term do a similar "
-    "job here. To see their effect "
-    "on pictures, compare runs."
+    "A novel point is correct if the predicted id is matched with its class (best one-to-one matching of novel ids and "
+    "novel classes). On 40 new sets of points, we trained once with the margin (C = 10) and once without it. These are "
+    "the shares of correct novel points, with 95 % intervals of the difference. Entropy weight 0.25: 78 % with the "
+    "margin, 44 % without (+23 to +46 points). Entropy weight 1: 78 % with the margin, 76 % without (−5 to +9 points, "
+    "so the difference may be chance). No entropy term: 44 % with the margin, 33 % without (+4 to +18 points). Margin "
+    "and entropy term do a similar job here. To see their effect on pictures, compare runs."
 )
 _TONES = ("color-mix(in oklab, {}, var(--ink) {}%)", (0, 20, 36))
 
@@ -53,9 +53,8 @@ def show_plane() -> None:
         "**A simulation in the plane, not your run.** Your browser trains a small classifier on 400 made-up points "
         "with the loss of LPS. Three classes are seen (circles; half of them are labeled, with a frame). Two novel "
         "classes lie between them (diamonds). The colour of a point is its prediction: a :blue[blue] diamond is a "
-        "novel "
-        "point that was taken for a seen class. The vertical marks on the bars show the same start without the "
-        "margin."
+        "novel point that was taken for a seen class. The vertical marks on the bars show the result without the "
+        "margin, trained from the same start."
     )
     _mount(key="plane", data=settings())
     st.caption(_ABOUT)

@@ -116,7 +116,7 @@ def _words_of(now: dict[str, float], when: str) -> str:
     if now["novel"] < now["seen"]:
         text += (
             "The model has no labels of novel classes, so it is less sure of them. With one threshold for all "
-            "classes, hardly any novel guess would pass. The thresholds rise as the guesses get better."
+            "classes, hardly any novel guess would reach it. The thresholds rise as the guesses get better."
         )
     return text
 
@@ -127,10 +127,12 @@ def _plot(threshold_by_group, passed, now: float, end: float, view: str) -> None
     plot(
         figure,
         "explain_thresholds",
-        "Confidence thresholds of seen and novel predictions over the run, and the shares that pass",
+        "Confidence thresholds of seen and novel predictions over the run, and the shares of guesses that reach them",
     )
     if any(len(values) for values in passed.values()):
-        st.caption("Solid: the threshold. Dotted: share of the guesses that reach it during training.")
+        st.caption(
+            "The solid line is the threshold. The dotted line is the share of guesses that reach it during training."
+        )
 
 
 # ---------------------------------------------------------------------------------------------------- who passes
@@ -142,7 +144,7 @@ def _show_rates(past: History, epoch: int) -> None:
         for group in _GROUPS:
             values = past.column(f"pseudo_label/rate/{group}")
             if epoch in values.index:
-                st.metric(f"Passing, {group}", f"{values.loc[epoch]:.0%}", border=True)
+                st.metric(f"{group.capitalize()} guesses above the threshold", f"{values.loc[epoch]:.0%}", border=True)
 
 
 def _show_passing(run: Run, epoch: int, now: dict[str, float]) -> None:
@@ -188,7 +190,7 @@ def purity_words(groups: dict[str, Adoption]) -> str:
         f"{adoption.purity:.1%} of {group} guesses" for group, adoption in groups.items() if adoption.purity is not None
     ]
     return (
-        f"Of the guesses that pass, {' and '.join(known_guesses)} are right."
+        f"Of the guesses that reach their threshold, {' and '.join(known_guesses)} are correct."
         if known_guesses
         else "The true classes are not known."
     )
@@ -196,7 +198,7 @@ def purity_words(groups: dict[str, Adoption]) -> str:
 
 def _described(groups: dict[str, Adoption]) -> str:
     parts = [
-        f"{adoption.passing} of {counted(adoption.images, 'image')} predicted as {group} pass"
+        f"{adoption.passing} of {counted(adoption.images, 'image')} predicted as {group} reach the threshold"
         for group, adoption in groups.items()
     ]
     return f"{'; '.join(parts)}. {purity_words(groups)}"

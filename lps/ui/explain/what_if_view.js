@@ -120,7 +120,7 @@ function begin(root, { settings, pictures, runs }) {
   function say() {
     const { now, before } = state;
     const words = `After ${settings.steps} steps, in ${Math.round(now.ms)} ms: ${ended(now)}.`;
-    find("said").textContent = before ? `${words} Before, with ${differences(before, now)}: ${ended(before)}.` : words;
+    find("said").textContent = before ? `${words} The previous setting (${differences(before, now)}) gave: ${ended(before)}.` : words;
   }
 
   function addRow(name, values, use) {

@@ -81,7 +81,8 @@ def _offer(config: Config, standing: background.JobState) -> None:
 def _show_found(config: Config, audited: Audited, left: Sequence[Doubt]) -> None:
     if not left:
         among = f"among {counted(audited.count, 'picture')}"
-        st.caption(f"All findings {among} are decided." if audited.findings else f"Nothing was found {among}.")
+        is_decided = f"You have decided on everything that was found {among}."
+        st.caption(is_decided if audited.findings else f"Nothing unusual was found {among}.")
         return
     ones = {kind: [finding for finding in left if finding.kind == kind] for kind in KINDS}
     kinds = [kind for kind in KINDS if ones[kind]]

@@ -46,7 +46,7 @@ class ExecutionTarget:
 
     def without(self, name: str) -> str:
         """Why there are no retries or priorities of this machine's queue, for a field that nobody can fill in."""
-        return f"{executors.title(self.name)}: no meaning {executors.AWAY[self.name].INSTEAD[name]}"
+        return f"This setting has no effect {executors.AWAY[self.name].INSTEAD[name]}"
 
 
 def read_target() -> ExecutionTarget:

@@ -324,7 +324,8 @@ def ask_seeds(kind: str, usual: str, about: str) -> str:
 
 def ask_name(kind: str, does: str, most: int) -> str:
     """The name of what is asked for. kind: as of `ask_seeds`; does: "covers", as said of it; most: letters."""
-    help_text = f"Its runs carry the tag {kind}:NAME. Without a name, it is named after what it {does}"
+    help_text = f"All runs of the {kind} get the tag {kind}:NAME. If you give no name, the {kind} is named after "
+    help_text += f"what it {does}"
     return url_fields.text("Name", f"{kind}_name", max_chars=most, placeholder="Automatic", help=help_text)
 
 

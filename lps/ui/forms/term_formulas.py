@@ -26,7 +26,7 @@ def _adaptive_margin(settings: Settings) -> Formula:
     first, second = _weak_views(settings)
     sums = (
         rf"\frac1{{B_l}}\sum_{{l}}\ell(z^{{{first}}}_l,y_l)"
-        r"+\frac1{B_u}\sum_{u\text{ passes}}\ell(z^{s}_u,\hat y_u)"
+        r"+\frac1{B_u}\sum_{u\text{ confident}}\ell(z^{s}_u,\hat y_u)"
     )
     scale = settings["margin_scale"] if settings["use_margin"] else 0
     if scale:
@@ -49,8 +49,8 @@ def _pseudo_label_contrast(settings: Settings) -> Formula:
     mean, fraction = r"\frac1{|P_a|}\sum_{b\in P_a}", _fraction("ab", r"c\in M,\,c\ne a")
     inner = rf"\log{mean}{fraction}" if settings["contrast_variant"] == "in" else rf"{mean}\log{fraction}"
     letters = (
-        f"A row is an image in one of two views, {_both_views(settings)}. $M$: the rows with a label or a guess that "
-        "passes. $P_a$: the others in $M$ with the label of $a$."
+        f"A row is an image in one of two views, {_both_views(settings)}. $M$: the rows with a label or a guess above "
+        "the threshold. $P_a$: all other rows of $M$ that have the same label as $a$."
     )
     return _contrast(r"\eta_1", "pseudo_label_weight", "|M|", "M", inner, letters, settings)
 
@@ -59,7 +59,7 @@ def _unsupervised_contrast(settings: Settings) -> Formula:
     count = "2B" if settings["contrast_normalizer"] == "batch" else "|U|"
     letters = (
         f"$a'$: the image of row $a$ in its other view ({_both_views(settings)}). $c$: each of the other $2B-1$ rows "
-        "of a batch. $U$: the rows whose guess does not pass."
+        "of a batch. $U$: the rows whose guess is below the threshold."
     )
     inner = r"\log" + _fraction("aa'", r"c\ne a")
     return _contrast(r"\eta_2", "unsupervised_weight", count, "U", inner, letters, settings)

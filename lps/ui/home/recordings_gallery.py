@@ -21,9 +21,9 @@ def show_gallery(brief: bool = False) -> None:
         st.caption("The recordings that come with the program were not found.")
         return
     st.caption(
-        "Recorded runs that come with the program. Every page can show them; they are read-only. The curves are "
-        ":blue[seen] and :orange[novel] accuracy over the epochs, up to 100 %, with the gap between them. A novel "
-        "picture counts as correct if it is in the cluster that is matched with its class."
+        "These recorded runs come with the program. Every page can show them; they are read-only. The curves show "
+        ":blue[seen] and :orange[novel] accuracy over the epochs, on a scale up to 100 %. The area between the curves "
+        "is the gap. A novel picture is correct if it is in the cluster that is matched with its class."
     )
     parts = recordings.cast()
     names = {run.id: name for name, run in parts.items()}
@@ -44,10 +44,10 @@ def show_pace() -> None:
         return
     seen, novel = (with_margin[f"accuracy/{name}"].tolist() for name in ("seen", "novel"))
     dotted = without["accuracy/novel"].tolist() if len(without) == len(with_margin) else []
-    alt = f"Seen and novel accuracy over {len(novel)} epochs, novel to {novel[-1]:.0%}"
+    alt = f"Seen and novel accuracy over {len(novel)} epochs; novel accuracy is {novel[-1]:.0%} at the end"
     words = "Two recorded runs on handwritten digits, five classes seen and five novel. "
     if dotted:
-        alt += f", without the margin to {dotted[-1]:.0%}"
+        alt += f", without the margin {dotted[-1]:.0%}"
         words += f"Without the margin, novel accuracy is {100 * dotted[-1]:.0f} % instead of {100 * novel[-1]:.0f} % "
         words += "at the end. This pair is one of the clearest."
     else:
@@ -121,17 +121,20 @@ def _sentence(part: str, run: Run, parts: dict[str, Run]) -> str:
 
 def _plain(past: event_log.History) -> str:
     seen, novel = past.last("accuracy/seen"), past.last("accuracy/novel")
-    return f"Ends at {100 * seen:.1f} % seen and {100 * novel:.1f} % novel."
+    return f"Accuracy at the end: {100 * seen:.1f} % on seen and {100 * novel:.1f} % on novel classes."
 
 
 def _telling(part: str, run: Run, past: event_log.History, parts: dict[str, Run]) -> str:
     if part == "lps":
         behind, novel = 100 * past.column("accuracy/gap").max(), 100 * past.last("accuracy/novel")
-        return f"The novel classes keep up: never more than {behind:.0f} points behind, {novel:.0f} % novel at the end."
+        return (
+            f"The novel classes keep up: their accuracy is never more than {behind:.0f} points behind and is "
+            f"{novel:.0f} % at the end."
+        )
     if part == "no_margin":
         idle, new = recordings.empty_clusters(run)
-        words = f"No margin: {100 * past.last('accuracy/novel'):.0f} % novel at the end"
-        return f"{words}, {idle} of {new} new clusters are almost empty." if idle else f"{words}."
+        words = f"Without the margin, novel accuracy is {100 * past.last('accuracy/novel'):.0f} % at the end"
+        return f"{words}, and {idle} of {new} new clusters are almost empty." if idle else f"{words}."
     if part == "no_entropy":
         empty = int((recordings.cluster_sizes(run) == 0).sum())
         return f"Clusters collapse: {empty} of {len(recordings.cluster_sizes(run))} are empty." * (empty > 0)
@@ -143,7 +146,7 @@ def _telling(part: str, run: Run, past: event_log.History, parts: dict[str, Run]
         total, novel = (100 * past.last(f"accuracy/{name}") for name in ("all", "novel"))
         return (
             f"The largest class has {config.split_imbalance:g} times as many pictures as the smallest. With prior = "
-            f"{config.prior} {total:.0f} % of all and {novel:.0f} % of the novel pictures are right at the end."
+            f"{config.prior}, {total:.0f} % of all pictures and {novel:.0f} % of the novel ones are correct at the end."
         )
     if not catalog.method_info(config.method).seen_is_aligned:
         return ""

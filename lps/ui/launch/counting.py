@@ -15,7 +15,6 @@ from lps.settings.config import Config, configure
 from lps.ui.forms import background_work, fields, form
 from lps.ui.shared import select, theme
 from lps.ui.shared.plot import plot
-from lps.wording import counted
 
 _HEIGHT = 260
 
@@ -40,8 +39,8 @@ def show_class_count(config: Config | None) -> None:
     ]
     with st.expander("How many novel classes are there?", expanded=standing.state == "working"):
         if others:
-            words = f"{counted(len(others), 'other count')} {'is' if len(others) == 1 else 'are'}"
-            st.page_link("pages/queue.py", label=f"{words} running", icon=":material/pending_actions:")
+            words = f"Searches for the number of classes that also run: {len(others)}"
+            st.page_link("pages/queue.py", label=words, icon=":material/pending_actions:")
         if path is None:
             st.caption("The search can start once the settings above are valid.")
             return

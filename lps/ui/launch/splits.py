@@ -293,7 +293,8 @@ def _offer_download(draft: Draft) -> None:
 def show_chips(config: Config, split: Preview, colors: Palette) -> None:
     """Two rows of classes with pictures, seen and novel, each under its counts; bars where class sizes differ."""
     source = sources.source(config)
-    looked_for = f" · training looks for {split.looked_for}" if split.looked_for != len(split.novel) else ""
+    is_other = split.looked_for != len(split.novel)
+    looked_for = f" · training looks for {counted(split.looked_for, 'novel class')}" * is_other
     rows = [
         ("seen", "blue", split.seen, colors.seen, f"{split.labeled:,} labeled · {split.unlabeled_seen:,} unlabeled"),
         ("novel", "orange", split.novel, colors.novel, f"{split.unlabeled_novel:,} unlabeled{looked_for}"),
@@ -311,9 +312,12 @@ def show_chips(config: Config, split: Preview, colors: Palette) -> None:
                 alt=[f"Class {name}, {word}" for name in names],
             )
     if split.unlabeled_unknown:
-        among = f"among {split.unlabeled_unknown:,}{' more' if split.novel else ''} unlabeled images of unknown class"
-        count = "" if split.novel else f":orange[**{split.looked_for} novel**] "
-        st.markdown(f"{count}:gray[{'to find ' if count else ''}{among}]")
+        unknown = counted(split.unlabeled_unknown, "unlabeled image")
+        if split.novel:
+            st.markdown(f":gray[and {unknown} of unknown class]")
+        else:
+            classes = counted(split.looked_for, "novel class")
+            st.markdown(f":gray[training looks for] :orange[**{classes}**] :gray[in {unknown} of unknown class]")
     apart = [f"{split.validation:,} of the unlabeled images have a label that is withheld for validation"]
     apart += [f"{counted(split.test, 'image')} set aside for testing"]
     apart += [f"{counted(split.left_out, 'training image')} left out to get the chosen class sizes"]

@@ -54,10 +54,10 @@ def show_found_clusters(run: Run, state: State, past: History) -> None:
 
 
 def _headline(view: View, past: History) -> str:
-    """ "5 of 8 withheld labels right", or how many clusters there are where no label was withheld."""
+    """ "5 of 8 withheld labels predicted correctly", or how many clusters there are where no label was withheld."""
     right, withheld = past.column("accuracy/validation"), len(view.split.validation)
     if len(right) and withheld:
-        return f"{share_of(right.iloc[-1], withheld)} withheld labels right"
+        return f"{share_of(right.iloc[-1], withheld)} withheld labels predicted correctly"
     novel = sum(cluster.size > 0 and cluster.id not in view.defaults for cluster in view.clusters)
     return f"{counted(novel, 'novel cluster')} found"
 

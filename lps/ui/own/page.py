@@ -117,8 +117,8 @@ def _ask_novel(folder: Path, config: Config | None, seen: FolderPreview) -> int 
     if not seen.unlabeled:
         why = "Every vector has a label" if is_vector_file(folder) else "Every picture lies in the folder of a class"
         st.info(
-            f"{why}, so this will be a demonstration. It hides the labels of half of the classes of your "
-            f"{_things(folder)} from training, and the model has to find these classes.",
+            f"{why}, so this will be a demonstration. Half of your classes are hidden: training does not get the "
+            f"labels of their {_things(folder)}, and the model has to find these classes.",
             icon=":material/school:",
         )
         return None
@@ -139,7 +139,8 @@ def _ask_novel(folder: Path, config: Config | None, seen: FolderPreview) -> int 
         elif config is not None:
             background_work.offer_work(
                 "search", standing, "The search was cancelled.",
-                f"Checks all {_things(folder)}, suggests a number, and lists unusual ones.", "Suggest a number",
+                f"Suggests a number of novel classes. Also checks all {_things(folder)} and lists unusual "
+                f"{_things(folder)}.", "Suggest a number",
                 ":material/search:", lambda: _begin(config, seen),
             )  # fmt: skip
     return novel

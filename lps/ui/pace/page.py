@@ -209,7 +209,7 @@ def _show_differences(lanes: list[_Lane], length: int) -> None:
     st.markdown(f"**Difference** · :small[{which}, in points, at epochs that both have]")
     words = {"novel": "Novel accuracy", "gap": "Gap between seen and novel"}
     means = {
-        "novel": f"above zero: {first.letter} finds more",
+        "novel": f"above zero: {first.letter} has the higher novel accuracy",
         "gap": f"below zero: {first.letter} has the smaller gap",
     }
     for column, name in zip(st.columns(2), words):

@@ -11,7 +11,7 @@ from lps.datasets.readers.vector_files import is_vector_file
 from lps.errors import UserError
 from lps.files.atomic import looks
 from lps.inference import prediction_files, prediction_work
-from lps.inference.predicted import Predicted
+from lps.inference.predicted import NONE, Predicted
 from lps.interop import own_pictures
 from lps.machine import background
 from lps.settings import cli_args
@@ -35,8 +35,8 @@ def main() -> None:
     able = [run for run in runs if prediction_work.has_weights(run) or run.id in named]
     if not able:
         words = (
-            "No run has weights yet. Training saves them after the first epoch, recordings have none. Add your "
-            "pictures, or launch a run on a data set."
+            "No run has weights yet. Training saves weights after the first epoch. Recordings have no weights. Add "
+            "your pictures, or launch a run on a data set."
         )
         page_head.offer_launch(words, ":material/image_search:", "Add pictures", "own")
         return
@@ -60,7 +60,7 @@ def _show(run: Run, text: str | None) -> None:
     """Everything below the choice of the run."""
     if not text:
         thing = "vector" if _takes_vectors(run) else "picture"
-        st.caption(f"Each {thing} gets a class with its name from Clusters, or none of these.")
+        st.caption(f'Each {thing} gets a class, with the name that you gave on Clusters, or the answer "{NONE}".')
         bring.show_upload(_choose, _takes_vectors(run))
         return
     try:

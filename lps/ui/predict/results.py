@@ -78,8 +78,9 @@ def _ask_threshold(predicted: Predicted) -> float:
     with st.container(border=True, gap="small"):
         share = st.slider(
             "Share of known pictures to accept", 50, 100, round(100 * KEPT), format="%d %%", key="predict_keep",
-            help="A picture gets a class only if it is as close to the training images as this share of known "
-            "pictures. The others are marked as none of these. 100 %: every picture gets a class.",
+            help="Every picture has a distance to the training images. The limit is the distance that this share of "
+            f'known pictures does not exceed. Pictures that are farther away are marked "{NONE}". At 100 %, every '
+            "picture gets a class.",
         )  # fmt: skip
         threshold = predicted.threshold(share / 100)
         if np.isfinite(threshold):
@@ -96,7 +97,7 @@ def _ask_threshold(predicted: Predicted) -> float:
 def _show_counts(predicted: Predicted, class_names: list[str], none: np.ndarray) -> None:
     count = len(predicted.files)
     st.markdown(
-        f"**{counted(count, 'picture')}**, {int(none.sum()):,} of them {NONE} · model of epoch {predicted.epoch}"
+        f'**{counted(count, "picture")}**; {int(none.sum()):,} marked "{NONE}" · model of epoch {predicted.epoch}'
     )
     columns = [
         Column("Class", lambda row: row[0]),
@@ -124,7 +125,7 @@ def _offer_files(run: Run, predicted: Predicted, threshold: float, path: Path) -
             icon=":material/download:",
         )
         if predicted.root is not None:
-            help_text = "One sub-folder per class with its pictures, one for none of these, and the table"
+            help_text = f'One folder of pictures per class, one folder for "{NONE}", and the table of predictions'
             address = downloads.predictions_address(run, path, st.session_state["predict_keep"])
             take_away.offer_file("Download ZIP", address, "folder_zip", help_text)
 
@@ -149,10 +150,10 @@ def _show_kinds(predicted: Predicted, source: Path) -> None:
             st.markdown(
                 f":material/new_releases: **{_KIND} {number}**: {len(kind):,} pictures that are similar to each "
                 "other and to none of the run's classes",
-                help="Farther from all training images than 80 % of known pictures, and near each other. In 50 "
-                "trials each on 2,000 pictures of CIFAR-10, nothing was proposed without an unknown class; an "
-                "unknown class with 200 pictures was proposed in 80 % of trials, one with 50 pictures in 20 % "
-                "(benchmarks/README.md).",
+                help="These pictures are farther from all training images than 80 % of known pictures, and near each "
+                "other. We tested this on 2,000 pictures of CIFAR-10, with 50 trials per case. If no unknown class "
+                "was present, no class was proposed. An unknown class was proposed in 80 % of trials if it had 200 "
+                "pictures, and in 20 % if it had 50 (benchmarks/README.md).",
             )
             first = list(kind[:_FIRST])
             seen = _thumbnails(str(source), looks(source), tuple(predicted.files[row] for row in first))

@@ -340,8 +340,8 @@ def _show_actions(chosen: Sequence[QueuedJob], now: float) -> None:
         words = "Start before all other waiting runs"
         _button("First", "queue_first", ":material/vertical_align_top:", words, runs[::-1], queue.put_first)
         words = (
-            "Start as soon as a slot is free, without waiting for the next retry. Also releases a run that an "
-            "earlier version put on hold"
+            "Start as soon as a slot is free, without waiting for the next retry. Also releases a run that an older "
+            "version of LPS Studio put on hold"
         )
         _button("Retry now", "queue_now", ":material/replay:", words, delayed, queue.retry_now)
         words = "Remove from the queue; the run can be resumed later"

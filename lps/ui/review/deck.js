@@ -191,7 +191,7 @@ class Deck {
   draw() {
     const card = this.cards[0];
     this.shownAt = card ? performance.now() : 0;
-    const face = card ? this.face(card) : [part("empty", "p", this.isLoaded ? "All pictures are decided." : "…")];
+    const face = card ? this.face(card) : [part("empty", "p", this.isLoaded ? "You have decided on all pictures." : "…")];
     this.foot = part("foot", "div", "", { role: "status" });
     this.root.replaceChildren(...face, this.foot);
     this.drawFoot();

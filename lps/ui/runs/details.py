@@ -16,7 +16,11 @@ _COSTS = {
         "{:.2f} GB",
         "Most GPU memory that the training process had allocated at once",
     ),
-    "throughput/images_per_s": ("Throughput", "{:,.0f} images/s", "Images of all views per second of training"),
+    "throughput/images_per_s": (
+        "Throughput",
+        "{:,.0f} images/s",
+        "Images per second of training; every augmented view counts",
+    ),
     "time/step_s": ("Step", "{:.3f} s", "Seconds per training step, mean of the newest epoch"),
 }
 

@@ -36,7 +36,7 @@ def _about(entry: RunRow) -> str:
     elif (right := last.number("accuracy/validation")) is not None:
         with suppress(UserError):  # its split cannot be read
             withheld = len(points.partition(entry.run).split.validation)
-            lines.append(f"{share_of(right, withheld)} withheld labels right")
+            lines.append(f"{share_of(right, withheld)} withheld labels predicted correctly")
     return "\n".join(lines)
 
 

@@ -22,8 +22,8 @@ from lps.wording import counted
 _COLUMN = 195  # pixels, the least width of a field: four of them at 1280
 _BEGINNING = {"lps": ("margin_scale", "lr")}  # what is searched before anybody says so; of other methods the first ones
 _TITLES = {
-    "balanced": "Withheld labels and even use of classes",
-    "validation": "Withheld labels only",
+    "balanced": "Accuracy on withheld labels and balanced use of all classes",
+    "validation": "Accuracy on withheld labels only",
     "oracle": "Oracle",
 }
 

@@ -94,7 +94,13 @@ def _ending(run: Run) -> list[tuple[str, str]]:
     verb, icon = _TOASTS[state.name]
     score = run_index.measure(run).recent.number("accuracy/all")
     is_bad = state.name in ("failed", "crashed")
-    more = f": {escape.markdown(state.reason)}" if is_bad else "" if score is None else f", {100 * score:.1f} % on all"
+    more = (
+        f": {escape.markdown(state.reason)}"
+        if is_bad
+        else ""
+        if score is None
+        else f", all accuracy {100 * score:.1f} %"
+    )
     return [(f"**{escape.markdown(titles.title(run))}** {verb}{more}", icon)]
 
 

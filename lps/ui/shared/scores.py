@@ -35,7 +35,12 @@ def pick_scoring() -> Scoring:
         )
         chosen = url_fields.choose(st.segmented_control, "select", "Epoch", SELECT_WORDS, required=True)
         defined = protocol.startswith("gcd")
-        why = "This protocol defines it: matched" if defined else "Raw: ids agree with classes. Matched: best matching"
+        why = (
+            "This protocol always uses matched seen accuracy"
+            if defined
+            else "Raw: an image is correct if its predicted id is the id of its class. Matched: ids are first matched "
+            "one to one with classes so that as many images as possible are correct"
+        )
         seen = url_fields.choose(
             st.segmented_control, "seen", "Seen accuracy", SEEN_WORDS, required=True, disabled=defined, help=why
         )

@@ -206,8 +206,8 @@ def _tell_swallowed(scene: Scene) -> str:
     return (
         "FixMatch, a well-known method, learns from its own confident guesses. At first a model can "
         "only be sure of seen classes, so it takes novel pictures for seen ones. Each wrong guess that it learns "
-        f"makes the next one surer. At the end, **{lost} of {novel}** novel pictures have a seen name. With LPS it is "
-        f"{recordings.swallowed(scene.runs['lps'])[0]}."
+        f"makes the next one surer. At the end, **{lost} of {novel}** novel pictures have a seen name. "
+        f"With LPS, only {recordings.swallowed(scene.runs['lps'])[0]} do."
     )
 
 
@@ -309,10 +309,10 @@ def _note_target(scene: Scene) -> str:
     )
     times = shares_of_unlabeled[scene.seen :].mean() / shares_of_unlabeled[: scene.seen].mean()
     return (
-        "The target is an equal share for every class, because LPS does not know the true shares. Labels and "
-        "confident guesses count together. Over all pictures, the classes are nearly equal here "
-        f"({100 * shares_of_all.min():.1f} to {100 * shares_of_all.max():.1f} %). Among the pictures without labels, "
-        f"novel classes are {times:.1f} times as large. If classes differ in size, the target is only approximate."
+        "The target is an equal share for every class: LPS does not know the true shares. Labels and confident "
+        "guesses both count. Over all pictures, the classes are nearly equal here "
+        f"({100 * shares_of_all.min():.1f} to {100 * shares_of_all.max():.1f} %). Of pictures without labels, a novel class has "
+        f"{times:.1f} times as many as a seen one. If classes differ in size, the target is approximate."
     )
 
 

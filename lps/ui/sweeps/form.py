@@ -150,7 +150,7 @@ def _ask_retries() -> int:
 
 def _ask_datasets(preset: presets.Preset) -> tuple[str, ...]:
     titles = {name: catalog.dataset_info(name).title for name in preset.datasets}
-    chosen = url_fields.many("Data sets", "sweep_only", titles, placeholder="All of the table")
+    chosen = url_fields.many("Data sets", "sweep_only", titles, placeholder="All data sets of the table in the paper")
     return tuple(name for name in preset.datasets if name in chosen)
 
 
@@ -293,7 +293,7 @@ def _cost_in_words(estimate: Estimate, each: Sequence[Cost | None], slots: int) 
             f" and {len(estimate.unknown) - 3} more" * (len(estimate.unknown) > 3)
         )
         sentences.append(
-            f"time and disk of {counted(estimate.missing, 'run')} unknown because none of "
+            f"the time and disk space of {counted(estimate.missing, 'run')} are unknown, because no run of "
             f"{escape.markdown(kinds)} has finished"
         )
     return "; ".join(sentences) + "."
